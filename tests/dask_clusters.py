@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,6 +14,12 @@ import distributed
 
 #: Seconds. A product that has not ended by then hangs.
 LIMIT = 25
+
+#: Seconds within which a product ends one of whose workers is killed.
+MOST_AFTER_KILL = 30
+
+#: Seconds after a product was begun at which workers are killed.
+KILLS = tuple(each / 1000 for each in range(0, 101, 5))
 
 
 @contextmanager
@@ -51,6 +58,45 @@ def kill(client: Any, worker: str) -> None:
     while worker in client.nthreads():
         assert time.monotonic() < until
         time.sleep(0.05)
+
+
+def wait_for_nannies(cluster: Any, client: Any, workers: int) -> None:
+    """Waits for workers that are processes. One that is killed while its nanny still starts it is not started again."""
+    until = time.monotonic() + 2 * LIMIT
+    while (
+        sum(
+            nanny.process is not None and nanny.process.status == distributed.core.Status.running
+            for nanny in cluster.workers.values()
+        )
+        < workers
+        or len(client.nthreads()) < workers
+    ):
+        assert time.monotonic() < until, "workers do not come back"
+        time.sleep(0.05)
+
+
+def outcome_of_kill(client: Any, z: Any, seconds: float, victim: int, result: Callable[[Any], Any]) -> Any:
+    """What a product leads to one of whose workers is killed: a result or an error, but something.
+
+    Args:
+        client: The client.
+        z: The product.
+        seconds: When the worker is killed, after the product was begun.
+        victim: Which worker, of those in the order of addresses.
+        result: Computes the result of the persisted product, within ``MOST_AFTER_KILL`` seconds.
+    """
+    workers = sorted(client.run(os.getpid).items())
+    _, process = workers[victim % len(workers)]
+    begun = z.persist()
+    time.sleep(seconds)
+    os.kill(process, signal.SIGKILL)
+    begin = time.monotonic()
+    try:
+        return result(begun)
+    except Exception as error:
+        waited = time.monotonic() - begin
+        assert waited < MOST_AFTER_KILL - 0.5, f"nothing came in {waited:.0f} s after {seconds * 1000:g} ms"
+        return error
 
 
 def _exit_soon() -> None:

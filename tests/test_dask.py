@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import logging
 import os
+import socket
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
+from types import SimpleNamespace
 from typing import Any
 
 import ml_dtypes
@@ -23,13 +28,25 @@ da: Any = pytest.importorskip("dask.array")
 import dask  # noqa: E402
 
 import tiledmm.dask as ours  # noqa: E402
-from tests.dask_clusters import LIMIT, client_of, is_empty, kill, threads_of  # noqa: E402
-from tiledmm.distributed import graph, local, nccl, ranks  # noqa: E402
-from tiledmm.distributed.communicators import TcpCommunicator  # noqa: E402
+from tests.dask_clusters import (  # noqa: E402
+    KILLS,
+    LIMIT,
+    MOST_AFTER_KILL,
+    client_of,
+    is_empty,
+    kill,
+    outcome_of_kill,
+    threads_of,
+    wait_for_nannies,
+)
+from tiledmm.distributed import gang, graph, local, nccl, ranks  # noqa: E402
+from tiledmm.distributed.communicators import ROW, TcpCommunicator  # noqa: E402
+from tiledmm.distributed.gang import GangPlugin  # noqa: E402
 from tiledmm.distributed.grid import Layout, blocks, choose_layout, pair  # noqa: E402
 from tiledmm.distributed.local import sum_of_products  # noqa: E402
 from tiledmm.distributed.nccl import nccl_communicator  # noqa: E402
-from tiledmm.distributed.rings import CollectiveError, listen  # noqa: E402
+from tiledmm.distributed.placement import SUMMA  # noqa: E402
+from tiledmm.distributed.rings import CollectiveError, connect, listen  # noqa: E402
 from tiledmm.distributed.summa import summa  # noqa: E402
 from tiledmm.errors import ConfigError, OperandTypeError, ShapeError, UnsupportedTypeError  # noqa: E402
 
@@ -225,7 +242,7 @@ def run_ranks(
                 assert tcp.exchange(bytes(rank)) == [bytes(each) for each in range(layout.size)]
                 blocks = part(a, i, layout.rows, j, layout.a_depths), part(b, i, layout.b_depths, j, layout.columns)
                 c = summa(*blocks, layout, rank, tcp, width=width, on_step=lambda step: on_step(rank, step))
-                tcp.exchange()
+                tcp.finish()
                 return c
             finally:
                 tcp.close()
@@ -348,6 +365,146 @@ def test_a_rank_that_fails_ends_the_others_at_once() -> None:
     assert isinstance(found[3], MemoryError)
     assert all(isinstance(each, CollectiveError) for i, each in enumerate(found) if i != 3)
     assert time.monotonic() - begin < 5
+
+
+def test_connecting_to_a_host_that_does_not_answer() -> None:
+    """One that has vanished refuses nothing: here, whose queue of connections is full."""
+    gone = threading.Event()
+
+    def check() -> None:
+        if gone.is_set():
+            raise CollectiveError("worker x left")
+        gone.set()
+
+    with contextlib.ExitStack() as stack:
+        silent = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+        for _ in range(3):
+            each = stack.enter_context(socket.socket())
+            each.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                each.connect(silent.getsockname())
+        begin = time.monotonic()
+        with pytest.raises(CollectiveError, match="worker x left"):
+            connect(silent.getsockname(), bytes(16), ROW, 60, check)
+        with pytest.raises(CollectiveError, match="deadline"):
+            connect(silent.getsockname(), bytes(16), ROW, 0.3)
+        assert time.monotonic() - begin < 5
+
+
+def test_connecting_where_nobody_listens() -> None:
+    with listen("127.0.0.1") as closed:
+        address = closed.getsockname()
+    with pytest.raises(CollectiveError, match="no peer at"):
+        connect(address, bytes(16), ROW, 60)
+
+
+def test_an_exchange_ends_where_the_product_does() -> None:
+    """With a peer that lives and says nothing."""
+    layout, ends = layout_of(40, 50, 60, 2), threading.Event()
+    listeners = [listen("127.0.0.1") for _ in range(2)]
+    addresses = [each.getsockname() for each in listeners]
+
+    def check() -> None:
+        if begun.is_set():
+            raise CollectiveError("the product is not wanted any more")
+
+    begun = threading.Event()
+
+    def run(rank: int) -> Any:
+        tcp = TcpCommunicator(layout, rank, listeners[rank], addresses, bytes(16), 60, check if rank == 0 else int)
+        try:
+            if rank == 1:
+                return ends.wait(LIMIT)
+            begun.set()
+            with pytest.raises(CollectiveError, match="not wanted"):
+                tcp.exchange()
+            return ends.set()
+        finally:
+            tcp.close()
+
+    with ThreadPoolExecutor(2) as threads:
+        assert list(threads.map(run, range(2))) == [None, True]
+    for each in listeners:
+        each.close()
+
+
+# ---- The scheduler's plugin, without a cluster
+
+
+def attempt_of(plugin: GangPlugin) -> bytes:
+    running = gang._Attempt("p", {0, 1}, {"tcp://a", "tcp://b"}, asyncio.get_running_loop().create_future())
+    plugin.attempts[b"attempt"] = running
+    return b"attempt"
+
+
+def test_ranks_are_told_of_a_worker_that_has_left() -> None:
+    async def ask() -> list[str]:
+        plugin = GangPlugin()
+        attempt = attempt_of(plugin)
+        asked = [asyncio.create_task(plugin.lost(attempt)) for _ in range(2)]
+        await asyncio.sleep(0)
+        plugin.remove_worker(None, "tcp://elsewhere")
+        await asyncio.sleep(0)
+        assert not any(each.done() for each in asked)
+        plugin.remove_worker(None, "tcp://b")
+        return [*await asyncio.gather(*asked), await plugin.lost(b"another")]
+
+    assert asyncio.run(ask()) == ["worker tcp://b left"] * 2 + [""]
+
+
+def test_ranks_are_not_told_of_workers_that_leave_after_they_have_ended() -> None:
+    async def ask() -> str:
+        plugin = GangPlugin()
+        asked = asyncio.create_task(plugin.lost(attempt_of(plugin)))
+        await asyncio.sleep(0)
+        for rank in range(2):
+            plugin.transition((SUMMA + "p", rank), "processing", "memory")
+        plugin.remove_worker(None, "tcp://b")
+        return await asked
+
+    assert asyncio.run(ask()) == ""
+
+
+@pytest.mark.parametrize(
+    ("hangs", "retired", "reason"),
+    [
+        (False, {"tcp://a": {}}, ""),
+        (False, {}, "there is no room for its data on other workers"),
+        (True, None, ""),  # copying does not end
+        (True, {}, ""),
+    ],
+)
+def test_a_worker_that_hangs_is_restarted_though_its_data_cannot_be_copied(
+    hangs: bool, retired: Any, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gang, "_COPY_IF_HANGING", 0.05)
+    restarted: list[str] = []
+
+    async def retire_workers(workers: list[str], remove: bool) -> Any:
+        return await asyncio.sleep(LIMIT) if retired is None else retired
+
+    async def restart_workers(workers: list[str], **others: Any) -> None:
+        restarted.extend(workers)
+
+    async def ask() -> str:
+        plugin = GangPlugin()
+        workers = {"tcp://a": SimpleNamespace(nanny="tcp://nanny")}
+        plugin.scheduler = SimpleNamespace(
+            workers=workers, retire_workers=retire_workers, restart_workers=restart_workers
+        )
+        return await plugin.restart_worker("tcp://a", hangs)
+
+    assert asyncio.run(ask()) == reason
+    assert restarted == ([] if reason else ["tcp://a"])
+
+
+def test_ranks_wait_for_the_restart_of_a_worker_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    worker = SimpleNamespace(address="tcp://a")
+    ranks._wait_for_restart(worker, lambda: None)
+    nccl.mark_hanging(worker)
+    monkeypatch.setattr(ranks, "_RESTART", 0.2)
+    with pytest.raises(CollectiveError, match="tcp://a hangs"):
+        ranks._wait_for_restart(worker, lambda: None)
 
 
 # ---- Clusters
@@ -766,6 +923,50 @@ def test_a_worker_that_dies_with_its_block(processes: Any) -> None:
         kill(client, sorted(client.nthreads())[0])
         client.wait_for_workers(3, LIMIT)
         assert np.array_equal(client.compute(z).result(LIMIT), a @ a.T)
+
+
+def step_slowly(worker: Any, rank: int, step: int) -> None:
+    time.sleep(0.01)
+
+
+def plant_slow_steps() -> None:
+    ranks.before_step = step_slowly
+
+
+def survive(client: Any, cluster: Any, seconds: float, trial: int, *, is_second: bool) -> None:
+    """Kills a worker, and checks what comes. Every trial has operands of its own, so that it computes something."""
+    a = integers((90, 5000), seed=trial)
+    x, y = of_chunks(a, (50, 1000)), of_chunks(a.T, (1000, 50))
+    client.run(plant_slow_steps)
+    before = ours.matmul(x, y).persist() if is_second else None
+    distributed.wait(before, LIMIT)
+    found = outcome_of_kill(
+        client, ours.matmul(x, y + 1), seconds, trial, lambda z: client.compute(z).result(MOST_AFTER_KILL)
+    )
+    assert isinstance(found, CollectiveError) or np.array_equal(found, a @ (a.T + 1)), found
+
+
+@pytest.fixture(scope="module")
+def killed() -> Iterator[Any]:
+    quiet = {"silence_logs": logging.CRITICAL, "dashboard_address": ":0"}
+    with distributed.LocalCluster(n_workers=4, threads_per_worker=1, **quiet) as cluster:
+        yield cluster
+
+
+def test_a_worker_that_is_killed_at_any_time(killed: Any) -> None:
+    """A sample, of workers that nothing waits for to be started again."""
+    with distributed.Client(killed) as client:
+        for trial, (seconds, is_second) in enumerate([(0.0, False), (0.03, False), (0.06, True)]):
+            survive(client, killed, seconds, trial, is_second=is_second)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_second", [False, True], ids=["first", "second"])
+def test_a_worker_that_is_killed_at_every_time(killed: Any, is_second: bool) -> None:
+    with distributed.Client(killed) as client:
+        for trial, seconds in enumerate(KILLS):
+            wait_for_nannies(killed, client, 3)  # while another one starts
+            survive(client, killed, seconds, trial + 100 * (1 + is_second), is_second=is_second)
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ pytest.importorskip("cupy", reason="needs CuPy, which needs no GPU to be importe
 from tests.strategies import small_integers
 from tiledmm import multi_gpu
 from tiledmm.distributed import several
-from tiledmm.errors import KeywordError, OperandTypeError, ShapeError
+from tiledmm.errors import KeywordTypeError, KeywordValueError, OperandTypeError, ShapeError, UnsupportedTypeError
 
 pytestmark = pytest.mark.cupy
 
@@ -138,11 +138,14 @@ def test_out_may_be_an_operand() -> None:
 def test_mistakes() -> None:
     x = laid_out(np.ones((3, 4)), "N")
     for numbers in ([], [3], [-1], [0.5]):
-        with pytest.raises(KeywordError, match="numbers of devices, from 0 to 2"):
+        error = KeywordTypeError if numbers == [0.5] else KeywordValueError
+        with pytest.raises(error, match="numbers of devices, from 0 to 2"):
             multi_gpu.matmul(x, x.T, devices=numbers)  # type: ignore[arg-type]
     with pytest.raises(ShapeError, match="4 columns and x2 3 rows"):
         multi_gpu.matmul(x, x, devices=[0])
     with pytest.raises(ShapeError, match="out has shape"):
         multi_gpu.matmul(x, x.T, x, devices=[0])
+    with pytest.raises(UnsupportedTypeError, match="float32; the product is of float64"):
+        multi_gpu.matmul(x, x.T, laid_out(np.ones((3, 3), "f4"), "N"), devices=[0])
     with pytest.raises(OperandTypeError, match="NumPy arrays alone"):
         multi_gpu.matmul(x, [[1.0]], devices=[0])

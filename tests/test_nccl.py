@@ -20,9 +20,10 @@ import numpy as np
 import pytest
 
 from tests.strategies import small_integers
-from tiledmm.distributed import local, nccl
+from tiledmm.distributed import guard, local, nccl
 from tiledmm.distributed.communicators import ROW, Broadcast, TcpCommunicator
 from tiledmm.distributed.grid import Layout, choose_layout
+from tiledmm.distributed.guard import guarded
 from tiledmm.distributed.nccl import nccl_communicator
 from tiledmm.distributed.rings import CollectiveError, listen
 from tiledmm.distributed.summa import summa
@@ -183,7 +184,9 @@ def made_by(
 
     def work(rank: int, tcp: TcpCommunicator) -> Any:
         like = on_device([0], devices[rank] if devices else rank)
-        return nccl_communicator(workers[rank], tcp, like, layout, rank, deadline)
+        found = nccl_communicator(workers[rank], tcp, like, layout, rank, deadline)
+        tcp.finish()
+        return found
 
     return run(layout, workers, work)
 
@@ -250,7 +253,7 @@ def test_products(size: int, dtype: str, fake: Nccl) -> None:
             found = nccl_communicator(workers[rank], tcp, left, layout, rank, DEADLINE)
             assert found is not None
             c = summa(left, right, layout, rank, found, width=7)
-            tcp.exchange()
+            tcp.finish()
             assert np.array_equal(left, before[0]) and np.array_equal(right, before[1])
             return c
 
@@ -334,3 +337,195 @@ def test_a_thread_that_is_stuck(late: bool, fake: Nccl, monkeypatch: pytest.Monk
         nccl.NcclCommunicator(*arguments)
     assert thread.is_stuck == late
     connected.set()
+
+
+# ---- Ranks that die
+
+
+class Died(Exception):
+    """In the place of a process that ends: its sockets close, and nothing else happens."""
+
+
+def dying_at(number: int, tcp: TcpCommunicator) -> None:
+    """Lets a rank die before its exchange of this number, from 0."""
+    exchange, numbers = tcp.exchange, itertools.count()
+
+    def counted(message: bytes = b"") -> list[bytes]:
+        if next(numbers) == number:
+            raise Died
+        return exchange(message)
+
+    tcp.exchange = counted  # type: ignore[method-assign]
+
+
+# Long enough for a test to fail that waits for it.
+PATIENT = 60.0
+
+
+def survivors(
+    layout: Layout, workers: list[Any], work: Callable[[int, TcpCommunicator], Any], victim: int = 1
+) -> tuple[list[Any], float]:
+    """What each rank returns or raises, and the seconds until the last one but the victim has ended."""
+    ended: dict[int, float] = {}
+
+    def of_rank(rank: int, tcp: TcpCommunicator) -> Any:
+        try:
+            return work(rank, tcp)
+        except Exception as error:
+            return error
+        finally:
+            ended[rank] = time.monotonic()
+
+    begin = time.monotonic()
+    found = run(layout, workers, of_rank)
+    return found, max(at for rank, at in ended.items() if rank != victim) - begin
+
+
+def guarded_product(
+    workers: list[Any], layout: Layout, x: Any, rank: int, tcp: TcpCommunicator, prepare: Callable[[int, Any], None]
+) -> Any:
+    """A rank's work as ``ranks._run`` has it. A and B are both ``x``, of which rank 0 has the first columns."""
+    used: list[Any] = []
+
+    def work() -> Any:
+        half = slice(3 * rank, 3 * rank + 3)
+        left, right = on_device(x[:, half], rank), on_device(x[:, half], rank)
+        found = nccl_communicator(workers[rank], tcp, left, layout, rank, PATIENT)
+        assert found is not None
+        used.append(found)
+        try:
+            prepare(rank, found)
+            c = summa(left, right, layout, rank, found, width=1)
+            tcp.finish()
+            return c
+        except BaseException:
+            found.close()
+            raise
+
+    return guarded(work, tcp.check, lambda: [each.close() for each in used] and None)
+
+
+TWO = Layout((6,), (3, 3), (3, 3), (6,))
+
+
+@pytest.mark.parametrize("kept", [False, True], ids=["first", "second"])
+@pytest.mark.parametrize("number", range(4))
+def test_a_rank_that_dies_before_an_exchange(number: int, kept: bool) -> None:
+    """Devices, generations, identifiers (or, with a communicator that is kept, the end), the end."""
+    workers, x = [SimpleNamespace(), SimpleNamespace()], np.arange(36.0).reshape(6, 6)
+    if kept:
+        made_by(TWO, workers)
+
+    def work(rank: int, tcp: TcpCommunicator) -> Any:
+        if rank == 1:
+            dying_at(number, tcp)
+        return guarded_product(workers, TWO, x, rank, tcp, lambda rank, found: None)
+
+    found, seconds = survivors(TWO, workers, work)
+    ends = number < (3 if kept else 4)  # the second product has one exchange less
+    assert isinstance(found[1], Died) == ends and isinstance(found[0], CollectiveError) == ends, found
+    assert seconds < 3
+
+
+@pytest.mark.parametrize("has_sent", [False, True], ids=["silently", "after its last message"])
+def test_a_broadcast_whose_sender_has_died(has_sent: bool) -> None:
+    """What the sender has sent by its socket stays unread meanwhile, and hides nothing."""
+    workers, x = [SimpleNamespace(), SimpleNamespace()], np.ones((6, 6))
+
+    def die(rank: int, found: Any) -> None:
+        if rank == 1:
+            if has_sent:
+                sockets[1].rings[ROW]._send(bytes(8))
+            raise Died
+
+    sockets: dict[int, TcpCommunicator] = {}
+
+    def work(rank: int, tcp: TcpCommunicator) -> Any:
+        sockets[rank] = tcp
+        return guarded_product(workers, TWO, x, rank, tcp, die)
+
+    found, seconds = survivors(TWO, workers, work)
+    assert isinstance(found[1], Died) and isinstance(found[0], CollectiveError) and "gave up" in str(found[0])
+    assert seconds < 3 and not nccl.is_stuck(workers[0]) and not nccl._thread_of(workers[0]).communicators
+
+
+def test_a_communicator_that_is_never_made_since_a_rank_has_died(fake: Nccl, monkeypatch: pytest.MonkeyPatch) -> None:
+    workers, x, ends = [SimpleNamespace(), SimpleNamespace()], np.ones((6, 6)), threading.Event()
+    monkeypatch.setattr(nccl, "_GRACE", 0.3)
+
+    def make(size: int, identifier: bytes, rank: int) -> None:
+        if rank == 1:
+            raise Died
+        ends.wait(PATIENT)
+
+    monkeypatch.setattr(fake, "NcclCommunicator", make)
+    found, seconds = survivors(
+        TWO, workers, lambda rank, tcp: guarded_product(workers, TWO, x, rank, tcp, lambda *made: None)
+    )
+    assert isinstance(found[0], CollectiveError) and "gave up" in str(found[0]) and seconds < 4
+    assert nccl.is_stuck(workers[0]) and not nccl.hangs(workers[0]), "the worker is restarted, and keeps its data"
+    ends.set()
+
+
+@pytest.mark.parametrize("hanging", [False, True])
+def test_a_call_of_cuda_that_waits_for_a_broadcast(hanging: bool, fake: Nccl, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Allocating memory, for example: nothing looks at the sockets meanwhile but the guard."""
+    workers, x, ends = [SimpleNamespace(), SimpleNamespace()], np.ones((6, 6)), threading.Event()
+    monkeypatch.setattr(guard, "_GRACE", 0.3)
+    abort = fake.NcclCommunicator.abort
+
+    def aborted(self: Any) -> None:
+        abort(self)
+        if not hanging:
+            ends.set()
+
+    monkeypatch.setattr(fake.NcclCommunicator, "abort", aborted)
+
+    def wait(rank: int, found: Any) -> None:
+        if rank == 1:
+            raise Died
+        assert ends.wait(PATIENT)
+
+    found, seconds = survivors(TWO, workers, lambda rank, tcp: guarded_product(workers, TWO, x, rank, tcp, wait))
+    assert isinstance(found[0], guard.HangingError if hanging else CollectiveError)
+    assert isinstance(found[0], guard.HangingError) == hanging and seconds < 4
+    ends.set()
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["of a product", "of one that was kept"])
+def test_an_abort_that_does_not_return(late: bool, fake: Nccl, monkeypatch: pytest.MonkeyPatch) -> None:
+    workers, x, ends = [SimpleNamespace(), SimpleNamespace()], np.ones((6, 6)), threading.Event()
+    made_by(TWO, workers)
+    monkeypatch.setattr(nccl, "_GRACE", 0.3)
+    monkeypatch.setattr(fake.NcclCommunicator, "abort", lambda self: ends.wait(PATIENT))
+    if late:  # its peer has died in another product, and been started again
+        workers[1] = SimpleNamespace()
+
+    def die(rank: int, found: Any) -> None:
+        if rank == 1:
+            raise Died
+
+    found, seconds = survivors(TWO, workers, lambda rank, tcp: guarded_product(workers, TWO, x, rank, tcp, die))
+    assert isinstance(found[0], CollectiveError) and seconds < 5
+    assert nccl.is_stuck(workers[0]) and nccl.hangs(workers[0]), "the worker is restarted, whatever it has"
+    ends.set()
+
+
+def test_guarded_work_returns_and_raises() -> None:
+    assert guard.guarded(lambda: 5, lambda: None, lambda: None) == 5
+    with pytest.raises(Died):
+        guard.guarded(lambda: (_ for _ in ()).throw(Died()), lambda: None, lambda: None)
+
+
+def test_what_has_finished_meanwhile_counts() -> None:
+    """A check that fails as the work ends: the result is there."""
+    ends = threading.Event()
+
+    def check() -> None:
+        raise CollectiveError("a peer gave up")
+
+    def work() -> int:
+        assert ends.wait(DEADLINE)
+        return 7
+
+    assert guard.guarded(work, check, ends.set) == 7

@@ -26,7 +26,8 @@ from tiledmm.distributed.tiling import Matrices, Tiling, device_bytes
 from tiledmm.distributed.tiling_choice import cost, tiling_within
 from tiledmm.errors import (
     ConfigError,
-    KeywordError,
+    KeywordTypeError,
+    KeywordValueError,
     MissingDependencyError,
     OperandTypeError,
     ShapeError,
@@ -473,9 +474,9 @@ def test_files_that_are_no_journals_are_refused(text: bytes, job: Job) -> None:
 def test_journals_need_a_file(job: Job) -> None:
     job.journal.write_bytes(b"")
     out = np.empty(job.out.shape, np.float32)
-    job.refuses("numpy.memmap of a file; got ndarray", KeywordError, out=out)
-    job.refuses("mode is 'c'", KeywordError, out=np.load(job.file, mmap_mode="c"))
-    with pytest.raises(KeywordError, match=r"numpy\.memmap"):
+    job.refuses("numpy.memmap of a file; got ndarray", KeywordTypeError, out=out)
+    job.refuses("mode is 'c'", KeywordValueError, out=np.load(job.file, mmap_mode="c"))
+    with pytest.raises(KeywordTypeError, match=r"numpy\.memmap"):
         out_of_core.matmul(job.a, job.b, journal=job.journal)
 
 
@@ -530,18 +531,18 @@ class ndarray:
         (UnsupportedTypeError, "b is of type >f4.*b.astype", (A, B.astype(">f4")), {}),
         (UnsupportedTypeError, r"a is of type float32 and b float64.*b.astype\('float32'\)", (A, B.astype("f8")), {}),
         (UnsupportedTypeError, "out is of the operands' type, float32; .*<f8", (A, B, np.ones((4, 6))), {}),
-        (KeywordError, "read-only", (A, B, np.broadcast_to(np.float32(1), (4, 6))), {}),
+        (KeywordValueError, "read-only", (A, B, np.broadcast_to(np.float32(1), (4, 6))), {}),
         (
             ShapeError,
             "share one place",
             (A, B, np.lib.stride_tricks.as_strided(np.zeros(1, np.float32), (4, 6), (0, 0))),
             {},
         ),
-        (KeywordError, "memory is a number of bytes", (A, B), {"memory": -(10**400)}),
-        (KeywordError, "memory is a number of bytes", (A, B), {"memory": -1}),
-        (KeywordError, "memory is a number of bytes", (A, B), {"memory": "16e9"}),
-        (KeywordError, "memory is a number of bytes", (A, B), {"memory": float("nan")}),
-        (KeywordError, "progress is a bool", (A, B), {"progress": 3}),
+        (KeywordValueError, "memory is a number of bytes", (A, B), {"memory": -(10**400)}),
+        (KeywordValueError, "memory is a number of bytes", (A, B), {"memory": -1}),
+        (KeywordTypeError, "memory is a number of bytes", (A, B), {"memory": "16e9"}),
+        (KeywordValueError, "memory is a number of bytes", (A, B), {"memory": float("nan")}),
+        (KeywordTypeError, "progress is a bool", (A, B), {"progress": 3}),
         (ConfigError, "precision is one of", (A, B), {"precision": "tf23"}),
     ],
 )
@@ -553,15 +554,15 @@ def test_mistakes(error: type[Exception], match: str, arguments: Any, keywords: 
 def test_an_out_that_overlaps_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     HostDevice().install(monkeypatch)
     whole = np.ones((20, 10), np.float32)
-    with pytest.raises(KeywordError, match="out overlaps a"):
+    with pytest.raises(KeywordValueError, match="out overlaps a"):
         out_of_core.matmul(whole[:10], np.ones((10, 10), np.float32), whole[5:15])
-    with pytest.raises(KeywordError, match="out overlaps b"):
+    with pytest.raises(KeywordValueError, match="out overlaps b"):
         out_of_core.matmul(np.ones((10, 10), np.float32), whole[10:], whole[10:])
     out_of_core.matmul(whole[::2], np.ones((10, 10), np.float32), whole[1::2])
     assert (whole[::2] == 1).all() and (whole[1::2] == 10).all(), "rows that alternate share nothing"
     np.save(tmp_path / "x.npy", whole)
     read, written = (np.load(tmp_path / "x.npy", mmap_mode=mode) for mode in ("r", "r+"))
-    with pytest.raises(KeywordError, match="out overlaps a"):
+    with pytest.raises(KeywordValueError, match="out overlaps a"):
         out_of_core.matmul(read[:10], np.ones((10, 10), np.float32), written[5:15])
     out_of_core.matmul(read[:10], np.ones((10, 10), np.float32), written[10:])
 

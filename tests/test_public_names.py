@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 from typing import get_args
@@ -17,9 +18,81 @@ from tiledmm.selection.select import PRECISIONS
 ROOT = Path(__file__).resolve().parent.parent
 
 
+#: Modules that are public, and the packages that some of them need.
+MODULES = {"dask": "dask", "errors": "", "multi_gpu": "", "out_of_core": "", "simulator": "", "torch": "torch"}
+OF_EXTRAS = [name for name, package in MODULES.items() if package]
+
+
 def test_dir_lists_what_is_public() -> None:
-    assert dir(tiledmm) == sorted(tiledmm.__all__)
-    assert all(getattr(tiledmm, name) is not None for name in dir(tiledmm))
+    assert dir(tiledmm) == sorted({*tiledmm.__all__, *MODULES})
+    assert not set(OF_EXTRAS) & set(tiledmm.__all__), "import * needs no extra"
+    assert all(getattr(tiledmm, name) is not None for name in tiledmm.__all__)
+
+
+def test_dir_lists_every_module_of_functions_for_users() -> None:
+    """Those beside ``__init__`` that have an ``__all__``."""
+    files = Path(tiledmm.__file__).parent.glob("*.py")
+    have = {each.stem for each in files if "__all__ = [" in each.read_text("utf-8")} - {"__init__"}
+    assert have == set(MODULES) - {"errors", "simulator"}, "these two are listed, too"
+
+
+def run(code: str) -> str:
+    """What a new process prints that has imported the package and nothing else of it."""
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys, tiledmm\n{code}"], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_modules_are_attributes_and_loaded_at_first_use() -> None:
+    """One process for all: none is there before, and each is the one that ``import`` has after."""
+    code = f"""
+from importlib.util import find_spec
+assert not [name for name in sys.modules if name.startswith("tiledmm.") and name != "tiledmm._version"]
+assert "numpy" not in sys.modules
+for name, package in {MODULES}.items():
+    if package and not find_spec(package):
+        continue
+    module = getattr(tiledmm, name)
+    assert module is sys.modules[f"tiledmm.{{name}}"], name
+    print(name, callable(getattr(module, "matmul", None)))
+"""
+    loaded = dict(line.split() for line in run(code).splitlines())
+    assert loaded.keys() >= {"errors", "multi_gpu", "out_of_core", "simulator"}
+    assert {name for name, has_matmul in loaded.items() if has_matmul == "False"} == {"errors"}
+
+
+@pytest.mark.parametrize("name", OF_EXTRAS)
+def test_a_module_whose_extra_is_missing(name: str) -> None:
+    """The text is the same whichever way it is asked for, and what walks attributes goes on."""
+    code = f"""
+import inspect, pickle
+sys.modules[{MODULES[name]!r}] = None
+texts = []
+for get in (
+    lambda: tiledmm.{name},
+    lambda: exec("import tiledmm.{name}"),
+    lambda: exec("from tiledmm import {name}"),
+):
+    try:
+        get()
+    except (AttributeError, ImportError) as error:
+        assert isinstance(error, tiledmm.TiledmmError)
+        texts.append((AttributeError if isinstance(error, AttributeError) else ImportError, str(error)))
+assert [kind for kind, _ in texts] == [AttributeError, ImportError, ImportError], texts
+assert len({{text for _, text in texts}}) == 1 and "pip install" in texts[0][1] and "[{name}]" in texts[0][1]
+assert not hasattr(tiledmm, {name!r}) and getattr(tiledmm, {name!r}, 5) == 5
+assert {name!r} in dir(tiledmm) and {name!r} not in dict(inspect.getmembers(tiledmm))
+from tiledmm import *
+def {name}(): pass
+{name}.__module__ = "tiledmm"
+try:
+    pickle.dumps({name})
+except pickle.PicklingError:
+    print("ended well")
+"""
+    assert run(code) == "ended well"
 
 
 def test_the_literal_of_precisions_is_what_select_takes() -> None:
@@ -32,6 +105,12 @@ tiledmm.matmull
 tiledmm.matmul(1, 2, precision="tf23")
 tiledmm.matmul(1, 2, precision="tf32", variant="mine")
 tiledmm.source("tiled", config={"bk": 8})
+tiledmm.multi_gpu.matmul(1, 2, devices=[0, 1])
+tiledmm.multi_gpu.matmull
+tiledmm.out_of_core.matmul
+tiledmm.dask.matmul
+tiledmm.torch.matmul
+tiledmm.simulator.matmul
 """
 
 
@@ -43,9 +122,10 @@ def test_mypy_finds_names_and_precisions_that_there_are_not(tmp_path: Path, monk
     options = ["--follow-imports=silent", "--ignore-missing-imports", f"--python-executable={sys.executable}"]
     printed, problems, _ = mypy.run([*options, "wrong.py"])
     found = [line for line in printed.splitlines() if line.startswith("wrong.py")]
-    assert not problems and len(found) == 2, printed
+    assert not problems and len(found) == 3, printed
     assert found[0].startswith("wrong.py:3: error:") and '"matmull"' in found[0]
     assert found[1].startswith("wrong.py:4: error:") and '"precision"' in found[1]
+    assert found[2].startswith("wrong.py:8: error:") and '"matmull"' in found[2]
 
 
 def test_explain_takes_shapes() -> None:

@@ -112,7 +112,7 @@ def blocks_of(x: Any, spread: Spread, blocks: Sizes, layout: Layout) -> list[Any
             try:
                 held = [cut(x, spread.chunks)[number] for number in spread.of(rank)]
                 block = block_of(held, spread, blocks, layout, rank, tcp, x[:0])
-                tcp.exchange()  # no rank leaves before all have their blocks
+                tcp.finish()  # no rank leaves before all have their blocks
                 return block
             finally:
                 tcp.close()

@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any
 from tiledmm._version import __version__
 
 if TYPE_CHECKING:
-    from tiledmm import errors, simulator
+    from tiledmm import dask as dask
+    from tiledmm import errors, multi_gpu, out_of_core, simulator
+    from tiledmm import torch as torch
     from tiledmm.api import explain, gemm, matmul, variants
     from tiledmm.errors import TiledmmError
     from tiledmm.kernels import kernel, precompile, source
@@ -35,6 +37,8 @@ __all__ = [
     "gemm",
     "kernel",
     "matmul",
+    "multi_gpu",
+    "out_of_core",
     "precompile",
     "register",
     "replacing",
@@ -56,7 +60,11 @@ _HOMES = {
     "tune": "tiledmm.tuning.tune",
     "explain_conflicts": "tiledmm.simulator.conflicts",
 }
-_MODULES = ("errors", "simulator")
+_MODULES = ("errors", "multi_gpu", "out_of_core", "simulator")
+
+# Modules that need an extra. ``dir`` lists them, and ``__all__`` does not: ``from tiledmm import *`` is to work without
+# the extras, and with them not to import PyTorch and Dask.
+_OF_EXTRAS = ("dask", "torch")
 
 
 if not TYPE_CHECKING:  # or every name would do
@@ -64,6 +72,8 @@ if not TYPE_CHECKING:  # or every name would do
     def __getattr__(name: str) -> Any:
         if name in _MODULES:
             return importlib.import_module(f"tiledmm.{name}")
+        if name in _OF_EXTRAS:
+            return _of_extra(name)
         if name not in _HOMES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         value = getattr(importlib.import_module(_HOMES[name]), name)
@@ -71,9 +81,26 @@ if not TYPE_CHECKING:  # or every name would do
         return value
 
 
+def _of_extra(name: str) -> Any:
+    """Return a module that needs an extra.
+
+    Raises:
+        MissingModuleError: If that is not installed; the text is that of the error which importing the module raises.
+    """
+    from tiledmm.errors import MissingDependencyError, MissingModuleError
+
+    try:
+        return importlib.import_module(f"tiledmm.{name}")
+    except MissingDependencyError as error:
+        # An AttributeError, as NumPy raises for its modules that a Python version has not: ``hasattr``,
+        # ``inspect.getmembers``, ``pickle`` and whatever else walks attributes expect no other error. ``import`` and
+        # ``from tiledmm import`` try to import the module once more, and so raise the ImportError.
+        raise MissingModuleError(str(error), name=name) from error
+
+
 def __dir__() -> list[str]:
     """What is public."""
-    return sorted(__all__)
+    return sorted([*__all__, *_OF_EXTRAS])
 
 
 def load_ipython_extension(shell: Any) -> None:

@@ -16,15 +16,18 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-import dask.array as da
-from dask.array import routines
-from dask.array.core import Array  # not those of array expressions, which have no such graphs
-
-from tiledmm.distributed.graph import product_of
 from tiledmm.distributed.local import kind
 from tiledmm.elements import ELEMENTS
 from tiledmm.errors import OperandTypeError, ShapeError, UnsupportedTypeError
+from tiledmm.lazy import needs
 from tiledmm.selection.select import may_decompose
+
+with needs("Dask and its package distributed", extra="dask"):
+    import dask.array as da
+    from dask.array import routines
+    from dask.array.core import Array  # not those of array expressions, which have no such graphs
+
+    from tiledmm.distributed.graph import product_of
 
 __all__ = ["Registration", "matmul", "register"]
 

@@ -1,14 +1,17 @@
 """The errors this package raises.
 
-Each derives from the builtin that NumPy (and, where it differs, CuPy) raises for the same mistake, so existing
-``except`` clauses keep working:
+Each derives from the builtin that ``numpy.matmul`` raises for the same mistake, and from no other: existing ``except``
+clauses keep working, and none catches a mistake that it is not for. (CuPy raises ValueError for some of those that are
+a TypeError of NumPy's, and the other way round; ``tests/test_operands.py`` lists them.)
 
     TiledmmError
-    ├── ShapeError              ValueError             operands that do not fit together
+    ├── ShapeError              ValueError             shapes that do not make a product
     ├── AxisError               numpy's AxisError      an axis that is not there (a ValueError and an IndexError)
-    ├── KeywordError            TypeError, ValueError  a ufunc keyword that a matrix product cannot take
+    ├── KeywordError            always one of these    a keyword that this function cannot take
+    │   ├── KeywordTypeError    TypeError              a keyword that has no use here, or a value of the wrong type
+    │   └── KeywordValueError   ValueError             a value that is none of those which the keyword takes
     ├── OperandTypeError        TypeError              something that is not an array of the kind expected
-    ├── UnsupportedTypeError    TypeError, ValueError  an element type or a cast that is not supported
+    ├── UnsupportedTypeError    TypeError              an element type or a cast that is not supported
     ├── AlignmentError          ValueError             data that does not begin at a multiple of its element size
     ├── UnknownVariantError     ValueError             a name that is not registered
     ├── ConfigError             ValueError             a tile that does not fit, or a variant that has none
@@ -16,7 +19,8 @@ Each derives from the builtin that NumPy (and, where it differs, CuPy) raises fo
     ├── CompilationError        RuntimeError           a kernel that does not compile
     ├── SimulationError         RuntimeError           a kernel with findings of the simulator
     ├── ProfilingError          RuntimeError           Nsight Compute is missing, or could not do its work
-    └── MissingDependencyError  ImportError            an optional package that is needed now
+    ├── MissingDependencyError  ImportError            an optional package that is needed now
+    └── MissingModuleError      AttributeError         a module of this package that needs such a package
 """
 
 from __future__ import annotations
@@ -39,15 +43,23 @@ class AxisError(TiledmmError, np.exceptions.AxisError):
     """An entry of ``axes=`` that names an axis which does not exist, or the wrong number of axes."""
 
 
-class KeywordError(TiledmmError, TypeError, ValueError):
-    """A keyword that NumPy's ufuncs know and a matrix product cannot take (NumPy and CuPy disagree on the builtin)."""
+class KeywordError(TiledmmError):
+    """A keyword that this function cannot take. What is raised is one of the two classes below."""
+
+
+class KeywordTypeError(KeywordError, TypeError):
+    """A keyword that has no use here or not beside another one, or whose value is of the wrong type."""
+
+
+class KeywordValueError(KeywordError, ValueError):
+    """A keyword whose value is of the right type, and none of those that it takes."""
 
 
 class OperandTypeError(TiledmmError, TypeError):
     """An operand that is not an array of the expected library."""
 
 
-class UnsupportedTypeError(TiledmmError, TypeError, ValueError):
+class UnsupportedTypeError(TiledmmError, TypeError):
     """An element type, or a conversion between two, that is not supported."""
 
 
@@ -81,3 +93,10 @@ class ProfilingError(TiledmmError, RuntimeError):
 
 class MissingDependencyError(TiledmmError, ImportError):
     """An optional package that this call needs is not installed; the message has the command that installs it."""
+
+
+class MissingModuleError(TiledmmError, AttributeError):
+    """A module of this package, as an attribute, whose optional package is not installed; its cause is the error above.
+
+    No class can be an ImportError and an AttributeError, and an attribute that cannot be had is the latter.
+    """

@@ -20,7 +20,7 @@ import numpy as np
 
 from tiledmm.distributed import journal as journals
 from tiledmm.distributed.streaming import Told, multiply
-from tiledmm.errors import KeywordError, OperandTypeError, ShapeError, UnsupportedTypeError
+from tiledmm.errors import KeywordTypeError, KeywordValueError, OperandTypeError, ShapeError, UnsupportedTypeError
 from tiledmm.problem.arrays import describe
 from tiledmm.problem.keywords import Precision
 from tiledmm.selection.select import may_decompose
@@ -93,7 +93,7 @@ def matmul(
     limit = _bytes(memory)
     may_decompose(precision)
     if not (progress is None or isinstance(progress, bool) or callable(progress)):
-        raise KeywordError(f"progress is a bool, None or a function of two counts; got {progress!r}")
+        raise KeywordTypeError(f"progress is a bool, None or a function of two counts; got {progress!r}")
     result = np.empty(shape, a.dtype) if out is None else out
     if journal is not None:
         journals.check_out(result)
@@ -142,11 +142,11 @@ def _check_out(a: _Matrix, b: _Matrix, out: Any, shape: tuple[int, int]) -> None
     if out.dtype != a.dtype:
         raise UnsupportedTypeError(f"out is of the operands' type, {a.dtype}; it is of type {out.dtype.str}")
     if not out.flags.writeable:
-        raise KeywordError("out is read-only; a memmap is opened with mode='r+' to be written")
+        raise KeywordValueError("out is read-only; a memmap is opened with mode='r+' to be written")
     describe(out).check_writable()
     for name, x in (("a", a), ("b", b)):
         if _shares_memory(x, out) or journals.same_file(x, out):
-            raise KeywordError(f"out overlaps {name}, which is read while out is written; pass another out")
+            raise KeywordValueError(f"out overlaps {name}, which is read while out is written; pass another out")
 
 
 def _shares_memory(x: _Matrix, y: _Matrix) -> bool:
@@ -162,7 +162,8 @@ def _bytes(memory: Any) -> int | None:
         return None
     is_number = isinstance(memory, (int, float, np.integer, np.floating)) and not isinstance(memory, bool)
     if not is_number or not 0 < memory < math.inf:
-        raise KeywordError(f"memory is a number of bytes greater than 0, such as 16e9, or None; got {memory!r}")
+        error = KeywordValueError if is_number else KeywordTypeError
+        raise error(f"memory is a number of bytes greater than 0, such as 16e9, or None; got {memory!r}")
     return int(memory)
 
 

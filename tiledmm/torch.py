@@ -14,11 +14,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import torch
-from torch import library
-from torch.overrides import TorchFunctionMode
-
 from tiledmm import api
+from tiledmm.lazy import needs
+
+with needs("PyTorch", extra="torch"):
+    import torch
+    from torch import library
+    from torch.overrides import TorchFunctionMode
 
 __all__ = ["matmul", "replacing"]
 

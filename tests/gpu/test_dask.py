@@ -6,6 +6,7 @@ import gc
 import os
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import cupy
@@ -21,8 +22,10 @@ da: Any = pytest.importorskip("dask.array")
 import dask  # noqa: E402
 
 from benchmarks.distributed import check_transfer, cluster_of  # noqa: E402
+from tests.dask_clusters import KILLS, MOST_AFTER_KILL, outcome_of_kill, wait_for_nannies  # noqa: E402
 from tiledmm import dask as ours  # noqa: E402
 from tiledmm.distributed import nccl, ranks  # noqa: E402
+from tiledmm.distributed.rings import CollectiveError  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore:Sending large graph")
 
@@ -65,9 +68,9 @@ def on_gpus(x: np.ndarray, chunks: Any) -> Any:
     return da.from_array(x, chunks=chunks).map_blocks(cupy.asarray, dtype=x.dtype, meta=cupy.empty((0, 0), x.dtype))
 
 
-def result_of(client: Any, z: Any) -> np.ndarray:
+def result_of(client: Any, z: Any, limit: float = LIMIT) -> np.ndarray:
     host = z.map_blocks(cupy.asnumpy, dtype=z.dtype, meta=np.empty((0, 0), z.dtype))
-    return np.asarray(client.compute(host).result(LIMIT))
+    return np.asarray(client.compute(host).result(limit))
 
 
 def operands(m: int, n: int, k: int, dtype: str, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -179,3 +182,69 @@ def test_a_worker_that_dies(client: Any) -> None:
     client.wait_for_workers(WORKERS, LIMIT)
     assert worker not in client.nthreads()
     np.testing.assert_array_equal(result_of(client, ours.matmul(on_gpus(left, 999), on_gpus(right, 999))), left @ right)
+
+
+# Clusters that are killed in at once, each with a worker for each GPU: in one, the others' workers start again.
+CLUSTERS = 4
+
+
+def warm_up() -> None:
+    """Loads the kernels of a rank's product, so that workers are killed in the product and not before it."""
+    from tiledmm.distributed.local import multiply_add
+
+    a, b = cupy.ones((500, 2050), np.float32), cupy.ones((2050, 900), np.float32)
+    c = cupy.empty((500, 900), np.float32)
+    for first in (True, False):
+        multiply_add(a, b, c, "full", first=first)
+    cupy.cuda.Device().synchronize()
+
+
+def kill_at(times: list[tuple[float, bool]], number: int) -> list[str]:
+    """Kills a worker at each of these times, of a first or a second product, in a cluster of its own.
+
+    Returns:
+        What was wrong.
+    """
+    wrong = []
+    with (
+        cluster_of(WORKERS, GPUS) as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+        client.as_current(),
+    ):
+        for trial, (seconds, is_second) in enumerate(times):
+            wait_for_nannies(cluster, client, WORKERS)
+            client.run(warm_up)
+            left, right = operands(1000, 900, 4100, "float32", seed=100 * number + trial)
+            x, y = on_gpus(left, 1000).persist(), on_gpus(right, 1000).persist()
+            distributed.wait([x, y], LIMIT)
+            before = ours.matmul(x, y).persist() if is_second else None
+            distributed.wait(before, LIMIT)
+            what = f"{'second' if is_second else 'first'} product, {1000 * seconds:g} ms"
+            try:
+                found = outcome_of_kill(
+                    client,
+                    ours.matmul(x + 1, y),
+                    seconds,
+                    trial,
+                    lambda z: result_of(client, z, MOST_AFTER_KILL),
+                )
+            except AssertionError as error:
+                wrong.append(f"{what}: {error}")
+                client.restart()
+                continue
+            if isinstance(found, Exception):
+                if not isinstance(found, CollectiveError):
+                    wrong.append(f"{what}: {found!r}")
+            elif not np.array_equal(found, (left + 1) @ right):
+                wrong.append(f"{what}: a wrong result")
+            del before, x, y
+    return wrong
+
+
+@pytest.mark.skipif(GPUS < 2, reason="NCCL needs a GPU for each worker")
+def test_a_worker_that_is_killed_at_every_time() -> None:
+    """A first product finds no communicator: it is killed in the handshake, in connecting, or among panels."""
+    times = [(seconds, is_second) for is_second in (False, True) for seconds in KILLS]
+    with ThreadPoolExecutor(CLUSTERS) as threads:
+        wrong = list(threads.map(kill_at, [times[i::CLUSTERS] for i in range(CLUSTERS)], range(CLUSTERS)))
+    assert not any(wrong), wrong

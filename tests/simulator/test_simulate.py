@@ -181,7 +181,7 @@ def test_mistakes_are_the_same_errors():
         simulator.run(a.astype("f2"), a.T.astype("f2"), variant="tensor_core", tile=256, target="sm_75")
     with pytest.raises(errors.ConfigError, match="config is a mapping"):
         simulator.matmul(a, a.T, variant="warp_tiled", config=[1])
-    with pytest.raises(errors.KeywordError, match="read-only"):
+    with pytest.raises(errors.KeywordValueError, match="read-only"):
         frozen = np.zeros((3, 3))
         frozen.flags.writeable = False
         simulator.matmul(a, a.T, out=frozen)

@@ -24,13 +24,10 @@ import numpy as np
 
 from tiledmm.distributed.grid import Layout
 from tiledmm.distributed.local import as_bytes, from_host, to_host
-from tiledmm.distributed.rings import SIZE, Address, CollectiveError, Ring, connect, greeting, is_closed
+from tiledmm.distributed.rings import SIZE, TICK, Address, CollectiveError, Ring, connect, greeting, is_closed
 
 #: Axes of the grid: a broadcast goes along a grid row or a grid column.
 ROW, COLUMN = 0, 1
-
-# Seconds between two looks at what else may have happened.
-_TICK = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +99,7 @@ class TcpCommunicator(Communicator):
         row, column = layout.place(rank)
         p_r, p_c = layout.grid
         self.rank, self._check, self._deadline = rank, check, deadline
+        self._is_finishing = False
         following = {}
         if p_c > 1:
             following[ROW] = layout.rank(row, (column + 1) % p_c)
@@ -111,7 +109,7 @@ class TcpCommunicator(Communicator):
         backward: dict[int, socket.socket] = {}
         try:
             for axis, peer in following.items():
-                onward[axis] = connect(addresses[peer], attempt, axis, deadline)
+                onward[axis] = connect(addresses[peer], attempt, axis, deadline, check)
             self._accept(listener, attempt, set(following), onward, backward)
         except BaseException:
             for each in (*onward.values(), *backward.values()):
@@ -130,7 +128,7 @@ class TcpCommunicator(Communicator):
         backward: dict[int, socket.socket],
     ) -> None:
         until = time.monotonic() + self._deadline
-        listener.settimeout(_TICK)
+        listener.settimeout(TICK)
         while wanted - backward.keys():
             self._check()
             if time.monotonic() > until:
@@ -168,32 +166,46 @@ class TcpCommunicator(Communicator):
 
     def exchange(self, message: bytes = b"") -> list[bytes]:
         """Everybody's messages, by rank: along the rows, then along the columns. It is a barrier, too."""
-        row, column = self.rings
-        of_row = column.exchange(b"".join(SIZE.pack(len(each)) + each for each in row.exchange(message)))
+        in_row = self._exchange(ROW, message)
+        of_row = self._exchange(COLUMN, b"".join(SIZE.pack(len(each)) + each for each in in_row))
         return [each for joined in of_row for each in _split(joined)]
 
+    def _exchange(self, axis: int, message: bytes) -> list[bytes]:
+        ring = self.rings[axis]
+        if ring.size == 1:
+            return [message]
+        # In the ring's thread, so that this one goes on looking at what else happens.
+        found: list[bytes] = self._result(self._threads[axis].submit(ring.exchange, message))
+        return found
+
+    def finish(self) -> None:
+        """Waits until all ranks have finished. From here on, peers may be gone: they have got what they wait for."""
+        self._is_finishing = True
+        self.exchange()
+
     def check(self) -> None:
-        """Raises if the product is not wanted any more, or a peer has gone. Only while no operation is under way."""
+        """Raises if the product is not wanted any more, or a peer has gone before it finished."""
         self._check()
-        if any(is_closed(each) for ring in self.rings for each in ring.sockets()):
+        has_left = any(is_closed(each) for ring in self.rings for each in ring.sockets())
+        if has_left and not self._is_finishing:  # in this order: another thread may be finishing
             raise CollectiveError(f"a peer of rank {self.rank} gave up")
 
     def _result(self, begun: Future[Any]) -> Any:
         self._check()
         while True:
             try:
-                return begun.result(_TICK)
+                return begun.result(TICK)
             except NotYet:
                 if begun.done():
                     return begun.result()
                 self._check()
 
-    def close(self) -> None:
-        """As ``Communicator.close``. Its threads have ended when it returns."""
+    def close(self, *, wait: bool = True) -> None:
+        """As ``Communicator.close``. Its threads have ended when it returns, unless one may hang: then do not wait."""
         for ring in self.rings:
             ring.close()
         for thread in self._threads:
-            thread.shutdown(cancel_futures=True)
+            thread.shutdown(wait, cancel_futures=True)
         for ring in self.rings:
             ring.free()
 

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 # The name of the error of a rank that is not started.
 _NOT_STARTED = "CollectiveError"
 
+# Seconds that the data of a worker whose device hangs may take to be copied elsewhere.
+_COPY_IF_HANGING = 5.0
+
 
 @dataclass(slots=True)
 class _Seat:
@@ -56,12 +59,22 @@ class _Gang:
 
 @dataclass(slots=True)
 class _Attempt:
-    """A product whose ranks run."""
+    """A product whose ranks run.
+
+    Attributes:
+        lost: Which worker has left; empty once all ranks have ended.
+    """
 
     product: str
     ranks: set[int]
     workers: set[str]
+    lost: asyncio.Future[str]
     reason: str = ""
+
+    def end(self, lost: str = "") -> None:
+        """Answers those that wait for it."""
+        if not self.lost.done():
+            self.lost.set_result(lost)
 
 
 class GangPlugin(SchedulerPlugin):  # type: ignore[misc]
@@ -79,6 +92,7 @@ class GangPlugin(SchedulerPlugin):  # type: ignore[misc]
         """What Dask calls when it is registered."""
         self.scheduler = scheduler
         calls = {"tiledmm_join": self.join, "tiledmm_failed": self.failed, "tiledmm_restart": self.restart_worker}
+        calls["tiledmm_lost"] = self.lost
         scheduler.handlers.update(calls)
 
     def update_graph(self, scheduler: Scheduler, *, tasks: Iterable[Any], **others: Any) -> None:
@@ -120,8 +134,17 @@ class GangPlugin(SchedulerPlugin):  # type: ignore[misc]
         self.attempts[attempt].reason = self.attempts[attempt].reason or reason
         return self.attempts[attempt].reason
 
-    async def restart_worker(self, worker: str) -> str:
+    async def lost(self, attempt: bytes) -> str:
+        """Waits until a worker of an attempt has left, and says which; or until the attempt has ended: empty."""
+        running = self.attempts.get(attempt)
+        return await asyncio.shield(running.lost) if running else ""
+
+    async def restart_worker(self, worker: str, hangs: bool = False) -> str:
         """Restarts a worker of which a part is stuck, after its data have been copied to others. One after the other.
+
+        Args:
+            worker: Its address.
+            hangs: Whether its device hangs: then what cannot be copied within seconds is lost, as if it had died.
 
         Returns:
             Why it is not restarted; empty if it is.
@@ -132,7 +155,13 @@ class GangPlugin(SchedulerPlugin):  # type: ignore[misc]
                 return "it has left"
             if scheduler.workers[worker].nanny is None:
                 return "it has no nanny that would start it again"
-            if not await scheduler.retire_workers([worker], remove=False):
+            try:
+                retired = await asyncio.wait_for(
+                    scheduler.retire_workers([worker], remove=False), _COPY_IF_HANGING if hangs else None
+                )
+            except asyncio.TimeoutError:
+                retired = {}
+            if not (retired or hangs):
                 return "there is no room for its data on other workers"
             await scheduler.restart_workers([worker], on_error="return", stimulus_id=f"tiledmm-restart-{worker}")
             return ""
@@ -147,7 +176,7 @@ class GangPlugin(SchedulerPlugin):  # type: ignore[misc]
                 if running.product == product:
                     running.ranks.discard(rank)
                     if not running.ranks:
-                        del self.attempts[attempt]
+                        self.attempts.pop(attempt).end()
             if (gang := self.gangs.get(product)) and (seat := gang.seats.pop(rank, None)):
                 _refuse(seat, "its task was cancelled")
         # Not here: this is in the middle of the scheduler's transitions.
@@ -158,6 +187,8 @@ class GangPlugin(SchedulerPlugin):  # type: ignore[misc]
         """What Dask calls when the scheduler forgets all tasks."""
         for product, gang in list(self.gangs.items()):
             self._disband(product, gang, "the scheduler was restarted")
+        for attempt in self.attempts.values():
+            attempt.end()
         self.attempts.clear()
 
     def remove_worker(self, scheduler: Scheduler, worker: str, **others: Any) -> None:
@@ -165,6 +196,7 @@ class GangPlugin(SchedulerPlugin):  # type: ignore[misc]
         for attempt in self.attempts.values():
             if worker in attempt.workers:
                 attempt.reason = attempt.reason or f"worker {worker} left"
+                attempt.end(f"worker {worker} left")
 
     def _advance(self) -> None:
         """Starts what can start, in the order of first ranks. What cannot is not overtaken on its workers."""
@@ -185,7 +217,8 @@ class GangPlugin(SchedulerPlugin):  # type: ignore[misc]
     def _begin(self, product: str, gang: _Gang, workers: set[str]) -> None:
         del self.gangs[product]
         secret = uuid.uuid4().bytes
-        self.attempts[secret] = _Attempt(product, set(gang.seats), workers)
+        lost = asyncio.get_running_loop().create_future()
+        self.attempts[secret] = _Attempt(product, set(gang.seats), workers, lost)
         addresses = [gang.seats[rank].address for rank in range(gang.size)]
         for seat in gang.seats.values():
             if not seat.started.done():

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from tiledmm.errors import ConfigError, KeywordError
+from tiledmm.errors import ConfigError, KeywordTypeError, KeywordValueError
 from tiledmm.problem.strides import Span
 
 # Blocks of a matrix that are hashed, in each direction, and their size across and along contiguous elements.
@@ -161,11 +161,13 @@ def check_out(out: np.ndarray[Any, Any]) -> Path:
         KeywordError: If it is in none.
     """
     if not isinstance(out, np.memmap) or out.filename is None:
-        raise KeywordError(
+        raise KeywordTypeError(
             f"journal= needs an out that outlives the program: a numpy.memmap of a file; got {type(out).__name__}"
         )
     if out.mode not in ("r+", "w+"):
-        raise KeywordError(f"journal= needs an out that is written to its file, of mode 'r+'; its mode is {out.mode!r}")
+        raise KeywordValueError(
+            f"journal= needs an out that is written to its file, of mode 'r+'; its mode is {out.mode!r}"
+        )
     return Path(out.filename).resolve()
 
 

@@ -3,8 +3,9 @@
 A worker keeps the communicators that it has used last: making one takes longer than most products, and each takes
 memory of the device. One thread a worker makes all calls of NCCL that may wait; others only make identifiers, and
 abort. The ranks are connected over TCP first, with a deadline: NCCL itself would wait for ever for a rank that does not
-come. There they agree on what to use, and see when a rank has failed. Environment variables such as
-``NCCL_NVLS_ENABLE`` are the user's.
+come. There they agree on what to use, and see when a rank has failed, whatever they wait for. What only NCCL can end,
+aborting included, is waited for in seconds, not for ever: NCCL may wait for a rank that has died. Environment variables
+such as ``NCCL_NVLS_ENABLE`` are the user's.
 
 NVIDIA, "NCCL User Guide", Communicator Creation and Fault Tolerance.
 """
@@ -19,7 +20,6 @@ import time
 import uuid
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
-from concurrent.futures import TimeoutError as NotYet
 from typing import Any
 
 from tiledmm.distributed.communicators import COLUMN, ROW, Broadcast, Communicator, TcpCommunicator
@@ -39,6 +39,9 @@ _MOST_KEPT = 4
 # Seconds between two looks at whether a panel has arrived, and at whether all ranks are still there.
 _TICK, _LOOK = 2e-5, 0.1
 
+# Seconds that NCCL gets to notice what the ranks know: that one of them has died, or that a communicator is aborted.
+_GRACE = 5.0
+
 
 class NcclThread:
     """The thread that makes a worker's calls of NCCL, and the communicators that it has made.
@@ -46,11 +49,12 @@ class NcclThread:
     Attributes:
         communicators: Those that are kept, by their grid and its devices; the one used last is the last one.
         is_stuck: Whether a call has not returned within its deadline: no other one will be made.
+        hangs: Whether the device may hang, too: an abort or a call of CUDA has not returned. Then its data are lost.
     """
 
     def __init__(self) -> None:
         self.communicators: dict[tuple[Any, ...], NcclCommunicator] = {}
-        self.is_stuck = False
+        self.is_stuck = self.hangs = False
         self._calls: queue.SimpleQueue[tuple[Future[Any], Callable[[], Any]]] = queue.SimpleQueue()
         # A daemon: a call that never returns must not keep the worker from exiting.
         threading.Thread(target=self._work, name="tiledmm-nccl", daemon=True).start()
@@ -82,12 +86,14 @@ class NcclCommunicator(Communicator):
         generation: The same on all ranks that made it together.
         device: The ``cupy.cuda.Device``.
         deadline: Seconds that an operation may take.
-
-    Attributes:
         check: Called now and then while it waits; raises if it waits in vain.
 
+    Attributes:
+        check: The same, of the product that uses it now.
+
     Raises:
-        CollectiveError: It was not made within the deadline. The thread is stuck then.
+        CollectiveError: It was not made within the deadline, or a rank has gone. Where NCCL does not return, the thread
+            is stuck then.
     """
 
     def __init__(
@@ -99,12 +105,14 @@ class NcclCommunicator(Communicator):
         generation: str,
         device: Any,
         deadline: float,
+        check: Callable[[], None] = lambda: None,
     ) -> None:
         import cupy
         from cupy.cuda import nccl
 
         self.generation, self.deadline = generation, deadline
-        self.check: Callable[[], None] = lambda: None
+        self.check = check
+        self._closing, self._is_closed = threading.Lock(), False
         self._thread, self._device = thread, device
         self._type = nccl.NCCL_UINT8
         self._of_axis: dict[int, Any] = {}
@@ -122,11 +130,15 @@ class NcclCommunicator(Communicator):
                     COLUMN: nccl.NcclCommunicator(p_r, ids[COLUMN], row) if p_r > 1 else None,
                 }
 
+        self._begun = made = thread.submit(make)
         try:
-            thread.submit(make).result(deadline)
-        except NotYet as error:
-            thread.is_stuck = True
-            raise CollectiveError(f"NCCL did not connect within {deadline:g} s") from error
+            self._wait(made.done, f"NCCL did not connect within {deadline:g} s")
+            made.result()
+        except BaseException:
+            # NCCL sees by itself that a rank has gone, in most cases: what is being made cannot be aborted.
+            wait([made], 0 if made.done() else min(_GRACE, deadline))
+            self.close()
+            raise
 
     def broadcast(self, wanted: Sequence[Broadcast], like: Any) -> Callable[[], list[Any]]:
         """As ``Communicator.broadcast``. What waits for the panels is the current stream, and the host."""
@@ -146,6 +158,8 @@ class NcclCommunicator(Communicator):
             before = cupy.cuda.get_current_stream().record()
 
         def call() -> Any:
+            if self._is_closed:
+                raise CollectiveError("the communicator is closed")
             with self._device:
                 self._stream.wait_event(before)
                 nccl.groupStart()  # all at once: those of different roots use both directions of a link
@@ -183,15 +197,17 @@ class NcclCommunicator(Communicator):
         else:
             of_axis.send(*arguments, 1 - wanted.root, self._stream.ptr)
 
-    def _wait(self, is_done: Callable[[], bool]) -> None:
-        """Waits on the host for broadcasts: so that a rank that fails is seen by the others."""
+    def _wait(self, is_done: Callable[[], bool], late: str = "") -> None:
+        """Waits on the host for NCCL: so that a rank that fails is seen by the others."""
         look = time.monotonic()
         until = look + self.deadline
         while not is_done():
             if (now := time.monotonic()) > until:
-                raise CollectiveError(f"no panel came by NCCL for {self.deadline:g} s: the deadline has passed")
+                raise CollectiveError(late or f"no panel came by NCCL for {self.deadline:g} s: the deadline has passed")
             if now > look:
                 self.check()
+                if self._is_closed:
+                    raise CollectiveError("the communicator was closed meanwhile")
                 for each in self._of_axis.values():
                     if each is not None:
                         each.check_async_error()
@@ -199,14 +215,32 @@ class NcclCommunicator(Communicator):
             time.sleep(_TICK)
 
     def close(self) -> None:
-        """Aborts it. It is not kept any longer."""
+        """Aborts it. It is not kept any longer. Any thread may do so, while another one waits in it.
+
+        NCCL may not return from that either, where a rank has died: the thread is stuck then, and the device may hang.
+        """
+        with self._closing:
+            if self._is_closed:
+                return
+            self._is_closed = True
         kept = self._thread.communicators
-        for key in [key for key, each in kept.items() if each is self]:
-            del kept[key]
-        # Not in the worker's thread for NCCL, which may wait in a call that only this ends.
-        for each in self._of_axis.values():
-            if each is not None:
-                each.abort()
+        for key in [key for key, each in list(kept.items()) if each is self]:
+            kept.pop(key, None)
+        made = [each for each in self._of_axis.values() if each is not None]
+        aborted: Future[None] = Future()
+
+        def abort() -> None:
+            try:
+                for each in made:
+                    each.abort()
+                aborted.set_result(None)
+            except BaseException as error:
+                aborted.set_exception(error)
+
+        # Not in the worker's thread for NCCL, which may wait in a call that only this ends. A daemon, as that one.
+        threading.Thread(target=abort, name="tiledmm-abort", daemon=True).start()
+        if wait([aborted], _GRACE).not_done:
+            self._thread.is_stuck = self._thread.hangs = True
         if self._begun is not None:
             self._thread.is_stuck |= bool(wait([self._begun], _LOOK).not_done)
 
@@ -233,6 +267,8 @@ def nccl_communicator(
     if kept is None or len(generations) > 1:
         if kept is not None:
             kept.close()
+            if thread.is_stuck:  # the other ranks see that this one gives up
+                raise CollectiveError("NCCL does not return from aborting a communicator whose ranks have gone")
         from cupy.cuda import nccl
 
         # The first rank of each row and column of several makes its identifier, and rank 0 the generation.
@@ -246,7 +282,7 @@ def nccl_communicator(
         ids = _identifier(known[layout.rank(row, 0)][1]), _identifier(known[layout.rank(0, column)][2])
         for unused in list(thread.communicators.values())[: 1 - _MOST_KEPT]:
             unused.close()  # a worker has a rank of one product at a time: no other one uses it
-        kept = NcclCommunicator(thread, layout, rank, ids, known[0][0], like.device, deadline)
+        kept = NcclCommunicator(thread, layout, rank, ids, known[0][0], like.device, deadline, tcp.check)
     thread.communicators.pop(key, None)
     thread.communicators[key] = kept
     kept.check, kept.deadline = tcp.check, deadline
@@ -287,6 +323,18 @@ def is_stuck(worker: Any) -> bool:
     """Whether a worker needs to be restarted before it can use NCCL again."""
     thread: NcclThread | None = getattr(worker, "_tiledmm_nccl", None)
     return thread is not None and thread.is_stuck
+
+
+def hangs(worker: Any) -> bool:
+    """Whether a worker's device may hang: it needs to be restarted, though what is on the device is lost."""
+    thread: NcclThread | None = getattr(worker, "_tiledmm_nccl", None)
+    return thread is not None and thread.hangs
+
+
+def mark_hanging(worker: Any) -> None:
+    """Notes that a call of CUDA has not returned on a worker."""
+    thread = _thread_of(worker)
+    thread.is_stuck = thread.hangs = True
 
 
 _lock = threading.Lock()

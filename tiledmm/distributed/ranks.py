@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
-from concurrent.futures import wait
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -15,10 +16,11 @@ from distributed.comm import get_address_host
 
 from tiledmm.distributed.communicators import Communicator, TcpCommunicator
 from tiledmm.distributed.grid import Layout
+from tiledmm.distributed.guard import HangingError, guarded
 from tiledmm.distributed.local import hand_over, kind, nothing
-from tiledmm.distributed.nccl import is_stuck, nccl_communicator
+from tiledmm.distributed.nccl import hangs, is_stuck, mark_hanging, nccl_communicator
 from tiledmm.distributed.redistribution import Spread, block_of
-from tiledmm.distributed.rings import CollectiveError, listen
+from tiledmm.distributed.rings import TICK, CollectiveError, listen
 from tiledmm.distributed.summa import summa
 from tiledmm.errors import OperandTypeError, UnsupportedTypeError
 
@@ -26,6 +28,9 @@ logger = logging.getLogger(__name__)
 
 # Seconds between two looks at whether a worker that waits for the scheduler still runs.
 _TICK = 1.0
+
+# Seconds that a worker whose device hangs waits to be restarted.
+_RESTART = 20.0
 
 _Chunks: TypeAlias = Sequence[Any]
 
@@ -94,11 +99,18 @@ def run_rank(a: _Chunks, b: _Chunks, collective: Collective, rank: int) -> Any:
     key = worker.get_current_task()
     secede()
 
+    lost: Future[str] | None = None
+
     def check() -> None:
         task = worker.state.tasks.get(key)
         if task is None or task.state in ("cancelled", "resumed"):
             raise CollectiveError("the product is not wanted any more")
+        # Sockets do not tell of a host that has vanished, nor of ranks that are no neighbours.
+        is_answered = lost is not None and lost.done() and not lost.cancelled() and not lost.exception()
+        if is_answered and lost is not None and (reason := lost.result()):
+            raise CollectiveError(reason)
 
+    _wait_for_restart(worker, check)
     host = "127.0.0.1" if worker.address.startswith("inproc") else get_address_host(worker.address)
     layout = collective.layout
     with listen(host) as listener:
@@ -110,7 +122,9 @@ def run_rank(a: _Chunks, b: _Chunks, collective: Collective, rank: int) -> Any:
         attempt, addresses = _ask(worker, "tiledmm_join", **seat)
         if isinstance(attempt, str):
             raise ERRORS[attempt](f"rank {rank} was not started: {addresses}")
-        tcp: Communicator | None = None
+        asked = worker.scheduler.tiledmm_lost(attempt=attempt)
+        lost = asyncio.run_coroutine_threadsafe(asked, worker.loop.asyncio_loop)
+        tcp: TcpCommunicator | None = None
         try:
             peers = [(host, port) for host, port in addresses]
             tcp = TcpCommunicator(layout, rank, listener, peers, attempt, collective.deadline, check)
@@ -124,7 +138,7 @@ def run_rank(a: _Chunks, b: _Chunks, collective: Collective, rank: int) -> Any:
             raise
         finally:
             if tcp is not None:
-                tcp.close()
+                tcp.close(wait=not hangs(worker))
             if is_stuck(worker):
                 _restart(worker)
 
@@ -133,18 +147,58 @@ def _restart(worker: Worker) -> None:
     """Has the scheduler restart this worker, and does not wait. Until then its products go by TCP."""
 
     async def restart() -> None:
-        if reason := await worker.scheduler.tiledmm_restart(worker=worker.address):
+        if reason := await worker.scheduler.tiledmm_restart(worker=worker.address, hangs=hangs(worker)):
             logger.warning("NCCL is stuck on %s, which is not restarted: %s", worker.address, reason)
 
     logger.warning("NCCL is stuck on %s: it is to be restarted", worker.address)
     asyncio.run_coroutine_threadsafe(restart(), worker.loop.asyncio_loop)
 
 
+def _wait_for_restart(worker: Worker, check: Callable[[], None]) -> None:
+    """Waits, on a worker whose device hangs: whatever it began there would hang, too, and its peers with it."""
+    until = time.monotonic() + _RESTART
+    while hangs(worker):
+        check()
+        if time.monotonic() > until:
+            raise CollectiveError(f"the GPU of {worker.address} hangs, and the worker has not been restarted")
+        time.sleep(TICK)
+
+
 def _run(
     worker: Worker, tcp: TcpCommunicator, chunks: tuple[_Chunks, _Chunks], like: Any, collective: Collective, rank: int
 ) -> Any:
+    used: list[Communicator] = []
+
+    def work() -> Any:
+        return _product(worker, tcp, chunks, like, collective, rank, used)
+
+    def free() -> None:
+        for each in used:
+            each.close()
+
+    if kind(like) == "numpy":  # whose calls end, if not at once
+        return work()
+    try:
+        return guarded(work, tcp.check, free)
+    except HangingError:
+        mark_hanging(worker)
+        raise
+
+
+def _product(
+    worker: Worker,
+    tcp: TcpCommunicator,
+    chunks: tuple[_Chunks, _Chunks],
+    like: Any,
+    collective: Collective,
+    rank: int,
+    used: list[Communicator],
+) -> Any:
+    """Return a rank's block of C. A communicator that it uses beside ``tcp`` is added to ``used``."""
     layout = collective.layout
     communicator = nccl_communicator(worker, tcp, like, layout, rank, collective.deadline) or tcp
+    if communicator is not tcp:
+        used.append(communicator)
     try:
         a, b = (
             block_of(held, spread, blocks, layout, rank, communicator, like)
@@ -162,7 +216,7 @@ def _run(
         # The last products may still run, as those of any task may that launches work on the default stream. They
         # depend on no other rank, and take longer than Dask needs to end the task.
         hand_over(c)
-        tcp.exchange()  # all ranks have all panels, or none says that it has a block
+        tcp.finish()  # all ranks have all panels, or none says that it has a block
         return c
     except BaseException:
         if communicator is not tcp:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import select
 import socket
 import struct
+import time
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from tiledmm.errors import TiledmmError
@@ -16,6 +20,9 @@ SIZE = struct.Struct("!Q")
 
 # Bytes that a rank receives before it passes them on.
 _PART = 1 << 20
+
+# Seconds between two looks at what else may have happened.
+TICK = 0.1
 
 # What a connection begins with: the attempt, and the axis of its ring.
 _HELLO = struct.Struct("!16sB")
@@ -103,16 +110,39 @@ def listen(host: str) -> socket.socket:
     return socket.create_server((host, 0), family=family, backlog=16)
 
 
-def connect(address: Address, attempt: bytes, axis: int, deadline: float) -> socket.socket:
-    """A socket to a peer that listens, which is told what it is for."""
-    with _as_collective_error(f"no peer at {address[0]}:{address[1]}"):
-        made = socket.create_connection(address, deadline)
-        try:
+def connect(
+    address: Address, attempt: bytes, axis: int, deadline: float, check: Callable[[], None] = lambda: None
+) -> socket.socket:
+    """Return a socket to a peer that listens, which is told what it is for.
+
+    Args:
+        address: Where it listens.
+        attempt, axis: What it is told.
+        deadline: Seconds that connecting may take.
+        check: Called now and then while it waits: a host that has vanished refuses nothing.
+
+    Raises:
+        CollectiveError: If nobody listens there, or none answers within the deadline; what ``check`` raises.
+    """
+    where, until = f"no peer at {address[0]}:{address[1]}", time.monotonic() + deadline
+    made = socket.socket(socket.AF_INET6 if ":" in address[0] else socket.AF_INET)
+    try:
+        with _as_collective_error(where):
+            made.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                made.connect(address)
+            while not select.select([], [made], [made], TICK)[1]:
+                check()
+                if time.monotonic() > until:
+                    raise TimeoutError
+            if error := made.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+                raise OSError(error, os.strerror(error))
+            made.settimeout(deadline)
             made.sendall(_HELLO.pack(attempt, axis))
-        except BaseException:
-            made.close()
-            raise
         return made
+    except BaseException:
+        made.close()
+        raise
 
 
 def greeting(peer: socket.socket, attempt: bytes) -> int | None:
@@ -135,17 +165,25 @@ def _receive(peer: socket.socket, data: memoryview) -> None:
 
 
 def is_closed(peer: socket.socket) -> bool:
-    """Whether the other end is gone, and has left nothing to be read."""
-    before = peer.gettimeout()
-    peer.setblocking(False)
-    try:
-        return peer.recv(1, socket.MSG_PEEK) == b""
-    except BlockingIOError:
-        return False
-    except OSError:
+    """Whether the other end is gone. Another thread may use the socket meanwhile.
+
+    On Linux it is seen also where the other end has left something to be read: elsewhere a rank that has died after its
+    last message looks as if it lived until that is read.
+    """
+    if peer.fileno() < 0:
         return True
-    finally:
-        peer.settimeout(before)
+    if hasattr(select, "POLLRDHUP"):
+        poll = select.poll()
+        poll.register(peer, select.POLLRDHUP)  # errors are always reported
+        return bool(poll.poll(0))
+    with peer.dup() as other:  # whose timeout is its own
+        other.setblocking(False)
+        try:
+            return other.recv(1, socket.MSG_PEEK) == b""
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
 
 
 @contextlib.contextmanager

@@ -22,7 +22,7 @@ from tiledmm import api, devices
 from tiledmm.distributed import streaming
 from tiledmm.distributed.cuda_device import Device
 from tiledmm.distributed.shares import PANELS, Times, ranges, share_of_others
-from tiledmm.errors import KeywordError, OperandTypeError, ShapeError, UnsupportedTypeError
+from tiledmm.errors import KeywordTypeError, KeywordValueError, OperandTypeError, ShapeError, UnsupportedTypeError
 from tiledmm.problem.arrays import Array
 from tiledmm.problem.casting import loop_type
 from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
@@ -55,8 +55,10 @@ def matmul(a: Any, b: Any, out: Any, numbers: Sequence[int], precision: Any) -> 
     if a.shape[1] != b.shape[0]:
         raise ShapeError(f"x1 has {a.shape[1]} columns and x2 {b.shape[0]} rows: they must be as many")
     kind, shape = loop_type(a.dtype, b.dtype, None), (a.shape[0], b.shape[1])
-    if out is not None and (out.shape, out.dtype) != (shape, kind):
-        raise ShapeError(f"out has shape {out.shape} and type {out.dtype}; the product has {shape} and {kind}")
+    if out is not None and out.shape != shape:
+        raise ShapeError(f"out has shape {out.shape}; the product has {shape}")
+    if out is not None and out.dtype != kind:
+        raise UnsupportedTypeError(f"out is of type {out.dtype}; the product is of {kind}")
     if on_host:
         return _of_host_arrays(a, b, np.empty(shape, kind) if out is None else out, numbers, precision)
     home = a.data.device_id
@@ -69,8 +71,10 @@ def matmul(a: Any, b: Any, out: Any, numbers: Sequence[int], precision: Any) -> 
 
 def _check_devices(numbers: Sequence[int]) -> None:
     count = cupy.cuda.runtime.getDeviceCount()
-    if not numbers or not all(isinstance(each, int) and 0 <= each < count for each in numbers):
-        raise KeywordError(f"devices has numbers of devices, from 0 to {count - 1}; got {list(numbers)!r}")
+    are_numbers = all(isinstance(each, int) for each in numbers)
+    if not numbers or not are_numbers or not all(0 <= each < count for each in numbers):
+        error = KeywordValueError if are_numbers else KeywordTypeError
+        raise error(f"devices has numbers of devices, from 0 to {count - 1}; got {list(numbers)!r}")
 
 
 def _of_host_arrays(a: Any, b: Any, out: Any, numbers: Sequence[int], precision: Any) -> Any:

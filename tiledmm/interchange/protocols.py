@@ -11,7 +11,7 @@ import cupy
 import numpy as np
 
 from tiledmm.devices import ForeignArray, as_cupys
-from tiledmm.errors import OperandTypeError, UnsupportedTypeError
+from tiledmm.errors import KeywordValueError, OperandTypeError, UnsupportedTypeError
 from tiledmm.problem.arrays import Array
 
 # DLPack's numbers of device memory, and of memory that is the host's as well.
@@ -67,7 +67,7 @@ def view(x: Any, name: str, *, written: bool = False) -> Any:
     if interface.get("mask") is not None:
         raise OperandTypeError(f"{name} has a mask, which products do not know")
     if read_only and written:
-        raise OperandTypeError(f"{name} is read-only")
+        raise KeywordValueError(f"{name} is read-only")
     shape, kind = tuple(interface["shape"]), np.dtype(interface["typestr"])
     strides = interface.get("strides") or Array.allocated(shape, kind).strides
     return as_cupys(ForeignArray(address, shape, tuple(strides), kind, x, device(x, name)))

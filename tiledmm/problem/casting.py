@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tiledmm.elements import element, kind_of
-from tiledmm.errors import KeywordError, UnsupportedTypeError
+from tiledmm.errors import KeywordTypeError, KeywordValueError, UnsupportedTypeError
 
 
 def loop_type(x1: np.dtype[Any], x2: np.dtype[Any], dtype: Any = None, signature: Any = None) -> np.dtype[Any]:
@@ -26,7 +26,7 @@ def loop_type(x1: np.dtype[Any], x2: np.dtype[Any], dtype: Any = None, signature
     """
     if signature is not None:
         if dtype is not None:
-            raise KeywordError("cannot specify both signature and dtype")
+            raise KeywordTypeError("cannot specify both signature and dtype")
         return _signature_type(signature, x1, x2)
     if dtype is not None:
         return _named(dtype)
@@ -54,23 +54,39 @@ def _signature_type(signature: Any, x1: np.dtype[Any], x2: np.dtype[Any]) -> np.
     if isinstance(signature, str):
         inputs, arrow, output = signature.replace(" ", "").partition("->")
         if not arrow or len(inputs) != 2 or len(output) != 1:
-            raise KeywordError(
-                f"signature must be two type characters, '->' and one more, such as 'ff->f'; got {signature!r}"
+            raise _malformed(
+                signature,
+                f"signature must be two type characters, '->' and one more, such as 'ff->f'; got {signature!r}",
             )
+        if unknown := [name for name in (*inputs, output) if not _is_character(name)]:
+            raise KeywordValueError(f"signature {signature!r} has {unknown[0]!r}, which is the character of no type")
         names: tuple[Any, ...] = (*inputs, output)
     elif isinstance(signature, tuple):
         names = signature
         if len(names) != 3:
-            raise KeywordError(
-                f"a tuple signature has three types (two operands, the result) or Nones; got {signature!r}"
+            raise _malformed(
+                signature, f"a tuple signature has three types (two operands, the result) or Nones; got {signature!r}"
             )
     else:
-        raise KeywordError(f"signature must be a string or a tuple; got {signature!r}")
+        raise KeywordTypeError(f"signature must be a string or a tuple; got {signature!r}")
     left, right, result = (None if name is None else _named(name) for name in names)
     loop = result if result is not None else _common_type(left or x1, right or x2)
     if any(named is not None and named != loop for named in (left, right)):
         raise UnsupportedTypeError(f"matmul has no loop with signature {signature!r}: its three types are the same")
     return loop
+
+
+def _is_character(name: str) -> bool:
+    try:
+        np.dtype(name)
+    except TypeError:
+        return False
+    return True
+
+
+def _malformed(signature: str | tuple[Any, ...], message: str) -> KeywordTypeError | KeywordValueError:
+    """The error of a signature of the wrong length. NumPy takes one entry for a dtype in the wrong place."""
+    return KeywordTypeError(message) if len(signature) == 1 else KeywordValueError(message)
 
 
 def can_cast(source: np.dtype[Any], target: np.dtype[Any], casting: str) -> bool:

@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tiledmm.elements import Element, element, kind_of
-from tiledmm.errors import KeywordError, ShapeError, UnsupportedTypeError
+from tiledmm.errors import KeywordTypeError, KeywordValueError, ShapeError, UnsupportedTypeError
 from tiledmm.problem.casting import check_cast
+from tiledmm.problem.keywords import no_such_text
 
 #: Activations in floating point. Integers have ``"relu"``, complex numbers none.
 ACTIVATIONS = ("relu", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh")
@@ -166,7 +167,7 @@ def _checked(compute: np.dtype[Any], casting: str, keywords: EpilogueKeywords) -
     activation = _activation(activation, kind, compute)
     is_read = not (_is_number(beta) and beta == 0)
     if c is None and is_read:
-        raise KeywordError("beta scales c, which is not given; leave beta out, or pass c")
+        raise KeywordTypeError("beta scales c, which is not given; leave beta out, or pass c")
     if getattr(beta, "shape", ()) != ():
         raise ShapeError(f"beta is a number, or an array without dimensions; its shape is {beta.shape}")
     operands: list[EpilogueOperand] = []
@@ -182,7 +183,7 @@ def _checked(compute: np.dtype[Any], casting: str, keywords: EpilogueKeywords) -
         what = {"addend": "c"}.get(name, name)
         if not hasattr(value, "dtype") or not hasattr(value, "strides"):
             or_number = " or a number" if what in ("alpha", "beta") else ""
-            raise KeywordError(f"{what} is an array{or_number}; got {value!r}")
+            raise KeywordTypeError(f"{what} is an array{or_number}; got {value!r}")
         check_cast(value.dtype, compute, casting, what)
         operands.append(EpilogueOperand(name, element(value.dtype)))
     if not (operands or scalars or activation):
@@ -209,7 +210,8 @@ def _activation(name: str | None, kind: str, compute: np.dtype[Any]) -> str:
     if name is None:
         return ""
     if name not in ACTIVATIONS:
-        raise KeywordError(f"activation is one of {', '.join(map(repr, ACTIVATIONS))}, or None; got {name!r}")
+        known = ", ".join(map(repr, ACTIVATIONS))
+        raise no_such_text(name, f"activation is one of {known}, or None; got {name!r}")
     if kind == "c":
         raise UnsupportedTypeError(f"complex numbers have no activation; {name!r} is for floating point")
     if kind in "iu" and name != "relu":
@@ -231,5 +233,5 @@ def _words(name: str, value: Any, kind: str) -> bytes:
     try:
         number = complex(value)
     except OverflowError:
-        raise KeywordError(f"{name} is larger than any float64; infinity is {name}=math.inf") from None
+        raise KeywordValueError(f"{name} is larger than any float64; infinity is {name}=math.inf") from None
     return struct.pack("dd", number.real, number.imag)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from tiledmm.errors import ConfigError
+from tiledmm.errors import ConfigError, KeywordError, KeywordTypeError, KeywordValueError
 
 #: What ``precision=`` takes.
 Precision: TypeAlias = Literal["full", "float32", "ieee", "tf32", "fp16x3", "bf16x6", "bf16x9", "tf32x3"]
@@ -46,6 +46,11 @@ class KernelKeywords(NamedTuple):
     tile: int | None = None
     config: Mapping[str, Any] | None = None
     precision: str = "full"
+
+
+def no_such_text(value: Any, message: str) -> KeywordError:
+    """Return the error of a keyword that takes one of some texts: NumPy tells another text from what is none."""
+    return KeywordValueError(message) if isinstance(value, (str, bytes)) else KeywordTypeError(message)
 
 
 def only_entry(out: tuple[Any, ...]) -> Any:

@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 
 from tiledmm.elements import Element, compute_element_of, element
-from tiledmm.errors import AlignmentError, AxisError, KeywordError, ShapeError
+from tiledmm.errors import AlignmentError, AxisError, KeywordTypeError, KeywordValueError, ShapeError
 from tiledmm.problem.arrays import Array
 from tiledmm.problem.casting import check_cast, converts_in_kernel, loop_type
 from tiledmm.problem.epilogue import Epilogue
-from tiledmm.problem.keywords import UfuncKeywords
+from tiledmm.problem.keywords import UfuncKeywords, no_such_text
 from tiledmm.problem.strides import Problem, Span, arrange
 
 SIGNATURE = "(n?,k),(k,m?)->(n?,m?)"
@@ -225,21 +225,23 @@ def _check_keywords(ufunc: UfuncKeywords) -> tuple[Any, Any, Any]:
     """The entries of ``axes``."""
     casting, order, _, axes, axis, keepdims, _ = ufunc
     if casting not in ("no", "equiv", "safe", "same_kind", "unsafe"):
-        raise KeywordError(f"casting must be one of 'no', 'equiv', 'safe', 'same_kind', 'unsafe'; got {casting!r}")
+        raise no_such_text(
+            casting, f"casting must be one of 'no', 'equiv', 'safe', 'same_kind', 'unsafe'; got {casting!r}"
+        )
     if not isinstance(order, str) or order.upper() not in ("C", "F", "A", "K"):
-        raise KeywordError(f"order must be one of 'C', 'F', 'A', 'K'; got {order!r}")
+        raise no_such_text(order, f"order must be one of 'C', 'F', 'A', 'K'; got {order!r}")
     if axes is not None and axis is not None:
-        raise KeywordError("only one of axis and axes can be given")
+        raise KeywordTypeError("only one of axis and axes can be given")
     if axis is not None:
-        raise KeywordError(f"axis needs a single shared core dimension; {SIGNATURE} has three: use axes")
+        raise KeywordTypeError(f"axis needs a single shared core dimension; {SIGNATURE} has three: use axes")
     if keepdims is not False:
-        raise KeywordError(f"keepdims needs a result without core dimensions; {SIGNATURE} has two")
+        raise KeywordTypeError(f"keepdims needs a result without core dimensions; {SIGNATURE} has two")
     if axes is None:
         return None, None, None
     if not isinstance(axes, list):
-        raise KeywordError(f"axes must be a list of tuples, one for each operand and the result; got {axes!r}")
+        raise KeywordTypeError(f"axes must be a list of tuples, one for each operand and the result; got {axes!r}")
     if len(axes) != 3:
-        raise KeywordError(f"axes must have 3 entries, for both operands and the result; got {len(axes)}")
+        raise KeywordValueError(f"axes must have 3 entries, for both operands and the result; got {len(axes)}")
     return axes[0], axes[1], axes[2]
 
 
@@ -248,12 +250,12 @@ def _core_axes(entry: Any, ndim: int, n_core: int, index: int) -> tuple[int, ...
         return tuple(range(ndim - n_core, ndim))
     if not isinstance(entry, tuple):
         if n_core != 1 and not hasattr(entry, "__index__"):
-            raise KeywordError(f"axes item {index} should be a tuple; got {entry!r}")
+            raise KeywordTypeError(f"axes item {index} should be a tuple; got {entry!r}")
         entry = (entry,)
     try:
         positions = [operator.index(i) for i in entry]
     except TypeError:
-        raise KeywordError(f"axes item {index} should hold integers; got {entry!r}") from None
+        raise KeywordTypeError(f"axes item {index} should hold integers; got {entry!r}") from None
     if len(positions) != n_core:
         raise AxisError(f"axes item {index} names {len(positions)} axes, where {n_core} core dimensions need as many")
     for position in positions:

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from tiledmm.errors import KeywordError
+from tiledmm.errors import KeywordTypeError
 from tiledmm.problem.epilogue import EpilogueKeywords
 from tiledmm.problem.keywords import KernelKeywords, Precision, UfuncKeywords, only_entry
 from tiledmm.registry.config import ConfigOverrides
@@ -216,7 +216,9 @@ def run(
     ufunc, asked = UfuncKeywords.of("run", keywords), None
     if epilogue is not None:
         if unknown := set(epilogue) - set(EpilogueKeywords._fields):
-            raise KeywordError(f"epilogue has {', '.join(EpilogueKeywords._fields)}; got {', '.join(sorted(unknown))}")
+            raise KeywordTypeError(
+                f"epilogue has {', '.join(EpilogueKeywords._fields)}; got {', '.join(sorted(unknown))}"
+            )
         asked = EpilogueKeywords(**epilogue)
     done = simulate(x1, x2, _array(out), ufunc, kernel, settings, path, asked)
     return _result(done.result, out), done.report

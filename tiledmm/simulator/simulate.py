@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tiledmm.codegen.symbols import has_kernel
-from tiledmm.errors import AlignmentError, ConfigError, KeywordError, OperandTypeError
+from tiledmm.errors import AlignmentError, ConfigError, KeywordValueError, OperandTypeError
 from tiledmm.hardware.architectures import find_target
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS
 from tiledmm.problem.arrays import begin_together, describe, is_same
@@ -73,7 +73,7 @@ def simulate(
             kind = f"{type(x).__module__}.{type(x).__qualname__}"
             raise OperandTypeError(f"{name} must be a numpy.ndarray for the simulator, not {kind}")
     if out is not None and not out.flags.writeable:
-        raise KeywordError("out is read-only")
+        raise KeywordValueError("out is read-only")
     described = None if out is None else describe(out)
     epilogue = EpilogueCall()
     if epilogue_keywords is not None:
