@@ -30,6 +30,8 @@ endif
 WORKERS = $$($(PYTHON) -c 'from importlib.util import find_spec as f; print("-n auto --dist worksteal" if f("xdist") else "")')
 PYTEST = $(PYTHON) -m pytest -p no:benchmark $(WORKERS)
 
+SPELLED := .ci benchmarks cuda_src docs tests tiledmm tools CITATION.cff Makefile mkdocs.yml pyproject.toml $(wildcard *.md)
+
 .PHONY: help
 help:  ## This list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 17
@@ -71,10 +73,11 @@ gpu-check: $(TEST_READY)  ## Everything that needs a GPU: tests and compute-sani
 	$(PYTHON) tests/gpu/check.py $(ARGS)
 
 .PHONY: lint
-lint: $(TEST_READY)  ## Ruff, mypy, and that imports run downward only
+lint: $(TEST_READY)  ## Ruff, mypy, spelling, and that imports run downward only
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m ruff format --check .
 	$(PYTHON) -m mypy
+	$(PYTHON) -m codespell_lib $(SPELLED)
 	$(PYTHON) -c 'from importlinter.cli import lint_imports_command; lint_imports_command()'
 
 .PHONY: format
