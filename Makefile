@@ -56,6 +56,17 @@ test-cupy: $(TEST_READY) $(CUPY_READY)  ## Without a GPU: those that need CuPy a
 test-full: $(TEST_READY)  ## Both, every kernel compiled for every type, layout, tile and target
 	$(PYTEST) $(SELECT) --full $(ARGS)
 
+# A BASE_PYTHON that was given is the one that is tested.
+SUPPORTED = $(BASE_PYTHON) -m tools.supported $(if $(filter-out file,$(origin BASE_PYTHON)),--python $(BASE_PYTHON))
+
+.PHONY: test-lowest
+test-lowest:  ## A short selection with the lowest versions that pyproject.toml allows, and the oldest Python here
+	$(SUPPORTED) lowest $(ARGS)
+
+.PHONY: test-pythons
+test-pythons:  ## The same selection with the newest versions, in each Python here
+	$(SUPPORTED) newest $(ARGS)
+
 .PHONY: mutation
 mutation: $(TEST_READY) $(CUPY_READY)  ## Whether tests see small edits of the host code, half an hour (ARGS="launch --limit 50")
 	$(PYTHON) -m tools.mutation $(ARGS)
@@ -96,8 +107,8 @@ golden: $(TEST_READY)  ## Write tests/golden/ anew from the templates
 	$(PYTHON) -m tests.golden
 
 .PHONY: clean
-clean:  ## Remove .venv, builds and caches
-	rm -rf $(VENV) build dist site .benchmarks .hypothesis .mypy_cache .pytest_cache .ruff_cache
+clean:  ## Remove environments, builds and caches
+	rm -rf $(VENV) .venv-* build dist site .benchmarks .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/bin/python:
