@@ -30,6 +30,8 @@ endif
 WORKERS = $$($(PYTHON) -c 'from importlib.util import find_spec as f; print("-n auto --dist worksteal" if f("xdist") else "")')
 PYTEST = $(PYTHON) -m pytest -p no:benchmark $(WORKERS)
 
+SPELLED := .ci benchmarks cuda_src docs tests tiledmm tools CITATION.cff Makefile mkdocs.yml pyproject.toml $(wildcard *.md)
+
 .PHONY: help
 help:  ## This list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 17
@@ -54,6 +56,17 @@ test-cupy: $(TEST_READY) $(CUPY_READY)  ## Without a GPU: those that need CuPy a
 test-full: $(TEST_READY)  ## Both, every kernel compiled for every type, layout, tile and target
 	$(PYTEST) $(SELECT) --full $(ARGS)
 
+# A BASE_PYTHON that was given is the one that is tested.
+SUPPORTED = $(BASE_PYTHON) -m tools.supported $(if $(filter-out file,$(origin BASE_PYTHON)),--python $(BASE_PYTHON))
+
+.PHONY: test-lowest
+test-lowest:  ## A short selection with the lowest versions that pyproject.toml allows, and the oldest Python here
+	$(SUPPORTED) lowest $(ARGS)
+
+.PHONY: test-pythons
+test-pythons:  ## The same selection with the newest versions, in each Python here
+	$(SUPPORTED) newest $(ARGS)
+
 .PHONY: mutation
 mutation: $(TEST_READY) $(CUPY_READY)  ## Whether tests see small edits of the host code, half an hour (ARGS="launch --limit 50")
 	$(PYTHON) -m tools.mutation $(ARGS)
@@ -71,10 +84,11 @@ gpu-check: $(TEST_READY)  ## Everything that needs a GPU: tests and compute-sani
 	$(PYTHON) tests/gpu/check.py $(ARGS)
 
 .PHONY: lint
-lint: $(TEST_READY)  ## Ruff, mypy, and that imports run downward only
+lint: $(TEST_READY)  ## Ruff, mypy, spelling, and that imports run downward only
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m ruff format --check .
 	$(PYTHON) -m mypy
+	$(PYTHON) -m codespell_lib $(SPELLED)
 	$(PYTHON) -c 'from importlinter.cli import lint_imports_command; lint_imports_command()'
 
 .PHONY: format
@@ -93,8 +107,8 @@ golden: $(TEST_READY)  ## Write tests/golden/ anew from the templates
 	$(PYTHON) -m tests.golden
 
 .PHONY: clean
-clean:  ## Remove .venv, builds and caches
-	rm -rf $(VENV) build dist site .benchmarks .hypothesis .mypy_cache .pytest_cache .ruff_cache
+clean:  ## Remove environments, builds and caches
+	rm -rf $(VENV) .venv-* build dist site .benchmarks .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/bin/python:
