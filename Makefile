@@ -1,6 +1,6 @@
 # make compare    set up .venv, then compare the kernels (without a GPU: what is known without one)
-# make test       set up .venv, then run the tests but the slow ones
-# make help       the rest
+# make test       set up .venv, then run the everyday tests
+# make help       list the rest
 #
 # PYTHON=... uses that interpreter as it is, on the source tree, and installs nothing.
 
@@ -19,7 +19,6 @@ ifeq ($(origin PYTHON),undefined)
   HARDWARE := $(shell nvidia-smi -L >/dev/null 2>&1 && echo gpu || echo cpu)
   RUN_READY := $(VENV)/.ready-to-run-$(HARDWARE)
   TEST_READY := $(VENV)/.ready-to-test-$(HARDWARE)
-  CUPY_READY := $(VENV)/.has-cupy
 else
   export PYTHONPATH := $(CURDIR)$(if $(PYTHONPATH),:$(PYTHONPATH))
   # Tests that install packages, even into an environment of their own, are not asked for.
@@ -34,27 +33,23 @@ SPELLED := .ci benchmarks cuda_src docs tests tiledmm tools CITATION.cff Makefil
 
 .PHONY: help
 help:  ## This list
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 17
+	@sed -n 's/^\([a-z-]*\):.*## /make \1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 22
+	@echo
+	@$(BASE_PYTHON) -m tools
 
 .PHONY: compare
 compare: $(RUN_READY)  ## The main job: every variant beside cupy.matmul (ARGS="--help")
 	$(PYTHON) -m tiledmm compare $(ARGS)
 
 .PHONY: test
-test: $(TEST_READY)  ## All tests that this machine can run (ARGS="-k tiled")
+test: $(TEST_READY)  ## The everyday tests that this machine can run (ARGS="-k tiled")
+	@echo "Collecting the tests, which takes about half a minute; then each dot is a test"
 	$(PYTEST) $(SELECT) $(ARGS)
 
-.PHONY: test-slow
-test-slow: $(TEST_READY)  ## Those that take long: kernels compiled and simulated type by type
-	$(PYTEST) $(SELECT) --slow -m slow $(ARGS)
-
-.PHONY: test-cupy
-test-cupy: $(TEST_READY) $(CUPY_READY)  ## Without a GPU: those that need CuPy all the same, which is installed for them
-	$(PYTEST) -m cupy $(ARGS)
-
+# Half an hour on two cores; with ARGS=--full hours.
 .PHONY: test-full
-test-full: $(TEST_READY)  ## Both, every kernel compiled for every type, layout, tile and target
-	$(PYTEST) $(SELECT) --full $(ARGS)
+test-full: $(TEST_READY)  ## The other tests: kernels simulated and compiled type by type (ARGS=--full: and tile, layout, target)
+	$(PYTEST) $(SELECT) --slow -m "slow or full" $(ARGS)
 
 # A BASE_PYTHON that was given is the one that is tested.
 SUPPORTED = $(BASE_PYTHON) -m tools.supported $(if $(filter-out file,$(origin BASE_PYTHON)),--python $(BASE_PYTHON))
@@ -68,7 +63,7 @@ test-pythons:  ## The same selection with the newest versions, in each Python he
 	$(SUPPORTED) newest $(ARGS)
 
 .PHONY: mutation
-mutation: $(TEST_READY) $(CUPY_READY)  ## Whether tests see small edits of the host code, half an hour (ARGS="launch --limit 50")
+mutation: $(TEST_READY)  ## Whether tests see small edits of the host code, half an hour (ARGS="launch --limit 50")
 	$(PYTHON) -m tools.mutation $(ARGS)
 
 .PHONY: kernel-mutation
@@ -123,7 +118,7 @@ define install
 	@extras=$(1); \
 	if [ $(HARDWARE) = gpu ] && ! $(PYTHON) -c '$(OTHER_CUPY)'; then extras=cuda12,$$extras; fi; \
 	echo "Installing tiledmm[$$extras] in $(VENV)"; \
-	$(PYTHON) -m pip install --quiet --disable-pip-version-check --editable ".[$$extras]"
+	$(PYTHON) -m pip install --disable-pip-version-check --editable ".[$$extras]"
 endef
 
 $(VENV)/.ready-to-run-%: pyproject.toml | $(VENV)/bin/python
@@ -132,8 +127,6 @@ $(VENV)/.ready-to-run-%: pyproject.toml | $(VENV)/bin/python
 
 $(VENV)/.ready-to-test-%: pyproject.toml | $(VENV)/bin/python
 	$(call install,$(subst +,$(comma),inspect+dev))
+	@# Without a GPU, too: many tests need CuPy, and run on the host.
+	@$(PYTHON) -c '$(OTHER_CUPY)' || $(PYTHON) -m pip install --disable-pip-version-check cupy-cuda12x
 	@touch $(RUN_READY) $@
-
-$(VENV)/.has-cupy: pyproject.toml | $(VENV)/bin/python
-	$(PYTHON) -c '$(OTHER_CUPY)' || $(PYTHON) -m pip install --quiet --disable-pip-version-check cupy-cuda12x
-	@touch $@

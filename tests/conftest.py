@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
 import functools
 import os
 import subprocess
 import sys
-import zlib
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -50,14 +48,6 @@ def missing_simulator() -> str | None:
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--slow", action="store_true", help="run the tests marked slow as well")
     parser.addoption("--full", action="store_true", help="run those, and the tests marked full")
-    parser.addoption("--part", type=_part, default=(1, 1), metavar="K/N", help="run the K-th of N parts")
-
-
-def _part(text: str) -> tuple[int, int]:
-    number, _, count = text.partition("/")
-    if not (number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)):
-        raise argparse.ArgumentTypeError(f"{text!r} is no part, such as 2/3")
-    return int(number), int(count)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -125,13 +115,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.skip(reason="needs CuPy, which needs no GPU to be imported"))
         if item.get_closest_marker("gpu") and (reason := missing_gpu()):
             item.add_marker(pytest.mark.skip(reason=reason))
-    number, count = config.getoption("part")
-    left_out = [
-        item
-        for item in items
-        if zlib.crc32(item.nodeid.encode()) % count != number - 1
-        or any(map(item.get_closest_marker, _left_out(config)))  # by a mark of a case, or of a module
-    ]
+    # By a mark of a case, or of a module.
+    left_out = [item for item in items if any(map(item.get_closest_marker, _left_out(config)))]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         gone = set(left_out)
