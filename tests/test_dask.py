@@ -36,7 +36,7 @@ from tests.dask_clusters import (  # noqa: E402
     kill,
     outcome_of_kill,
     threads_of,
-    wait_for_nannies,
+    wait_for_processes,
 )
 from tiledmm.distributed import gang, graph, nccl, ranks  # noqa: E402
 from tiledmm.distributed.communicators import ROW, TcpCommunicator  # noqa: E402
@@ -336,13 +336,15 @@ def test_an_exchange_ends_where_the_product_does() -> None:
         if begun.is_set():
             raise CollectiveError("the product is not wanted any more")
 
-    begun = threading.Event()
+    begun, connected = threading.Event(), threading.Event()
 
     def run(rank: int) -> Any:
         tcp = TcpCommunicator(layout, rank, listeners[rank], addresses, bytes(16), 60, check if rank == 0 else int)
         try:
             if rank == 1:
+                connected.set()
                 return ends.wait(LIMIT)
+            assert connected.wait(LIMIT)
             begun.set()
             with pytest.raises(CollectiveError, match="not wanted"):
                 tcp.exchange()
@@ -836,7 +838,7 @@ def survive(client: Any, cluster: Any, seconds: float, trial: int, *, is_second:
     before = ours.matmul(x, y).persist() if is_second else None
     distributed.wait(before, LIMIT)
     found = outcome_of_kill(
-        client, ours.matmul(x, y + 1), seconds, trial, lambda z: client.compute(z).result(MOST_AFTER_KILL)
+        cluster, ours.matmul(x, y + 1), seconds, trial, lambda z: client.compute(z).result(MOST_AFTER_KILL)
     )
     assert isinstance(found, CollectiveError) or np.array_equal(found, a @ (a.T + 1)), found
 
@@ -860,7 +862,7 @@ def test_a_worker_that_is_killed_at_any_time(killed: Any) -> None:
 def test_a_worker_that_is_killed_at_every_time(killed: Any, is_second: bool) -> None:
     with distributed.Client(killed) as client:
         for trial, seconds in enumerate(KILLS):
-            wait_for_nannies(killed, client, 3)  # while another one starts
+            wait_for_processes(killed, client, 3)  # while another one starts
             survive(client, killed, seconds, trial + 100 * (1 + is_second), is_second=is_second)
 
 

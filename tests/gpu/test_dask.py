@@ -22,7 +22,7 @@ da: Any = pytest.importorskip("dask.array")
 import dask  # noqa: E402
 
 from benchmarks.distributed import check_transfer, cluster_of  # noqa: E402
-from tests.dask_clusters import KILLS, MOST_AFTER_KILL, outcome_of_kill, wait_for_nannies  # noqa: E402
+from tests.dask_clusters import KILLS, MOST_AFTER_KILL, outcome_of_kill, wait_for_processes  # noqa: E402
 from tiledmm import dask as ours  # noqa: E402
 from tiledmm.distributed import nccl, ranks  # noqa: E402
 from tiledmm.distributed.rings import CollectiveError  # noqa: E402
@@ -212,7 +212,7 @@ def kill_at(times: list[tuple[float, bool]], number: int) -> list[str]:
         client.as_current(),
     ):
         for trial, (seconds, is_second) in enumerate(times):
-            wait_for_nannies(cluster, client, WORKERS)
+            wait_for_processes(cluster, client, WORKERS)
             client.run(warm_up)
             left, right = operands(1000, 900, 4100, "float32", seed=100 * number + trial)
             x, y = on_gpus(left, 1000).persist(), on_gpus(right, 1000).persist()
@@ -222,7 +222,7 @@ def kill_at(times: list[tuple[float, bool]], number: int) -> list[str]:
             what = f"{'second' if is_second else 'first'} product, {1000 * seconds:g} ms"
             try:
                 found = outcome_of_kill(
-                    client,
+                    cluster,
                     ours.matmul(x + 1, y),
                     seconds,
                     trial,
