@@ -60,6 +60,10 @@ def kill(client: Any, worker: str) -> None:
         time.sleep(0.05)
 
 
+#: Dask's configuration for clusters whose workers are killed: a cluster gives up workers that take long to come back.
+PATIENT = {"distributed.deploy.lost-worker-timeout": "300s"}
+
+
 def processes_of(cluster: Any) -> list[int]:
     """The workers that are processes, and run.
 
@@ -71,7 +75,7 @@ def processes_of(cluster: Any) -> list[int]:
 
 def wait_for_processes(cluster: Any, client: Any, workers: int) -> None:
     """Waits for workers that are processes."""
-    until = time.monotonic() + 2 * LIMIT
+    until = time.monotonic() + 4 * LIMIT
     while min(len(processes_of(cluster)), len(client.nthreads())) < workers:
         assert time.monotonic() < until, "workers do not come back"
         time.sleep(0.05)

@@ -31,6 +31,7 @@ from tests.dask_clusters import (  # noqa: E402
     KILLS,
     LIMIT,
     MOST_AFTER_KILL,
+    PATIENT,
     client_of,
     is_empty,
     kill,
@@ -846,7 +847,10 @@ def survive(client: Any, cluster: Any, seconds: float, trial: int, *, is_second:
 @pytest.fixture(scope="module")
 def killed() -> Iterator[Any]:
     quiet = {"silence_logs": logging.CRITICAL, "dashboard_address": ":0"}
-    with distributed.LocalCluster(n_workers=4, threads_per_worker=1, **quiet) as cluster:
+    with (
+        dask.config.set(PATIENT),
+        distributed.LocalCluster(n_workers=4, threads_per_worker=1, **quiet) as cluster,
+    ):
         yield cluster
 
 
