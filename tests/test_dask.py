@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import select
 import socket
 import threading
 import time
@@ -46,7 +47,7 @@ from tiledmm.distributed.grid import Layout, blocks, choose_layout  # noqa: E402
 from tiledmm.distributed.local import sum_of_products  # noqa: E402
 from tiledmm.distributed.nccl import nccl_communicator  # noqa: E402
 from tiledmm.distributed.placement import SUMMA  # noqa: E402
-from tiledmm.distributed.rings import CollectiveError, connect, listen  # noqa: E402
+from tiledmm.distributed.rings import CollectiveError, connect, is_closed, listen  # noqa: E402
 from tiledmm.distributed.summa import summa  # noqa: E402
 from tiledmm.errors import ConfigError, OperandTypeError, ShapeError, UnsupportedTypeError  # noqa: E402
 
@@ -318,6 +319,19 @@ def test_connecting_to_a_host_that_does_not_answer() -> None:
         with pytest.raises(CollectiveError, match="deadline"):
             connect(silent.getsockname(), bytes(16), ROW, 0.3)
         assert time.monotonic() - begin < 5
+
+
+@pytest.mark.parametrize("has_sent", [False, True])
+def test_a_socket_whose_other_end_has_gone(has_sent: bool) -> None:
+    """Whatever is left to be read; and looking at it changes nothing for a thread that waits for it."""
+    here, there = socket.socketpair()
+    with here, there:
+        here.settimeout(7)
+        there.sendall(b"x" * has_sent)
+        assert not is_closed(here)
+        there.close()
+        assert is_closed(here) or (has_sent and not hasattr(select, "POLLRDHUP"))
+        assert here.gettimeout() == 7 and here.recv(9) == b"x" * has_sent
 
 
 def test_connecting_where_nobody_listens() -> None:
