@@ -60,36 +60,41 @@ def kill(client: Any, worker: str) -> None:
         time.sleep(0.05)
 
 
-def wait_for_nannies(cluster: Any, client: Any, workers: int) -> None:
-    """Waits for workers that are processes. One that is killed while its nanny still starts it is not started again."""
-    until = time.monotonic() + 2 * LIMIT
-    while (
-        sum(
-            nanny.process is not None and nanny.process.status == distributed.core.Status.running
-            for nanny in cluster.workers.values()
-        )
-        < workers
-        or len(client.nthreads()) < workers
-    ):
+#: Dask's configuration for clusters whose workers are killed: a cluster gives up workers that take long to come back.
+PATIENT = {"distributed.deploy.lost-worker-timeout": "300s"}
+
+
+def processes_of(cluster: Any) -> list[int]:
+    """The workers that are processes, and run.
+
+    One that is killed while its nanny still starts it would not be started again.
+    """
+    nannies = [nanny.process for nanny in cluster.workers.values() if nanny.process is not None]
+    return sorted(each.pid for each in nannies if each.status == distributed.core.Status.running)
+
+
+def wait_for_processes(cluster: Any, client: Any, workers: int) -> None:
+    """Waits for workers that are processes."""
+    until = time.monotonic() + 4 * LIMIT
+    while min(len(processes_of(cluster)), len(client.nthreads())) < workers:
         assert time.monotonic() < until, "workers do not come back"
         time.sleep(0.05)
 
 
-def outcome_of_kill(client: Any, z: Any, seconds: float, victim: int, result: Callable[[Any], Any]) -> Any:
+def outcome_of_kill(cluster: Any, z: Any, seconds: float, victim: int, result: Callable[[Any], Any]) -> Any:
     """What a product leads to one of whose workers is killed: a result or an error, but something.
 
     Args:
-        client: The client.
+        cluster: The cluster, whose workers are processes.
         z: The product.
         seconds: When the worker is killed, after the product was begun.
-        victim: Which worker, of those in the order of addresses.
+        victim: Which worker, of those that run.
         result: Computes the result of the persisted product, within ``MOST_AFTER_KILL`` seconds.
     """
-    workers = sorted(client.run(os.getpid).items())
-    _, process = workers[victim % len(workers)]
+    processes = processes_of(cluster)
     begun = z.persist()
     time.sleep(seconds)
-    os.kill(process, signal.SIGKILL)
+    os.kill(processes[victim % len(processes)], signal.SIGKILL)
     begin = time.monotonic()
     try:
         return result(begun)

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import select
 import socket
 import sys
 import threading
@@ -32,12 +33,13 @@ from tests.dask_clusters import (  # noqa: E402
     KILLS,
     LIMIT,
     MOST_AFTER_KILL,
+    PATIENT,
     client_of,
     is_empty,
     kill,
     outcome_of_kill,
     threads_of,
-    wait_for_nannies,
+    wait_for_processes,
 )
 from tiledmm.distributed import gang, graph, local, nccl, ranks  # noqa: E402
 from tiledmm.distributed.communicators import ROW, TcpCommunicator  # noqa: E402
@@ -46,7 +48,7 @@ from tiledmm.distributed.grid import Layout, blocks, choose_layout, pair  # noqa
 from tiledmm.distributed.local import sum_of_products  # noqa: E402
 from tiledmm.distributed.nccl import nccl_communicator  # noqa: E402
 from tiledmm.distributed.placement import SUMMA  # noqa: E402
-from tiledmm.distributed.rings import CollectiveError, connect, listen  # noqa: E402
+from tiledmm.distributed.rings import CollectiveError, connect, is_closed, listen  # noqa: E402
 from tiledmm.distributed.summa import summa  # noqa: E402
 from tiledmm.errors import ConfigError, OperandTypeError, ShapeError, UnsupportedTypeError  # noqa: E402
 
@@ -391,6 +393,19 @@ def test_connecting_to_a_host_that_does_not_answer() -> None:
         assert time.monotonic() - begin < 5
 
 
+@pytest.mark.parametrize("has_sent", [False, True])
+def test_a_socket_whose_other_end_has_gone(has_sent: bool) -> None:
+    """Whatever is left to be read; and looking at it changes nothing for a thread that waits for it."""
+    here, there = socket.socketpair()
+    with here, there:
+        here.settimeout(7)
+        there.sendall(b"x" * has_sent)
+        assert not is_closed(here)
+        there.close()
+        assert is_closed(here) or (has_sent and not hasattr(select, "POLLRDHUP"))
+        assert here.gettimeout() == 7 and here.recv(9) == b"x" * has_sent
+
+
 def test_connecting_where_nobody_listens() -> None:
     with listen("127.0.0.1") as closed:
         address = closed.getsockname()
@@ -408,13 +423,15 @@ def test_an_exchange_ends_where_the_product_does() -> None:
         if begun.is_set():
             raise CollectiveError("the product is not wanted any more")
 
-    begun = threading.Event()
+    begun, connected = threading.Event(), threading.Event()
 
     def run(rank: int) -> Any:
         tcp = TcpCommunicator(layout, rank, listeners[rank], addresses, bytes(16), 60, check if rank == 0 else int)
         try:
             if rank == 1:
+                connected.set()
                 return ends.wait(LIMIT)
+            assert connected.wait(LIMIT)
             begun.set()
             with pytest.raises(CollectiveError, match="not wanted"):
                 tcp.exchange()
@@ -941,7 +958,7 @@ def survive(client: Any, cluster: Any, seconds: float, trial: int, *, is_second:
     before = ours.matmul(x, y).persist() if is_second else None
     distributed.wait(before, LIMIT)
     found = outcome_of_kill(
-        client, ours.matmul(x, y + 1), seconds, trial, lambda z: client.compute(z).result(MOST_AFTER_KILL)
+        cluster, ours.matmul(x, y + 1), seconds, trial, lambda z: client.compute(z).result(MOST_AFTER_KILL)
     )
     assert isinstance(found, CollectiveError) or np.array_equal(found, a @ (a.T + 1)), found
 
@@ -949,7 +966,10 @@ def survive(client: Any, cluster: Any, seconds: float, trial: int, *, is_second:
 @pytest.fixture(scope="module")
 def killed() -> Iterator[Any]:
     quiet = {"silence_logs": logging.CRITICAL, "dashboard_address": ":0"}
-    with distributed.LocalCluster(n_workers=4, threads_per_worker=1, **quiet) as cluster:
+    with (
+        dask.config.set(PATIENT),
+        distributed.LocalCluster(n_workers=4, threads_per_worker=1, **quiet) as cluster,
+    ):
         yield cluster
 
 
@@ -965,7 +985,7 @@ def test_a_worker_that_is_killed_at_any_time(killed: Any) -> None:
 def test_a_worker_that_is_killed_at_every_time(killed: Any, is_second: bool) -> None:
     with distributed.Client(killed) as client:
         for trial, seconds in enumerate(KILLS):
-            wait_for_nannies(killed, client, 3)  # while another one starts
+            wait_for_processes(killed, client, 3)  # while another one starts
             survive(client, killed, seconds, trial + 100 * (1 + is_second), is_second=is_second)
 
 

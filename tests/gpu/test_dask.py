@@ -22,7 +22,13 @@ da: Any = pytest.importorskip("dask.array")
 import dask  # noqa: E402
 
 from benchmarks.distributed import check_transfer, cluster_of  # noqa: E402
-from tests.dask_clusters import KILLS, MOST_AFTER_KILL, outcome_of_kill, wait_for_nannies  # noqa: E402
+from tests.dask_clusters import (  # noqa: E402
+    KILLS,
+    MOST_AFTER_KILL,
+    PATIENT,
+    outcome_of_kill,
+    wait_for_processes,
+)
 from tiledmm import dask as ours  # noqa: E402
 from tiledmm.distributed import nccl, ranks  # noqa: E402
 from tiledmm.distributed.rings import CollectiveError  # noqa: E402
@@ -212,7 +218,7 @@ def kill_at(times: list[tuple[float, bool]], number: int) -> list[str]:
         client.as_current(),
     ):
         for trial, (seconds, is_second) in enumerate(times):
-            wait_for_nannies(cluster, client, WORKERS)
+            wait_for_processes(cluster, client, WORKERS)
             client.run(warm_up)
             left, right = operands(1000, 900, 4100, "float32", seed=100 * number + trial)
             x, y = on_gpus(left, 1000).persist(), on_gpus(right, 1000).persist()
@@ -222,7 +228,7 @@ def kill_at(times: list[tuple[float, bool]], number: int) -> list[str]:
             what = f"{'second' if is_second else 'first'} product, {1000 * seconds:g} ms"
             try:
                 found = outcome_of_kill(
-                    client,
+                    cluster,
                     ours.matmul(x + 1, y),
                     seconds,
                     trial,
@@ -245,6 +251,6 @@ def kill_at(times: list[tuple[float, bool]], number: int) -> list[str]:
 def test_a_worker_that_is_killed_at_every_time() -> None:
     """A first product finds no communicator: it is killed in the handshake, in connecting, or among panels."""
     times = [(seconds, is_second) for is_second in (False, True) for seconds in KILLS]
-    with ThreadPoolExecutor(CLUSTERS) as threads:
+    with dask.config.set(PATIENT), ThreadPoolExecutor(CLUSTERS) as threads:
         wrong = list(threads.map(kill_at, [times[i::CLUSTERS] for i in range(CLUSTERS)], range(CLUSTERS)))
     assert not any(wrong), wrong

@@ -167,8 +167,7 @@ def _receive(peer: socket.socket, data: memoryview) -> None:
 def is_closed(peer: socket.socket) -> bool:
     """Whether the other end is gone. Another thread may use the socket meanwhile.
 
-    On Linux it is seen also where the other end has left something to be read: elsewhere a rank that has died after its
-    last message looks as if it lived until that is read.
+    On Linux it is seen also where the other end has left something to be read; elsewhere not before that is read.
     """
     if peer.fileno() < 0:
         return True
