@@ -42,8 +42,8 @@ class RawKernel:
         >>> text = 'extern "C" __global__ void twice(float* x) { x[threadIdx.x] *= 2; }'
         >>> x = np.ones(32, np.float32)
         >>> RawKernel(text, "twice")((1,), (32,), (x,))
-        >>> x[0]
-        np.float32(2.0)
+        >>> float(x[0])
+        2.0
     """
 
     settings: Settings = Settings()
