@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -528,6 +529,70 @@ def test_an_out_that_overlaps_is_refused(tmp_path: Path, monkeypatch: pytest.Mon
     with pytest.raises(KeywordError, match="out overlaps a"):
         out_of_core.matmul(read[:10], np.ones((10, 10), np.float32), written[5:15])
     out_of_core.matmul(read[:10], np.ones((10, 10), np.float32), written[10:])
+
+
+def test_what_takes_too_long_to_tell_apart_counts_as_overlapping(monkeypatch: pytest.MonkeyPatch) -> None:
+    HostDevice().install(monkeypatch)
+    whole, strided = np.ones(20_000, np.float32), np.lib.stride_tricks.as_strided
+    a, out = strided(whole, (20, 19), (4 * 347, 4 * 272)), strided(whole[93:], (20, 19), (4 * 228, 4 * 144))
+    monkeypatch.setattr(out_of_core, "_MOST_WORK", 1)
+    with pytest.raises(np.exceptions.TooHardError):
+        np.shares_memory(a, out, max_work=1)
+    for operands, name in (((a, np.ones((19, 19), np.float32)), "a"), ((np.ones((20, 20), np.float32), a), "b")):
+        with pytest.raises(KeywordError, match=f"out overlaps {name}"):
+            out_of_core.matmul(*operands, out)
+
+
+@pytest.mark.parametrize("name", ["a", "b"])
+@pytest.mark.parametrize("flipped", [np.s_[:, :], np.s_[::-1], np.s_[:, ::-1], np.s_[::-1, ::-1]])
+def test_files_that_overlap_in_any_direction(
+    name: str, flipped: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two mappings of a file share no address; what counts is which bytes of the file each of them spans."""
+    HostDevice().install(monkeypatch)
+    path, link = tmp_path / "x.bin", tmp_path / "link.bin"
+    path.write_bytes(bytes(4 * 4096))
+    link.symlink_to(path)
+    same_name = tmp_path / "folder" / "x.bin"
+    same_name.parent.mkdir()
+    shutil.copy(path, same_name)
+    other, size = np.ones((4, 4), np.float32), 16 * 4
+
+    def mapped(file: Path, begin: int) -> Any:
+        return np.memmap(str(file), np.float32, "r+", begin, (4, 4))[flipped]
+
+    def multiply(x: Any, out: Any) -> None:
+        out_of_core.matmul(*((x, other) if name == "a" else (other, x)), out)
+
+    for begin, there in ((256, 256), (256, 256 + size - 4), (256, 256 - size + 4)):
+        for file in (path, link):
+            for x, out in ((mapped(path, begin), mapped(file, there)), (mapped(path, there), mapped(file, begin))):
+                with pytest.raises(KeywordError, match=f"out overlaps {name}"):
+                    multiply(x, out)
+                with pytest.raises(KeywordError, match=f"out overlaps {name}"):
+                    multiply(x, np.memmap(file, np.float32, "r+", out.offset, (4, 4)))
+    for there in (256 + size, 256 - size):
+        multiply(mapped(path, 256), mapped(link, there))
+        multiply(mapped(path, 256), np.memmap(path, np.float32, "r+", there, (4, 4)))
+    multiply(mapped(path, 256), mapped(same_name, 256))
+
+
+@pytest.mark.parametrize(
+    ("part", "says"),
+    [
+        (lambda x: x[1:51, :45], '"begin": '),
+        (lambda x: x[:50, 1:46], '"begin": '),
+        (lambda x: x[:100:2, :45], '"strides": '),
+        (lambda x: x[:50, :90:2], '"strides": '),
+    ],
+)
+def test_a_journal_knows_where_in_the_file_c_is(part: Any, says: str, job: Job) -> None:
+    whole = np.lib.format.open_memmap(job.folder / "whole.npy", "w+", np.float32, (100, 90))
+    with pytest.raises(KeyboardInterrupt):
+        job.run(out=whole[:50, :45], progress=stop_at(0))
+    job.refuses(f"out: .*{says}", out=part(whole))
+    job.run(out=whole[:50, :45])
+    np.testing.assert_allclose(whole[:50, :45], job.a @ job.b, rtol=1e-4, atol=1e-4)
 
 
 def test_the_bar_is_on_stderr(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
