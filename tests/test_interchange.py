@@ -404,6 +404,22 @@ def test_tensors_in_another_order_of_memory(gpu: Gpu, torch: Any) -> None:
         np.testing.assert_array_equal(found.array.held, a @ b)
 
 
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_new_tensors_are_on_the_current_device(
+    gpu: Gpu, torch: Any, order: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import tiledmm.interchange.torch_ as ours
+
+    asked, empty = list[int](), torch.empty
+    monkeypatch.setattr(ours, "current_device", lambda: 3)
+    monkeypatch.setattr(
+        torch, "empty", lambda shape, dtype, device: asked.append(device) or empty(shape, dtype=dtype, device=device)
+    )
+    made = ours.allocate((2, 3), np.dtype("f4"), order)
+    assert asked == [3] and made.device_id == 3
+    assert (made.shape, made.strides) == ((2, 3), (12, 4) if order == "C" else (4, 8))
+
+
 @pytest.mark.parametrize("name", ["x2", "out"])
 def test_tensors_on_different_devices(gpu: Gpu, torch: Any, name: str) -> None:
     here, there = (

@@ -163,7 +163,7 @@ REPEATED = {
 def test_rows_that_are_not_one_after_the_other(strides: tuple[int, int], operand: int) -> None:
     """Copies take rows that are at least as far apart as they are long."""
     rng = np.random.default_rng(4)
-    memory = small_integers(rng, (600 * 600,), "f8")
+    memory = small_integers(rng, (600 * 1000,), "f8")  # around all that a copy of rows one after the other would read
     x = np.lib.stride_tricks.as_strided(memory[300_000:], (530, 300), strides).view(Array)
     other = laid_out(small_integers(rng, (300, 520) if operand == 0 else (270, 530), "f8"), "N")
     a, b = (x, other) if operand == 0 else (other, x)

@@ -110,6 +110,37 @@ def test_any_product_within_any_limit(
         assert device.is_closed and all(each.done for each in device.operations)
 
 
+STRIDED = {
+    "some elements": lambda x: x[:40:2, :60:3], "backward": lambda x: x[19::-1, 19::-1],
+    "up": lambda x: x[19::-1, :20], "one row for all": lambda x: np.broadcast_to(x[:1, :20], (20, 20)),
+    "rows that overlap": lambda x: np.lib.stride_tricks.as_strided(x, (20, 20), (12, 4)),
+    "far apart": lambda x: x[:20, :20],
+    "every other": lambda x: np.lib.stride_tricks.as_strided(x, (10, 10), (120, 12)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", STRIDED)
+@pytest.mark.parametrize("turned", [False, True])
+def test_page_locked_rows_that_no_copy_takes(name: str, turned: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two-dimensional copies take contiguous rows, at least as far apart as they are long, and not too far."""
+    small_units(monkeypatch)
+    device = HostDevice().install(monkeypatch)
+    monkeypatch.setattr(streaming, "_MOST_PITCH", 200)
+    values = small_integers(np.random.default_rng(8), (40, 60), "float32", 9)
+    x, out = (STRIDED[name](device.lock(each)) for each in (values, np.zeros((40, 60), np.float32)))
+    x, out = (x.T, out.T) if turned else (x, out)
+    check = device._check_copy
+
+    def check_pitch(rows: np.ndarray, host: np.ndarray) -> None:
+        assert host.shape[0] == 1 or host.strides[0] <= 200, "too far apart"
+        check(rows, host)
+
+    monkeypatch.setattr(device, "_check_copy", check_pitch)
+    result = None if name in ("one row for all", "rows that overlap") else out
+    found = out_of_core.matmul(x, x, result)
+    np.testing.assert_array_equal(found, wide_product(x, x))
+
+
 def test_float16_is_rounded_once(monkeypatch: pytest.MonkeyPatch) -> None:
     small_units(monkeypatch)
     device = HostDevice().install(monkeypatch)
