@@ -478,3 +478,21 @@ def test_what_is_added_to_a_symmetric_product_is_not(h100: HostGpu) -> None:
     np.testing.assert_array_equal(
         tiledmm.gemm(x, turned, alpha=-2, activation="relu").held, np.maximum(-2 * product, 0)
     )
+
+
+@pytest.mark.parametrize("alpha", [2j, 1 - 3j, 0j])
+def test_factors_with_an_imaginary_part(h100: HostGpu, alpha: complex) -> None:
+    a, b, c = (integers(i, 8, 8) + 1j * integers(i + 3, 8, 8).astype("c8") for i in range(3))
+    found = tiledmm.gemm(*map(h100.array, (a, b, c)), alpha=alpha, beta=-alpha)
+    np.testing.assert_array_equal(found.held, alpha * (a @ b) - alpha * c)
+
+
+def test_the_last_bytes_of_what_is_read_lie_over_the_result(h100: HostGpu) -> None:
+    """Elements that are wider than the result's, of the last of several arrays."""
+    a, b, c, bias = integers(1, 16, 9), integers(2, 9, 16), integers(3, 1, 1), integers(4, 16, dtype="f8")
+    memory = h100.array(np.zeros(2048, "u1")).held
+    memory[:128].view("f8")[...] = bias
+    out = memory[124 : 124 + 1024].view("f4").reshape(16, 16)
+    x, y, addend = map(h100.array, (a, b, c))
+    tiledmm.gemm(x, y, addend, beta=1, bias=h100.over(memory[:128].view("f8")), out=h100.over(out))
+    np.testing.assert_array_equal(out, a @ b + c + bias)
