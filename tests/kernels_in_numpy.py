@@ -19,6 +19,7 @@ from tests.strategies import multiplied
 from tiledmm.codegen.specialization import Specialization
 from tiledmm.elements import SCHEMES, Element
 from tiledmm.hardware.data_sheets import Gpu
+from tiledmm.problem.epilogue import Epilogue
 from tiledmm.registry.residues import residue_planes
 from tiledmm.schedule import launches
 from tiledmm.schedule.schedule import SCAN_HEAD
@@ -50,7 +51,7 @@ class Strides:
 class Problem:
     """``Problem`` of cuda_src/matrices.cuh.j2."""
 
-    def __init__(self, words: np.ndarray) -> None:
+    def __init__(self, words: np.ndarray, epilogue: Epilogue | None = None, kind: str = "f") -> None:
         numbers = [int(word) for word in words]
         self.m, self.n, self.k, self.tiles_m, self.tiles_n, self.tiles, self.group = numbers[:7]
         self.partitions, self.partition_k, self.partition_c = numbers[7:10]
@@ -58,7 +59,18 @@ class Problem:
         self.a, self.b, self.c = (
             Strides(row, col, (x, y, z)) for row, col, x, y, z in (numbers[i : i + 5] for i in (13, 18, 23))
         )
-        self.others = numbers[28:]  # for kernels that decompose operands, or multiply decomposed ones
+        rest = numbers[28:]
+        self.read: dict[str, tuple[int, Strides]] = {}  # addresses and strides of what an epilogue reads
+        self.scalars: dict[str, Any] = {}
+        if epilogue is not None:
+            for name in epilogue.names:
+                address, row, col, x, y, z, *rest = rest
+                self.read[name] = address, Strides(row, col, (x, y, z))
+            for name in epilogue.scalars:
+                first, second, *rest = rest
+                parts = np.array((first, second), np.int64).view("i8" if kind in "iu" else "f8")
+                self.scalars[name] = parts[0] if kind in "iuf" else complex(*parts)
+        self.others = rest  # for kernels that decompose operands, or multiply decomposed ones
         assert min(self.m, self.n, self.k, self.partition_c) >= 0
         assert min(self.partitions, *self.batch) > 0
         assert (
@@ -114,7 +126,7 @@ def run_in_numpy(
     """
     *pointers, words = arguments
     assert isinstance(words, np.ndarray)
-    p, run = Problem(words), _Kernel(memory, spec, pointers)
+    p, run = Problem(words, spec.epilogue, spec.compute.result.dtype.kind), _Kernel(memory, spec, pointers)
     name = spec.variant.name
     if name == "split_k_reduction":
         assert blocks * spec.config.bn >= p.partition_c
@@ -163,6 +175,41 @@ class _Kernel:
         address = self.pointers[operand if operand < 2 or len(self.pointers) == 3 else 1] + offset * element.itemsize
         return self.memory.view(address, (rows, cols), (row, col), element.dtype)
 
+    def finished(self, p: Problem, at: tuple[int, ...], total: np.ndarray) -> np.ndarray:
+        """C's elements, made of sums by the epilogue, whose arrays are read by the strides that the kernel knows."""
+        epilogue, kind = self.spec.epilogue, self.spec.c.dtype
+        if epilogue is None:
+            return total
+        wide = {"i": np.int64, "u": np.int64, "b": np.int64, "c": np.complex128}.get(total.dtype.kind, np.float64)
+        read = dict(p.scalars)
+        for operand in epilogue.operands:
+            address, strides = p.read[operand.name]
+            row, col = (
+                own if known is None else known
+                for own, known in zip((strides.row, strides.col), operand.strides, strict=True)
+            )
+            self._check_place(p, operand.name, address, (row, col, *strides.batch), operand.element)
+            address += strides.offset(at) * operand.element.itemsize
+            read[operand.name] = self.memory.view(address, total.shape, (row, col), operand.element.dtype).astype(wide)
+        x = read.get("alpha", 1) * total.astype(wide)
+        if "addend" in read:
+            x = x + read.get("beta", 1) * read["addend"]
+        x = x + read.get("bias", 0)
+        assert epilogue.activation in ("", "relu"), "others are for the simulator"
+        x = x.astype(kind)
+        return np.maximum(x, 0) if epilogue.activation else x
+
+    def _check_place(self, p: Problem, name: str, address: int, steps: tuple[int, ...], element: Element) -> None:
+        """An epilogue reads nothing where C is but the element that it then writes: blocks run in any order."""
+        sizes, own, kind = (p.m, p.n, *p.batch), self.spec.c, (p.c.row, p.c.col, *p.c.batch)
+        x = self.memory.view(address, sizes, steps, element.dtype)
+        c = self.memory.view(self.pointers[-1], sizes, kind, own.dtype)
+        if np.may_share_memory(x, c):
+            assert (address, element.itemsize) == (self.pointers[-1], own.itemsize), f"{name} lies over C"
+            assert all(size == 1 or here == there for size, here, there in zip(sizes, steps, kind, strict=True)), (
+                f"{name} is C by other strides"
+            )
+
     # ---- what multiplies ----
 
     def multiply(self, p: Problem) -> None:
@@ -187,9 +234,8 @@ class _Kernel:
                 else:
                     result = _product(*self._in_memory(p, at, begin, k), spec)
                 if config.triangle:
-                    _write_triangle(c, result, config.bm)
-                else:
-                    c[...] = result
+                    result = _by_half(result, config.bm)
+                c[...] = self.finished(p, at, result)
 
     def _in_memory(self, p: Problem, at: tuple[int, ...], begin: int, k: int) -> tuple[np.ndarray, np.ndarray]:
         letter_a, letter_b = self.spec.layout
@@ -413,9 +459,13 @@ class _Kernel:
             exponents = of_rows[:, None] + of_b.exponents(p.b.offset(at) * p.n, p.n)
             c = self.matrix(2, p.m, p.n, p.c, p.c.offset(at))
             numbers = residues_in_numpy.reconstruct(residues, exponents, self.spec.compute.parts)
-            c[...] = numbers.astype(self.spec.c.dtype)
+            c[...] = self.finished(p, at, numbers.astype(self.spec.c.dtype))
 
     def split_k_reduction(self, p: Problem) -> None:
+        if self.spec.condition:
+            scans = [Findings(self.memory, address) for address in p.others[-2:]]
+            if splits(*scans, self.spec.compute.parts, p.k) != (self.spec.condition == "if decomposed"):
+                return
         pitch, kind = p.a.row, self.spec.a.dtype
         rows = p.partition_c // pitch
         assert rows == p.m * math.prod(p.batch) and p.partition_c == rows * pitch
@@ -423,7 +473,7 @@ class _Kernel:
         total = _summed(sums)
         for number, at in enumerate(p.products()):
             c = self.matrix(2, p.m, p.n, p.c, p.c.offset(at))
-            c[...] = total[number * p.m : (number + 1) * p.m].astype(self.spec.c.dtype)
+            c[...] = self.finished(p, at, total[number * p.m : (number + 1) * p.m].astype(self.spec.c.dtype))
 
 
 def _summed(sums: np.ndarray) -> np.ndarray:
@@ -469,12 +519,14 @@ def _product_of_words(a: np.ndarray, b: np.ndarray, compute: Element) -> np.ndar
     return (a @ b.T).astype(compute.result.dtype if compute.result_name else own)
 
 
-def _write_triangle(c: np.ndarray, result: np.ndarray, tile: int) -> None:
-    """Tiles on and below the diagonal, on both sides of it."""
-    assert c.shape[0] == c.shape[1]
-    for row in range(0, c.shape[0], tile):
+def _by_half(result: np.ndarray, tile: int) -> np.ndarray:
+    """Sums of tiles on and below the diagonal, on both sides of it."""
+    assert result.shape[0] == result.shape[1]
+    found = np.empty_like(result)
+    for row in range(0, result.shape[0], tile):
         for col in range(0, row + 1, tile):
             part = result[row : row + tile, col : col + tile]
-            c[row : row + tile, col : col + tile] = part
+            found[row : row + tile, col : col + tile] = part
             if col < row:
-                c[col : col + tile, row : row + tile] = part.T
+                found[col : col + tile, row : row + tile] = part.T
+    return found

@@ -361,10 +361,13 @@ class Tensor:
         return self.negated
 
     def resolve_conj(self) -> Tensor:
-        return self
+        return self if not self.conjugated else self._resolved(self.array.held.conj(), negated=self.negated)
 
     def resolve_neg(self) -> Tensor:
-        return self
+        return self if not self.negated else self._resolved(-self.array.held, conjugated=self.conjugated)
+
+    def _resolved(self, values: np.ndarray, **others: Any) -> Tensor:
+        return Tensor(self.array.owner.array(values), **others)
 
     def view(self, dtype: str) -> Tensor:
         self.dtype = dtype
@@ -424,8 +427,11 @@ def test_gemm_of_tensors_makes_no_cupy_arrays(gpu: Gpu, torch: Any, monkeypatch:
     a, b, c, bias = integers(1, 20, 30), integers(2, 30, 40), integers(3, 20, 40), integers(4, 40)
     tensors = [Tensor(gpu.host.array(x)) for x in (a, b, c, bias)]
     monkeypatch.setattr(calls, "_Call", None)  # what makes them
+    made, empty = list[Any](), torch.empty
+    monkeypatch.setattr(torch, "empty", lambda *given, **others: made.append(empty(*given, **others)) or made[-1])
     x, y, addend, each = tensors
     found = tiledmm.gemm(x, y, addend, alpha=2, beta=-1, bias=each, activation="relu")
+    assert found is made[0], "its memory is PyTorch's"
     np.testing.assert_array_equal(found.array.held, np.maximum(2 * (a @ b) - c + bias, 0))
     assert tiledmm.gemm(x, y, addend, beta=1, out=addend) is addend
     np.testing.assert_array_equal(addend.array.held, a @ b + c)
@@ -599,6 +605,12 @@ def test_tensors_that_are_refused(gpu: Gpu, torch: Any) -> None:
                 product(Tensor(x), Tensor(x), out=Tensor(x, **others))
         with pytest.raises((OperandTypeError, UnsupportedTypeError), match=message.replace("x2", "bias")):
             tiledmm.gemm(Tensor(x), Tensor(x), bias=Tensor(x, **others))
+        for function, given in ((tiledmm.gemm, {}), (tiledmm.gemm, {"c": Tensor(x), "beta": 1})):
+            with pytest.raises((OperandTypeError, UnsupportedTypeError), match=message.replace("x2", "b")):
+                function(Tensor(x), Tensor(x, **others), **given)
+        for name in ("c", "bias", "alpha"):
+            with pytest.raises((OperandTypeError, UnsupportedTypeError), match=message.replace("x2", name)):
+                tiledmm.gemm(Tensor(x), Tensor(x), **({"c": Tensor(x), "beta": 1} | {name: Tensor(x, **others)}))
     torch.grad = False
     tiledmm.matmul(Tensor(x), Tensor(x, requires_grad=True))
     for bits in ("conjugated", "negated"):
@@ -608,3 +620,203 @@ def test_tensors_that_are_refused(gpu: Gpu, torch: Any) -> None:
         for product in (tiledmm.matmul, tiledmm.gemm):
             with pytest.raises(OperandTypeError, match="out is a lazily conjugated or negated view"):
                 product(Tensor(x), Tensor(x), out=Tensor(x, **{bits: True}))
+
+
+@pytest.mark.parametrize("flags", [{"conjugated": True}, {"negated": True}, {"conjugated": True, "negated": True}])
+@pytest.mark.parametrize("other", ["a tensor", "an array"])
+def test_elements_that_are_conjugated_or_negated_when_they_are_read(
+    gpu: Gpu, torch: Any, flags: dict[str, bool], other: str
+) -> None:
+    values = integers(1, 5, 5, dtype="complex64") + 1j * integers(2, 5, 5, dtype="complex64")
+    x, y = Tensor(gpu.host.array(values), **flags), gpu.host.array(values)
+    seen = values.conj() if flags.get("conjugated") else values
+    seen = -seen if flags.get("negated") else seen
+    second = Tensor(y) if other == "a tensor" else y
+    for first, found in ((x, tiledmm.matmul(x, second)), (second, tiledmm.matmul(second, x))):
+        wanted = seen @ values if first is x else values @ seen
+        np.testing.assert_array_equal(getattr(found, "array", found).held, wanted)
+
+
+def test_tensors_in_another_order_of_memory(gpu: Gpu, torch: Any) -> None:
+    a, b = integers(1, 2, 5, 6), integers(2, 6, 7)
+    x, y = Tensor(gpu.host.array(a)), Tensor(gpu.host.array(b))
+    for order, strides in (("C", (35, 7, 1)), ("F", (1, 2, 10))):
+        found = tiledmm.matmul(x, y, order=order)
+        assert found.stride() == strides
+        np.testing.assert_array_equal(found.array.held, a @ b)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_new_tensors_are_on_the_current_device(
+    gpu: Gpu, torch: Any, order: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import tiledmm.interchange.torch_ as ours
+
+    asked, empty = list[int](), torch.empty
+    monkeypatch.setattr(ours, "current_device", lambda: 3)
+    monkeypatch.setattr(
+        torch, "empty", lambda shape, dtype, device: asked.append(device) or empty(shape, dtype=dtype, device=device)
+    )
+    made = ours.allocate((2, 3), np.dtype("f4"), order)
+    assert asked == [3] and made.device_id == 3
+    assert (made.shape, made.strides) == ((2, 3), (12, 4) if order == "C" else (4, 8))
+
+
+def test_tensors_on_another_device_than_the_current_one(gpu: Gpu, torch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    entered, at = list[int](), [0]
+
+    @contextlib.contextmanager
+    def device(number: int) -> Iterator[None]:
+        entered.append(number)
+        at.append(number)
+        yield
+        at.pop()
+
+    monkeypatch.setattr(calls.cupy.cuda, "Device", device, raising=False)
+    monkeypatch.setattr(calls.devices, "current_device", lambda: at[-1])
+    a, b = integers(1, 4, 4), integers(2, 4, 4)
+    there = [Tensor(gpu.host.array(x), device=SimpleNamespace(type="cuda", index=1)) for x in (a, b)]
+    found = []
+    monkeypatch.setattr(calls, "plan_of", lambda x, y, *others: found.append((x, y)) or SimpleNamespace(run=run))
+    monkeypatch.setattr(tiledmm.api, "plan_of", calls.plan_of)
+
+    def run(x: Any, y: Any, *others: Any) -> Any:
+        assert at[-1] == 1 and (x.data.device_id, y.data.device_id) == (1, 1)
+        return gpu.host.array(a @ b)
+
+    assert type(tiledmm.matmul(*there)) is Tensor and type(tiledmm.gemm(*there)) is Tensor
+    assert entered == [1, 1] and len(found) == 2
+
+
+@pytest.mark.parametrize("current", [0, 6])
+@pytest.mark.parametrize("given", [{}, {"c": "x", "beta": 1}, {"bias": "x"}, {"alpha": "x"}])
+def test_tensors_and_their_epilogue_are_on_one_stream(
+    gpu: Gpu, torch: Any, current: int, given: dict[str, Any]
+) -> None:
+    """Also where CuPy's current stream is another: nothing waits, as all of it is on the library's."""
+    gpu.host._run = run_on_simulator
+    torch.current, values = current, integers(1, 9, 9)
+    x, seen = Tensor(gpu.host.array(values)), list[int]()
+    launched = gpu.host._run
+    gpu.host._run = lambda *arguments: seen.append(gpu.current[-1].ptr) or launched(*arguments)
+    tiledmm.gemm(x, x, **{name: x if each == "x" else each for name, each in given.items()})
+    assert gpu.log == [] and {*seen} == {current}
+    with gpu.stream(3):
+        tiledmm.matmul(x, x)
+    assert seen[-1] == current and gpu.log == []
+
+
+@pytest.mark.parametrize("name", ["b", "c", "bias", "alpha", "out"])
+def test_the_product_waits_for_the_streams_of_all_arrays(gpu: Gpu, name: str) -> None:
+    gpu.host._run = run_on_simulator
+    x = gpu.host.array(integers(1, 9, 9))
+    given = {"b": x, "c": x, "beta": 1} | {name: WithInterface(gpu.host.array(integers(2, 9, 9)), stream=5)}
+    with gpu.stream(3):
+        tiledmm.gemm(x, given.pop("b"), **given)
+    assert gpu.log == [(3, "waits for", 5), (5, "waits for", 3)]
+
+
+# ---- devices of arrays ----
+
+
+def test_the_device_of_an_array(monkeypatch: pytest.MonkeyPatch) -> None:
+    runtime = protocols.cupy.cuda.runtime
+    monkeypatch.setattr(runtime, "getDevice", lambda: 7)
+    monkeypatch.setattr(runtime, "pointerGetAttributes", lambda address: SimpleNamespace(device=address // 1000))
+    assert [protocols.device(ByDlpack(None, each), "x") for each in ((2, 0), (2, 3), (13, 1))] == [0, 3, 1]
+    for kind in (1, 3, 7, 10, -1):
+        with pytest.raises(OperandTypeError, match="x is no array on a GPU"):
+            protocols.device(ByDlpack(None, (kind, 0)), "x")
+
+    class Broken(ByDlpack):
+        def __dlpack_device__(self) -> tuple[int, int]:
+            raise BufferError
+
+    with pytest.raises(OperandTypeError, match="x is no array on a GPU"):
+        protocols.device(Broken(None), "x")
+    for shape, address, device in (((3, 3), 4000, 4), ((0, 3), 4000, 7), ((3, 3), 0, 7), ((), 2000, 2)):
+        array = SimpleNamespace(shape=shape, dtype=np.dtype("f4"), data=SimpleNamespace(ptr=address), strides=None)
+        assert protocols.device(WithInterface(array), "x") == device
+
+
+def test_the_stream_of_an_array() -> None:
+    array = SimpleNamespace(shape=(3,), dtype=np.dtype("f4"), data=SimpleNamespace(ptr=8), strides=None)
+    assert [protocols.stream(WithInterface(array, **each), 0) for each in ({}, {"stream": None}, {"stream": 2})] == [
+        None, None, 2,
+    ]  # fmt: skip
+    assert protocols.stream(ByDlpack(array), 0) is None
+
+
+# ---- JAX ----
+
+
+class JaxArray:
+    """What the package asks of one of JAX's arrays."""
+
+    def __init__(self, array: Any, device: tuple[int, int] = (2, 0), dtype: Any = None) -> None:
+        self.array, self.shape, self.dtype, self.device = array, array.shape, dtype or array.dtype, device
+        self.asked: list[Any] = []
+
+    def unsafe_buffer_pointer(self) -> int:
+        return int(self.array.data.ptr)
+
+    def __dlpack__(self, stream: int | None = None, **_: Any) -> Any:
+        self.asked.append(stream)
+        return self
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.device
+
+    def view(self, dtype: Any) -> JaxArray:
+        return JaxArray(self.array, dtype=dtype)
+
+
+class JaxTracer(JaxArray):
+    """An array while a function is traced."""
+
+
+JaxArray.__module__ = JaxTracer.__module__ = "jaxlib.xla"
+
+
+@pytest.fixture
+def jax(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """The module, as much as the package uses of it."""
+    made: Any = ModuleType("jax")
+    made.core, made.dlpack = SimpleNamespace(Tracer=JaxTracer), SimpleNamespace(from_dlpack=JaxArray)
+    made.numpy = SimpleNamespace(bfloat16="bfloat16")
+    monkeypatch.setitem(sys.modules, "jax", made)
+    monkeypatch.delitem(sys.modules, "tiledmm.interchange.jax_", raising=False)
+    monkeypatch.setattr(calls, "_libraries", {})
+    import tiledmm.interchange.jax_ as ours
+
+    monkeypatch.setattr(ours, "cupy", calls.cupy)
+    yield made
+    sys.modules.pop("tiledmm.interchange.jax_", None)
+
+
+def test_arrays_of_jax(gpu: Gpu, jax: Any) -> None:
+    a, b = integers(1, 2, 5, 6), integers(2, 6, 7)
+    found = tiledmm.matmul(JaxArray(gpu.host.array(a)), JaxArray(gpu.host.array(b)))
+    assert type(found) is JaxArray and found.dtype == np.float32
+    np.testing.assert_array_equal(found.array.held, a @ b)
+
+
+@pytest.mark.parametrize("ptr", [0, 4])
+def test_bfloat16_of_jax(gpu: Gpu, jax: Any, ptr: int) -> None:
+    a, b = integers(1, 2, 5, 6, dtype=ml_dtypes.bfloat16), integers(2, 6, 7, dtype=ml_dtypes.bfloat16)
+    x, y = JaxArray(gpu.host.array(a)), JaxArray(gpu.host.array(b))
+    with gpu.stream(ptr):
+        found = tiledmm.matmul(x, y)
+    assert type(found) is JaxArray and found.dtype == "bfloat16" and found.array.dtype == np.int16
+    np.testing.assert_array_equal(found.array.held.view(ml_dtypes.bfloat16), (a @ b).astype(ml_dtypes.bfloat16))
+    assert x.asked == y.asked == [ptr or 1], "DLPack's number of the default stream"
+
+
+def test_arrays_of_jax_that_are_refused(gpu: Gpu, jax: Any) -> None:
+    x = JaxArray(gpu.host.array(integers(1, 3, 3)))
+    with pytest.raises(OperandTypeError, match="x2 is traced"):
+        tiledmm.matmul(x, JaxTracer(x.array))
+    with pytest.raises(OperandTypeError, match="out is a JAX array, which nothing can write"):
+        tiledmm.matmul(x, x, out=x)
+    with pytest.raises(OperandTypeError, match="x1 is no array on a GPU"):
+        tiledmm.matmul(JaxArray(x.array, (1, 0)), x)

@@ -11,9 +11,12 @@ import pytest
 import tiledmm
 from tiledmm.codegen import template_files
 from tiledmm.codegen.rendering import render
-from tiledmm.codegen.specialization import specialize
+from tiledmm.codegen.specialization import Specialization, specialize
 from tiledmm.compile import kernel_text
 from tiledmm.compile.kernel_text import find_text, keep_text
+from tiledmm.elements import ELEMENTS
+from tiledmm.problem.epilogue import ACTIVATIONS, Epilogue, EpilogueOperand
+from tiledmm.schedule.schedule import not_decomposed, required_kernels
 
 
 @pytest.fixture(autouse=True)
@@ -47,6 +50,34 @@ def test_each_part_of_a_specialization_tells_texts_apart(folder: Path) -> None:
         assert find_text(each, "") is None
         keep_text(each, "", render(each))
     assert [find_text(each, "") for each in specs] == [render(each) for each in specs]
+
+
+def with_epilogues(spec: Specialization) -> list[Specialization]:
+    """A kernel without an epilogue, and with some that differ in one thing each."""
+    bias, f4, f2 = "bias", ELEMENTS["float32"], ELEMENTS["float16"]
+    arrays = [
+        (), (EpilogueOperand(bias, f4),), (EpilogueOperand(bias, f2),), (EpilogueOperand("addend", f4),),
+        (EpilogueOperand(bias, f4, (0, 1)),), (EpilogueOperand(bias, f4, (1, 0)),),
+        (EpilogueOperand(bias, f4, (None, 1)),), (EpilogueOperand("addend", f4), EpilogueOperand(bias, f4)),
+    ]  # fmt: skip
+    found = [Epilogue(each, scalars) for each in arrays for scalars in ((), ("alpha",), ("beta",), ("alpha", "beta"))]
+    found += [Epilogue((), (), name) for name in ACTIVATIONS]
+    return [replace(spec, epilogue=each if each != Epilogue() else None) for each in found]
+
+
+def test_no_two_kernels_of_products_share_a_file(folder: Path) -> None:
+    """Split-K reductions with an epilogue may differ in their condition alone, which their names do not show."""
+    decomposing = specialize("split_tensor_core", config={"split_k": 2})
+    specs = [*with_epilogues(SPEC)]
+    for spec in (decomposing, replace(decomposing, epilogue=Epilogue((), (), "relu")), specialize("split_float64")):
+        specs += required_kernels(spec, (2,))
+        for other in (not_decomposed(spec), replace(not_decomposed(spec), condition="")):
+            specs += required_kernels(other, (2,))
+    texts = {each: render(each) for each in dict.fromkeys(specs)}
+    for each, text in texts.items():
+        keep_text(each, "", text)
+    assert [each.symbol for each, text in texts.items() if find_text(each, "") != text] == []
+    assert len({path.stem.rpartition("-")[0] for path in folder.glob("*.cu")}) == len(set(texts.values()))
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import shutil
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -109,6 +110,37 @@ def test_any_product_within_any_limit(
         np.testing.assert_array_equal(found, wide_product(a, b))
         assert told == [(done, told[0][1]) for done in range(told[0][1] + 1)]
         assert device.is_closed and all(each.done for each in device.operations)
+
+
+STRIDED = {
+    "some elements": lambda x: x[:40:2, :60:3], "backward": lambda x: x[19::-1, 19::-1],
+    "up": lambda x: x[19::-1, :20], "one row for all": lambda x: np.broadcast_to(x[:1, :20], (20, 20)),
+    "rows that overlap": lambda x: np.lib.stride_tricks.as_strided(x, (20, 20), (12, 4)),
+    "far apart": lambda x: x[:20, :20],
+    "every other": lambda x: np.lib.stride_tricks.as_strided(x, (10, 10), (120, 12)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", STRIDED)
+@pytest.mark.parametrize("turned", [False, True])
+def test_page_locked_rows_that_no_copy_takes(name: str, turned: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two-dimensional copies take contiguous rows, at least as far apart as they are long, and not too far."""
+    small_units(monkeypatch)
+    device = HostDevice().install(monkeypatch)
+    monkeypatch.setattr(streaming, "_MOST_PITCH", 200)
+    values = small_integers(np.random.default_rng(8), (40, 60), "float32", 9)
+    x, out = (STRIDED[name](device.lock(each)) for each in (values, np.zeros((40, 60), np.float32)))
+    x, out = (x.T, out.T) if turned else (x, out)
+    check = device._check_copy
+
+    def check_pitch(rows: np.ndarray, host: np.ndarray) -> None:
+        assert host.shape[0] == 1 or host.strides[0] <= 200, "too far apart"
+        check(rows, host)
+
+    monkeypatch.setattr(device, "_check_copy", check_pitch)
+    result = None if name in ("one row for all", "rows that overlap") else out
+    found = out_of_core.matmul(x, x, result)
+    np.testing.assert_array_equal(found, wide_product(x, x))
 
 
 def test_float16_is_rounded_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -565,6 +597,70 @@ def test_an_out_that_overlaps_is_refused(tmp_path: Path, monkeypatch: pytest.Mon
     with pytest.raises(KeywordValueError, match="out overlaps a"):
         out_of_core.matmul(read[:10], np.ones((10, 10), np.float32), written[5:15])
     out_of_core.matmul(read[:10], np.ones((10, 10), np.float32), written[10:])
+
+
+def test_what_takes_too_long_to_tell_apart_counts_as_overlapping(monkeypatch: pytest.MonkeyPatch) -> None:
+    HostDevice().install(monkeypatch)
+    whole, strided = np.ones(20_000, np.float32), np.lib.stride_tricks.as_strided
+    a, out = strided(whole, (20, 19), (4 * 347, 4 * 272)), strided(whole[93:], (20, 19), (4 * 228, 4 * 144))
+    monkeypatch.setattr(out_of_core, "_MOST_WORK", 1)
+    with pytest.raises(np.exceptions.TooHardError):
+        np.shares_memory(a, out, max_work=1)
+    for operands, name in (((a, np.ones((19, 19), np.float32)), "a"), ((np.ones((20, 20), np.float32), a), "b")):
+        with pytest.raises(KeywordValueError, match=f"out overlaps {name}"):
+            out_of_core.matmul(*operands, out)
+
+
+@pytest.mark.parametrize("name", ["a", "b"])
+@pytest.mark.parametrize("flipped", [np.s_[:, :], np.s_[::-1], np.s_[:, ::-1], np.s_[::-1, ::-1]])
+def test_files_that_overlap_in_any_direction(
+    name: str, flipped: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two mappings of a file share no address; what counts is which bytes of the file each of them spans."""
+    HostDevice().install(monkeypatch)
+    path, link = tmp_path / "x.bin", tmp_path / "link.bin"
+    path.write_bytes(bytes(4 * 4096))
+    link.symlink_to(path)
+    same_name = tmp_path / "folder" / "x.bin"
+    same_name.parent.mkdir()
+    shutil.copy(path, same_name)
+    other, size = np.ones((4, 4), np.float32), 16 * 4
+
+    def mapped(file: Path, begin: int) -> Any:
+        return np.memmap(str(file), np.float32, "r+", begin, (4, 4))[flipped]
+
+    def multiply(x: Any, out: Any) -> None:
+        out_of_core.matmul(*((x, other) if name == "a" else (other, x)), out)
+
+    for begin, there in ((256, 256), (256, 256 + size - 4), (256, 256 - size + 4)):
+        for file in (path, link):
+            for x, out in ((mapped(path, begin), mapped(file, there)), (mapped(path, there), mapped(file, begin))):
+                with pytest.raises(KeywordValueError, match=f"out overlaps {name}"):
+                    multiply(x, out)
+                with pytest.raises(KeywordValueError, match=f"out overlaps {name}"):
+                    multiply(x, np.memmap(file, np.float32, "r+", out.offset, (4, 4)))
+    for there in (256 + size, 256 - size):
+        multiply(mapped(path, 256), mapped(link, there))
+        multiply(mapped(path, 256), np.memmap(path, np.float32, "r+", there, (4, 4)))
+    multiply(mapped(path, 256), mapped(same_name, 256))
+
+
+@pytest.mark.parametrize(
+    ("part", "says"),
+    [
+        (lambda x: x[1:51, :45], '"begin": '),
+        (lambda x: x[:50, 1:46], '"begin": '),
+        (lambda x: x[:100:2, :45], '"strides": '),
+        (lambda x: x[:50, :90:2], '"strides": '),
+    ],
+)
+def test_a_journal_knows_where_in_the_file_c_is(part: Any, says: str, job: Job) -> None:
+    whole = np.lib.format.open_memmap(job.folder / "whole.npy", "w+", np.float32, (100, 90))
+    with pytest.raises(KeyboardInterrupt):
+        job.run(out=whole[:50, :45], progress=stop_at(0))
+    job.refuses(f"out: .*{says}", out=part(whole))
+    job.run(out=whole[:50, :45])
+    np.testing.assert_allclose(whole[:50, :45], job.a @ job.b, rtol=1e-4, atol=1e-4)
 
 
 def test_the_bar_is_on_stderr(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

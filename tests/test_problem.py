@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.strategies import PROPERTY
@@ -390,3 +390,112 @@ def test_two_contiguous_elements_are_a_row_or_a_column(
     rows, cols = shape
     problem, _ = arrange((rows, 9, cols), (), strides, (9, 1), (9, 1))
     assert problem.layout[0] == letter
+
+
+# ---- what an epilogue reads, and parts ----
+
+
+def places(problem: Problem) -> list[tuple[int, ...]]:
+    """Where each element of C is, the row of A, the column of B and the epilogue's elements that it is made of.
+
+    And the steps along K in A and B. All offsets are in elements, in a fixed order.
+    """
+    row_a, col_a, row_b, col_b, row_c, col_c = problem.strides
+    rows = (row_a, 0, row_c, *(row for row, _ in problem.epilogue))
+    cols = (0, col_b, col_c, *(col for _, col in problem.epilogue))
+    sizes = [range(each.size) for each in problem.batch]
+    return sorted(
+        (
+            *(
+                begin + outer + i * row + j * col + sum(x * d.strides[number] for x, d in pairs)
+                for number, (begin, outer, row, col) in enumerate(zip(problem.begins, far, rows, cols, strict=True))
+            ),
+            col_a,
+            row_b,
+        )
+        for far in problem.outer_offsets()
+        for index in itertools.product(*sizes)
+        for pairs in [list(zip(index, problem.batch, strict=True))]
+        for i, j in itertools.product(range(problem.m), range(problem.n))
+    )
+
+
+@st.composite
+def problems(draw: st.DrawFn, most: int = 5) -> tuple[Problem, bool, list[tuple[int, ...]]]:
+    """A problem with an epilogue of two arrays, whether it is transposed, and the places that it has to have."""
+    m, n = draw(st.integers(1, 5)), draw(st.integers(1, 5))
+    loop = tuple(draw(st.lists(st.integers(1, 3), max_size=most)))
+    c_steps, step = [], 2 * m * n
+    for size in reversed(loop):
+        c_steps.insert(0, step)
+        step *= size
+    core_c = draw(st.sampled_from(((2 * n, 2), (n, 1), (1, m))))
+    unit = st.sampled_from((0, 1, 7))
+
+    def read(row: int, col: int) -> tuple[int, ...]:
+        """Of some batch dimensions and of the core, or broadcast."""
+        whole = draw(st.booleans())
+        return (*(each if whole else each * draw(st.integers(0, 1)) for each in c_steps), row, col)
+
+    a, b = read(11, 3), read(5, 13)
+    read_too = [read(draw(unit), draw(unit)) for _ in range(2)]
+    problem, transposed = arrange((m, n, 4), loop, a, b, (*c_steps, *core_c), read_too)
+    wanted = []
+    for index in itertools.product(*map(range, loop)):
+        for i, j in itertools.product(range(m), range(n)):
+            at = [sum(x * s for x, s in zip(index, steps, strict=False)) for steps in (a, b, c_steps, *read_too)]
+            left, right, c, *others = at
+            others = [each + i * s[-2] + j * s[-1] for each, s in zip(others, read_too, strict=True)]
+            wanted.append((left + 11 * i, right + 13 * j, c + i * core_c[0] + j * core_c[1], *others, 3, 5))
+    return problem, transposed, sorted(wanted)
+
+
+def in_the_calls_order(problem: Problem, transposed: bool) -> list[tuple[int, ...]]:
+    """The places of x1 first, whichever operand is the kernel's A."""
+    found = places(problem)
+    return sorted((b, a, *others, y, x) for a, b, *others, x, y in found) if transposed else found
+
+
+@settings(PROPERTY, max_examples=60)
+@given(problems())
+def test_what_an_epilogue_reads_goes_with_every_element_of_c(
+    made: tuple[Problem, bool, list[tuple[int, ...]]],
+) -> None:
+    problem, transposed, wanted = made
+    assert in_the_calls_order(problem, transposed) == wanted
+    assert in_the_calls_order(problem.transposed(), not transposed) == wanted
+    assert problem.transposed().transposed() == problem
+    assert problem.transposed().layout == "".join({"N": "T", "T": "N"}.get(x, x) for x in problem.layout[::-1])
+
+
+@settings(PROPERTY, max_examples=40)
+@given(problems(3), st.data())
+def test_parts_of_parts_have_the_places_of_the_whole(
+    made: tuple[Problem, bool, list[tuple[int, ...]]], data: st.DataObject
+) -> None:
+    problem, _, _ = made
+
+    def cut(size: int) -> list[range]:
+        at = data.draw(st.integers(0, size))
+        return [each for each in (range(at), range(at, size)) if each]
+
+    def parts_of(whole: Problem) -> list[Problem]:
+        axes = [cut(each.size) for each in whole.batch[: data.draw(st.integers(0, len(whole.batch)))]]
+        return [
+            whole.part(rows, cols, products)
+            for rows, cols, *products in itertools.product(cut(whole.m), cut(whole.n), *axes)
+        ]
+
+    parts = [problem]
+    for _ in range(2):
+        parts = [each for part in parts for each in parts_of(part)]
+        assert sorted(itertools.chain(*map(places, parts))) == places(problem)
+    assert all(in_the_calls_order(part.transposed(), True) == places(part) for part in parts)
+    whole, halves = [problem], []
+    while whole:
+        each = whole.pop()
+        if max(each.m, each.n, *(d.size for d in each.batch)) > 1:
+            whole += each.halves(1, 1)
+        else:
+            halves.append(each)
+    assert sorted(itertools.chain(*map(places, halves))) == places(problem)

@@ -92,6 +92,14 @@ def test_no_product_passes_the_bound(count: int) -> None:
             assert model.product(row, row.T, count)[0, 0] == pytest.approx(k * below**2, rel=2.0**-52)
 
 
+@pytest.mark.parametrize("count", [14, 15, 16])
+def test_the_bound_leaves_room_for_rounding_and_little_more(count: int) -> None:
+    """Scaled elements are rounded to integers, which may lengthen a row, and the sum of their squares is rounded."""
+    half, longest = modulus_product(count) / 2, 2**29
+    norm = math.sqrt(norm_limit(count) * (1 + longest * 2.0**-53)) + math.sqrt(longest) / 2
+    assert 0.999 * half < norm**2 < half
+
+
 def test_reconstruction_is_exact_up_to_the_bound() -> None:
     for count in COUNTS:
         whole = modulus_product(count)

@@ -233,6 +233,16 @@ def test_batches_and_broadcasting(variant: str) -> None:
     check(simulator.gemm(vector, b, c[:, :1, 0], beta=1), expected(vector, b, c[:, :1, 0], 1, 1, None), 60)
 
 
+@pytest.mark.parametrize("shape", [(2, 1, 1, 6), (3, 1, 6), (2, 1, 5, 1), (2, 3, 1, 1), (2, 1, 5, 6), (1, 3, 5, 6)])
+def test_arrays_that_differ_along_some_batch_dimensions(shape: tuple[int, ...]) -> None:
+    """Dimensions that are one for the operands and C are not, where an array is broadcast along one of them."""
+    rng = np.random.default_rng(12)
+    a, b, array = (rng.integers(-4, 5, size).astype("f4") for size in ((2, 3, 5, 7), (2, 3, 7, 6), shape))
+    for name, wanted in (("bias", a @ b + array), ("alpha", array * (a @ b)), ("c", a @ b + array)):
+        given = {name: array, "beta": int(name == "c")}
+        np.testing.assert_array_equal(simulator.gemm(a, b, variant="naive", **given), wanted, err_msg=name)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "complex64", "int32", "float16"])
 def test_what_is_scaled_by_0_is_not_read(dtype: str) -> None:
     rng = np.random.default_rng(6)

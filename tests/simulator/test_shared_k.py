@@ -44,6 +44,7 @@ def test_other_numbers_of_threads_are_taken(lanes: int) -> None:
         ({"lanes": 32, "bk": 128}, "lanes is a power of 2 above 32"),
         ({"lanes": 128}, "bk is 512, 16 bytes of sums"),
         ({"bn": 8}, "tn is bn"),
+        ({"lanes": 64, "bk": 256, "bm": 13, "tm": 13, "bn": 5, "tn": 5}, "lanes is at least bm"),
     ],
 )
 def test_what_cannot_be_is_refused(fields: dict[str, int], said: str) -> None:
