@@ -1,7 +1,7 @@
 """Golden renderings, so that a change to a template shows as a diff of CUDA C: one of each variant and tile.
 
-That of a variant's default tile is whole. Of the other tiles there is what differs from it, as a unified diff without
-line numbers: a line that both have changes the whole rendering alone.
+That of a variant's default tile is whole. Of the other tiles there are the lines that differ from it, as a unified diff
+without context and line numbers: a change of a line that both have changes the whole rendering alone.
 ``python -m tests.golden`` writes them anew.
 """
 
@@ -42,7 +42,7 @@ def golden(spec: Specialization, whole: Specialization | None) -> str:
         return text
     lines = (render(whole.kernel).splitlines(), text.splitlines())
     names = whole.kernel.symbol, spec.kernel.symbol
-    found = difflib.unified_diff(*lines, *names, n=1, lineterm="")
+    found = difflib.unified_diff(*lines, *names, n=0, lineterm="")
     return "".join("@@\n" if line.startswith("@@ ") else f"{line}\n" for line in found)
 
 

@@ -68,7 +68,7 @@ def test_every_link_leads_somewhere_and_nothing_is_loaded_from_elsewhere(site: P
 
 
 def test_every_marker_is_expanded(site: Path) -> None:
-    marker = re.compile(r"<!-- (?:code|row|diff|mainloop): .*? -->")
+    marker = re.compile(r"<!-- (?:code|row|diff|mainloop|variants): .*? -->")
     for path in site.glob("**/*.html"):
         if not path.is_relative_to(site / "source"):
             found = marker.search(path.read_text(encoding="utf-8"))

@@ -31,7 +31,7 @@ NAME = "column_strips"
 COMMENT = "// A comment, which changes no instruction."
 
 #: Templates that get a comment: of two variants that share one, of tensor cores, of an auxiliary kernel, and a header.
-TEMPLATES = ("naive.cu.j2", "tiled.cu.j2", "tensor_core.cu.j2", "pack.cu.j2", "ptx.cuh")
+TEMPLATES = ("naive.cu.j2", "tiled.cu.j2", "tensor_core.cu.j2", "pack.cu.j2", "swizzled_tiles.cuh")
 
 #: Files that a new variant may take.
 MOST_FILES = 5
@@ -74,12 +74,12 @@ def table_of_variants(clone: Path) -> Path:
 
 
 def comment(clone: Path) -> None:
-    """Insert a comment into each of the templates, before a definition."""
+    """Insert a comment into each of the templates, into its first function that declares something."""
     for name in TEMPLATES:
         path = clone / "cuda_src" / name
-        text, count = re.subn(r"^(?=extern|__device__)", f"{COMMENT}\n", path.read_text("utf-8"), count=1, flags=re.M)
+        text, count = re.subn(r"^(?= +const )", f"    {COMMENT}\n", path.read_text("utf-8"), count=1, flags=re.M)
         if not count:
-            raise SystemExit(f"{path} has no definition to comment on")
+            raise SystemExit(f"{path} has nothing to comment on")
         path.write_text(text, "utf-8")
 
 
