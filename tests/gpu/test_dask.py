@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -193,6 +195,9 @@ def test_a_worker_that_dies(client: Any) -> None:
 # Clusters that are killed in at once, each with a worker for each GPU: in one, the others' workers start again.
 CLUSTERS = 4
 
+# One after the other: Dask's import of its dashboard is not safe in several threads.
+STARTING = threading.Lock()
+
 
 def warm_up() -> None:
     """Loads the kernels of a rank's product, so that workers are killed in the product and not before it."""
@@ -212,11 +217,11 @@ def kill_at(times: list[tuple[float, bool]], number: int) -> list[str]:
         What was wrong.
     """
     wrong = []
-    with (
-        cluster_of(WORKERS, GPUS) as cluster,
-        distributed.Client(cluster, set_as_default=False) as client,
-        client.as_current(),
-    ):
+    with contextlib.ExitStack() as stack:
+        with STARTING:
+            cluster = stack.enter_context(cluster_of(WORKERS, GPUS))
+        client = stack.enter_context(distributed.Client(cluster, set_as_default=False))
+        stack.enter_context(client.as_current())
         for trial, (seconds, is_second) in enumerate(times):
             wait_for_processes(cluster, client, WORKERS)
             client.run(warm_up)
