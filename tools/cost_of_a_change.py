@@ -4,9 +4,9 @@
     python -m tools.cost_of_a_change --only variant tests/test_codegen.py
 
 A *comment* in each of five templates may change the goldens that show it. A new *tile* of a variant may change that
-variant's row and goldens, and outputs of commands that list its tiles. A new *variant* may take five files, of which all
-goldens count as one: its template, its row, its page as a rung of the ladder, and a line in the changelog.
-``tools/example_variant/`` is such a variant. The exit status is 1 if a change touches another file, or if the tests fail.
+variant's row and goldens, and outputs of commands that list its tiles. A new *variant* may take five files, of which
+all goldens count as one: its template, its row, its page as a rung of the ladder, and a line in the changelog.
+``tools/example_variant/`` is such a variant. The exit status is 1 if a change touches another file, or if tests fail.
 """
 
 from __future__ import annotations
