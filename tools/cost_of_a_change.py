@@ -4,9 +4,9 @@
     python -m tools.cost_of_a_change --only variant tests/test_codegen.py
 
 A *comment* in each of five templates may change the goldens that show it. A new *tile* of a variant may change that
-variant's row and goldens. A new *variant* may take five files, of which all goldens count as one: its template, its
-row, its page as a rung of the ladder, and a line in the changelog. ``tools/example_variant/`` is such a variant. The
-exit status is 1 if a change touches another file, or if the tests fail.
+variant's row and goldens, and outputs of commands that list its tiles. A new *variant* may take five files, of which
+all goldens count as one: its template, its row, its page as a rung of the ladder, and a line in the changelog.
+``tools/example_variant/`` is such a variant. The exit status is 1 if a change touches another file, or if tests fail.
 """
 
 from __future__ import annotations
@@ -37,6 +37,9 @@ TEMPLATES = ("naive.cu.j2", "tiled.cu.j2", "tensor_core.cu.j2", "pack.cu.j2", "s
 MOST_FILES = 5
 
 GOLDENS = "tests/golden/"
+
+#: Pages that show a table of all tiles of ``tiled``, which a command writes.
+LISTING_TILES = ("docs/tiles.md", "docs/occupancy.md")
 
 
 def git(clone: Path, *arguments: str) -> str:
@@ -120,7 +123,7 @@ def after_comment(clone: Path, files: list[str]) -> Iterator[str]:
 def after_tile(clone: Path, files: list[str]) -> Iterator[str]:
     """Say which files a tile must not change."""
     table = table_of_variants(clone).relative_to(clone).as_posix()
-    own = re.compile(rf"{re.escape(table)}|{GOLDENS}tiled_\d+\.diff")
+    own = re.compile(rf"{re.escape(table)}|{GOLDENS}tiled_\d+\.diff|{'|'.join(map(re.escape, LISTING_TILES))}")
     yield from (f"{name} changed" for name in files if not own.fullmatch(name))
 
 
@@ -160,6 +163,8 @@ def main(arguments: list[str] | None = None) -> int:
             make, check = CHANGES[name]
             make(clone)
             if run(clone, "-m", "tests.golden"):
+                return 1
+            if name == "tile" and run(clone, "-m", "docs.tools.programs", *LISTING_TILES):
                 return 1
             files = changed(clone)
             problems = list(check(clone, files))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -205,10 +205,10 @@ def _differ_in_padding(plain: VariantTile, padded: VariantTile) -> bool:
     if AUTO in (plain.variant, padded.variant) or plain.tile != padded.tile:
         return False
     rows = [find_variant(each.variant) for each in (plain, padded)]
-    if rows[0].template != rows[1].template or any(row.tiles != rows[0].tiles for row in rows):
+    if rows[0].template != rows[1].template:
         return False
-    pads = [specialize(each.variant, tile=each.tile).kernel.config.pad for each in (plain, padded)]
-    return pads[0] == 0 < pads[1]
+    configs = [specialize(each.variant, tile=each.tile).kernel.config for each in (plain, padded)]
+    return configs[0] != configs[1] and configs[0] == replace(configs[1], pad=0)
 
 
 def _head(row: Simulated) -> tuple[str, str]:
