@@ -28,8 +28,8 @@ from tiledmm.compile.inspection import compile_for
 KERNELS = [(row.name, tile) for row in general_variants() for tile in row.tiles or (None,)]
 TYPES = list(ELEMENTS)
 
-# The compiler spills 28 bytes of it, which --full says until its parameters are others.
-SPILLS = ("dot_products", 1, "bfloat16", "TG")
+# NVRTC 12.9 spills 28 bytes of this kernel. Other parameters are a change of the kernel, which a GPU has to measure.
+SPILLS = {("dot_products", 1, "bfloat16", "TG"): [pytest.mark.xfail(reason="spills 28 bytes")]}
 
 SOME_TYPES = [
     (row.name, tile, dtype) for row in kernel_variants() for tile in row.tiles for dtype, _ in row.types
@@ -156,7 +156,7 @@ def check_kernel(spec: Specialization, target: str) -> None:
 
 @pytest.mark.parametrize(
     ("variant", "tile", "dtype", "layout"),
-    [pytest.param(*case, marks=slow_unless(case in quickest()) + full_unless(case != SPILLS)) for case in pairwise()],
+    [pytest.param(*case, marks=slow_unless(case in quickest()) + SPILLS.get(case, [])) for case in pairwise()],
 )
 def test_kernel_on_hopper(variant, tile, dtype, layout):
     check(variant, tile, dtype, layout, "sm_90")
