@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks import measure
+from benchmarks import measure, readme
 
 
 @pytest.fixture
@@ -155,7 +155,7 @@ def test_the_command_of_a_gpus_result_writes_it() -> None:
 
 
 def test_every_result_that_is_shown_has_a_command() -> None:
-    for run in measure.to_measure():
+    for run in readme.all_results():
         command, _ = measure.command_of(run)
         assert measure._runnable(command).startswith(("python -m ", "pytest ")) and "<" not in measure._runnable(
             command

@@ -75,7 +75,7 @@ def devices(monkeypatch: pytest.MonkeyPatch) -> None:
 def laid_out(x: np.ndarray, layout: str) -> Array:
     """In rows, in columns, or in neither, with a margin around it."""
     rows, cols = x.shape
-    wide = {"N": np.empty((rows, cols + 3)), "T": np.empty((cols, rows + 5)).T, "G": np.empty((2 * rows, 2 * cols))}
+    wide = {"N": np.zeros((rows, cols + 3)), "T": np.zeros((cols, rows + 5)).T, "G": np.zeros((2 * rows, 2 * cols))}
     made = wide[layout].astype(x.dtype, order="K").view(Array)
     made = made[::2, ::2] if layout == "G" else made[:rows, :cols]
     made[...] = x

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Iterator
 from typing import Any
 
@@ -28,6 +29,8 @@ def shell(monkeypatch: pytest.MonkeyPatch) -> Iterator[InteractiveShell]:
     made = InteractiveShell(config=Config(HistoryAccessor={"enabled": False}, InteractiveShell={"colors": "nocolor"}))
     made.run_line_magic("load_ext", "tiledmm")
     made.push({"a": numbers(5, 5)})
+    # Set by Python's own display of a result, such as a doctest's; IPython then sets none.
+    monkeypatch.delattr(builtins, "_", raising=False)
     yield made
     assert not names._in_force
     assert "__matmul__" not in vars(cupy.ndarray)
