@@ -605,6 +605,9 @@ CUPY_DIFFERS: dict[str, type[Exception]] = {
     "signature with two arrows": TypeError,
     "signature empty": TypeError,
     "signature of two": TypeError,
+    "signature of an unknown type": TypeError,
+    "signature with an unknown result": TypeError,
+    "signature too long": TypeError,
 }
 
 
