@@ -172,6 +172,10 @@ def _run(
     def work() -> Any:
         return _product(worker, tcp, chunks, like, collective, rank, used)
 
+    def work_on_device() -> Any:
+        with like.device:  # a new thread begins on device 0
+            return work()
+
     def free() -> None:
         for each in used:
             each.close()
@@ -179,7 +183,7 @@ def _run(
     if kind(like) == "numpy":  # whose calls end, if not at once
         return work()
     try:
-        return guarded(work, tcp.check, free)
+        return guarded(work_on_device, tcp.check, free)
     except HangingError:
         mark_hanging(worker)
         raise
