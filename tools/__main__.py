@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,5 +23,6 @@ def commands() -> Iterator[tuple[str, str]]:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `make help | head` ends quietly
     for name, summary in commands():
         print(f"python -m {name:<36} {summary}")
