@@ -217,6 +217,20 @@ def test_a_kernel_that_writes_nothing_does_not_pass_for_the_one_before(gpu: Any,
     assert result.exit_code == 1
 
 
+def test_a_simulated_kernel_that_writes_nothing_does_not_pass_for_the_one_before(
+    no_gpu: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(a: Any, b: Any, *, out: Any, variant: str, **_: Any) -> tuple[Any, Any]:
+        if variant == "coalesced":
+            np.matmul(a, b, out=out)
+        return out, SimpleNamespace(findings=())
+
+    monkeypatch.setattr(tiledmm.simulator, "run", run)
+    result = invoke("naive", "coalesced", "tiled", "--sizes", "5x6x7", "--csv")
+    checked = {row["variant"]: row["check"] for row in csv.DictReader(io.StringIO(result.stdout))}
+    assert checked == {"naive": "WRONG", "coalesced": "ok", "tiled": "WRONG"}
+
+
 @pytest.mark.parametrize("wrong", [(1, 0, 0), (0, 1, 0), (0, 0, 1), (0, 0, 0)])
 @pytest.mark.parametrize("by", ["sizes", "dtypes", "layouts", "variants"])
 def test_one_wrong_product_of_many_fails(gpu: Any, by: str, wrong: tuple[int, ...]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import re
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -133,6 +134,18 @@ def test_parts_of_parts_are_one_list() -> None:
     assert len(choice.schedules) == len(choice.parts) > 1 + len(choice.others)
     assert choice.workspace == max(planned.workspace for planned in choice.schedules) < 9 << 30
     assert choice.packed().workspace == choice.workspace
+
+
+def test_all_parts_are_packed_where_tma_cannot_read_in_place() -> None:
+    wanted = product(4096, 4096, 4096, dtype="float16")
+    first, others = H100.with_others(wanted, (2048, 2048))
+    whole = H100.best(wanted).specialization
+    assert whole.variant.tma
+    alike = tuple(replace(other, specialization=whole) for other in others)
+    choice = Choice(first, whole, 1.0, alike)
+    packed = [part.specialization.config.launch for part in choice.packed().parts]
+    assert len(packed) > 1 and all(launch.pack_a and launch.pack_b for launch in packed)
+    assert not any(part.specialization.config.launch.pack_a for part in choice.parts)
 
 
 def test_what_is_in_a_grid_is_not_cut_once_more() -> None:
