@@ -58,6 +58,10 @@ SUPPORTED = $(BASE_PYTHON) -m tools.supported $(if $(filter-out file,$(origin BA
 test-lowest:  ## A short selection with the lowest versions that pyproject.toml allows, and the oldest Python here
 	$(SUPPORTED) lowest $(ARGS)
 
+.PHONY: test-latest
+test-latest:  ## The same selection with the newest versions, in the newest Python here
+	$(SUPPORTED) latest $(ARGS)
+
 .PHONY: test-pythons
 test-pythons:  ## The same selection with the newest versions, in each Python here
 	$(SUPPORTED) newest $(ARGS)

@@ -2,6 +2,7 @@
 
 ``python -m tools.supported lowest``: the lowest version of each dependency, in the oldest Python that this machine has.
 ``python -m tools.supported newest``: the newest versions, in each Python that this machine has.
+``python -m tools.supported latest``: the newest versions, in the newest of these Pythons.
 
 Needs nothing but a Python with pip. Each environment is a folder ``.venv-NAME`` at the top, made anew when
 pyproject.toml changes. uv reads the lowest versions out of pyproject.toml itself: there is no second list. Where the
@@ -151,7 +152,7 @@ def run(base: str, folder: Path, options: Sequence[str], arguments: Sequence[str
 def main() -> None:
     """Entry point of ``python -m tools.supported``."""
     parser = argparse.ArgumentParser(prog="python -m tools.supported", description="Other arguments are pytest's.")
-    parser.add_argument("versions", choices=["lowest", "newest"], help="of the dependencies")
+    parser.add_argument("versions", choices=["lowest", "newest", "latest"], help="of the dependencies")
     parser.add_argument("--python", help="the one interpreter to test, instead of those that are found")
     options, arguments = parser.parse_known_args()
     lowest = options.versions == "lowest"
@@ -168,6 +169,8 @@ def main() -> None:
                 found[f"python3.{minor}"] = command
     if not found:
         raise SystemExit(f"none of {', '.join(missing)} is on PATH or in {pyenv}")
+    if options.versions == "latest":
+        found = dict([list(found.items())[-1]])
     passed = {}
     for name, command in found.items():
         folder, resolution = (".venv-lowest", ["--resolution", "lowest-direct"]) if lowest else (f".venv-{name}", [])
