@@ -150,7 +150,7 @@ def test_peak_is_that_of_the_data_sheet(target, dtype, tflops):
 
 
 # The table of technical specifications per compute capability in the CUDA C++ Programming Guide: warps, blocks and KiB
-# of shared memory of an SM, results of float32, float64 and int32 multiply-adds per cycle and SM.
+# of shared memory of an SM, results of float32, float64 and int32 multiply-adds per cycle per SM.
 @pytest.mark.parametrize(
     ("target", "warps", "blocks", "shared", "float32", "float64", "int32"),
     [

@@ -295,7 +295,7 @@ def test_a_plan_is_of_one_device(h100: HostGpu, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_plan_for_one_array_twice_is_for_no_other_two(h100: HostGpu) -> None:
-    """Of an array and its own transpose, half of C is computed."""
+    """Half of C is computed where B is the transpose of A itself."""
     values, others = integers(1, 20, 200, 64), integers(2, 20, 200, 64)
     x, y = h100.array(values), h100.array(others)
     for first, second in ((x, y), (x, x), (y, x)):
@@ -451,7 +451,7 @@ def test_batches_that_the_host_walks(gpu: HostGpu, variant: str, letter: str) ->
     {"variant": "split_float64_tensor_core", "tile": 64},
 ])  # fmt: skip
 def test_parts_of_c(gpu: HostGpu, kernel: dict[str, Any], letter: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of tiles, as one launch has no more, or of rows whose residues are in memory at a time."""
+    """Limits of one launch: its tiles, or the rows whose residues are in memory at a time."""
     gpu.become("sm_80")
     monkeypatch.setattr(launches, "MOST_TILES", 10**9 if "float64" in kernel["variant"] else 6)
     monkeypatch.setattr(residues, "MOST_RESIDUES_OF_C", 1)

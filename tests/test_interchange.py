@@ -396,7 +396,7 @@ def torch(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     for name in NAMES:
         setattr(made, name, f"torch.{name}")
     made.strided, made.is_grad_enabled = "strided", lambda: made.grad
-    made.streams = {}  # of other devices than the first
+    made.streams = {}  # those of the other devices
     made.cuda = SimpleNamespace(
         current_stream=lambda device: SimpleNamespace(cuda_stream=made.streams.get(device, made.current))
     )

@@ -334,7 +334,7 @@ class OnDevice:
 
 @pytest.fixture
 def shares(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int, int, str]]:
-    """Of each share that is computed: device, rows, memory, precision."""
+    """Record device, rows, memory and precision of each share that is computed."""
     found: list[tuple[int, int, int, str]] = []
     at = [0]
 

@@ -2,7 +2,7 @@
 
 A call of CUDA that waits for the device, such as allocating memory or loading a kernel, may wait for a kernel of NCCL
 that waits for a rank which has died. Nothing interrupts it but the end of that kernel: so another thread has to abort
-the communicator, and must not wait for ever itself.
+the communicator, and must not wait forever itself.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 A worker keeps the communicators that it has used last: making one takes longer than most products, and each takes
 memory of the device. One thread a worker makes all calls of NCCL that may wait; others only make identifiers, and
-abort. The ranks are connected over TCP first, with a deadline: NCCL itself would wait for ever for a rank that does not
+abort. The ranks are connected over TCP first, with a deadline: NCCL itself would wait forever for a rank that does not
 come. There they agree on what to use, and see when a rank has failed, whatever they wait for. What only NCCL can end,
-aborting included, is waited for in seconds, not for ever: NCCL may wait for a rank that has died. Environment variables
+aborting included, is waited for in seconds, not forever: NCCL may wait for a rank that has died. Environment variables
 such as ``NCCL_NVLS_ENABLE`` are the user's.
 
 NVIDIA, "NCCL User Guide", Communicator Creation and Fault Tolerance.
