@@ -38,6 +38,20 @@ def test_a_template_with_arrays_scalars_and_dynamic_shared_memory():
     assert (report.grid, report.block, report.symbol) == ((2, 1, 1), (64, 1, 1), "scale<3>")
 
 
+@pytest.mark.parametrize("parameters", ["const int* from, int* to", "int* to, const int* from"])
+def test_an_array_that_is_passed_twice_may_be_written_by_either_parameter(parameters):
+    x = np.arange(4, dtype=np.int32)
+    text = f"__global__ void twice({parameters}) {{ to[threadIdx.x] = 2 * from[threadIdx.x]; }}"
+    simulator.launch(text, 1, 4, (x, x)).check()
+    np.testing.assert_array_equal(x, [0, 2, 4, 6])
+
+
+@pytest.mark.parametrize(("kind", "value"), [("unsigned", -1), ("int", -(2**40)), ("unsigned char", 256)])
+def test_a_number_that_its_parameter_cannot_hold_is_refused(kind, value):
+    with pytest.raises(ConfigError, match=f"n is .*, from .* to .*; got {value}"):
+        simulator.launch(f"__global__ void kernel({kind} n) {{}}", 1, 1, (value,))
+
+
 def test_grids_and_blocks_have_up_to_three_dimensions():
     to = np.zeros((4, 6, 8), np.int32)
     simulator.launch(FILL, (2, 3, 2), (4, 2, 2), (to, 8, 6)).check()
