@@ -116,7 +116,7 @@ def tolerance(dtype: np.dtype[Any], k: int) -> float:
 
     A sum of K products, each step rounded with unit roundoff u, is off by at most K u in these units, and
     with independent errors by a few sqrt(K) u (Higham and Mary, "A new approach to probabilistic rounding
-    error analysis", SIAM J. Sci. Comput. 41, 2019). Types of 16 bits are summed in float32 and rounded once.
+    error analysis", SIAM J. Sci. Comput. 41, 2019). Narrower types are summed in float32 and rounded once.
     Complex numbers have twice the terms in each of two components. In double precision the reference errs
     as much as the result.
     """
@@ -125,7 +125,7 @@ def tolerance(dtype: np.dtype[Any], k: int) -> float:
     double = dtype.name in ("float64", "complex128")
     unit = 2.0**-53 if double else 2.0**-24
     steps = SAFETY * math.sqrt(k) * unit * (2 if dtype.kind == "c" else 1) * (2 if double else 1)
-    return steps + (_finfo(dtype).eps / 2 if dtype.itemsize == 2 else 0.0)
+    return steps + (_finfo(dtype).eps / 2 if dtype.itemsize < 4 else 0.0)
 
 
 def judge(result: Any, expected: Reference) -> Verdict:

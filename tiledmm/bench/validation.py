@@ -207,7 +207,7 @@ def explain_tolerance(kind: Element, k: int, tolerance: float) -> str:
     text += " float64, u = 2^-53, and as many in the reference" if double else " float32, u = 2^-24"
     if dtype.kind == "c":
         text += ", twice for the two parts of a complex number"
-    if dtype.itemsize == 2:
+    if dtype.itemsize < 4:
         text += f", and rounded once to {dtype.name}"
     if kind == TF32:
         text += ", of elements that were rounded to tf32, 2^-11"
