@@ -792,6 +792,13 @@ def test_a_converted_operand_lies_as_numpys(data: st.DataObject, shape: list[int
         assert describe(x).as_type(kind) == describe(x.astype(kind))
 
 
+@pytest.mark.parametrize("strides", [(0, 0), (4, 4), (8, 8, 4), (0, 4, 4)])
+def test_a_converted_operand_of_equal_strides_lies_as_numpys(strides: tuple[int, ...]) -> None:
+    x = np.lib.stride_tricks.as_strided(np.zeros(100, "f4"), (3, 4, 2)[: len(strides)], strides)
+    for kind in ("i1", "c16"):
+        assert describe(x).as_type(kind) == describe(x.astype(kind))
+
+
 def test_an_entry_of_axes_for_a_vector_is_one_integer() -> None:
     vector, matrix = describe(np.zeros(3)), describe(np.zeros((3, 4)))
     for axes in ([0, (0, 1), 0], [(0,), (0, 1), (0,)]):
