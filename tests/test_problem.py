@@ -433,7 +433,7 @@ def problems(draw: st.DrawFn, most: int = 5) -> tuple[Problem, bool, list[tuple[
     unit = st.sampled_from((0, 1, 7))
 
     def read(row: int, col: int) -> tuple[int, ...]:
-        """Of some batch dimensions and of the core, or broadcast."""
+        """Draw the shape of an array that may be broadcast to C."""
         whole = draw(st.booleans())
         return (*(each if whole else each * draw(st.integers(0, 1)) for each in c_steps), row, col)
 
