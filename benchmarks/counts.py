@@ -18,9 +18,9 @@ import numpy as np
 import tiledmm
 from benchmarks.support.results import FOLDER, measured, origin, save
 from tiledmm import simulator
-from tiledmm.codegen.specialization import specialize
 from tiledmm.elements import ELEMENTS
-from tiledmm.registry.variants import find_variant, kernel_variants
+from tiledmm.kernels.spec import kernel_spec
+from tiledmm.kernels.variants import find_variant, kernel_variants
 from tiledmm.report.cells import NONE, count, significant
 from tiledmm.report.tables import Table
 
@@ -107,7 +107,7 @@ def counts() -> dict[str, Any]:
 def _barriers_of_a_block(row: dict[str, Any]) -> str:
     """Barriers that one block of a kernel passes."""
     products, m, n, _ = row["product"]
-    config = specialize(row["variant"], tile=row["tile"], layout=row["layout"]).kernel.config
+    config = kernel_spec(row["variant"], tile=row["tile"], layout=row["layout"]).kernel.config
     tiles = products * -(-m // config.bm) * -(-n // config.bn)
     each, rest = divmod(row["barriers"], -(-tiles // config.tiles_per_block))
     return NONE if rest else f"{each:,}"

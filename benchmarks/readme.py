@@ -50,7 +50,7 @@ from tiledmm.bench.chart_lines import is_for_any_matrices
 from tiledmm.bench.comparison_tables import calls_table, ladder_table, padding_table
 from tiledmm.bench.report_files import from_json
 from tiledmm.bench.results import BASELINE, ComparisonReport
-from tiledmm.registry.variants import general_variants, kernel_variants
+from tiledmm.kernels.variants import general_variants, kernel_variants
 from tiledmm.report.cells import NONE
 from tiledmm.report.tables import Table
 from tiledmm.selection.select import AUTO

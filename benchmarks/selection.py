@@ -85,7 +85,7 @@ def measure(dtype: str, products: Iterable[tuple[Size, str]], seconds: float) ->
         }
         kernels = []
         for choice in choices:
-            spec = choice.specialization
+            spec = choice.spec
             launch = replace(spec.config.launch, split_k=1)  # tables name the partitions apart
             whole_k = replace(spec, config=replace(spec.config, launch=launch))
             name = str(whole_k).removeprefix("tiledmm_")

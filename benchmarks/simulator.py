@@ -25,7 +25,7 @@ import tiledmm
 from benchmarks.support.kernels import of_variants
 from benchmarks.support.results import FOLDER, measured, origin, save, simulating_machine
 from tiledmm import simulator
-from tiledmm.registry.variants import general_variants
+from tiledmm.kernels.variants import general_variants
 from tiledmm.report.cells import NONE, significant
 from tiledmm.report.tables import Table
 from tiledmm.simulator.compiler import toolchain

@@ -27,7 +27,7 @@ from tiledmm.bench.results import BASELINE
 from tiledmm.bench.sizes import Size
 from tiledmm.cli import missing_gpu
 from tiledmm.elements import ELEMENTS
-from tiledmm.registry.variants import kernel_variants
+from tiledmm.kernels.variants import kernel_variants
 from tiledmm.report.cells import NONE, significant
 from tiledmm.report.tables import Table
 

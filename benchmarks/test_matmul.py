@@ -16,7 +16,7 @@ from tiledmm.bench.results import BASELINE, Comparison
 from tiledmm.bench.sizes import parse_size
 from tiledmm.bench.variant_tiles import VariantTile
 from tiledmm.elements import element
-from tiledmm.registry.variants import find_variant
+from tiledmm.kernels.variants import find_variant
 
 pytest.importorskip("pytest_benchmark")
 

@@ -11,31 +11,31 @@ import difflib
 from pathlib import Path
 
 from tiledmm.codegen.rendering import render
-from tiledmm.codegen.specialization import Specialization, specialize
-from tiledmm.registry.variants import kernel_variants
+from tiledmm.kernels.spec import KernelSpec, kernel_spec
+from tiledmm.kernels.variants import kernel_variants
 
 FOLDER = Path(__file__).parent / "golden"
 
 LAYOUTS = ("NN", "NT", "TN", "TT")
 
 
-def renderings() -> dict[str, tuple[Specialization, Specialization | None]]:
+def renderings() -> dict[str, tuple[KernelSpec, KernelSpec | None]]:
     """By file name what is rendered, and what its text is compared with, if it is no whole one.
 
     In float32, or the variant's first type; the default tile as NN, the others in the layouts in turn.
     """
-    files: dict[str, tuple[Specialization, Specialization | None]] = {}
+    files: dict[str, tuple[KernelSpec, KernelSpec | None]] = {}
     for variant in kernel_variants():
-        whole = specialize(variant)
+        whole = kernel_spec(variant)
         files[f"{variant.name}.cu"] = whole, None
         others = [tile for tile in variant.tiles if tile != variant.default_tile]
         for i, tile in enumerate(others, 1):
-            spec = specialize(variant, tile=tile, layout=LAYOUTS[i % len(LAYOUTS)])
+            spec = kernel_spec(variant, tile=tile, layout=LAYOUTS[i % len(LAYOUTS)])
             files[f"{variant.name}_{tile}.diff"] = spec, whole
     return files
 
 
-def golden(spec: Specialization, whole: Specialization | None) -> str:
+def golden(spec: KernelSpec, whole: KernelSpec | None) -> str:
     """What a golden file holds: a kernel's text, or how it differs from a whole one's."""
     text = render(spec.kernel)
     if whole is None:

@@ -24,9 +24,9 @@ from tests.kernels_in_numpy import Argument, run_in_numpy
 from tests.simulator.unchecked import execute
 from tests.strategies import Layout, lay_out, plain
 from tiledmm import devices
-from tiledmm.codegen.specialization import Specialization
 from tiledmm.errors import UnsupportedTypeError
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS
+from tiledmm.kernels.spec import KernelSpec
 from tiledmm.launch import plan, prepared
 from tiledmm.schedule import tensor_maps
 from tiledmm.selection import tuned
@@ -159,7 +159,7 @@ class HostGpu:
     def __init__(self, run: Callable[..., None] = run_in_numpy) -> None:
         self.gpu = REFERENCE_GPUS["sm_90"]
         self.memory = Memory()
-        self.launched: list[Specialization] = []
+        self.launched: list[KernelSpec] = []
         self.capturing = False
         self.most: int | None = None
         self.captured = self.copies = self.failed = 0
@@ -274,17 +274,17 @@ class HostGpu:
             self._models[key] = Model(self.gpu, decomposes=splits)
         return self._models[key]
 
-    def _raw_kernel(self, specialization: Specialization) -> Any:
-        variant, compute = specialization.variant, specialization.compute
+    def _raw_kernel(self, spec: KernelSpec) -> Any:
+        variant, compute = spec.variant, spec.compute
         if not variant.decomposes and not variant.runs_on(self.gpu.arch.capability, compute):
-            raise UnsupportedTypeError(f"{specialization.symbol} is for other devices than {self.gpu.name}")
+            raise UnsupportedTypeError(f"{spec.symbol} is for other devices than {self.gpu.name}")
 
         def kernel(grid: tuple[int, ...], block: tuple[int, int], arguments: tuple[Any, ...], shared: int) -> None:
-            assert block == specialization.block and shared == specialization.dynamic_shared_bytes
+            assert block == spec.block and shared == spec.dynamic_shared_bytes
             assert grid[1:] in ((), (1,), (1, 1)) and 0 < grid[0] < 2**31
-            self.launched.append(specialization)
+            self.launched.append(spec)
             with np.errstate(over="ignore", invalid="ignore"):
-                self._run(self.memory, specialization, grid[0], [*map(decoded, arguments)], self.gpu)
+                self._run(self.memory, spec, grid[0], [*map(decoded, arguments)], self.gpu)
 
         return SimpleNamespace(kernel=kernel)
 
@@ -326,8 +326,6 @@ def decoded(argument: Any) -> Argument:
     return int(words[0]) if words.size == 1 else words
 
 
-def run_on_simulator(
-    memory: Memory, specialization: Specialization, blocks: int, arguments: list[Argument], gpu: Any
-) -> None:
+def run_on_simulator(memory: Memory, spec: KernelSpec, blocks: int, arguments: list[Argument], gpu: Any) -> None:
     """Runs a kernel's own CUDA C, as for a GPU of compute capability 9.0."""
-    execute(specialization, blocks, [ctypes.c_void_p(x) if isinstance(x, int) else x for x in arguments])
+    execute(spec, blocks, [ctypes.c_void_p(x) if isinstance(x, int) else x for x in arguments])

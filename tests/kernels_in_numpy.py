@@ -16,11 +16,11 @@ import numpy as np
 
 from tests import residues_in_numpy
 from tests.strategies import multiplied
-from tiledmm.codegen.specialization import Specialization
 from tiledmm.elements import SCHEMES, Element
 from tiledmm.hardware.data_sheets import Gpu
+from tiledmm.kernels.residues import residue_planes
+from tiledmm.kernels.spec import KernelSpec
 from tiledmm.problem.epilogue import Epilogue
-from tiledmm.registry.residues import residue_planes
 from tiledmm.schedule import launches
 from tiledmm.schedule.schedule import SCAN_HEAD
 from tiledmm.schedule.tensor_maps import TensorMap
@@ -117,7 +117,7 @@ def has_residues(first: Findings, second: Findings, k: int) -> bool:
 
 
 def run_in_numpy(
-    memory: Memory, spec: Specialization, blocks: int, arguments: list[Argument], gpu: Gpu | None = None
+    memory: Memory, spec: KernelSpec, blocks: int, arguments: list[Argument], gpu: Gpu | None = None
 ) -> None:
     """Runs a kernel on so many blocks.
 
@@ -146,7 +146,7 @@ def run_in_numpy(
     kernels.get(name, run.multiply)(p)
 
 
-def _check_blocks(spec: Specialization, p: Problem, blocks: int, gpu: Gpu | None) -> None:
+def _check_blocks(spec: KernelSpec, p: Problem, blocks: int, gpu: Gpu | None) -> None:
     """Every tile has a block, and tiles are numbered as there are any."""
     config = spec.config
     assert (p.tiles_m, p.tiles_n) == (-(-p.m // config.bm), -(-p.n // config.bn))
@@ -165,7 +165,7 @@ def _check_blocks(spec: Specialization, p: Problem, blocks: int, gpu: Gpu | None
 class _Kernel:
     """One launch: pointers, and what they point to."""
 
-    def __init__(self, memory: Memory, spec: Specialization, pointers: list[Any]) -> None:
+    def __init__(self, memory: Memory, spec: KernelSpec, pointers: list[Any]) -> None:
         self.memory, self.spec, self.pointers = memory, spec, pointers
 
     def matrix(self, operand: int, rows: int, cols: int, strides: Strides, offset: int, letter: str = "G") -> Any:
@@ -487,7 +487,7 @@ def _is_narrow_float(dtype: np.dtype[Any]) -> bool:
     return dtype.itemsize == 2 and dtype.kind not in "iu"
 
 
-def _product(a: np.ndarray, b: np.ndarray, spec: Specialization) -> np.ndarray:
+def _product(a: np.ndarray, b: np.ndarray, spec: KernelSpec) -> np.ndarray:
     """A product in the type that it is to be taken in, rounded once; converted to C's."""
     compute = spec.compute
     if compute.per_packed > 1:

@@ -12,7 +12,7 @@ from typing import Any
 
 from tests.expected import matrix, product
 from tests.strategies import np_dtype
-from tiledmm.codegen.specialization import Specialization, specialize
+from tiledmm.kernels.spec import KernelSpec, kernel_spec
 from tiledmm.problem.product import Product, resolve
 from tiledmm.schedule.launches import Launch, Scratch
 from tiledmm.schedule.schedule import SCAN, SCAN_INIT, required_kernels, schedule
@@ -132,21 +132,19 @@ def _launch(each: Launch) -> str:
     scan = f"; scan at {each.scan}" if each.scan else ""
     maps = "".join(f"; {_map(map_)}" for map_ in each.maps)
     args = " ".join(str(int(number)) for number in each.kernel_args)
-    return (
-        f"{each.specialization.symbol}{_kind(each.specialization)}, {each.blocks} blocks, {where}{scan}{maps}; {args}"
-    )
+    return f"{each.spec.symbol}{_kind(each.spec)}, {each.blocks} blocks, {where}{scan}{maps}; {args}"
 
 
-def told(spec: Specialization, wanted: Product) -> list[str]:
+def told(spec: KernelSpec, wanted: Product) -> list[str]:
     """A product's launches and its scratch memory, a line each."""
     found = schedule(spec, wanted.problem)
     return [*map(_launch, found.launches), *map(_scratch, found.scratch)]
 
 
-def _products() -> Iterator[tuple[str, Specialization, Product]]:
+def _products() -> Iterator[tuple[str, KernelSpec, Product]]:
     def named(label: str, wanted: Product, variant: str, tile: int | None, config: dict[str, Any]) -> Any:
         choice = select(variant, tile, wanted, config or None)
-        return f"{label} by {variant} {tile} {config}", choice.specialization, choice.product
+        return f"{label} by {variant} {tile} {config}", choice.spec, choice.product
 
     for variant, tile, config, dtype, layout, sizes in _NAMED:
         yield named(f"{dtype} {layout} {sizes}", product(dtype, layout, (1, *sizes), 0), variant, tile, config)
@@ -180,16 +178,16 @@ def _products() -> Iterator[tuple[str, Specialization, Product]]:
         for layout in ("NN", "TT"):
             choice = select(variant, tile, product(dtype, layout, (2, 300, 200, 600), 8), config or None)
             part = choice.product.part(range(64, 200), range(40, 200))
-            yield f"{dtype} {layout} part by {variant} {config}", choice.specialization, part
+            yield f"{dtype} {layout} part by {variant} {config}", choice.spec, part
     symmetric = H100.best(product("float32", "NT", (3, 700, 700, 200), 0, symmetric=True))
-    yield "symmetric", symmetric.specialization, symmetric.product
+    yield "symmetric", symmetric.spec, symmetric.product
 
 
-def _symbols(kernels: Iterable[Specialization]) -> list[str]:
+def _symbols(kernels: Iterable[KernelSpec]) -> list[str]:
     return sorted(f"{each.symbol}{_kind(each)}" for each in kernels)
 
 
-def _kind(spec: Specialization) -> str:
+def _kind(spec: KernelSpec) -> str:
     """What a kernel's symbol does not tell."""
     condition = f" {spec.condition}" if spec.condition else ""
     return condition + (f" triangle {spec.config.triangle}" if spec.config.triangle else "")
@@ -199,12 +197,12 @@ def schedules() -> dict[str, list[str]]:
     """Lines of each product, and of each kernel's auxiliary kernels."""
     found = {name: told(spec, wanted) for name, spec, wanted in _products()}
     for variant, tile, dtype, layout, factors, by_auto in _REQUIRED:
-        spec = specialize(variant, tile=tile, dtype=dtype, layout=layout)
+        spec = kernel_spec(variant, tile=tile, dtype=dtype, layout=layout)
         name = f"{variant} {tile} {dtype} {layout}, split-K {factors}, {'auto' if by_auto else 'named'}"
         found[name] = _symbols(required_kernels(spec, factors, by_auto))
-    found["warp_tiled int8"] = _symbols(required_kernels(specialize("warp_tiled", dtype="int8")))
+    found["warp_tiled int8"] = _symbols(required_kernels(kernel_spec("warp_tiled", dtype="int8")))
     for layout in ("NN", "TN", "NT", "TT"):
-        spec = specialize("split_float32", layout=layout, config={"scheme": "tf32x3"}).packing_unless(True, True)
+        spec = kernel_spec("split_float32", layout=layout, config={"scheme": "tf32x3"}).packing_unless(True, True)
         found[f"split_float32 tf32x3 {layout}"] = _symbols(required_kernels(spec))
     return found
 

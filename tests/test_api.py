@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 import tiledmm
 from tests.strategies import PROPERTY
 from tiledmm import plans
-from tiledmm.codegen.specialization import specialize
 from tiledmm.elements import ELEMENTS
 from tiledmm.errors import (
     ConfigError,
@@ -32,7 +31,8 @@ from tiledmm.errors import (
     UnsupportedTypeError,
 )
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS
-from tiledmm.registry.variants import VARIANTS, general_variants
+from tiledmm.kernels.spec import kernel_spec
+from tiledmm.kernels.variants import VARIANTS, general_variants
 from tiledmm.selection.model import H100, Model
 from tiledmm.selection.select import PRECISIONS
 
@@ -53,7 +53,7 @@ def test_variants_are_the_ladder_and_the_baseline() -> None:
 def test_source_is_one_kernel_complete_in_itself(variant: str, dtype: str) -> None:
     for layout in ("NN", "TT", "GN", "NG"):
         text = tiledmm.source(variant, dtype=dtype, layout=layout)
-        symbol = specialize(variant, dtype=dtype, layout=layout).symbol
+        symbol = kernel_spec(variant, dtype=dtype, layout=layout).symbol
         assert text.startswith(f"// {symbol}\n")
         assert tiledmm.__version__ in text.split("\n")[1]
         assert "#include" not in text
@@ -72,16 +72,16 @@ def test_source_is_the_same_each_time() -> None:
 
 
 def test_symbols_tell_all_specializations_apart() -> None:
-    specializations = {
-        specialize(row, tile=tile, dtype=dtype, layout=a + b)
+    specs = {
+        kernel_spec(row, tile=tile, dtype=dtype, layout=a + b)
         for row in general_variants()
         for tile in row.tiles or (None,)
         for dtype in ELEMENTS
         for a in "NTG"
         for b in "NTG"
     }
-    symbols = {each.symbol for each in specializations}
-    assert len(symbols) == len(specializations)
+    symbols = {each.symbol for each in specs}
+    assert len(symbols) == len(specs)
     assert all(re.fullmatch(r"[a-z][a-z0-9_]*", symbol) for symbol in symbols)
 
 

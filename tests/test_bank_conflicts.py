@@ -12,14 +12,14 @@ from benchmarks.studies.bank_conflicts import CASES, METRICS, RESULTS, SIZE, con
 from benchmarks.support import nsight
 from tests.profile.fake_ncu import install, raw_page
 from tiledmm.bench.results import Machine
-from tiledmm.codegen.specialization import specialize
 from tiledmm.errors import ProfilingError
+from tiledmm.kernels.spec import kernel_spec
 
 
 def launches(**changes):
     """What ncu prints of every case."""
     counts = {metric: f"{i:,}" for i, metric in enumerate(METRICS.values(), start=1_000_000)} | changes
-    return raw_page(*((specialize(name, tile=tile, layout=layout).symbol, counts) for name, tile, layout in CASES))
+    return raw_page(*((kernel_spec(name, tile=tile, layout=layout).symbol, counts) for name, tile, layout in CASES))
 
 
 def test_counts_are_read_from_what_ncu_prints(monkeypatch, tmp_path):
@@ -95,7 +95,7 @@ def read(rows, pitch):
     ids=lambda row: row["symbol"],
 )
 def test_the_rules_in_the_documentation_give_what_was_counted(row):
-    tile, layout, config = row["tile"], row["layout"], specialize(row["variant"], tile=row["tile"]).config
+    tile, layout, config = row["tile"], row["layout"], kernel_spec(row["variant"], tile=row["tile"]).config
     pad_a = config.pad if config.stages == 1 else 0
     across, down = [lane % tile for lane in range(32)], [lane // tile for lane in range(32)]
     a = read(down, config.bk + pad_a) if layout[0] == "N" else (1, ways(down))

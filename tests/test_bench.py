@@ -28,11 +28,11 @@ from tiledmm.bench.report_files import from_json, to_json
 from tiledmm.bench.results import BASELINE, CallCost, Comparison, ComparisonReport, Machine, Row
 from tiledmm.bench.sizes import Size, parse_size
 from tiledmm.bench.variant_tiles import VariantTile, expand, left_out, multiplying, running
-from tiledmm.codegen.specialization import specialize
 from tiledmm.compile.inspection import Resources
 from tiledmm.elements import ELEMENTS, TF32, compute_element, element
 from tiledmm.errors import CompilationError, ConfigError, UnknownVariantError, UnsupportedTypeError
-from tiledmm.registry.variants import find_variant, kernel_variants
+from tiledmm.kernels.spec import kernel_spec
+from tiledmm.kernels.variants import find_variant, kernel_variants
 from tiledmm.report import cells, documents, tables
 from tiledmm.report.cells import NONE
 from tiledmm.report.roofline import roofline
@@ -880,7 +880,7 @@ def test_compile_all_tells_failures_spills_and_unknown_targets_apart(monkeypatch
 
     monkeypatch.setattr(kernel_resources, "compile_for", compile_for)
     done: list[int] = []
-    kernels = kernel_resources.compile_all([specialize("tiled")], done=lambda: done.append(1))
+    kernels = kernel_resources.compile_all([kernel_spec("tiled")], done=lambda: done.append(1))
     assert len(done) == len(kernels)
     found = {kernel.target: kernel for kernel in kernels}
     assert {target for target, kernel in found.items() if not kernel.ok} == {"sm_75", "sm_80"}
@@ -899,14 +899,14 @@ def test_compile_all_tells_failures_spills_and_unknown_targets_apart(monkeypatch
 
 def test_a_target_that_a_kernel_is_not_for_has_an_empty_cell(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernel_resources, "compile_for", lambda source, symbol, target: resources(target))
-    specs = [specialize(name, dtype="float64") for name in ("tensor_core", "tiled")]
+    specs = [kernel_spec(name, dtype="float64") for name in ("tensor_core", "tiled")]
     table = resource_tables.matrix_table(kernel_resources.compile_all(specs, ["sm_90", "sm_75"]))
     assert table.columns[2:] == ("sm_75", "sm_90")
     assert [row[2] for row in table.rows] == [NONE, "32  100% W"]
 
 
 def test_bounds_table() -> None:
-    specs = kernel_resources.specializations(expand(["coalesced", "auto"]), "float32", "NN")
+    specs = kernel_resources.specs(expand(["coalesced", "auto"]), "float32", "NN")
     table = resource_tables.bounds_table(specs, Size(4096, 4096, 4096), "sm_90")
     assert table.rows == (("coalesced", "-", "0", "0.250", "683", "8.36", "16,433", "on-chip loads"),)
 
@@ -1089,7 +1089,7 @@ def test_rates_are_told_as_parts_of_the_roofline(comparing: Any, dtype: str, n: 
         if row.microseconds is None:
             continue
         tensor_cores = row.label == BASELINE and dtype in ("float64", "int8")
-        spec = specialize("tensor_core" if tensor_cores else "naive", dtype=dtype)
+        spec = kernel_spec("tensor_core" if tensor_cores else "naive", dtype=dtype)
         bounds = roofline(spec, H100.gpu, *size)
         attained = 2 * size.m * size.n * size.k / (row.microseconds * 1e-6)
         assert row.of_roofline == pytest.approx(attained / min(bounds.fma_bound, bounds.memory_bound))
@@ -1206,8 +1206,8 @@ def test_what_no_simulator_runs_is_left_out_and_is_no_failure() -> None:
 @pytest.mark.parametrize("name", ["warp_tiled", "wgmma", "tiny"])
 def test_a_kernel_is_named_by_its_tile(name: str) -> None:
     for tile in find_variant(name).tiles:
-        assert resource_tables.tile_name(specialize(name, tile=tile)) == str(tile)
-    assert resource_tables.tile_name(specialize("warp_tiled", config={"pad": 0})) == "128x256"
+        assert resource_tables.tile_name(kernel_spec(name, tile=tile)) == str(tile)
+    assert resource_tables.tile_name(kernel_spec("warp_tiled", config={"pad": 0})) == "128x256"
 
 
 def test_rivals_are_compared_in_the_rounds_that_they_share() -> None:

@@ -18,7 +18,7 @@ from tiledmm.codegen import kernel_hash, rendering
 from tiledmm.elements import compute_element
 from tiledmm.errors import ConfigError
 from tiledmm.hardware.data_sheets import DATA_SHEETS, Gpu
-from tiledmm.registry.variants import find_variant
+from tiledmm.kernels.variants import find_variant
 from tiledmm.selection import model
 from tiledmm.selection import rates as tables
 from tiledmm.selection.cost import Cost
@@ -44,7 +44,7 @@ def made_up(rates: Rates, rows: tuple[KernelRates, ...], noise: float) -> dict[s
                 choice, packs = choice_of(row, case)
             except ConfigError:
                 continue
-            time = cost.on_device(row, choice.specialization.config, choice.product, packs, case.split)
+            time = cost.on_device(row, choice.spec.config, choice.product, packs, case.split)
             if time < 20_000:
                 numbers = [case.batch, case.m, case.n, case.k, case.layout, case.split]
                 cases.append((numbers, time * generator.uniform(1 - noise, 1 + noise)))
@@ -107,7 +107,7 @@ def test_every_kernel_has_cases_that_it_takes() -> None:
             except ConfigError:
                 continue
             taken.append(case)
-            assert choice.specialization.variant.name == row.variant
+            assert choice.spec.variant.name == row.variant
             assert choice.product.problem.products == case.batch
         assert len(taken) >= 8 and len({*cases}) == len(cases), calibration.name_of(row)
         assert find_variant(row.variant).multiplies(compute_element(type_of(row)))
@@ -151,7 +151,7 @@ def test_skinny_tiles_of_tensor_cores_are_timed_with_skinny_products() -> None:
         for case in cases_of(row, GPU, 4):
             choice, packs = choice_of(row, case)
             assert choice.product.problem.m <= 150 and packs == ()
-            seen.add(access(choice.specialization.variant, packs, choice.product))
+            seen.add(access(choice.spec.variant, packs, choice.product))
         assert seen == {"chunks", "words", "elements"} - ({"elements"} if kind == "float64" else set())
 
 
@@ -416,7 +416,7 @@ def test_a_case_is_a_product() -> None:
     choice, packs = choice_of(row, Case(3, 10, 20, 300, "NT", 4))
     problem = choice.product.problem
     assert (problem.products, problem.m, problem.n, problem.k, problem.layout) == (3, 10, 20, 300, "NT")
-    assert choice.specialization.config.launch.split_k == 4 and packs == ()
+    assert choice.spec.config.launch.split_k == 4 and packs == ()
 
 
 def test_a_timing_tells_what_it_costs_to_write_rows_that_are_not_aligned() -> None:
@@ -429,6 +429,6 @@ def test_a_timing_tells_what_it_costs_to_write_rows_that_are_not_aligned() -> No
                 choice, packs = choice_of(row, case)
             except ConfigError:
                 continue
-            terms = cost.terms(row.variant, choice.specialization.config, choice.product, packs, case.split)
+            terms = cost.terms(row.variant, choice.spec.config, choice.product, packs, case.split)
             found += not terms.aligned_c and terms.access == "chunks" and not packs
         assert found >= 2, name

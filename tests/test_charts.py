@@ -19,7 +19,7 @@ from benchmarks.support import chart_tables
 from tiledmm.bench import chart_lines, charts
 from tiledmm.bench.report_files import from_json
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS
-from tiledmm.registry.variants import kernel_variants
+from tiledmm.kernels.variants import kernel_variants
 
 
 def comparisons():

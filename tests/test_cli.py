@@ -39,8 +39,8 @@ from tiledmm.compile.inspection import Resources
 from tiledmm.errors import INSTALL, CompilationError, ConfigError, MissingDependencyError
 from tiledmm.hardware import driver as hardware_driver
 from tiledmm.hardware.architectures import TARGETS
+from tiledmm.kernels.variants import VARIANTS
 from tiledmm.profile import application
-from tiledmm.registry.variants import VARIANTS
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -15,7 +15,7 @@ from tiledmm.compile import inspection
 from tiledmm.compile.inspection import Resources
 from tiledmm.errors import INSTALL, CompilationError, MissingDependencyError
 from tiledmm.hardware.architectures import TARGETS
-from tiledmm.registry.variants import find_variant
+from tiledmm.kernels.variants import find_variant
 
 
 def invoke(*arguments: str) -> Any:

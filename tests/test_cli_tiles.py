@@ -22,7 +22,7 @@ from tiledmm.bench.variant_tiles import VariantTile
 from tiledmm.cli import device
 from tiledmm.compile.inspection import Resources
 from tiledmm.errors import MissingDependencyError
-from tiledmm.registry.variants import find_variant
+from tiledmm.kernels.variants import find_variant
 
 
 def invoke(*arguments: str) -> Any:

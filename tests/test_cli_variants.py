@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from tiledmm import cli
 from tiledmm.elements import ELEMENTS, compute_element
 from tiledmm.hardware.architectures import TARGETS
-from tiledmm.registry.variants import VARIANTS
+from tiledmm.kernels.variants import VARIANTS
 
 CAPABILITIES = sorted(each.capability for each in TARGETS.values())
 

@@ -13,11 +13,11 @@ from tests.golden import FOLDER, golden, renderings
 from tiledmm.codegen import rendering as codegen
 from tiledmm.codegen.page import page_of
 from tiledmm.codegen.rendering import render
-from tiledmm.codegen.specialization import specialize
 from tiledmm.codegen.template_files import template_folder
 from tiledmm.elements import ELEMENTS
 from tiledmm.errors import ConfigError, ShapeError, UnknownVariantError, UnsupportedTypeError
-from tiledmm.registry.variants import general_variants, kernel_variants
+from tiledmm.kernels.spec import kernel_spec
+from tiledmm.kernels.variants import general_variants, kernel_variants
 
 GOLDEN = renderings()
 
@@ -61,7 +61,7 @@ def test_a_kernel_of_tensor_cores_fits_a_page():
 
 @pytest.mark.parametrize("row", kernel_variants(), ids=lambda row: row.name)
 def test_nothing_is_there_that_does_nothing(row):
-    text = render(specialize(row).kernel)
+    text = render(kernel_spec(row).kernel)
     assert "? 1 : 1" not in text and "PAD = 0" not in text
     assert not re.search(r"\n{3}", text)
 
@@ -75,7 +75,7 @@ def test_rendering_shows_no_trace_of_jinja_and_needs_no_header(name):
 
 @pytest.mark.parametrize("row", general_variants(), ids=lambda row: row.name)
 def test_every_template_says_what_it_is(row):
-    text = render(specialize(row))
+    text = render(kernel_spec(row))
     for heading in (
         f"// {'warp_tiled' if row.name == 'thin' else row.name}: ",
         "// Computes  C = A @ B",
@@ -88,7 +88,7 @@ def test_every_template_says_what_it_is(row):
 
 @pytest.mark.parametrize("row", general_variants(), ids=lambda row: row.name)
 def test_every_barrier_says_why(row):
-    for line in render(specialize(row)).splitlines():
+    for line in render(kernel_spec(row)).splitlines():
         if re.search(r"__sync(?:threads|warp)\(\);", line):
             assert re.search(r"__sync(?:threads|warp)\(\);\s+// \S", line), line
 
@@ -99,7 +99,7 @@ def test_inline_ptx_stands_in_headers_only():
 
 
 def test_registers_of_pending_products_are_fenced():
-    text = render(specialize("wgmma", dtype="tf32", layout="TN").kernel)
+    text = render(kernel_spec("wgmma", dtype="tf32", layout="TN").kernel)
     loop = text[text.index("// mainloop") : text.index("// epilogue")]
     order = [
         r"load_fragment_a\(frag_a",
@@ -114,14 +114,14 @@ def test_registers_of_pending_products_are_fenced():
 
 @pytest.mark.parametrize("call", ["wgmma_fence", "wgmma_wait"])
 def test_lanes_converge_before_what_takes_all_of_a_warp(call):
-    text = render(specialize("wgmma").kernel)
+    text = render(kernel_spec("wgmma").kernel)
     body = text[text.index(f"void {call}(") :].partition("\n}\n")[0]
     assert body.index("__syncwarp();") < body.index(".sync.aligned")
 
 
 def test_symbols_tell_kernels_apart():
-    specializations = {
-        specialize(row, tile=tile, dtype=dtype, layout=layout)
+    specs = {
+        kernel_spec(row, tile=tile, dtype=dtype, layout=layout)
         for row in general_variants()
         for tile in row.tiles or (None,)
         for dtype in ELEMENTS
@@ -129,13 +129,13 @@ def test_symbols_tell_kernels_apart():
     }
     for a, b, c, compute in itertools.product(("float32", "float64", "int16"), repeat=4):
         with contextlib.suppress(UnsupportedTypeError):
-            specializations.add(specialize("tiled", dtype=compute, a_dtype=a, b_dtype=b, out_dtype=c))
-    whole = specialize("warp_tiled", tile=64)
-    specializations.add(replace(whole, config=replace(whole.config, triangle=1)))
-    assert len({s.symbol for s in specializations}) == len(specializations)
-    mixed = specialize("tiled", a_dtype="int8", b_dtype="float16", out_dtype="float64")
+            specs.add(kernel_spec("tiled", dtype=compute, a_dtype=a, b_dtype=b, out_dtype=c))
+    whole = kernel_spec("warp_tiled", tile=64)
+    specs.add(replace(whole, config=replace(whole.config, triangle=1)))
+    assert len({s.symbol for s in specs}) == len(specs)
+    mixed = kernel_spec("tiled", a_dtype="int8", b_dtype="float16", out_dtype="float64")
     assert mixed.symbol == "tiledmm_tiled_i8_f16_f32_f64_32x32x32_nn"
-    assert specialize("tiled_padded", tile=16).symbol == "tiledmm_tiled_padded_f32_16x16x16_nn"
+    assert kernel_spec("tiled_padded", tile=16).symbol == "tiledmm_tiled_padded_f32_16x16x16_nn"
 
 
 def test_a_page_is_the_text_without_its_headers():
@@ -145,7 +145,7 @@ def test_a_page_is_the_text_without_its_headers():
 
 
 def test_source_reaches_the_same_text_through_the_api():
-    assert tiledmm.source("tiled", tile=8, layout="TN") == render(specialize("tiled", tile=8, layout="TN"))
+    assert tiledmm.source("tiled", tile=8, layout="TN") == render(kernel_spec("tiled", tile=8, layout="TN"))
 
 
 @pytest.mark.parametrize(

@@ -16,10 +16,10 @@ pytest.importorskip("cupy", reason="needs CuPy, which needs no GPU to be importe
 
 from tiledmm.codegen import rendering
 from tiledmm.codegen.rendering import render
-from tiledmm.codegen.specialization import Specialization, specialize
 from tiledmm.compile import compilation
 from tiledmm.errors import CompilationError, ConfigError, DeviceError, UnsupportedTypeError
-from tiledmm.registry.variants import VARIANTS
+from tiledmm.kernels.spec import KernelSpec, kernel_spec
+from tiledmm.kernels.variants import VARIANTS
 
 pytestmark = pytest.mark.cupy
 
@@ -113,7 +113,7 @@ FOR_ONE = [name for name, row in VARIANTS.items() if row.arch]
 
 @pytest.mark.parametrize("variant", FOR_ONE)
 def test_a_kernel_for_one_architecture_is_loaded_from_a_file(machine: Machine, variant: str) -> None:
-    spec = specialize(variant).kernel
+    spec = kernel_spec(variant).kernel
     raw = compilation.raw_kernel(spec)
     code, loaded = machine.done
     assert code == ("machine code", spec.symbol, ("-std=c++17", f"-arch={spec.variant.arch}"), 0)
@@ -122,7 +122,7 @@ def test_a_kernel_for_one_architecture_is_loaded_from_a_file(machine: Machine, v
 
 
 def test_other_kernels_are_cupys(machine: Machine) -> None:
-    spec = specialize("tiled").kernel
+    spec = kernel_spec("tiled").kernel
     raw = compilation.raw_kernel(spec)
     assert machine.done == [("compiled", spec.symbol, ("-std=c++17",), 0)]
     assert not hasattr(raw, "max_dynamic_shared_size_bytes"), "its shared memory is static"
@@ -130,7 +130,7 @@ def test_other_kernels_are_cupys(machine: Machine) -> None:
 
 @pytest.mark.parametrize("variant", ["tiled", *FOR_ONE])
 def test_once_a_device(machine: Machine, variant: str) -> None:
-    spec = specialize(variant).kernel
+    spec = kernel_spec(variant).kernel
     kernels = []
     for device in (0, 1, 0, 1):
         machine.current = device
@@ -143,7 +143,7 @@ def test_once_a_device(machine: Machine, variant: str) -> None:
 
 def test_kernels_are_bounded_and_the_oldest_goes_first(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compilation, "MAX_KERNELS", 2)
-    kernels = [specialize("tiled", tile=tile).kernel for tile in (8, 16, 32)]
+    kernels = [kernel_spec("tiled", tile=tile).kernel for tile in (8, 16, 32)]
     raws = [compilation.raw_kernel(each) for each in kernels]
     assert [compilation.raw_kernel(each) for each in kernels[1:]] == raws[1:]
     assert compilation.raw_kernel(kernels[0]) is not raws[0]
@@ -152,7 +152,7 @@ def test_kernels_are_bounded_and_the_oldest_goes_first(machine: Machine, monkeyp
 
 @pytest.mark.parametrize("variant", ["tiled", *FOR_ONE])
 def test_once_whatever_the_threads(machine: Machine, variant: str) -> None:
-    spec = specialize(variant).kernel
+    spec = kernel_spec(variant).kernel
     found: list[Any] = []
     threads = [threading.Thread(target=lambda: found.append(compilation.raw_kernel(spec))) for _ in range(8)]
     for thread in threads:
@@ -168,7 +168,7 @@ def test_several_are_compiled_at_the_same_time_on_the_current_device(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     machine.current = 1
-    specs = [specialize("tiled", tile=tile).kernel for tile in (8, 16, 8, 32)]
+    specs = [kernel_spec("tiled", tile=tile).kernel for tile in (8, 16, 8, 32)]
     all_there = threading.Barrier(3, timeout=10)
     compile_one = machine.raw_kernel
 
@@ -207,7 +207,7 @@ def test_what_an_earlier_process_compiled_is_loaded_by_one_thread(
         return compile_one(source, symbol, options)
 
     monkeypatch.setattr(machine.cupy, "RawKernel", seen)
-    specs = [specialize("tiled", tile=tile).kernel for tile in (8, 16)]
+    specs = [kernel_spec("tiled", tile=tile).kernel for tile in (8, 16)]
 
     def process() -> set[int]:
         monkeypatch.setattr(compilation, "_raw_kernels", {})
@@ -231,12 +231,12 @@ def test_a_kernel_that_does_not_compile_leaves_no_text(
     monkeypatch.setenv("CUPY_CACHE_DIR", str(tmp_path))
     fails(machine, monkeypatch, CompileError("line 3"))
     with pytest.raises(CompilationError):
-        compilation.raw_kernel(specialize("tiled").kernel)
+        compilation.raw_kernel(kernel_spec("tiled").kernel)
     assert not [*tmp_path.rglob("*.cu")]
 
 
 def test_of_several_one_that_does_not_compile_is_said(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    specs = [specialize("tiled", tile=tile).kernel for tile in (8, 16)]
+    specs = [kernel_spec("tiled", tile=tile).kernel for tile in (8, 16)]
     fails(machine, monkeypatch, CompileError("line 3"))
     with pytest.raises(CompilationError, match="line 3"):
         compilation.raw_kernels(specs)
@@ -247,7 +247,7 @@ def test_of_several_one_that_does_not_compile_is_said(machine: Machine, monkeypa
 def test_other_devices_are_told_which_it_is_for(machine: Machine, variant: str, capability: str) -> None:
     machine.capability = capability
     with pytest.raises(UnsupportedTypeError, match=r"capability 9\.0, and"):
-        compilation.raw_kernel(specialize(variant).kernel)
+        compilation.raw_kernel(kernel_spec(variant).kernel)
     assert machine.done == []
 
 
@@ -261,7 +261,7 @@ def fails(machine: Machine, monkeypatch: pytest.MonkeyPatch, error: Exception) -
 
 def test_shared_memory_that_a_device_has_not_is_an_error(machine: Machine) -> None:
     machine.shared = 99 * 1024
-    kernel = specialize("tensor_core", dtype="float64", config={"stages": 4})
+    kernel = kernel_spec("tensor_core", dtype="float64", config={"stages": 4})
     with pytest.raises(
         ConfigError, match="needs 131072 bytes of shared memory, and a block of this device has at most 101376"
     ):
@@ -287,7 +287,7 @@ def test_shared_memory_that_a_device_has_not_is_an_error(machine: Machine) -> No
 def test_what_fails_is_said_and_not_kept(
     machine: Machine, monkeypatch: pytest.MonkeyPatch, variant: str, raised: Exception, seen: type[Exception]
 ) -> None:
-    spec: Specialization = specialize(variant).kernel
+    spec: KernelSpec = kernel_spec(variant).kernel
     with monkeypatch.context() as patch:
         fails(machine, patch, raised)
         for _ in range(2):
@@ -303,11 +303,11 @@ def test_no_device_is_an_error_of_this_package(machine: Machine) -> None:
 
     machine.cupy.cuda.runtime.getDevice = getting
     with pytest.raises(DeviceError, match="InsufficientDriver"):
-        compilation.raw_kernel(specialize("tiled").kernel)
+        compilation.raw_kernel(kernel_spec("tiled").kernel)
 
 
 def test_the_source_told_is_what_was_compiled(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    spec = specialize("wgmma").kernel
+    spec = kernel_spec("wgmma").kernel
     raw = SimpleNamespace(kernel=SimpleNamespace(ptr=1), num_regs=168, shared_size_bytes=8, local_size_bytes=0)
     monkeypatch.setattr(compilation, "raw_kernel", lambda asked: raw)
     occupied = SimpleNamespace(occupancyMaxActiveBlocksPerMultiprocessor=lambda *arguments: 1)

@@ -15,19 +15,19 @@ pytest.importorskip("cupy", reason="needs CuPy, which needs no GPU to be importe
 from cupy.cuda import nvrtc
 
 from tiledmm.codegen.rendering import render
-from tiledmm.codegen.specialization import Specialization
 from tiledmm.codegen.template_files import template_folder
 from tiledmm.compile import cubins
 from tiledmm.compile.options import COMPILE_OPTIONS, CUPYS_OPTIONS
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS
+from tiledmm.kernels import auxiliary_kernels
+from tiledmm.kernels.spec import KernelSpec
+from tiledmm.kernels.variant import Variant
+from tiledmm.kernels.variants import VARIANTS
 from tiledmm.launch import dependent, prepared
 from tiledmm.launch import plan as plan_module
 from tiledmm.launch.dependent import DependentLaunch
 from tiledmm.problem.arrays import describe
 from tiledmm.problem.product import resolve
-from tiledmm.registry import auxiliary_kernels
-from tiledmm.registry.variant import Variant
-from tiledmm.registry.variants import VARIANTS
 from tiledmm.selection.model import Model
 from tiledmm.selection.select import select
 
@@ -99,7 +99,7 @@ def test_without_such_a_driver_there_is_no_function(gives: Any, monkeypatch: pyt
 def test_all_but_the_first_launch_depend_where_the_device_can(
     target: str, has_function: bool, dependent: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kernels = lambda specializations: [SimpleNamespace(kernel=None) for _ in specializations]  # noqa: E731
+    kernels = lambda specs: [SimpleNamespace(kernel=None) for _ in specs]  # noqa: E731
     monkeypatch.setattr(plan_module, "raw_kernels", kernels)
     monkeypatch.setattr(prepared, "device_model", lambda: Model(REFERENCE_GPUS[target]))
     monkeypatch.setattr(prepared, "launch_function", lambda: (lambda: None) if has_function else None)
@@ -119,7 +119,7 @@ def test_a_launch_lets_the_next_begin_that_reads_another_operand() -> None:
     def overlaps(variant: str, dtype: str, **config: int) -> list[int]:
         x1, x2 = np.empty((512, 600), dtype), np.empty((600, 512), dtype)
         (planned,) = select(variant, None, resolve(describe(x1), describe(x2)), config or None).schedules
-        return [int(each.kernel_args[-1]) for each in planned.launches if each.specialization.waits == "last"]
+        return [int(each.kernel_args[-1]) for each in planned.launches if each.spec.waits == "last"]
 
     assert overlaps("split_float32", "f4") == overlaps("split_integer", "i4") == [1, 0]
     assert overlaps("wgmma", "f2", pack_a=1) == [0], "what multiplies reads what is packed"
@@ -135,9 +135,9 @@ def test_without_waiting_none_depends() -> None:
             assert bool(row.waits) == ("griddepcontrol_wait()" in text), row.name
 
 
-def dependent_kernels() -> list[Specialization]:
+def dependent_kernels() -> list[KernelSpec]:
     """What follows another launch in some products: each such kernel once or twice."""
-    found: dict[str, Specialization] = {}
+    found: dict[str, KernelSpec] = {}
     for variant, dtype, config in (
         ("split_float32", "f4", {}), ("split_float32", "c8", {}), ("split_tensor_core", "f4", {}),
         ("split_integer", "i4", {}), ("tensor_core", "f2", {"split_k": 3}), ("wgmma", "i1", {"pack_a": 1}),
@@ -146,20 +146,20 @@ def dependent_kernels() -> list[Specialization]:
         x1, x2 = np.empty((512, 600), dtype), np.empty((600, 512), dtype)
         choice = select(variant, None, resolve(describe(x1), describe(x2)), config or None)
         for each in choice.schedules[0].launches:
-            if each.specialization.waits:
-                found.setdefault(each.specialization.symbol, each.specialization)
+            if each.spec.waits:
+                found.setdefault(each.spec.symbol, each.spec)
     return list(found.values())
 
 
-@pytest.mark.parametrize("specialization", dependent_kernels(), ids=lambda each: each.symbol)
-def test_the_wait_comes_before_or_after_all_accesses(specialization: Specialization) -> None:
-    options = (*COMPILE_OPTIONS, f"-arch={(specialization.variant.arch or 'sm_90').replace('sm', 'compute')}")
-    ptx = cubins._compiled(render(specialization), specialization.symbol, (*options, *CUPYS_OPTIONS), nvrtc.getPTX)
+@pytest.mark.parametrize("spec", dependent_kernels(), ids=lambda each: each.symbol)
+def test_the_wait_comes_before_or_after_all_accesses(spec: KernelSpec) -> None:
+    options = (*COMPILE_OPTIONS, f"-arch={(spec.variant.arch or 'sm_90').replace('sm', 'compute')}")
+    ptx = cubins._compiled(render(spec), spec.symbol, (*options, *CUPYS_OPTIONS), nvrtc.getPTX)
     entry = ptx.decode()[ptx.decode().index(".entry") :]
     accesses = [
         each.start() for each in re.finditer(r"\b(ld\.global|st\.global|red\.|atom|cp\.async|ld\.relaxed)", entry)
     ]
     wait = entry.index("griddepcontrol.wait;")
     assert accesses and entry.count("griddepcontrol.wait;") == 1
-    assert wait < accesses[0] if specialization.waits == "first" else accesses[-1] < wait
+    assert wait < accesses[0] if spec.waits == "first" else accesses[-1] < wait
     assert not re.search(r"\b(ret|exit);", entry[:wait]), "every thread gets there"

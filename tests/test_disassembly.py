@@ -6,10 +6,10 @@ import pytest
 
 from tiledmm import errors
 from tiledmm.codegen.rendering import render
-from tiledmm.codegen.specialization import specialize
 from tiledmm.compile import disassembly
 from tiledmm.compile.disassembly import Access, Instruction, disassemble, parse
 from tiledmm.hardware.architectures import TARGETS
+from tiledmm.kernels.spec import kernel_spec
 
 TEXT = """
 .text.kernel:
@@ -95,7 +95,7 @@ def at(text: str, accesses: tuple[Access, ...], source: str) -> set[tuple[str, s
     [("tiled", "NN", 16, 4), ("tiled", "NT", 16, 16), ("tiled", "TN", 4, 4), ("tiled_padded", "NT", 4, 4)],
 )
 def test_neighbouring_loads_are_joined_where_rows_are_aligned(tools, variant, layout, a, b):
-    spec = specialize(variant, tile=32, layout=layout)
+    spec = kernel_spec(variant, tile=32, layout=layout)
     source = render(spec)
     accesses = disassemble(source, spec.symbol, "sm_90").accesses
     assert at("frag_a = As[", accesses, source) == {("load", "shared", a)}
@@ -105,7 +105,7 @@ def test_neighbouring_loads_are_joined_where_rows_are_aligned(tools, variant, la
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_every_target_can_be_read(tools, target):
-    spec = specialize("double_buffered", tile=16)
+    spec = kernel_spec("double_buffered", tile=16)
     code = disassemble(render(spec), spec.symbol, target)
     assert code.opcodes["FFMA"] >= 32
     assert any(access.kind == "copy" for access in code.accesses) == (TARGETS[target].capability >= (8, 0))
@@ -114,7 +114,7 @@ def test_every_target_can_be_read(tools, target):
 
 
 def test_line_information_changes_no_instruction(tools):
-    spec = specialize("tiled", tile=16, layout="NT")
+    spec = kernel_spec("tiled", tile=16, layout="NT")
     plain, lines = (
         disassembly.compile_for(render(spec), spec.symbol, "sm_90", lineinfo=flag).registers for flag in (False, True)
     )
@@ -143,7 +143,7 @@ def test_without_a_disassembler_the_error_says_how_to_get_one(monkeypatch, tmp_p
 @pytest.mark.parametrize("layout", ["NN", *(pytest.param(each, marks=pytest.mark.slow) for each in ("NT", "TN", "TT"))])
 def test_no_multiply_add_of_warp_tiled_meets_a_bank_conflict(tools, layout):
     """What wide stores of the sums' own registers would bring: see ``store`` in ptx.cuh."""
-    spec = specialize("warp_tiled", layout=layout)
+    spec = kernel_spec("warp_tiled", layout=layout)
     code = disassemble(render(spec), spec.symbol, "sm_90")
     assert code.opcodes["FFMA"] >= 1024
     assert code.bank_conflicts == 0

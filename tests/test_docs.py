@@ -19,7 +19,7 @@ import pytest
 from docs.tools import plain, programs
 from tests.conftest import missing_simulator
 from tiledmm.bench.chart_lines import is_for_any_matrices
-from tiledmm.registry.variants import find_variant
+from tiledmm.kernels.variants import find_variant
 
 if sys.version_info >= (3, 11):
     import tomllib

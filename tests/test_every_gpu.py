@@ -9,8 +9,8 @@ import pytest
 from tests.test_selection import product
 from tiledmm.elements import ELEMENTS, TF32, Element, compute_element
 from tiledmm.hardware.data_sheets import DATA_SHEETS, REFERENCE_GPUS, Gpu
+from tiledmm.kernels.variants import find_variant
 from tiledmm.problem.product import Product
-from tiledmm.registry.variants import find_variant
 from tiledmm.selection.model import Model
 
 TYPES = (*ELEMENTS, TF32.dtype_name)
@@ -91,7 +91,7 @@ def has_tensor_cores_for(gpu: Gpu, compute: Element) -> bool:
 def test_large_products_go_to_tensor_cores_wherever_there_are_any(gpu: Gpu, dtype: str, layout: str) -> None:
     for sizes in ((2048, 2048, 2048), (4096, 8192, 4096), (16384, 16384, 16384)):
         choice = MODELS[gpu.name].best(of_type(dtype, *sizes, layout=layout))
-        parts = [part for part in choice.parts if not part.specialization.variant.tensor_cores]
+        parts = [part for part in choice.parts if not part.spec.variant.tensor_cores]
         elsewhere = sum(part.product.problem.m * part.product.problem.n for part in parts)  # strips at C's edges
         if has_tensor_cores_for(gpu, compute_element(dtype)):
             assert elsewhere < 0.2 * sizes[0] * sizes[1], f"{choice} for {sizes}"
@@ -100,7 +100,7 @@ def test_large_products_go_to_tensor_cores_wherever_there_are_any(gpu: Gpu, dtyp
 @GPUS
 def test_float32_is_decomposed_only_where_that_is_faster(gpu: Gpu) -> None:
     """Where three products of limbs take longer than CUDA cores do, they are left alone."""
-    taken = MODELS[gpu.name].best(product(8192, 8192, 8192)).specialization.variant
+    taken = MODELS[gpu.name].best(product(8192, 8192, 8192)).spec.variant
     by_limbs = gpu.tensor_flops(2, by_mma=gpu.arch.capability != (9, 0)) / 3
     if by_limbs < gpu.peak_flops("float32"):
         assert not taken.decomposes
@@ -115,7 +115,7 @@ def test_float64_of_consumer_cards_is_as_slow_as_they_are_unless_it_is_decompose
         best, own = MODELS[name].best(wanted), Model(DATA_SHEETS[name], decomposes=False).best(wanted)
         tflops, native = (2.0 * 4096**3 / (each.microseconds or 0.0) / 1e6 for each in (best, own))
         assert native < limit
-        assert best.specialization.variant.name == "split_float64_tensor_core" and tflops > limit
+        assert best.spec.variant.name == "split_float64_tensor_core" and tflops > limit
 
 
 def test_what_a_card_reaches_scales_with_its_units() -> None:

@@ -35,8 +35,8 @@ def test_what_is_expected_is_shown_fastest_first(monkeypatch: pytest.MonkeyPatch
     times = [choice.microseconds for choice in found.choices]
     assert times == sorted(times) and len(times) > 5  # type: ignore[type-var]
     assert found.best is found.choices[0] and found.expected_us == times[0]
-    assert found.config == found.best.specialization.config
-    assert found.variant == found.best.specialization.variant.name
+    assert found.config == found.best.spec.config
+    assert found.variant == found.best.spec.variant.name
     _, first, *others, last = str(found).splitlines()
     assert first == f"{found.choices[0]}: {times[0]:.3g} us expected on {H100.gpu.name}"
     assert others == [f"  {each}: {each.microseconds:.3g} us expected" for each in found.choices[1:5]]
@@ -49,7 +49,7 @@ def test_what_was_measured_comes_first_whatever_is_expected(monkeypatch: pytest.
     found = made(tuned, monkeypatch)
     assert found.best is found.tuned is tuned
     assert (found.variant, found.tile, found.expected_us) == ("tiled", 16, 1234.5)
-    assert found.config == tuned.specialization.config
+    assert found.config == tuned.spec.config
     _, first, *others, _ = str(found).splitlines()
     assert first == f"{tuned}: 1,234 us measured on {H100.gpu.name}"
     assert others == [f"  {each}: {each.microseconds:.3g} us expected" for each in found.choices[:4]]

@@ -11,10 +11,10 @@ import pytest
 import tiledmm
 from tiledmm.codegen import template_files
 from tiledmm.codegen.rendering import render
-from tiledmm.codegen.specialization import Specialization, specialize
 from tiledmm.compile import kernel_text
 from tiledmm.compile.kernel_text import find_text, keep_text
 from tiledmm.elements import ELEMENTS
+from tiledmm.kernels.spec import KernelSpec, kernel_spec
 from tiledmm.problem.epilogue import ACTIVATIONS, Epilogue, EpilogueOperand
 from tiledmm.schedule.schedule import not_decomposed, required_kernels
 
@@ -27,7 +27,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "tiledmm"
 
 
-SPEC = specialize("tiled").kernel
+SPEC = kernel_spec("tiled").kernel
 
 
 def test_what_is_kept_is_found_for_its_target() -> None:
@@ -38,12 +38,12 @@ def test_what_is_kept_is_found_for_its_target() -> None:
 
 
 def test_each_part_of_a_specialization_tells_texts_apart(folder: Path) -> None:
-    unsplit = specialize("warp_tiled").kernel
+    unsplit = kernel_spec("warp_tiled").kernel
     specs = [
-        SPEC, specialize("tiled", dtype="float64").kernel, specialize("tiled", tile=8).kernel,
-        specialize("tiled", layout="NT").kernel, specialize("tiled", a_dtype="int8").kernel,
-        specialize("tiled", b_dtype="int8").kernel, specialize("tiled", out_dtype="float64").kernel,
-        specialize("tiled", config={"unroll": 1}).kernel, specialize("naive").kernel, unsplit,
+        SPEC, kernel_spec("tiled", dtype="float64").kernel, kernel_spec("tiled", tile=8).kernel,
+        kernel_spec("tiled", layout="NT").kernel, kernel_spec("tiled", a_dtype="int8").kernel,
+        kernel_spec("tiled", b_dtype="int8").kernel, kernel_spec("tiled", out_dtype="float64").kernel,
+        kernel_spec("tiled", config={"unroll": 1}).kernel, kernel_spec("naive").kernel, unsplit,
         replace(unsplit, condition="unless decomposed"),
     ]  # fmt: skip
     for each in specs:
@@ -52,7 +52,7 @@ def test_each_part_of_a_specialization_tells_texts_apart(folder: Path) -> None:
     assert [find_text(each, "") for each in specs] == [render(each) for each in specs]
 
 
-def with_epilogues(spec: Specialization) -> list[Specialization]:
+def with_epilogues(spec: KernelSpec) -> list[KernelSpec]:
     """A kernel without an epilogue, and with some that differ in one thing each."""
     bias, f4, f2 = "bias", ELEMENTS["float32"], ELEMENTS["float16"]
     arrays = [
@@ -67,9 +67,9 @@ def with_epilogues(spec: Specialization) -> list[Specialization]:
 
 def test_no_two_kernels_of_products_share_a_file(folder: Path) -> None:
     """Split-K reductions with an epilogue may differ in their condition alone, which their names do not show."""
-    decomposing = specialize("split_tensor_core", config={"split_k": 2})
+    decomposing = kernel_spec("split_tensor_core", config={"split_k": 2})
     specs = [*with_epilogues(SPEC)]
-    for spec in (decomposing, replace(decomposing, epilogue=Epilogue((), (), "relu")), specialize("split_float64")):
+    for spec in (decomposing, replace(decomposing, epilogue=Epilogue((), (), "relu")), kernel_spec("split_float64")):
         specs += required_kernels(spec, (2,))
         for other in (not_decomposed(spec), replace(not_decomposed(spec), condition="")):
             specs += required_kernels(other, (2,))
@@ -135,7 +135,7 @@ def test_registered_templates_are_not_kept(folder: Path, tmp_path: Path) -> None
     template.write_bytes((template_files.template_folder() / "tiled.cu.j2").read_bytes())
     tiledmm.register(template, like="tiled")
     try:
-        spec = specialize("mine").kernel
+        spec = kernel_spec("mine").kernel
         keep_text(spec, "", render(spec))
         assert find_text(spec, "") is None
         assert not folder.exists()

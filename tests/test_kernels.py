@@ -11,13 +11,13 @@ import pytest
 
 from tests.conftest import full_unless, slow_unless
 from tiledmm.codegen.rendering import render
-from tiledmm.codegen.specialization import ORDERS, Specialization, specialize
 from tiledmm.elements import ELEMENTS, SCHEMES, compute_element
 from tiledmm.hardware.architectures import TARGETS
 from tiledmm.hardware.occupancy import occupancy
+from tiledmm.kernels.spec import ORDERS, KernelSpec, kernel_spec
+from tiledmm.kernels.split_variants import BLOCK_TILE_BYTES
+from tiledmm.kernels.variants import find_variant, general_variants, kernel_variants
 from tiledmm.problem.casting import converts_in_kernel
-from tiledmm.registry.split_variants import BLOCK_TILE_BYTES
-from tiledmm.registry.variants import find_variant, general_variants, kernel_variants
 from tiledmm.schedule.auxiliary import decomposing
 from tiledmm.schedule.schedule import not_decomposed
 
@@ -129,16 +129,16 @@ def runs_on(variant: str, tile: int, dtype: str, target: str) -> bool:
     row, arch, compute = find_variant(variant), TARGETS[target], compute_element(dtype)
     return (
         row.runs_on(arch.capability, compute)
-        and specialize(row, tile=tile, dtype=dtype).kernel.shared_bytes <= arch.max_shared_bytes
+        and kernel_spec(row, tile=tile, dtype=dtype).kernel.shared_bytes <= arch.max_shared_bytes
     )
 
 
 def check(variant: str, tile: int | None, dtype: str, layout: str, target: str, **types: str) -> None:
-    check_kernel(specialize(variant, tile=tile, dtype=dtype, layout=layout, **types).kernel, target)
+    check_kernel(kernel_spec(variant, tile=tile, dtype=dtype, layout=layout, **types).kernel, target)
 
 
 @functools.cache  # of several layouts whose operands are packed, or split, alike
-def check_kernel(spec: Specialization, target: str) -> None:
+def check_kernel(spec: KernelSpec, target: str) -> None:
     resources = compile_for(render(spec), spec.symbol, spec.variant.arch or target)
     assert resources.warnings == ()
     assert (resources.spill_store_bytes, resources.spill_load_bytes, resources.stack_bytes) == (0, 0, 0)
@@ -212,7 +212,7 @@ def test_kernel_elsewhere(variant, tile, dtype, layout, target):
 )
 @pytest.mark.parametrize("variant", ["coalesced", "tiled", "double_buffered"])
 def test_kernel_of_mixed_types(variant, a_dtype, b_dtype, dtype, out_dtype):
-    spec = specialize(variant, dtype=dtype, a_dtype=a_dtype, b_dtype=b_dtype, out_dtype=out_dtype)
+    spec = kernel_spec(variant, dtype=dtype, a_dtype=a_dtype, b_dtype=b_dtype, out_dtype=out_dtype)
     assert compile_for(render(spec), spec.symbol, "sm_90").warnings == ()
 
 
@@ -227,7 +227,7 @@ def test_kernels_of_operands_that_are_split(dtype, scheme, layout):
     for variant in kernel_variants(dtype):
         if scheme not in dict(variant.schemes):
             continue
-        spec = specialize(variant, dtype=dtype, layout=layout, config={"scheme": scheme})
+        spec = kernel_spec(variant, dtype=dtype, layout=layout, config={"scheme": scheme})
         targets = ("sm_90",) if variant.arch else ("sm_80", "sm_90") if dtype == "complex64" else WITH_MMA
         for target in targets:
             check_kernel(spec.kernel, target)
@@ -262,6 +262,6 @@ def test_kernel_of_the_full_product(variant, tile, dtype, layout, target):
 
 
 def test_the_tile_that_a_block_keeps_in_shared_memory_has_the_size_that_is_counted() -> None:
-    spec = specialize("split_tensor_core", dtype="float32").kernel
+    spec = kernel_spec("split_tensor_core", dtype="float32").kernel
     check = f"\nstatic_assert(sizeof(BlockTile) == {BLOCK_TILE_BYTES});\n"
     assert compile_for(render(spec) + check, spec.symbol, "sm_80").spill_store_bytes == 0

@@ -15,8 +15,8 @@ import cupy
 import tiledmm
 from tests.host_arrays import pretend
 from tiledmm import devices, plans
-from tiledmm.codegen.specialization import specialize
 from tiledmm.errors import ConfigError, OperandTypeError, UnsupportedTypeError
+from tiledmm.kernels.spec import kernel_spec
 from tiledmm.launch import plan as plan_module
 from tiledmm.launch import prepared
 from tiledmm.launch.plan import Plan
@@ -37,8 +37,8 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     """What was launched, filled and encoded, in order."""
     seen: list[tuple[Any, ...]] = []
 
-    def raw_kernels(specializations: Any) -> Any:
-        names = [each.variant.name for each in specializations]
+    def raw_kernels(specs: Any) -> Any:
+        names = [each.variant.name for each in specs]
         return [SimpleNamespace(kernel=lambda *call, name=name: seen.append((name, *call))) for name in names]
 
     def encode(described: Any, pointer: int) -> Any:
@@ -156,7 +156,7 @@ def test_a_device_without_wgmma_is_told_what_it_has(
     monkeypatch.setattr(compilation.cupy.cuda, "Device", lambda: device)
     says = f"'split_float32' multiplies {dtype} on devices of compute capability 9.0, .*; {likewise}'warp_tiled' needs"
     with pytest.raises(UnsupportedTypeError, match=says):
-        compilation._check_capability(specialize("split_float32", dtype=dtype).kernel)
+        compilation._check_capability(kernel_spec("split_float32", dtype=dtype).kernel)
 
 
 def test_scratch_memory_is_shared_out(sent: list[tuple[Any, ...]]) -> None:

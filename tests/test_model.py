@@ -13,7 +13,7 @@ from tests import expected
 from tests.conftest import slow_unless
 from tests.expected import product
 from tiledmm.elements import compute_element
-from tiledmm.registry.variants import find_variant
+from tiledmm.kernels.variants import find_variant
 from tiledmm.selection.cost import Cost, together
 from tiledmm.selection.model import H100, H100_IEEE, SPLIT_K_FACTORS, Model
 from tiledmm.selection.operand_reads import access
@@ -29,9 +29,7 @@ def test_expectations_are_those_written_down(target: str) -> None:
 
 
 def split_factors(*sizes: int) -> set[int]:
-    return {
-        choice.specialization.config.launch.split_k for choice in H100.rank(product("float32", "NN", (1, *sizes), 0))
-    }
+    return {choice.spec.config.launch.split_k for choice in H100.rank(product("float32", "NN", (1, *sizes), 0))}
 
 
 def test_few_partitions_of_k_are_considered_and_many() -> None:
@@ -115,7 +113,7 @@ def test_operands_that_are_not_aligned_are_packed_unless_reading_them_in_place_w
     def packed(**rates: float) -> bool:
         model = Model(H100.gpu, replace(H100.rates, rows=(replace(row, **rates),)))
         (choice,) = (each for each in model.rank(made) if not each.others)
-        launch = choice.specialization.config.launch
+        launch = choice.spec.config.launch
         return bool(launch.pack_a and launch.pack_b)
 
     assert packed(words=0.0, elements=0.9) and packed(words=0.01)
@@ -132,7 +130,7 @@ def test_a_kernel_whose_time_is_not_known_is_not_considered() -> None:
     # But it runs where there is no memory to pack, and no other kernel.
     model = Model(H100.gpu, replace(H100.rates, rows=tuple(row for row in rows if row.variant == "tensor_core")))
     choice = model.best_within(made, lambda choice: choice.workspace == 0)
-    assert choice is not None and choice.specialization.variant.name == "tensor_core"
+    assert choice is not None and choice.spec.variant.name == "tensor_core"
 
 
 def test_a_kernel_multiplies_whole_tiles_of_k() -> None:

@@ -9,9 +9,9 @@ import pytest
 
 from tiledmm.elements import ELEMENTS, TF32, compute_element
 from tiledmm.hardware.data_sheets import DATA_SHEETS
+from tiledmm.kernels.variants import find_variant
 from tiledmm.problem.arrays import Array
 from tiledmm.problem.product import Product, resolve
-from tiledmm.registry.variants import find_variant
 from tiledmm.selection.operand_reads import aligned_in_place, footprint, has_wide_rows, rate_type
 from tiledmm.selection.rates import nearest_rates
 from tiledmm.selection.units import pairs_of_bytes, row_flops, unit_flops

@@ -130,7 +130,7 @@ class _ReferencePlan:
 
     def __init__(self, choice: Choice, within: Within | None = None) -> None:
         self.product = choice.product
-        assert choice.specialization.layout == choice.product.problem.layout
+        assert choice.spec.layout == choice.product.problem.layout
 
     def run(self, x1: Any, x2: Any, out: Any, epilogue: Any = None, allocate: Any = None) -> Any:
         return carry_out(self.product, x1, x2, out)

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from tests.strategies import PROPERTY
 from tests.test_selection import product
+from tiledmm.kernels.variants import find_variant
 from tiledmm.problem.arrays import Array, describe
 from tiledmm.problem.product import resolve
 from tiledmm.problem.strides import Problem
-from tiledmm.registry.variants import find_variant
 from tiledmm.selection import parts
 from tiledmm.selection.choice import MOST_APART, Choice
 from tiledmm.selection.model import H100
@@ -46,7 +46,7 @@ def test_large_products_are_as_fast_as_smaller_ones(dtype: str, variant: str, la
     rate, large = (size**3 / microseconds(dtype, size) for size in (largest // 2, 65536))
     assert large > fraction * rate
     choice = H100.best(larger)
-    assert {part.specialization.variant.name for part in choice.parts} == {variant} and choice.cut
+    assert {part.spec.variant.name for part in choice.parts} == {variant} and choice.cut
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_parts_of_parts_are_one_list() -> None:
     """As a tuned row has them that holds the first part only."""
     wanted = product(65536, 65536, 65536)
     first, others = H100.with_others(wanted, (16384, 16384))
-    choice = Choice(first, H100.best(wanted).specialization, 1.0, others)
+    choice = Choice(first, H100.best(wanted).spec, 1.0, others)
     assert any(other.others for other in choice.others)
     assert sum(part.product.problem.m * part.product.problem.n for part in choice.parts) == 65536**2
     assert len(choice.schedules) == len(choice.parts) > 1 + len(choice.others)
@@ -139,20 +139,20 @@ def test_parts_of_parts_are_one_list() -> None:
 def test_all_parts_are_packed_where_tma_cannot_read_in_place() -> None:
     wanted = product(4096, 4096, 4096, dtype="float16")
     first, others = H100.with_others(wanted, (2048, 2048))
-    whole = H100.best(wanted).specialization
+    whole = H100.best(wanted).spec
     assert whole.variant.tma
-    alike = tuple(replace(other, specialization=whole) for other in others)
+    alike = tuple(replace(other, spec=whole) for other in others)
     choice = Choice(first, whole, 1.0, alike)
-    packed = [part.specialization.config.launch for part in choice.packed().parts]
+    packed = [part.spec.config.launch for part in choice.packed().parts]
     assert len(packed) > 1 and all(launch.pack_a and launch.pack_b for launch in packed)
-    assert not any(part.specialization.config.launch.pack_a for part in choice.parts)
+    assert not any(part.spec.config.launch.pack_a for part in choice.parts)
 
 
 def test_what_is_in_a_grid_is_not_cut_once_more() -> None:
     """But a kernel for all of C is, and the other part may be a grid."""
     wanted = product(33000, 33000, 33000)
     ranked = list(H100.rank(wanted))
-    assert all(choice.specialization.variant.name != "split_float32" or choice.others for choice in ranked)
+    assert all(choice.spec.variant.name != "split_float32" or choice.others for choice in ranked)
     for choice in ranked:
         assert sum(part.product.problem.m * part.product.problem.n for part in choice.parts) == 33000**2
     assert {choice.others for choice in H100.every(wanted)} == {()}
@@ -173,7 +173,7 @@ def test_less_memory_is_smaller_parts() -> None:
     assert found[0] == best
     for choice, fewer in zip(found, (1, 2, 4), strict=True):
         assert choice is not None and choice.workspace <= best.workspace // fewer
-        assert {part.specialization.variant.name for part in choice.parts} == {"split_float32"}
+        assert {part.spec.variant.name for part in choice.parts} == {"split_float32"}
         assert best.microseconds <= choice.microseconds < 1.5 * best.microseconds
     nothing = H100.best_within(wanted, lambda choice: choice.workspace == 0)
     assert nothing is not None and not nothing.others and nothing.workspace == 0

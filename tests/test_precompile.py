@@ -16,11 +16,12 @@ from typer.testing import CliRunner
 
 import tiledmm
 from tests.strategies import tight
-from tiledmm import cli, kernels
+from tiledmm import cli
 from tiledmm.cli import device
-from tiledmm.codegen.specialization import Specialization
+from tiledmm.compile import ahead_of_time
 from tiledmm.elements import compute_element
 from tiledmm.errors import CompilationError, ConfigError, ShapeError, UnsupportedTypeError
+from tiledmm.kernels.spec import KernelSpec
 from tiledmm.problem.arrays import Array, describe
 from tiledmm.selection.model import H100, H100_IEEE
 
@@ -35,18 +36,18 @@ class Compiler:
     """
 
     def __init__(self) -> None:
-        self.asked: list[Specialization] = []
+        self.asked: list[KernelSpec] = []
         self.on_disk: set[str] = set()
         self.broken = ""
 
-    def raw_kernels(self, specializations: Iterable[Specialization], progress: Any = None) -> None:
-        for number, each in enumerate(specializations):
+    def raw_kernels(self, specs: Iterable[KernelSpec], progress: Any = None) -> None:
+        for number, each in enumerate(specs):
             if each.symbol == self.broken:
                 raise CompilationError(f"{each.symbol} does not compile")
             self.asked.append(each)
             seconds = None if each.symbol in self.on_disk else 0.5 + number
             if progress is not None:
-                progress(SimpleNamespace(specialization=each, symbol=each.symbol, seconds=seconds))
+                progress(SimpleNamespace(spec=each, symbol=each.symbol, seconds=seconds))
 
     @property
     def symbols(self) -> list[str]:
@@ -109,7 +110,7 @@ def test_what_a_product_launches_is_what_is_compiled(
         for shape, letter in zip(((m, k), (k, n)), layout, strict=True)
     )
     tiledmm.matmul(x1, x2, precision="tf32" if dtype == "tf32" else precision)
-    found = kernels.kernels_of_products([size], ["auto"], None, [dtype], [layout], precision)
+    found = ahead_of_time.kernels_of_products([size], ["auto"], None, [dtype], [layout], precision)
     assert set(found) == set(gpu.launched)
     assert {tuple(each) for each in found.values()} == {(f"{m} x {n} x {k}  {dtype}  {layout}",)}
 
@@ -129,7 +130,7 @@ def test_products_that_share_a_kernel_compile_it_once(compiler: Compiler) -> Non
 
 
 def test_every_type_layout_and_size(compiler: Compiler) -> None:
-    names = itertools.chain(*kernels.kernels_of_products(
+    names = itertools.chain(*ahead_of_time.kernels_of_products(
         [(64, 64, 64), (1, 2, 3)], ["auto"], None, ["float64", None], ["NN", "TT"], "float32"
     ).values())  # fmt: skip
     assert {*names} == {
@@ -188,7 +189,7 @@ def test_mistakes_are_found_before_anything_is_compiled(
 
 
 def test_the_command_compiles_what_the_products_launch(compiler: Compiler) -> None:
-    expected = kernels.kernels_of_products(
+    expected = ahead_of_time.kernels_of_products(
         [(512, 512, 512), (61, 83, 47)], ["auto"], None, ["float32", "float16"], ["NN", "NT"], "float32"
     )
     result = invoke("512", "61x83x47", "--dtypes", "float32,float16", "--layouts", "nn,NT", "--json")
@@ -202,7 +203,7 @@ def test_the_command_compiles_what_the_products_launch(compiler: Compiler) -> No
 
 def test_what_was_there_is_said(compiler: Compiler) -> None:
     first, second = list(
-        kernels.kernels_of_products([(64, 64, 64)], ["auto"], None, ["float32"], ["NN", "TT"], "ieee")
+        ahead_of_time.kernels_of_products([(64, 64, 64)], ["auto"], None, ["float32"], ["NN", "TT"], "ieee")
     )[:2]
     compiler.on_disk = {first.symbol}
     result = invoke("64", "--layouts", "NN,TT", "--precision", "ieee")
@@ -258,7 +259,7 @@ def test_without_a_gpu_there_is_nothing_to_compile_for(compiler: Compiler, monke
 
 
 def test_a_kernel_that_does_not_compile_fails(compiler: Compiler) -> None:
-    (spec,) = kernels.kernels_of_products([(64, 64, 64)], ["auto"], None, ["float32"], ["NN"], "ieee")
+    (spec,) = ahead_of_time.kernels_of_products([(64, 64, 64)], ["auto"], None, ["float32"], ["NN"], "ieee")
     compiler.broken = spec.symbol
     result = invoke("64", "--precision", "ieee")
     assert result.exit_code == 1

@@ -11,15 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.strategies import PROPERTY
-from tiledmm.codegen.specialization import specialize
 from tiledmm.errors import ShapeError
+from tiledmm.kernels.spec import kernel_spec
+from tiledmm.kernels.variants import general_variants, kernel_variants
 from tiledmm.problem.arrays import Array, describe
 from tiledmm.problem.product import resolve
 from tiledmm.problem.strides import KERNEL_BATCH_DIMENSIONS, BatchDimension, Problem, Span, arrange
-from tiledmm.registry.variants import general_variants, kernel_variants
 from tiledmm.schedule.launches import split_k_partitions, tiles
 from tiledmm.schedule.schedule import schedule
-from tiledmm.selection.choice import specialization_of
+from tiledmm.selection.choice import kernel_spec_of
 
 
 def problem_of(x1: np.ndarray, x2: np.ndarray, out: np.ndarray | None = None) -> Problem:
@@ -221,7 +221,7 @@ def blocks(shape: tuple[int, int], batch: tuple[int, ...] = (), tile: int = 8) -
     x1 = Array((*batch, m, 1), (*(m,) * len(batch), 1, 1), dtype)
     x2 = Array((*batch, 1, n), (*(n,) * len(batch), n, 1), dtype)
     product = resolve(x1, x2)
-    planned = schedule(specialize("tiled", tile=tile, dtype="int8"), product.problem)
+    planned = schedule(kernel_spec("tiled", tile=tile, dtype="int8"), product.problem)
     return [each.blocks for each in planned.launches]
 
 
@@ -272,7 +272,7 @@ def test_as_many_tiles_as_all_launches_take_are_no_error(monkeypatch: pytest.Mon
 def test_packed_sizes_are_what_the_kernels_struct_holds() -> None:
     x1, x2 = np.zeros((2, 1, 5, 6), "f4"), np.zeros((2, 3, 7, 6), "f4").swapaxes(-1, -2)
     problem = problem_of(x1, x2)
-    (launch,) = schedule(specialize("tiled", tile=8), problem).launches
+    (launch,) = schedule(kernel_spec("tiled", tile=8), problem).launches
     m, n, k, tiles_m, tiles_n, tiles, group, slices, slice_k, slice_c, *rest = launch.kernel_args.tolist()
     assert (m, n, k, tiles_m, tiles_n, tiles, group) == (5, 7, 6, 1, 1, 2 * 3, 1)
     assert (slices, slice_k, slice_c) == (1, 6, 0)
@@ -304,7 +304,7 @@ def test_slices_of_k_are_none_of_them_empty(k: int, split: int, slices: int, ste
 
 def test_a_product_in_slices_is_two_launches_and_a_workspace() -> None:
     x1, x2 = np.zeros((2, 1, 5, 96), "f2"), np.zeros((2, 3, 96, 7), "f2")
-    spec = specialize("tiled", tile=8, dtype="float16", config={"split_k": 3})
+    spec = kernel_spec("tiled", tile=8, dtype="float16", config={"split_k": 3})
     problem = problem_of(x1, x2)
     planned = schedule(spec, problem)
     (sums,) = planned.scratch
@@ -313,29 +313,29 @@ def test_a_product_in_slices_is_two_launches_and_a_workspace() -> None:
     first, second = planned.launches
     assert (first.operands, second.operands) == (("A", "B", "partial sums"), ("partial sums", "C"))
     assert planned.multiplying is first
-    assert first.specialization.c == second.specialization.a == sums.element
-    assert second.specialization.c.dtype_name == "float16"
+    assert first.spec.c == second.spec.a == sums.element
+    assert second.spec.c.dtype_name == "float16"
     assert first.blocks == 3 * 6
     *_, row, col, _, slow, fast = first.kernel_args.tolist()
     assert (row, col, slow, fast) == (8, 1, 120, 40), "C's strides are the workspace's"
-    assert first.specialization.config.launch.split_k == 1, "any number of slices is the same kernel"
+    assert first.spec.config.launch.split_k == 1, "any number of slices is the same kernel"
 
 
 def test_a_packed_operand_is_copied_once_for_all_of_a_batch() -> None:
     x1, x2 = np.zeros((4, 5, 33), "f4"), np.zeros((7, 33), "f4").T
-    spec = specialize("tiled", tile=8, layout="NT", config={"pack_a": 1, "pack_b": 1})
+    spec = kernel_spec("tiled", tile=8, layout="NT", config={"pack_a": 1, "pack_b": 1})
     planned = schedule(spec, problem_of(x1, x2))
     assert [each.operands for each in planned.launches] == [
         ("A", "packed A"), ("B", "packed B"), ("packed A", "packed B", "C"),
     ]  # fmt: skip
     a, b = planned.scratch
     assert (a.shape, a.pitch, b.shape, b.pitch) == ((4, 5, 36), 64, (1, 33, 8), 32), "zeros up to 16 bytes"
-    assert planned.multiplying.specialization.layout == "NN"
+    assert planned.multiplying.spec.layout == "NN"
     words = planned.multiplying.kernel_args.tolist()
     assert words[13:18] == [64, 1, 0, 0, 5 * 64], "A's strides are the packed one's"
     assert words[18:23] == [32, 1, 0, 0, 0], "B is the same in all of the batch"
     copying = planned.launches[1]
-    assert copying.specialization.layout == "TN"
+    assert copying.spec.layout == "TN"
     assert copying.kernel_args.tolist()[10:13] == [1, 1, 1], "and is copied once"
 
 
@@ -352,11 +352,11 @@ def test_every_variant_has_blocks_for_every_tile() -> None:
     problem = problem_of(np.zeros((100, 3), "f4"), np.zeros((3, 200), "f4"))
     for variant in general_variants():
         for tile in variant.tiles or (None,):
-            specialization = specialize(variant, tile=tile)
-            config = specialization.config
-            (launch,) = schedule(specialization, problem).launches
+            spec = kernel_spec(variant, tile=tile)
+            config = spec.config
+            (launch,) = schedule(spec, problem).launches
             assert launch.blocks == -(-(-(-100 // config.bm) * -(-200 // config.bn)) // config.tiles_per_block)
-            assert math.prod(specialization.block) == specialization.threads <= 1024
+            assert math.prod(spec.block) == spec.threads <= 1024
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int8", "complex128"])
@@ -368,7 +368,7 @@ def test_partitions_begin_at_whole_tiles_of_k(dtype: str) -> None:
             config = variant.config(None, made.compute, {"split_k": 5})
             (sums,) = (
                 each
-                for each in schedule(specialization_of(variant.name, config, made), made.problem).scratch
+                for each in schedule(kernel_spec_of(variant.name, config, made), made.problem).scratch
                 if each.name == "partial sums"
             )
             steps = tiles(tiles(4096, 5), config.bk) * config.bk

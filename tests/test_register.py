@@ -8,7 +8,7 @@ from tests.conftest import missing_simulator
 from tiledmm import errors, plans
 from tiledmm.bench.variant_tiles import expand
 from tiledmm.codegen.template_files import template_folder
-from tiledmm.registry.variants import VARIANTS, general_variants
+from tiledmm.kernels.variants import VARIANTS, general_variants
 
 TILED = (template_folder() / "tiled.cu.j2").read_text()
 

@@ -18,8 +18,8 @@ from tiledmm.bench import report_files
 from tiledmm.bench.report_files import from_json
 from tiledmm.bench.results import Comparison, ComparisonReport, Machine, Row
 from tiledmm.codegen import kernel_hash, rendering
-from tiledmm.codegen.specialization import specialize
-from tiledmm.registry.variants import find_variant
+from tiledmm.kernels.spec import kernel_spec
+from tiledmm.kernels.variants import find_variant
 
 MACHINE = Machine(**{field.name: field.name for field in fields(Machine)})
 REPORT = ComparisonReport(MACHINE, ())
@@ -156,13 +156,13 @@ def test_a_kernels_hash_is_of_its_code_alone(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_kernels_are_named_by_variant_and_type() -> None:
-    spec = specialize(find_variant("wgmma"), dtype="float16").kernel
+    spec = kernel_spec(find_variant("wgmma"), dtype="float16").kernel
     assert kernels.names_of(spec) == ["wgmma float16"]
     assert kernels.names_of(kernels._with_epilogue(spec)) == ["wgmma float16 gemm"]
-    limbs = specialize(find_variant("split_float32")).kernel
+    limbs = kernel_spec(find_variant("split_float32")).kernel
     assert limbs.compute.dtype_name == "float16"
     assert kernels.names_of(limbs) == ["split_float32 float32", "split_float32 complex64"], "limbs could be of either"
-    packed = specialize(find_variant("warp_tiled"), dtype="bool", config={"pack_elements": 1})
+    packed = kernel_spec(find_variant("warp_tiled"), dtype="bool", config={"pack_elements": 1})
     assert kernels.names_of(packed.kernel) == ["warp_tiled bool"]
     found = kernels._kernels(find_variant("warp_tiled"), "bool")
     auxiliary = {each.variant.name for each in found if not kernels.names_of(each)}

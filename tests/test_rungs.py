@@ -16,9 +16,9 @@ from docs.tools import instructions, plain, programs
 from docs.tools.browser import DESKTOP, PHONE, Browser
 from tests.conftest import missing_simulator
 from tiledmm.bench.report_files import from_json
-from tiledmm.codegen.specialization import specialize
 from tiledmm.elements import ELEMENTS
-from tiledmm.registry.variants import find_variant
+from tiledmm.kernels.spec import kernel_spec
+from tiledmm.kernels.variants import find_variant
 from tiledmm.report.cells import significant
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -261,7 +261,7 @@ def test_the_mainloop_is_the_innermost_that_multiplies() -> None:
 
 @pytest.mark.parametrize("rung", list(filter(instructions.is_written, RUNGS)))
 def test_a_page_has_machine_code_of_its_usual_kernel(rung: str) -> None:
-    assert f"// {specialize(rung).kernel.symbol}, sm_90" in instructions.folded(rung)
+    assert f"// {kernel_spec(rung).kernel.symbol}, sm_90" in instructions.folded(rung)
 
 
 @pytest.mark.parametrize("rung", sorted(LAUNCHES.keys() - {"split_integer"}))

@@ -15,16 +15,16 @@ from hypothesis import strategies as st
 
 import tiledmm
 from tests.strategies import PROPERTY, np_dtype
-from tiledmm.codegen.specialization import Specialization
 from tiledmm.elements import ELEMENTS, element
 from tiledmm.errors import ConfigError, DeviceError
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS, Gpu
 from tiledmm.hardware.device_properties import gpu_of
+from tiledmm.kernels.config import CONFIG_FIELDS, STATIC_SHARED_BYTES
+from tiledmm.kernels.spec import KernelSpec
+from tiledmm.kernels.variants import VARIANTS, find_variant, general_variants
 from tiledmm.problem.arrays import Array, describe
 from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
 from tiledmm.problem.product import Product, resolve
-from tiledmm.registry.config import CONFIG_FIELDS, STATIC_SHARED_BYTES
-from tiledmm.registry.variants import VARIANTS, find_variant, general_variants
 from tiledmm.schedule.schedule import required_kernels, schedule
 from tiledmm.selection import front_end
 from tiledmm.selection.choice import Choice
@@ -50,7 +50,7 @@ def product(m: int, n: int, k: int, layout: str = "NN", dtype: str = "float32", 
 
 
 def chosen(*sizes: int, **keywords: Any) -> tuple[str, int]:
-    spec = select(AUTO, None, product(*sizes, **keywords)).specialization
+    spec = select(AUTO, None, product(*sizes, **keywords)).spec
     return spec.variant.name, spec.config.launch.split_k
 
 
@@ -68,21 +68,19 @@ def chosen(*sizes: int, **keywords: Any) -> tuple[str, int]:
 def test_auto_has_a_kernel_for_everything(dtype: str, sizes: tuple[int, int, int], layout: str, batch: int) -> None:
     wanted = product(*sizes, layout=layout, dtype=dtype, batch=batch)
     choice = select(AUTO, None, wanted)
-    assert choice.specialization.variant.template is not None
+    assert choice.spec.variant.template is not None
     covered = 0
     for part in choice.parts:
         problem = part.product.problem
-        assert part.specialization.layout == problem.layout
+        assert part.spec.layout == problem.layout
         covered += problem.m * problem.n * problem.products
         if not problem.is_empty:
-            assert schedule(part.specialization, problem).launches
+            assert schedule(part.spec, problem).launches
     assert covered == sizes[0] * sizes[1] * batch
 
 
 def test_auto_counts_rounds_of_tiles() -> None:
-    columns = [
-        select(AUTO, None, product(n, n, n, dtype="float16")).specialization.config.bn for n in (1536, 2048, 3072)
-    ]
+    columns = [select(AUTO, None, product(n, n, n, dtype="float16")).spec.config.bn for n in (1536, 2048, 3072)]
     assert columns[0] == columns[2] == 192
     assert 2048 % columns[1] == 0, "tiles of 192 columns would take another round"
 
@@ -101,7 +99,7 @@ def test_tensor_cores_have_tiles_for_few_rows(m: int, n: int) -> None:
         for tile in find_variant("tensor_core").tiles:
             choice = select("tensor_core", tile, wanted)
             assert choice.product.is_transposed == (tile < 64 and n < m)
-            assert choice.specialization.config.bm == min(tile, 128)
+            assert choice.spec.config.bm == min(tile, 128)
 
 
 def test_auto_takes_tiles_for_few_rows_once_their_rates_are_known() -> None:
@@ -112,14 +110,14 @@ def test_auto_takes_tiles_for_few_rows_once_their_rates_are_known() -> None:
     for added, skinny in (((), set()), ((fast,), {16})):
         model = Model(H100.gpu, replace(H100.rates, rows=(*known, *added)))
         for m, n in ((20, 3000), (3000, 20)):
-            ranked = [choice.specialization for choice in model.rank(product(m, n, 512, dtype="float16"))]
+            ranked = [choice.spec for choice in model.rank(product(m, n, 512, dtype="float16"))]
             names = [(spec.variant.name, spec.config.bm) for spec in ranked]
             assert {bm for name, bm in names if name == "tensor_core"} & {16, 32} == skinny
             assert (names[0] == ("tensor_core", 16)) == bool(added)
         for m, n in ((200, 900), (900, 200)):
-            ranked = [choice.specialization for choice in model.rank(product(m, n, 512, dtype="float16"))]
+            ranked = [choice.spec for choice in model.rank(product(m, n, 512, dtype="float16"))]
             assert ({spec.config.bm for spec in ranked if spec.variant.name == "tensor_core"} & {16, 32}) == skinny
-        ranked = [choice.specialization for choice in model.rank(product(1100, 1100, 512, dtype="float16"))]
+        ranked = [choice.spec for choice in model.rank(product(1100, 1100, 512, dtype="float16"))]
         tiles = {spec.config.bm for spec in ranked if spec.variant.name == "tensor_core"}
         assert 16 not in tiles, "those are for at most 1024 rows"
 
@@ -129,7 +127,7 @@ def test_auto_reads_a_row_or_a_column_at_the_speed_of_memory() -> None:
     narrow += [(m, 8192, 8192, "NN") for m in (2, 3, 4, 16)] + [(8192, n, 8192, "TT") for n in (2, 3, 4, 16)]
     for m, n, k, layout in narrow:
         (best, *_) = H100.rank(product(m, n, k, layout=layout))
-        assert best.specialization.variant.skinny(best.specialization.config)
+        assert best.spec.variant.skinny(best.spec.config)
         assert best.microseconds < 1.35 * 1e6 * 4 * 8192 * 8192 / H100.gpu.bandwidth
     assert chosen(8192, 1, 8192, layout="NN")[0] in ("dot_products", "block_dot_products"), "a matrix times a vector"
     assert chosen(1, 8191, 8192)[0] in ("axpy", "thin"), "rows that are not read 16 bytes at a time, too"
@@ -139,7 +137,7 @@ def test_auto_takes_tiny_for_batches_of_small_products_alone() -> None:
     assert chosen(8, 8, 8, batch=16384)[0] == "tiny"
     assert chosen(16, 16, 16, batch=4096)[0] == "tiny"
     for sizes, batch in (((8, 8, 8), 1), ((8, 8, 8), 20), ((8, 64, 8), 4096), ((64, 64, 64), 4096)):
-        assert "tiny" not in {each.specialization.variant.name for each in H100.rank(product(*sizes, batch=batch))}
+        assert "tiny" not in {each.spec.variant.name for each in H100.rank(product(*sizes, batch=batch))}
 
 
 @pytest.mark.parametrize(
@@ -149,25 +147,25 @@ def test_auto_takes_tiny_for_batches_of_small_products_alone() -> None:
 def test_the_workspace_of_split_k_is_bounded(sizes: tuple[int, int, int], dtype: str, batch: int) -> None:
     for choice in H100.rank(product(*sizes, dtype=dtype, batch=batch)):
         for part in choice.parts:
-            scratch = schedule(part.specialization, part.product.problem).scratch
+            scratch = schedule(part.spec, part.product.problem).scratch
             assert sum(each.bytes for each in scratch if each.name == "partial sums") <= 2**27
 
 
 def test_a_block_may_compute_several_tiles() -> None:
     choice = select("tiny", 8, product(20, 9, 5, batch=7))
     tiles = 3 * 2 * 7
-    assert choice.specialization.config.tiles_per_block == 16
-    assert schedule(choice.specialization, choice.product.problem).multiplying.blocks == -(-tiles // 16)
+    assert choice.spec.config.tiles_per_block == 16
+    assert schedule(choice.spec, choice.product.problem).multiplying.blocks == -(-tiles // 16)
 
 
 def test_auto_compiles_a_handful_of_kernels() -> None:
     sizes = [int(1.3**i) for i in range(2, 36)]
     shapes = itertools.product(sizes[::3], sizes[::3], sizes[::3])
     kernels = {
-        each.specialization
+        each.spec
         for m, n, k in shapes
         for part in select(AUTO, None, product(m, n, k)).parts
-        for each in schedule(part.specialization, part.product.problem).launches
+        for each in schedule(part.spec, part.product.problem).launches
     }
     assert len(kernels) < 45
 
@@ -189,7 +187,7 @@ def test_what_is_ranked_has_numbers_that_its_variant_allows(dtype: str, size: in
     for wanted in (resolve(described, describe(x.T), same_memory=True), resolve(described, described)):
         for choice in H100.rank(wanted):
             for part in choice.parts:
-                spec, problem = part.specialization, part.product.problem
+                spec, problem = part.spec, part.product.problem
                 # Rows of C from one on, and as many columns from the same one on.
                 mirrored = wanted.symmetric and problem.m == problem.n and problem.begins[0] == problem.begins[1]
                 assert spec.config.triangle == (mirrored and spec.variant.has_triangle(spec.config)), str(choice)
@@ -203,7 +201,7 @@ def test_what_is_ranked_is_what_is_chosen() -> None:
     wanted = product(300, 200, 1000)
     ranked = sorted(H100.rank(wanted), key=lambda choice: choice.microseconds or 0.0)
     assert select(AUTO, None, wanted) == ranked[0]
-    names = {(each.specialization.variant.name, each.specialization.config.bn) for each in ranked}
+    names = {(each.spec.variant.name, each.spec.config.bn) for each in ranked}
     assert len(names) == len(ranked)
 
 
@@ -225,8 +223,8 @@ def test_c_is_cut_where_tiles_would_stick_out_or_the_last_round_be_short() -> No
 def _expected(part: Choice) -> float:
     if not part.others:
         return part.microseconds or 0.0
-    spec = part.specialization
-    (alone,) = (each for each in H100.rank(part.product) if each.specialization == spec and not each.others)
+    spec = part.spec
+    (alone,) = (each for each in H100.rank(part.product) if each.spec == spec and not each.others)
     return alone.microseconds or 0.0
 
 
@@ -279,7 +277,7 @@ def test_auto_ignores_variants_that_no_rate_table_knows(newcomers: list[str]) ->
     model = Model(H100.gpu)
     for wanted in (product(700, 700, 700), product(8, 4096, 4096), product(700, 700, 700, dtype="float16")):
         assert [*map(str, model.rank(wanted))] == [*map(str, H100.rank(wanted))]
-        assert {choice.specialization.variant.name for choice in proposals(wanted, 30, model)}.isdisjoint(newcomers)
+        assert {choice.spec.variant.name for choice in proposals(wanted, 30, model)}.isdisjoint(newcomers)
     assert not any(map(model.takes, newcomers))
     assert not any(name in str(tiledmm.explain((700, 700), (700, 700))) for name in newcomers)
     timed = {row.variant for row in kernels_of(model.rates)}
@@ -289,7 +287,7 @@ def test_auto_ignores_variants_that_no_rate_table_knows(newcomers: list[str]) ->
 @pytest.mark.parametrize("variant", ["new_tiled", "new_thin", "new_tensor_core"])
 def test_a_new_variant_is_taken_by_name(newcomers: list[str], variant: str) -> None:
     wanted = product(8, 300, 70, dtype=find_variant(variant).default_type)
-    assert select(variant, None, wanted).specialization.variant.name == variant
+    assert select(variant, None, wanted).spec.variant.name == variant
 
 
 # ---- few rows ----
@@ -362,7 +360,7 @@ def test_every_variants_own_numbers_keep_its_rules(row: Any) -> None:
 )  # fmt: skip
 def test_config_that_no_kernel_can_have(variant: str, numbers: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError) as raised:
-        tiledmm.registry.variants.find_variant(variant).config(None, ELEMENTS["float32"], numbers)
+        tiledmm.kernels.variants.find_variant(variant).config(None, ELEMENTS["float32"], numbers)
     assert message in str(raised.value)
 
 
@@ -415,14 +413,12 @@ def test_tuned_rows_are_for_auto_and_models_for_a_precision(
     call, _ = front_end.call_of((700, 800, 900), "float32", "NN", kernel.precision)
     choice = front_end.choose(call, kernel, models, tuned)
     assert read == [H100.gpu.name] * tables and asked == [decomposes]
-    emulates = choice.specialization.variant.emulates
+    emulates = choice.spec.variant.emulates
     assert not emulates or kernel.precision == "full"
     asked.clear()
     found = front_end.choose_within(call, kernel, models, lambda each: each.workspace == 0)
     assert (found is None) == (kernel.variant != "auto") and asked == [decomposes]
-    assert found is None or (
-        found.workspace == 0 and not (decomposes is False and found.specialization.variant.emulates)
-    )
+    assert found is None or (found.workspace == 0 and not (decomposes is False and found.spec.variant.emulates))
     named = KernelKeywords(tile=16, precision=kernel.precision)
     assert front_end.choose_within(call, named, models, lambda each: True) is None
 
@@ -467,7 +463,7 @@ def test_explain_tells_what_auto_takes_elsewhere() -> None:
     for each in found.values():
         assert each.expected_us >= each.bound_us > 0
         assert each.tile in find_variant(each.variant).tiles
-        assert each.config.bm == each.best.specialization.config.bm
+        assert each.config.bm == each.best.spec.config.bm
     assert "scaled to the data sheet of A10, where no kernel was ever measured" in str(found["A10"])
     assert "scaled" not in str(found["sm_90"])
     with pytest.raises(ConfigError, match=r"no data sheet of 'A11'; there are those of sm_75, .*, A10,"):
@@ -479,7 +475,7 @@ def test_explain_names_the_tile(dtype: str) -> None:
     for n in (16, 300, 2048):
         a = np.empty((n, n), dtype)
         each = tiledmm.explain(a, a)
-        spec = each.best.specialization
+        spec = each.best.spec
         own = spec.variant.config(each.tile, spec.compute)
         assert (own.bm, own.bn, own.bk) == (spec.config.bm, spec.config.bn, spec.config.bk)
 
@@ -500,12 +496,12 @@ def test_all_that_is_launched_is_compiled_ahead(dtype: str) -> None:
     for *sizes, layout in ((300, 500, 700, "NN"), (301, 499, 90, "TN"), (40, 40, 9000, "NT"), (2048, 2048, 2048, "TT")):
         wanted = product(*sizes, layout, dtype)
         for part in itertools.chain.from_iterable(choice.parts for choice in H100.rank(wanted)):
-            spec = part.specialization
+            spec = part.spec
             plain = replace(spec, config=spec.config.changed(bare))
-            known: set[Specialization] = set()
+            known: set[KernelSpec] = set()
             for each in ("NN", "NT", "TN", "TT"):
                 known |= required_kernels(replace(plain, layout=each), SPLIT_K_FACTORS[1:], by_auto=True)
-            launched = {each.specialization for each in schedule(spec, part.product.problem).launches}
+            launched = {each.spec for each in schedule(spec, part.product.problem).launches}
             assert launched <= known, (str(spec), {each.symbol for each in launched - known})
 
 
@@ -516,12 +512,12 @@ def test_what_auto_may_launch_is_known_before(tile: int, numbers: dict[str, int]
     x = np.empty((200, 900), np.float32)
     wanted = resolve(describe(x), describe(x.T), same_memory=True)
     config = variant.config(tile, wanted.compute, numbers)
-    spec = Specialization(variant, config, wanted.a, wanted.b, wanted.compute, wanted.c, wanted.problem.layout)
+    spec = KernelSpec(variant, config, wanted.a, wanted.b, wanted.compute, wanted.c, wanted.problem.layout)
     plain = replace(spec, config=variant.config(tile, wanted.compute))
     known = required_kernels(plain, (3,), by_auto=True)
     if "pack_b" in numbers:
         known |= required_kernels(replace(plain, layout="NN"), (3,), by_auto=True)
-    assert {each.specialization for each in schedule(spec, wanted.problem).launches} <= known
+    assert {each.spec for each in schedule(spec, wanted.problem).launches} <= known
 
 
 @pytest.mark.parametrize("layout", ["NN", "TT", "NT", "TN"])
@@ -531,11 +527,11 @@ def test_what_auto_may_launch_is_known_before(tile: int, numbers: dict[str, int]
 def test_what_a_named_variant_launches_is_known_before(variant: str, dtype: str, layout: str) -> None:
     wanted = product(300, 200, 700, layout, dtype)
     choice = select(variant, None, wanted)
-    known = required_by(choice.specialization)
-    assert {each.specialization for each in schedule(choice.specialization, choice.product.problem).launches} <= known
+    known = required_by(choice.spec)
+    assert {each.spec for each in schedule(choice.spec, choice.product.problem).launches} <= known
 
 
-def required_by(spec: Specialization) -> set[Specialization]:
+def required_by(spec: KernelSpec) -> set[KernelSpec]:
     return required_kernels(
         replace(spec, config=spec.config.changed({"pack_a": 0, "pack_b": 0})).packing_unless(True, True)
     )

@@ -20,12 +20,12 @@ import tiledmm
 from tests.host_gpu import HostGpu, run_on_simulator
 from tests.strategies import any_bits, small_integers, tight
 from tiledmm import plans, simulator
+from tiledmm.kernels.variants import find_variant
 from tiledmm.launch import prepared
 from tiledmm.launch.plan import Plan
 from tiledmm.problem.arrays import describe
 from tiledmm.problem.keywords import UfuncKeywords
 from tiledmm.problem.product import resolve
-from tiledmm.registry.variants import find_variant
 from tiledmm.schedule.schedule import SCAN, SCAN_INIT
 from tiledmm.selection import choice, model, parts
 from tiledmm.selection.choice import Choice
@@ -114,7 +114,7 @@ def planned(x1: Any, x2: Any, out: Any) -> Plan:
 def in_parts(x1: Any, x2: Any, out: Any) -> list[Choice]:
     """A kernel of each variant that computes C in a grid of parts."""
     ranked = DECOMPOSING.alone(resolve(describe(x1), describe(x2), describe(out)))
-    found = {each.specialization.variant.name: each for each in ranked if each.others}
+    found = {each.spec.variant.name: each for each in ranked if each.others}
     assert found
     return list(found.values())
 
@@ -152,7 +152,7 @@ def test_split_k_within_parts(h100: HostGpu, limited: Any, dtype: str) -> None:
             replace(
                 part,
                 others=(),
-                specialization=replace(part.specialization, config=part.specialization.config.changed({"split_k": 3})),
+                spec=replace(part.spec, config=part.spec.config.changed({"split_k": 3})),
             )
             for part in each.parts
         ]

@@ -12,8 +12,8 @@ import tiledmm
 from tests.golden import renderings
 from tiledmm.codegen.rendering import render
 from tiledmm.codegen.source_map import file_map, source_map
-from tiledmm.codegen.specialization import Specialization, specialize
 from tiledmm.codegen.template_files import template_folder
+from tiledmm.kernels.spec import KernelSpec, kernel_spec
 
 KERNELS = {spec.symbol: spec for pair in renderings().values() for spec in [pair[0].kernel]}
 
@@ -25,7 +25,7 @@ def pattern_of(line: str) -> str:
 
 
 @pytest.mark.parametrize("spec", KERNELS.values(), ids=list(KERNELS))
-def test_each_line_is_what_becomes_of_its_line_in_a_template(spec: Specialization) -> None:
+def test_each_line_is_what_becomes_of_its_line_in_a_template(spec: KernelSpec) -> None:
     places, lines = source_map(spec).places, render(spec).splitlines()
     own = []
     for place, line in zip(places, lines, strict=True):
@@ -41,7 +41,7 @@ def test_each_line_is_what_becomes_of_its_line_in_a_template(spec: Specializatio
 
 
 def test_lines_of_headers_are_those_of_the_file() -> None:
-    spec = specialize("warp_tiled")
+    spec = kernel_spec("warp_tiled")
     found = {place[0] for place in source_map(spec).places if place}
     assert {"preamble.cuh.j2", "elements.cuh.j2", "matrices.cuh.j2", "warp_tiled.cu.j2"} <= found
     text = render(spec).splitlines()
@@ -52,20 +52,20 @@ def test_lines_of_headers_are_those_of_the_file() -> None:
 
 
 @pytest.fixture
-def mine(tmp_path: Path) -> Iterator[Callable[[str], Specialization]]:
+def mine(tmp_path: Path) -> Iterator[Callable[[str], KernelSpec]]:
     """Registers naive's template with something before it, as the variant ``mine``."""
 
-    def register(before: str) -> Specialization:
+    def register(before: str) -> KernelSpec:
         path = tmp_path / "mine.cu.j2"
         path.write_text(before + (template_folder() / "naive.cu.j2").read_text(encoding="utf-8"), encoding="utf-8")
         tiledmm.register(path, like="naive")
-        return specialize("mine")
+        return kernel_spec("mine")
 
     yield register
     tiledmm.unregister("mine")
 
 
-def test_a_users_own_template(mine: Callable[[str], Specialization]) -> None:
+def test_a_users_own_template(mine: Callable[[str], KernelSpec]) -> None:
     spec = mine("//% macro twice(word)\n// {{ word }}\n// {{ word }}\n//% endmacro\n{{ twice('x') }}\n//// end\n")
     found = source_map(spec)
     lines = {line: found.location(i) for i, line in enumerate(render(spec).splitlines(), 1)}
@@ -74,7 +74,7 @@ def test_a_users_own_template(mine: Callable[[str], Specialization]) -> None:
     assert any(each.startswith("preamble.cuh.j2:") for each in lines.values())
 
 
-def test_what_looks_at_its_own_text_is_named_by_the_rendering(mine: Callable[[str], Specialization]) -> None:
+def test_what_looks_at_its_own_text_is_named_by_the_rendering(mine: Callable[[str], KernelSpec]) -> None:
     spec = mine("//% filter upper\nx\n//% endfilter\n\n")
     assert source_map(spec).location(7) == "rendered line 7"
 

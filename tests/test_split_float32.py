@@ -11,13 +11,13 @@ import pytest
 
 import tiledmm
 from tiledmm.codegen.rendering import render
-from tiledmm.codegen.specialization import specialize
 from tiledmm.elements import SCHEMES
 from tiledmm.errors import ConfigError, UnsupportedTypeError
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS
+from tiledmm.kernels.spec import kernel_spec
+from tiledmm.kernels.variants import kernel_variants
 from tiledmm.problem.arrays import describe
 from tiledmm.problem.product import resolve
-from tiledmm.registry.variants import kernel_variants
 from tiledmm.schedule.auxiliary import decomposing
 from tiledmm.schedule.launches import Schedule
 from tiledmm.schedule.schedule import SCAN, SHORTEST_DECOMPOSED, not_decomposed, required_kernels, schedule
@@ -43,14 +43,14 @@ def matrix(
 
 def planned(a: Any, b: Any, variant: str = "split_float32", **keywords: Any) -> Schedule:
     choice = select(variant, keywords.pop("tile", None), resolve(describe(a), describe(b)), keywords or None)
-    return schedule(choice.specialization, choice.product.problem)
+    return schedule(choice.spec, choice.product.problem)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_both_operands_are_split_then_multiplied_or_not_split_and_multiplied(variant: str) -> None:
     launches = planned(matrix(1000, 700, "N"), matrix(700, 900, "T"), variant).launches
-    assert [each.specialization.variant.name for each in launches] == ["decompose", "decompose", variant, "warp_tiled"]
-    assert [each.specialization.condition for each in launches] == [
+    assert [each.spec.variant.name for each in launches] == ["decompose", "decompose", variant, "warp_tiled"]
+    assert [each.spec.condition for each in launches] == [
         "scan",
         "scan",
         "if decomposed",
@@ -84,7 +84,7 @@ def test_pieces_lie_as_the_operands_do(layout: str, dtype: str) -> None:
         assert pieces_a.bytes == math.prod(of_a[:3]) * pieces_a.pitch * 2
         assert (findings.name, findings.bytes % 8) == (SCAN, 0)
         multiplying = plan.launches[2]
-        assert multiplying.specialization.layout == layout[0].replace("G", "N") + layout[1].replace("G", "T")
+        assert multiplying.spec.layout == layout[0].replace("G", "N") + layout[1].replace("G", "T")
         neighbours = 200 if layout[0] == "T" else k, n if layout[1] == "N" else k
         for each, memory, width in zip(multiplying.maps, plan.scratch, neighbours, strict=False):
             assert each.sizes == (width, *reversed(memory.shape[:3]), 1)
@@ -103,17 +103,15 @@ def test_pieces_that_tensor_cores_do_not_transpose_lie_along_k(layout: str, dtyp
         a, b = matrix(200, 300, layout[0], batch, dtype), matrix(300, 140, layout[1], dtype=dtype)
         plan = planned(a, b, tile=128, scheme="tf32x3", split_k=slices)
         packed = [name for name, letter, across in zip("AB", layout, "TN", strict=True) if letter == across]
-        names = [each.specialization.variant.name for each in plan.launches]
+        names = [each.spec.variant.name for each in plan.launches]
         assert names[: names.index("decompose")] == ["pack"] * len(packed)
         assert [each.name for each in plan.scratch[: len(packed)]] == [f"packed {name}" for name in packed]
         sources = [f"packed {name}" if name in packed else name for name in "AB"]
-        splits = [each for each in plan.launches if each.specialization.variant.name == "decompose"]
+        splits = [each for each in plan.launches if each.spec.variant.name == "decompose"]
         assert [each.operands[0] for each in splits] == sources
-        assert [each.specialization.layout[0] for each in splits] == [
-            "G" if letter == "G" else "N" for letter in layout
-        ]
+        assert [each.spec.layout[0] for each in splits] == ["G" if letter == "G" else "N" for letter in layout]
         multiplying = plan.multiplying
-        assert multiplying.specialization.layout == "NT"
+        assert multiplying.spec.layout == "NT"
         memory = {each.name: each for each in plan.scratch}
         for i, (each, rows) in enumerate(zip(multiplying.maps, (200, 140 * parts), strict=True)):
             pieces = memory[f"limbs of {'AB'[i]}"]
@@ -121,9 +119,9 @@ def test_pieces_that_tensor_cores_do_not_transpose_lie_along_k(layout: str, dtyp
             assert each.sizes == (300 * parts, *reversed(pieces.shape[:3]), 1)
             assert (each.box, each.itemsize, each.rounds) == ((32, 128), 4, False)
         otherwise = plan.launches[-1]
-        assert (otherwise.operands, otherwise.specialization.layout) == (("A", "B", "C"), layout), "as they lie"
+        assert (otherwise.operands, otherwise.spec.layout) == (("A", "B", "C"), layout), "as they lie"
     only = planned(matrix(200, 300, layout[0]), matrix(300, 140, layout[1]), "split_tensor_core", scheme="tf32x3")
-    assert [each.specialization.variant.name for each in only.launches[:3]] == [
+    assert [each.spec.variant.name for each in only.launches[:3]] == [
         "decompose",
         "decompose",
         "split_tensor_core",
@@ -131,9 +129,9 @@ def test_pieces_that_tensor_cores_do_not_transpose_lie_along_k(layout: str, dtyp
 
 
 def test_what_precedes_a_product_is_compiled_ahead() -> None:
-    spec = specialize("split_float32", layout="TN", config={"scheme": "tf32x3"})
+    spec = kernel_spec("split_float32", layout="TN", config={"scheme": "tf32x3"})
     plan = planned(matrix(500, 600, "T"), matrix(600, 500), scheme="tf32x3")
-    assert {each.specialization for each in plan.launches} <= required_kernels(spec)
+    assert {each.spec for each in plan.launches} <= required_kernels(spec)
     assert len(plan.launches) == 6
 
 
@@ -144,17 +142,17 @@ def test_complex_numbers_are_told_by_the_elements_and_multiplied_as_real_ones() 
         assert each.kernel_args[2] == 1000, "splits() counts two terms a step of k, in every kernel"
     assert list(multiplying.kernel_args[:6]) == [1000, 1000, 1000, 4, 8, 32], "256 rows and 128 columns of C a cluster"
     assert multiplying.blocks == 32
-    text = render(multiplying.specialization)
+    text = render(multiplying.spec)
     for line in ("constexpr int PARTS = 2;", "constexpr int BN = 256;", "constexpr int BK = 64;",
                  "using Output = complex64;", "using T = float16;"):  # fmt: skip
         assert line in text
-    assert "constexpr int COPIES = 1;" in render(first.specialization)
-    assert "constexpr int COPIES = 2;" in render(second.specialization)
-    assert "constexpr int PARTS = 2;" in render(otherwise.specialization)
-    assert otherwise.specialization.compute.dtype_name == "complex64"
-    real = planned(matrix(1000, 1000), matrix(1000, 1000)).launches[2].specialization
-    wide = specialize("split_float32", out_dtype="complex64").kernel
-    assert len({each.symbol for each in (multiplying.specialization, real, wide)}) == 3, "also where C is complex64"
+    assert "constexpr int COPIES = 1;" in render(first.spec)
+    assert "constexpr int COPIES = 2;" in render(second.spec)
+    assert "constexpr int PARTS = 2;" in render(otherwise.spec)
+    assert otherwise.spec.compute.dtype_name == "complex64"
+    real = planned(matrix(1000, 1000), matrix(1000, 1000)).launches[2].spec
+    wide = kernel_spec("split_float32", out_dtype="complex64").kernel
+    assert len({each.symbol for each in (multiplying.spec, real, wide)}) == 3, "also where C is complex64"
     sliced = planned(matrix(100, 5000, dtype="complex64"), matrix(5000, 100, dtype="complex64"), split_k=4)
     assert sliced.launches[2].kernel_args[8] % 32 == 0, "slices of whole lines of 64 real numbers"
     assert sliced.scratch[-1].element.dtype_name == "complex64"
@@ -182,7 +180,7 @@ def test_pieces_without_maps_are_found_by_strides(layout: str) -> None:
 
 def test_short_sums_are_not_split() -> None:
     (only,) = planned(matrix(500, SHORTEST_DECOMPOSED - 1), matrix(SHORTEST_DECOMPOSED - 1, 500)).launches
-    assert (only.specialization.variant.name, only.specialization.condition) == ("warp_tiled", "")
+    assert (only.spec.variant.name, only.spec.condition) == ("warp_tiled", "")
     assert only.scan == ()
     assert len(planned(matrix(500, SHORTEST_DECOMPOSED), matrix(SHORTEST_DECOMPOSED, 500)).launches) == 4
     for short, kernels in (
@@ -195,22 +193,24 @@ def test_short_sums_are_not_split() -> None:
 
 def test_slices_are_added_up_before_the_cuda_cores_have_their_turn() -> None:
     launches = planned(matrix(100, 5000), matrix(5000, 100), split_k=4).launches
-    names = [each.specialization.variant.name for each in launches]
+    names = [each.spec.variant.name for each in launches]
     assert names == ["decompose", "decompose", "split_float32", "split_k_reduction", "warp_tiled"], (
         "which then write all of C"
     )
 
 
 def test_what_is_rendered_asks_only_where_it_is_asked() -> None:
-    spec = specialize("split_float32", layout="TN")
+    spec = kernel_spec("split_float32", layout="TN")
     assert "is_decomposed(p) == true" in render(spec.kernel)
     assert "is_decomposed(p) == false" in render(not_decomposed(spec))
     assert "constexpr int LIMBS = 2;" in render(decomposing(spec, 0, False))
-    assert "OperandScan" not in render(specialize("warp_tiled"))
-    six = specialize("split_float32", config={"scheme": "bf16x6"})
+    assert "OperandScan" not in render(kernel_spec("warp_tiled"))
+    six = kernel_spec("split_float32", config={"scheme": "bf16x6"})
     assert "using T = bfloat16;" in render(six.kernel)
     assert "constexpr int LIMBS = 3;" in render(decomposing(six, 1, False))
-    assert len({each.symbol for each in (spec.kernel, six.kernel, not_decomposed(spec), specialize("warp_tiled"))}) == 4
+    assert (
+        len({each.symbol for each in (spec.kernel, six.kernel, not_decomposed(spec), kernel_spec("warp_tiled"))}) == 4
+    )
 
 
 @pytest.mark.parametrize(
@@ -240,7 +240,7 @@ def test_numbers_of_complex_types_are_counted_in_real_ones() -> None:
     a, b = (matrix(500, 500, dtype="complex64") for _ in range(2))
     with pytest.raises(ConfigError, match=r"bn is 64, 128 or 256 \(in real numbers\)"):
         planned(a, b, bn=256, wn=256, tn=64)
-    smaller = planned(a, b, bm=128, cluster=1).launches[2].specialization
+    smaller = planned(a, b, bm=128, cluster=1).launches[2].spec
     assert (smaller.config.bn, smaller.threads) == (128, 384)
 
 
@@ -253,7 +253,7 @@ def test_numbers_of_complex_types_are_counted_in_real_ones() -> None:
 )
 def test_types_that_it_does_not_multiply(variant: str, dtype: str, says: str) -> None:
     with pytest.raises(UnsupportedTypeError, match=says):
-        specialize(variant, dtype=dtype)
+        kernel_spec(variant, dtype=dtype)
 
 
 @pytest.mark.parametrize("precision", SCHEMES)
@@ -268,7 +268,7 @@ def test_a_scheme_takes_the_first_variant_that_runs_on_a_device(dtype: str, prec
                 kernel_of(wanted, AUTO, None, None, precision, Model(gpu))
             continue
         choice = select(**kernel_of(wanted, AUTO, None, None, precision, Model(gpu)))
-        spec = choice.specialization
+        spec = choice.spec
         assert (spec.variant.name, spec.config.scheme) == (here[0], precision)
         assert spec.config.bn * spec.compute.parts == dict(spec.variant.schemes)[precision]
         assert (
@@ -311,21 +311,21 @@ def test_pieces_are_as_fast_as_a_gpus_tensor_cores() -> None:
 def test_auto_takes_it_where_it_pays_and_may(dtype: str, short: int, large: int) -> None:
     a, b = matrix(4096, 4096, dtype=dtype), matrix(4096, 4096, dtype=dtype)
     wanted = resolve(describe(a), describe(b))
-    assert select(AUTO, None, wanted).specialization.variant.name == "split_float32"
-    assert select(AUTO, None, wanted, model=H100_IEEE).specialization.variant.name == "warp_tiled"
+    assert select(AUTO, None, wanted).spec.variant.name == "split_float32"
+    assert select(AUTO, None, wanted, model=H100_IEEE).spec.variant.name == "warp_tiled"
     assert "split_float32" in str(tiledmm.explain(a, b))
     assert "split_float32" not in str(tiledmm.explain(a, b, precision="ieee"))
     few, many = (
         resolve(describe(matrix(m, k, dtype=dtype)), describe(matrix(k, m, dtype=dtype)))
         for m, k in ((4096, short), (large, large))
     )
-    assert all(each.specialization.variant.name != "split_float32" for each in H100.rank(few)), "sums of few terms"
-    in_parts = [each for each in H100.rank(many) if each.specialization.variant.name == "split_float32"]
+    assert all(each.spec.variant.name != "split_float32" for each in H100.rank(few)), "sums of few terms"
+    in_parts = [each for each in H100.rank(many) if each.spec.variant.name == "split_float32"]
     assert in_parts and all(each.others and each.workspace < 9 << 30 for each in in_parts), "not 12 or 9.6 GB at once"
     for precision, says in (("float16", "precision is one of"), ("bf16x6", "names a kernel")):
         with pytest.raises(ConfigError, match=says):
             tiledmm.explain(a, b, precision=precision)
-    elsewhere = {each.specialization.variant.name for each in Model(REFERENCE_GPUS["sm_80"]).rank(wanted)}
+    elsewhere = {each.spec.variant.name for each in Model(REFERENCE_GPUS["sm_80"]).rank(wanted)}
     assert elsewhere.intersection(VARIANTS) == {"split_tensor_core"}
 
 
@@ -333,11 +333,11 @@ def test_a_tuned_entry_counts_only_where_it_may_be_used() -> None:
     wanted = resolve(describe(matrix(1000, 1000)), describe(matrix(1000, 1000)))
     name = describe_product(wanted)
     table = {name: stamped(Entry(name, "float32", "split_float32", False, {}, 1.0, 1.0, None))}
-    assert select(AUTO, None, wanted, table=table).specialization.variant.name == "split_float32"
-    assert select(AUTO, None, wanted, table=table, model=H100_IEEE).specialization.variant.name == "warp_tiled"
+    assert select(AUTO, None, wanted, table=table).spec.variant.name == "split_float32"
+    assert select(AUTO, None, wanted, table=table, model=H100_IEEE).spec.variant.name == "warp_tiled"
 
 
 def test_what_blocks_update_with_atomics_is_read_by_relaxed_loads() -> None:
-    text = render(decomposing(specialize("split_float32"), 0, False))
+    text = render(decomposing(kernel_spec("split_float32"), 0, False))
     assert len(re.findall(r"load_relaxed\(&scan\.\w+\)\) atomicMin\(&scan\.\w+", text)) == 3
     assert not re.search(r"[^&]\bscan\.(?!exponent)", text)

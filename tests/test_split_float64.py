@@ -16,11 +16,8 @@ import tiledmm
 from tests import residues_in_numpy as model
 from tests.test_split_float32 import matrix
 from tiledmm.codegen.rendering import render
-from tiledmm.codegen.specialization import specialize
 from tiledmm.errors import ConfigError, ShapeError, UnsupportedTypeError
-from tiledmm.problem.arrays import describe
-from tiledmm.problem.product import resolve
-from tiledmm.registry.residues import (
+from tiledmm.kernels.residues import (
     FEWEST_MODULI,
     MODULI,
     MOST_MODULI,
@@ -30,6 +27,9 @@ from tiledmm.registry.residues import (
     weights,
     words_of,
 )
+from tiledmm.kernels.spec import kernel_spec
+from tiledmm.problem.arrays import describe
+from tiledmm.problem.product import resolve
 from tiledmm.schedule import residues as parts_of_c
 from tiledmm.schedule.launches import Schedule
 from tiledmm.schedule.schedule import SCAN, not_decomposed, required_kernels, schedule
@@ -266,7 +266,7 @@ def test_a_rounded_product_is_the_nearest_of_what_was_not_rounded() -> None:
 
 def planned(a: Any, b: Any, tile: int | None = None, **keywords: Any) -> Schedule:
     choice = select("split_float64", tile, resolve(describe(a), describe(b)), keywords or None)
-    return schedule(choice.specialization, choice.product.problem)
+    return schedule(choice.spec, choice.product.problem)
 
 
 def float64(rows: int, cols: int, letter: str = "N", batch: tuple[int, ...] = ()) -> np.ndarray:
@@ -284,12 +284,12 @@ def test_residues_are_k_major_in_any_layout(layout: str) -> None:
         assert (of_a.pitch, of_b.pitch, of_c.pitch) == (384, 384, 256)
         assert of_c.shape == (15, math.prod(batch), 200, 192) and scan.name == SCAN
         first, second, multiplying, reconstructing, otherwise = plan.launches
-        assert [each.specialization.condition for each in plan.launches] == [
+        assert [each.spec.condition for each in plan.launches] == [
             "scan", "scan", "if decomposed", "if decomposed", "unless decomposed",
         ]  # fmt: skip
-        assert first.specialization.layout[0] == layout[0]
-        assert second.specialization.layout[0] == {"N": "T", "T": "N", "G": "G"}[layout[1]]
-        assert multiplying.specialization.layout == "NT"
+        assert first.spec.layout[0] == layout[0]
+        assert second.spec.layout[0] == {"N": "T", "T": "N", "G": "G"}[layout[1]]
+        assert multiplying.spec.layout == "NT"
         assert [each.sizes for each in multiplying.maps] == [(300, 200, math.prod(batch), 15, 1), (300, 140, 1, 15, 1)]
         assert multiplying.blocks == 15 * math.prod(batch) * 2 * 2 == multiplying.kernel_args[5]
         assert (reconstructing.operands, otherwise.operands) == (("residues of C", "C"), ("A", "B", "C"))
@@ -302,7 +302,7 @@ def test_workspace_of_c_is_bounded() -> None:
     plan = planned(a, a)
     of_c = next(each for each in plan.scratch if each.name == "residues of C")
     assert of_c.bytes <= parts_of_c.MOST_RESIDUES_OF_C
-    multiplying = [each for each in plan.launches if each.specialization.variant.name == "split_float64"]
+    multiplying = [each for each in plan.launches if each.spec.variant.name == "split_float64"]
     assert [int(each.kernel_args[0]) for each in multiplying] == [4096] * 4
     assert [each.begins[0] for each in multiplying] == [rows * 16384 for rows in (0, 4096, 8192, 12288)]
     small = planned(float64(1000, 8192), float64(8192, 1000))
@@ -332,23 +332,23 @@ def test_numbers_that_it_cannot_have(numbers: dict[str, Any], says: str) -> None
 
 def test_other_variants_have_no_moduli() -> None:
     with pytest.raises(ConfigError, match="moduli is 0"):
-        specialize("tiled", config={"moduli": 15})
-    assert "moduli" not in render(specialize("tiled"))
-    assert "moduli=15" in render(specialize("split_float64").kernel)
+        kernel_spec("tiled", config={"moduli": 15})
+    assert "moduli" not in render(kernel_spec("tiled"))
+    assert "moduli=15" in render(kernel_spec("split_float64").kernel)
 
 
 def test_types_that_it_does_not_multiply() -> None:
     for dtype in ("float32", "complex64", "int64"):
         with pytest.raises(UnsupportedTypeError, match="multiplies float64, complex128, not"):
-            specialize("split_float64", dtype=dtype)
+            kernel_spec("split_float64", dtype=dtype)
 
 
 def test_what_precedes_and_follows_is_compiled_ahead() -> None:
     for layout in ("NN", "TT", "GN"):
         plan = planned(float64(500, 600, layout[0]), float64(600, 500, layout[1]))
-        spec = specialize("split_float64", layout=layout)
-        assert {each.specialization for each in plan.launches} <= required_kernels(spec)
-    assert "is_decomposed(p) == false" in render(not_decomposed(specialize("split_float64")))
+        spec = kernel_spec("split_float64", layout=layout)
+        assert {each.spec for each in plan.launches} <= required_kernels(spec)
+    assert "is_decomposed(p) == false" in render(not_decomposed(kernel_spec("split_float64")))
 
 
 def test_precisions() -> None:
@@ -360,7 +360,7 @@ def test_precisions() -> None:
     with pytest.raises(ConfigError, match="'ieee' is multiply-adds of the operands' own type"):
         kernel_of(wanted, "split_float64", None, None, "ieee")
     for model_of in (H100, H100_IEEE):
-        assert select(AUTO, None, wanted, model=model_of).specialization.compute.dtype_name == "float64"
+        assert select(AUTO, None, wanted, model=model_of).spec.compute.dtype_name == "float64"
     assert "float64" in str(tiledmm.explain(a, a))
 
 
@@ -378,17 +378,17 @@ def test_auto_takes_it_where_its_rates_are_known_and_it_pays() -> None:
     for device, taken in ((known, True), (nothing, False)):
         fast = Model(H100.gpu, replace(rates, rows=(*rates.rows, row), device=device))
         choice = fast.best(wanted)
-        assert (choice.specialization.variant.name == "split_float64") is taken
-        assert choice.specialization.config.launch.split_k == 1 or not taken
-        in_parts = [each for each in fast.rank(huge) if each.specialization.variant.name == "split_float64"]
+        assert (choice.spec.variant.name == "split_float64") is taken
+        assert choice.spec.config.launch.split_k == 1 or not taken
+        in_parts = [each for each in fast.rank(huge) if each.spec.variant.name == "split_float64"]
         assert bool(in_parts) is taken
         assert all(each.others and each.workspace < 18 << 30 for each in in_parts), "not 48 GB at once"
     fast = Model(H100.gpu, replace(rates, rows=(*rates.rows, row), device=known))
-    times = [each.microseconds for each in fast.rank(wanted) if each.specialization.variant.name == "split_float64"]
+    times = [each.microseconds for each in fast.rank(wanted) if each.spec.variant.name == "split_float64"]
     product, moved = 2 * 4096**3 / 120e6, (15 + 8) * 3 * 4096**2 / 2e6
     assert min(times) == pytest.approx(product + moved + 20, rel=0.25)
     ieee = Model(H100.gpu, replace(rates, rows=(*rates.rows, row), device=known), decomposes=False)
-    assert ieee.best(wanted).specialization.variant.name != "split_float64"
+    assert ieee.best(wanted).spec.variant.name != "split_float64"
 
 
 def test_full_is_the_default_and_float32_another_name_of_it() -> None:

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from tests.strategies import np_dtype
-from tiledmm.codegen.specialization import Specialization
 from tiledmm.elements import TF32, compute_element, element
 from tiledmm.errors import DeviceError, ShapeError
+from tiledmm.kernels.spec import KernelSpec
+from tiledmm.kernels.variants import find_variant
 from tiledmm.problem.arrays import describe
 from tiledmm.problem.product import Product, resolve
 from tiledmm.problem.strides import BatchDimension, Problem
-from tiledmm.registry.variants import find_variant
 from tiledmm.schedule import tensor_maps
 from tiledmm.schedule.schedule import schedule
 from tiledmm.schedule.tensor_maps import TensorMap, can_be_mapped, has_coordinates, map_of
@@ -46,7 +46,7 @@ def test_maps_of_a_product(layout: str, maps: tuple) -> None:
     x1 = array((300, 200), (200, 1)) if layout[0] == "N" else array((300, 200), (1, 304))
     x2 = array((200, 512), (512, 1)) if layout[1] == "N" else array((200, 512), (1, 200))
     choice = select("wgmma", 256, product(x1, x2))  # two blocks of 128 rows share 256 columns of B
-    found = schedule(choice.specialization, choice.product.problem).multiplying.maps
+    found = schedule(choice.spec, choice.product.problem).multiplying.maps
     assert [(each.sizes, each.strides[0], each.box) for each in found] == list(maps)
     assert all(each.itemsize == 2 for each in found)
 
@@ -55,7 +55,7 @@ def test_the_copy_engine_rounds_what_tensor_cores_would_cut_off() -> None:
     wgmma = find_variant("wgmma")
     config = wgmma.config(96, TF32)
     wanted = product(array((300, 200), (200, 1), "float32"), array((200, 512), (1, 200), "float32"))
-    spec = Specialization(wgmma, config, wanted.a, wanted.b, TF32, wanted.c, "NT").packing_unless(True, True)
+    spec = KernelSpec(wgmma, config, wanted.a, wanted.b, TF32, wanted.c, "NT").packing_unless(True, True)
     maps = schedule(spec, wanted.problem).multiplying.maps
     assert [(each.rounds, each.itemsize, each.box) for each in maps] == [(True, 4, (32, 64)), (True, 4, (32, 128))]
     # Only 16-bit elements are turned: B is packed, unless it lies along k. A comes by registers then.
@@ -63,12 +63,12 @@ def test_the_copy_engine_rounds_what_tensor_cores_would_cut_off() -> None:
         packed = replace(spec, layout=layout).packing_unless(True, True)
         assert (packed.config.launch.pack_a, packed.config.launch.pack_b, packed.kernel.layout) == (0, pack_b, kernels)
         assert packed.kernel.symbol.startswith("tiledmm_wgmma_tf32_")
-        assert {each.specialization.compute.name for each in schedule(packed, wanted.problem).launches[:-1]} <= {"f32"}
+        assert {each.spec.compute.name for each in schedule(packed, wanted.problem).launches[:-1]} <= {"f32"}
 
 
 def test_what_is_broadcast_has_one_coordinate() -> None:
     choice = select("wgmma", 64, product(array((3, 5, 64, 64), (0, 4096, 64, 1)), array((64, 64), (64, 1))))
-    a, b = schedule(choice.specialization, choice.product.problem).multiplying.maps
+    a, b = schedule(choice.spec, choice.product.problem).multiplying.maps
     assert a.sizes == (64, 64, 5, 1, 1)
     assert a.strides[1] == 4096 * 2
     assert b.sizes == (64, 64, 1, 1, 1)
@@ -93,7 +93,7 @@ def test_what_is_broadcast_has_one_coordinate() -> None:
 def test_what_can_be_read_in_place(x: np.ndarray, reads: bool) -> None:
     problem = product(x, array((x.shape[-1], 64), (64, 1))).problem
     assert can_be_mapped(problem, 0, HALF) == reads
-    chosen = select("wgmma", 128, product(x, array((x.shape[-1], 64), (64, 1)))).specialization
+    chosen = select("wgmma", 128, product(x, array((x.shape[-1], 64), (64, 1)))).spec
     assert (chosen.config.launch.pack_a, chosen.config.launch.pack_b) == (int(not reads), 0)
 
 
@@ -131,7 +131,7 @@ def test_coordinates_and_tiles_have_31_bits(m: int, n: int, k: int, batch: tuple
 def test_as_many_tiles_as_its_kernels_count() -> None:
     many = product(array((LARGEST, 1, 300), (0, 300, 1)), array((300, 8), (8, 1)))
     choice = select("wgmma", 64, many)
-    assert schedule(choice.specialization, choice.product.problem).multiplying.blocks == LARGEST
+    assert schedule(choice.spec, choice.product.problem).multiplying.blocks == LARGEST
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,7 @@ def _contiguous_and_rows(problem: Problem, operand: int) -> tuple[int, int]:
 
 def test_what_is_stored_as_another_type_is_packed() -> None:
     x1, x2 = array((64, 64), (64, 1), "int8"), array((64, 64), (64, 1))
-    config = select("wgmma", 128, product(x1, x2)).specialization.config
+    config = select("wgmma", 128, product(x1, x2)).spec.config
     assert (config.launch.pack_a, config.launch.pack_b) == (1, 0)
 
 
@@ -188,8 +188,8 @@ def test_sizes_beyond_its_coordinates() -> None:
     wide = product(array((8, 8), (8, 1)), array((8, 2**31 + 8), (2**31 + 8, 1)))
     choice = select("wgmma", 64, wide)
     with pytest.raises(ShapeError, match="warp_tiled"):
-        schedule(choice.specialization, choice.product.problem)
-    assert select("auto", None, wide).specialization.variant.name != "wgmma"
+        schedule(choice.spec, choice.product.problem)
+    assert select("auto", None, wide).spec.variant.name != "wgmma"
 
 
 @pytest.mark.parametrize(
@@ -199,28 +199,28 @@ def test_more_tiles_than_its_kernels_count(variant: str, dtype: str) -> None:
     many = product(array((2**31, 1, 300), (0, 300, 1), dtype), array((300, 8), (8, 1), dtype))
     choice = select(variant, 64, many)
     with pytest.raises(ShapeError, match="warp_tiled"):
-        schedule(choice.specialization, choice.product.problem)
-    assert not select("auto", None, many).specialization.variant.is_limited
+        schedule(choice.spec, choice.product.problem)
+    assert not select("auto", None, many).spec.variant.is_limited
 
 
 def test_slices_are_counted_too() -> None:
     many = product(array((2**30, 1, 300), (0, 300, 1)), array((300, 8), (8, 1)))
-    schedule((one := select("wgmma", 64, many)).specialization, one.product.problem)
+    schedule((one := select("wgmma", 64, many)).spec, one.product.problem)
     four = select("wgmma", 64, many, {"split_k": 4})
     with pytest.raises(ShapeError, match="warp_tiled"):
-        schedule(four.specialization, four.product.problem)
+        schedule(four.spec, four.product.problem)
 
 
 def test_pieces_of_complex_numbers_are_counted_as_real_ones() -> None:
     x1, x2 = array((8, 300), (300, 1), "complex64"), array((300, 2**30), (2**30, 1), "complex64")
     choice = select("split_float32", 64, product(x1, x2))
     with pytest.raises(ShapeError, match="warp_tiled"):
-        schedule(choice.specialization, choice.product.problem)
+        schedule(choice.spec, choice.product.problem)
 
 
 def test_slices_begin_where_steps_do() -> None:
     choice = select("wgmma", 64, product(array((64, 1000), (1000, 1)), array((1000, 64), (64, 1))), {"split_k": 7})
-    words = schedule(choice.specialization, choice.product.problem).multiplying.kernel_args
+    words = schedule(choice.spec, choice.product.problem).multiplying.kernel_args
     slices, steps = words[7:9]
     assert steps % 64 == 0
     assert slices * steps >= 1000 > (slices - 1) * steps
@@ -293,7 +293,7 @@ def test_sizes_and_strides_of_few_rows_and_of_batches(
 ) -> None:
     x2 = array((200, 64), (1, 200))
     choice = select("wgmma", 64, product(array(shape, strides), x2))
-    first, _ = schedule(choice.specialization, choice.product.problem).multiplying.maps
+    first, _ = schedule(choice.spec, choice.product.problem).multiplying.maps
     assert (first.sizes, first.strides) == (sizes, steps)
 
 

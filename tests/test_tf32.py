@@ -10,11 +10,11 @@ import pytest
 import tiledmm
 from tests.test_selection import product
 from tiledmm import simulator
-from tiledmm.codegen.specialization import specialize
 from tiledmm.elements import ELEMENTS, SCHEMES, TF32, compute_element, element
 from tiledmm.errors import ConfigError, UnsupportedTypeError
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS
-from tiledmm.registry.variants import find_variant, general_variants, kernel_variants
+from tiledmm.kernels.spec import kernel_spec
+from tiledmm.kernels.variants import find_variant, general_variants, kernel_variants
 from tiledmm.schedule.schedule import schedule
 from tiledmm.selection import tuned
 from tiledmm.selection.choice import Choice
@@ -50,30 +50,30 @@ def test_it_is_for_variants_that_name_it() -> None:
     assert not any(row.multiplies(TF32) for row in general_variants())
     assert "tensor_core" in {row.name for row in kernel_variants("tf32")}
     with pytest.raises(UnsupportedTypeError, match=r"multiplies float32, .*, not tf32; 'tensor_core' multiplies it"):
-        specialize("warp_tiled", dtype="tf32")
+        kernel_spec("warp_tiled", dtype="tf32")
     assert find_variant("tensor_core").least_capability(TF32) == (8, 0)
 
 
 def test_a_kernel_of_tf32_reads_and_writes_float32() -> None:
-    spec = specialize("tensor_core", dtype="tf32", layout="NT")
+    spec = kernel_spec("tensor_core", dtype="tf32", layout="NT")
     assert (spec.a.name, spec.b.name, spec.c.name) == ("f32", "f32", "f32")
     assert spec.symbol == "tiledmm_tensor_core_tf32_128x128x16_nt"
     text = tiledmm.source("tensor_core", dtype="tf32")
     assert "using TA = float32;" in text
     assert "using T = tf32;" in text
     assert "mma_tf32(acc" in text
-    mixed = specialize("tensor_core", dtype="tf32", a_dtype="float16", out_dtype="float64")
+    mixed = kernel_spec("tensor_core", dtype="tf32", a_dtype="float16", out_dtype="float64")
     assert mixed.symbol == "tiledmm_tensor_core_f16_f32_tf32_f64_128x128x16_nn"
     with pytest.raises(ConfigError, match="wm and wn are multiples of 32"):
-        specialize("tensor_core", dtype="tf32", config={"wm": 16, "tm": 2})
+        kernel_spec("tensor_core", dtype="tf32", config={"wm": 16, "tm": 2})
 
 
 def test_passes_around_it_are_of_float32() -> None:
-    spec = specialize("tensor_core", dtype="tf32", config={"pack_a": 1, "pack_b": 1, "split_k": 2})
+    spec = kernel_spec("tensor_core", dtype="tf32", config={"pack_a": 1, "pack_b": 1, "split_k": 2})
     first, second, multiplying, adding = schedule(spec, product(100, 90, 3000).problem).launches
     for each in (first, second, adding):
-        assert each.specialization.compute.name == each.specialization.c.name == "f32"
-    kernel = multiplying.specialization
+        assert each.spec.compute.name == each.spec.c.name == "f32"
+    kernel = multiplying.spec
     assert (kernel.compute.name, kernel.c.name, kernel.layout) == ("tf32", "f32", "NT"), "along k, for ldmatrix"
 
 
@@ -84,40 +84,40 @@ def test_auto_takes_it_only_where_it_was_asked_for() -> None:
     for precision in PRECISIONS:
         if precision not in ("tf32", *SCHEMES):
             for part in chosen(4096, 4096, 4096, precision=precision).parts:
-                assert part.specialization.compute.name == "f32"
-    large = chosen(4096, 4096, 4096).specialization
+                assert part.spec.compute.name == "f32"
+    large = chosen(4096, 4096, 4096).spec
     assert (large.variant.name, large.compute) == ("tensor_core", TF32)
-    small = chosen(64, 64, 64).specialization
+    small = chosen(64, 64, 64).spec
     assert (small.variant.name, small.compute.name) == ("double_buffered", "f32"), "which is faster, and more exact"
 
 
 def test_auto_takes_the_fastest_of_both() -> None:
     wanted = with_precision(product(2048, 2048, 2048), "tf32")
     ranked = list(H100.rank(wanted))
-    types = {each.specialization.compute.name for each in ranked}
+    types = {each.spec.compute.name for each in ranked}
     assert types == {"f32", "tf32"}
-    assert "split_float32" in {each.specialization.variant.name for each in ranked}
+    assert "split_float32" in {each.spec.variant.name for each in ranked}
     assert select(AUTO, None, wanted).microseconds == min(each.microseconds or 0.0 for each in ranked)
-    alone = {each.specialization for each in H100.rank(product(2048, 2048, 2048)) if not each.others}
-    assert alone <= {each.specialization for each in ranked}, "float32 is not forbidden"
+    alone = {each.spec for each in H100.rank(product(2048, 2048, 2048)) if not each.others}
+    assert alone <= {each.spec for each in ranked}, "float32 is not forbidden"
 
 
 def test_auto_may_take_it_for_a_part_of_c() -> None:
     parts = chosen(4096 + 64, 4096 + 64, 4096).parts
-    assert {part.specialization.compute.name for part in parts} <= {"f32", "tf32"}
+    assert {part.spec.compute.name for part in parts} <= {"f32", "tf32"}
     assert sum(part.product.problem.m * part.product.problem.n for part in parts) == 4160 * 4160
 
 
 def test_auto_packs_what_cannot_be_copied_as_it_lies() -> None:
-    spec = chosen(4095, 4093, 4097).specialization
+    spec = chosen(4095, 4093, 4097).spec
     assert (spec.variant.name, spec.config.launch.pack_a, spec.config.launch.pack_b) == ("tensor_core", 1, 1)
-    half = chosen(4096, 4096, 4096, dtype="float16").specialization
+    half = chosen(4096, 4096, 4096, dtype="float16").spec
     assert (half.variant.name, half.compute.name) == ("tensor_core" if half.variant.types else "warp_tiled", "f16")
 
 
 def test_devices_without_it_take_float32() -> None:
     turing = Model(REFERENCE_GPUS["sm_75"])
-    assert all(each.specialization.compute.name == "f32" for each in turing.rank(_in_tf32(4096)))
+    assert all(each.spec.compute.name == "f32" for each in turing.rank(_in_tf32(4096)))
 
 
 @pytest.mark.parametrize(
@@ -127,22 +127,22 @@ def test_devices_without_it_take_float32() -> None:
 def test_on_hopper_b_lies_along_k(layout: str, packs: int, swapped: bool, kernels: str) -> None:
     # A may lie either way. Where B does not, and A does, C is computed transposed; where neither does, B is packed.
     choice = chosen(4096, 4096, 4096, layout=layout, model=H100)
-    config = choice.specialization.config
-    assert choice.specialization.variant.name == "wgmma"
+    config = choice.spec.config
+    assert choice.spec.variant.name == "wgmma"
     assert (config.launch.pack_a, config.launch.pack_b, choice.product.is_transposed) == (0, packs, swapped)
-    assert choice.specialization.kernel.layout == kernels
-    assert chosen(4096, 4096, 4096, layout=layout, variant="wgmma").specialization.kernel.layout == kernels
+    assert choice.spec.kernel.layout == kernels
+    assert chosen(4096, 4096, 4096, layout=layout, variant="wgmma").spec.kernel.layout == kernels
 
 
 @pytest.mark.parametrize("variant", ["naive", "warp_tiled", "thin", "split_float32"])
 def test_a_variant_without_it_multiplies_float32(variant: str) -> None:
     choice = chosen(300, 500, 700, variant=variant)
-    assert choice.specialization.compute.name == "f32"
-    assert choice.specialization == chosen(300, 500, 700, variant=variant, precision="float32").specialization
+    assert choice.spec.compute.name == "f32"
+    assert choice.spec == chosen(300, 500, 700, variant=variant, precision="float32").spec
 
 
 def test_a_variant_that_has_it_has_to_be_told() -> None:
-    assert chosen(300, 500, 700, variant="tensor_core", tile=64).specialization.compute == TF32
+    assert chosen(300, 500, 700, variant="tensor_core", tile=64).spec.compute == TF32
     for precision in ("float32", "ieee"):
         with pytest.raises(UnsupportedTypeError, match=r"not float32; precision='tf32' rounds float32 .*'warp_tiled'"):
             chosen(300, 500, 700, variant="tensor_core", precision=precision)
@@ -187,8 +187,8 @@ def test_tuned_products_in_tf32_are_others(tmp_path: Any) -> None:
         table = tuned.read(path)
         assert table == {name: entry}
         choice = select(AUTO, None, wanted, table=table)
-        assert (choice.microseconds, choice.specialization.compute.dtype_name) == (50.0, entry.compute)
-        assert choice.specialization.config.launch.split_k == 3
+        assert (choice.microseconds, choice.spec.compute.dtype_name) == (50.0, entry.compute)
+        assert choice.spec.config.launch.split_k == 3
         assert select(AUTO, None, plain, table=table) == select(AUTO, None, plain)
 
 

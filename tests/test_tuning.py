@@ -51,11 +51,7 @@ OTHER = tuned.stamped(replace(ENTRY, product=tuned.describe_product(product(64, 
 
 
 # The proposal for one product that is quick on the device that is made up.
-QUICK = [
-    each.specialization
-    for each in tuning.proposals(product(40, 50, 700), 30)
-    if each.specialization.variant.name == "warp_tiled"
-][-1]
+QUICK = [each.spec for each in tuning.proposals(product(40, 50, 700), 30) if each.spec.variant.name == "warp_tiled"][-1]
 
 
 class Operands(NamedTuple):
@@ -162,7 +158,7 @@ def test_a_row_whose_kernel_has_changed_is_ignored(path: Path, monkeypatch: pyte
 
 def former(entry: tuned.Entry, kernel: str) -> dict[str, Any]:
     """A row of format 2, whose hash counts comments."""
-    text = render(tuned._specialization(entry).kernel).replace(tiledmm.__version__, "")
+    text = render(tuned._spec(entry).kernel).replace(tiledmm.__version__, "")
     return asdict(entry) | {"kernel": kernel or hashlib.sha256(text.encode()).hexdigest()[:12]}
 
 
@@ -219,8 +215,8 @@ def test_auto_takes_what_is_in_the_table() -> None:
     table = {ENTRY.product: ENTRY}
     choice = select(AUTO, None, WANTED, table=table)
     assert choice.microseconds == 90.0
-    config = choice.specialization.config
-    assert (config.bn, config.launch.split_k, choice.specialization.variant.name) == (128, 6, "warp_tiled")
+    config = choice.spec.config
+    assert (config.bn, config.launch.split_k, choice.spec.variant.name) == (128, 6, "warp_tiled")
     assert select(AUTO, None, product(1000, 900, 5001), table=table) == select(AUTO, None, product(1000, 900, 5001))
     transposed = tuned.stamped(replace(ENTRY, transposed=True))
     assert select(AUTO, None, WANTED, table={ENTRY.product: transposed}).product == WANTED.transposed()
@@ -243,9 +239,9 @@ def test_a_triangle_is_for_a_symmetric_c(path: Path) -> None:
     entry = tuned.stamped(replace(ENTRY, product=tuned.describe_product(wanted), overrides=overrides))
     tuned.add(path, entry)
     chosen = select(AUTO, None, wanted, table=tuned.read(path))
-    assert chosen.specialization.config.triangle == 1
+    assert chosen.spec.config.triangle == 1
     plain = select(AUTO, None, replace(wanted, symmetric=False), table=tuned.read(path))
-    assert plain.specialization.config.triangle == 0
+    assert plain.spec.config.triangle == 0
 
 
 def views(*strides: tuple[int, int], dtypes: tuple[str, str] = ("f4", "f4")) -> Product:
@@ -369,7 +365,7 @@ def test_proposals_begin_with_the_models_choice_and_are_kernels(sizes: Any, keyw
     wanted = product(*sizes, **keywords)
     found = tuning.proposals(wanted, 40)
     assert found[0] == select(AUTO, None, wanted)
-    assert len({(each.specialization, each.product) for each in found}) == len(found) > 5
+    assert len({(each.spec, each.product) for each in found}) == len(found) > 5
     assert len(found) <= 40
     assert len(tuning.proposals(wanted, 3)) == 3
     best = found[0].microseconds or 0.0
@@ -397,7 +393,7 @@ def device(monkeypatch: pytest.MonkeyPatch, path: Path) -> list[str]:
 
     class Plan:
         def __init__(self, choice: Any) -> None:
-            self.spec = choice.specialization
+            self.spec = choice.spec
 
         def run(self, a: Any, b: Any, c: Any) -> None:
             ran.append(self.spec.variant.name)

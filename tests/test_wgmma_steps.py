@@ -11,7 +11,7 @@ import pytest
 from benchmarks.studies import wgmma_steps
 from benchmarks.studies.wgmma_steps import STEPS, counted, steps_table
 from docs.tools import programs
-from tiledmm.registry.variants import find_variant
+from tiledmm.kernels.variants import find_variant
 
 
 def recorded() -> list[dict[str, Any]]:

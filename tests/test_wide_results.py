@@ -10,13 +10,13 @@ import pytest
 import tiledmm
 from tests.strategies import np_dtype
 from tiledmm import simulator
-from tiledmm.codegen.specialization import specialize
 from tiledmm.elements import ELEMENTS, TF32, WIDE_RESULTS, Element, compute_element, compute_element_of, element
 from tiledmm.errors import UnsupportedTypeError
 from tiledmm.hardware.data_sheets import DATA_SHEETS
+from tiledmm.kernels.spec import kernel_spec
+from tiledmm.kernels.variants import find_variant, general_variants, kernel_variants
 from tiledmm.problem.arrays import Array
 from tiledmm.problem.product import Product, resolve
-from tiledmm.registry.variants import find_variant, general_variants, kernel_variants
 from tiledmm.schedule.schedule import required_kernels, schedule
 from tiledmm.selection import tuned
 from tiledmm.selection.front_end import call_of
@@ -119,7 +119,7 @@ def test_kernels_are_those_of_the_operands_but_for_c(name: str) -> None:
     operand, result = name.split("_")
     assert {row.name for row in kernel_variants(name)} == {row.name for row in kernel_variants(operand)}
     for variant in ("naive", "warp_tiled", "tensor_core", "wgmma"):
-        wide, narrow = specialize(variant, dtype=name), specialize(variant, dtype=operand)
+        wide, narrow = kernel_spec(variant, dtype=name), kernel_spec(variant, dtype=operand)
         assert wide.config == narrow.config
         assert (wide.a, wide.b, wide.c) == (ELEMENTS[operand], ELEMENTS[operand], ELEMENTS[result])
         assert wide.symbol == narrow.symbol.replace(f"_{narrow.compute.name}_", f"_{wide.compute.name}_")
@@ -127,15 +127,15 @@ def test_kernels_are_those_of_the_operands_but_for_c(name: str) -> None:
         assert f"using T = {operand};" in text
         assert f"using TC = {result};" in text
     if np.dtype(result).itemsize <= 4:
-        assert specialize("wgmma", dtype=result, a_dtype=operand, b_dtype=operand) == specialize("wgmma", dtype=name)
+        assert kernel_spec("wgmma", dtype=result, a_dtype=operand, b_dtype=operand) == kernel_spec("wgmma", dtype=name)
 
 
 def test_variants_without_it_compute_in_the_type_of_results() -> None:
-    spec = specialize("split_integer", dtype="int32", a_dtype="int8", b_dtype="int8")
+    spec = kernel_spec("split_integer", dtype="int32", a_dtype="int8", b_dtype="int8")
     assert (spec.compute, spec.a) == (ELEMENTS["int32"], ELEMENTS["int8"])
     assert find_variant("split_integer").computes_in(compute_element("int8_int32")) == ELEMENTS["int32"]
     with pytest.raises(UnsupportedTypeError, match=r"multiplies int32, .*, not int8_int32"):
-        specialize("split_integer", dtype="int8_int32")
+        kernel_spec("split_integer", dtype="int8_int32")
 
 
 def test_a_users_template_computes_in_the_type_of_results(tmp_path: Any) -> None:
@@ -144,24 +144,24 @@ def test_a_users_template_computes_in_the_type_of_results(tmp_path: Any) -> None
     tiledmm.register(path, name="mine", like="coalesced")
     try:
         choice = select("mine", None, product("int8_int32", 30, 40, 50))
-        assert choice.specialization.compute == ELEMENTS["int32"]
+        assert choice.spec.compute == ELEMENTS["int32"]
     finally:
         tiledmm.unregister("mine")
 
 
 def test_auxiliary_kernels() -> None:
-    spec = specialize("tensor_core", dtype="int8_int32", config={"pack_a": 1, "pack_b": 1, "split_k": 3})
+    spec = kernel_spec("tensor_core", dtype="int8_int32", config={"pack_a": 1, "pack_b": 1, "split_k": 3})
     first, second, multiplying, adding = schedule(spec, product("int8_int32", 100, 90, 3000).problem).launches
-    assert {each.specialization.symbol for each in (first, second)} <= {
+    assert {each.spec.symbol for each in (first, second)} <= {
         "tiledmm_pack_i8_64x64x1_nn",
         "tiledmm_pack_i8_64x64x1_tn",
     }
-    assert (multiplying.specialization.compute.name, multiplying.specialization.c.name) == ("i8i32", "i32")
-    assert (adding.specialization.a.name, adding.specialization.compute.name) == ("i32", "i32")
-    spec = specialize("warp_tiled", dtype="int8_int64", config={"pack_elements": 1, "split_k": 2})
+    assert (multiplying.spec.compute.name, multiplying.spec.c.name) == ("i8i32", "i32")
+    assert (adding.spec.a.name, adding.spec.compute.name) == ("i32", "i32")
+    spec = kernel_spec("warp_tiled", dtype="int8_int64", config={"pack_elements": 1, "split_k": 2})
     first, _, multiplying, adding = schedule(spec, product("int8_int64", 100, 90, 3000).problem).launches
-    assert (first.specialization.compute.name, first.specialization.c.name) == ("i8", "i8x4")
-    assert (multiplying.specialization.compute.name, multiplying.specialization.c.name) == ("i8x4i64", "i64")
+    assert (first.spec.compute.name, first.spec.c.name) == ("i8", "i8x4")
+    assert (multiplying.spec.compute.name, multiplying.spec.c.name) == ("i8x4i64", "i64")
     assert "dot_of_signed_bytes" in tiledmm.source("warp_tiled", dtype="int8_int32", config={"pack_elements": 1})
     assert "dot_of_signed_bytes" not in tiledmm.source("warp_tiled", dtype="int8", config={"pack_elements": 1})
 
@@ -169,7 +169,7 @@ def test_auxiliary_kernels() -> None:
 @pytest.mark.parametrize("variant", [row.name for row in general_variants()] + ["tensor_core", "wgmma"])
 def test_what_is_compiled_ahead_is_what_products_launch(variant: str) -> None:
     for tile in find_variant(variant).tiles or (None,):
-        ahead = required_kernels(specialize(variant, tile=tile, dtype="int8_int32"), (2, 3), by_auto=True)
+        ahead = required_kernels(kernel_spec(variant, tile=tile, dtype="int8_int32"), (2, 3), by_auto=True)
         choice = select(variant, tile, product("int8_int32", 64, 64, 64), {"split_k": 2})
         assert set(choice.kernels) <= ahead
 
@@ -181,11 +181,11 @@ def test_what_is_compiled_ahead_is_what_products_launch(variant: str) -> None:
 @pytest.mark.parametrize("name", WIDE_RESULTS)
 def test_on_hopper_auto_takes_wgmma_for_large_products(name: str, layout: str) -> None:
     choice = H100.best(product(name, 4096, 4096, 4096, layout))
-    assert (choice.specialization.variant.name, choice.specialization.compute.dtype_name) == ("wgmma", name)
+    assert (choice.spec.variant.name, choice.spec.compute.dtype_name) == ("wgmma", name)
     narrow = H100.best(product(name.split("_")[0], 4096, 4096, 4096, layout))
     assert choice.microseconds is not None and narrow.microseconds is not None
     assert choice.microseconds <= 1.5 * narrow.microseconds
-    unaligned = H100.best(product(name, 4097, 4095, 4099, layout)).specialization
+    unaligned = H100.best(product(name, 4097, 4095, 4099, layout)).spec
     assert (unaligned.variant.name, unaligned.kernel.layout) == ("wgmma", "NT")
 
 
@@ -196,7 +196,7 @@ def test_wide_results_never_take_much_longer_than_narrow_ones_on_any_gpu(gpu: st
         wide, narrow = (model.best(product(name, *sizes)) for name in ("uint8_int32", "uint8"))
         assert wide.microseconds is not None and narrow.microseconds is not None
         m, n, _ = sizes
-        written = 1 + wide.specialization.config.launch.split_k
+        written = 1 + wide.spec.config.launch.split_k
         assert (
             wide.microseconds <= 1.13 * narrow.microseconds + 2 * 4 * m * n * written / DATA_SHEETS[gpu].bandwidth * 1e6
         )
@@ -215,10 +215,10 @@ def test_explain_names_it() -> None:
 def test_tuned_products_are_others(tmp_path: Any, k: int) -> None:
     for name in ("int8_int32", "int8_int64"):
         wanted = product(name, 1000, 900, k)
-        key, spec = tuned.describe_product(wanted), select("warp_tiled", None, wanted).specialization
+        key, spec = tuned.describe_product(wanted), select("warp_tiled", None, wanted).spec
         assert key != tuned.describe_product(product("int8", 1000, 900, k))
         entry = tuned.Entry(key, spec.compute.dtype_name, "warp_tiled", False, {"split_k": 3}, 50.0, 60.0)
         tuned.add(tmp_path / "table.json", tuned.stamped(entry))
         choice = select(AUTO, None, wanted, table=tuned.read(tmp_path / "table.json"))
-        assert (choice.microseconds, choice.specialization.compute) == (50.0, spec.compute)
-        assert choice.specialization.config.launch.split_k == 3
+        assert (choice.microseconds, choice.spec.compute) == (50.0, spec.compute)
+        assert choice.spec.config.launch.split_k == 3

@@ -23,12 +23,12 @@ from tests.host_gpu import HostGpu
 from tests.strategies import small_integers, tight
 from tiledmm import plans
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS
+from tiledmm.kernels.variants import find_variant
 from tiledmm.launch import plan as plan_module
 from tiledmm.launch.plan import Plan
 from tiledmm.problem.arrays import describe
 from tiledmm.problem.keywords import UfuncKeywords
 from tiledmm.problem.product import resolve
-from tiledmm.registry.variants import find_variant
 from tiledmm.selection import model, tuned
 from tiledmm.selection.model import H100, Model
 from tiledmm.selection.select import select
@@ -234,7 +234,7 @@ def test_a_batch_of_more_dimensions_than_a_kernel_counts(h100: HostGpu) -> None:
         assert names(h100.launched).count("split_float32") == 2 * enough
         assert next(tries) == 1, "the kernels taken instead need none"
         if not enough:
-            assert h100.launched[-1].variant.name == plan.choice.specialization.variant.name
+            assert h100.launched[-1].variant.name == plan.choice.spec.variant.name
         h100.memory.check()
 
 
@@ -345,7 +345,7 @@ def test_every_product_has_a_kernel_without_workspace(target: str, dtype: str, s
         wanted = resolve(_array((m, k), dtype, layout[0]), _array((k, n), dtype, layout[1]))
         found = Model(REFERENCE_GPUS[target]).best_within(wanted, lambda choice: choice.workspace == 0)
         assert found is not None and found.workspace == 0
-        launch_config = found.specialization.config.launch
+        launch_config = found.spec.config.launch
         assert not (launch_config.pack_a or launch_config.pack_b or launch_config.pack_elements)
 
 
@@ -369,5 +369,5 @@ def test_of_a_kernel_the_fastest_way_that_fits(h100: HostGpu) -> None:
     for most in (best.workspace - 1, best.workspace // 2, best.workspace // 4, 0):
         found = H100.best_within(wanted, lambda choice, most=most: choice.workspace <= most)
         assert found is not None and found.workspace <= most and found.microseconds is not None
-        splits.append(found.specialization.config.launch.split_k)
+        splits.append(found.spec.config.launch.split_k)
     assert splits == sorted(splits, reverse=True) and splits[-1] == 1

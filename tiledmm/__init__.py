@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from tiledmm import errors, multi_gpu, out_of_core, simulator
     from tiledmm import torch as torch
     from tiledmm.api import explain, gemm, matmul, variants
+    from tiledmm.compile.ahead_of_time import kernel, precompile, source
     from tiledmm.errors import TiledmmError
-    from tiledmm.kernels import kernel, precompile, source
     from tiledmm.registration import register, unregister
     from tiledmm.replacement import replacing
     from tiledmm.simulator.conflicts import explain_conflicts
@@ -52,7 +52,7 @@ __all__ = [
 # Each public name's module. Imported when first asked for, so that the command line's help needs no NumPy.
 _HOMES = {
     **dict.fromkeys(("explain", "gemm", "matmul", "variants"), "tiledmm.api"),
-    **dict.fromkeys(("kernel", "precompile", "source"), "tiledmm.kernels"),
+    **dict.fromkeys(("kernel", "precompile", "source"), "tiledmm.compile.ahead_of_time"),
     **dict.fromkeys(("register", "unregister"), "tiledmm.registration"),
     "TiledmmError": "tiledmm.errors",
     "replacing": "tiledmm.replacement",

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 from tiledmm.elements import SCHEMES
 from tiledmm.errors import ConfigError, OperandTypeError
 from tiledmm.hardware.data_sheets import find_gpu
+from tiledmm.kernels.config import ConfigOverrides
+from tiledmm.kernels.variants import VARIANTS
 from tiledmm.lazy import device_module
 from tiledmm.plans import are_cupys, plan_of
 from tiledmm.problem.arrays import begin_together, describe, is_array, of_shape
 from tiledmm.problem.casting import loop_type
 from tiledmm.problem.epilogue import EpilogueKeywords, resolve_epilogue
 from tiledmm.problem.keywords import Precision, UfuncKeywords, only_entry
-from tiledmm.registry.config import ConfigOverrides
-from tiledmm.registry.variants import VARIANTS
 from tiledmm.selection.front_end import resolve_call
 from tiledmm.selection.model import Model
 from tiledmm.selection.select import AUTO, may_decompose
@@ -66,7 +66,7 @@ def matmul(
             ``cupy.matmul`` itself.
         tile: Tile size of the variant; None for its default.
         config: Fields that replace the tile's own, such as ``{"bk": 16, "split_k": 4}``: any of
-            ``tiledmm.registry.config.Config`` and ``LaunchConfig``. Only with a named variant. For one that decomposes
+            ``tiledmm.kernels.config.Config`` and ``LaunchConfig``. Only with a named variant. For one that decomposes
             operands, ``{"scheme": "tf32x3"}`` is the same as ``precision="tf32x3"``.
         precision: What products of floats and complex numbers may use. ``"full"``, of which ``"float32"`` is another
             name: anything that keeps the type's accuracy (large float32 and complex64 products go to ``split_float32``

@@ -10,11 +10,11 @@ from typing import Any
 
 from tiledmm.elements import ELEMENTS
 from tiledmm.errors import ConfigError
+from tiledmm.kernels.variants import VARIANTS
 from tiledmm.lazy import device_module
 from tiledmm.problem.arrays import Allocate, begin_together, describe, is_array
 from tiledmm.problem.epilogue import EpilogueCall, EpilogueKeywords
 from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
-from tiledmm.registry.variants import VARIANTS
 from tiledmm.selection.choice import Choice
 from tiledmm.selection.front_end import Call, choose, choose_within, resolve_call
 from tiledmm.selection.select import may_decompose

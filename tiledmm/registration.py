@@ -11,11 +11,11 @@ from pathlib import Path
 
 from tiledmm import plans
 from tiledmm.codegen.rendering import render
-from tiledmm.codegen.specialization import specialize
 from tiledmm.codegen.symbols import has_kernel
 from tiledmm.errors import ConfigError
-from tiledmm.registry.variant import Variant
-from tiledmm.registry.variants import VARIANTS, find_variant
+from tiledmm.kernels.spec import kernel_spec
+from tiledmm.kernels.variant import Variant
+from tiledmm.kernels.variants import VARIANTS, find_variant
 from tiledmm.selection.select import AUTO
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
@@ -120,7 +120,7 @@ def _tiles(tiles: Iterable[int]) -> tuple[int, ...]:
 
 def _try(row: Variant, file: Path) -> None:
     """Renders it once."""
-    spec = specialize(row)
+    spec = kernel_spec(row)
     if not has_kernel(render(spec), spec.symbol):
         raise ConfigError(
             f"{file} has no kernel of the name {spec.symbol}: include preamble.cuh.j2, and name yours KERNEL, as in "

@@ -15,9 +15,9 @@ from tests.simulator.held_out.kernels import HELD_OUT_KERNELS
 from tests.simulator.kernels import KERNELS
 from tiledmm import simulator
 from tiledmm.codegen.rendering import render
+from tiledmm.kernels.variants import find_variant
 from tiledmm.problem.arrays import begin_together, describe
 from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
-from tiledmm.registry.variants import find_variant
 from tiledmm.schedule.launches import Launch, Scratch
 from tiledmm.schedule.schedule import schedule
 from tiledmm.selection.front_end import choose, resolve_call
@@ -109,7 +109,7 @@ class OwnKernel:
 
     def text(self) -> str:
         """The rendered text."""
-        return render(_planned(self)[0].specialization)
+        return render(_planned(self)[0].spec)
 
     def run(self, text: str, keywords: dict[str, Any]) -> Outcome:
         """Computes a product with another text; if only the result is wrong, launches the kernel by itself, too."""
@@ -148,7 +148,7 @@ class OwnKernel:
         for each in scratch:
             shape = (*each.shape[:-1], each.pitch)
             arrays[each.name] = rng.integers(0, 5, shape).astype(each.element.dtype)
-        spec = launch.specialization
+        spec = launch.spec
         last = len(launch.operands) - 1
 
         def run(edited: str, expected: dict[int, Any]) -> tuple[Any, Any]:
@@ -179,9 +179,9 @@ def _planned(kernel: OwnKernel) -> tuple[Launch, tuple[Scratch, ...]]:
     keywords = KernelKeywords(kernel.variant, kernel.tile, kernel.config or None, "float32")
     call = resolve_call(describe(a), describe(b), None, UfuncKeywords.of("matmul", {}), "float32", begin_together(a, b))
     part = choose(call, keywords, _model, tuned=False).parts[0]
-    planned = schedule(part.specialization, part.product.problem)
+    planned = schedule(part.spec, part.product.problem)
     name = kernel.auxiliary or kernel.variant
-    launch = next(each for each in planned.launches if each.specialization.variant.name == name)
+    launch = next(each for each in planned.launches if each.spec.variant.name == name)
     return launch, tuple(planned.scratch)
 
 

@@ -43,10 +43,10 @@ from rich.table import Table
 
 import tiledmm
 from benchmarks.support.results import measured, save, simulating_machine
-from tiledmm.codegen.specialization import specialize
 from tiledmm.compile import inspection
 from tiledmm.errors import CompilationError, MissingDependencyError
 from tiledmm.hardware.architectures import find_target
+from tiledmm.kernels.spec import kernel_spec
 from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
 from tiledmm.simulator.compiler import toolchain
 from tiledmm.simulator.settings import Settings
@@ -85,7 +85,7 @@ class Kernel:
     @property
     def symbol(self) -> str:
         """The kernel's symbol."""
-        return specialize(self.variant, tile=self.tile, layout=self.layout, dtype="float32").symbol
+        return kernel_spec(self.variant, tile=self.tile, layout=self.layout, dtype="float32").symbol
 
 
 #: Tiles of 64 give each thread several elements, and several loads; tiles of 8 and 16 one element.
@@ -411,7 +411,7 @@ def _matrices(rng: np.random.Generator, shape: tuple[int, ...], letter: str, mar
 
 def cases(kernel: Kernel) -> list[_Case]:
     """The products: partial tiles, a batch, whole tiles, less than a tile, K = 0, and split-K. All are exact."""
-    config = specialize(kernel.variant, tile=kernel.tile, layout=kernel.layout, dtype="float32").config
+    config = kernel_spec(kernel.variant, tile=kernel.tile, layout=kernel.layout, dtype="float32").config
     bm, bn, bk = config.bm, config.bn, max(config.bk, 8)
     rng = np.random.default_rng(0)
     found = []

@@ -50,9 +50,9 @@ Kernel = tuple[str, str, str, list[str]]  # identity, name, text, target archite
 def kernels() -> Iterator[Kernel]:
     """The kernels of the imported tree: each tile and type in at least one layout."""
     from tiledmm.codegen.rendering import render
-    from tiledmm.codegen.specialization import specialize
     from tiledmm.elements import ELEMENTS
-    from tiledmm.registry.variants import general_variants, kernel_variants
+    from tiledmm.kernels.spec import kernel_spec
+    from tiledmm.kernels.variants import general_variants, kernel_variants
     from tiledmm.schedule.schedule import required_kernels
 
     found = {}
@@ -62,15 +62,15 @@ def kernels() -> Iterator[Kernel]:
             for j, dtype in enumerate(dict(variant.types) or ELEMENTS):
                 every = LAYOUTS if usual and dtype == variant.default_type else [LAYOUTS[(i + j) % len(LAYOUTS)]]
                 for layout in every:
-                    spec = specialize(variant, tile=tile, dtype=dtype, layout=layout)
+                    spec = kernel_spec(variant, tile=tile, dtype=dtype, layout=layout)
                     found.update(dict.fromkeys(sorted(required_kernels(spec, (8,), by_auto=True), key=str)))
         for scheme in dict(variant.schemes):
             for dtype in dict(variant.types):
-                spec = specialize(variant, dtype=dtype, layout="TT", config={"scheme": scheme})
+                spec = kernel_spec(variant, dtype=dtype, layout="TT", config={"scheme": scheme})
                 found.update(dict.fromkeys(sorted(required_kernels(spec), key=str)))
     for variant in general_variants():
         for a, b, compute, c in MIXED:
-            found[specialize(variant, dtype=compute, a_dtype=a, b_dtype=b, out_dtype=c).kernel] = None
+            found[kernel_spec(variant, dtype=compute, a_dtype=a, b_dtype=b, out_dtype=c).kernel] = None
     for number, spec in enumerate(found):
         types = (spec.a.dtype_name, spec.b.dtype_name, spec.compute.name, spec.c.name)
         key = json.dumps([spec.variant.name, *types, spec.layout, spec.condition, spec.limbs, spec.config.as_dict()])
@@ -113,9 +113,9 @@ def compare(before: tuple[str, str], after: tuple[str, str], target: str) -> str
 
 
 def rendered(tree: Path) -> dict[str, Kernel]:
-    """The kernels of a tree, by identity."""
+    """The kernels of a tree, by identity. Its own copy of this file lists them, because names change."""
     environment = {**os.environ, "PYTHONPATH": str(tree)}
-    command = [sys.executable, str(Path(__file__).resolve()), "--render"]
+    command = [sys.executable, str(tree / "tools" / "same_sass.py"), "--render"]
     done = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"the kernels of {tree} cannot be rendered:\n{done.stderr}")

@@ -18,8 +18,8 @@ import numpy as np
 
 import tiledmm
 from tiledmm.elements import PACKED_ELEMENTS, compute_element
-from tiledmm.registry.config import Config
-from tiledmm.registry.variants import VARIANTS, kernel_variants
+from tiledmm.kernels.config import Config
+from tiledmm.kernels.variants import VARIANTS, kernel_variants
 from tiledmm.schedule.schedule import SHORTEST_DECOMPOSED
 from tiledmm.selection.select import precision_of
 

@@ -17,8 +17,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from benchmarks.support.results import FOLDER, ROOT, measured, save
-from tiledmm.codegen.specialization import specialize
 from tiledmm.compile.options import COMPILE_OPTIONS
+from tiledmm.kernels.spec import kernel_spec
 from tiledmm.problem.arrays import describe
 from tiledmm.problem.product import resolve
 from tiledmm.schedule import schedule
@@ -36,7 +36,7 @@ def run(number: int) -> None:
     cupy.cuda.set_allocator(None)  # an allocation for each array: a pool would hide overruns
     bug = BUGS[number]
     a, b = operands(bug)
-    spec = specialize(bug.variant, tile=bug.tile, dtype=bug.dtype, layout=bug.layout)
+    spec = kernel_spec(bug.variant, tile=bug.tile, dtype=bug.dtype, layout=bug.layout)
     problem = resolve(describe(a), describe(b)).problem
     with tempfile.TemporaryDirectory() as folder:
         text = plant(bug, Path(folder)).read_text()

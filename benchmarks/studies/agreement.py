@@ -18,7 +18,7 @@ import numpy as np
 
 from benchmarks.support import nsight
 from benchmarks.support.results import FOLDER, save
-from tiledmm.codegen.specialization import specialize
+from tiledmm.kernels.spec import kernel_spec
 from tiledmm.report.cells import NONE
 from tiledmm.report.tables import Table
 
@@ -37,7 +37,7 @@ class Case(NamedTuple):
     @property
     def symbol(self) -> str:
         """The kernel's name."""
-        return specialize(self.variant, tile=self.tile, dtype=self.dtype, layout=self.layout).symbol
+        return kernel_spec(self.variant, tile=self.tile, dtype=self.dtype, layout=self.layout).symbol
 
     def operands(self) -> list[np.ndarray[Any, Any]]:
         """A and B, small integers in the case's layout."""

@@ -14,7 +14,7 @@ from typing import Any
 from benchmarks.support import nsight
 from benchmarks.support.kernels import of_variants
 from benchmarks.support.results import FOLDER
-from tiledmm.codegen.specialization import specialize
+from tiledmm.kernels.spec import kernel_spec
 from tiledmm.report.cells import significant
 from tiledmm.report.tables import Table
 
@@ -55,7 +55,7 @@ def count_all() -> list[dict[str, Any]]:
     Raises:
         ProfilingError: As ``nsight.counts``.
     """
-    symbols = [specialize(name, tile=tile, layout=layout).symbol for name, tile, layout in CASES]
+    symbols = [kernel_spec(name, tile=tile, layout=layout).symbol for name, tile, layout in CASES]
     counted = nsight.counts("benchmarks.studies.bank_conflicts", METRICS, symbols)
     keys = ("variant", "tile", "layout")
     return [dict(zip(keys, case, strict=True)) | row for case, row in zip(CASES, counted, strict=True)]

@@ -24,7 +24,7 @@ from benchmarks.selection import TYPES, drawn
 from benchmarks.support.results import FOLDER, measured, save
 from tiledmm.bench.sizes import Size
 from tiledmm.cli import missing_gpu
-from tiledmm.codegen.specialization import Specialization
+from tiledmm.kernels.spec import KernelSpec
 from tiledmm.problem.product import Product
 from tiledmm.report.cells import significant
 from tiledmm.report.tables import Table
@@ -51,23 +51,23 @@ def considered(model: Model, product: Product) -> Iterator[Choice]:
     for choice in ranked:
         if (choice.microseconds or 0.0) > max(min(_SLOW * fastest, _LONG), fastest):
             return
-        config = choice.specialization.config
+        config = choice.spec.config
         at = SPLIT_K_FACTORS.index(config.launch.split_k)
         for place in sorted({at, max(at - _APART, 0), min(at + _APART, len(SPLIT_K_FACTORS) - 1)}):
             split = SPLIT_K_FACTORS[place]
             if split == 1 or split <= product.problem.k // 32:
                 changed = config.changed({"split_k": split})
-                yield replace(choice, specialization=replace(choice.specialization, config=changed))
+                yield replace(choice, spec=replace(choice.spec, config=changed))
 
 
 def named(choice: Choice) -> str:
     """A kernel's name, packed operands and split-K included."""
-    return _named(choice.specialization)
+    return _named(choice.spec)
 
 
 @functools.cache  # the same kernels are expected for each product of a type and layout
-def _named(specialization: Specialization) -> str:
-    return str(specialization).removeprefix("tiledmm_")
+def _named(spec: KernelSpec) -> str:
+    return str(spec).removeprefix("tiledmm_")
 
 
 def measure(dtype: str, products: list[tuple[Size, str]]) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ from typing import Any
 from benchmarks.support.kernels import of_auto, of_variants
 from benchmarks.support.results import FOLDER, measured, origin, save
 from tiledmm.cli import missing_gpu
-from tiledmm.registry.variants import VARIANTS
+from tiledmm.kernels.variants import VARIANTS
 
 RESULTS = FOLDER / "stalls.json"
 

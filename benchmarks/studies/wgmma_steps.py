@@ -25,8 +25,8 @@ from tiledmm.bench.results import BASELINE
 from tiledmm.bench.sizes import Size
 from tiledmm.cli import missing_gpu
 from tiledmm.codegen.rendering import render
-from tiledmm.codegen.specialization import Specialization, specialize
 from tiledmm.hardware.architectures import TARGETS
+from tiledmm.kernels.spec import KernelSpec, kernel_spec
 from tiledmm.report.cells import NONE, significant
 from tiledmm.report.tables import Table
 
@@ -58,9 +58,9 @@ class Step:
     config: Mapping[str, int] = field(default_factory=dict)
 
     @property
-    def kernel(self) -> Specialization:
+    def kernel(self) -> KernelSpec:
         """How it is specialized."""
-        spec = specialize(self.variant, tile=self.tile, config=dict(self.config) or None, dtype=DTYPE, layout=LAYOUT)
+        spec = kernel_spec(self.variant, tile=self.tile, config=dict(self.config) or None, dtype=DTYPE, layout=LAYOUT)
         return spec.kernel
 
 

@@ -15,12 +15,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from tiledmm.codegen.kernel_hash import kernel_hash
-from tiledmm.codegen.specialization import Specialization
 from tiledmm.elements import ELEMENTS, PACKED_ELEMENTS, TF32, Element, compute_element
 from tiledmm.errors import TiledmmError
+from tiledmm.kernels.spec import KernelSpec
+from tiledmm.kernels.variant import Variant
+from tiledmm.kernels.variants import VARIANTS, find_variant
 from tiledmm.problem.epilogue import Epilogue, EpilogueOperand
-from tiledmm.registry.variant import Variant
-from tiledmm.registry.variants import VARIANTS, find_variant
 from tiledmm.selection.rates import shipped
 from tiledmm.tuning.cases import Case, named
 
@@ -48,7 +48,7 @@ def loaded() -> set[str]:
     return {name for spec in (compilation.loaded_kernels() if compilation else ()) for name in names_of(spec)}
 
 
-def names_of(spec: Specialization) -> list[str]:
+def names_of(spec: KernelSpec) -> list[str]:
     """Return the names of a kernel. Auxiliary kernels have none: they belong to the kernels that they serve."""
     variant = spec.variant
     if VARIANTS.get(variant.name) is not variant or variant.text is not None:
@@ -86,9 +86,9 @@ def _hash(name: str) -> str:
     return kernel_hash(kernels)
 
 
-def _kernels(variant: Variant, dtype: str) -> dict[Specialization, None]:
+def _kernels(variant: Variant, dtype: str) -> dict[KernelSpec, None]:
     """Return what products of all tiles and layouts launch."""
-    found: dict[Specialization, None] = {}
+    found: dict[KernelSpec, None] = {}
     ways = (*_WAYS, _PACKED) if variant.packs_elements and dtype in PACKED_ELEMENTS else _WAYS
     for tile, layout, split, way in itertools.product(variant.tiles or (None,), ("NN", "NT", "TN", "TT"), (1, 2), ways):
         with contextlib.suppress(TiledmmError):  # not for such products
@@ -97,7 +97,7 @@ def _kernels(variant: Variant, dtype: str) -> dict[Specialization, None]:
     return found
 
 
-def _with_epilogue(kernel: Specialization) -> Specialization:
+def _with_epilogue(kernel: KernelSpec) -> KernelSpec:
     if kernel.variant.decomposes_to_residues:
         return kernel  # another kernel finishes its sums
     epilogue = Epilogue(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tiledmm.bench.comparison_tables import ladder_table
 from tiledmm.bench.results import BASELINE, ComparisonReport
-from tiledmm.codegen.specialization import specialize
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS
-from tiledmm.registry.variants import VARIANTS
+from tiledmm.kernels.spec import kernel_spec
+from tiledmm.kernels.variants import VARIANTS
 from tiledmm.report.cells import count, percent, significant
 from tiledmm.report.roofline import roofline
 from tiledmm.report.tables import Table
@@ -27,7 +27,7 @@ def bounds_table(report: ComparisonReport) -> Table:
         known = VARIANTS.get(row.variant)
         if known is None or known.template is None or known.tensor_cores or row.tflops is None:
             continue
-        spec = specialize(row.variant, tile=row.tile, dtype=comparison.dtype, layout=comparison.layout)
+        spec = kernel_spec(row.variant, tile=row.tile, dtype=comparison.dtype, layout=comparison.layout)
         found = roofline(spec, REFERENCE_GPUS["sm_90"], *comparison.size)
         rows.append(
             (

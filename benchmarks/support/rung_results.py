@@ -12,7 +12,7 @@ from benchmarks.support.results import origin
 from tiledmm.bench.report_files import from_json
 from tiledmm.bench.results import BASELINE, Comparison, Row
 from tiledmm.elements import ELEMENTS, compute_element
-from tiledmm.registry.variants import find_variant, kernel_variants
+from tiledmm.kernels.variants import find_variant, kernel_variants
 from tiledmm.report.cells import significant
 
 #: Reports that a rung's result may come from, and their types: the first whose type the rung multiplies.

@@ -15,8 +15,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tiledmm.codegen.specialization import Specialization, specialize
 from tiledmm.hardware.banks import ideal_wavefronts, wavefronts
+from tiledmm.kernels.spec import KernelSpec, kernel_spec
 from tiledmm.simulator import Request, Trace, trace
 from tiledmm.simulator.requests import WARP, WORD_BYTES
 
@@ -54,7 +54,7 @@ _HEAD = "// Written by python -m docs.interactive.record from what the simulator
 Element = tuple[int, ...]
 
 
-def sizes_of(kernel: Specialization) -> tuple[int, int, int]:
+def sizes_of(kernel: KernelSpec) -> tuple[int, int, int]:
     """m, n and k of the product that is recorded."""
     config = kernel.config
     return TILES_OF_C * config.bm, TILES_OF_C * config.bn, STEPS * config.bk
@@ -73,7 +73,7 @@ def record(variant: str, layout: str, tile: int) -> dict[str, Any]:
     Raises:
         ValueError: If warps do not all do the same, each a constant further: nothing to draw in one picture.
     """
-    kernel = specialize(variant, tile=tile, layout=layout)
+    kernel = kernel_spec(variant, tile=tile, layout=layout)
     sizes = sizes_of(kernel)
     traced = trace(variant, tile=tile, layout=layout, sizes=sizes, block=TILES_OF_C**2 - 1, arithmetic=True)
     lines = traced.text.splitlines()
@@ -122,7 +122,7 @@ def record(variant: str, layout: str, tile: int) -> dict[str, Any]:
     }
 
 
-def _in_step(traced: Trace, kernel: Specialization) -> Iterator[tuple[Request, ...] | int]:
+def _in_step(traced: Trace, kernel: KernelSpec) -> Iterator[tuple[Request, ...] | int]:
     """What all warps do, one instruction after the other: each warp's request, or the line of a barrier."""
     warps = [traced.requests(warp) for warp in range(kernel.threads // WARP)]
     if kernel.variant.name not in ELEMENTWISE:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from docs.pictures import svg
 from docs.pictures.traced import Touched, iteration
-from tiledmm.codegen.specialization import specialize
+from tiledmm.kernels.spec import kernel_spec
 from tiledmm.simulator import trace
 
 # Blocks that the batch is for; the first is followed.
@@ -21,7 +21,7 @@ def picture(variant: str, tile: int, *, lane: int = 9) -> str:
         variant, tile: The kernel.
         lane: Whose share is shown, of the block's second warp.
     """
-    kernel = specialize(variant, tile=tile).kernel
+    kernel = kernel_spec(variant, tile=tile).kernel
     config = kernel.config
     m, n, k = config.bm, config.bn, config.bk
     products = _BLOCKS * config.tiles_per_block

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from docs.pictures import svg
 from docs.pictures.traced import Element, Iteration, Touched, iteration, together
-from tiledmm.codegen.specialization import Specialization, specialize
 from tiledmm.elements import SCHEMES
+from tiledmm.kernels.spec import KernelSpec, kernel_spec
 from tiledmm.simulator import Trace, trace
 from tiledmm.simulator.requests import WARP
 
@@ -45,9 +45,9 @@ class Scene:
     number: int = 1
 
     @property
-    def kernel(self) -> Specialization:
+    def kernel(self) -> KernelSpec:
         """The kernel."""
-        return specialize(self.variant, tile=self.tile, dtype=self.dtype, layout=self.layout).kernel
+        return kernel_spec(self.variant, tile=self.tile, dtype=self.dtype, layout=self.layout).kernel
 
     @property
     def sizes(self) -> tuple[int, int, int]:
@@ -112,7 +112,7 @@ def picture(scene: Scene) -> str:
     return svg.document(title, _description(scene, done), bottom + 20, [*parts, *words])
 
 
-def caption(kernel: Specialization) -> str:
+def caption(kernel: KernelSpec) -> str:
     """The kernel that is drawn: its tile, which others of the same variant do not have."""
     config = kernel.config
     step = f", steps of {config.bk} along K" if config.bk > 1 else ""

@@ -13,7 +13,7 @@ from functools import cached_property
 from docs.pictures import svg
 from docs.pictures.traced import Element
 from tiledmm.codegen.rendering import render
-from tiledmm.codegen.specialization import specialize
+from tiledmm.kernels.spec import kernel_spec
 
 # px: what the matrices have, with what is between them; from the left to stages and pairs of limbs; such a pair; in a
 # stage, a row or column.
@@ -80,7 +80,7 @@ def _value(expression: str, names: dict[str, int]) -> int:
 
 def picture(variant: str) -> str:
     """A cluster's first step along K, in a variant's usual tile and type."""
-    kernel = specialize(variant).kernel
+    kernel = kernel_spec(variant).kernel
     cluster = Cluster(kernel.symbol, render(kernel))
     its = cluster.constants
     m, n, k = its["BM"], its["BN"], its["BK"] * its["STAGES"]

@@ -16,7 +16,7 @@ from docs.pictures import svg
 from docs.pictures.blocks import Scene
 from docs.pictures.traced import Element, Touched, together
 from tiledmm import simulator
-from tiledmm.codegen.specialization import specialize
+from tiledmm.kernels.spec import kernel_spec
 from tiledmm.simulator.requests import WARP
 
 _CELL = 17  # px
@@ -29,7 +29,7 @@ def operands() -> list[Touched]:
     """Of each lane, its elements of an instruction's A and B of float16."""
     tiledmm.register(_TEMPLATE, name="fragments", like="tensor_core")
     try:
-        config = specialize("fragments", tile=_TILE, dtype="float16").config
+        config = kernel_spec("fragments", tile=_TILE, dtype="float16").config
         numbers = np.arange(2048, dtype=np.float16)  # more would not be told apart
         a, b = numbers.reshape(config.bm, config.bk), numbers.reshape(config.bk, config.bn)
         has = simulator.matmul(a, b, variant="fragments", tile=_TILE, checks=False)[:WARP, :12].astype(int)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from docs.pictures.svg import WIDTH, document, text
-from tiledmm.codegen.specialization import specialize
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS
+from tiledmm.kernels.spec import kernel_spec
 
 #: The kernel that is drawn, in its default tile, and the size of its square matrices.
 VARIANT, SIZE = "warp_tiled", 4096
@@ -30,7 +30,7 @@ def read(tiles: list[tuple[int, int]], bm: int, bn: int) -> tuple[int, int]:
 
 def picture() -> str:
     """C's tiles twice, those of the first blocks filled."""
-    config, gpu = specialize(VARIANT).config, REFERENCE_GPUS["sm_90"]
+    config, gpu = kernel_spec(VARIANT).config, REFERENCE_GPUS["sm_90"]
     rows, cols, together = SIZE // config.bm, SIZE // config.bn, gpu.sms
     width = (WIDTH - _BETWEEN) / 2
     across, down = width / cols, width / cols * config.bm / config.bn

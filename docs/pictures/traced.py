@@ -7,8 +7,8 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from tiledmm.codegen.specialization import Specialization
-from tiledmm.registry.split_variants import BLOCK_TILE_BYTES
+from tiledmm.kernels.spec import KernelSpec
+from tiledmm.kernels.split_variants import BLOCK_TILE_BYTES
 from tiledmm.simulator import Event, Trace
 from tiledmm.simulator.requests import WARP
 
@@ -72,7 +72,7 @@ def together(parts: Iterable[Touched]) -> Touched:
     return found
 
 
-def iteration(recorded: Trace, kernel: Specialization, number: int, *, warp: int = 1, lane: int = 9) -> Iteration:
+def iteration(recorded: Trace, kernel: KernelSpec, number: int, *, warp: int = 1, lane: int = 9) -> Iteration:
     """What a block does in one iteration.
 
     That is what it reads from shared memory between two barriers, followed to where that came from; in a kernel without

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from docs.tools import plain
 from tiledmm.codegen.rendering import render
-from tiledmm.codegen.specialization import specialize
-from tiledmm.registry.variants import find_variant
+from tiledmm.kernels.spec import kernel_spec
+from tiledmm.kernels.variants import find_variant
 
 FOLDER = Path(__file__).resolve().parents[1] / "rungs" / "instructions"
 
@@ -36,7 +36,7 @@ def listing(variant: str) -> str:
     """A variant's mainloop: what it is of, how many of each instruction, and the instructions."""
     from tiledmm.compile.disassembly import sass
 
-    spec = specialize(variant).kernel
+    spec = kernel_spec(variant).kernel
     target = "sm_90" if find_variant(variant).simulated else "sm_90a"
     loop = mainloop(sass(render(spec), spec.symbol, target))
     counts = Counter(opcode for opcode, _ in loop)

@@ -6,7 +6,7 @@ import difflib
 import re
 from pathlib import Path
 
-from tiledmm.registry.variants import kernel_variants
+from tiledmm.kernels.variants import kernel_variants
 
 RUNGS = Path(__file__).resolve().parents[1] / "rungs"
 

@@ -21,11 +21,11 @@ from docs.tools import instructions, plain
 from tiledmm.cli.variants import capability_of, types_of
 from tiledmm.codegen.page import page_of
 from tiledmm.codegen.rendering import render
-from tiledmm.codegen.specialization import Specialization, specialize
 from tiledmm.elements import ELEMENTS, compute_element
-from tiledmm.registry import variants
-from tiledmm.registry.variant import Variant
-from tiledmm.registry.variants import find_variant, kernel_variants
+from tiledmm.kernels import variants
+from tiledmm.kernels.spec import KernelSpec, kernel_spec
+from tiledmm.kernels.variant import Variant
+from tiledmm.kernels.variants import find_variant, kernel_variants
 from tiledmm.report.tables import Table
 
 #: Layouts of A and B, the usual one first.
@@ -54,16 +54,16 @@ class Choice(NamedTuple):
         return f"{self.tile or ''} {self.layout} {self.dtype}".strip()
 
 
-def choices(variant: str) -> dict[Choice, Specialization]:
+def choices(variant: str) -> dict[Choice, KernelSpec]:
     """Every kernel that a variant's page can show, the usual one first."""
     row = find_variant(variant)
     others = sorted(set(row.tiles) - {row.default_tile})
     tiles: list[int | None] = [row.default_tile, *others] if row.tiles else [None]
     types = dict.fromkeys([row.default_type, *_types(variant)])
-    found: dict[Choice, Specialization] = {}
+    found: dict[Choice, KernelSpec] = {}
     symbols: set[str] = set()
     for choice in itertools.starmap(Choice, itertools.product(tiles, LAYOUTS, types)):
-        spec = specialize(variant, **choice._asdict()).kernel
+        spec = kernel_spec(variant, **choice._asdict()).kernel
         if spec.symbol not in symbols:  # a type without this tile has the kernel of another one
             symbols.add(spec.symbol)
             found[choice] = spec
@@ -101,7 +101,7 @@ def script(variant: str) -> str:
 
 
 def row(variant: str) -> str:
-    """A variant's row of the registry, as it stands there."""
+    """A variant's row of the table, as it stands there."""
     tree = ast.parse(inspect.getsource(variants))
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and any(
@@ -139,7 +139,7 @@ def _tiles() -> str:
     return Table("", ("<variant", "<tiles", "<compute capability", "<types"), rows).markdown(title=False)
 
 
-#: Tables of the variants by name, as pages have them: what they list is in the registry alone.
+#: Tables of the variants by name, as pages have them: what they list is in the table of rows alone.
 TABLES: dict[str, Callable[[], str]] = {"ladder": _ladder, "tiles": _tiles}
 
 
@@ -148,7 +148,7 @@ def fenced(text: str, language: str) -> str:
     return f"````{{ .{language} }}\n{text.rstrip()}\n````\n"
 
 
-def _shown(spec: Specialization) -> tuple[str, str]:
+def _shown(spec: KernelSpec) -> tuple[str, str]:
     """A kernel's own page, and the headers before it, without what is said to clang-format."""
     text = render(spec)
     own = page_of(text)

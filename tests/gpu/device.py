@@ -11,9 +11,9 @@ import numpy as np
 import tiledmm
 from tests.strategies import Layout, lay_out, plain
 from tiledmm.elements import element
+from tiledmm.kernels.variants import general_variants
 from tiledmm.problem.arrays import describe
 from tiledmm.problem.product import resolve
-from tiledmm.registry.variants import general_variants
 
 #: Every kernel there is, but for types and layouts: (variant, tile), the tile None where there is none to choose.
 KERNELS = [(row.name, tile) for row in general_variants() for tile in row.tiles or (None,)]

@@ -11,7 +11,7 @@ from benchmarks.support.accuracy import accuracy, keeps_promise
 from benchmarks.support.data import REAL, operands
 from tests.gpu.device import SMALLEST, matrix_layout, to_device, to_host
 from tests.strategies import INEXACT, np_dtype
-from tiledmm.registry.variants import general_variants
+from tiledmm.kernels.variants import general_variants
 
 SHAPE = (67, 71, 1031)
 
@@ -80,7 +80,7 @@ def test_variants_that_sum_in_one_order_agree_to_the_last_bit() -> None:
     results = [
         tiledmm.matmul(x1, x2, variant=variant, tile=tile).get()
         for variant, tile in KERNELS
-        if tiledmm.kernel(variant, tile=tile).specialization.config.lanes == 1
+        if tiledmm.kernel(variant, tile=tile).spec.config.lanes == 1
     ]
     for result in results[1:]:
         np.testing.assert_array_equal(result, results[0])

@@ -15,7 +15,7 @@ import sys, time
 import cupy, numpy, tiledmm
 a = cupy.asarray(numpy.arange(35, dtype="f4").reshape(5, 7))
 cupy.cuda.runtime.deviceSynchronize()
-from tiledmm.registry.variants import general_variants
+from tiledmm.kernels.variants import general_variants
 for variant in general_variants():
     start = time.perf_counter()
     c = tiledmm.matmul(a, a.T, variant=variant.name)

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from tiledmm import cli
 from tiledmm.bench.report_files import from_json
 from tiledmm.cli import checks
-from tiledmm.registry.variants import kernel_variants
+from tiledmm.kernels.variants import kernel_variants
 
 
 def invoke(*arguments: str) -> Any:

@@ -13,7 +13,7 @@ import tiledmm
 from tests.gemm_calls import GemmCall, check_gemm, gemm_calls
 from tests.strategies import PROPERTY, small_integers
 from tiledmm.elements import compute_element
-from tiledmm.registry.variants import kernel_variants
+from tiledmm.kernels.variants import kernel_variants
 
 CAPABILITY = divmod(int(cupy.cuda.Device().compute_capability), 10)
 TYPES = ("float32", "float16", "float64", "complex64", "complex128", "int8", "int32", "int64")

@@ -11,8 +11,8 @@ import tiledmm
 from tests.gpu.device import KERNELS, check_into, exact_product, layout_of, matrix_layout, to_device
 from tests.strategies import any_bits, np_dtype, plain, small_integers
 from tiledmm.elements import ELEMENTS
-from tiledmm.registry.config import Config
-from tiledmm.registry.variants import VARIANTS
+from tiledmm.kernels.config import Config
+from tiledmm.kernels.variants import VARIANTS
 
 LAYOUTS = ("NN", "NT", "TN", "TT", "GG")
 
@@ -68,12 +68,12 @@ def test_exact(variant: str, tile: int | None, dtype: str) -> None:
 def test_resources(variant: str, tile: int | None, dtype: str) -> None:
     for layout in LAYOUTS:
         kernel = tiledmm.kernel(variant, tile=tile, dtype=dtype, layout=layout)
-        assert kernel.shared_bytes == kernel.specialization.shared_bytes
+        assert kernel.shared_bytes == kernel.spec.shared_bytes
         assert kernel.local_bytes == 0, f"{kernel.symbol} spills registers"
         assert 0 < kernel.registers <= 255
         assert kernel.blocks_per_sm >= 1
         assert 0 < kernel.occupancy <= 1
-        assert kernel.block == kernel.specialization.block
+        assert kernel.block == kernel.spec.block
         assert kernel.symbol in kernel.source
 
 

@@ -85,7 +85,7 @@ def right_of(left: np.ndarray, right: np.ndarray) -> np.ndarray:
 def test_a_named_variant_without_room_for_workspace(pool: Any) -> None:
     left, right = operands()
     x1, x2 = to_device(left), to_device(right)
-    variant = planned(x1, x2, "float32").choice.specialization.variant.name
+    variant = planned(x1, x2, "float32").choice.spec.variant.name
     pool.free_all_blocks()
     pool.set_limit(size=pool.used_bytes() + left.nbytes + ROOM)
     with pytest.raises(cupy.cuda.memory.OutOfMemoryError, match="workspace of"):

@@ -16,10 +16,10 @@ from tiledmm.bench.sizes import Size
 from tiledmm.bench.variant_tiles import VariantTile, expand, multiplying
 from tiledmm.elements import compute_element
 from tiledmm.errors import ProfilingError
+from tiledmm.kernels.variants import find_variant, kernel_variants
 from tiledmm.profile.collection import Collection, collect
 from tiledmm.profile.diagnosis import diagnose
 from tiledmm.profile.ncu import find_ncu
-from tiledmm.registry.variants import find_variant, kernel_variants
 
 ROOT = Path(__file__).resolve().parents[2]
 CUBLAS = VariantTile("cublas")

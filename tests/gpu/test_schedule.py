@@ -12,8 +12,8 @@ import tiledmm
 from tests.gpu.device import check_into, exact_product, matrix_layout, to_device
 from tests.strategies import any_bits, np_dtype, plain, small_integers
 from tiledmm.elements import ELEMENTS, PACKED_ELEMENTS
+from tiledmm.kernels.variants import VARIANTS, general_variants
 from tiledmm.launch.plan import Plan
-from tiledmm.registry.variants import VARIANTS, general_variants
 from tiledmm.selection import model
 
 #: Variants whose C goes by way of shared memory.
@@ -173,7 +173,7 @@ def test_the_same_bits_every_time(dtype: str) -> None:
     rng = np.random.default_rng(73)
     x1, x2 = (to_device(rng.standard_normal(shape).astype(dtype)) for shape in ((100, 5000), (5000, 90)))
     first = tiledmm.matmul(x1, x2)
-    assert tiledmm.explain(x1, x2).choices[0].specialization.config.launch.split_k > 1
+    assert tiledmm.explain(x1, x2).choices[0].spec.config.launch.split_k > 1
     for _ in range(20):
         assert (tiledmm.matmul(x1, x2) == first).all()
 

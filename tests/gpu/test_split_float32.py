@@ -15,11 +15,11 @@ from benchmarks.support.accuracy import accuracy, keeps_promise
 from benchmarks.support.data import DECOMPOSED, EITHER, KINDS, LONG, ONE_LIMB, operands
 from tests.gpu.device import check_into, exact_product, matrix_layout, to_device, to_host
 from tests.strategies import plain, small_integers
-from tiledmm.codegen.specialization import specialize
 from tiledmm.compile.compilation import compiled
 from tiledmm.elements import ELEMENTS, SCHEMES
 from tiledmm.errors import UnsupportedTypeError
-from tiledmm.registry.variants import find_variant, kernel_variants
+from tiledmm.kernels.spec import kernel_spec
+from tiledmm.kernels.variants import find_variant, kernel_variants
 from tiledmm.schedule.schedule import required_kernels
 
 CAPABILITY = divmod(int(cupy.cuda.Device().compute_capability), 10)
@@ -119,7 +119,7 @@ def test_operands_that_begin_anywhere(variant: str, dtype: str, scheme: str, lay
 @each_scheme
 def test_resources(variant: str, dtype: str, scheme: str) -> None:
     for layout in ("NN", "NT", "TN", "TT", "GG"):
-        spec = specialize(variant, dtype=dtype, layout=layout, config={"scheme": scheme})
+        spec = kernel_spec(variant, dtype=dtype, layout=layout, config={"scheme": scheme})
         for each in required_kernels(spec):
             kernel = compiled(each)
             assert kernel.shared_bytes == each.shared_bytes
@@ -327,6 +327,6 @@ def test_precision_decides_what_auto_takes(variant: str, dtype: str) -> None:
         assert variant in str(tiledmm.explain(a, b).choices[0])
         assert not bool((tiledmm.matmul(a, b) == tiledmm.matmul(a, b, precision="ieee")).all())
     ieee_choices = tiledmm.explain(a, b, precision="ieee").choices
-    assert not any(part.specialization.variant.decomposes for choice in ieee_choices for part in choice.parts)
+    assert not any(part.spec.variant.decomposes for choice in ieee_choices for part in choice.parts)
     assert keeps_promise({"errors": accuracy(a, b, precision="ieee")})
     assert bool((tiledmm.matmul(a, b, variant=variant) != tiledmm.matmul(a, b, precision="ieee")).any())

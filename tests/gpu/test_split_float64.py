@@ -15,10 +15,10 @@ from tests.gpu.device import check_into, exact_product, matrix_layout, to_device
 from tests.simulator.test_residues import OTHERWISE, special_values
 from tests.strategies import plain
 from tests.test_split_float64 import KINDS, data
-from tiledmm.codegen.specialization import specialize
 from tiledmm.compile.compilation import compiled
 from tiledmm.elements import ELEMENTS
-from tiledmm.registry.variants import kernel_variants
+from tiledmm.kernels.spec import kernel_spec
+from tiledmm.kernels.variants import kernel_variants
 from tiledmm.schedule.schedule import required_kernels
 
 CAPABILITY = divmod(int(cupy.cuda.Device().compute_capability), 10)
@@ -178,7 +178,7 @@ def test_captured_in_a_graph() -> None:
 
 def test_resources() -> None:
     for dtype, (variant, tile), layout in itertools.product(("float64", "complex128"), TILES, ("NN", "TT", "GG")):
-        for each in required_kernels(specialize(variant, dtype=dtype, tile=tile, layout=layout)):
+        for each in required_kernels(kernel_spec(variant, dtype=dtype, tile=tile, layout=layout)):
             kernel = compiled(each)
             assert kernel.shared_bytes == each.shared_bytes
             assert kernel.local_bytes == 0, f"{kernel.symbol} spills registers"

@@ -11,10 +11,10 @@ import pytest
 import tiledmm
 from tests.gpu.device import check_into, exact_product, matrix_layout, to_device, to_host
 from tests.strategies import Layout, any_bits, plain
-from tiledmm.codegen.specialization import specialize
 from tiledmm.compile.compilation import compiled
 from tiledmm.elements import ELEMENTS
-from tiledmm.registry.variants import find_variant
+from tiledmm.kernels.spec import kernel_spec
+from tiledmm.kernels.variants import find_variant
 from tiledmm.schedule.auxiliary import decomposing_to_bytes
 
 VARIANT = find_variant("split_integer")
@@ -93,7 +93,7 @@ def test_other_types_in_and_out() -> None:
 @pytest.mark.parametrize("dtype", TYPES)
 def test_auto_takes_it_for_large_products(dtype: str) -> None:
     a = cupy.zeros((2048, 2048), dtype)
-    assert tiledmm.explain(a, a).choices[0].specialization.variant is VARIANT
+    assert tiledmm.explain(a, a).choices[0].spec.variant is VARIANT
     rng = np.random.default_rng(135)
     left, right = any_bits(rng, (2048, 40), dtype), any_bits(rng, (40, 2048), dtype)
     found = tiledmm.matmul(to_device(left), to_device(right))
@@ -103,7 +103,7 @@ def test_auto_takes_it_for_large_products(dtype: str) -> None:
 @pytest.mark.parametrize("dtype", TYPES)
 def test_resources(dtype: str) -> None:
     for tile, layout in itertools.product(VARIANT.tiles, ("NN", "TT", "GG")):
-        spec = specialize("split_integer", tile=tile, dtype=dtype, layout=layout)
+        spec = kernel_spec("split_integer", tile=tile, dtype=dtype, layout=layout)
         for each in (spec.kernel, decomposing_to_bytes(spec, 0), decomposing_to_bytes(spec, 1)):
             kernel = compiled(each)
             assert kernel.shared_bytes == each.shared_bytes

@@ -30,7 +30,7 @@ from tests.strategies import (
 from tiledmm import simulator
 from tiledmm.elements import ELEMENTS, TF32, compute_element
 from tiledmm.errors import UnsupportedTypeError
-from tiledmm.registry.variants import find_variant, kernel_variants
+from tiledmm.kernels.variants import find_variant, kernel_variants
 
 CAPABILITY = divmod(int(cupy.cuda.Device().compute_capability), 10)
 KERNELS = [
@@ -72,7 +72,7 @@ def test_batches_and_passes(variant: str, tile: int, dtype: str, numbers: dict[s
 def test_resources(variant: str, tile: int, dtype: str) -> None:
     for layout in ("NN", "NT", "TN", "TT", "GG"):
         kernel = tiledmm.kernel(variant, tile=tile, dtype=dtype, layout=layout)
-        assert kernel.shared_bytes == kernel.specialization.shared_bytes
+        assert kernel.shared_bytes == kernel.spec.shared_bytes
         assert kernel.local_bytes == 0, f"{kernel.symbol} spills registers"
 
 
@@ -147,7 +147,7 @@ def test_tf32_is_taken_where_it_was_asked_for_and_nowhere_else() -> None:
         if precision != "bf16x9" or CAPABILITY == (9, 0):
             assert error(tiledmm.matmul(a, b, precision=precision)) < 2e-6
     chosen = tiledmm.explain(a, b, precision="tf32")
-    tf32 = {part.specialization.compute == TF32 for part in (chosen.tuned or chosen.choices[0]).parts}
+    tf32 = {part.spec.compute == TF32 for part in (chosen.tuned or chosen.choices[0]).parts}
     assert error(tiledmm.matmul(a, b, precision="tf32")) < (2.0**-11 if True in tf32 else 2e-6)
     named = tiledmm.matmul(a, b, variant="warp_tiled", precision="tf32")
     np.testing.assert_array_equal(named.get(), tiledmm.matmul(a, b, variant="warp_tiled").get())

@@ -11,11 +11,11 @@ import pytest
 import tiledmm
 from tests.gpu.device import SMALLEST, check_into, exact_product, matrix_layout, to_device, to_host
 from tests.strategies import Layout, any_bits, np_dtype, plain
-from tiledmm.codegen.specialization import specialize
 from tiledmm.compile.compilation import compiled
 from tiledmm.elements import ELEMENTS, WIDE_RESULTS, compute_element, compute_element_of
 from tiledmm.errors import UnsupportedTypeError
-from tiledmm.registry.variants import find_variant
+from tiledmm.kernels.spec import kernel_spec
+from tiledmm.kernels.variants import find_variant
 
 CAPABILITY = divmod(int(cupy.cuda.Device().compute_capability), 10)
 TENSOR_CORES = [
@@ -113,7 +113,7 @@ def test_auto_takes_wgmma_for_large_products(layout: str) -> None:
     left, right = any_bits(rng, (4096, 4096), np_dtype("int8")), any_bits(rng, (4096, 4096), np_dtype("int8"))
     x1, x2 = (to_device(x, plain(2) if letter == "N" else Layout((1, 0), (1, 1), (0, 0)))
               for x, letter in zip((left, right), layout, strict=True))  # fmt: skip
-    assert tiledmm.explain(x1, x2, dtype="int32").choices[0].specialization.variant.name == "wgmma"
+    assert tiledmm.explain(x1, x2, dtype="int32").choices[0].spec.variant.name == "wgmma"
     found = tiledmm.matmul(x1, x2, dtype="int32")
     expected = to_host(x1[::64].astype("f8") @ x2.astype("f8")).astype("i4")
     np.testing.assert_array_equal(to_host(found[::64]), expected)
@@ -123,4 +123,4 @@ def test_auto_takes_wgmma_for_large_products(layout: str) -> None:
 @pytest.mark.parametrize("name", WIDE_RESULTS)
 def test_nothing_spills(name: str, variant: str, tile: int) -> None:
     for layout in ("NN", "NT"):
-        assert compiled(specialize(variant, tile=tile, dtype=name, layout=layout).kernel).local_bytes == 0
+        assert compiled(kernel_spec(variant, tile=tile, dtype=name, layout=layout).kernel).local_bytes == 0

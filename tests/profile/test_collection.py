@@ -9,29 +9,29 @@ import pytest
 from tests.profile.fake_ncu import install, raw_page, source_page
 from tiledmm.bench.sizes import Size
 from tiledmm.bench.variant_tiles import VariantTile
-from tiledmm.codegen.specialization import Specialization, specialize
 from tiledmm.errors import CompilationError, MissingDependencyError, ProfilingError
+from tiledmm.kernels.spec import KernelSpec, kernel_spec
 from tiledmm.problem.arrays import Array
 from tiledmm.profile import application, collection
 from tiledmm.profile.collection import collect, command_of, machine_code_with_lines, shares
 from tiledmm.profile.kernel_profile import METRICS
 
 SIZE = Size(512, 256, 128)
-TILED, PADDED = (specialize(name, tile=32, layout="NT") for name in ("tiled", "tiled_padded"))
+TILED, PADDED = (kernel_spec(name, tile=32, layout="NT") for name in ("tiled", "tiled_padded"))
 RUNGS = (VariantTile("tiled", 32), VariantTile("cublas"))
 
 
 @pytest.fixture
-def known(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Specialization]]:
+def known(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[KernelSpec]]:
     """What each variant launches; their machine code is not asked for."""
-    kernels: dict[str, list[Specialization]] = {"tiled": [TILED], "cublas": []}
+    kernels: dict[str, list[KernelSpec]] = {"tiled": [TILED], "cublas": []}
 
-    def no_lines(specialization: Specialization, target: str) -> None:
+    def no_lines(spec: KernelSpec, target: str) -> None:
         raise MissingDependencyError("no nvdisasm in this test")
 
     monkeypatch.setattr(collection, "launched", lambda rung, *product: kernels[rung.variant])
     monkeypatch.setattr(collection, "machine_code_with_lines", no_lines)
-    monkeypatch.setattr(collection, "_target", lambda specialization: "sm_90")
+    monkeypatch.setattr(collection, "_target", lambda spec: "sm_90")
     return kernels
 
 
@@ -45,7 +45,7 @@ def test_the_command_says_what_is_run() -> None:
 
 
 def test_a_product_by_two_variants(
-    known: dict[str, list[Specialization]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    known: dict[str, list[KernelSpec]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     fake = install(monkeypatch, tmp_path)
     time = METRICS["nanoseconds"]
@@ -64,7 +64,7 @@ def test_a_product_by_two_variants(
 
 
 def test_nothing_is_kept_of_a_run_that_failed(
-    known: dict[str, list[Specialization]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    known: dict[str, list[KernelSpec]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     fake = install(monkeypatch, tmp_path)
     fake.answer(output="==ERROR== ERR_NVGPUCTRPERM", status=1, writes=False)
@@ -84,7 +84,7 @@ def test_nothing_is_kept_of_a_run_that_failed(
     ],
 )
 def test_launches_are_shared_out(
-    expected: list[list[Specialization]], names: list[Specialization | str], counts: list[int]
+    expected: list[list[KernelSpec]], names: list[KernelSpec | str], counts: list[int]
 ) -> None:
     assert shares(expected, [each if isinstance(each, str) else each.symbol for each in names]) == counts
 
@@ -93,7 +93,7 @@ def test_launches_are_shared_out(
     ("expected", "names"),
     [([[TILED]], []), ([[TILED]], ["other"]), ([[]], []), ([[TILED]], [TILED.symbol, "other"]), ([[]], [TILED.symbol])],
 )
-def test_launches_that_were_not_expected(expected: list[list[Specialization]], names: list[str]) -> None:
+def test_launches_that_were_not_expected(expected: list[list[KernelSpec]], names: list[str]) -> None:
     with pytest.raises(ProfilingError, match="ncu profiled"):
         shares(expected, names)
 
@@ -123,7 +123,7 @@ def test_lines_of_a_kernel_as_it_is_compiled(monkeypatch: pytest.MonkeyPatch, tm
         source=source_page(("init", []), (TILED.symbol, instructions), ("void reduce<int, 4>(Params)", [])),
     )
     monkeypatch.setattr(collection, "launched", lambda rung, *product: [TILED] if rung == RUNGS[0] else [])
-    monkeypatch.setattr(collection, "_target", lambda specialization: "sm_90")
+    monkeypatch.setattr(collection, "_target", lambda spec: "sm_90")
     found, _ = collect(RUNGS, SIZE, "float32", "NT").profiles
     assert found.note == ""
     (line,) = found.lines

@@ -14,12 +14,12 @@ from typer.testing import CliRunner
 from tests.profile.fake_ncu import FakeNcu, install, raw_page, source_page
 from tiledmm import cli
 from tiledmm.cli import device
-from tiledmm.codegen.specialization import specialize
 from tiledmm.compile.disassembly import Instruction, MachineCode
+from tiledmm.kernels.spec import kernel_spec
 from tiledmm.profile import collection
 from tiledmm.profile.kernel_profile import METRICS
 
-TILED, NAIVE = specialize("tiled", tile=16), specialize("naive")
+TILED, NAIVE = kernel_spec("tiled", tile=16), kernel_spec("naive")
 CODE = MachineCode((), {}, {0: Instruction("BAR", (2,))})
 
 
@@ -33,7 +33,7 @@ def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeNcu:
     kernels = {"tiled": [TILED], "naive": [NAIVE], "cublas": []}
     monkeypatch.setattr(device, "missing_gpu", lambda: None)
     monkeypatch.setattr(collection, "launched", lambda rung, *product: kernels[rung.variant])
-    monkeypatch.setattr(collection, "_target", lambda specialization: "sm_90")
+    monkeypatch.setattr(collection, "_target", lambda spec: "sm_90")
     monkeypatch.setattr(collection, "machine_code_with_lines", lambda *kernel: (CODE, "int a;\n__syncthreads();\n"))
     fake = install(monkeypatch, tmp_path)
     values = {metric: 0.5 for metric in METRICS.values()} | {"smsp__pcsamp_warps_issue_stalled_barrier": 5}

@@ -6,12 +6,12 @@ import json
 
 from benchmarks.studies.bank_conflicts import RESULTS
 from tests.profile.record import FOLDER, RUNGS
-from tiledmm.codegen.specialization import specialize
+from tiledmm.kernels.spec import kernel_spec
 from tiledmm.profile.diagnosis import diagnose
 from tiledmm.profile.kernel_profile import reduced
 from tiledmm.profile.ncu import parse_raw, parse_source
 
-SYMBOLS = [specialize(rung.variant, tile=rung.tile, layout="NT").symbol for rung in RUNGS]
+SYMBOLS = [kernel_spec(rung.variant, tile=rung.tile, layout="NT").symbol for rung in RUNGS]
 
 
 def test_every_metric_is_there_and_the_conflicts_are_those_counted_before() -> None:

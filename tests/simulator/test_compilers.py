@@ -16,7 +16,7 @@ import pytest
 import tiledmm
 from tests.strategies import small_integers
 from tiledmm import simulator
-from tiledmm.codegen.specialization import specialize
+from tiledmm.kernels.spec import kernel_spec
 from tiledmm.simulator.compiler import toolchain
 from tools.kernel_bugs import BUGS, simulate
 
@@ -72,7 +72,7 @@ def test_zig_builds_for_other_systems(monkeypatch, tmp_path, system):
     monkeypatch.setenv("TILEDMM_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(toolchain, "_machine_flags", tuple)
     monkeypatch.chdir(tmp_path)  # where Zig leaves a file when asked for its version
-    spec = specialize("double_buffered", tile=16, dtype="float32", layout="NT")
+    spec = kernel_spec("double_buffered", tile=16, dtype="float32", layout="NT")
     text = tiledmm.source("double_buffered", tile=16, layout="NT")
     library = toolchain.build_kernel(text, spec.symbol, arch=900, build="checked")
     assert library.read_bytes().startswith(b"\x7fELF")

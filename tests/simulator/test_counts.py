@@ -9,8 +9,8 @@ import pytest
 
 from benchmarks import counts
 from tiledmm import simulator
-from tiledmm.codegen.specialization import specialize
 from tiledmm.errors import MissingDependencyError
+from tiledmm.kernels.spec import kernel_spec
 from tiledmm.report.inner_loops import wavefronts_per_multiply_add
 
 KERNELS = json.loads(counts.RESULTS.read_text(encoding="utf-8"))["kernels"]
@@ -43,11 +43,11 @@ def test_the_counts_are_the_simulators(row):
 
 @pytest.mark.parametrize(
     "row",
-    [row for row in KERNELS if specialize(row["variant"], tile=row["tile"]).config.stages],  # which keep tiles there
+    [row for row in KERNELS if kernel_spec(row["variant"], tile=row["tile"]).config.stages],  # which keep tiles there
     ids=lambda row: row["symbol"],
 )
 def test_the_roofline_works_out_what_is_counted(row):
-    spec = specialize(row["variant"], tile=row["tile"], layout=row["layout"])
+    spec = kernel_spec(row["variant"], tile=row["tile"], layout=row["layout"])
     # The roofline is the mainloop's; tensor_core's epilogue reads C from shared memory, 128 bytes a wavefront, except
     # for skinny tiles, which write it from registers.
     direct = spec.variant.emulates or spec.variant.skinny(spec.config)

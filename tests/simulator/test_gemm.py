@@ -15,7 +15,7 @@ from tests.strategies import PROPERTY
 from tiledmm import simulator
 from tiledmm.elements import compute_element
 from tiledmm.errors import KeywordTypeError, KeywordValueError, ShapeError, UnsupportedTypeError
-from tiledmm.registry.variants import kernel_variants
+from tiledmm.kernels.variants import kernel_variants
 
 TYPES = ("float32", "float16", "float64", "complex64", "complex128", "int8", "uint8", "int32", "int64")
 VARIANTS = {

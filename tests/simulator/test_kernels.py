@@ -12,8 +12,8 @@ from tests.strategies import Layout as Memory
 from tests.strategies import asked, lay_out, np_dtype, plain, small_integers
 from tests.test_kernels import KERNELS, LAYOUTS, SOME_TYPES, TYPES, half_of_layouts, pairwise, quick, turn
 from tiledmm import simulator
-from tiledmm.codegen.specialization import specialize
-from tiledmm.registry.variants import find_variant
+from tiledmm.kernels.spec import kernel_spec
+from tiledmm.kernels.variants import find_variant
 
 #: Sizes beside a block tile and a step along K: (m, n, k) from (bm, bn, bk).
 EDGES = (
@@ -44,7 +44,7 @@ def matrix(rng: np.random.Generator, batch: tuple[int, ...], rows: int, cols: in
 def check(
     variant: str, tile: int | None, dtype: str, layout: str, edge: int, batch: int, target: str = "sm_90"
 ) -> None:
-    config = specialize(variant, tile=tile, dtype=dtype).config
+    config = kernel_spec(variant, tile=tile, dtype=dtype).config
     m, n, k = EDGES[edge % len(EDGES)](config.bm, config.bn, config.bk)
     rng = np.random.default_rng(edge * 100 + batch)
     batch_a, batch_b = BATCHES[batch % len(BATCHES)]

@@ -17,8 +17,8 @@ from docs.pictures.traced import iteration, together
 from docs.tools import plain
 from tests.conftest import slow_unless
 from tiledmm.codegen.rendering import render
-from tiledmm.codegen.specialization import specialize
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS
+from tiledmm.kernels.spec import kernel_spec
 from tiledmm.simulator import trace
 from tiledmm.simulator.requests import WARP
 
@@ -63,7 +63,7 @@ def test_every_picture_is_shown_and_told():
 @pytest.mark.parametrize("way", pipelines.WAYS, ids=lambda way: way.name)
 def test_timelines_have_the_stages_of_their_kernels(way):
     for variant in way.rungs.split(", "):
-        kernel = specialize(variant).kernel
+        kernel = kernel_spec(variant).kernel
         staged = clusters.Cluster(kernel.symbol, render(kernel)).constants if way.by_stage else {}
         assert staged.get("STAGES", kernel.config.stages or 1) == way.stages
 
@@ -89,7 +89,7 @@ def test_wavefronts_by_padding_are_those_of_the_hardware():
 @pytest.mark.parametrize("scene", draw.SCENES, ids=lambda scene: scene.variant)
 def test_text_picture_and_registry_have_the_same_numbers(scene):
     """A picture is of the default tile, which its page describes, and says so."""
-    kernel = specialize(scene.variant, dtype=scene.dtype, layout=scene.layout).kernel
+    kernel = kernel_spec(scene.variant, dtype=scene.dtype, layout=scene.layout).kernel
     config = kernel.config
     picture = (draw.FOLDER / f"{scene.variant}.svg").read_text(encoding="utf-8")
     assert f">{caption(kernel)}<" in picture and f">{kernel.symbol}:" in picture
@@ -106,10 +106,10 @@ def test_text_picture_and_registry_have_the_same_numbers(scene):
 
 
 def test_a_warp_of_the_naive_kernel_walks_down_a_column_and_of_the_next_along_a_row():
-    naive = iteration(trace("naive"), specialize("naive").kernel, 3, warp=2)
+    naive = iteration(trace("naive"), kernel_spec("naive").kernel, 3, warp=2)
     assert box(range(32), range(3, 4)) == naive.warp.A and {(3, 2)} == naive.warp.B
     assert box(range(32), range(2, 3)) == naive.warp.C
-    coalesced = iteration(trace("coalesced"), specialize("coalesced").kernel, 3, warp=2, lane=5)
+    coalesced = iteration(trace("coalesced"), kernel_spec("coalesced").kernel, 3, warp=2, lane=5)
     assert {(2, 3)} == coalesced.warp.A and box(range(3, 4), range(32)) == coalesced.warp.B
     assert ({(2, 3)}, {(3, 5)}, {(2, 5)}) == (coalesced.thread.A, coalesced.thread.B, coalesced.thread.C)
 
@@ -190,7 +190,7 @@ def test_fragments_are_where_the_header_says():
 
 @pytest.mark.parametrize("variant", ["wgmma", "split_float32", "split_integer", "split_float64"])
 def test_clusters_are_those_of_their_parameters(variant):
-    kernel = specialize(variant).kernel
+    kernel = kernel_spec(variant).kernel
     cluster, config = clusters.Cluster(kernel.symbol, render(kernel)), kernel.config
     its = cluster.constants
     assert (its["BM"], its["BN"], its["BK"], its["STAGES"]) == (config.bm, config.bn, config.bk, config.stages)

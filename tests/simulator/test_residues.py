@@ -16,10 +16,10 @@ from tests import residues_in_numpy as model
 from tests.simulator.test_split import laid_out
 from tests.simulator.unchecked import execute
 from tiledmm import simulator
+from tiledmm.kernels.residues import DEFAULT_MODULI, MODULI
+from tiledmm.kernels.variants import find_variant
 from tiledmm.problem.arrays import describe
 from tiledmm.problem.product import Product, resolve
-from tiledmm.registry.residues import DEFAULT_MODULI, MODULI
-from tiledmm.registry.variants import find_variant
 from tiledmm.schedule.launches import Launch, Schedule
 from tiledmm.schedule.schedule import SCAN, SCAN_HEAD, SCAN_INIT, schedule
 from tiledmm.selection.select import select
@@ -46,7 +46,7 @@ class Device:
         self.addresses = {"A": left.ctypes.data, "B": right.ctypes.data, "C": self.c.ctypes.data}
         self.addresses |= {name: bits.ctypes.data for name, bits in self.memory.items()}
         for launch in planned.launches:
-            if launch.specialization.variant.name == "split_float64":
+            if launch.spec.variant.name == "split_float64":
                 self.multiply(launch)
             else:
                 self.launch(launch)
@@ -55,7 +55,7 @@ class Device:
         begins = zip(launch.operands, launch.begins, strict=True)
         found = [self.addresses[SCAN] + begin for begin in launch.scan]
         pointers = [ctypes.c_void_p(self.addresses[name] + begin) for name, begin in begins]
-        execute(launch.specialization, launch.blocks, [*pointers, np.array([*launch.kernel_args, *found], np.int64)])
+        execute(launch.spec, launch.blocks, [*pointers, np.array([*launch.kernel_args, *found], np.int64)])
 
     def residues(self, launch: Launch, operand: int) -> np.ndarray:
         """(moduli, matrices, rows, k) as the launch's tensor map has them."""
@@ -72,7 +72,7 @@ class Device:
         to = self.memory["residues of C"]
         for number, at in enumerate(np.ndindex(*batch)):
             a, b = (int(np.dot(at, args[first : first + 3])) for first in (15, 20))
-            found = model.multiply(left[:, a], right[:, b], launch.specialization.config.moduli)
+            found = model.multiply(left[:, a], right[:, b], launch.spec.config.moduli)
             padded = np.zeros((*found.shape[:2], math.ceil(n / 64) * 64), np.uint8)
             padded[..., :n] = found
             written = np.lib.stride_tricks.as_strided(to[number * m * pitch :], padded.shape, (plane, pitch, 1))
@@ -91,7 +91,7 @@ def run(
     """C, and the memory afterwards."""
     product = resolve(describe(x1), describe(x2))
     choice = select(variant, tile, product, keywords or None)
-    planned = schedule(choice.specialization, choice.product.problem)
+    planned = schedule(choice.spec, choice.product.problem)
     device = Device(choice.product, planned, x1, x2)
     c = device.c.swapaxes(-1, -2) if choice.product.is_transposed else device.c
     return c.reshape(product.shape), device
@@ -169,7 +169,7 @@ def test_with_instructions_of_a_warp_bits_are_those_of_the_model(layout: str, ti
         keywords = {"variant": "split_float64_tensor_core", "tile": tile}
         found, device = run(laid_out(left, layout[0]), laid_out(right, layout[1]), **keywords)
         np.testing.assert_array_equal(found, model.product(left, right))
-        names = [launch.specialization.variant.name for launch in device.planned.launches]
+        names = [launch.spec.variant.name for launch in device.planned.launches]
         assert names[2:] == ["split_float64_tensor_core", "reconstruct", OTHERWISE]
 
 
@@ -227,7 +227,7 @@ def test_c_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tiledmm.schedule.residues.MOST_RESIDUES_OF_C", 1)
     found, device = run(left, right, bm=128, cluster=1)
     np.testing.assert_array_equal(found, whole)
-    names = [launch.specialization.variant.name for launch in device.planned.launches]
+    names = [launch.spec.variant.name for launch in device.planned.launches]
     assert names == ["decompose_residues"] * 2 + ["split_float64", "reconstruct"] * 3 + [OTHERWISE]
     assert device.scratch["residues of C"].shape == (DEFAULT_MODULI, 2, 128, 128)
 
@@ -280,7 +280,7 @@ def test_other_types_in_memory() -> None:
     left, right = rng.integers(-9, 9, (20, 70)), rng.standard_normal((70, 30)).astype("f4")
     product = resolve(describe(left), describe(right), dtype="float64")
     choice = select("split_float64", None, product)
-    device = Device(choice.product, schedule(choice.specialization, choice.product.problem), left, right)
+    device = Device(choice.product, schedule(choice.spec, choice.product.problem), left, right)
     np.testing.assert_array_equal(device.c, model.product(left.astype("f8"), right.astype("f8")))
 
 
@@ -291,9 +291,9 @@ def test_exactly_one_kernel_writes_c() -> None:
     for left, taken in ((plain, "reconstruct"), (far, OTHERWISE)):
         right = np.ascontiguousarray(left.T)
         product = resolve(describe(left), describe(right))
-        planned = schedule(select("split_float64", None, product).specialization, product.problem)
+        planned = schedule(select("split_float64", None, product).spec, product.problem)
         for leave_out in ("reconstruct", OTHERWISE):
-            launches = [each for each in planned.launches if each.specialization.variant.name != leave_out]
+            launches = [each for each in planned.launches if each.spec.variant.name != leave_out]
             device = Device(product, Schedule(tuple(launches), planned.scratch), left, right)
             assert (device.c == UNWRITTEN).all() == (leave_out == taken)
 
@@ -314,8 +314,8 @@ def test_residues_are_those_of_every_integer() -> None:
 def test_launches_are_in_order() -> None:
     a, b = np.ones((4, 5, 6)), np.ones((6, 7))
     product = resolve(describe(a), describe(b))
-    planned = schedule(select("split_float64", None, product).specialization, product.problem)
-    names = [launch.specialization.variant.name for launch in planned.launches]
+    planned = schedule(select("split_float64", None, product).spec, product.problem)
+    names = [launch.spec.variant.name for launch in planned.launches]
     assert names == ["decompose_residues", "decompose_residues", "split_float64", "reconstruct", OTHERWISE]
     assert [launch.kernel_args[-1] for launch in itertools.islice(planned.launches, 2)] == [1, 0], "the first overlaps"
-    assert planned.multiplying.specialization.variant.name == "split_float64"
+    assert planned.multiplying.spec.variant.name == "split_float64"

@@ -13,8 +13,8 @@ from tests.strategies import any_bits, np_dtype, small_integers
 from tiledmm import simulator
 from tiledmm.elements import ELEMENTS, PACKED_ELEMENTS
 from tiledmm.errors import ConfigError
+from tiledmm.kernels.variants import find_variant, general_variants
 from tiledmm.problem.product import Product
-from tiledmm.registry.variants import find_variant, general_variants
 from tiledmm.schedule import launches
 from tiledmm.selection import model
 from tiledmm.selection.choice import Choice
@@ -134,7 +134,7 @@ def test_what_auto_takes_for_one_array_and_its_transpose() -> None:
         (x, x.T, True), (x.T, x, True), (x, x.T.copy(), False), (x[:, 1:], x[:, :-1].T, False),
         (x, x[:600, :].T, False),
     ):  # fmt: skip
-        chosen = tiledmm.explain(x1, x2, precision="ieee").choices[0].specialization
+        chosen = tiledmm.explain(x1, x2, precision="ieee").choices[0].spec
         assert bool(chosen.config.triangle) == half, str(chosen)
     x = x[:5]
     with pytest.raises(ConfigError, match="C is symmetric"):

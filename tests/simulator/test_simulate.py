@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.strategies import PROPERTY, any_bits, lay_out, layouts, np_dtype, operand_shapes, small_integers
 from tiledmm import errors, simulator
 from tiledmm.elements import ELEMENTS
-from tiledmm.registry.variants import general_variants, kernel_variants
+from tiledmm.kernels.variants import general_variants, kernel_variants
 
 
 def test_a_product_of_integers_is_exact():

@@ -49,7 +49,7 @@ class Device:
             self.launch(each)
 
     def launch(self, launch: Launch) -> None:
-        spec = launch.specialization
+        spec = launch.spec
         assert spec.variant.name in ("pack", "decompose")
         begins = zip(launch.operands, launch.begins, strict=True)
         found = [self.addresses[SCAN] + begin for begin in launch.scan]
@@ -75,7 +75,7 @@ class Device:
 def multiplied(planned: Schedule, product: Product, device: Device) -> np.ndarray:
     """C, batch and all, as ``split_float32`` computes it: of real numbers, or of pairs of columns that are complex."""
     launch = planned.multiplying
-    spec, problem = launch.specialization, product.problem
+    spec, problem = launch.spec, product.problem
     parts = product.compute.parts
     kept = spec.products
     sizes = [dimension.size for dimension in problem.batch]
@@ -101,7 +101,7 @@ def multiplied(planned: Schedule, product: Product, device: Device) -> np.ndarra
 def split(x1: np.ndarray, x2: np.ndarray, scheme: str = "fp16x3") -> tuple[Product, Schedule, Device]:
     product = resolve(describe(x1), describe(x2))
     choice = select("split_float32", None, product, {"scheme": scheme})
-    planned = schedule(choice.specialization, choice.product.problem)
+    planned = schedule(choice.spec, choice.product.problem)
     return choice.product, planned, Device(choice.product, planned, x1, x2)
 
 

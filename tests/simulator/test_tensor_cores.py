@@ -27,13 +27,13 @@ from tests.strategies import (
 )
 from tiledmm import simulator
 from tiledmm.codegen.rendering import render
-from tiledmm.codegen.specialization import specialize
 from tiledmm.errors import ConfigError
+from tiledmm.kernels.spec import kernel_spec
 
 pytest.importorskip("cuda.core", reason="needs the extra 'inspect' (cuda-core and NVRTC)")
 
 from tiledmm.compile.inspection import compile_for
-from tiledmm.registry.variants import find_variant
+from tiledmm.kernels.variants import find_variant
 
 TEMPLATE = Path(__file__).parents[1] / "tensor_cores.cu.j2"
 TYPES = ("float16", "bfloat16", "float32", "float64", "complex128", "int8", "uint8")
@@ -49,7 +49,7 @@ def registered() -> Iterator[None]:
 @pytest.mark.parametrize("dtype", TYPES)
 def test_every_instruction_is_one_of_every_target(dtype: str) -> None:
     for target in ("sm_80", "sm_90", "sm_120") + ("sm_75",) * (dtype in ("float16", "int8", "uint8")):
-        spec = specialize("fragments", dtype=dtype)
+        spec = kernel_spec("fragments", dtype=dtype)
         assert compile_for(render(spec), spec.symbol, target).registers > 0
 
 
@@ -194,29 +194,29 @@ def test_results_of_every_width_are_exact(out_dtype: str) -> None:
 
 def test_a_warps_tile_has_a_power_of_two() -> None:
     with pytest.raises(ConfigError, match="wm and wn are powers of 2"):
-        specialize("tensor_core", tile=64, dtype="float16", config={"bm": 192, "wm": 48, "tm": 6})
+        kernel_spec("tensor_core", tile=64, dtype="float16", config={"bm": 192, "wm": 48, "tm": 6})
     with pytest.raises(ConfigError, match="bk is 64 or 128 bytes"):
-        specialize("tensor_core", tile=64, dtype="float16", config={"bk": 16})
+        kernel_spec("tensor_core", tile=64, dtype="float16", config={"bk": 16})
     with pytest.raises(ConfigError, match="threads copy 8 rows"):
-        specialize("tensor_core", tile=64, dtype="float16", config={"bn": 256, "wm": 64, "tm": 8, "wn": 64, "tn": 16})
+        kernel_spec("tensor_core", tile=64, dtype="float16", config={"bn": 256, "wm": 64, "tm": 8, "wn": 64, "tn": 16})
 
 
 def test_few_rows_are_16_or_32() -> None:
     for rows in (48, 80):
         with pytest.raises(ConfigError, match="bm and bn are multiples of 64, or bm is 16 or 32"):
-            specialize("tensor_core", tile=16, dtype="float16", config={"bm": rows})
+            kernel_spec("tensor_core", tile=16, dtype="float16", config={"bm": rows})
     with pytest.raises(ConfigError, match="bm and bn are multiples of 64"):
-        specialize("tensor_core", tile=32, dtype="float16", config={"bn": 96})
+        kernel_spec("tensor_core", tile=32, dtype="float16", config={"bn": 96})
     with pytest.raises(ConfigError, match="bm and bn are multiples of wm and wn"):
-        specialize("tensor_core", tile=16, dtype="float16", config={"wm": 32, "tm": 4})
+        kernel_spec("tensor_core", tile=16, dtype="float16", config={"wm": 32, "tm": 4})
     with pytest.raises(ConfigError, match="threads copy even shares of both tiles"):
-        specialize("tensor_core", tile=16, dtype="float16", config={"bk": 32, "unroll": 32})
+        kernel_spec("tensor_core", tile=16, dtype="float16", config={"bk": 32, "unroll": 32})
     with pytest.raises(ConfigError, match="with fewer than 64 rows, threads are bm, bn and bk times powers of 2"):
-        specialize("tensor_core", tile=32, dtype="float64", config={"bn": 192})
+        kernel_spec("tensor_core", tile=32, dtype="float64", config={"bn": 192})
     with pytest.raises(ConfigError, match="wm and wn are multiples of 32"):
-        specialize("tensor_core", tile=64, dtype="tf32", config={"wm": 16, "tm": 2})
+        kernel_spec("tensor_core", tile=64, dtype="tf32", config={"wm": 16, "tm": 2})
     with pytest.raises(ConfigError, match=r"bm and bn are multiples of 64(;|$)"):
-        specialize("split_tensor_core", tile=64, dtype="float32", config={"bm": 32})
+        kernel_spec("split_tensor_core", tile=64, dtype="float32", config={"bm": 32})
 
 
 def slow(*names: str) -> list[Any]:

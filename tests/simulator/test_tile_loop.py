@@ -17,8 +17,8 @@ import pytest
 from docs.interactive import picture, record
 from docs.tools.browser import DESKTOP, PHONE, Browser
 from tests.conftest import full_unless, slow_unless
-from tiledmm.codegen.specialization import specialize
-from tiledmm.registry.variants import general_variants
+from tiledmm.kernels.spec import kernel_spec
+from tiledmm.kernels.variants import general_variants
 from tiledmm.simulator import Request, trace
 
 PAGE = Path(record.__file__).parent / "index.html"
@@ -168,7 +168,7 @@ class Expected:
     """What the page has to show of a block, straight from the simulator's trace."""
 
     def __init__(self, variant: str, layout: str, tile: int, warp: int) -> None:
-        kernel = specialize(variant, tile=tile, layout=layout)
+        kernel = kernel_spec(variant, tile=tile, layout=layout)
         self.config, self.layout, self.warp = kernel.config, layout, warp
         self.recorded = trace(
             variant, tile=tile, layout=layout, sizes=record.sizes_of(kernel), block=record.TILES_OF_C**2 - 1,
@@ -289,7 +289,7 @@ class Expected:
 
 @pytest.mark.parametrize(("variant", "layout", "tile"), KERNELS)
 def test_every_step_shows_what_the_simulator_says(page, variant, layout, tile):
-    warp, lane = specialize(variant, tile=tile, layout=layout).threads // 32 - 1, 21
+    warp, lane = kernel_spec(variant, tile=tile, layout=layout).threads // 32 - 1, 21
     for name, value in {"variant": variant, "layout": layout, "tile": tile}.items():
         page.click(f"input[name={name}][value='{value}']")
     page.evaluate(

@@ -11,7 +11,7 @@ from tests.conftest import full_unless, slow_unless
 from tests.strategies import any_bits, np_dtype
 from tiledmm import simulator
 from tiledmm.elements import WIDE_RESULTS
-from tiledmm.registry.variants import general_variants
+from tiledmm.kernels.variants import general_variants
 
 #: Kernels: variant, tile, config. All that have CUDA cores, tensor cores, packed elements; split-K and packing.
 KERNELS: list[tuple[str, int | None, dict[str, int] | None]] = [

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from tiledmm.codegen.rendering import render
-from tiledmm.codegen.specialization import Specialization
+from tiledmm.kernels.spec import KernelSpec
 from tiledmm.simulator import execution
 from tiledmm.simulator.compiler import toolchain
 
 
-def execute(specialization: Specialization, blocks: int, arguments: Sequence[Any]) -> None:
+def execute(spec: KernelSpec, blocks: int, arguments: Sequence[Any]) -> None:
     """Runs so many blocks of it. ``arguments`` are ctypes objects, or NumPy arrays that hold one each."""
-    path = toolchain.build_kernel(render(specialization), specialization.symbol, arch=900, build="bare")
+    path = toolchain.build_kernel(render(spec), spec.symbol, arch=900, build="bare")
     execution.execute(
         execution.Code.load(path),
-        grid=(blocks, 1, 1), block=(*specialization.block, 1), arguments=arguments,
+        grid=(blocks, 1, 1), block=(*spec.block, 1), arguments=arguments,
         operands=(), shared=(), checks=False, counts=False,
     )  # fmt: skip

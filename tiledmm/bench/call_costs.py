@@ -31,7 +31,7 @@ def compare_calls(n: int = 32, *, dtype: str = "float32", seconds: float = 0.6) 
     a, b, out = operand_sets(Size(n, n, n), dtype, "NN")[0]
     compute = compute_element(dtype)
     choice = choice_of(AUTO, None, (a, b), precision_of(compute), dtype_of(compute))
-    raw, shape, kind = raw_kernel(choice.specialization.kernel), (n, n), a.dtype
+    raw, shape, kind = raw_kernel(choice.spec.kernel), (n, n), a.dtype
     (prepared,) = Plan(choice).launches
 
     def launch(i: int) -> None:

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from tiledmm.bench.results import BASELINE, Comparison
 from tiledmm.elements import compute_element
-from tiledmm.registry.variant import Variant
-from tiledmm.registry.variants import kernel_variants
+from tiledmm.kernels.variant import Variant
+from tiledmm.kernels.variants import kernel_variants
 from tiledmm.selection.select import AUTO
 
 #: One point of a line: where, and how high.

@@ -23,12 +23,12 @@ from tiledmm.bench.chart_lines import (
     speed_ups,
 )
 from tiledmm.bench.results import BASELINE, Comparison, Machine
-from tiledmm.codegen.specialization import specialize
 from tiledmm.elements import SCHEMES
 from tiledmm.hardware.architectures import architecture_of
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS, Gpu
-from tiledmm.registry.residues import residue_planes
-from tiledmm.registry.variants import kernel_variants
+from tiledmm.kernels.residues import residue_planes
+from tiledmm.kernels.spec import kernel_spec
+from tiledmm.kernels.variants import kernel_variants
 from tiledmm.selection.select import AUTO
 from tiledmm.selection.units import pairs_of_bytes, unit_flops
 
@@ -112,7 +112,7 @@ def roofline(comparisons: Sequence[Comparison], gpu: Gpu) -> Figure:
 def _ceilings(variants: Iterable[str], dtype: str, gpu: Gpu) -> dict[float, str]:
     """The peaks of the units that variants multiply with, in FLOP/s, and the units' names."""
     found = {}
-    for spec in (specialize(name, dtype=dtype) for name in variants):
+    for spec in (kernel_spec(name, dtype=dtype) for name in variants):
         units = "tensor cores" if spec.variant.tensor_cores else "multiply-adds of CUDA cores"
         if spec.variant.decomposes:
             scheme = SCHEMES[spec.config.scheme]
@@ -245,7 +245,7 @@ def _apart(places: Sequence[float], distance: float = 0.04) -> list[float]:
 
 
 def _colour(name: str) -> Any:
-    """By the registry's order: CUDA-core variants for any matrices from cold to hot, all others from blue to green."""
+    """By the order of the variants: CUDA-core variants for any matrices from cold to hot, others from blue to green."""
     rows = kernel_variants()
     ladder = [row.name for row in rows if is_for_any_matrices(row)]
     if name in ladder:

@@ -20,14 +20,14 @@ from tiledmm.bench.peers import calls as peer_calls
 from tiledmm.bench.results import BASELINE, Comparison, Row
 from tiledmm.bench.sizes import Size
 from tiledmm.bench.variant_tiles import VariantTile, expand, multiplying
-from tiledmm.codegen.specialization import Specialization, specialize
-from tiledmm.compile.compilation import Kernel, compiled
+from tiledmm.compile.compilation import LoadedKernel, compiled
 from tiledmm.devices import device_model
 from tiledmm.elements import TF32, Element, compute_element
 from tiledmm.errors import TiledmmError
+from tiledmm.kernels.spec import KernelSpec, kernel_spec
+from tiledmm.kernels.variants import find_variant
 from tiledmm.problem.arrays import describe
 from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
-from tiledmm.registry.variants import find_variant
 from tiledmm.report.roofline import roofline
 from tiledmm.selection.choice import Choice
 from tiledmm.selection.front_end import choose, resolve_call
@@ -170,16 +170,16 @@ def _on_cpu(
     return rows
 
 
-def _plain(kind: Element) -> Specialization:
+def _plain(kind: Element) -> KernelSpec:
     """A kernel that multiplies with the units that a library would: tensor cores, where they have the type itself."""
     model = device_model()
     variant = find_variant("tensor_core")
     own = variant.computes_in(kind)
     has = own == kind and variant.multiplies(kind) and variant.runs_on(model.gpu.arch.capability, kind)
-    return specialize(variant if has else "naive", dtype=kind.dtype_name)
+    return kernel_spec(variant if has else "naive", dtype=kind.dtype_name)
 
 
-def _ceiling(spec: Specialization, size: Size) -> float:
+def _ceiling(spec: KernelSpec, size: Size) -> float:
     """The lower of the ceilings of a kernel's units and of memory, in FLOP/s where a multiply-add counts two."""
     bounds = roofline(spec, device_model().gpu, *size)
     return min(bounds.fma_bound, bounds.memory_bound)
@@ -191,7 +191,7 @@ def operand_sets(size: Size, dtype: str, layout: str) -> list[Operands]:
     Raises:
         UnsupportedTypeError, ShapeError: If there is no such type or layout.
     """
-    specialize("naive", layout=layout)  # raises if it is none
+    kernel_spec("naive", layout=layout)  # raises if it is none
     compute = compute_element(dtype)
     kind, result = compute.dtype, compute.result.dtype
     rng = np.random.default_rng(_SEED)
@@ -252,7 +252,7 @@ def _described(variant_tile: VariantTile, operands: Operands, kind: Element, siz
     row = Row(variant_tile.variant, variant_tile.tile)
     try:
         choice = choice_of(variant_tile.variant, variant_tile.tile, operands, precision_of(kind), dtype_of(kind))
-        kernel = compiled(choice.specialization.kernel)
+        kernel = compiled(choice.spec.kernel)
     except TiledmmError as error:
         return replace(row, note=f"{type(error).__name__}: {error}"), 0.0
     described = replace(
@@ -263,7 +263,7 @@ def _described(variant_tile: VariantTile, operands: Operands, kind: Element, siz
         occupancy=kernel.occupancy,
         note=_remark(variant_tile, kernel, choice),
     )
-    return described, _ceiling(choice.specialization, size)
+    return described, _ceiling(choice.spec, size)
 
 
 def choice_of(
@@ -277,7 +277,7 @@ def choice_of(
     return choose(resolve_call(described[0], described[1], out, ufunc, precision), kernel, device_model)
 
 
-def _remark(variant_tile: VariantTile, kernel: Kernel, choice: Choice) -> str:
+def _remark(variant_tile: VariantTile, kernel: LoadedKernel, choice: Choice) -> str:
     remarks = [f"runs {choice}"] if variant_tile.variant == AUTO or str(choice) != kernel.symbol else []
     if kernel.local_bytes:
         remarks.append(f"a thread has {kernel.local_bytes} bytes in local memory")

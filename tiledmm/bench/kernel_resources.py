@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 from tiledmm.bench.variant_tiles import VariantTile, multiplying
 from tiledmm.codegen.rendering import render
-from tiledmm.codegen.specialization import Specialization, specialize
 from tiledmm.compile.inspection import Resources, compile_for
 from tiledmm.errors import CompilationError, ConfigError
 from tiledmm.hardware.architectures import TARGETS, find_target
 from tiledmm.hardware.occupancy import Occupancy, occupancy
+from tiledmm.kernels.spec import KernelSpec, kernel_spec
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Compiled:
         unknown: True if the installed compiler is too old for the target, which is not the kernel's mistake.
     """
 
-    spec: Specialization
+    spec: KernelSpec
     target: str
     resources: Resources | None
     error: str = ""
@@ -57,14 +57,14 @@ def _spilled(resources: Resources) -> int:
     return resources.spill_store_bytes + resources.spill_load_bytes
 
 
-def specializations(variant_tiles: Iterable[VariantTile], dtype: str, layout: str) -> list[Specialization]:
+def specs(variant_tiles: Iterable[VariantTile], dtype: str, layout: str) -> list[KernelSpec]:
     """The kernels of variants. ``auto`` has none of its own.
 
     Raises:
         TiledmmError: As ``tiledmm.source`` does.
     """
     kernels = (
-        specialize(r.variant, tile=r.tile, dtype=dtype, layout=layout).kernel
+        kernel_spec(r.variant, tile=r.tile, dtype=dtype, layout=layout).kernel
         for r in multiplying(variant_tiles, dtype)
         if r.variant != "auto"
     )
@@ -72,7 +72,7 @@ def specializations(variant_tiles: Iterable[VariantTile], dtype: str, layout: st
 
 
 def compile_all(
-    specs: Iterable[Specialization],
+    specs: Iterable[KernelSpec],
     targets: Iterable[str] = tuple(TARGETS),
     *,
     done: Callable[[], object] = lambda: None,
@@ -88,7 +88,7 @@ def compile_all(
         MissingDependencyError: If there is no compiler; the message has the command that installs it.
     """
 
-    def one(job: tuple[Specialization, str]) -> Compiled:
+    def one(job: tuple[KernelSpec, str]) -> Compiled:
         spec, target = job
         try:
             return Compiled(spec, target, compile_for(render(spec), spec.symbol, spec.variant.arch or target))

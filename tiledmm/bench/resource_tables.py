@@ -8,10 +8,10 @@ from typing import Any
 from tiledmm.bench.comparison_tables import product_about
 from tiledmm.bench.kernel_resources import Compiled
 from tiledmm.bench.sizes import Size
-from tiledmm.codegen.specialization import Specialization
 from tiledmm.hardware.architectures import TARGETS, find_target
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS
-from tiledmm.registry.config import LaunchConfig
+from tiledmm.kernels.config import LaunchConfig
+from tiledmm.kernels.spec import KernelSpec
 from tiledmm.report.cells import NONE, Figure, count, percent, significant
 from tiledmm.report.roofline import roofline
 from tiledmm.report.tables import Table
@@ -153,7 +153,7 @@ def _errors(kernels: list[Compiled]) -> tuple[str, ...]:
     return tuple(first.values())
 
 
-def bounds_table(specs: list[Specialization], size: Size, target: str) -> Table:
+def bounds_table(specs: list[KernelSpec], size: Size, target: str) -> Table:
     """Arithmetic intensity and roofline of each kernel on a product, on a target's reference machine."""
     gpu = REFERENCE_GPUS[find_target(target).name]
     rows = []
@@ -198,7 +198,7 @@ BOUNDS_NOTE = (
 )
 
 
-def tile_name(spec: Specialization) -> str:
+def tile_name(spec: KernelSpec) -> str:
     """The tile, where the variant has tiles: the one with this config, or all of them."""
     config = spec.kernel.config
     scheme = (config.scheme,) if config.scheme else ()
@@ -216,11 +216,11 @@ def _kind(kernels: list[Compiled]) -> str:
     return "  ".join(_about(kernels).values())
 
 
-def _product(size: Size, spec: Specialization) -> dict[str, Any]:
+def _product(size: Size, spec: KernelSpec) -> dict[str, Any]:
     return product_about(size, _type(spec), spec.layout)
 
 
-def _type(spec: Specialization) -> str:
+def _type(spec: KernelSpec) -> str:
     """The computation type; for a kernel that multiplies limbs, the type that is decomposed."""
     return (spec.c if spec.variant.decomposes else spec.compute).dtype_name
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from tiledmm.bench.simulated import operands
 from tiledmm.bench.sizes import Size
 from tiledmm.bench.variant_tiles import VariantTile, multiplying
-from tiledmm.codegen.specialization import specialize
 from tiledmm.elements import compute_element
 from tiledmm.errors import CompilationError, ConfigError
-from tiledmm.registry.variants import find_variant
+from tiledmm.kernels.spec import kernel_spec
+from tiledmm.kernels.variants import find_variant
 from tiledmm.selection.select import AUTO, dtype_of, precision_of
 from tiledmm.simulator import run
 
@@ -93,7 +93,7 @@ def _rates(variant_tiles: Iterable[VariantTile], dtype: str, target: str) -> lis
         if variant != AUTO:
             if not find_variant(variant).simulated:
                 continue
-            config = specialize(variant, tile=tile, dtype=dtype).kernel.config
+            config = kernel_spec(variant, tile=tile, dtype=dtype).kernel.config
             rows_and_columns = config.bm, config.bn
         try:
             _, report = run(

@@ -14,12 +14,12 @@ from tiledmm.bench.comparison_tables import product_about
 from tiledmm.bench.reference import Verdict, judge, random_matrix, reference
 from tiledmm.bench.sizes import Size
 from tiledmm.bench.variant_tiles import VariantTile, multiplying
-from tiledmm.codegen.specialization import specialize
 from tiledmm.compile.disassembly import nvdisasm
 from tiledmm.compile.inspection import compile_for
 from tiledmm.elements import Element, compute_element
 from tiledmm.errors import CompilationError, ConfigError, MissingDependencyError
-from tiledmm.registry.variants import find_variant
+from tiledmm.kernels.spec import kernel_spec
+from tiledmm.kernels.variants import find_variant
 from tiledmm.report.cells import NONE, count, error_figure, significant, value_of
 from tiledmm.report.tables import Table
 from tiledmm.selection.select import AUTO, dtype_of, precision_of
@@ -207,7 +207,7 @@ def _differ_in_padding(plain: VariantTile, padded: VariantTile) -> bool:
     rows = [find_variant(each.variant) for each in (plain, padded)]
     if rows[0].template != rows[1].template:
         return False
-    configs = [specialize(each.variant, tile=each.tile).kernel.config for each in (plain, padded)]
+    configs = [kernel_spec(each.variant, tile=each.tile).kernel.config for each in (plain, padded)]
     return configs[0] != configs[1] and configs[0] == replace(configs[1], pad=0)
 
 

@@ -11,9 +11,9 @@ from tiledmm.bench.results import BASELINE, Comparison, Row
 from tiledmm.bench.simulated import Simulated
 from tiledmm.bench.sizes import Size
 from tiledmm.bench.variant_tiles import VariantTile
-from tiledmm.codegen.specialization import Specialization
 from tiledmm.errors import INSTALL, ConfigError, MissingDependencyError
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS
+from tiledmm.kernels.spec import KernelSpec
 from tiledmm.report.cells import NONE, count, percent, significant
 from tiledmm.report.roofline import roofline
 from tiledmm.report.tables import Table
@@ -25,7 +25,7 @@ _REUSE = (
 _HEAD = ("tile", "<block", "<thread", "threads")
 
 
-def measured_table(variant: str, found: Comparison, specs: Sequence[Specialization]) -> Table:
+def measured_table(variant: str, found: Comparison, specs: Sequence[KernelSpec]) -> Table:
     """Times of all tiles on this device.
 
     Args:
@@ -49,7 +49,7 @@ def measured_table(variant: str, found: Comparison, specs: Sequence[Specializati
     )  # fmt: skip
 
 
-def _measured(row: Row, best: Row | None, spec: Specialization, size: Size) -> tuple[str, ...]:
+def _measured(row: Row, best: Row | None, spec: KernelSpec, size: Size) -> tuple[str, ...]:
     return (
         *_head(row.tile, spec),
         significant(row.microseconds),
@@ -119,13 +119,13 @@ def _counted(row: Simulated, kernel: Compiled, size: Size) -> tuple[str, ...]:
     )
 
 
-def _head(tile: int | None, spec: Specialization) -> tuple[str, ...]:
+def _head(tile: int | None, spec: KernelSpec) -> tuple[str, ...]:
     config = spec.config
     block = f"{config.bm}x{config.bn}x{config.bk}"
     return count(tile), block, f"{config.tm}x{config.tn}", count(spec.threads)
 
 
-def _memory(spec: Specialization, size: Size, counted: Simulated | None) -> tuple[str, str]:
+def _memory(spec: KernelSpec, size: Size, counted: Simulated | None) -> tuple[str, str]:
     """Reuse of an element and arithmetic intensity: as counted, or else by the model."""
     if counted and counted.report:
         return significant(counted.report.reuse), significant(counted.report.intensity)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Literal, NamedTuple
 
-from tiledmm.codegen.specialization import specialize
 from tiledmm.elements import ELEMENTS, compute_element
 from tiledmm.errors import ConfigError, UnsupportedTypeError
 from tiledmm.hardware.architectures import find_target
-from tiledmm.registry.variants import find_variant, kernel_variants
+from tiledmm.kernels.spec import kernel_spec
+from tiledmm.kernels.variants import find_variant, kernel_variants
 
 
 class VariantTile(NamedTuple):
@@ -98,7 +98,7 @@ def _why_not(variant_tile: VariantTile, dtype: str, target: str) -> str:
     """Why a kernel does not run on a target; empty if it does, or if no target is named."""
     if variant_tile.variant == "auto" or not target:
         return ""  # it takes what the target runs
-    return specialize(variant_tile.variant, tile=variant_tile.tile, dtype=dtype).why_not_on(find_target(target))
+    return kernel_spec(variant_tile.variant, tile=variant_tile.tile, dtype=dtype).why_not_on(find_target(target))
 
 
 def left_out(by_type: Mapping[str, Iterable[VariantTile]], target: str = "") -> list[str]:

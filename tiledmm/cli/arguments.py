@@ -13,7 +13,7 @@ from tiledmm.cli.failures import told
 
 if TYPE_CHECKING:
     from tiledmm.bench.sizes import Size
-    from tiledmm.codegen.specialization import Specialization
+    from tiledmm.kernels.spec import KernelSpec
 
 
 def _last_of(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
@@ -28,7 +28,7 @@ def _last_of(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
 
 def variant_names() -> list[str]:
     """What an option may name as a variant."""
-    from tiledmm.registry.variants import VARIANTS
+    from tiledmm.kernels.variants import VARIANTS
 
     return ["auto", *VARIANTS]
 
@@ -174,9 +174,9 @@ def types_of(text: str) -> list[str]:
 
 def layout_of(text: str) -> str:
     """A layout, two letters."""
-    from tiledmm.codegen.specialization import specialize
+    from tiledmm.kernels.spec import kernel_spec
 
-    return specialize("naive", layout=text.upper()).layout
+    return kernel_spec("naive", layout=text.upper()).layout
 
 
 def layouts_of(text: str) -> list[str]:
@@ -191,7 +191,7 @@ def tiles_of(text: str) -> list[int] | Literal["all"] | None:
     try:
         return [int(name) for name in names_of(text)] or None
     except ValueError:
-        from tiledmm.registry.variants import kernel_variants
+        from tiledmm.kernels.variants import kernel_variants
 
         known = ", ".join(map(str, sorted({tile for row in kernel_variants() for tile in row.tiles})))
         raise typer.BadParameter(f"a tile is one of {known}, or several with commas, or 'all'; got {text!r}") from None
@@ -218,20 +218,20 @@ def tile_of(text: str | None, default: str = _DEFAULT_TILE) -> int | None:
 
 def kernel_of(
     variant: str, tile: str | int | None, dtype: str | None, layout: str, fields: list[str] | None = None
-) -> Specialization:
+) -> KernelSpec:
     """The kernel of these arguments."""
-    from tiledmm.codegen.specialization import specialize
+    from tiledmm.kernels.spec import kernel_spec
 
     if variant == "auto":
         raise typer.BadParameter("'auto' chooses a kernel for each product and has none of its own; name a variant")
     number = tile_of(tile) if isinstance(tile, str) else tile
-    return specialize(variant, tile=number, dtype=dtype, layout=layout.upper(), config=overrides_of(fields)).kernel
+    return kernel_spec(variant, tile=number, dtype=dtype, layout=layout.upper(), config=overrides_of(fields)).kernel
 
 
 def overrides_of(texts: list[str] | None) -> dict[str, int]:
     """Config overrides, each written as field=value.
 
-    Whether a kernel has these fields, and takes these values, is for the registry to say.
+    Whether a kernel has these fields, and takes these values, is for the table of variants to say.
     """
     found = {}
     for text in texts or []:

@@ -214,7 +214,7 @@ def _compile_and_bound(out: Output, asked: _Asked, orders: list[str], tell: Prog
 
     ok, no_compiler = True, ""
     for (kind, variant_tiles), layout in itertools.product(asked.kinds.items(), orders):
-        specs = kernel_resources.specializations(variant_tiles, kind, layout)
+        specs = kernel_resources.specs(variant_tiles, kind, layout)
         if not specs:
             out.say("auto chooses a kernel for each product on a GPU, and has none of its own to show.")
             return None

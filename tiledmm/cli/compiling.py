@@ -10,11 +10,11 @@ from tiledmm.cli.output import progress
 
 if TYPE_CHECKING:
     from tiledmm.bench.kernel_resources import Compiled
-    from tiledmm.codegen.specialization import Specialization
+    from tiledmm.kernels.spec import KernelSpec
 
 
 def compiled(
-    specs: list[Specialization], targets: Collection[str], tell: Callable[[str, int, int], None] | None = None
+    specs: list[KernelSpec], targets: Collection[str], tell: Callable[[str, int, int], None] | None = None
 ) -> list[Compiled]:
     """Each kernel on each target that it runs on.
 

@@ -60,7 +60,7 @@ def inspect(
     from tiledmm.bench import resource_tables
     from tiledmm.errors import ConfigError
     from tiledmm.hardware.architectures import TARGETS, find_target
-    from tiledmm.registry.variants import find_variant
+    from tiledmm.kernels.variants import find_variant
 
     out = Output(json=json, csv=csv, markdown=markdown)
     specs = [kernel_of(variant, tile_of(tile, _DEFAULT_TILES), dtype, layout, config)]

@@ -12,8 +12,8 @@ from tiledmm.cli.arguments import Dtypes, Layouts, Precision, SizeOption, layout
 from tiledmm.cli.output import Csv, Json, Markdown, Output, progress
 
 if TYPE_CHECKING:
-    from tiledmm.codegen.specialization import Specialization
     from tiledmm.compile.compilation import Ready
+    from tiledmm.kernels.spec import KernelSpec
     from tiledmm.report.cells import Figure
 
 # Products that a row names.
@@ -41,9 +41,9 @@ def precompile(
         tiledmm precompile 4096 1x4096x4096 --dtype float16,float32
         tiledmm precompile --dtype float32 --layout NN,NT
     """
+    from tiledmm.compile.ahead_of_time import kernels_of_any_product, kernels_of_products
     from tiledmm.elements import compute_element
     from tiledmm.errors import DeviceError
-    from tiledmm.kernels import kernels_of_any_product, kernels_of_products
     from tiledmm.report.cells import Figure, significant
     from tiledmm.report.tables import Table
     from tiledmm.selection.select import AUTO, may_decompose
@@ -70,7 +70,7 @@ def precompile(
             tuple(
                 (
                     each.symbol,
-                    *([_some(of_products[each.specialization])] if products else []),
+                    *([_some(of_products[each.spec])] if products else []),
                     Figure("was there", None) if each.seconds is None else significant(each.seconds),
                 )
                 for each in ready
@@ -90,7 +90,7 @@ def _some(products: list[str]) -> Figure:
     return Figure(", ".join(shown), products)
 
 
-def _compiled(kernels: list[Specialization]) -> list[Ready]:
+def _compiled(kernels: list[KernelSpec]) -> list[Ready]:
     """The kernels, compiled, with a progress bar."""
     from tiledmm.compile.compilation import raw_kernels
 

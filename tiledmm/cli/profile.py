@@ -100,7 +100,7 @@ def profile(
 def _variant_tiles(variants: list[str], tiles: str) -> list[VariantTile]:
     """The variants to profile, in ladder order; cuBLAS last."""
     from tiledmm.bench.variant_tiles import VariantTile, expand
-    from tiledmm.registry.variants import VARIANTS
+    from tiledmm.kernels.variants import VARIANTS
 
     names = [name for text in variants for name in names_of(text)]
     if not names:

@@ -21,7 +21,7 @@ from tiledmm.cli.arguments import (
 from tiledmm.cli.output import console
 
 if TYPE_CHECKING:
-    from tiledmm.codegen.specialization import Specialization
+    from tiledmm.kernels.spec import KernelSpec
 
 # Lines around a change: enough to see the loop that it stands in.
 _CONTEXT = 4
@@ -77,7 +77,7 @@ def source(
         _show(_text(spec, page), "cuda")
 
 
-def _compiled(spec: Specialization, target: str, *, machine_code: bool) -> str:
+def _compiled(spec: KernelSpec, target: str, *, machine_code: bool) -> str:
     from tiledmm.codegen.rendering import render
     from tiledmm.compile import disassembly, inspection
     from tiledmm.errors import ConfigError
@@ -89,9 +89,9 @@ def _compiled(spec: Specialization, target: str, *, machine_code: bool) -> str:
     return compiler(render(spec), spec.symbol, spec.variant.arch or target)
 
 
-def _other(text: str, tile: str | None, dtype: str | None, layout: str) -> Specialization:
+def _other(text: str, tile: str | None, dtype: str | None, layout: str) -> KernelSpec:
     """The kernel to compare with: of the same tile, unless another is named or it has no such tile."""
-    from tiledmm.registry.variants import find_variant
+    from tiledmm.kernels.variants import find_variant
 
     name, _, size = text.partition(":")
     if size and not size.isdecimal():
@@ -100,7 +100,7 @@ def _other(text: str, tile: str | None, dtype: str | None, layout: str) -> Speci
     return kernel_of(name, int(size) if size else same, dtype, layout)
 
 
-def _changes(before: Specialization, after: Specialization, page: bool) -> str:
+def _changes(before: KernelSpec, after: KernelSpec, page: bool) -> str:
     import difflib
 
     old, new = (_text(spec, page).splitlines() for spec in (before, after))
@@ -108,7 +108,7 @@ def _changes(before: Specialization, after: Specialization, page: bool) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _text(spec: Specialization, page: bool) -> str:
+def _text(spec: KernelSpec, page: bool) -> str:
     from tiledmm.codegen.page import page_of
     from tiledmm.codegen.rendering import render
 

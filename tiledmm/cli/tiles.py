@@ -16,7 +16,7 @@ from tiledmm.cli.output import Csv, Json, Markdown, Output, progress
 if TYPE_CHECKING:
     from tiledmm.bench.sizes import Size
     from tiledmm.bench.variant_tiles import VariantTile
-    from tiledmm.codegen.specialization import Specialization
+    from tiledmm.kernels.spec import KernelSpec
     from tiledmm.report.tables import Table
 
 
@@ -55,7 +55,7 @@ def tiles(
     from tiledmm.bench.simulable import simulable
     from tiledmm.bench.variant_tiles import left_out, running
     from tiledmm.hardware.architectures import find_target
-    from tiledmm.registry.variants import find_variant
+    from tiledmm.kernels.variants import find_variant
 
     out = Output(json=json, csv=csv, markdown=markdown)
     kernel_of(variant, None, dtype, layout)  # whose errors are of the variant, type and layout
@@ -90,7 +90,7 @@ def tiles(
 def _measured(
     out: Output,
     variant_tiles: list[VariantTile],
-    specs: list[Specialization],
+    specs: list[KernelSpec],
     size: Size,
     kind: str,
     layout: str,
@@ -113,7 +113,7 @@ def _measured(
 def _counted(
     out: Output,
     variant_tiles: list[VariantTile],
-    specs: list[Specialization],
+    specs: list[KernelSpec],
     size: Size,
     kind: str,
     layout: str,

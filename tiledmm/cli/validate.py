@@ -80,7 +80,7 @@ def validate(
     from tiledmm.bench.simulable import simulable
     from tiledmm.bench.variant_tiles import expand, left_out, running
     from tiledmm.hardware.architectures import find_target
-    from tiledmm.registry.variants import kernel_variants
+    from tiledmm.kernels.variants import kernel_variants
 
     out = Output(json=json, csv=csv, markdown=markdown)
     names = variants or [*(row.name for row in kernel_variants()), "auto"]
@@ -127,7 +127,7 @@ def validate(
 def _by_type(variant_tiles: list[VariantTile], kinds: list[str]) -> dict[str, list[VariantTile]]:
     """The kernels to check, by type: the types that are named, or float32 and the own type of variants without it."""
     from tiledmm.elements import compute_element
-    from tiledmm.registry.variants import find_variant
+    from tiledmm.kernels.variants import find_variant
 
     if kinds:
         return dict.fromkeys(kinds, variant_tiles)

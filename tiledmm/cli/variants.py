@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tiledmm.cli.output import Csv, Json, Markdown, Output
 
 if TYPE_CHECKING:
-    from tiledmm.registry.variant import Variant
+    from tiledmm.kernels.variant import Variant
     from tiledmm.report.cells import Figure
 
 
@@ -23,7 +23,7 @@ def variants(
         tiledmm variants
         tiledmm variants --json
     """
-    from tiledmm.registry.variants import VARIANTS
+    from tiledmm.kernels.variants import VARIANTS
     from tiledmm.report.tables import Table
 
     out = Output(json=json, csv=csv, markdown=markdown)

@@ -7,7 +7,7 @@ import hashlib
 import re
 from collections.abc import Iterable
 
-from tiledmm.codegen.specialization import Specialization
+from tiledmm.kernels.spec import KernelSpec
 
 # Hexadecimal digits of a hash.
 _DIGITS = 12
@@ -16,7 +16,7 @@ _DIGITS = 12
 _COMMENT = re.compile(r'//[^\n]*|/\*.*?\*/|("(?:\\.|[^"\\\n])*")', re.DOTALL)
 
 
-def kernel_hash(kernels: Iterable[Specialization]) -> str:
+def kernel_hash(kernels: Iterable[KernelSpec]) -> str:
     """Return one hash of all given kernels' CUDA C without comments and blank lines.
 
     A comment, a docstring, a release or a change of another kernel leaves it as it is: measurements store it, so that
@@ -35,7 +35,7 @@ def without_comments(text: str) -> str:
 
 
 @functools.lru_cache(maxsize=4096)
-def _code(kernel: Specialization) -> str:
+def _code(kernel: KernelSpec) -> str:
     from tiledmm.codegen.rendering import render  # and Jinja: only where there is something to compare
 
     return without_comments(render(kernel))

@@ -1,4 +1,4 @@
-"""From a ``Specialization`` to CUDA C. Needs no GPU and no CuPy.
+"""From a ``KernelSpec`` to CUDA C. Needs no GPU and no CuPy.
 
 The values that reach a template are checked: integers, and names from closed sets. No text of a caller becomes source.
 """
@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING
 import jinja2
 
 from tiledmm._version import __version__
-from tiledmm.codegen.specialization import ORDERS, Specialization
 from tiledmm.codegen.template_files import template_folder
 from tiledmm.codegen.tree_shaking import BEGIN, END, shake
 from tiledmm.errors import ConfigError
-from tiledmm.registry.residues import tables
-from tiledmm.registry.variant import Variant
+from tiledmm.kernels.residues import tables
+from tiledmm.kernels.spec import ORDERS, KernelSpec
+from tiledmm.kernels.variant import Variant
 
 if TYPE_CHECKING:
     from jinja2.ext import Extension
@@ -30,18 +30,17 @@ if TYPE_CHECKING:
 _OF_JINJA = "'{{', '{%', '{#' and '//%' belong to Jinja: in CUDA C write '{ {', '{ %', '{ #' and '// %'"
 
 
-def render(specialization: Specialization) -> str:
+def render(spec: KernelSpec) -> str:
     """The CUDA C of a kernel, complete in itself: no includes, no macros to define.
 
     Raises:
         ConfigError: If a user's template has an error, which it names with its line.
     """
-    return shake(fill(specialization))
+    return shake(fill(spec))
 
 
-def fill(specialization: Specialization, *extensions: type[Extension]) -> str:
+def fill(spec: KernelSpec, *extensions: type[Extension]) -> str:
     """A kernel's template with its parameters in it, before tree shaking; Jinja extensions may change the template."""
-    spec = specialization
     numbers = asdict(spec.config)
     del numbers["launch"]
     unused = () if spec.config.moduli else ("moduli",)

@@ -15,8 +15,8 @@ from jinja2.ext import Extension
 from jinja2.lexer import Token, TokenStream
 
 from tiledmm.codegen.rendering import fill, render
-from tiledmm.codegen.specialization import Specialization
 from tiledmm.codegen.tree_shaking import BEGIN, END, shake
+from tiledmm.kernels.spec import KernelSpec
 
 # A control character, which no source has; and the template's name in hexadecimal, which says nothing to tree shaking.
 _MARK = re.compile(r" //\x01([0-9a-f]*):(\d+)")
@@ -49,13 +49,13 @@ class SourceMap:
 
 
 @functools.lru_cache(maxsize=64)
-def source_map(specialization: Specialization) -> SourceMap:
-    """Template and line of each line of ``render(specialization)``.
+def source_map(spec: KernelSpec) -> SourceMap:
+    """Template and line of each line of ``render(spec)``.
 
     They are not known if a template looks at its own text, as with ``{% filter %}``, and marks change what it does.
     """
-    marked = shake(_ONLY_MARKS.sub(r"\1", fill(specialization, _LineMarks))).splitlines()
-    plain = render(specialization).splitlines()
+    marked = shake(_ONLY_MARKS.sub(r"\1", fill(spec, _LineMarks))).splitlines()
+    plain = render(spec).splitlines()
     if [_MARK.sub("", line) for line in marked] != plain:
         return SourceMap((None,) * len(plain))
     return SourceMap(tuple(map(_place, marked)))

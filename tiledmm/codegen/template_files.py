@@ -24,7 +24,7 @@ def template_folder() -> Path:
 
 @functools.cache
 def fingerprint() -> str:
-    """A hash of what the text of the package's kernels depends on besides a ``Specialization``.
+    """A hash of what the text of the package's kernels depends on besides a ``KernelSpec``.
 
     That is the version, and names, sizes and times of change of the package's files and the templates: to read them all
     would take longer than to render a kernel.

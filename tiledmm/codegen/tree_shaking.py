@@ -2,7 +2,7 @@
 
 A header is definitions in groups. A group is a comment, if any, and the definitions below it, and ends at a blank line;
 a comment that stands alone is the heading of the groups behind it. A definition is kept if text that is kept names it;
-a function, or a template's specialization for some types, if text that is kept also names those types, so that of
+a function, or a template's spec for some types, if text that is kept also names those types, so that of
 overloads those for types at hand stay. Functions of a struct are definitions, too. What has no name, such as data or a
 static_assert, stays with what it stands in. ``#if`` and ``#endif`` may stand around groups, or in one.
 """

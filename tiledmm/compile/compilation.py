@@ -13,21 +13,21 @@ from typing import Any
 import cupy
 from cupy.cuda import driver
 
-from tiledmm.codegen.specialization import Specialization
 from tiledmm.compile.cubins import cubin_file
 from tiledmm.compile.kernel_text import find_text, keep_text
 from tiledmm.compile.options import COMPILE_OPTIONS
 from tiledmm.elements import ELEMENTS
 from tiledmm.errors import CompilationError, ConfigError, DeviceError, UnsupportedTypeError
-from tiledmm.registry.variants import kernel_variants
+from tiledmm.kernels.spec import KernelSpec
+from tiledmm.kernels.variants import kernel_variants
 
 
 @dataclass(frozen=True, slots=True)
-class Kernel:
+class LoadedKernel:
     """A compiled kernel on the device that was current when it was asked for.
 
     Attributes:
-        specialization: What it was rendered from: variant, config, types, layout.
+        spec: What it was rendered from: variant, config, types, layout.
         source: Its CUDA C.
         raw: The ``cupy.RawKernel``. Its arguments are three pointers, or two tensor maps and a pointer, and one
             ``Problem`` (see ``tiledmm.launch.prepared``).
@@ -39,7 +39,7 @@ class Kernel:
         occupancy: Their warps, as a fraction of the warps it could hold.
     """
 
-    specialization: Specialization
+    spec: KernelSpec
     source: str
     raw: Any
     block: tuple[int, int]
@@ -52,7 +52,7 @@ class Kernel:
     @property
     def symbol(self) -> str:
         """Its name, as a profiler lists it."""
-        return self.specialization.symbol
+        return self.spec.symbol
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,34 +60,34 @@ class Ready:
     """A kernel that has been compiled and loaded, as ``raw_kernels`` reports it.
 
     Attributes:
-        specialization: The kernel.
+        spec: The kernel.
         seconds: Time to compile and load it; None if this process had it, or its text was on disk.
     """
 
-    specialization: Specialization
+    spec: KernelSpec
     seconds: float | None
 
     @property
     def symbol(self) -> str:
         """Its name, as a profiler lists it."""
-        return self.specialization.symbol
+        return self.spec.symbol
 
 
 #: Most kernels that are kept loaded; the oldest goes first. A plan holds on to its own.
 MAX_KERNELS = 4096
 
-_raw_kernels: dict[tuple[Specialization, int], Any] = {}  # by kernel and device
-_locks: dict[tuple[Specialization, int], threading.Lock] = {}  # held while a kernel is compiled
+_raw_kernels: dict[tuple[KernelSpec, int], Any] = {}  # by kernel and device
+_locks: dict[tuple[KernelSpec, int], threading.Lock] = {}  # held while a kernel is compiled
 _bounding = threading.Lock()
 
 
-def loaded_kernels() -> list[Specialization]:
+def loaded_kernels() -> list[KernelSpec]:
     """Return the kernels that this process has loaded, on any device."""
     return list(dict.fromkeys(spec for spec, _ in list(_raw_kernels)))
 
 
-def raw_kernel(specialization: Specialization) -> Any:
-    """The ``cupy.RawKernel`` of a specialization, compiled and loaded on the current device.
+def raw_kernel(spec: KernelSpec) -> Any:
+    """The ``cupy.RawKernel`` of a spec, compiled and loaded on the current device.
 
     Raises:
         UnsupportedTypeError: If the device is too old to multiply elements of this type so.
@@ -95,22 +95,20 @@ def raw_kernel(specialization: Specialization) -> Any:
         CompilationError: If NVRTC rejects it; the message shows the source lines it complains about.
         DeviceError: If there is no usable device.
     """
-    return raw_kernels((specialization,))[0]
+    return raw_kernels((spec,))[0]
 
 
-def raw_kernels(
-    specializations: Collection[Specialization], progress: Callable[[Ready], None] | None = None
-) -> list[Any]:
+def raw_kernels(specs: Collection[KernelSpec], progress: Callable[[Ready], None] | None = None) -> list[Any]:
     """``raw_kernel`` of each; those that were never compiled are, at the same time, by a thread each.
 
     Args:
-        specializations: The kernels.
+        specs: The kernels.
         progress: Called with each kernel once it is there.
 
     Raises:
         As ``raw_kernel``.
     """
-    wanted = list(dict.fromkeys(specializations))
+    wanted = list(dict.fromkeys(specs))
     if not wanted:
         return []
     with _errors_of(wanted[0]):
@@ -119,14 +117,14 @@ def raw_kernels(
     texts = {each: find_text(each, target) for each in wanted if (each, device) not in _raw_kernels}
     missing = {each for each, text in texts.items() if text is None}
 
-    def timed(specialization: Specialization) -> tuple[Any, Ready]:
+    def timed(spec: KernelSpec) -> tuple[Any, Ready]:
         begin = time.perf_counter()
-        raw = _raw_kernel(specialization, target, texts.get(specialization))
-        return raw, Ready(specialization, time.perf_counter() - begin if specialization in missing else None)
+        raw = _raw_kernel(spec, target, texts.get(spec))
+        return raw, Ready(spec, time.perf_counter() - begin if spec in missing else None)
 
-    def on_device(specialization: Specialization) -> tuple[Any, Ready]:
+    def on_device(spec: KernelSpec) -> tuple[Any, Ready]:
         with cupy.cuda.Device(device):
-            return timed(specialization)
+            return timed(spec)
 
     with contextlib.ExitStack() as stack:
         compiled: Iterator[tuple[Any, Ready]] = map(timed, wanted)
@@ -139,50 +137,50 @@ def raw_kernels(
             compiled = pool.map(on_device, wanted)
         kernels = {}
         for raw, ready in compiled:
-            kernels[ready.specialization] = raw
+            kernels[ready.spec] = raw
             if progress is not None:
                 progress(ready)
-    return [kernels[each] for each in specializations]
+    return [kernels[each] for each in specs]
 
 
-def _raw_kernel(specialization: Specialization, target: str, text: str | None) -> Any:
+def _raw_kernel(spec: KernelSpec, target: str, text: str | None) -> Any:
     """One of them, from its text if it was found on disk."""
-    with _errors_of(specialization):
-        key = specialization, cupy.cuda.runtime.getDevice()
+    with _errors_of(spec):
+        key = spec, cupy.cuda.runtime.getDevice()
         raw = _raw_kernels.get(key)
         if raw is None:
-            _check_capability(specialization)
+            _check_capability(spec)
             with _locks.setdefault(key, threading.Lock()):  # one thread compiles; the others find it done
                 raw = _raw_kernels.get(key)
                 if raw is None:
-                    raw = _loaded(specialization, target, text)
+                    raw = _loaded(spec, target, text)
                     _keep(key, raw)
             _locks.pop(key, None)
         return raw
 
 
 @contextlib.contextmanager
-def _errors_of(specialization: Specialization) -> Iterator[None]:
+def _errors_of(spec: KernelSpec) -> Iterator[None]:
     """CuPy's errors as this package's."""
     try:
         yield
     except cupy.cuda.compiler.CompileException as error:
-        raise CompilationError(f"{specialization.symbol} does not compile:\n{error}") from error
+        raise CompilationError(f"{spec.symbol} does not compile:\n{error}") from error
     except cupy.cuda.runtime.CUDARuntimeError as error:
-        raise DeviceError(f"{specialization.symbol} needs a CUDA device: {error}") from error
+        raise DeviceError(f"{spec.symbol} needs a CUDA device: {error}") from error
 
 
-def _keep(key: tuple[Specialization, int], raw: Any) -> None:
+def _keep(key: tuple[KernelSpec, int], raw: Any) -> None:
     with _bounding:
         while len(_raw_kernels) >= MAX_KERNELS:
             del _raw_kernels[next(iter(_raw_kernels))]
         _raw_kernels[key] = raw
 
 
-def _loaded(specialization: Specialization, target: str, found: str | None) -> Any:
+def _loaded(spec: KernelSpec, target: str, found: str | None) -> Any:
     """Compiled unless it is on disk, and loaded on the current device."""
-    symbol, arch = specialization.symbol, specialization.variant.arch
-    source = found or _rendered(specialization)
+    symbol, arch = spec.symbol, spec.variant.arch
+    source = found or _rendered(spec)
     if arch:
         with cubin_file(source, symbol, (*COMPILE_OPTIONS, f"-arch={arch}")) as path:
             raw = cupy.RawModule(path=str(path)).get_function(symbol)
@@ -190,16 +188,16 @@ def _loaded(specialization: Specialization, target: str, found: str | None) -> A
         raw = cupy.RawKernel(source, symbol, options=COMPILE_OPTIONS)
         raw.compile()
     if found is None:
-        keep_text(specialization, target, source)
-    if shared := specialization.dynamic_shared_bytes:
+        keep_text(spec, target, source)
+    if shared := spec.dynamic_shared_bytes:
         raw.max_dynamic_shared_size_bytes = shared
     return raw
 
 
-def _rendered(specialization: Specialization) -> str:
+def _rendered(spec: KernelSpec) -> str:
     from tiledmm.codegen.rendering import render  # and Jinja
 
-    return render(specialization)
+    return render(spec)
 
 
 def _target() -> str:
@@ -207,8 +205,8 @@ def _target() -> str:
     return f"{cupy.cuda.nvrtc.getVersion()} {cupy.cuda.Device().compute_capability}"
 
 
-def _check_capability(specialization: Specialization) -> None:
-    variant, compute = specialization.variant, specialization.compute
+def _check_capability(spec: KernelSpec) -> None:
+    variant, compute = spec.variant, spec.compute
     if variant.decomposes:  # into limbs that have as many parts
         compute = next(each for each in map(ELEMENTS.__getitem__, dict(variant.types)) if each.parts == compute.parts)
     has = str(cupy.cuda.Device().compute_capability)
@@ -222,27 +220,27 @@ def _check_capability(specialization: Specialization) -> None:
             f"variant {variant.name!r} multiplies {compute.dtype_name} on devices of compute capability {needed}, and "
             f"this one has {has[:-1]}.{has[-1]}; {advice} needs none"
         )
-    shared, most = specialization.dynamic_shared_bytes, cupy.cuda.Device().attributes["MaxSharedMemoryPerBlockOptin"]
+    shared, most = spec.dynamic_shared_bytes, cupy.cuda.Device().attributes["MaxSharedMemoryPerBlockOptin"]
     if shared > most:
         raise ConfigError(
-            f"{specialization.symbol} needs {shared} bytes of shared memory, and a block of this device has at most "
+            f"{spec.symbol} needs {shared} bytes of shared memory, and a block of this device has at most "
             f"{most}: a smaller tile, or fewer stages, need less"
         )
 
 
-def compiled(specialization: Specialization) -> Kernel:
-    """The kernel of a specialization with its resource use on the current device. Raises as ``raw_kernel`` does."""
-    raw = raw_kernel(specialization)
-    threads = specialization.threads
-    shared = specialization.dynamic_shared_bytes
+def compiled(spec: KernelSpec) -> LoadedKernel:
+    """The kernel of a spec with its resource use on the current device. Raises as ``raw_kernel`` does."""
+    raw = raw_kernel(spec)
+    threads = spec.threads
+    shared = spec.dynamic_shared_bytes
     blocks = driver.occupancyMaxActiveBlocksPerMultiprocessor(raw.kernel.ptr, threads, shared)
     attributes = cupy.cuda.Device().attributes
     warps = blocks * -(-threads // attributes["WarpSize"])
-    return Kernel(
-        specialization=specialization,
-        source=find_text(specialization, _target()) or _rendered(specialization),
+    return LoadedKernel(
+        spec=spec,
+        source=find_text(spec, _target()) or _rendered(spec),
         raw=raw,
-        block=specialization.block,
+        block=spec.block,
         registers=raw.num_regs,
         shared_bytes=raw.shared_size_bytes + shared,
         local_bytes=raw.local_size_bytes,

@@ -100,7 +100,7 @@ class Plan:
         if self._is_empty or (product.problem.k == 0 and choice.needs_operands):
             return
         shares, schedules = choice.shares_workspace, choice.schedules
-        kernels = iter(raw_kernels([launch.specialization for planned in schedules for launch in planned.launches]))
+        kernels = iter(raw_kernels([launch.spec for planned in schedules for launch in planned.launches]))
         for part, planned in zip(choice.parts, schedules, strict=True):
             arrays = {"A": X1, "B": X2, "C": OUT}
             if part.product.is_transposed:

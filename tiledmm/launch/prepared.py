@@ -40,7 +40,7 @@ def _by_value(array: Any) -> Any:
 def _is_dependent(launch: Launch) -> bool:
     """Whether a launch may begin before the one before it has ended, on the current device."""
     return (
-        (launch.specialization.waits == "first" or launch.is_independent)
+        (launch.spec.waits == "first" or launch.is_independent)
         and device_model().gpu.arch.capability >= LEAST_CAPABILITY
         and launch_function() is not None
     )
@@ -66,17 +66,17 @@ class PreparedLaunch:
     def __init__(
         self, launch: Launch, raw: Any, operands: list[tuple[int, int]], scan: int = 0, first: bool = True
     ) -> None:
-        specialization = launch.specialization
+        spec = launch.spec
         self.function = raw.kernel
         self.grid: tuple[int, ...] = (launch.blocks,)
-        if specialization.variant.persistent:
-            cluster = specialization.config.cluster
+        if spec.variant.persistent:
+            cluster = spec.config.cluster
             clusters = device_model().gpu.sms // cluster
             self.grid = (min(launch.blocks, clusters) * cluster,)
-        self.block: tuple[int, int] = specialization.block
-        self.shared = specialization.dynamic_shared_bytes
+        self.block: tuple[int, int] = spec.block
+        self.shared = spec.dynamic_shared_bytes
         self.kernel_args = launch.kernel_args
-        self.epilogue = specialization.epilogue
+        self.epilogue = spec.epilogue
         self.scan = [scan + begin for begin in launch.scan]
         self.problem: Any = _by_value(launch.kernel_args)
         self.operands = operands

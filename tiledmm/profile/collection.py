@@ -13,10 +13,10 @@ from tiledmm.bench.sizes import Size
 from tiledmm.bench.variant_tiles import VariantTile
 from tiledmm.codegen.rendering import render
 from tiledmm.codegen.source_map import source_map
-from tiledmm.codegen.specialization import Specialization
 from tiledmm.compile.disassembly import MachineCode, disassemble_cubin
 from tiledmm.elements import compute_element
 from tiledmm.errors import CompilationError, MissingDependencyError, ProfilingError
+from tiledmm.kernels.spec import KernelSpec
 from tiledmm.problem.arrays import Array
 from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
 from tiledmm.profile import ncu
@@ -83,16 +83,16 @@ def collect(
         launches, counted = ncu.raw_page(file), ncu.source_page(file)
     taken = iter(zip(launches, instructions_of(launches, counted), strict=True))
     profiles = []
-    for variant_tile, specializations, count in zip(
+    for variant_tile, specs, count in zip(
         variant_tiles, every, shares(every, [each.name for each in launches]), strict=True
     ):
         own = [next(taken) for _ in range(count)]
-        profiles.append(_profile(variant_tile, specializations, own))
+        profiles.append(_profile(variant_tile, specs, own))
     line = command.line(ncu.find_ncu() or "ncu", str(report or "profile.ncu-rep"))
     return Collection(tuple(line), tuple(profiles))
 
 
-def launched(variant_tile: VariantTile, size: Size, dtype: str, layout: str) -> list[Specialization]:
+def launched(variant_tile: VariantTile, size: Size, dtype: str, layout: str) -> list[KernelSpec]:
     """The kernels that are launched for a product, in order; empty for ``"cublas"``, whose kernels are unknown.
 
     Raises:
@@ -109,18 +109,14 @@ def launched(variant_tile: VariantTile, size: Size, dtype: str, layout: str) -> 
     a, b, c = (Array.laid_out(*each) for each in zip(shapes, types, f"{layout}N", strict=True))
     kernel = KernelKeywords(variant_tile.variant, variant_tile.tile, None, precision_of(kind))
     choice = choose(resolve_call(a, b, c, UfuncKeywords(dtype=dtype_of(kind)), kernel.precision), kernel, device_model)
-    kernels = [
-        launch.specialization
-        for part in choice.parts
-        for launch in schedule(part.specialization, part.product.problem).launches
-    ]
+    kernels = [launch.spec for part in choice.parts for launch in schedule(part.spec, part.product.problem).launches]
     raw_kernels(kernels)
     return kernels
 
 
 def _profile(
     variant_tile: VariantTile,
-    specializations: Sequence[Specialization],
+    specs: Sequence[KernelSpec],
     measured: Sequence[tuple[ncu.ProfiledLaunch, ncu.Instructions]],
 ) -> Profile:
     """The profile of a variant's longest launch, with names and times of the others."""
@@ -131,18 +127,18 @@ def _profile(
         if i != longest:
             others[each.kernel] = others.get(each.kernel, 0.0) + (each.nanoseconds or 0.0)
     profile, counted = replace(every[longest], others=others), measured[longest][1]
-    if not specializations:
+    if not specs:
         return profile
     if not counted.rows:
         return replace(profile, note="no source lines: this ncu has no counts by instruction")
     try:
-        code, source = machine_code_with_lines(specializations[longest], _target(specializations[longest]))
+        code, source = machine_code_with_lines(specs[longest], _target(specs[longest]))
     except (MissingDependencyError, CompilationError) as error:
         return replace(profile, note=f"no source lines: {error}")
-    return with_lines(profile, counted, code, source, source_map(specializations[longest]))
+    return with_lines(profile, counted, code, source, source_map(specs[longest]))
 
 
-def machine_code_with_lines(specialization: Specialization, target: str) -> tuple[MachineCode, str]:
+def machine_code_with_lines(spec: KernelSpec, target: str) -> tuple[MachineCode, str]:
     """A kernel's machine code as it runs, with line information, which changes no instruction; and its source.
 
     Raises:
@@ -152,9 +148,9 @@ def machine_code_with_lines(specialization: Specialization, target: str) -> tupl
     from tiledmm.compile.cubins import machine_code
     from tiledmm.compile.options import COMPILE_OPTIONS
 
-    source = render(specialization)
+    source = render(spec)
     options = (*COMPILE_OPTIONS, f"-arch={target}", "-lineinfo")
-    return disassemble_cubin(machine_code(source, specialization.symbol, options)), source
+    return disassemble_cubin(machine_code(source, spec.symbol, options)), source
 
 
 def instructions_of(
@@ -172,14 +168,14 @@ def instructions_of(
     return [next(left, none) if launch.name.startswith(_OURS) else none for launch in launches]
 
 
-def _target(specialization: Specialization) -> str:
+def _target(spec: KernelSpec) -> str:
     """The architecture that a kernel is compiled for on the current device."""
     import cupy
 
-    return specialization.variant.arch or f"sm_{cupy.cuda.Device().compute_capability}"
+    return spec.variant.arch or f"sm_{cupy.cuda.Device().compute_capability}"
 
 
-def shares(expected: Sequence[Sequence[Specialization]], names: Sequence[str]) -> list[int]:
+def shares(expected: Sequence[Sequence[KernelSpec]], names: Sequence[str]) -> list[int]:
     """The number of profiled launches of each variant.
 
     Args:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping
 
-from tiledmm.codegen.specialization import specialize
 from tiledmm.elements import ELEMENTS
+from tiledmm.kernels.spec import kernel_spec
+from tiledmm.kernels.variants import find_variant
 from tiledmm.problem.arrays import Array
 from tiledmm.problem.keywords import KernelKeywords, Precision, UfuncKeywords
-from tiledmm.registry.variants import find_variant
 from tiledmm.replacement.names import Replacement, begin, end
 from tiledmm.replacement.products import Products
 from tiledmm.selection.front_end import choose, resolve_call
@@ -81,7 +81,7 @@ def replacement_by(*, variant: str, tile: int | None, config: Mapping[str, int] 
     may_decompose(precision)
     kernel = KernelKeywords(variant, tile, config, precision)
     row = None if variant == AUTO else find_variant(variant)
-    dtype = "float32" if row is None or row.is_baseline else specialize(row).compute.stored.dtype_name
+    dtype = "float32" if row is None or row.is_baseline else kernel_spec(row).compute.stored.dtype_name
     one = Array.allocated((1, 1), ELEMENTS[dtype].dtype)
     choose(resolve_call(one, one, None, UfuncKeywords(), precision), kernel, lambda decomposes: H100, tuned=False)
     return Replacement(kernel)

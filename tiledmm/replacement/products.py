@@ -146,7 +146,7 @@ def _taken(choice: Any, x1: Any, x2: Any) -> ProductGroup:
         operands=_shapes(x1, x2),
         types=_types(x1, x2, choice.product.compute.dtype_name),
         layout=product.problem.layout,
-        variants=tuple(part.specialization.variant.name for part in choice.parts),
+        variants=tuple(part.spec.variant.name for part in choice.parts),
         kernel="nothing to multiply" if product.problem.is_empty or not product.problem.k else str(choice),
     )
 

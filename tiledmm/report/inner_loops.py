@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING
 from tiledmm.elements import SCHEMES
 from tiledmm.hardware.architectures import WARP_SIZE
 from tiledmm.hardware.banks import wavefronts
-from tiledmm.registry.config import VECTOR_BYTES, WORD_BYTES
-from tiledmm.registry.residues import residue_planes
+from tiledmm.kernels.config import VECTOR_BYTES, WORD_BYTES
+from tiledmm.kernels.residues import residue_planes
 from tiledmm.selection.units import pairs_of_bytes
 
 if TYPE_CHECKING:
-    from tiledmm.codegen.specialization import Specialization
+    from tiledmm.kernels.spec import KernelSpec
 
 WAVEFRONT_BYTES = 128
 
 
-def wavefronts_per_multiply_add(spec: Specialization, m: int, n: int, k: int) -> float:
+def wavefronts_per_multiply_add(spec: KernelSpec, m: int, n: int, k: int) -> float:
     """Wavefronts of the inner loop's loads of A and B, for each multiply-add of a warp."""
     if spec.variant.tensor_cores:
         return _matrix_wavefronts(spec)
@@ -62,17 +62,17 @@ def global_wavefronts(addresses: Sequence[int], width: int) -> int:
     return len(lines)
 
 
-def is_staged(spec: Specialization) -> bool:
+def is_staged(spec: KernelSpec) -> bool:
     """Whether a kernel reads its factors from tiles in shared memory."""
     return spec.config.stages > 0
 
 
-def is_too_long(spec: Specialization, k: int) -> bool:
+def is_too_long(spec: KernelSpec, k: int) -> bool:
     """Whether K is longer than a kernel for a short one is for: it keeps nothing in registers then."""
     return spec.variant.short_k and k > spec.config.bk
 
 
-def _fragment_wavefronts(spec: Specialization) -> float:
+def _fragment_wavefronts(spec: KernelSpec) -> float:
     """Reads of fragments, 16 bytes a lane at a time, from tiles kept K-major, for one multiply-add."""
     config = spec.config
     across, down = config.wn // config.tn, config.wm // config.tm  # lanes of a warp along its tile's rows and columns
@@ -85,7 +85,7 @@ def _fragment_wavefronts(spec: Specialization) -> float:
     return (read_a / config.tn + read_b / config.tm) / vector
 
 
-def _matrix_wavefronts(spec: Specialization) -> float:
+def _matrix_wavefronts(spec: KernelSpec) -> float:
     """Reads of a warp's (or a warpgroup's) rows and columns, swizzled so that no bank is met twice."""
     config = spec.config
     rows = 4 * config.wm if spec.variant.warpgroup else config.wm  # four warps share what one instruction reads
@@ -103,7 +103,7 @@ def _matrix_wavefronts(spec: Specialization) -> float:
     return (rows + cols) * size / WAVEFRONT_BYTES / (rows * cols / WARP_SIZE)
 
 
-def _shared_k_wavefronts(spec: Specialization) -> float:
+def _shared_k_wavefronts(spec: KernelSpec) -> float:
     """Global reads of a warp whose lanes share k, for one multiply-add.
 
     K-major rows of A and columns of B, 16 bytes a lane; or, by ``axpy``, whose lanes have a step of k each, parts of
@@ -118,7 +118,7 @@ def _shared_k_wavefronts(spec: Specialization) -> float:
     return reads / (config.tm * config.tn * (config.bk // config.lanes))
 
 
-def _outer_wavefronts(spec: Specialization, k: int) -> float:
+def _outer_wavefronts(spec: KernelSpec, k: int) -> float:
     """Global reads of ``outer_products`` for one multiply-add: B's once for a thread's rows, A's by all lanes."""
     config, word = spec.config, max(1, WORD_BYTES // spec.c.itemsize)
     step = spec.b.itemsize * word * (k if spec.layout[1] == "T" else 1)
@@ -128,7 +128,7 @@ def _outer_wavefronts(spec: Specialization, k: int) -> float:
     return 1 / config.tn + from_b / config.tm
 
 
-def _grouped_wavefronts(spec: Specialization) -> float:
+def _grouped_wavefronts(spec: KernelSpec) -> float:
     """Reads of a warp whose groups have tiles of their own, kept in swizzled rows, for one multiply-add."""
     config = spec.config
     across = config.bn // config.tn
@@ -140,9 +140,7 @@ def _grouped_wavefronts(spec: Specialization) -> float:
     return (reads_a + reads_b) / (config.tm * config.tn * config.bk)
 
 
-def _swizzled_reads(
-    spec: Specialization, lanes: Sequence[tuple[int, int]], width: int, count: int, k_major: bool
-) -> int:
+def _swizzled_reads(spec: KernelSpec, lanes: Sequence[tuple[int, int]], width: int, count: int, k_major: bool) -> int:
     """Wavefronts in which lanes, each of a group and from an i on, read their part of ``tiny.cu.j2``'s tiles."""
     config, size = spec.config, spec.compute.sum_bytes
     vector = VECTOR_BYTES // size
@@ -162,7 +160,7 @@ def _swizzled_reads(
     )
 
 
-def _staged_wavefronts(spec: Specialization, rows: Sequence[int], cols: Sequence[int]) -> float:
+def _staged_wavefronts(spec: KernelSpec, rows: Sequence[int], cols: Sequence[int]) -> float:
     """Reads of ``As[row][k]`` and ``Bs[k][col]``, or of tiles kept transposed, for one multiply-add."""
     config = spec.config
     if spec.variant.shared_reads != "elements":
@@ -175,7 +173,7 @@ def _staged_wavefronts(spec: Specialization, rows: Sequence[int], cols: Sequence
     return read_a / config.tn + read_b / config.tm
 
 
-def _k_major_wavefronts(spec: Specialization, rows: Sequence[int], cols: Sequence[int]) -> float:
+def _k_major_wavefronts(spec: KernelSpec, rows: Sequence[int], cols: Sequence[int]) -> float:
     """Reads of rows of tiles that are kept K-major, an element or 16 bytes a lane at a time, for one multiply-add."""
     size = spec.compute.sum_bytes
     width = VECTOR_BYTES if spec.variant.shared_reads == "K-major vectors" else size
@@ -183,7 +181,7 @@ def _k_major_wavefronts(spec: Specialization, rows: Sequence[int], cols: Sequenc
     return read_a / spec.config.tn + read_b / spec.config.tm
 
 
-def _tile_read(spec: Specialization, across: Sequence[int], k_contiguous: bool, pad: int) -> float:
+def _tile_read(spec: KernelSpec, across: Sequence[int], k_contiguous: bool, pad: int) -> float:
     """Wavefronts a step of k takes to read, for each lane, the element of a tile at its index in `across`.
 
     Where k runs along the tile's rows and these stay aligned, the compiler joins the loads of successive k.

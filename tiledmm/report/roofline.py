@@ -24,7 +24,7 @@ from tiledmm.report.inner_loops import WAVEFRONT_BYTES, is_staged, is_too_long, 
 from tiledmm.selection.units import unit_flops
 
 if TYPE_CHECKING:
-    from tiledmm.codegen.specialization import Specialization
+    from tiledmm.kernels.spec import KernelSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class Roofline:
         return "memory" if self.bound == self.memory_bound else "on-chip loads"
 
 
-def roofline(spec: Specialization, gpu: Gpu, m: int, n: int, k: int) -> Roofline:
+def roofline(spec: KernelSpec, gpu: Gpu, m: int, n: int, k: int) -> Roofline:
     """The bounds of ``(m, k) @ (k, n)`` with a kernel of this package.
 
     Args:
@@ -90,8 +90,8 @@ def roofline(spec: Specialization, gpu: Gpu, m: int, n: int, k: int) -> Roofline
 
     Example:
         >>> from tiledmm.hardware.data_sheets import REFERENCE_GPUS
-        >>> from tiledmm.codegen.specialization import specialize
-        >>> bounds = roofline(specialize("coalesced"), REFERENCE_GPUS["sm_90"], 4096, 4096, 4096)
+        >>> from tiledmm.kernels.spec import kernel_spec
+        >>> bounds = roofline(kernel_spec("coalesced"), REFERENCE_GPUS["sm_90"], 4096, 4096, 4096)
         >>> print(f"{bounds.bound / 1e12:.1f} TFLOP/s, limited by {bounds.limited_by}")
         8.4 TFLOP/s, limited by on-chip loads
 

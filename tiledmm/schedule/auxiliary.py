@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tiledmm.codegen.specialization import Specialization
 from tiledmm.elements import ELEMENTS, PACKED_ELEMENTS, SCHEMES, Element
+from tiledmm.kernels.auxiliary_kernels import DECOMPOSE, DECOMPOSE_BYTES, PACK, PACK_ELEMENTS
+from tiledmm.kernels.spec import KernelSpec
+from tiledmm.kernels.split_variants import decompose_k_major, decompose_mn_major
 from tiledmm.problem.strides import TRANSPOSED, BatchDimension, Problem
-from tiledmm.registry.auxiliary_kernels import DECOMPOSE, DECOMPOSE_BYTES, PACK, PACK_ELEMENTS
-from tiledmm.registry.split_variants import decompose_k_major, decompose_mn_major
 from tiledmm.schedule.launches import Launch, Scratch, in_launches, problem_args, tiles, tiles_in_all
 
 #: Rows of a packed operand begin at multiples of so many bytes.
@@ -78,93 +78,93 @@ class PackedOperand:
         )  # fmt: skip
 
 
-def packing(specialization: Specialization, operand: int) -> Specialization:
+def packing(spec: KernelSpec, operand: int) -> KernelSpec:
     """The kernel that packs A (0) or B (1), or B's transpose, into rows of the computation type."""
-    compute = specialization.compute.stored
-    stored = (specialization.a, specialization.b)[operand]
-    letter = specialization.layout[operand]
-    if operand and specialization.packed_b == "T":
+    compute = spec.compute.stored
+    stored = (spec.a, spec.b)[operand]
+    letter = spec.layout[operand]
+    if operand and spec.packed_b == "T":
         letter = letter.translate(TRANSPOSED)
-    return Specialization(PACK, PACK.configure(0, compute), stored, compute, compute, compute, f"{letter}N")
+    return KernelSpec(PACK, PACK.configure(0, compute), stored, compute, compute, compute, f"{letter}N")
 
 
-def packed(specialization: Specialization, problem: Problem, operand: int) -> PackedOperand:
+def packed(spec: KernelSpec, problem: Problem, operand: int) -> PackedOperand:
     """Packs A (0) or B (1), or B's transpose."""
-    spec = packing(specialization, operand)
+    writer = packing(spec, operand)
     rows, cols = ((problem.m, problem.k), (problem.k, problem.n))[operand]
     row, col = problem.strides[2 * operand : 2 * operand + 2]
-    if operand and specialization.packed_b == "T":
+    if operand and spec.packed_b == "T":
         rows, cols, row, col = cols, rows, col, row
-    matrix = rows, cols, _whole_vectors(cols, spec.c)
-    return written(spec, problem, operand, "packed", (rows, cols, 1), (row, col), matrix)
+    matrix = rows, cols, _whole_vectors(cols, writer.c)
+    return written(writer, problem, operand, "packed", (rows, cols, 1), (row, col), matrix)
 
 
-def packing_elements(specialization: Specialization, operand: int) -> Specialization:
+def packing_elements(spec: KernelSpec, operand: int) -> KernelSpec:
     """The kernel that packs several elements of A (0) or B (1) into one along K; it reads B transposed."""
-    compute = specialization.compute.stored
+    compute = spec.compute.stored
     into = PACKED_ELEMENTS[compute.dtype_name]
     config = PACK_ELEMENTS.configure(into.per_packed, into)
-    stored, letter = (specialization.a, specialization.b)[operand], k_major_letter(specialization, operand)
-    return Specialization(PACK_ELEMENTS, config, stored, compute, compute, into, f"{letter}N")
+    stored, letter = (spec.a, spec.b)[operand], k_major_letter(spec, operand)
+    return KernelSpec(PACK_ELEMENTS, config, stored, compute, compute, into, f"{letter}N")
 
 
-def packed_elements(specialization: Specialization, problem: Problem, operand: int) -> PackedOperand:
+def packed_elements(spec: KernelSpec, problem: Problem, operand: int) -> PackedOperand:
     """Packs A (0) or B (1) along K: ``(products, packed elements of k, rows of A or columns of B)``."""
-    spec = packing_elements(specialization, operand)
+    writer = packing_elements(spec, operand)
     rows, steps = k_major_rows(problem, operand)
-    packed_k = tiles(problem.k, spec.c.per_packed)
-    matrix = packed_k, rows, _whole_vectors(rows, spec.c)
+    packed_k = tiles(problem.k, writer.c.per_packed)
+    matrix = packed_k, rows, _whole_vectors(rows, writer.c)
     return written(
-        spec, problem, operand, "packed elements of", (rows, packed_k, problem.k), steps, matrix, transposed=True
+        writer, problem, operand, "packed elements of", (rows, packed_k, problem.k), steps, matrix, transposed=True
     )
 
 
-def decomposing(specialization: Specialization, operand: int, short: bool) -> Specialization:
+def decomposing(spec: KernelSpec, operand: int, short: bool) -> KernelSpec:
     """The kernel that decomposes A (0) or B (1), which it reads transposed; ``short`` rows have another.
 
     A complex element is a row of two real numbers in A, and a 2 x 2 matrix in B: ``c.parts`` rows of limbs.
     """
-    compute, scheme = specialization.compute, SCHEMES[specialization.config.scheme]
+    compute, scheme = spec.compute, SCHEMES[spec.config.scheme]
     limb = scheme.limb_of(compute) if operand else scheme.limb
-    letter = k_major_letter(specialization, operand)
+    letter = k_major_letter(spec, operand)
     config = decompose_k_major(compute, scheme.name, short)
     if letter == "T":
         config = decompose_mn_major(compute, scheme.name, limb.parts)
-    stored = (specialization.a, specialization.b)[operand]
-    return Specialization(DECOMPOSE, config, stored, compute, compute, limb, f"{letter}N", "scan")
+    stored = (spec.a, spec.b)[operand]
+    return KernelSpec(DECOMPOSE, config, stored, compute, compute, limb, f"{letter}N", "scan")
 
 
-def decomposed(specialization: Specialization, problem: Problem, operand: int) -> PackedOperand:
+def decomposed(spec: KernelSpec, problem: Problem, operand: int) -> PackedOperand:
     """Decomposes A (0) or B (1) into limbs."""
-    spec = decomposing(specialization, operand, problem.k * specialization.compute.parts <= SHORT_ROW)
+    writer = decomposing(spec, operand, problem.k * spec.compute.parts <= SHORT_ROW)
     rows, steps = k_major_rows(problem, operand)
-    across, along, transposed = rows * spec.c.parts, problem.k * spec.compute.parts, spec.layout[0] == "T"
+    across, along, transposed = rows * writer.c.parts, problem.k * writer.compute.parts, writer.layout[0] == "T"
     height, contiguous = (along, across) if transposed else (across, along)
     # A thread writes several elements at a time, a block all of its rows, and rows end with whole vectors.
-    width = max(spec.config.bm * spec.c.parts, spec.config.tn * spec.compute.parts, 16 // spec.c.itemsize)
+    width = max(writer.config.bm * writer.c.parts, writer.config.tn * writer.compute.parts, 16 // writer.c.itemsize)
     filled = tiles(contiguous, width) * width
     return written(
-        spec, problem, operand, "limbs of", (rows, 1, problem.k), steps, (height, contiguous, filled), transposed
+        writer, problem, operand, "limbs of", (rows, 1, problem.k), steps, (height, contiguous, filled), transposed
     )
 
 
-def decomposing_to_bytes(specialization: Specialization, operand: int) -> Specialization:
+def decomposing_to_bytes(spec: KernelSpec, operand: int) -> KernelSpec:
     """The kernel that decomposes A (0) or B (1), which it reads transposed, into bytes."""
-    compute, letter = specialization.compute, k_major_letter(specialization, operand)
-    stored = (specialization.a, specialization.b)[operand]
+    compute, letter = spec.compute, k_major_letter(spec, operand)
+    stored = (spec.a, spec.b)[operand]
     config = DECOMPOSE_BYTES.configure(0, compute)
-    return Specialization(DECOMPOSE_BYTES, config, stored, compute, compute, ELEMENTS["uint8"], f"{letter}N")
+    return KernelSpec(DECOMPOSE_BYTES, config, stored, compute, compute, ELEMENTS["uint8"], f"{letter}N")
 
 
-def decomposed_to_bytes(specialization: Specialization, problem: Problem, operand: int) -> PackedOperand:
+def decomposed_to_bytes(spec: KernelSpec, problem: Problem, operand: int) -> PackedOperand:
     """Decomposes A (0) or B (1) into bytes: ``(bytes of an element, products, rows of A or columns of B, K)``."""
-    spec = decomposing_to_bytes(specialization, operand)
+    writer = decomposing_to_bytes(spec, operand)
     rows, steps = k_major_rows(problem, operand)
-    return written(spec, problem, operand, "bytes of", (rows, problem.k, 1), steps, (rows, problem.k, problem.k))
+    return written(writer, problem, operand, "bytes of", (rows, problem.k, 1), steps, (rows, problem.k, problem.k))
 
 
 def written(
-    spec: Specialization,
+    spec: KernelSpec,
     problem: Problem,
     operand: int,
     what: str,
@@ -207,9 +207,9 @@ def written(
     return PackedOperand(operand, tuple(launches), memory, contiguous)
 
 
-def k_major_letter(specialization: Specialization, operand: int) -> str:
+def k_major_letter(spec: KernelSpec, operand: int) -> str:
     """The layout letter of A (0) or of B's transpose (1)."""
-    letter = specialization.layout[operand]
+    letter = spec.layout[operand]
     return letter.translate(TRANSPOSED) if operand else letter
 
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from tiledmm.codegen.specialization import Specialization
 from tiledmm.elements import Element
 from tiledmm.errors import ShapeError
+from tiledmm.kernels.config import Config
+from tiledmm.kernels.spec import KernelSpec
 from tiledmm.problem.epilogue import Epilogue
 from tiledmm.problem.strides import KERNEL_BATCH_DIMENSIONS, BatchDimension, Problem
-from tiledmm.registry.config import Config
 from tiledmm.schedule.tensor_maps import TensorMap
 
 #: Most tiles of a launch: the limit of ``gridDim.x``, and kernels count tiles in 32 bits.
@@ -44,7 +44,7 @@ class Launch:
     """One kernel of a product.
 
     Attributes:
-        specialization: The kernel.
+        spec: The kernel.
         blocks: Blocks of the grid; of a persistent kernel, the tiles or clusters that it has work for.
         kernel_args: Its ``Problem`` (``cuda_src/matrices.cuh.j2``), one int64 a member.
         operands: The array of each pointer: ``"A"``, ``"B"``, ``"C"``, or the name of scratch memory.
@@ -54,7 +54,7 @@ class Launch:
             kernel arguments. Empty for a kernel that neither writes nor reads the scan.
     """
 
-    specialization: Specialization
+    spec: KernelSpec
     blocks: int
     kernel_args: np.ndarray[Any, np.dtype[np.int64]]
     operands: tuple[str, ...]
@@ -65,7 +65,7 @@ class Launch:
     @property
     def is_independent(self) -> bool:
         """Whether it reads nothing that other launches of its product write, though those that follow read its own."""
-        return self.specialization.waits == "last" and self.operands[0] in ("A", "B")
+        return self.spec.waits == "last" and self.operands[0] in ("A", "B")
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,12 +13,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from tiledmm.codegen.specialization import Specialization
 from tiledmm.elements import ELEMENTS
 from tiledmm.errors import ShapeError
+from tiledmm.kernels.auxiliary_kernels import DECOMPOSE_RESIDUES, RECONSTRUCT
+from tiledmm.kernels.spec import KernelSpec
+from tiledmm.kernels.split_variants import decompose_residues
 from tiledmm.problem.strides import Problem
-from tiledmm.registry.auxiliary_kernels import DECOMPOSE_RESIDUES, RECONSTRUCT
-from tiledmm.registry.split_variants import decompose_residues
 from tiledmm.schedule.auxiliary import (
     PACKED_ALIGNMENT,
     PackedOperand,
@@ -50,38 +50,34 @@ _GROUP = 64
 _CHUNK = 16
 
 
-def decomposing_to_residues(specialization: Specialization, operand: int) -> Specialization:
+def decomposing_to_residues(spec: KernelSpec, operand: int) -> KernelSpec:
     """The kernel that decomposes A (0) or B (1), which it reads transposed, into residues."""
-    compute, letter = specialization.compute, k_major_letter(specialization, operand)
-    stored = (specialization.a, specialization.b)[operand]
-    config = decompose_residues(letter, specialization.config.moduli)
-    return Specialization(DECOMPOSE_RESIDUES, config, stored, compute, compute, ELEMENTS["uint8"], f"{letter}N", "scan")
+    compute, letter = spec.compute, k_major_letter(spec, operand)
+    stored = (spec.a, spec.b)[operand]
+    config = decompose_residues(letter, spec.config.moduli)
+    return KernelSpec(DECOMPOSE_RESIDUES, config, stored, compute, compute, ELEMENTS["uint8"], f"{letter}N", "scan")
 
 
-def reconstructing(specialization: Specialization) -> Specialization:
+def reconstructing(spec: KernelSpec) -> KernelSpec:
     """The kernel that writes C."""
-    compute, byte = specialization.compute, ELEMENTS["uint8"]
-    config = RECONSTRUCT.configure(specialization.config.moduli, compute)
-    return Specialization(
-        RECONSTRUCT, config, byte, byte, compute, specialization.c, "NN", "if decomposed", specialization.epilogue
-    )
+    compute, byte = spec.compute, ELEMENTS["uint8"]
+    config = RECONSTRUCT.configure(spec.config.moduli, compute)
+    return KernelSpec(RECONSTRUCT, config, byte, byte, compute, spec.c, "NN", "if decomposed", spec.epilogue)
 
 
-def decomposed_to_residues(specialization: Specialization, problem: Problem, operand: int) -> PackedOperand:
+def decomposed_to_residues(spec: KernelSpec, problem: Problem, operand: int) -> PackedOperand:
     """Decomposes A (0) or B (1) into residues: ``(moduli, products, rows of A or columns of B, K)``."""
-    spec = decomposing_to_residues(specialization, operand)
+    writer = decomposing_to_residues(spec, operand)
     rows, steps = k_major_rows(problem, operand)
     matrix = rows, problem.k, tiles(problem.k, _CHUNK) * _CHUNK
-    return written(spec, problem, operand, "residues of", (rows, 1, problem.k), steps, matrix)
+    return written(writer, problem, operand, "residues of", (rows, 1, problem.k), steps, matrix)
 
 
-def by_residues(
-    specialization: Specialization, problem: Problem, both: Sequence[PackedOperand], scan: tuple[int, int]
-) -> Schedule:
+def by_residues(spec: KernelSpec, problem: Problem, both: Sequence[PackedOperand], scan: tuple[int, int]) -> Schedule:
     """The launches that multiply decomposed operands, and write C if the operand scan allows it.
 
     Args:
-        specialization: The kernel, and ``problem`` the product's problem.
+        spec: The kernel, and ``problem`` the product's problem.
         problem: As said.
         both: The decomposed operands.
         scan: Byte offsets of their scans.
@@ -89,12 +85,12 @@ def by_residues(
     Raises:
         ShapeError: If TMA, or the tiles' numbers, do not count to the product's sizes.
     """
-    kernel, reconstruct = specialization.kernel, reconstructing(specialization)
+    kernel, reconstruct = spec.kernel, reconstructing(spec)
     config, planes = kernel.config, both[0].memory.shape[0]
     countable = has_coordinates(problem) and planes * tiles_in_all(config, problem) <= MOST_TILES
     if not countable or problem.k > LONGEST_PARTITION:
         raise ShapeError(
-            f"{specialization.variant.name!r} counts to 2^31 - 1: elements in each direction, and tiles for all "
+            f"{spec.variant.name!r} counts to 2^31 - 1: elements in each direction, and tiles for all "
             "moduli; K to 2^29; 'warp_tiled' takes any size"
         )
     pitch = tiles(problem.n, PACKED_ALIGNMENT) * PACKED_ALIGNMENT
@@ -128,7 +124,7 @@ def by_residues(
     return Schedule(tuple(launches), (memory,))
 
 
-def _maps_of(both: Sequence[PackedOperand], kernel: Specialization, rows: int) -> tuple[TensorMap, TensorMap]:
+def _maps_of(both: Sequence[PackedOperand], kernel: KernelSpec, rows: int) -> tuple[TensorMap, TensorMap]:
     """The tensor maps of decomposed operands, of so many rows of A."""
     of_a, of_b = (
         map_of_limbs(

@@ -13,13 +13,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from tiledmm.codegen.specialization import Specialization
 from tiledmm.elements import ELEMENTS, PACKED_ELEMENTS, Element, partial_sums
 from tiledmm.errors import ShapeError
+from tiledmm.kernels.auxiliary_kernels import SPLIT_K_REDUCTION
+from tiledmm.kernels.spec import KernelSpec
+from tiledmm.kernels.split_variants import in_real_numbers
+from tiledmm.kernels.variants import find_variant
 from tiledmm.problem.strides import Problem
-from tiledmm.registry.auxiliary_kernels import SPLIT_K_REDUCTION
-from tiledmm.registry.split_variants import in_real_numbers
-from tiledmm.registry.variants import find_variant
 from tiledmm.schedule.auxiliary import (
     PackedOperand,
     decomposed,
@@ -61,44 +61,44 @@ _MOST_UNDECOMPOSED = 128
 SCAN_HEAD = 12
 
 
-def schedule(specialization: Specialization, problem: Problem) -> Schedule:
+def schedule(spec: KernelSpec, problem: Problem) -> Schedule:
     """The launches of a product. ``problem``'s outer dimensions are left to the caller.
 
     Raises:
         ShapeError: If there are too many tiles: 1.4e14, or 2^31 for a kernel that decomposes operands or uses TMA.
     """
-    if specialization.variant.decomposes_to_bytes:
-        planned = _decomposed_to_bytes(specialization, problem)
-    elif specialization.variant.decomposes_to_residues:
-        planned = _decomposed_to_residues(specialization, problem)
-    elif specialization.variant.decomposes:
-        planned = _decomposed(specialization, problem)
+    if spec.variant.decomposes_to_bytes:
+        planned = _decomposed_to_bytes(spec, problem)
+    elif spec.variant.decomposes_to_residues:
+        planned = _decomposed_to_residues(spec, problem)
+    elif spec.variant.decomposes:
+        planned = _decomposed(spec, problem)
     else:
-        planned = _schedule(specialization, problem)
+        planned = _schedule(spec, problem)
     return replace(planned, launches=tuple(_overlapping(planned.launches)))
 
 
 def _overlapping(launches: Sequence[Launch]) -> Iterator[Launch]:
     """The launches, with ``Problem.overlaps`` of those before one that reads nothing of theirs."""
     for each, following in itertools.zip_longest(launches, launches[1:]):
-        if each.specialization.waits == "last" and following is not None and following.is_independent:
+        if each.spec.waits == "last" and following is not None and following.is_independent:
             yield replace(each, kernel_args=np.append(each.kernel_args[:-1], 1))
         else:
             yield each
 
 
 def _schedule(
-    specialization: Specialization,
+    spec: KernelSpec,
     problem: Problem,
     maps: tuple[TensorMap, ...] = (),
     operands: tuple[str, str] = ("A", "B"),
 ) -> Schedule:
     """The launches of a product whose operands are read in place, or packed; or are decomposed already (``maps``)."""
-    config, kernel = specialization.config, specialization.kernel
-    before, scratch, sources, problem = _packing_both(specialization, problem, operands)
+    config, kernel = spec.config, spec.kernel
+    before, scratch, sources, problem = _packing_both(spec, problem, operands)
     names, after = [*sources, "C"], []
     if config.launch.pack_elements:
-        both = [packed_elements(specialization, problem, operand) for operand in range(2)]
+        both = [packed_elements(spec, problem, operand) for operand in range(2)]
         before, scratch = [each for copy in both for each in copy.launches], [copy.memory for copy in both]
         names[:2] = [memory.name for memory in scratch]
         for copy in both:
@@ -107,14 +107,14 @@ def _schedule(
     split = split_k_partitions(config.launch.split_k, problem.k, config.bk)
     partitions, _ = split
     countable = has_coordinates(problem) and tiles_in_all(config, problem, partitions) <= MOST_TILES
-    if specialization.variant.is_limited and not countable:  # its tensor maps and operand scan span the whole product
+    if spec.variant.is_limited and not countable:  # its tensor maps and operand scan span the whole product
         raise ShapeError(
-            f"{specialization.variant.name!r} counts to 2^31 - 1: elements in each direction, and tiles; "
+            f"{spec.variant.name!r} counts to 2^31 - 1: elements in each direction, and tiles; "
             "'warp_tiled' takes any size"
         )
     into, sums = problem, 0
     if partitions > 1:
-        kernel, adding = with_split_k(specialization, partitions)
+        kernel, adding = with_split_k(spec, partitions)
         # Rows begin at multiples of what is read at a time.
         pitch = tiles(problem.n, adding.config.tn) * adding.config.tn
         memory = Scratch("partial sums", (partitions, products(problem), problem.m, problem.n), pitch, adding.a)
@@ -134,7 +134,7 @@ def _schedule(
             begins=(*problem.begins[:2], 0, *problem.begins[3:]),
         )  # fmt: skip
     types = kernel.a, kernel.b, kernel.c
-    if specialization.variant.tma and not maps:
+    if spec.variant.tma and not maps:
         maps = map_of(into, 0, config, kernel.compute), map_of(into, 1, config, kernel.compute)
     multiplying = []
     for part in in_launches(config, into, partitions):
@@ -145,26 +145,24 @@ def _schedule(
     return Schedule((*before, *multiplying, *after), tuple(scratch))
 
 
-def _decomposed(specialization: Specialization, problem: Problem) -> Schedule:
+def _decomposed(spec: KernelSpec, problem: Problem) -> Schedule:
     """Decomposes both operands into limbs and multiplies these; or the operands as they are, if their values need that.
 
     Decomposition scans the values. Both kernels are launched, and one of them returns at once.
     """
-    if is_short(problem, specialization.compute):
-        return _schedule(replace(not_decomposed(specialization), condition=""), problem)
-    otherwise = _schedule(not_decomposed(specialization), problem)
-    before, scratch, sources, problem = _packing_both(specialization, problem)
-    both = [decomposed(specialization.packed, problem, operand) for operand in range(2)]
+    if is_short(problem, spec.compute):
+        return _schedule(replace(not_decomposed(spec), condition=""), problem)
+    otherwise = _schedule(not_decomposed(spec), problem)
+    before, scratch, sources, problem = _packing_both(spec, problem)
+    both = [decomposed(spec.packed, problem, operand) for operand in range(2)]
     scan, memory = _scan_of(problem, both)
     for source, copy in zip(sources, both, strict=True):
         operands = source, copy.memory.name
         before += [replace(each, operands=operands) for each in _scanning(copy, scan)]
-    planned = _of_decomposed(specialization.packed, problem, both)
+    planned = _of_decomposed(spec.packed, problem, both)
     planes = [copy.plane for copy in both]
     launches = [
-        replace(each, scan=scan, kernel_args=np.append(each.kernel_args, planes))
-        if each.specialization.condition
-        else each
+        replace(each, scan=scan, kernel_args=np.append(each.kernel_args, planes)) if each.spec.condition else each
         for each in planned.launches
     ]
     launches += [replace(each, scan=scan) for each in otherwise.launches]
@@ -172,16 +170,16 @@ def _decomposed(specialization: Specialization, problem: Problem) -> Schedule:
     return Schedule((*before, *launches), (*scratch, *planned.scratch))
 
 
-def _decomposed_to_residues(specialization: Specialization, problem: Problem) -> Schedule:
+def _decomposed_to_residues(spec: KernelSpec, problem: Problem) -> Schedule:
     """Decomposes both operands into residues, multiplies these and reconstructs C; or multiplies the operands.
 
     As with limbs, decomposition scans the values, and kernels of one of both return at once.
     """
-    both = [decomposed_to_residues(specialization, problem, operand) for operand in range(2)]
+    both = [decomposed_to_residues(spec, problem, operand) for operand in range(2)]
     scan, memory = _scan_of(problem, both)
     before = [each for copy in both for each in _scanning(copy, scan)]
-    planned = by_residues(specialization, problem, both, scan)
-    otherwise = _schedule(not_decomposed(specialization), problem)
+    planned = by_residues(spec, problem, both, scan)
+    otherwise = _schedule(not_decomposed(spec), problem)
     launches = [replace(each, scan=scan) for each in otherwise.launches]
     scratch = [*(copy.memory for copy in both), memory]
     return Schedule((*before, *planned.launches, *launches), (*scratch, *planned.scratch))
@@ -203,17 +201,17 @@ def _scanning(copy: PackedOperand, scan: tuple[int, int]) -> Iterator[Launch]:
     return (replace(each, scan=(begin, begin)) for each in copy.launches)
 
 
-def _decomposed_to_bytes(specialization: Specialization, problem: Problem) -> Schedule:
+def _decomposed_to_bytes(spec: KernelSpec, problem: Problem) -> Schedule:
     """Decomposes both operands, integers, into bytes, and multiplies these."""
-    both = [decomposed_to_bytes(specialization, problem, operand) for operand in range(2)]
-    planned = _of_decomposed(specialization, problem, both)
+    both = [decomposed_to_bytes(spec, problem, operand) for operand in range(2)]
+    planned = _of_decomposed(spec, problem, both)
     before, scratch = (each for copy in both for each in copy.launches), (copy.memory for copy in both)
     return Schedule((*before, *planned.launches), (*scratch, *planned.scratch))
 
 
-def _of_decomposed(specialization: Specialization, problem: Problem, both: Sequence[PackedOperand]) -> Schedule:
+def _of_decomposed(spec: KernelSpec, problem: Problem, both: Sequence[PackedOperand]) -> Schedule:
     """The launches of a product of decomposed operands, read by tensor maps or by strides."""
-    kernel = specialization.kernel
+    kernel = spec.kernel
     maps: list[TensorMap] = []
     for copy in both:
         problem = copy.in_place_of(problem, kernel.layout, mapped=kernel.variant.tma)
@@ -221,7 +219,7 @@ def _of_decomposed(specialization: Specialization, problem: Problem, both: Seque
             box = in_real_numbers(kernel.config, kernel.compute)
             sizes = (*copy.memory.shape[:3], copy.contiguous)
             maps.append(map_of_limbs(copy.operand, box, kernel.a, kernel.layout, sizes, copy.memory.pitch))
-    return _schedule(specialization, problem, tuple(maps), (both[0].memory.name, both[1].memory.name))
+    return _schedule(spec, problem, tuple(maps), (both[0].memory.name, both[1].memory.name))
 
 
 def is_short(problem: Problem, compute: Element) -> bool:
@@ -229,31 +227,29 @@ def is_short(problem: Problem, compute: Element) -> bool:
     return problem.k * compute.parts < SHORTEST_DECOMPOSED
 
 
-def not_decomposed(specialization: Specialization) -> Specialization:
+def not_decomposed(spec: KernelSpec) -> KernelSpec:
     """The kernel for operands whose values cannot be decomposed."""
-    variant = find_variant(specialization.variant.undecomposed)
-    tile = min(_MOST_UNDECOMPOSED, specialization.config.bn)
-    config = variant.config(tile, specialization.compute)
-    return replace(specialization, variant=variant, config=config, condition="unless decomposed")
+    variant = find_variant(spec.variant.undecomposed)
+    tile = min(_MOST_UNDECOMPOSED, spec.config.bn)
+    config = variant.config(tile, spec.compute)
+    return replace(spec, variant=variant, config=config, condition="unless decomposed")
 
 
-def with_split_k(specialization: Specialization, partitions: int) -> tuple[Specialization, Specialization]:
+def with_split_k(spec: KernelSpec, partitions: int) -> tuple[KernelSpec, KernelSpec]:
     """The two kernels of a split-K product: the one that multiplies, and the split-K reduction."""
-    compute, partial, reduced = partial_sums(specialization.compute)
-    config, epilogue = SPLIT_K_REDUCTION.configure(partitions, partial), specialization.epilogue
-    kernel = replace(specialization, compute=compute).kernel
+    compute, partial, reduced = partial_sums(spec.compute)
+    config, epilogue = SPLIT_K_REDUCTION.configure(partitions, partial), spec.epilogue
+    kernel = replace(spec, compute=compute).kernel
     # An epilogue may read what another kernel has written to C: of two kernels only one writes.
     condition = kernel.condition if epilogue else ""
     return (
         replace(kernel, c=partial, epilogue=None),
-        Specialization(
-            SPLIT_K_REDUCTION, config, partial, partial, reduced, specialization.c, "NN", condition, epilogue
-        ),
+        KernelSpec(SPLIT_K_REDUCTION, config, partial, partial, reduced, spec.c, "NN", condition, epilogue),
     )
 
 
 def _packing_both(
-    specialization: Specialization, problem: Problem, operands: tuple[str, str] = ("A", "B")
+    spec: KernelSpec, problem: Problem, operands: tuple[str, str] = ("A", "B")
 ) -> tuple[list[Launch], list[Scratch], list[str], Problem]:
     """Packs the operands that ``pack_a`` and ``pack_b`` name.
 
@@ -263,10 +259,10 @@ def _packing_both(
     before: list[Launch] = []
     scratch: list[Scratch] = []
     names = [*operands]
-    layout = specialization.packed.layout
-    for operand, packs in enumerate((specialization.config.launch.pack_a, specialization.config.launch.pack_b)):
+    layout = spec.packed.layout
+    for operand, packs in enumerate((spec.config.launch.pack_a, spec.config.launch.pack_b)):
         if packs:
-            copy = packed(specialization, problem, operand)
+            copy = packed(spec, problem, operand)
             before += copy.launches
             scratch.append(copy.memory)
             names[operand] = copy.memory.name
@@ -274,7 +270,7 @@ def _packing_both(
     return before, scratch, names, problem
 
 
-def required_kernels(spec: Specialization, split_k: Iterable[int] = (), by_auto: bool = False) -> set[Specialization]:
+def required_kernels(spec: KernelSpec, split_k: Iterable[int] = (), by_auto: bool = False) -> set[KernelSpec]:
     """All kernels that products of a kernel may launch: itself, and its auxiliary kernels.
 
     Args:

@@ -11,8 +11,8 @@ import numpy as np
 from tiledmm.elements import TF32, Element
 from tiledmm.errors import DeviceError, ShapeError
 from tiledmm.hardware.driver import driver
+from tiledmm.kernels.config import Config
 from tiledmm.problem.strides import KERNEL_BATCH_DIMENSIONS, Problem
-from tiledmm.registry.config import Config
 
 #: Addresses, and every stride but the first, are multiples of so many bytes.
 ALIGNMENT = 16

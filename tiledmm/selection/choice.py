@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, replace
 
-from tiledmm.codegen.specialization import Specialization
+from tiledmm.kernels.config import Config
+from tiledmm.kernels.spec import KernelSpec
+from tiledmm.kernels.variant import Variant
+from tiledmm.kernels.variants import find_variant
 from tiledmm.problem.product import Product
 from tiledmm.problem.strides import TRANSPOSED
-from tiledmm.registry.config import Config
-from tiledmm.registry.variant import Variant
-from tiledmm.registry.variants import find_variant
 from tiledmm.schedule.launches import Schedule
 from tiledmm.schedule.schedule import schedule
 from tiledmm.schedule.tensor_maps import can_be_mapped
@@ -26,13 +26,13 @@ class Choice:
 
     Attributes:
         product: The product as the kernel computes it: perhaps transposed, perhaps a part of C.
-        specialization: The kernel.
+        spec: The kernel.
         microseconds: Expected time of all parts; None for a kernel that was asked for by name.
         others: The kernels of the other parts, where C is cut into parts. One of these may be cut itself.
     """
 
     product: Product
-    specialization: Specialization
+    spec: KernelSpec
     microseconds: float | None = None
     others: tuple[Choice, ...] = ()
 
@@ -49,7 +49,7 @@ class Choice:
     @property
     def needs_operands(self) -> bool:
         """Whether operands must have elements, because they are packed or have tensor maps."""
-        specs = [part.specialization for part in self.parts]
+        specs = [part.spec for part in self.parts]
         launches = [spec.config.launch for spec in specs]
         packs = any(each.pack_a or each.pack_b or each.pack_elements for each in launches)
         return packs or any(spec.variant.tma for spec in specs)
@@ -57,12 +57,12 @@ class Choice:
     @property
     def schedules(self) -> list[Schedule]:
         """The schedule of each part."""
-        return [schedule(part.specialization, part.product.problem) for part in self.parts]
+        return [schedule(part.spec, part.product.problem) for part in self.parts]
 
     @property
-    def kernels(self) -> list[Specialization]:
+    def kernels(self) -> list[KernelSpec]:
         """What all parts launch, one after the other."""
-        return [launch.specialization for each in self.schedules for launch in each.launches]
+        return [launch.spec for each in self.schedules for launch in each.launches]
 
     @property
     def shares_workspace(self) -> bool:
@@ -78,22 +78,22 @@ class Choice:
     @property
     def _workspaces(self) -> list[int]:
         """Bytes of scratch memory for each part; those of a grid are mostly alike."""
-        parts = [(each.specialization, each.product.problem.anywhere()) for each in self.parts]
+        parts = [(each.spec, each.product.problem.anywhere()) for each in self.parts]
         sizes = {part: schedule(*part).workspace for part in dict.fromkeys(parts)}
         return [sizes[part] for part in parts]
 
     def packed(self) -> Choice:
         """The same kernels with operands packed first where TMA would read them in place."""
-        spec = self.specialization.packing_unless(False, False)
-        return replace(self, specialization=spec, others=tuple(other.packed() for other in self.others))
+        spec = self.spec.packing_unless(False, False)
+        return replace(self, spec=spec, others=tuple(other.packed() for other in self.others))
 
     def __str__(self) -> str:
         if not self.others:
-            return str(self.specialization)
-        sizes: dict[Specialization, Counter[str]] = {}
+            return str(self.spec)
+        sizes: dict[KernelSpec, Counter[str]] = {}
         for part in self.parts:
-            sizes.setdefault(part.specialization, Counter())[_size(part.product)] += 1
-        return "; ".join(f"{_counted(each)} of C: {specialization}" for specialization, each in sizes.items())
+            sizes.setdefault(part.spec, Counter())[_size(part.product)] += 1
+        return "; ".join(f"{_counted(each)} of C: {spec}" for spec, each in sizes.items())
 
 
 def _counted(sizes: Counter[str]) -> str:
@@ -121,10 +121,10 @@ def transposed_if_preferred(variant: Variant, config: Config, product: Product) 
     return product.transposed() if unsuited(transposed) < unsuited(problem.layout) else product
 
 
-def specialization_of(name: str, config: Config, product: Product) -> Specialization:
+def kernel_spec_of(name: str, config: Config, product: Product) -> KernelSpec:
     """The kernel of a variant for a product."""
     variant = find_variant(name)
     a, b, problem, compute = product.a, product.b, product.problem, variant.computes_in(product.compute)
     epilogue = product.epilogue.with_strides(problem.epilogue) if product.epilogue else None
-    spec = Specialization(variant, config, a, b, compute, product.c, problem.layout, epilogue=epilogue)
+    spec = KernelSpec(variant, config, a, b, compute, product.c, problem.layout, epilogue=epilogue)
     return spec.packing_unless(can_be_mapped(problem, 0, a), can_be_mapped(problem, 1, b))

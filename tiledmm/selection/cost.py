@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 from tiledmm.elements import PACKED_ELEMENTS, Element
 from tiledmm.hardware.data_sheets import Gpu
+from tiledmm.kernels.config import VECTOR_BYTES, Config
+from tiledmm.kernels.residues import residue_planes
+from tiledmm.kernels.split_variants import decompose_mn_major
+from tiledmm.kernels.variant import Variant
+from tiledmm.kernels.variants import find_variant
 from tiledmm.problem.product import Product
 from tiledmm.problem.strides import TRANSPOSED
-from tiledmm.registry.config import VECTOR_BYTES, Config
-from tiledmm.registry.residues import residue_planes
-from tiledmm.registry.split_variants import decompose_mn_major
-from tiledmm.registry.variant import Variant
-from tiledmm.registry.variants import find_variant
 from tiledmm.schedule.launches import split_k_partitions, tiles, tiles_of_c
 from tiledmm.selection.operand_reads import access, aligned_in_place, footprint, reads_in_place
 from tiledmm.selection.rates import KernelRates, Rates

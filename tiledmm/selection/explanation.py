@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tiledmm.hardware.data_sheets import Gpu
+from tiledmm.kernels.config import Config
 from tiledmm.problem.product import Product
-from tiledmm.registry.config import Config
 from tiledmm.selection.choice import Choice
 from tiledmm.selection.model import Model
 from tiledmm.selection.select import measured
@@ -47,12 +47,12 @@ class Explanation:
     @property
     def variant(self) -> str:
         """Name of the variant that ``auto`` takes, of the first part where C is cut into parts."""
-        return self.best.specialization.variant.name
+        return self.best.spec.variant.name
 
     @property
     def tile(self) -> int | None:
         """Its tile; None for a tuned kernel that is none of the variant's tiles."""
-        spec = self.best.specialization
+        spec = self.best.spec
         fields = {name: value for name, value in spec.config.as_dict().items() if name not in _CHOSEN_APART}
         for tile in spec.variant.tiles:
             own = spec.variant.config(tile, spec.compute).as_dict()
@@ -63,7 +63,7 @@ class Explanation:
     @property
     def config(self) -> Config:
         """Its config."""
-        return self.best.specialization.config
+        return self.best.spec.config
 
     @property
     def expected_us(self) -> float:

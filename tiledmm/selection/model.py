@@ -10,13 +10,13 @@ from dataclasses import replace
 
 from tiledmm.elements import PACKED_ELEMENTS, Element
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS, Gpu
+from tiledmm.kernels.config import Config
+from tiledmm.kernels.variants import find_variant
 from tiledmm.problem.product import Product
 from tiledmm.problem.strides import Problem
-from tiledmm.registry.config import Config
-from tiledmm.registry.variants import find_variant
 from tiledmm.schedule.launches import tiles, tiles_of_c
 from tiledmm.schedule.tensor_maps import has_coordinates
-from tiledmm.selection.choice import MOST_APART, Choice, specialization_of, transposed_if_preferred
+from tiledmm.selection.choice import MOST_APART, Choice, kernel_spec_of, transposed_if_preferred
 from tiledmm.selection.cost import Cost
 from tiledmm.selection.operand_reads import footprint, rate_type
 from tiledmm.selection.packings import packings
@@ -119,13 +119,13 @@ class Model:
         for row, best in self._in_one(product):
             if best.others:
                 continue
-            own = best.product.computed_in(best.specialization.compute)
-            config = best.specialization.config
+            own = best.product.computed_in(best.spec.compute)
+            config = best.spec.config
             config = replace(config, launch=replace(config.launch, split_k=1, pack_a=0, pack_b=0, pack_elements=0))
             for packs, split in itertools.product(packings(row, own), [1] if config.moduli else SPLIT_K_FACTORS):
                 chosen = config.changed({"split_k": split, **dict.fromkeys(packs, 1)})
                 time = self._cost.microseconds(row, config, own, packs, split)
-                yield Choice(best.product, specialization_of(row.variant, chosen, own), time)
+                yield Choice(best.product, kernel_spec_of(row.variant, chosen, own), time)
 
     def best(self, product: Product) -> Choice:
         """The kernel, or the kernels, with the least expected time."""
@@ -173,7 +173,7 @@ class Model:
         times = {way: self._cost.microseconds(row, config, product, *way) for way in ways}
         for packs, split in sorted(times, key=times.__getitem__):
             chosen = config.changed({"split_k": split, **dict.fromkeys(packs, 1)})
-            choice = Choice(wanted, specialization_of(row.variant, chosen, product), times[packs, split])
+            choice = Choice(wanted, kernel_spec_of(row.variant, chosen, product), times[packs, split])
             if fits is None or fits(choice):
                 return choice
         return None
@@ -214,7 +214,7 @@ class Model:
 
     def _cuts(self, choice: Choice) -> Iterator[tuple[int, int]]:
         """Rows and columns of the parts to try: whole tiles, or whole waves."""
-        problem, config = choice.product.problem, choice.specialization.config
+        problem, config = choice.product.problem, choice.spec.config
         m, n = problem.m // config.bm * config.bm, problem.n // config.bn * config.bn
         down, across = tiles(problem.m, config.bm), tiles(problem.n, config.bn)
         busy = down * across * problem.products // self.gpu.sms * self.gpu.sms

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 from tiledmm.elements import Element
+from tiledmm.kernels.config import VECTOR_BYTES, WORD_BYTES
+from tiledmm.kernels.variant import Variant
 from tiledmm.problem.product import Product
 from tiledmm.problem.strides import Problem
-from tiledmm.registry.config import VECTOR_BYTES, WORD_BYTES
-from tiledmm.registry.variant import Variant
 from tiledmm.schedule.auxiliary import PACKED_ALIGNMENT
 
 

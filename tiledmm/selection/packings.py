@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tiledmm.kernels.variants import find_variant
 from tiledmm.problem.product import Product
-from tiledmm.registry.variants import find_variant
 from tiledmm.schedule.schedule import is_short
 from tiledmm.schedule.tensor_maps import can_be_mapped
 from tiledmm.selection.operand_reads import has_wide_rows, rate_type, reads_in_place

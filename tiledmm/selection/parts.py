@@ -7,10 +7,10 @@ import math
 from collections.abc import Iterator
 
 from tiledmm.elements import Element
+from tiledmm.kernels.residues import DEFAULT_MODULI, residue_planes
+from tiledmm.kernels.variant import Variant
 from tiledmm.problem.product import Product
 from tiledmm.problem.strides import Problem
-from tiledmm.registry.residues import DEFAULT_MODULI, residue_planes
-from tiledmm.registry.variant import Variant
 from tiledmm.schedule.launches import tiles
 from tiledmm.selection.operand_reads import footprint
 

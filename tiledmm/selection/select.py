@@ -6,10 +6,10 @@ from typing import Any, Literal
 
 from tiledmm.elements import SCHEMES, TF32, Element
 from tiledmm.errors import ConfigError, UnsupportedTypeError
+from tiledmm.kernels.config import ConfigOverrides
+from tiledmm.kernels.variants import find_variant, kernel_variants
 from tiledmm.problem.product import Product
-from tiledmm.registry.config import ConfigOverrides
-from tiledmm.registry.variants import find_variant, kernel_variants
-from tiledmm.selection.choice import Choice, specialization_of, transposed_if_preferred
+from tiledmm.selection.choice import Choice, kernel_spec_of, transposed_if_preferred
 from tiledmm.selection.model import H100, Model
 from tiledmm.selection.tuned import TunedTable, describe_product, has_its_kernel
 
@@ -118,7 +118,7 @@ def select(
     product = transposed_if_preferred(variant, chosen, product)
     if chosen.triangle and not product.symmetric:
         raise ConfigError("triangle is for a @ a.T or a.T @ a, of one array: C is symmetric")
-    return Choice(product, specialization_of(variant.name, chosen, product))
+    return Choice(product, kernel_spec_of(variant.name, chosen, product))
 
 
 def measured(product: Product, table: TunedTable, model: Model) -> Choice | None:
@@ -132,4 +132,4 @@ def measured(product: Product, table: TunedTable, model: Model) -> Choice | None
     first, others = model.with_others(seen, entry.cut) if entry.cut else (seen, ())
     variant = find_variant(entry.variant)
     config = variant.config(None, variant.computes_in(seen.compute), entry.overrides)
-    return Choice(first, specialization_of(entry.variant, config, seen), entry.microseconds, others)
+    return Choice(first, kernel_spec_of(entry.variant, config, seen), entry.microseconds, others)

@@ -22,13 +22,13 @@ from typing import Any
 
 from tiledmm._version import __version__
 from tiledmm.codegen.kernel_hash import kernel_hash
-from tiledmm.codegen.specialization import Specialization, specialize
 from tiledmm.elements import ELEMENTS
 from tiledmm.errors import TiledmmError
+from tiledmm.kernels.config import VECTOR_BYTES
+from tiledmm.kernels.spec import KernelSpec, kernel_spec
+from tiledmm.kernels.variants import find_variant
 from tiledmm.problem.product import Product
 from tiledmm.problem.strides import TRANSPOSED
-from tiledmm.registry.config import VECTOR_BYTES
-from tiledmm.registry.variants import find_variant
 from tiledmm.selection.user_files import user_file
 
 # In a table of the former format, hashes count comments, too: one becomes a table of today's when it is first read.
@@ -127,7 +127,7 @@ def _converted(row: Any) -> Any:
     from tiledmm.codegen.rendering import render
 
     with contextlib.suppress(TiledmmError, ValueError, KeyError, TypeError):  # ``read`` says what is wrong with it
-        kernel = _specialization(entry := _checked(row)).kernel
+        kernel = _spec(entry := _checked(row)).kernel
         former = hashlib.sha256(render(kernel).replace(__version__, "").encode()).hexdigest()
         if former.startswith(entry.kernel):
             return row | {"kernel": kernel_hash([kernel])}
@@ -143,7 +143,7 @@ def _checked(row: Any) -> Entry:
         or not isinstance(entry.overrides, dict)
     ):
         raise ValueError(f"{row!r} has members of other types")
-    config = _specialization(entry).config
+    config = _spec(entry).config
     whole_or_square = entry.cut is None or len(set(entry.cut)) == 1
     if config.triangle and not (_SYMMETRIC in entry.product and whole_or_square):
         raise ValueError("triangle is for products whose C is symmetric")
@@ -163,7 +163,7 @@ def _checked_cut(entry: Entry) -> tuple[int, int]:
     return rows, cols
 
 
-def _specialization(entry: Entry) -> Specialization:
+def _spec(entry: Entry) -> KernelSpec:
     """The kernel of an entry, as ``tiledmm.source`` prints it for these types, layout and config."""
     types, layout, *_ = entry.product.split(" ")
     a, b, _, c = (_TYPES.get(name) for name in types.split("_"))
@@ -172,7 +172,7 @@ def _specialization(entry: Entry) -> Specialization:
     layout = layout.rstrip(_SYMMETRIC)
     if entry.transposed:
         a, b, layout = b, a, layout[::-1].translate(TRANSPOSED)
-    return specialize(
+    return kernel_spec(
         find_variant(entry.variant), config=entry.overrides, dtype=entry.compute, layout=layout,
         a_dtype=a.dtype_name, b_dtype=b.dtype_name, out_dtype=c.dtype_name,
     )  # fmt: skip
@@ -180,12 +180,12 @@ def _specialization(entry: Entry) -> Specialization:
 
 def stamped(entry: Entry) -> Entry:
     """Return an entry with this version of tiledmm and the hash of the kernel's code, which were measured."""
-    return replace(entry, version=__version__, kernel=kernel_hash([_specialization(entry).kernel]))
+    return replace(entry, version=__version__, kernel=kernel_hash([_spec(entry).kernel]))
 
 
 def is_current(entry: Entry) -> bool:
     """Return whether the kernel that was measured has the code that it has today."""
-    return entry.kernel == kernel_hash([_specialization(entry).kernel])
+    return entry.kernel == kernel_hash([_spec(entry).kernel])
 
 
 def has_its_kernel(entry: Entry) -> bool:

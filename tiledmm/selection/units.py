@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tiledmm.elements import SCHEMES, Element, compute_element
 from tiledmm.hardware.data_sheets import Gpu
-from tiledmm.registry.residues import DEFAULT_MODULI, residue_planes
-from tiledmm.registry.variant import Variant
-from tiledmm.registry.variants import find_variant
+from tiledmm.kernels.residues import DEFAULT_MODULI, residue_planes
+from tiledmm.kernels.variant import Variant
+from tiledmm.kernels.variants import find_variant
 from tiledmm.selection.rates import KernelRates
 
 

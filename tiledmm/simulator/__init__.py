@@ -24,9 +24,9 @@ from typing import Any
 import numpy as np
 
 from tiledmm.errors import KeywordTypeError
+from tiledmm.kernels.config import ConfigOverrides
 from tiledmm.problem.epilogue import EpilogueKeywords
 from tiledmm.problem.keywords import KernelKeywords, Precision, UfuncKeywords, only_entry
-from tiledmm.registry.config import ConfigOverrides
 from tiledmm.selection.select import AUTO
 from tiledmm.simulator.conflicts import BankAccess, Lane, explain_conflicts
 from tiledmm.simulator.findings import Finding

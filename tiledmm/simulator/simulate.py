@@ -15,12 +15,12 @@ from tiledmm.codegen.symbols import has_kernel
 from tiledmm.errors import AlignmentError, ConfigError, KeywordValueError, OperandTypeError
 from tiledmm.hardware.architectures import find_target
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS
+from tiledmm.kernels.variants import find_variant
 from tiledmm.problem.arrays import begin_together, describe, is_same
 from tiledmm.problem.casting import loop_type
 from tiledmm.problem.epilogue import EpilogueCall, EpilogueKeywords, resolve_epilogue
 from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
 from tiledmm.problem.strides import Span
-from tiledmm.registry.variants import find_variant
 from tiledmm.schedule.launches import Scratch
 from tiledmm.schedule.schedule import SCAN, SCAN_HEAD, SCAN_INIT, schedule
 from tiledmm.selection.choice import Choice
@@ -142,9 +142,9 @@ class _Run:
         self.kernels: list[SimulatedKernel] = []
         self.scratch: list[Scratch] = []
         for number, part in enumerate(choice.parts):
-            if not part.specialization.variant.simulated:
-                raise ConfigError(f"variant {part.specialization.variant.name!r} cannot be simulated")
-            planned = schedule(part.specialization, part.product.problem)
+            if not part.spec.variant.simulated:
+                raise ConfigError(f"variant {part.spec.variant.name!r} cannot be simulated")
+            planned = schedule(part.spec, part.product.problem)
             # Operands have the names of the first part.
             names = {"A": "B", "B": "A"} if part.product.is_transposed != self.product.is_transposed else {}
             names |= {each.name: f"{each.name}{number or ''}" for each in planned.scratch}

@@ -70,7 +70,7 @@ class SimulatedKernel:
     """
 
     def __init__(self, launch: geometry.Launch, source: Source | None, settings: Settings, scan: str) -> None:
-        self.launch, self.spec, self.settings, self.scan = launch, launch.specialization, settings, scan
+        self.launch, self.spec, self.settings, self.scan = launch, launch.spec, settings, scan
         self._given = source if source is not None and has_kernel(source.text, self.spec.symbol) else None
         text = self._given.text if self._given else render(self.spec)
         places = file_map(self._given.name, text) if self._given else source_map(self.spec)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tiledmm.codegen.specialization import Specialization, specialize
+from tiledmm.kernels.spec import KernelSpec, kernel_spec
 from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
 from tiledmm.selection.select import dtype_of, precision_of
 from tiledmm.simulator.kernel_events import Event
@@ -97,7 +97,7 @@ def trace(
     Raises:
         TiledmmError: As ``tiledmm.simulator.run``.
     """
-    spec = specialize(variant, tile=tile, dtype=dtype, layout=layout)
+    spec = kernel_spec(variant, tile=tile, dtype=dtype, layout=layout)
     m, n, k = sizes or _one_block(spec)
     a, b = (np.stack([each] * products) if products > 1 else each for each in _operands(spec, m, n, k))
     settings = Settings(counts=False, target=target, traced_block=block, traced_arithmetic=arithmetic, workers=1)
@@ -111,12 +111,12 @@ def trace(
     )  # fmt: skip
 
 
-def _one_block(spec: Specialization) -> tuple[int, int, int]:
+def _one_block(spec: KernelSpec) -> tuple[int, int, int]:
     # A matrix of one row or column has no layout of its own.
     return spec.config.bm, spec.config.bn, max(2 * spec.config.bk, 8)
 
 
-def _operands(spec: Specialization, m: int, n: int, k: int) -> list[np.ndarray[Any, Any]]:
+def _operands(spec: KernelSpec, m: int, n: int, k: int) -> list[np.ndarray[Any, Any]]:
     operands: list[np.ndarray[Any, Any]] = []
     for letter, shape in zip(spec.layout, ((m, k), (k, n)), strict=True):
         values = np.arange(m * k + k * n)[: shape[0] * shape[1]].reshape(shape) % 3

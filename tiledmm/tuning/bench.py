@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from tiledmm.elements import compute_element
 from tiledmm.errors import TiledmmError
 from tiledmm.hardware.data_sheets import Gpu
-from tiledmm.registry.residues import DEFAULT_MODULI
-from tiledmm.registry.variants import find_variant
-from tiledmm.selection.choice import Choice, specialization_of
+from tiledmm.kernels.residues import DEFAULT_MODULI
+from tiledmm.kernels.variants import find_variant
+from tiledmm.selection.choice import Choice, kernel_spec_of
 from tiledmm.selection.rates import KernelRates
 from tiledmm.tuning.cases import Case, cases_of, choice_of, named, product_of, type_of
 
@@ -66,7 +66,7 @@ class Bench:
         for row in rows:
             variant, compute = find_variant(row.variant), compute_element(type_of(row))
             product = product_of(Case(1, 64, 64, 512), type_of(row))
-            plain[row] = specialization_of(row.variant, variant.config(row.tile, compute), product).kernel
+            plain[row] = kernel_spec_of(row.variant, variant.config(row.tile, compute), product).kernel
         wanted = list(dict.fromkeys(plain.values()))
         raw_kernels(wanted, lambda ready: tell("compiling kernels", len(wanted)))
         jobs = []

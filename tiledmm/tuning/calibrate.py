@@ -23,12 +23,12 @@ from tiledmm import plans
 from tiledmm._version import __version__
 from tiledmm.codegen.kernel_hash import kernel_hash
 from tiledmm.codegen.rendering import render
-from tiledmm.codegen.specialization import Specialization
 from tiledmm.elements import compute_element
 from tiledmm.errors import TiledmmError
 from tiledmm.hardware.data_sheets import Gpu
+from tiledmm.kernels.spec import KernelSpec
+from tiledmm.kernels.variants import VARIANTS, find_variant, kernel_variants
 from tiledmm.lazy import device_module
-from tiledmm.registry.variants import VARIANTS, find_variant, kernel_variants
 from tiledmm.selection.model import runs_on
 from tiledmm.selection.rates import DeviceRates, KernelRates, Rates, nearest_rates, own_path, write
 from tiledmm.selection.units import unit_flops
@@ -142,7 +142,7 @@ def timed(rows: Sequence[KernelRates], known: dict[str, Any]) -> list[TimedKerne
             if microseconds is None:
                 continue
             choice, packs = choice_of(row, case := Case(*numbers))
-            timings.append(Timing(choice.specialization.config, choice.product, packs, case.split, microseconds))
+            timings.append(Timing(choice.spec.config, choice.product, packs, case.split, microseconds))
         if timings:
             kernels.append(TimedKernel(row, found["residents"], tuple(timings)))
     return kernels
@@ -164,9 +164,9 @@ def _missing(row: KernelRates, gpu: Gpu, known: dict[str, Any]) -> list[Case] | 
     return [case for case in cases_of(row, gpu, found["residents"]) if case not in measured]
 
 
-def _kernels_of(row: KernelRates) -> list[Specialization]:
+def _kernels_of(row: KernelRates) -> list[KernelSpec]:
     """Return a row's kernel in each layout, and those launched before and after it."""
-    found: list[Specialization] = []
+    found: list[KernelSpec] = []
     for layout in ("NN", "NT", "TN", "TT"):
         with contextlib.suppress(TiledmmError):  # not for such products
             found += choice_of(row, Case(1, 1, 67, 515, layout, 2))[0].kernels

@@ -12,11 +12,11 @@ from typing import Any
 from tiledmm.elements import compute_element
 from tiledmm.errors import ConfigError
 from tiledmm.hardware.data_sheets import Gpu
+from tiledmm.kernels.config import Config
+from tiledmm.kernels.variants import find_variant
 from tiledmm.problem.arrays import Array
 from tiledmm.problem.product import Product, resolve
-from tiledmm.registry.config import Config
-from tiledmm.registry.variants import find_variant
-from tiledmm.selection.choice import Choice, specialization_of, transposed_if_preferred
+from tiledmm.selection.choice import Choice, kernel_spec_of, transposed_if_preferred
 from tiledmm.selection.operand_reads import reads_in_place
 from tiledmm.selection.packings import packings
 from tiledmm.selection.rates import KernelRates
@@ -180,11 +180,11 @@ def choice_of(row: KernelRates, case: Case) -> tuple[Choice, tuple[str, ...]]:
         raise ConfigError(f"{row.variant} takes no such product")
     packs = ways[-1]  # in place, where it can be
     chosen = config.changed({"split_k": case.split, **dict.fromkeys(packs, 1)})
-    return Choice(product, specialization_of(row.variant, chosen, product)), packs
+    return Choice(product, kernel_spec_of(row.variant, chosen, product)), packs
 
 
 def named(variant_name: str, tile: int, dtype: str, case: Case, **launch: int) -> Choice:
     """A kernel for a case, with fields of ``LaunchConfig``."""
     product = product_of(case, dtype)
     config = find_variant(variant_name).config(tile, product.compute).changed({"split_k": case.split, **launch})
-    return Choice(product, specialization_of(variant_name, config, product))
+    return Choice(product, kernel_spec_of(variant_name, config, product))

@@ -15,7 +15,7 @@ import numpy as np
 
 from tiledmm.elements import compute_element
 from tiledmm.hardware.data_sheets import Gpu
-from tiledmm.registry.variants import find_variant
+from tiledmm.kernels.variants import find_variant
 from tiledmm.selection.cost import Cost
 from tiledmm.selection.model import Model
 from tiledmm.selection.operand_reads import access

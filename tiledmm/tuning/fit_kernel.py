@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from tiledmm.kernels.config import Config
+from tiledmm.kernels.variants import find_variant
 from tiledmm.problem.product import Product
-from tiledmm.registry.config import Config
-from tiledmm.registry.variants import find_variant
 from tiledmm.selection.cost import Cost
 from tiledmm.selection.operand_reads import reads_in_place
 from tiledmm.selection.rates import DeviceRates, KernelRates

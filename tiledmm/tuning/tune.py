@@ -11,10 +11,10 @@ from tiledmm import plans
 from tiledmm.bench.sizes import Size
 from tiledmm.elements import compute_element
 from tiledmm.errors import ConfigError, TiledmmError
+from tiledmm.kernels.config import Config
 from tiledmm.lazy import device_module
 from tiledmm.problem.arrays import describe
 from tiledmm.problem.product import Product, resolve
-from tiledmm.registry.config import Config
 from tiledmm.selection import tuned
 from tiledmm.selection.choice import Choice
 from tiledmm.selection.model import H100, SPLIT_K_FACTORS, Model
@@ -96,17 +96,17 @@ def proposals(product: Product, trials: int, model: Model = H100) -> list[Choice
     ranked = sorted(model.rank(product), key=lambda choice: choice.microseconds or 0.0)
     limit = _HOPELESS * (ranked[0].microseconds or 0.0)
     chosen = [choice for choice in ranked if (choice.microseconds or 0.0) <= limit]
-    found = {(each.specialization, each.product): each for each in chosen}
+    found = {(each.spec, each.product): each for each in chosen}
     for choice in chosen[:_VARIED]:
         for config in _variations(choice):
-            varied = replace(choice, specialization=replace(choice.specialization, config=config), microseconds=None)
-            found.setdefault((varied.specialization, choice.product), varied)
+            varied = replace(choice, spec=replace(choice.spec, config=config), microseconds=None)
+            found.setdefault((varied.spec, choice.product), varied)
     return list(found.values())[:trials]
 
 
 def _variations(choice: Choice) -> Iterator[Config]:
     """The config of a kernel with some fields changed, where that keeps its rules."""
-    spec = choice.specialization
+    spec = choice.spec
     config, at = spec.config, SPLIT_K_FACTORS.index(spec.config.launch.split_k)
     splits = [SPLIT_K_FACTORS[i] for i in (at + 1, at - 1, at + 2, at - 2) if 0 <= i < len(SPLIT_K_FACTORS)]
     changes: list[dict[str, Any]] = [{"split_k": split} for split in splits if split * 32 <= choice.product.problem.k]
@@ -135,7 +135,7 @@ def _fastest(model: Model, product: Product, sets: list[Any], trials: int, secon
     choices = {}
     for number, choice in enumerate(proposals(product, trials, model)):
         try:
-            if compiled(choice.specialization.kernel).local_bytes:
+            if compiled(choice.spec.kernel).local_bytes:
                 continue
             plan = Plan(choice)
             reference.poison(first.c, right)
@@ -151,7 +151,7 @@ def _fastest(model: Model, product: Product, sets: list[Any], trials: int, secon
     samples = timing.measure(rivals, timing.DeviceClock(), seconds=seconds)
     best = min(samples, key=lambda name: samples[name].seconds)
     models = samples.get("0", samples[best])
-    spec = choices[best].specialization
+    spec = choices[best].spec
     plain = spec.variant.config(None, spec.compute).as_dict()
     entry = tuned.Entry(
         product=tuned.describe_product(product),

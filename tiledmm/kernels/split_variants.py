@@ -9,10 +9,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tiledmm.elements import ELEMENTS, SCHEMES, Element
-from tiledmm.registry.config import DYNAMIC_SHARED_BYTES, STATIC_SHARED_BYTES, Config
-from tiledmm.registry.residues import DEFAULT_MODULI, FEWEST_MODULI, MOST_MODULI
-from tiledmm.registry.tensor_cores import matrix_fragments, shared_swizzled, tensor_tile, warpgroup_tiles, warpgroups
-from tiledmm.registry.variant import Rule
+from tiledmm.kernels.config import DYNAMIC_SHARED_BYTES, STATIC_SHARED_BYTES, Config
+from tiledmm.kernels.residues import DEFAULT_MODULI, FEWEST_MODULI, MOST_MODULI
+from tiledmm.kernels.tensor_cores import matrix_fragments, shared_swizzled, tensor_tile, warpgroup_tiles, warpgroups
+from tiledmm.kernels.variant import Rule
 
 
 def of_limbs(rules: Callable[[Config, Element], list[Rule]]) -> Callable[[Config, Element], list[Rule]]:

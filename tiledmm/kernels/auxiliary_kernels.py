@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tiledmm.registry import cuda_cores, split_variants
-from tiledmm.registry.config import Config
-from tiledmm.registry.variant import Variant
+from tiledmm.kernels import cuda_cores, split_variants
+from tiledmm.kernels.config import Config
+from tiledmm.kernels.variant import Variant
 
 #: The split-K reduction. Its tile is the number of partitions.
 SPLIT_K_REDUCTION = Variant(

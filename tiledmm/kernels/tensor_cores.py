@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from tiledmm.elements import Element
-from tiledmm.registry.config import VECTOR_BYTES, Config, LaunchConfig
-from tiledmm.registry.rules import is_power_of_2
-from tiledmm.registry.variant import Rule
+from tiledmm.kernels.config import VECTOR_BYTES, Config, LaunchConfig
+from tiledmm.kernels.rules import is_power_of_2
+from tiledmm.kernels.variant import Rule
 
 
 def _register_bytes(element: Element) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
 
-from tiledmm.registry.variant import Variant
+from tiledmm.kernels.variant import Variant
 
 
 class VariantTable(Mapping[str, Variant]):

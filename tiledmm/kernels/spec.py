@@ -9,20 +9,20 @@ from typing import Any
 from tiledmm.elements import ELEMENTS, PACKED_ELEMENTS, SCHEMES, Element, compute_element, compute_element_of, element
 from tiledmm.errors import ConfigError, ShapeError, UnsupportedTypeError
 from tiledmm.hardware.architectures import Architecture
+from tiledmm.kernels.auxiliary_kernels import DECOMPOSE_BYTES, DECOMPOSE_RESIDUES
+from tiledmm.kernels.config import Config, ConfigOverrides, LaunchConfig
+from tiledmm.kernels.residues import residue_planes
+from tiledmm.kernels.variant import Variant
+from tiledmm.kernels.variants import find_variant
 from tiledmm.problem.casting import converts_in_kernel
 from tiledmm.problem.epilogue import Epilogue
-from tiledmm.registry.auxiliary_kernels import DECOMPOSE_BYTES, DECOMPOSE_RESIDUES
-from tiledmm.registry.config import Config, ConfigOverrides, LaunchConfig
-from tiledmm.registry.residues import residue_planes
-from tiledmm.registry.variant import Variant
-from tiledmm.registry.variants import find_variant
 
 #: The template's name of an operand's layout, by its letter in a layout such as "NT".
 ORDERS = {"N": "ROWS", "T": "COLUMNS", "G": "STRIDED"}
 
 
 @dataclass(frozen=True, slots=True)
-class Specialization:
+class KernelSpec:
     """Everything that a kernel's text depends on, and the config of its launches.
 
     Attributes:
@@ -85,7 +85,7 @@ class Specialization:
         return math.prod(self.block)
 
     @property
-    def kernel(self) -> Specialization:
+    def kernel(self) -> KernelSpec:
         """The kernel that multiplies, without its auxiliary kernels: packed operands have the computation type."""
         packed = self.packed
         bare = replace(packed.config, launch=LaunchConfig())
@@ -107,7 +107,7 @@ class Specialization:
         return replace(packed, config=bare)
 
     @property
-    def packed(self) -> Specialization:
+    def packed(self) -> KernelSpec:
         """The same after packing: packed operands have the computation type."""
         config = self.config
         return replace(
@@ -124,7 +124,7 @@ class Specialization:
         """B's layout once it is packed."""
         return self.variant.packed_b(self.compute)
 
-    def packing_unless(self, a_in_place: bool, b_in_place: bool) -> Specialization:
+    def packing_unless(self, a_in_place: bool, b_in_place: bool) -> KernelSpec:
         """The same, with operands packed first that TMA cannot read in place, if this kernel reads by TMA.
 
         Those are operands of another type, or in a layout that tensor cores do not take. Operands that are decomposed
@@ -187,7 +187,7 @@ class Specialization:
         return ""
 
 
-def specialize(
+def kernel_spec(
     variant: str | Variant,
     *,
     tile: int | None = None,
@@ -197,7 +197,7 @@ def specialize(
     a_dtype: Any = None,
     b_dtype: Any = None,
     out_dtype: Any = None,
-) -> Specialization:
+) -> KernelSpec:
     """Checks a description of a kernel and completes it.
 
     Args:
@@ -225,5 +225,5 @@ def specialize(
     for source, target in ((a, compute), (b, compute), (compute.result, c)):
         if not converts_in_kernel(source.dtype, target.dtype):
             raise UnsupportedTypeError(f"a kernel does not convert {source.dtype_name} to {target.dtype_name}")
-    spec = Specialization(row, row.config(tile, compute, config), a, b, compute, c, layout)
+    spec = KernelSpec(row, row.config(tile, compute, config), a, b, compute, c, layout)
     return spec.packing_unless(*("G" not in letter for letter in layout))

@@ -6,10 +6,10 @@ import difflib
 
 from tiledmm.elements import compute_element
 from tiledmm.errors import UnknownVariantError
-from tiledmm.registry import cuda_cores, rules, split_variants, tensor_cores
-from tiledmm.registry.config import Config
-from tiledmm.registry.variant import Variant
-from tiledmm.registry.variant_table import VariantTable
+from tiledmm.kernels import cuda_cores, rules, split_variants, tensor_cores
+from tiledmm.kernels.config import Config
+from tiledmm.kernels.variant import Variant
+from tiledmm.kernels.variant_table import VariantTable
 
 SQUARE_TILES = (8, 16, 32, 64)
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from tiledmm.elements import Element
 from tiledmm.hardware.architectures import WARP_SIZE
-from tiledmm.registry.config import STATIC_SHARED_BYTES, VECTOR_BYTES, WORD_BYTES, Config, LaunchConfig
+from tiledmm.kernels.config import STATIC_SHARED_BYTES, VECTOR_BYTES, WORD_BYTES, Config, LaunchConfig
 
 # Most resident threads of an SM, of all GPUs.
 FULL_SM_THREADS = 2048

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from tiledmm.elements import Element
 from tiledmm.hardware.architectures import WARP_SIZE
-from tiledmm.registry.config import VECTOR_BYTES, WORD_BYTES, Config
-from tiledmm.registry.variant import Rule
+from tiledmm.kernels.config import VECTOR_BYTES, WORD_BYTES, Config
+from tiledmm.kernels.variant import Rule
 
 
 def one_element_a_thread(config: Config, element: Element) -> list[Rule]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from tiledmm.elements import ELEMENTS, PACKED_ELEMENTS, TF32, Element, compute_element
 from tiledmm.errors import ConfigError, UnsupportedTypeError
-from tiledmm.registry.config import (
+from tiledmm.kernels.config import (
     CONFIG_FIELDS,
     DYNAMIC_SHARED_BYTES,
     MAX_THREADS,
@@ -26,7 +26,7 @@ Rule = tuple[bool, str]
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A row of the registry.
+    """A row of the table of variants.
 
     Attributes:
         name: What ``variant=`` takes.

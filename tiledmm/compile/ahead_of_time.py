@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 from tiledmm.codegen.page import page_of
 from tiledmm.codegen.rendering import render
-from tiledmm.codegen.specialization import Specialization, specialize
 from tiledmm.elements import SCHEMES, compute_element
 from tiledmm.errors import ConfigError
+from tiledmm.kernels.config import ConfigOverrides
+from tiledmm.kernels.spec import KernelSpec, kernel_spec
+from tiledmm.kernels.variants import find_variant
 from tiledmm.lazy import device_module
 from tiledmm.problem.keywords import KernelKeywords, Precision
-from tiledmm.registry.config import ConfigOverrides
-from tiledmm.registry.variants import find_variant
 from tiledmm.schedule.schedule import required_kernels
 from tiledmm.selection.front_end import call_of, choose
 from tiledmm.selection.model import SPLIT_K_FACTORS, Model
 from tiledmm.selection.select import AUTO, may_decompose
 
 if TYPE_CHECKING:
-    from tiledmm.compile.compilation import Kernel
+    from tiledmm.compile.compilation import LoadedKernel
 
 
 def source(
@@ -56,11 +56,11 @@ def source(
         UnknownVariantError, ConfigError, UnsupportedTypeError, ShapeError: If there is no such variant, tile, type or
             layout.
     """
-    specialization = specialize(
+    spec = kernel_spec(
         variant, tile=tile, config=config, dtype=dtype, layout=layout, a_dtype=a_dtype, b_dtype=b_dtype,
         out_dtype=out_dtype,
     )  # fmt: skip
-    text = render(specialization.kernel)
+    text = render(spec.kernel)
     return page_of(text) if page else text
 
 
@@ -74,7 +74,7 @@ def kernel(
     a_dtype: Any = None,
     b_dtype: Any = None,
     out_dtype: Any = None,
-) -> Kernel:
+) -> LoadedKernel:
     """The compiled kernel on the current device: source, RawKernel, registers, shared memory, occupancy.
 
     Args:
@@ -85,11 +85,11 @@ def kernel(
         DeviceError: If there is no GPU; ``tiledmm.compile.inspection`` tells what can be known without one.
         CompilationError: If it does not compile.
     """
-    specialization = specialize(
+    spec = kernel_spec(
         variant, tile=tile, config=config, dtype=dtype, layout=layout, a_dtype=a_dtype, b_dtype=b_dtype,
         out_dtype=out_dtype,
     )  # fmt: skip
-    compiled: Kernel = device_module("compile.compilation").compiled(specialization.kernel)
+    compiled: LoadedKernel = device_module("compile.compilation").compiled(spec.kernel)
     return compiled
 
 
@@ -128,34 +128,34 @@ def precompile(
     types = [dtypes] if isinstance(dtypes, str) or not isinstance(dtypes, Iterable) else list(dtypes)
     chosen, pairs = None if tiles is None else list(tiles), list(layouts)
     if sizes is None:
-        specializations = kernels_of_any_product(names, chosen, types, pairs, precision)
+        specs = kernels_of_any_product(names, chosen, types, pairs, precision)
     else:
-        specializations = list(kernels_of_products(list(sizes), names, chosen, types, pairs, precision))
+        specs = list(kernels_of_products(list(sizes), names, chosen, types, pairs, precision))
     told = None if progress is None else lambda ready: progress(ready.symbol)
-    device_module("compile.compilation").raw_kernels(specializations, told)
-    return len(specializations)
+    device_module("compile.compilation").raw_kernels(specs, told)
+    return len(specs)
 
 
 def kernels_of_any_product(
     variants: list[str], tiles: list[int] | None, dtypes: list[Any], layouts: list[str], precision: str
-) -> list[Specialization]:
+) -> list[KernelSpec]:
     """The kernels that products of any sizes may launch, by name. Arguments as for ``precompile``."""
     if precision in SCHEMES:
         raise ConfigError(f"precision {precision!r} names a kernel for each product: give sizes")
     types = ["tf32" if precision == "tf32" and dtype in (None, "float32") else dtype for dtype in dtypes]
     decomposes = may_decompose(precision)
     named = {
-        (chosen, specialize(name, tile=tile, dtype=_own_type(name, dtype), layout=layout))
+        (chosen, kernel_spec(name, tile=tile, dtype=_own_type(name, dtype), layout=layout))
         for chosen in variants
         for dtype in types
         for name, tile in (_kernels_of_auto(tiles, dtype, decomposes) if chosen == AUTO else _kernels_of(chosen, tiles))
         for layout in layouts
     }
-    specializations: set[Specialization] = set()
+    specs: set[KernelSpec] = set()
     for chosen, spec in named:
         by_auto = chosen == AUTO
-        specializations |= required_kernels(spec, SPLIT_K_FACTORS[1:] if by_auto else (), by_auto)
-    return sorted(specializations, key=lambda each: each.symbol)
+        specs |= required_kernels(spec, SPLIT_K_FACTORS[1:] if by_auto else (), by_auto)
+    return sorted(specs, key=lambda each: each.symbol)
 
 
 def kernels_of_products(
@@ -165,19 +165,19 @@ def kernels_of_products(
     dtypes: list[Any],
     layouts: list[str],
     precision: str,
-) -> dict[Specialization, list[str]]:
+) -> dict[KernelSpec, list[str]]:
     """The kernels that given products launch, by name, and the products of each. Arguments as for ``precompile``."""
-    found: dict[Specialization, list[str]] = {}
+    found: dict[KernelSpec, list[str]] = {}
     model, own_or_given = device_module("devices").device_model, tiles or (None,)
     for size, dtype, layout, variant, tile in itertools.product(sizes, dtypes, layouts, variants, own_or_given):
         if len(size) != 3 or min(size) < 1:
             raise ConfigError(f"sizes are (m, n, k), each at least 1; got {size!r}")
-        specialize("naive" if variant == AUTO else variant, layout=layout)  # raises if it is none, or has no kernel
+        kernel_spec("naive" if variant == AUTO else variant, layout=layout)  # raises if it is none, or has no kernel
         m, n, k = map(int, size)
         call, asked = call_of((m, n, k), "float32" if dtype is None else dtype, layout, precision)
         choice = choose(call, KernelKeywords(variant, tile, None, asked), model)
-        for specialization in choice.kernels:
-            products = found.setdefault(specialization, [])
+        for spec in choice.kernels:
+            products = found.setdefault(spec, [])
             if (name := f"{m} x {n} x {k}  {call.multiplied.compute.dtype_name}  {layout}") not in products:
                 products.append(name)
     return {each: found[each] for each in sorted(found, key=lambda each: each.symbol)}
