@@ -19,8 +19,7 @@ import tiledmm
 from benchmarks.support.results import FOLDER, measured, origin, save
 from tiledmm import simulator
 from tiledmm.elements import ELEMENTS
-from tiledmm.kernels.spec import kernel_spec
-from tiledmm.kernels.variants import find_variant, kernel_variants
+from tiledmm.kernels.variants import find_variant, kernel_spec, kernel_variants
 from tiledmm.report.cells import NONE, count, significant
 from tiledmm.report.tables import Table
 

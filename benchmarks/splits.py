@@ -48,8 +48,8 @@ def kernels(dtype: str) -> list[tuple[str, str]]:
     import cupy
 
     capability, element = divmod(int(cupy.cuda.Device().compute_capability), 10), ELEMENTS[dtype]
-    rows = (row for row in kernel_variants() if row.decomposes and row.multiplies(element))
-    return [(row.name, scheme) for row in rows if row.runs_on(capability, element) for scheme, _ in row.schemes]
+    rows = (row for row in kernel_variants() if row.operands.schemes and row.multiplies(element))
+    return [(row.name, scheme) for row in rows if row.runs_on(capability, element) for scheme in row.operands.schemes]
 
 
 def uses_tensor_cores(a: Any, b: Any, variant: str, scheme: str) -> bool:

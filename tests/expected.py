@@ -117,7 +117,7 @@ def _unlike() -> Iterator[tuple[str, Product]]:
 
 def lines(target: str) -> Iterator[str]:
     """For a target, a line a product: the kernels taken, their microseconds, and how many and how slow all are."""
-    model = Model(REFERENCE_GPUS[target], decomposes=target != "sm_80")
+    model = Model(REFERENCE_GPUS[target], ieee=target == "sm_80")
     more = (_at_limits(), _unlike()) if target in _TARGETS[:2] else ()
     for name, wanted in itertools.chain(_spread(), _symmetric(), *more):
         ranked = list(model.rank(wanted))

@@ -11,8 +11,8 @@ import difflib
 from pathlib import Path
 
 from tiledmm.codegen.rendering import render
-from tiledmm.kernels.spec import KernelSpec, kernel_spec
-from tiledmm.kernels.variants import kernel_variants
+from tiledmm.kernels.spec import KernelSpec
+from tiledmm.kernels.variants import kernel_spec, kernel_variants
 
 FOLDER = Path(__file__).parent / "golden"
 

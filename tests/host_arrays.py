@@ -57,4 +57,4 @@ def pretend(setattr: Callable[[Any, str, Any], None] = setattr) -> None:
     """Has this package find an H100 that multiplies such arrays."""
     setattr(plan, "Plan", HostPlan)
     setattr(devices, "current_device", lambda: 0)
-    setattr(devices, "device_model", lambda decomposes=True: H100)
+    setattr(devices, "device_model", lambda ieee=False: H100)

@@ -26,9 +26,9 @@ from tests.strategies import Layout, lay_out, plain
 from tiledmm import devices
 from tiledmm.errors import UnsupportedTypeError
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS
+from tiledmm.kernels import tensor_maps
 from tiledmm.kernels.spec import KernelSpec
 from tiledmm.launch import plan, prepared
-from tiledmm.schedule import tensor_maps
 from tiledmm.selection import tuned
 from tiledmm.selection.model import Model
 
@@ -268,15 +268,15 @@ class HostGpu:
         if target.size:
             np.copyto(target.held, source.held, casting=casting)  # type: ignore[arg-type]
 
-    def _model(self, splits: bool = True) -> Model:
-        key = self.gpu.name, splits
+    def _model(self, ieee: bool = False) -> Model:
+        key = self.gpu.name, ieee
         if key not in self._models:
-            self._models[key] = Model(self.gpu, decomposes=splits)
+            self._models[key] = Model(self.gpu, ieee=ieee)
         return self._models[key]
 
     def _raw_kernel(self, spec: KernelSpec) -> Any:
         variant, compute = spec.variant, spec.compute
-        if not variant.decomposes and not variant.runs_on(self.gpu.arch.capability, compute):
+        if not variant.operands.schemes and not variant.runs_on(self.gpu.arch.capability, compute):
             raise UnsupportedTypeError(f"{spec.symbol} is for other devices than {self.gpu.name}")
 
         def kernel(grid: tuple[int, ...], block: tuple[int, int], arguments: tuple[Any, ...], shared: int) -> None:

@@ -18,12 +18,12 @@ from tests import residues_in_numpy
 from tests.strategies import multiplied
 from tiledmm.elements import SCHEMES, Element
 from tiledmm.hardware.data_sheets import Gpu
-from tiledmm.kernels.residues import residue_planes
+from tiledmm.kernels import launches
+from tiledmm.kernels.operands.moduli import residue_planes
+from tiledmm.kernels.operands.operand_scan import SCAN_HEAD
 from tiledmm.kernels.spec import KernelSpec
+from tiledmm.kernels.tensor_maps import TensorMap
 from tiledmm.problem.epilogue import Epilogue
-from tiledmm.schedule import launches
-from tiledmm.schedule.schedule import SCAN_HEAD
-from tiledmm.schedule.tensor_maps import TensorMap
 
 if TYPE_CHECKING:
     from tests.host_gpu import Memory
@@ -152,10 +152,10 @@ def _check_blocks(spec: KernelSpec, p: Problem, blocks: int, gpu: Gpu | None) ->
     assert (p.tiles_m, p.tiles_n) == (-(-p.m // config.bm), -(-p.n // config.bn))
     of_c = p.tiles_m * (p.tiles_m + 1) // 2 if config.triangle else p.tiles_m * p.tiles_n
     one_plane = of_c * p.partitions * math.prod(p.batch)
-    planes = (spec.config.moduli, 3 * spec.config.moduli) if spec.variant.decomposes_to_residues else (1,)
+    planes = (spec.config.moduli, 3 * spec.config.moduli) if not spec.variant.operands.has_epilogue else (1,)
     assert p.tiles in [one_plane * each for each in planes] and p.tiles < 2**31
     assert 0 < p.group <= p.tiles_n
-    if not spec.variant.tma:
+    if not spec.variant.hopper.tma:
         assert blocks <= max(launches.MOST_TILES, p.partitions)
         assert blocks * config.tiles_per_block >= p.tiles > (blocks - 1) * config.tiles_per_block
     elif gpu is not None:  # its blocks compute one tile after the other, all of them at a time
@@ -227,9 +227,9 @@ class _Kernel:
                 c = self.matrix(2, p.m, p.n, p.c, p.c.offset(at) + number * p.partition_c)
                 if spec.condition == "if decomposed":
                     result = self._of_pieces(p, at, begin, k, parts, (of_a, of_b))
-                elif spec.variant.decomposes_to_bytes:
+                elif spec.variant.name == "split_integer":
                     result = self._of_bytes(p, at, begin, k)
-                elif spec.variant.tma:
+                elif spec.variant.hopper.tma:
                     result = _product(*self._mapped(p, at, begin, k), spec)
                 else:
                     result = _product(*self._in_memory(p, at, begin, k), spec)
@@ -286,7 +286,7 @@ class _Kernel:
         numbers, pieces = [], []
         for operand, strides in enumerate((p.a, p.b)):
             number = strides.offset(at)
-            if not spec.variant.tma:  # matrices lie one after the other, as wide as their lines are apart
+            if not spec.variant.hopper.tma:  # matrices lie one after the other, as wide as their lines are apart
                 rows, wide = (p.m, 1) if operand == 0 else (p.n, parts)
                 by_lines = spec.layout[operand] == "NT"[operand]
                 size = (rows * wide if by_lines else parts * p.k) * max(strides.row, strides.col)
@@ -313,7 +313,7 @@ class _Kernel:
         """One piece of A, or of B transposed: rows by steps of k, of real numbers."""
         begin, k, parts = steps
         rows = p.m if operand == 0 else parts * p.n
-        if self.spec.variant.tma:
+        if self.spec.variant.hopper.tma:
             depth = -(-parts * k // (parts * self.spec.config.bk)) * parts * self.spec.config.bk
             return self._box(operand, (number, of, 0), (rows, parts * begin, depth), parts)
         strides, apart = (p.a, p.b)[operand], p.others[operand]
@@ -360,7 +360,7 @@ class _Kernel:
     ) -> np.ndarray:
         """A plane of A, or of B transposed."""
         rows, k = size
-        if self.spec.variant.tma:
+        if self.spec.variant.hopper.tma:
             depth = -(-k // self.spec.config.bk) * self.spec.config.bk
             return self._box(operand, (strides.offset(at), index, 0), (rows, 0, depth))
         row, col = (strides.row, strides.col) if operand == 0 else (strides.col, strides.row)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tiledmm.kernels.residues import DEFAULT_MODULI, MODULI, modulus_product, norm_limit, weights
+from tiledmm.kernels.operands.moduli import DEFAULT_MODULI, MODULI, modulus_product, norm_limit, weights
 
 #: A count that no count of the other operand makes up for (``TOO_FEW`` in cuda_src/decompose_residues.cu.j2).
 NEVER = -(1 << 30)

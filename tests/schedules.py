@@ -12,11 +12,13 @@ from typing import Any
 
 from tests.expected import matrix, product
 from tests.strategies import np_dtype
-from tiledmm.kernels.spec import KernelSpec, kernel_spec
+from tiledmm.kernels.launches import Launch, Scratch
+from tiledmm.kernels.operands.operand_scan import SCAN, SCAN_INIT
+from tiledmm.kernels.spec import KernelSpec
+from tiledmm.kernels.tensor_maps import TensorMap
+from tiledmm.kernels.variants import kernel_spec
 from tiledmm.problem.product import Product, resolve
-from tiledmm.schedule.launches import Launch, Scratch
-from tiledmm.schedule.schedule import SCAN, SCAN_INIT, required_kernels, schedule
-from tiledmm.schedule.tensor_maps import TensorMap
+from tiledmm.schedule.schedule import required_kernels, schedule
 from tiledmm.selection.model import H100
 from tiledmm.selection.select import select
 
@@ -202,7 +204,7 @@ def schedules() -> dict[str, list[str]]:
         found[name] = _symbols(required_kernels(spec, factors, by_auto))
     found["warp_tiled int8"] = _symbols(required_kernels(kernel_spec("warp_tiled", dtype="int8")))
     for layout in ("NN", "TN", "NT", "TT"):
-        spec = kernel_spec("split_float32", layout=layout, config={"scheme": "tf32x3"}).packing_unless(True, True)
+        spec = kernel_spec("split_float32", layout=layout, config={"scheme": "tf32x3"}).packing_for_tma(True, True)
         found[f"split_float32 tf32x3 {layout}"] = _symbols(required_kernels(spec))
     return found
 

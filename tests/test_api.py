@@ -31,8 +31,7 @@ from tiledmm.errors import (
     UnsupportedTypeError,
 )
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS
-from tiledmm.kernels.spec import kernel_spec
-from tiledmm.kernels.variants import VARIANTS, general_variants
+from tiledmm.kernels.variants import VARIANTS, general_variants, kernel_spec
 from tiledmm.selection.model import H100, Model
 from tiledmm.selection.select import PRECISIONS
 
@@ -497,7 +496,7 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     fake = SimpleNamespace(raw_kernels=raw_kernels)
     monkeypatch.setitem(sys.modules, "tiledmm.compile.compilation", fake)
-    monkeypatch.setitem(sys.modules, "tiledmm.devices", SimpleNamespace(device_model=lambda decomposes=True: H100))
+    monkeypatch.setitem(sys.modules, "tiledmm.devices", SimpleNamespace(device_model=lambda ieee=False: H100))
     return symbols
 
 
@@ -529,7 +528,7 @@ def test_precompile_for_auto_compiles_what_the_device_runs(
     tiledmm.precompile(dtypes="float16", layouts=["NN"])
     assert any("_wgmma_f16_" in symbol for symbol in compiled)
     compiled.clear()
-    ampere = SimpleNamespace(device_model=lambda decomposes=True: Model(REFERENCE_GPUS["sm_80"]))
+    ampere = SimpleNamespace(device_model=lambda ieee=False: Model(REFERENCE_GPUS["sm_80"]))
     monkeypatch.setitem(sys.modules, "tiledmm.devices", ampere)
     tiledmm.precompile(dtypes="float16", layouts=["NN"])
     assert compiled

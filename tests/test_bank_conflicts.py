@@ -13,7 +13,7 @@ from benchmarks.support import nsight
 from tests.profile.fake_ncu import install, raw_page
 from tiledmm.bench.results import Machine
 from tiledmm.errors import ProfilingError
-from tiledmm.kernels.spec import kernel_spec
+from tiledmm.kernels.variants import kernel_spec
 
 
 def launches(**changes):

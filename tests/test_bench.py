@@ -31,8 +31,7 @@ from tiledmm.bench.variant_tiles import VariantTile, expand, left_out, multiplyi
 from tiledmm.compile.inspection import Resources
 from tiledmm.elements import ELEMENTS, TF32, compute_element, element
 from tiledmm.errors import CompilationError, ConfigError, UnknownVariantError, UnsupportedTypeError
-from tiledmm.kernels.spec import kernel_spec
-from tiledmm.kernels.variants import find_variant, kernel_variants
+from tiledmm.kernels.variants import find_variant, kernel_spec, kernel_variants
 from tiledmm.report import cells, documents, tables
 from tiledmm.report.cells import NONE
 from tiledmm.report.roofline import roofline
@@ -938,7 +937,7 @@ def comparing(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(module, "cupy", fake)
     monkeypatch.setattr(module, "matmul", matmul)
     monkeypatch.setattr(module, "compiled", compiled)
-    monkeypatch.setattr(module, "device_model", lambda decomposes=True: H100)
+    monkeypatch.setattr(module, "device_model", lambda ieee=False: H100)
     monkeypatch.setattr(module, "_device_clock", lambda device: timing.HostClock(lambda: None))
     return module
 

@@ -22,7 +22,6 @@ from tiledmm.kernels.variants import find_variant
 from tiledmm.selection import model
 from tiledmm.selection import rates as tables
 from tiledmm.selection.cost import Cost
-from tiledmm.selection.operand_reads import access
 from tiledmm.selection.rates import KernelRates, Rates, nearest_rates, own_path, own_rates
 from tiledmm.tuning import calibrate as calibration
 from tiledmm.tuning.cases import Case, cases_of, choice_of, type_of
@@ -151,7 +150,7 @@ def test_skinny_tiles_of_tensor_cores_are_timed_with_skinny_products() -> None:
         for case in cases_of(row, GPU, 4):
             choice, packs = choice_of(row, case)
             assert choice.product.problem.m <= 150 and packs == ()
-            seen.add(access(choice.spec.variant, packs, choice.product))
+            seen.add(choice.spec.variant.operands.access(choice.spec.variant, packs, choice.product))
         assert seen == {"chunks", "words", "elements"} - ({"elements"} if kind == "float64" else set())
 
 
@@ -175,7 +174,7 @@ class Devices:
     def __init__(self) -> None:
         self.forgotten = 0
 
-    def device_model(self, decomposes: bool = True) -> Any:
+    def device_model(self, ieee: bool = False) -> Any:
         return type("Model", (), {"gpu": GPU})
 
     def forget_models(self) -> None:

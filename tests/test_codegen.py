@@ -16,8 +16,7 @@ from tiledmm.codegen.rendering import render
 from tiledmm.codegen.template_files import template_folder
 from tiledmm.elements import ELEMENTS
 from tiledmm.errors import ConfigError, ShapeError, UnknownVariantError, UnsupportedTypeError
-from tiledmm.kernels.spec import kernel_spec
-from tiledmm.kernels.variants import general_variants, kernel_variants
+from tiledmm.kernels.variants import general_variants, kernel_spec, kernel_variants
 
 GOLDEN = renderings()
 

@@ -18,8 +18,8 @@ from tiledmm.codegen import rendering
 from tiledmm.codegen.rendering import render
 from tiledmm.compile import compilation
 from tiledmm.errors import CompilationError, ConfigError, DeviceError, UnsupportedTypeError
-from tiledmm.kernels.spec import KernelSpec, kernel_spec
-from tiledmm.kernels.variants import VARIANTS
+from tiledmm.kernels.spec import KernelSpec
+from tiledmm.kernels.variants import VARIANTS, kernel_spec
 
 pytestmark = pytest.mark.cupy
 
@@ -108,7 +108,7 @@ def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Machine:
     return made
 
 
-FOR_ONE = [name for name, row in VARIANTS.items() if row.arch]
+FOR_ONE = [name for name, row in VARIANTS.items() if row.hopper.arch]
 
 
 @pytest.mark.parametrize("variant", FOR_ONE)
@@ -116,7 +116,7 @@ def test_a_kernel_for_one_architecture_is_loaded_from_a_file(machine: Machine, v
     spec = kernel_spec(variant).kernel
     raw = compilation.raw_kernel(spec)
     code, loaded = machine.done
-    assert code == ("machine code", spec.symbol, ("-std=c++17", f"-arch={spec.variant.arch}"), 0)
+    assert code == ("machine code", spec.symbol, ("-std=c++17", f"-arch={spec.variant.hopper.arch}"), 0)
     assert loaded[:2] == ("loaded", spec.symbol)
     assert raw.max_dynamic_shared_size_bytes == spec.dynamic_shared_bytes > 0
 

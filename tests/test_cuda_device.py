@@ -94,7 +94,7 @@ def cupys(monkeypatch: pytest.MonkeyPatch) -> Cupy:
     made = Cupy()
     monkeypatch.setattr(cuda_device, "cupy", made)
     monkeypatch.setattr(devices, "current_device", lambda: 5)
-    monkeypatch.setattr(devices, "device_model", lambda decomposes=True: H100 if decomposes else H100_IEEE)
+    monkeypatch.setattr(devices, "device_model", lambda ieee=False: H100_IEEE if ieee else H100)
     return made
 
 

@@ -19,19 +19,27 @@ from tiledmm.codegen.template_files import template_folder
 from tiledmm.compile import cubins
 from tiledmm.compile.options import COMPILE_OPTIONS, CUPYS_OPTIONS
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS
-from tiledmm.kernels import auxiliary_kernels
+from tiledmm.kernels.operands.bytes import DECOMPOSE_BYTES
+from tiledmm.kernels.operands.limbs import DECOMPOSE
+from tiledmm.kernels.operands.packed import PACK
+from tiledmm.kernels.operands.packed_elements import PACK_ELEMENTS
+from tiledmm.kernels.operands.residues import DECOMPOSE_RESIDUES, RECONSTRUCT
 from tiledmm.kernels.spec import KernelSpec
-from tiledmm.kernels.variant import Variant
 from tiledmm.kernels.variants import VARIANTS
 from tiledmm.launch import dependent, prepared
 from tiledmm.launch import plan as plan_module
 from tiledmm.launch.dependent import DependentLaunch
 from tiledmm.problem.arrays import describe
 from tiledmm.problem.product import resolve
+from tiledmm.schedule.split_k import SPLIT_K_REDUCTION
 from tiledmm.selection.model import Model
 from tiledmm.selection.select import select
 
 pytestmark = pytest.mark.cupy
+
+AUXILIARY = (
+    PACK, PACK_ELEMENTS, DECOMPOSE, DECOMPOSE_BYTES, DECOMPOSE_RESIDUES, RECONSTRUCT, SPLIT_K_REDUCTION,
+)  # fmt: skip
 
 
 @pytest.fixture
@@ -128,7 +136,7 @@ def test_a_launch_lets_the_next_begin_that_reads_another_operand() -> None:
 
 def test_without_waiting_none_depends() -> None:
     """A text with the wait is of a variant that says so, and the other way round."""
-    rows = [*VARIANTS.values(), *(each for each in vars(auxiliary_kernels).values() if isinstance(each, Variant))]
+    rows = [*VARIANTS.values(), *AUXILIARY]
     for row in rows:
         if row.template not in (None, "warp_tiled.cu.j2"):  # which waits where it stands for operands not decomposed
             text = (template_folder() / row.template).read_text(encoding="utf-8")
@@ -153,7 +161,7 @@ def dependent_kernels() -> list[KernelSpec]:
 
 @pytest.mark.parametrize("spec", dependent_kernels(), ids=lambda each: each.symbol)
 def test_the_wait_comes_before_or_after_all_accesses(spec: KernelSpec) -> None:
-    options = (*COMPILE_OPTIONS, f"-arch={(spec.variant.arch or 'sm_90').replace('sm', 'compute')}")
+    options = (*COMPILE_OPTIONS, f"-arch={(spec.variant.hopper.arch or 'sm_90').replace('sm', 'compute')}")
     ptx = cubins._compiled(render(spec), spec.symbol, (*options, *CUPYS_OPTIONS), nvrtc.getPTX)
     entry = ptx.decode()[ptx.decode().index(".entry") :]
     accesses = [

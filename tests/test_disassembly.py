@@ -9,7 +9,7 @@ from tiledmm.codegen.rendering import render
 from tiledmm.compile import disassembly
 from tiledmm.compile.disassembly import Access, Instruction, disassemble, parse
 from tiledmm.hardware.architectures import TARGETS
-from tiledmm.kernels.spec import kernel_spec
+from tiledmm.kernels.variants import kernel_spec
 
 TEXT = """
 .text.kernel:

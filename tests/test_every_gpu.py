@@ -103,16 +103,16 @@ def test_float32_is_decomposed_only_where_that_is_faster(gpu: Gpu) -> None:
     taken = MODELS[gpu.name].best(product(8192, 8192, 8192)).spec.variant
     by_limbs = gpu.tensor_flops(2, by_mma=gpu.arch.capability != (9, 0)) / 3
     if by_limbs < gpu.peak_flops("float32"):
-        assert not taken.decomposes
+        assert not taken.operands.schemes
     elif by_limbs > 2 * gpu.peak_flops("float32") and gpu.arch.capability >= (8, 0):
-        assert taken.decomposes
+        assert taken.operands.schemes
 
 
 def test_float64_of_consumer_cards_is_as_slow_as_they_are_unless_it_is_decomposed() -> None:
     wanted = product(4096, 4096, 4096, dtype="float64")
     limit = REFERENCE_GPUS["sm_86"].peak_flops("float64") / 1e12 * 4
     for name in ("RTX 3090", "RTX 4090", "RTX 5090"):
-        best, own = MODELS[name].best(wanted), Model(DATA_SHEETS[name], decomposes=False).best(wanted)
+        best, own = MODELS[name].best(wanted), Model(DATA_SHEETS[name], ieee=True).best(wanted)
         tflops, native = (2.0 * 4096**3 / (each.microseconds or 0.0) / 1e6 for each in (best, own))
         assert native < limit
         assert best.spec.variant.name == "split_float64_tensor_core" and tflops > limit

@@ -18,9 +18,9 @@ from tests.host_gpu import HostGpu, run_on_simulator
 from tests.strategies import tight
 from tiledmm import devices, plans
 from tiledmm.errors import ConfigError, OperandTypeError
+from tiledmm.kernels import launches
 from tiledmm.problem.epilogue import EpilogueKeywords, resolve_epilogue
 from tiledmm.problem.keywords import UfuncKeywords
-from tiledmm.schedule import launches
 
 pytestmark = pytest.mark.cupy
 

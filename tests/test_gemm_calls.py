@@ -24,9 +24,10 @@ from tests.host_gpu import HostGpu
 from tests.strategies import PROPERTY, tight
 from tiledmm import devices, plans
 from tiledmm.errors import AlignmentError, OperandTypeError, TiledmmError, UnsupportedTypeError
+from tiledmm.kernels import launches
+from tiledmm.kernels.operands import residues
 from tiledmm.problem import epilogue as epilogues
 from tiledmm.problem.keywords import UfuncKeywords
-from tiledmm.schedule import launches, residues
 
 pytestmark = pytest.mark.cupy
 

@@ -14,12 +14,12 @@ from tiledmm.codegen.rendering import render
 from tiledmm.elements import ELEMENTS, SCHEMES, compute_element
 from tiledmm.hardware.architectures import TARGETS
 from tiledmm.hardware.occupancy import occupancy
-from tiledmm.kernels.spec import ORDERS, KernelSpec, kernel_spec
+from tiledmm.kernels.operands.limbs import decompose_spec
+from tiledmm.kernels.spec import ORDERS, KernelSpec
 from tiledmm.kernels.split_variants import BLOCK_TILE_BYTES
-from tiledmm.kernels.variants import find_variant, general_variants, kernel_variants
+from tiledmm.kernels.variants import find_variant, general_variants, kernel_spec, kernel_variants
 from tiledmm.problem.casting import converts_in_kernel
-from tiledmm.schedule.auxiliary import decomposing
-from tiledmm.schedule.schedule import not_decomposed
+from tiledmm.schedule.schedule import fallback_spec
 
 pytest.importorskip("cuda.core", reason="needs the extra 'inspect' (cuda-core and NVRTC)")
 
@@ -139,7 +139,7 @@ def check(variant: str, tile: int | None, dtype: str, layout: str, target: str, 
 
 @functools.cache  # of several layouts whose operands are packed, or split, alike
 def check_kernel(spec: KernelSpec, target: str) -> None:
-    resources = compile_for(render(spec), spec.symbol, spec.variant.arch or target)
+    resources = compile_for(render(spec), spec.symbol, spec.variant.hopper.arch or target)
     assert resources.warnings == ()
     assert (resources.spill_store_bytes, resources.spill_load_bytes, resources.stack_bytes) == (0, 0, 0)
     assert resources.shared_bytes + spec.dynamic_shared_bytes == spec.shared_bytes
@@ -147,7 +147,7 @@ def check_kernel(spec: KernelSpec, target: str) -> None:
     spills = target in ("sm_75", "sm_80") or TARGETS[target].capability >= (10, 0)  # with so few registers
     spills = spills or (spec.variant.tensor_cores and target in ("sm_75", "sm_86", "sm_89"))
     spills = spills or (
-        spec.variant.decomposes and (spec.a.dtype_name, spec.layout[1], target) == ("tf32", "N", "sm_90")
+        spec.variant.operands.schemes and (spec.a.dtype_name, spec.layout[1], target) == ("tf32", "N", "sm_90")
     )
     if spec.config.min_blocks * spec.threads <= TARGETS[target].max_threads and not spills:
         assert room.blocks >= spec.config.min_blocks
@@ -225,13 +225,13 @@ WITH_MMA = ("sm_80", "sm_86", "sm_90", "sm_120")
 @pytest.mark.parametrize("dtype", ["float32", "complex64"])
 def test_kernels_of_operands_that_are_split(dtype, scheme, layout):
     for variant in kernel_variants(dtype):
-        if scheme not in dict(variant.schemes):
+        if scheme not in variant.operands.schemes:
             continue
         spec = kernel_spec(variant, dtype=dtype, layout=layout, config={"scheme": scheme})
-        targets = ("sm_90",) if variant.arch else ("sm_80", "sm_90") if dtype == "complex64" else WITH_MMA
+        targets = ("sm_90",) if variant.hopper.arch else ("sm_80", "sm_90") if dtype == "complex64" else WITH_MMA
         for target in targets:
             check_kernel(spec.kernel, target)
-        for each in (decomposing(spec, 0, False), decomposing(spec, 1, False), not_decomposed(spec).kernel):
+        for each in (decompose_spec(spec, 0, False), decompose_spec(spec, 1, False), fallback_spec(spec).kernel):
             check_kernel(each, "sm_90")
 
 

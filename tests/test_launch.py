@@ -16,14 +16,14 @@ import tiledmm
 from tests.host_arrays import pretend
 from tiledmm import devices, plans
 from tiledmm.errors import ConfigError, OperandTypeError, UnsupportedTypeError
-from tiledmm.kernels.spec import kernel_spec
+from tiledmm.kernels import tensor_maps
+from tiledmm.kernels.operands.operand_scan import SCAN_INIT
+from tiledmm.kernels.variants import kernel_spec
 from tiledmm.launch import plan as plan_module
 from tiledmm.launch import prepared
 from tiledmm.launch.plan import Plan
 from tiledmm.problem.arrays import describe
 from tiledmm.problem.product import resolve
-from tiledmm.schedule import tensor_maps
-from tiledmm.schedule.schedule import SCAN_INIT
 from tiledmm.selection.model import H100
 from tiledmm.selection.select import select
 
@@ -47,7 +47,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
 
     monkeypatch.setattr(plan_module, "raw_kernels", raw_kernels)
     monkeypatch.setattr(prepared, "launch_function", lambda: None)
-    monkeypatch.setattr(prepared, "device_model", lambda decomposes=True: H100)
+    monkeypatch.setattr(prepared, "device_model", lambda ieee=False: H100)
     monkeypatch.setattr(prepared, "current_device", lambda: 0)
     monkeypatch.setattr(
         prepared, "_by_value", lambda array: array if array.size > 1 or array.dtype.kind == "V" else array[0]

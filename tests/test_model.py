@@ -16,7 +16,6 @@ from tiledmm.elements import compute_element
 from tiledmm.kernels.variants import find_variant
 from tiledmm.selection.cost import Cost, together
 from tiledmm.selection.model import H100, H100_IEEE, SPLIT_K_FACTORS, Model
-from tiledmm.selection.operand_reads import access
 
 
 @pytest.mark.parametrize(
@@ -40,7 +39,7 @@ def test_few_partitions_of_k_are_considered_and_many() -> None:
 
 def test_a_model_takes_what_it_chooses_from() -> None:
     variants = {row.variant for row in H100.rates.rows}
-    decomposing = {row.name for row in map(find_variant, variants) if row.emulates}
+    decomposing = {row.name for row in map(find_variant, variants) if not row.operands.is_ieee}
     for each in variants:
         assert H100.takes(each)
         assert H100_IEEE.takes(each) is (each not in decomposing)
@@ -102,8 +101,9 @@ def test_rows_that_begin_within_lines_of_l2_are_read_more_slowly(variant: str, d
 )
 def test_how_operands_are_read(variant: str, dtype: str, layout: str, gap: int, how: str) -> None:
     made = product(dtype, layout, (1, 1024, 1024, 1024), gap)
-    assert access(find_variant(variant), (), made) == how
-    assert access(find_variant(variant), ("pack_a", "pack_b"), made) == "chunks"
+    row = find_variant(variant)
+    assert row.operands.access(row, (), made) == how
+    assert row.operands.access(row, ("pack_a", "pack_b"), made) == "chunks"
 
 
 def test_operands_that_are_not_aligned_are_packed_unless_reading_them_in_place_was_measured_and_is_faster() -> None:

@@ -9,12 +9,13 @@ import pytest
 
 from tiledmm.elements import ELEMENTS, TF32, compute_element
 from tiledmm.hardware.data_sheets import DATA_SHEETS
+from tiledmm.kernels.operands.bytes import Bytes
+from tiledmm.kernels.operands.packed import aligned_in_place
 from tiledmm.kernels.variants import find_variant
 from tiledmm.problem.arrays import Array
 from tiledmm.problem.product import Product, resolve
-from tiledmm.selection.operand_reads import aligned_in_place, footprint, has_wide_rows, rate_type
-from tiledmm.selection.rates import nearest_rates
-from tiledmm.selection.units import pairs_of_bytes, row_flops, unit_flops
+from tiledmm.selection.cost import row_flops
+from tiledmm.selection.rates import nearest_rates, rate_type
 
 
 def matrices(a: tuple[int, ...], b: tuple[int, ...], strides: Any = (None, None), types: Any = ("f4", "f4")) -> Product:
@@ -38,7 +39,7 @@ def matrices(a: tuple[int, ...], b: tuple[int, ...], strides: Any = (None, None)
     ],
 )
 def test_what_is_broadcast_is_read_once(wanted: Product, elements: tuple[int, int]) -> None:
-    assert (footprint(wanted.problem, 0), footprint(wanted.problem, 1)) == elements
+    assert (wanted.problem.elements(0), wanted.problem.elements(1)) == elements
 
 
 @pytest.mark.parametrize(
@@ -62,7 +63,9 @@ def test_rows_of_each_operand_begin_at_cache_lines_or_not(strides: Any, types: A
 )  # fmt: skip
 def test_rows_of_b_may_be_wide_enough(stride: tuple[int, int], dtype: str, is_wide: bool) -> None:
     wanted = matrices((8, 16), (16, 16), (None, stride), (dtype, dtype))
-    assert has_wide_rows(wanted.problem, wanted.compute) is is_wide
+    variant = find_variant("warp_tiled")
+    assert variant.operands.access(variant, (), wanted) == ("chunks" if is_wide else "elements")
+    assert list(variant.operands.packings(variant, 256, wanted)) == [() if is_wide else ("pack_b",)]
 
 
 def test_types_that_take_as_long_share_rates() -> None:
@@ -83,25 +86,27 @@ def test_a_kernels_unit_has_the_peak_of_its_instructions(name: str) -> None:
     gpu = DATA_SHEETS[name]
     of = compute_element
     for dtype in ("float32", "float64", "int32", "complex64", "float16", "int64"):
-        assert unit_flops(find_variant("tiled"), of(dtype), gpu) == gpu.peak_flops(dtype)
+        assert find_variant("tiled").unit_flops(of(dtype), gpu) == gpu.peak_flops(dtype)
     for dtype, itemsize in (("float16", 2), ("bfloat16", 2), ("int8", 1), ("float64", 8), ("complex128", 16)):
         for by_mma in (False, True):
             wanted = gpu.tensor_flops(itemsize, by_mma=by_mma)
-            assert unit_flops(find_variant("tensor_core"), of(dtype), gpu, by_mma=by_mma) == wanted
-    assert unit_flops(find_variant("tensor_core"), TF32, gpu) == gpu.tensor_flops(4)
+            assert find_variant("tensor_core").unit_flops(of(dtype), gpu, by_mma=by_mma) == wanted
+    assert find_variant("tensor_core").unit_flops(TF32, gpu) == gpu.tensor_flops(4)
     half, byte = gpu.tensor_flops(2, by_mma=True), gpu.tensor_flops(1, by_mma=True)
     limbs = find_variant("split_float32")
     for scheme, unit in (("bf16x6", half / 6), ("bf16x9", half / 9), ("fp16x3", half / 3),
                          ("tf32x3", gpu.tensor_flops(4, by_mma=True) / 3)):  # fmt: skip
         for dtype, multiplies in (("float32", 1), ("complex64", 4)):
-            found = unit_flops(limbs, of(dtype), gpu, scheme=scheme, by_mma=True)
+            found = limbs.unit_flops(of(dtype), gpu, scheme=scheme, by_mma=True)
             assert found == pytest.approx(unit / multiplies, abs=0)
-    assert unit_flops(limbs, of("float32"), gpu) == unit_flops(limbs, of("float32"), gpu, scheme=limbs.schemes[0][0])
+    assert limbs.unit_flops(of("float32"), gpu) == limbs.unit_flops(
+        of("float32"), gpu, scheme=limbs.operands.schemes[0]
+    )
     for dtype, pairs in (("int16", 3), ("int32", 10), ("uint32", 10), ("int64", 36)):
-        assert unit_flops(find_variant("split_integer"), of(dtype), gpu, by_mma=True) == pytest.approx(
+        assert find_variant("split_integer").unit_flops(of(dtype), gpu, by_mma=True) == pytest.approx(
             byte / pairs, abs=0
         )
-        assert pairs_of_bytes(of(dtype)) == pairs
+        assert Bytes().multiplied(of(dtype)) == (1, pairs)
 
 
 def test_a_row_has_the_peak_of_mma_unless_its_kernel_has_newer_instructions() -> None:

@@ -141,7 +141,7 @@ def launch_on_numpy() -> Iterator[None]:
     """Gives ``tiledmm.matmul`` a launch on NumPy arrays: the whole way of a call, without a GPU."""
     launch = SimpleNamespace(Plan=_ReferencePlan, cupy=np)
     devices = SimpleNamespace(
-        check_device=lambda x, name: None, device_model=lambda decomposes=True: H100, as_cupys=lambda x: x
+        check_device=lambda x, name: None, device_model=lambda ieee=False: H100, as_cupys=lambda x: x
     )
 
     def plan_of(x1: Any, x2: Any, out: Any, ufunc: Any, kernel: Any, epilogue: Any = None) -> Any:

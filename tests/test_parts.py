@@ -22,7 +22,7 @@ from tiledmm.problem.strides import Problem
 from tiledmm.selection import parts
 from tiledmm.selection.choice import MOST_APART, Choice
 from tiledmm.selection.model import H100
-from tiledmm.selection.parts import grids, is_within_limits
+from tiledmm.selection.parts import grids
 
 # A type, the variant that decomposes it, the largest square whose operands are decomposed at once, and how fast large
 # squares are expected to be at least, as a fraction of one of half that size.
@@ -40,8 +40,8 @@ def microseconds(dtype: str, size: int) -> float:
 @pytest.mark.parametrize(("dtype", "variant", "largest", "fraction"), LARGE)
 def test_large_products_are_as_fast_as_smaller_ones(dtype: str, variant: str, largest: int, fraction: float) -> None:
     wanted, larger = (product(size, size, size, dtype=dtype) for size in (largest, largest + 1))
-    assert is_within_limits(find_variant(variant), wanted.problem, wanted.compute)
-    assert not is_within_limits(find_variant(variant), larger.problem, larger.compute)
+    assert find_variant(variant).operands.fits(wanted.problem, wanted.compute)
+    assert not find_variant(variant).operands.fits(larger.problem, larger.compute)
     assert microseconds(dtype, largest + 1) < 1.15 * microseconds(dtype, largest)
     rate, large = (size**3 / microseconds(dtype, size) for size in (largest // 2, 65536))
     assert large > fraction * rate
@@ -105,14 +105,13 @@ def test_parts_are_all_of_c_once(
     times = np.zeros_like(third)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(parts, "_GRID_TILE", 4)
-        patch.setattr(parts, "_MOST_LIMBS", 1 << limit)
-        patch.setattr(parts, "_MOST_RESIDUES", 1 << limit)
+        patch.setattr(type(find_variant(variant).operands), "most_bytes", 1 << limit)
         for grid in grids(find_variant(variant), product):
             problems = [part.problem for part in grid]
             assert 1 < len(problems) <= 1024
             third[...] = times[...] = 0
             for problem in problems:
-                assert is_within_limits(find_variant(variant), problem, product.compute)
+                assert find_variant(variant).operands.fits(problem, product.compute)
                 assert all(map(operator.le, _sizes(problem), _sizes(problems[0])))
                 view(times, problem, 2)[...] += 1
                 view(third, problem, 2)[...] = view(first, problem, 0) @ view(second, problem, 1)
@@ -133,17 +132,17 @@ def test_parts_of_parts_are_one_list() -> None:
     assert sum(part.product.problem.m * part.product.problem.n for part in choice.parts) == 65536**2
     assert len(choice.schedules) == len(choice.parts) > 1 + len(choice.others)
     assert choice.workspace == max(planned.workspace for planned in choice.schedules) < 9 << 30
-    assert choice.packed().workspace == choice.workspace
+    assert choice.with_packing().workspace == choice.workspace
 
 
 def test_all_parts_are_packed_where_tma_cannot_read_in_place() -> None:
     wanted = product(4096, 4096, 4096, dtype="float16")
     first, others = H100.with_others(wanted, (2048, 2048))
     whole = H100.best(wanted).spec
-    assert whole.variant.tma
+    assert whole.variant.hopper.tma
     alike = tuple(replace(other, spec=whole) for other in others)
     choice = Choice(first, whole, 1.0, alike)
-    packed = [part.spec.config.launch for part in choice.packed().parts]
+    packed = [part.spec.config.launch for part in choice.with_packing().parts]
     assert len(packed) > 1 and all(launch.pack_a and launch.pack_b for launch in packed)
     assert not any(part.spec.config.launch.pack_a for part in choice.parts)
 

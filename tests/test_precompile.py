@@ -57,7 +57,7 @@ class Compiler:
 @pytest.fixture
 def compiler(monkeypatch: pytest.MonkeyPatch) -> Compiler:
     made = Compiler()
-    models = SimpleNamespace(device_model=lambda decomposes=True: H100 if decomposes else H100_IEEE)
+    models = SimpleNamespace(device_model=lambda ieee=False: H100_IEEE if ieee else H100)
     monkeypatch.setitem(sys.modules, "tiledmm.compile.compilation", made)
     monkeypatch.setitem(sys.modules, "tiledmm.devices", models)
     monkeypatch.setattr(device, "missing_gpu", lambda: None)

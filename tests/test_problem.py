@@ -12,12 +12,11 @@ from hypothesis import strategies as st
 
 from tests.strategies import PROPERTY
 from tiledmm.errors import ShapeError
-from tiledmm.kernels.spec import kernel_spec
-from tiledmm.kernels.variants import general_variants, kernel_variants
+from tiledmm.kernels.launches import split_k_partitions, tiles
+from tiledmm.kernels.variants import general_variants, kernel_spec, kernel_variants
 from tiledmm.problem.arrays import Array, describe
 from tiledmm.problem.product import resolve
 from tiledmm.problem.strides import KERNEL_BATCH_DIMENSIONS, BatchDimension, Problem, Span, arrange
-from tiledmm.schedule.launches import split_k_partitions, tiles
 from tiledmm.schedule.schedule import schedule
 from tiledmm.selection.choice import kernel_spec_of
 
@@ -262,8 +261,8 @@ def test_as_many_tiles_as_a_grid_takes_are_one_launch() -> None:
 
 
 def test_as_many_tiles_as_all_launches_take_are_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tiledmm.schedule.launches.MOST_TILES", 4)
-    monkeypatch.setattr("tiledmm.schedule.launches.MOST_LAUNCHES", 2)
+    monkeypatch.setattr("tiledmm.kernels.launches.MOST_TILES", 4)
+    monkeypatch.setattr("tiledmm.kernels.launches.MOST_LAUNCHES", 2)
     assert blocks((64, 8)) == [4, 4]
     with pytest.raises(ShapeError, match="9 tiles do not fit 2 launches of 4"):
         blocks((65, 8))
@@ -364,7 +363,7 @@ def test_partitions_begin_at_whole_tiles_of_k(dtype: str) -> None:
     matrix = np.zeros((200, 4096), dtype)
     made = resolve(describe(matrix), describe(matrix.T))
     for variant in kernel_variants():
-        if variant.multiplies(made.compute) and not variant.small_products and not variant.decomposes_to_residues:
+        if variant.multiplies(made.compute) and not variant.reads.small_products and variant.operands.has_epilogue:
             config = variant.config(None, made.compute, {"split_k": 5})
             (sums,) = (
                 each

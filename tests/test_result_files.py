@@ -18,8 +18,7 @@ from tiledmm.bench import report_files
 from tiledmm.bench.report_files import from_json
 from tiledmm.bench.results import Comparison, ComparisonReport, Machine, Row
 from tiledmm.codegen import kernel_hash, rendering
-from tiledmm.kernels.spec import kernel_spec
-from tiledmm.kernels.variants import find_variant
+from tiledmm.kernels.variants import find_variant, kernel_spec
 
 MACHINE = Machine(**{field.name: field.name for field in fields(Machine)})
 REPORT = ComparisonReport(MACHINE, ())

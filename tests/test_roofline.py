@@ -7,8 +7,7 @@ import pytest
 from tiledmm.errors import ConfigError
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS
 from tiledmm.kernels.config import Config
-from tiledmm.kernels.spec import kernel_spec
-from tiledmm.kernels.variants import general_variants
+from tiledmm.kernels.variants import general_variants, kernel_spec
 from tiledmm.report.inner_loops import global_wavefronts, wavefronts_per_multiply_add
 from tiledmm.report.roofline import roofline
 

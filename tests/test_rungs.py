@@ -17,8 +17,7 @@ from docs.tools.browser import DESKTOP, PHONE, Browser
 from tests.conftest import missing_simulator
 from tiledmm.bench.report_files import from_json
 from tiledmm.elements import ELEMENTS
-from tiledmm.kernels.spec import kernel_spec
-from tiledmm.kernels.variants import find_variant
+from tiledmm.kernels.variants import find_variant, kernel_spec
 from tiledmm.report.cells import significant
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -130,7 +129,7 @@ def run(rung: str, text: str):
 def test_plain_cuda_is_correct(rung: str) -> None:
     report = run(rung, text_of(rung))
     report.check()
-    if find_variant(rung).shared_reads != "elements" or rung == "tiled_padded":
+    if find_variant(rung).reads.from_shared != "elements" or rung == "tiled_padded":
         assert not report.source.shared_load.bank_conflicts
 
 
@@ -210,7 +209,7 @@ def test_a_rung_can_be_shown_in_all_its_tiles_layouts_and_types() -> None:
         usual = next(iter(found))
         assert usual == (row.default_tile or None, "NN", row.default_type)
         assert {choice.tile for choice in found} == (set(row.tiles) or {None})
-        if not (row.decomposes_to_bytes or row.decomposes_to_residues):  # K-major bytes of any layout
+        if row.operands.reads_elements or row.operands.schemes:  # K-major bytes of any layout
             assert {choice.layout for choice in found} == set(rendered.LAYOUTS)
         assert {choice.dtype for choice in found} >= {
             name for name, each in ELEMENTS.items() if each.per_packed == 1 and row.multiplies(each)

@@ -127,7 +127,7 @@ def test_auto_reads_a_row_or_a_column_at_the_speed_of_memory() -> None:
     narrow += [(m, 8192, 8192, "NN") for m in (2, 3, 4, 16)] + [(8192, n, 8192, "TT") for n in (2, 3, 4, 16)]
     for m, n, k, layout in narrow:
         (best, *_) = H100.rank(product(m, n, k, layout=layout))
-        assert best.spec.variant.skinny(best.spec.config)
+        assert best.spec.variant.reads.few_rows(best.spec.config)
         assert best.microseconds < 1.35 * 1e6 * 4 * 8192 * 8192 / H100.gpu.bandwidth
     assert chosen(8192, 1, 8192, layout="NN")[0] in ("dot_products", "block_dot_products"), "a matrix times a vector"
     assert chosen(1, 8191, 8192)[0] in ("axpy", "thin"), "rows that are not read 16 bytes at a time, too"
@@ -230,19 +230,19 @@ def _expected(part: Choice) -> float:
 
 @pytest.mark.parametrize("gpu", REFERENCE_GPUS.values(), ids=lambda gpu: gpu.name)
 def test_every_gpu_has_a_model(gpu: Gpu) -> None:
-    model = Model(gpu, decomposes=False)
+    model = Model(gpu, ieee=True)
     for sizes in ((64, 64, 64), (4096, 4096, 4096), (1, 8192, 8192)):
         expected, on_h100 = (each.best(product(*sizes)).microseconds or 0.0 for each in (model, H100_IEEE))
         slowest = max(H100.gpu.peak_flops("float32") / gpu.peak_flops("float32"), H100.gpu.bandwidth / gpu.bandwidth)
         assert 0 < expected < 1.5 * max(slowest, 1.0) * on_h100
     large = product(4096, 4096, 4096)
-    wider = Model(replace(gpu, sms=2 * gpu.sms), decomposes=False).best(large)
+    wider = Model(replace(gpu, sms=2 * gpu.sms), ieee=True).best(large)
     assert (wider.microseconds or 0.0) < (model.best(large).microseconds or 0.0)
 
 
 def test_c_is_cut_for_the_sms_that_there_are() -> None:
     wanted = product(3072, 3072, 3072)
-    fewer = Model(replace(H100.gpu, sms=72), decomposes=False)
+    fewer = Model(replace(H100.gpu, sms=72), ieee=True)
     assert fewer.best(wanted).cut != H100_IEEE.best(wanted).cut
 
 
@@ -391,34 +391,33 @@ def test_config_needs_a_variant() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kernel", "tuned", "tables", "decomposes"),
+    ("kernel", "tuned", "tables", "ieee"),
     [
-        (KernelKeywords(), True, 1, True), (KernelKeywords(), False, 0, True),
-        (KernelKeywords(precision="ieee"), True, 1, False), (KernelKeywords(precision="tf32"), True, 1, True),
-        (KernelKeywords(variant="tiled"), True, 0, True),
-        (KernelKeywords(variant="tiled", precision="ieee"), True, 0, False),
+        (KernelKeywords(), True, 1, False), (KernelKeywords(), False, 0, False),
+        (KernelKeywords(precision="ieee"), True, 1, True), (KernelKeywords(precision="tf32"), True, 1, False),
+        (KernelKeywords(variant="tiled"), True, 0, False),
+        (KernelKeywords(variant="tiled", precision="ieee"), True, 0, True),
     ],
 )  # fmt: skip
 def test_tuned_rows_are_for_auto_and_models_for_a_precision(
-    kernel: KernelKeywords, tuned: bool, tables: int, decomposes: bool, monkeypatch: pytest.MonkeyPatch
+    kernel: KernelKeywords, tuned: bool, tables: int, ieee: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[str] = []
     monkeypatch.setattr(front_end, "table_of", lambda gpu: read.append(gpu) or {})
     asked: list[bool] = []
 
-    def models(decomposes: bool) -> Model:
-        asked.append(decomposes)
-        return H100 if decomposes else H100_IEEE
+    def models(ieee: bool) -> Model:
+        asked.append(ieee)
+        return H100_IEEE if ieee else H100
 
     call, _ = front_end.call_of((700, 800, 900), "float32", "NN", kernel.precision)
     choice = front_end.choose(call, kernel, models, tuned)
-    assert read == [H100.gpu.name] * tables and asked == [decomposes]
-    emulates = choice.spec.variant.emulates
-    assert not emulates or kernel.precision == "full"
+    assert read == [H100.gpu.name] * tables and asked == [ieee]
+    assert choice.spec.variant.operands.is_ieee or kernel.precision == "full"
     asked.clear()
     found = front_end.choose_within(call, kernel, models, lambda each: each.workspace == 0)
-    assert (found is None) == (kernel.variant != "auto") and asked == [decomposes]
-    assert found is None or (found.workspace == 0 and not (decomposes is False and found.spec.variant.emulates))
+    assert (found is None) == (kernel.variant != "auto") and asked == [ieee]
+    assert found is None or (found.workspace == 0 and not (ieee and not found.spec.variant.operands.is_ieee))
     named = KernelKeywords(tile=16, precision=kernel.precision)
     assert front_end.choose_within(call, named, models, lambda each: True) is None
 
@@ -533,7 +532,7 @@ def test_what_a_named_variant_launches_is_known_before(variant: str, dtype: str,
 
 def required_by(spec: KernelSpec) -> set[KernelSpec]:
     return required_kernels(
-        replace(spec, config=spec.config.changed({"pack_a": 0, "pack_b": 0})).packing_unless(True, True)
+        replace(spec, config=spec.config.changed({"pack_a": 0, "pack_b": 0})).packing_for_tma(True, True)
     )
 
 

@@ -20,13 +20,13 @@ import tiledmm
 from tests.host_gpu import HostGpu, run_on_simulator
 from tests.strategies import any_bits, small_integers, tight
 from tiledmm import plans, simulator
-from tiledmm.kernels.variants import find_variant
+from tiledmm.kernels.operands.operand_scan import SCAN, SCAN_INIT
+from tiledmm.kernels.variants import find_variant, kernel_variants
 from tiledmm.launch import prepared
 from tiledmm.launch.plan import Plan
 from tiledmm.problem.arrays import describe
 from tiledmm.problem.keywords import UfuncKeywords
 from tiledmm.problem.product import resolve
-from tiledmm.schedule.schedule import SCAN, SCAN_INIT
 from tiledmm.selection import choice, model, parts
 from tiledmm.selection.choice import Choice
 from tiledmm.selection.model import H100, Model
@@ -36,13 +36,13 @@ pytestmark = pytest.mark.cupy
 TYPES = ("float32", "complex64", "float64", "complex128", "int16", "int32", "uint32", "int64")
 
 #: The model of an H100 that decomposes whatever it can.
-DECOMPOSING = Model(H100.gpu, H100.rates.only(lambda name: find_variant(name).has_own_operands))
+DECOMPOSING = Model(H100.gpu, H100.rates.only(lambda name: not find_variant(name).operands.reads_elements))
 
 
 def installed(gpu: HostGpu, folder: Any) -> Iterator[HostGpu]:
     with pytest.MonkeyPatch.context() as patch:
         gpu.install(patch, folder)
-        patch.setitem(gpu._models, (gpu.gpu.name, True), DECOMPOSING)
+        patch.setitem(gpu._models, (gpu.gpu.name, False), DECOMPOSING)
         yield gpu
 
 
@@ -73,9 +73,9 @@ def limited(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
         product = resolve(describe(x1), describe(x2))
         (name, *_) = {row.variant for row in DECOMPOSING.kernels_for(product.compute)}
         variant = find_variant(name)
-        size = parts.decomposed_bytes(variant, product.problem, variant.computes_in(product.compute))
-        for constant in ("_MOST_LIMBS", "_MOST_RESIDUES"):
-            monkeypatch.setattr(parts, constant, int(size / times))
+        size = variant.operands.prepared_bytes(product.problem, variant.computes_in(product.compute))
+        for row in kernel_variants():
+            monkeypatch.setattr(type(row.operands), "most_bytes", int(size / times))
         plans.forget_plans()
         for each in (H100, DECOMPOSING):
             each._fastest.cache_clear()
@@ -223,7 +223,7 @@ def test_an_epilogue(
     for device in installed(HostGpu(run_on_simulator), tmp_path_factory.mktemp("cache")):
         everything_is_large(monkeypatch)
         simulated = DECOMPOSING.rates.only(lambda name: find_variant(name).simulated)
-        monkeypatch.setitem(device._models, (device.gpu.name, True), Model(H100.gpu, simulated))
+        monkeypatch.setitem(device._models, (device.gpu.name, False), Model(H100.gpu, simulated))
         x1, x2, right = operands(device, dtype, (90, 260), (260, 140), "TN")
         limited(x1, x2, 1.5)
         rng = np.random.default_rng(3)

@@ -13,7 +13,8 @@ from tests.golden import renderings
 from tiledmm.codegen.rendering import render
 from tiledmm.codegen.source_map import file_map, source_map
 from tiledmm.codegen.template_files import template_folder
-from tiledmm.kernels.spec import KernelSpec, kernel_spec
+from tiledmm.kernels.spec import KernelSpec
+from tiledmm.kernels.variants import kernel_spec
 
 KERNELS = {spec.symbol: spec for pair in renderings().values() for spec in [pair[0].kernel]}
 

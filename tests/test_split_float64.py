@@ -17,7 +17,9 @@ from tests import residues_in_numpy as model
 from tests.test_split_float32 import matrix
 from tiledmm.codegen.rendering import render
 from tiledmm.errors import ConfigError, ShapeError, UnsupportedTypeError
-from tiledmm.kernels.residues import (
+from tiledmm.kernels.launches import Schedule
+from tiledmm.kernels.operands import residues as parts_of_c
+from tiledmm.kernels.operands.moduli import (
     FEWEST_MODULI,
     MODULI,
     MOST_MODULI,
@@ -27,12 +29,11 @@ from tiledmm.kernels.residues import (
     weights,
     words_of,
 )
-from tiledmm.kernels.spec import kernel_spec
+from tiledmm.kernels.operands.operand_scan import SCAN
+from tiledmm.kernels.variants import kernel_spec
 from tiledmm.problem.arrays import describe
 from tiledmm.problem.product import resolve
-from tiledmm.schedule import residues as parts_of_c
-from tiledmm.schedule.launches import Schedule
-from tiledmm.schedule.schedule import SCAN, not_decomposed, required_kernels, schedule
+from tiledmm.schedule.schedule import fallback_spec, required_kernels, schedule
 from tiledmm.selection.model import H100, H100_IEEE, Model
 from tiledmm.selection.select import AUTO, kernel_of, select
 from tiledmm.tuning.calibrate import kernels_of
@@ -348,7 +349,7 @@ def test_what_precedes_and_follows_is_compiled_ahead() -> None:
         plan = planned(float64(500, 600, layout[0]), float64(600, 500, layout[1]))
         spec = kernel_spec("split_float64", layout=layout)
         assert {each.spec for each in plan.launches} <= required_kernels(spec)
-    assert "is_decomposed(p) == false" in render(not_decomposed(kernel_spec("split_float64")))
+    assert "is_decomposed(p) == false" in render(fallback_spec(kernel_spec("split_float64")))
 
 
 def test_precisions() -> None:
@@ -387,7 +388,7 @@ def test_auto_takes_it_where_its_rates_are_known_and_it_pays() -> None:
     times = [each.microseconds for each in fast.rank(wanted) if each.spec.variant.name == "split_float64"]
     product, moved = 2 * 4096**3 / 120e6, (15 + 8) * 3 * 4096**2 / 2e6
     assert min(times) == pytest.approx(product + moved + 20, rel=0.25)
-    ieee = Model(H100.gpu, replace(rates, rows=(*rates.rows, row), device=known), decomposes=False)
+    ieee = Model(H100.gpu, replace(rates, rows=(*rates.rows, row), device=known), ieee=True)
     assert ieee.best(wanted).spec.variant.name != "split_float64"
 
 

@@ -12,14 +12,14 @@ import pytest
 from tests.strategies import np_dtype
 from tiledmm.elements import TF32, compute_element, element
 from tiledmm.errors import DeviceError, ShapeError
+from tiledmm.kernels import tensor_maps
 from tiledmm.kernels.spec import KernelSpec
+from tiledmm.kernels.tensor_maps import TensorMap, can_be_mapped, has_coordinates, map_of
 from tiledmm.kernels.variants import find_variant
 from tiledmm.problem.arrays import describe
 from tiledmm.problem.product import Product, resolve
 from tiledmm.problem.strides import BatchDimension, Problem
-from tiledmm.schedule import tensor_maps
 from tiledmm.schedule.schedule import schedule
-from tiledmm.schedule.tensor_maps import TensorMap, can_be_mapped, has_coordinates, map_of
 from tiledmm.selection.select import select
 
 HALF = element("float16")
@@ -55,12 +55,12 @@ def test_the_copy_engine_rounds_what_tensor_cores_would_cut_off() -> None:
     wgmma = find_variant("wgmma")
     config = wgmma.config(96, TF32)
     wanted = product(array((300, 200), (200, 1), "float32"), array((200, 512), (1, 200), "float32"))
-    spec = KernelSpec(wgmma, config, wanted.a, wanted.b, TF32, wanted.c, "NT").packing_unless(True, True)
+    spec = KernelSpec(wgmma, config, wanted.a, wanted.b, TF32, wanted.c, "NT").packing_for_tma(True, True)
     maps = schedule(spec, wanted.problem).multiplying.maps
     assert [(each.rounds, each.itemsize, each.box) for each in maps] == [(True, 4, (32, 64)), (True, 4, (32, 128))]
     # Only 16-bit elements are turned: B is packed, unless it lies along k. A comes by registers then.
     for layout, pack_b, kernels in (("NN", 1, "NT"), ("TT", 0, "TT"), ("TN", 1, "TT"), ("NT", 0, "NT")):
-        packed = replace(spec, layout=layout).packing_unless(True, True)
+        packed = replace(spec, layout=layout).packing_for_tma(True, True)
         assert (packed.config.launch.pack_a, packed.config.launch.pack_b, packed.kernel.layout) == (0, pack_b, kernels)
         assert packed.kernel.symbol.startswith("tiledmm_wgmma_tf32_")
         assert {each.spec.compute.name for each in schedule(packed, wanted.problem).launches[:-1]} <= {"f32"}

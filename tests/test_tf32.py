@@ -13,8 +13,7 @@ from tiledmm import simulator
 from tiledmm.elements import ELEMENTS, SCHEMES, TF32, compute_element, element
 from tiledmm.errors import ConfigError, UnsupportedTypeError
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS
-from tiledmm.kernels.spec import kernel_spec
-from tiledmm.kernels.variants import find_variant, general_variants, kernel_variants
+from tiledmm.kernels.variants import find_variant, general_variants, kernel_spec, kernel_variants
 from tiledmm.schedule.schedule import schedule
 from tiledmm.selection import tuned
 from tiledmm.selection.choice import Choice

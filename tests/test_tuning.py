@@ -414,7 +414,7 @@ def device(monkeypatch: pytest.MonkeyPatch, path: Path) -> list[str]:
         return SimpleNamespace(local_bytes=8 if spec.variant.name == "thin" else 0)
 
     for name, module in (
-        ("devices", SimpleNamespace(device_model=lambda decomposes=True: MADE_UP)),
+        ("devices", SimpleNamespace(device_model=lambda ieee=False: MADE_UP)),
         ("launch.plan", SimpleNamespace(Plan=Plan)),
         ("compile.compilation", SimpleNamespace(compiled=compiled)),
         ("bench.comparison", SimpleNamespace(operand_sets=operand_sets)),

@@ -34,10 +34,10 @@ from tests.strategies import (
 from tiledmm import devices
 from tiledmm.elements import ELEMENTS, SCHEMES, element
 from tiledmm.errors import AlignmentError, OperandTypeError, TiledmmError
+from tiledmm.kernels import launches
 from tiledmm.kernels.variants import find_variant
 from tiledmm.problem.arrays import describe
 from tiledmm.problem.product import resolve
-from tiledmm.schedule import launches
 from tiledmm.selection import tuned
 
 pytestmark = pytest.mark.cupy

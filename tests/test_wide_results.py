@@ -13,8 +13,7 @@ from tiledmm import simulator
 from tiledmm.elements import ELEMENTS, TF32, WIDE_RESULTS, Element, compute_element, compute_element_of, element
 from tiledmm.errors import UnsupportedTypeError
 from tiledmm.hardware.data_sheets import DATA_SHEETS
-from tiledmm.kernels.spec import kernel_spec
-from tiledmm.kernels.variants import find_variant, general_variants, kernel_variants
+from tiledmm.kernels.variants import find_variant, general_variants, kernel_spec, kernel_variants
 from tiledmm.problem.arrays import Array
 from tiledmm.problem.product import Product, resolve
 from tiledmm.schedule.schedule import required_kernels, schedule

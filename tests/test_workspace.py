@@ -118,7 +118,7 @@ def test_auto_takes_a_kernel_without_workspace_where_there_is_no_memory(
     fast = product.run()
     assert needs in names(fast) and not h100.failed
     (alone,) = product.run(most=0)
-    assert h100.failed and not alone.variant.decomposes
+    assert h100.failed and not alone.variant.operands.schemes
     assert product.run(most=0) == [alone] and h100.failed == 1, "what failed in between is not tried again"
     assert product.run() == fast and not h100.failed, "there is memory again"
 
@@ -150,7 +150,7 @@ def test_the_precision_is_that_of_the_call(h100: HostGpu, precision: str) -> Non
     product = Product(h100, "float32", (64, 20000), (20000, 64), layout="TN", precision=precision)
     for most in (None, 1 << 20, 1 << 16, 0):
         for each in product.run(most):
-            assert not each.variant.decomposes
+            assert not each.variant.operands.schemes
             assert precision == "tf32" or each.compute.name == "f32"
 
 
@@ -164,7 +164,7 @@ def test_an_operand_that_tma_cannot_read_where_it_lies(h100: HostGpu) -> None:
     packing = product.run()
     assert names(packing) == ["pack", "pack", "wgmma"]
     (alone,) = product.run(most=0)
-    assert not alone.variant.tma
+    assert not alone.variant.hopper.tma
     assert product.run() == packing
 
 

@@ -18,7 +18,7 @@ from tiledmm.problem.epilogue import EpilogueKeywords, resolve_epilogue
 from tiledmm.problem.keywords import Precision, UfuncKeywords, only_entry
 from tiledmm.selection.front_end import resolve_call
 from tiledmm.selection.model import Model
-from tiledmm.selection.select import AUTO, may_decompose
+from tiledmm.selection.select import AUTO, is_ieee
 from tiledmm.selection.tuned import table_of
 
 if TYPE_CHECKING:
@@ -208,7 +208,7 @@ def explain(
     """
     from tiledmm.selection.explanation import explanation
 
-    decomposes = may_decompose(precision)
+    ieee = is_ieee(precision)
     if precision in SCHEMES:
         raise ConfigError(f"precision {precision!r} names a kernel: there is nothing for auto to choose")
     ufunc = UfuncKeywords.of("explain", keywords)
@@ -216,8 +216,8 @@ def explain(
     arrays = describe(x1), describe(x2), None if out is None else describe(out)
     product = resolve_call(*arrays, ufunc, precision, begin_together(x1, x2)).multiplied
     if target is not None or not type(x1).__module__.startswith("cupy"):
-        return explanation(product, Model(find_gpu(target or "sm_90"), decomposes=decomposes), {})
-    model = device_module("devices").device_model(decomposes)
+        return explanation(product, Model(find_gpu(target or "sm_90"), ieee=ieee), {})
+    model = device_module("devices").device_model(ieee)
     return explanation(product, model, table_of(model.gpu.name))
 
 

@@ -20,7 +20,7 @@ from tiledmm.distributed.local import kind
 from tiledmm.elements import ELEMENTS
 from tiledmm.errors import OperandTypeError, ShapeError, UnsupportedTypeError
 from tiledmm.lazy import needs
-from tiledmm.selection.select import may_decompose
+from tiledmm.selection.select import is_ieee
 
 with needs("Dask and its package distributed", extra="dask"):
     import dask.array as da
@@ -62,7 +62,7 @@ def matmul(x: Array, y: Array, *, precision: str = "full") -> Array:
         >>> distributed.wait([x, y])
         >>> z = tiledmm.dask.matmul(x, y).persist()
     """
-    may_decompose(precision)
+    is_ieee(precision)
     if reason := _not_arrays(x, y):
         raise OperandTypeError(reason)
     if x.ndim != 2 or y.ndim != 2:
@@ -149,7 +149,7 @@ def register(*, precision: str = "full", numpy: bool = False) -> Registration:
         ...     z = x @ y
     """
     global _in_force
-    may_decompose(precision)
+    is_ieee(precision)
     registration = Registration(precision, ("cupy", "numpy") if numpy else ("cupy",))
     with _lock:
         if not _in_force:

@@ -128,15 +128,15 @@ ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def device_model(decomposes: bool = True) -> Model:
+def device_model(ieee: bool = False) -> Model:
     """The current device's model, with or without variants that decompose operands."""
-    return _model_of(current_device(), decomposes)
+    return _model_of(current_device(), ieee)
 
 
 @functools.lru_cache
-def _model_of(device: int, decomposes: bool) -> Model:
+def _model_of(device: int, ieee: bool) -> Model:
     gpu = gpu_of(cupy.cuda.runtime.getDeviceProperties(device), cupy.cuda.Device(device).attributes)
-    return Model(gpu, rates_of(gpu), decomposes=decomposes)
+    return Model(gpu, rates_of(gpu), ieee=ieee)
 
 
 def forget_models() -> None:

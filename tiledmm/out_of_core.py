@@ -23,7 +23,7 @@ from tiledmm.distributed.streaming import Told, multiply
 from tiledmm.errors import KeywordTypeError, KeywordValueError, OperandTypeError, ShapeError, UnsupportedTypeError
 from tiledmm.problem.arrays import describe
 from tiledmm.problem.keywords import Precision
-from tiledmm.selection.select import may_decompose
+from tiledmm.selection.select import is_ieee
 
 __all__ = ["matmul"]
 
@@ -91,7 +91,7 @@ def matmul(
     if out is not None:
         _check_out(a, b, out, shape)
     limit = _bytes(memory)
-    may_decompose(precision)
+    is_ieee(precision)
     if not (progress is None or isinstance(progress, bool) or callable(progress)):
         raise KeywordTypeError(f"progress is a bool, None or a function of two counts; got {progress!r}")
     result = np.empty(shape, a.dtype) if out is None else out

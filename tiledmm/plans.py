@@ -17,7 +17,7 @@ from tiledmm.problem.epilogue import EpilogueCall, EpilogueKeywords
 from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
 from tiledmm.selection.choice import Choice
 from tiledmm.selection.front_end import Call, choose, choose_within, resolve_call
-from tiledmm.selection.select import may_decompose
+from tiledmm.selection.select import is_ieee
 
 #: Most plans that are kept; the oldest goes first.
 MAX_PLANS = 4096
@@ -138,7 +138,7 @@ class _Converted:
 def _make_plan(
     x1: Any, x2: Any, out: Any, ufunc: UfuncKeywords, kernel: KernelKeywords, epilogue: EpilogueCall | None
 ) -> Any:
-    may_decompose(kernel.precision)
+    is_ieee(kernel.precision)
     row = VARIANTS.get(kernel.variant) if isinstance(kernel.variant, str) else None
     if row is not None and row.is_baseline:
         row.config(kernel.tile, ELEMENTS["float32"])
@@ -177,6 +177,6 @@ _devices: Any = None
 def _find_devices(kernel: tuple[Any, ...]) -> Any:
     """The module that asks CuPy, imported at the first call. Mistakes are reported without CuPy, too."""
     global _devices
-    may_decompose(KernelKeywords(*kernel).precision)
+    is_ieee(KernelKeywords(*kernel).precision)
     _devices = device_module("devices")
     return _devices

@@ -13,9 +13,8 @@ from tiledmm import plans
 from tiledmm.codegen.rendering import render
 from tiledmm.codegen.symbols import has_kernel
 from tiledmm.errors import ConfigError
-from tiledmm.kernels.spec import kernel_spec
-from tiledmm.kernels.variant import Variant
-from tiledmm.kernels.variants import VARIANTS, find_variant
+from tiledmm.kernels.variant import UserTemplate, Variant
+from tiledmm.kernels.variants import VARIANTS, find_variant, kernel_spec
 from tiledmm.selection.select import AUTO
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
@@ -63,7 +62,7 @@ def register(
     if not _NAME.fullmatch(name):
         raise ConfigError(f"a variant's name is a lower-case letter and letters, digits and underscores; got {name!r}")
     known = VARIANTS.get(name)
-    if name == AUTO or (known is not None and known.text is None):
+    if name == AUTO or (known is not None and known.user is None):
         raise ConfigError(f"{name!r} is a variant of this package; give yours another name")
     model = find_variant(like)
     if model.template is None:
@@ -78,9 +77,8 @@ def register(
         template=file.name,
         summary=summary or f"{file.name}, like {like}",
         tiles=model.tiles if tiles is None else _tiles(tiles),
-        text=text,
+        user=UserTemplate(text, str(file.resolve().parent)),
         waits="",  # its text need not
-        folder=str(file.resolve().parent),
     )
     if row.tiles and row.default_tile not in row.tiles:
         row = replace(row, default_tile=row.tiles[0])
@@ -105,7 +103,7 @@ def unregister(name: str) -> None:
         ConfigError: If it is one of the package's.
         UnknownVariantError: If there is none.
     """
-    if find_variant(name).text is None:
+    if find_variant(name).user is None:
         raise ConfigError(f"{name!r} is a variant of this package, which stays")
     VARIANTS.remove(name)
     plans.forget_plans()

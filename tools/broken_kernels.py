@@ -15,10 +15,10 @@ from tests.simulator.held_out.kernels import HELD_OUT_KERNELS
 from tests.simulator.kernels import KERNELS
 from tiledmm import simulator
 from tiledmm.codegen.rendering import render
+from tiledmm.kernels.launches import Launch, Scratch
 from tiledmm.kernels.variants import find_variant
 from tiledmm.problem.arrays import begin_together, describe
 from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
-from tiledmm.schedule.launches import Launch, Scratch
 from tiledmm.schedule.schedule import schedule
 from tiledmm.selection.front_end import choose, resolve_call
 from tiledmm.selection.model import H100, Model
@@ -185,7 +185,7 @@ def _planned(kernel: OwnKernel) -> tuple[Launch, tuple[Scratch, ...]]:
     return launch, tuple(planned.scratch)
 
 
-def _model(decomposes: bool) -> Model:
+def _model(ieee: bool) -> Model:
     """The kernels that can be simulated."""
     rates = H100.rates.only(lambda variant: find_variant(variant).simulated)
-    return Model(H100.gpu, rates, decomposes=decomposes)
+    return Model(H100.gpu, rates, ieee=ieee)

@@ -90,15 +90,15 @@ def tile(clone: Path) -> None:
     """Add a tile of 4 to ``tiled``."""
     path = table_of_variants(clone)
     text = path.read_text("utf-8")
-    before, name, row = text.partition('name="tiled",')
-    path.write_text(before + name + row.replace("tiles=SQUARE_TILES", "tiles=(4, *SQUARE_TILES)", 1), "utf-8")
+    before, name, row = text.partition('Variant("tiled",')
+    path.write_text(before + name + row.replace("SQUARE_TILES,", "(4, *SQUARE_TILES),", 1), "utf-8")
 
 
 def variant(clone: Path) -> None:
     """Add the example's template, its row after that of ``tiled``, its page, and a line in the changelog."""
     shutil.copy(EXAMPLE / f"{NAME}.cu.j2", clone / "cuda_src")
     shutil.copy(EXAMPLE / f"{NAME}.md", clone / "docs" / "rungs")
-    next_row = '        Variant(\n            name="tiled_padded",'
+    next_row = '    Variant("tiled_padded",'
     replaced(table_of_variants(clone), next_row, (EXAMPLE / "row.txt").read_text("utf-8") + next_row)
     added = "## [Unreleased]\n\n### Added\n\n"
     replaced(clone / "CHANGELOG.md", added, f"{added}- The variant `{NAME}`.\n")

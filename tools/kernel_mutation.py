@@ -46,7 +46,7 @@ from benchmarks.support.results import measured, save, simulating_machine
 from tiledmm.compile import inspection
 from tiledmm.errors import CompilationError, MissingDependencyError
 from tiledmm.hardware.architectures import find_target
-from tiledmm.kernels.spec import kernel_spec
+from tiledmm.kernels.variants import kernel_spec
 from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
 from tiledmm.simulator.compiler import toolchain
 from tiledmm.simulator.settings import Settings

@@ -51,8 +51,7 @@ def kernels() -> Iterator[Kernel]:
     """The kernels of the imported tree: each tile and type in at least one layout."""
     from tiledmm.codegen.rendering import render
     from tiledmm.elements import ELEMENTS
-    from tiledmm.kernels.spec import kernel_spec
-    from tiledmm.kernels.variants import general_variants, kernel_variants
+    from tiledmm.kernels.variants import general_variants, kernel_spec, kernel_variants
     from tiledmm.schedule.schedule import required_kernels
 
     found = {}
@@ -64,7 +63,7 @@ def kernels() -> Iterator[Kernel]:
                 for layout in every:
                     spec = kernel_spec(variant, tile=tile, dtype=dtype, layout=layout)
                     found.update(dict.fromkeys(sorted(required_kernels(spec, (8,), by_auto=True), key=str)))
-        for scheme in dict(variant.schemes):
+        for scheme in variant.operands.schemes:
             for dtype in dict(variant.types):
                 spec = kernel_spec(variant, dtype=dtype, layout="TT", config={"scheme": scheme})
                 found.update(dict.fromkeys(sorted(required_kernels(spec), key=str)))
@@ -73,11 +72,11 @@ def kernels() -> Iterator[Kernel]:
             found[kernel_spec(variant, dtype=compute, a_dtype=a, b_dtype=b, out_dtype=c).kernel] = None
     for number, spec in enumerate(found):
         types = (spec.a.dtype_name, spec.b.dtype_name, spec.compute.name, spec.c.name)
-        key = json.dumps([spec.variant.name, *types, spec.layout, spec.condition, spec.limbs, spec.config.as_dict()])
-        targets = [spec.variant.arch or "sm_90"]
+        key = json.dumps([spec.variant.name, *types, spec.layout, spec.condition, spec.config.as_dict()])
+        targets = [spec.variant.hopper.arch or "sm_90"]
         for target, every in OTHER_TARGETS.items():
             capability = int(target[3]), int(target[4])
-            if number % every == 0 and not spec.variant.arch and spec.variant.runs_on(capability, spec.compute):
+            if number % every == 0 and not spec.variant.hopper.arch and spec.variant.runs_on(capability, spec.compute):
                 targets.append(target)
         yield key, spec.symbol, render(spec), targets
 

@@ -19,8 +19,8 @@ import numpy as np
 import tiledmm
 from tiledmm.elements import PACKED_ELEMENTS, compute_element
 from tiledmm.kernels.config import Config
+from tiledmm.kernels.operands.limbs import Limbs
 from tiledmm.kernels.variants import VARIANTS, kernel_variants
-from tiledmm.schedule.schedule import SHORTEST_DECOMPOSED
 from tiledmm.selection.select import precision_of
 
 #: One type of each width, in memory and in shared memory; complex64 for its two parts.
@@ -32,7 +32,7 @@ INTEGERS = ("int16", "int32", "int64")
 #: Variant, tile, and config fields. Auxiliary kernels are the same for all variants, so a few cases have them.
 KERNELS: list[tuple[str, int | None, dict[str, Any]]] = [
     *((row.name, tile, {}) for row in kernel_variants() for tile in row.tiles or (None,)),
-    *((row.name, None, {"scheme": scheme}) for row in kernel_variants() for scheme, _ in row.schemes[1:]),
+    *((row.name, None, {"scheme": scheme}) for row in kernel_variants() for scheme in row.operands.schemes[1:]),
     ("tiled", 8, {"split_k": 3}),
     ("tiled", 8, {"split_k": 20}),
     ("tiny", 8, {"split_k": 3}),
@@ -81,8 +81,8 @@ def shapes(config: Config) -> list[tuple[int, int, int]]:
     bk = max(config.bk, 8)
     if config.scheme:  # shorter K are not decomposed; only one element of a row's last vector of limbs is in the matrix
         return [
-            (config.bm + 3, config.bn + 1, SHORTEST_DECOMPOSED + 9),
-            (config.bm - 1, 7, SHORTEST_DECOMPOSED),
+            (config.bm + 3, config.bn + 1, Limbs.shortest + 9),
+            (config.bm - 1, 7, Limbs.shortest),
             (2, 3, 0),
         ]
     return [(config.bm + 3, config.bn + 1, 2 * bk + 5), (config.bm - 1, 7, bk - 1), (2, 3, 0)]
@@ -175,7 +175,7 @@ def main() -> None:
     every = [
         (*kernel, dtype, layout)
         for kernel in KERNELS
-        for dtype in (INTEGERS if VARIANTS[kernel[0]].decomposes_to_bytes else TYPES)
+        for dtype in (INTEGERS if VARIANTS[kernel[0]].default_type in INTEGERS else TYPES)
         for layout in LAYOUTS
         if kernel[0].startswith(options.kernels) and VARIANTS[kernel[0]].multiplies(compute_element(dtype))
         if VARIANTS[kernel[0]].runs_on(capability, compute_element(dtype))

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from benchmarks.support.results import FOLDER, ROOT, measured, save
 from tiledmm.compile.options import COMPILE_OPTIONS
-from tiledmm.kernels.spec import kernel_spec
+from tiledmm.kernels.variants import kernel_spec
 from tiledmm.problem.arrays import describe
 from tiledmm.problem.product import resolve
 from tiledmm.schedule import schedule

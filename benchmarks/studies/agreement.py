@@ -18,7 +18,7 @@ import numpy as np
 
 from benchmarks.support import nsight
 from benchmarks.support.results import FOLDER, save
-from tiledmm.kernels.spec import kernel_spec
+from tiledmm.kernels.variants import kernel_spec
 from tiledmm.report.cells import NONE
 from tiledmm.report.tables import Table
 

@@ -14,7 +14,7 @@ from typing import Any
 from benchmarks.support import nsight
 from benchmarks.support.kernels import of_variants
 from benchmarks.support.results import FOLDER
-from tiledmm.kernels.spec import kernel_spec
+from tiledmm.kernels.variants import kernel_spec
 from tiledmm.report.cells import significant
 from tiledmm.report.tables import Table
 

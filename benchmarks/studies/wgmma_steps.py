@@ -26,7 +26,8 @@ from tiledmm.bench.sizes import Size
 from tiledmm.cli import missing_gpu
 from tiledmm.codegen.rendering import render
 from tiledmm.hardware.architectures import TARGETS
-from tiledmm.kernels.spec import KernelSpec, kernel_spec
+from tiledmm.kernels.spec import KernelSpec
+from tiledmm.kernels.variants import kernel_spec
 from tiledmm.report.cells import NONE, significant
 from tiledmm.report.tables import Table
 

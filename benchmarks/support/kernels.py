@@ -51,11 +51,11 @@ def loaded() -> set[str]:
 def names_of(spec: KernelSpec) -> list[str]:
     """Return the names of a kernel. Auxiliary kernels have none: they belong to the kernels that they serve."""
     variant = spec.variant
-    if VARIANTS.get(variant.name) is not variant or variant.text is not None:
+    if VARIANTS.get(variant.name) is not variant or variant.user is not None:
         return []
     kind = _UNPACKED.get(spec.compute.multiplied, spec.compute.multiplied)
     # Limbs and residues do not tell which type they are of.
-    types = [kind] if not variant.has_own_operands else list(dict(variant.types))
+    types = [kind] if variant.operands.reads_elements else list(dict(variant.types))
     return [f"{variant.name} {each}" + f" {_GEMM}" * (spec.epilogue is not None) for each in types]
 
 
@@ -89,7 +89,7 @@ def _hash(name: str) -> str:
 def _kernels(variant: Variant, dtype: str) -> dict[KernelSpec, None]:
     """Return what products of all tiles and layouts launch."""
     found: dict[KernelSpec, None] = {}
-    ways = (*_WAYS, _PACKED) if variant.packs_elements and dtype in PACKED_ELEMENTS else _WAYS
+    ways = (*_WAYS, _PACKED) if variant.reads.packs_elements and dtype in PACKED_ELEMENTS else _WAYS
     for tile, layout, split, way in itertools.product(variant.tiles or (None,), ("NN", "NT", "TN", "TT"), (1, 2), ways):
         with contextlib.suppress(TiledmmError):  # not for such products
             choice = named(variant.name, tile, dtype, Case(1, 67, 67, 515, layout, split), **way)
@@ -98,7 +98,7 @@ def _kernels(variant: Variant, dtype: str) -> dict[KernelSpec, None]:
 
 
 def _with_epilogue(kernel: KernelSpec) -> KernelSpec:
-    if kernel.variant.decomposes_to_residues:
+    if not kernel.variant.operands.has_epilogue:
         return kernel  # another kernel finishes its sums
     epilogue = Epilogue(
         (EpilogueOperand("addend", kernel.c, (None, 1)), EpilogueOperand("bias", kernel.c, (0, 1))),

@@ -5,8 +5,7 @@ from __future__ import annotations
 from tiledmm.bench.comparison_tables import ladder_table
 from tiledmm.bench.results import BASELINE, ComparisonReport
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS
-from tiledmm.kernels.spec import kernel_spec
-from tiledmm.kernels.variants import VARIANTS
+from tiledmm.kernels.variants import VARIANTS, kernel_spec
 from tiledmm.report.cells import count, percent, significant
 from tiledmm.report.roofline import roofline
 from tiledmm.report.tables import Table

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from tiledmm.hardware.banks import ideal_wavefronts, wavefronts
-from tiledmm.kernels.spec import KernelSpec, kernel_spec
+from tiledmm.kernels.spec import KernelSpec
+from tiledmm.kernels.variants import kernel_spec
 from tiledmm.simulator import Request, Trace, trace
 from tiledmm.simulator.requests import WARP, WORD_BYTES
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from docs.pictures import svg
 from docs.pictures.traced import Touched, iteration
-from tiledmm.kernels.spec import kernel_spec
+from tiledmm.kernels.variants import kernel_spec
 from tiledmm.simulator import trace
 
 # Blocks that the batch is for; the first is followed.

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from docs.pictures import svg
 from docs.pictures.traced import Element, Iteration, Touched, iteration, together
-from tiledmm.elements import SCHEMES
-from tiledmm.kernels.spec import KernelSpec, kernel_spec
+from tiledmm.kernels.spec import KernelSpec
+from tiledmm.kernels.variants import kernel_spec
 from tiledmm.simulator import Trace, trace
 from tiledmm.simulator.requests import WARP
 
@@ -86,7 +86,7 @@ def picture(scene: Scene) -> str:
     layers = _layers(scene, done)
     m, n, k = scene.sizes
     shown = scene.shown or k
-    limbs = SCHEMES[scene.kernel.config.scheme].limbs if scene.kernel.variant.decomposes else 1
+    limbs = scene.kernel.limbs if scene.kernel.variant.operands.schemes else 1
     gaps = limbs * svg.GAP
     scale = min((svg.WIDTH - gaps) / (limbs * shown + n), (_HEIGHT - gaps) / (limbs * shown + m))
     step = shown * scale + svg.GAP  # from a limb of A or B to the next

@@ -13,7 +13,7 @@ from functools import cached_property
 from docs.pictures import svg
 from docs.pictures.traced import Element
 from tiledmm.codegen.rendering import render
-from tiledmm.kernels.spec import kernel_spec
+from tiledmm.kernels.variants import kernel_spec
 
 # px: what the matrices have, with what is between them; from the left to stages and pairs of limbs; such a pair; in a
 # stage, a row or column.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from docs.pictures.svg import WIDTH, document, text
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS
-from tiledmm.kernels.spec import kernel_spec
+from tiledmm.kernels.variants import kernel_spec
 
 #: The kernel that is drawn, in its default tile, and the size of its square matrices.
 VARIANT, SIZE = "warp_tiled", 4096

@@ -16,8 +16,7 @@ from pathlib import Path
 
 from docs.tools import plain
 from tiledmm.codegen.rendering import render
-from tiledmm.kernels.spec import kernel_spec
-from tiledmm.kernels.variants import find_variant
+from tiledmm.kernels.variants import find_variant, kernel_spec
 
 FOLDER = Path(__file__).resolve().parents[1] / "rungs" / "instructions"
 

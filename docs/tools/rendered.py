@@ -23,9 +23,9 @@ from tiledmm.codegen.page import page_of
 from tiledmm.codegen.rendering import render
 from tiledmm.elements import ELEMENTS, compute_element
 from tiledmm.kernels import variants
-from tiledmm.kernels.spec import KernelSpec, kernel_spec
+from tiledmm.kernels.spec import KernelSpec
 from tiledmm.kernels.variant import Variant
-from tiledmm.kernels.variants import find_variant, kernel_variants
+from tiledmm.kernels.variants import find_variant, kernel_spec, kernel_variants
 from tiledmm.report.tables import Table
 
 #: Layouts of A and B, the usual one first.
@@ -104,10 +104,8 @@ def row(variant: str) -> str:
     """A variant's row of the table, as it stands there."""
     tree = ast.parse(inspect.getsource(variants))
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and any(
-            each.arg == "name" and isinstance(each.value, ast.Constant) and each.value.value == variant
-            for each in node.keywords
-        ):
+        names = node.args[:1] if isinstance(node, ast.Call) else ()
+        if any(isinstance(each, ast.Constant) and each.value == variant for each in names):
             lines = inspect.getsource(variants).splitlines()[node.lineno - 1 : node.end_lineno]
             return fenced(textwrap.dedent("\n".join(lines)), "python")
     raise ValueError(f"variants.py has no row {variant!r}")

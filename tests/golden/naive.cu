@@ -22,7 +22,7 @@ struct Strides {   // in elements; may be negative or zero
     long long row, col, batch[3];
 };
 
-// One batched product: the kernels' argument (tiledmm/schedule/launches.py packs it).
+// One batched product: the kernels' argument (tiledmm/kernels/launches.py packs it).
 struct Problem {
     long long m, n, k;                // A (m, k)   B (k, n)   C (m, n)
     long long tiles_m, tiles_n;       // tiles that cover C's rows and columns

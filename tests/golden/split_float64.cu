@@ -66,7 +66,7 @@ struct OperandScan {
     int exponent[1];   // of each row: its elements are 2^exponent times integers
 };
 
-// One batched product: the kernels' argument (tiledmm/schedule/launches.py packs it).
+// One batched product: the kernels' argument (tiledmm/kernels/launches.py packs it).
 struct Problem {
     long long m, n, k;                // A (m, k)   B (k, n)   C (m, n)
     long long tiles_m, tiles_n;       // tiles that cover C's rows and columns

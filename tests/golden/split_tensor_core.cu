@@ -207,7 +207,7 @@ __device__ __forceinline__ Power power_of_two(int exponent) {
             __uint_as_float(static_cast<unsigned>(exponent - half + 127) << 23)};
 }
 
-// One batched product: the kernels' argument (tiledmm/schedule/launches.py packs it).
+// One batched product: the kernels' argument (tiledmm/kernels/launches.py packs it).
 struct Problem {
     long long m, n, k;                // A (m, k)   B (k, n)   C (m, n)
     long long tiles_m, tiles_n;       // tiles that cover C's rows and columns

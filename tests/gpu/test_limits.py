@@ -13,7 +13,7 @@ import tiledmm
 from tests.gpu.device import SMALLEST, to_device
 from tests.strategies import any_bits, small_integers
 from tiledmm import plans
-from tiledmm.schedule import launches
+from tiledmm.kernels import launches
 
 BILLIONS = 2**31
 

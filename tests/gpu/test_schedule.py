@@ -12,7 +12,7 @@ import tiledmm
 from tests.gpu.device import check_into, exact_product, matrix_layout, to_device
 from tests.strategies import any_bits, np_dtype, plain, small_integers
 from tiledmm.elements import ELEMENTS, PACKED_ELEMENTS
-from tiledmm.kernels.variants import VARIANTS, general_variants
+from tiledmm.kernels.variants import VARIANTS, general_variants, kernel_variants
 from tiledmm.launch.plan import Plan
 from tiledmm.selection import model
 
@@ -265,8 +265,8 @@ def test_parts_that_share_a_workspace(monkeypatch: pytest.MonkeyPatch, dtype: st
     """On a stream with work ahead, so that the host is far ahead of the device and each launch begins when it may."""
     for module in ("choice", "model"):  # as if small operands were large
         monkeypatch.setattr(f"tiledmm.selection.{module}.MOST_APART", 0)
-    for limit in ("_MOST_LIMBS", "_MOST_RESIDUES"):
-        monkeypatch.setattr(f"tiledmm.selection.parts.{limit}", 700 * 1100 * bytes_)
+    for row in kernel_variants():
+        monkeypatch.setattr(type(row.operands), "most_bytes", 700 * 1100 * bytes_)
     rng = np.random.default_rng(84)
     left, right = (operand(rng, shape, np_dtype(dtype)) for shape in ((1100, 700), (700, 1300)))
     x1, x2, busy = to_device(left), to_device(right), cupy.ones((4096, 4096), np.float32)

@@ -18,12 +18,11 @@ from tests.strategies import plain, small_integers
 from tiledmm.compile.compilation import compiled
 from tiledmm.elements import ELEMENTS, SCHEMES
 from tiledmm.errors import UnsupportedTypeError
-from tiledmm.kernels.spec import kernel_spec
-from tiledmm.kernels.variants import find_variant, kernel_variants
+from tiledmm.kernels.variants import find_variant, kernel_spec, kernel_variants
 from tiledmm.schedule.schedule import required_kernels
 
 CAPABILITY = divmod(int(cupy.cuda.Device().compute_capability), 10)
-ROWS = [(row, name) for row in kernel_variants() if row.decomposes for name, _ in row.types]
+ROWS = [(row, name) for row in kernel_variants() if row.operands.schemes for name, _ in row.types]
 #: Variants and types: what runs on this device, the fastest first, and what does not.
 RUN = [(row.name, dtype) for row, dtype in ROWS if row.runs_on(CAPABILITY, ELEMENTS[dtype])]
 ELSEWHERE = [(row.name, dtype) for row, dtype in ROWS if (row.name, dtype) not in RUN]
@@ -327,6 +326,6 @@ def test_precision_decides_what_auto_takes(variant: str, dtype: str) -> None:
         assert variant in str(tiledmm.explain(a, b).choices[0])
         assert not bool((tiledmm.matmul(a, b) == tiledmm.matmul(a, b, precision="ieee")).all())
     ieee_choices = tiledmm.explain(a, b, precision="ieee").choices
-    assert not any(part.spec.variant.decomposes for choice in ieee_choices for part in choice.parts)
+    assert not any(part.spec.variant.operands.schemes for choice in ieee_choices for part in choice.parts)
     assert keeps_promise({"errors": accuracy(a, b, precision="ieee")})
     assert bool((tiledmm.matmul(a, b, variant=variant) != tiledmm.matmul(a, b, precision="ieee")).any())

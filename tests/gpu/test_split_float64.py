@@ -17,13 +17,14 @@ from tests.strategies import plain
 from tests.test_split_float64 import KINDS, data
 from tiledmm.compile.compilation import compiled
 from tiledmm.elements import ELEMENTS
-from tiledmm.kernels.spec import kernel_spec
-from tiledmm.kernels.variants import kernel_variants
+from tiledmm.kernels.variants import kernel_spec, kernel_variants
 from tiledmm.schedule.schedule import required_kernels
 
 CAPABILITY = divmod(int(cupy.cuda.Device().compute_capability), 10)
 #: Variants that run on this device, the fastest first; and their tiles.
-RUN = [row for row in kernel_variants() if row.decomposes_to_residues and row.runs_on(CAPABILITY, ELEMENTS["float64"])]
+RUN = [
+    row for row in kernel_variants() if not row.operands.has_epilogue and row.runs_on(CAPABILITY, ELEMENTS["float64"])
+]
 TILES = [(row.name, tile) for row in RUN for tile in row.tiles]
 NAMED = {"variant": RUN[0].name if RUN else "split_float64"}
 
@@ -103,7 +104,7 @@ def test_other_numbers(config: dict[str, int]) -> None:
 def test_batches_and_parts_of_c(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(264)
     for part in (1 << 30, 1):
-        monkeypatch.setattr("tiledmm.schedule.residues.MOST_RESIDUES_OF_C", part)
+        monkeypatch.setattr("tiledmm.kernels.operands.residues.MOST_RESIDUES_OF_C", part)
         tiledmm.plans.forget_plans()
         for first, second in (((3, 1), (4,)), ((), (5,)), ((2,), ()), ((2, 1, 2, 1), (2, 1, 3))):
             left, right = integers(rng, *first, 300, 70), integers(rng, *second, 70, 90)

@@ -13,9 +13,8 @@ from tests.gpu.device import check_into, exact_product, matrix_layout, to_device
 from tests.strategies import Layout, any_bits, plain
 from tiledmm.compile.compilation import compiled
 from tiledmm.elements import ELEMENTS
-from tiledmm.kernels.spec import kernel_spec
-from tiledmm.kernels.variants import find_variant
-from tiledmm.schedule.auxiliary import decomposing_to_bytes
+from tiledmm.kernels.operands.bytes import decompose_bytes_spec
+from tiledmm.kernels.variants import find_variant, kernel_spec
 
 VARIANT = find_variant("split_integer")
 CAPABILITY = divmod(int(cupy.cuda.Device().compute_capability), 10)
@@ -104,7 +103,7 @@ def test_auto_takes_it_for_large_products(dtype: str) -> None:
 def test_resources(dtype: str) -> None:
     for tile, layout in itertools.product(VARIANT.tiles, ("NN", "TT", "GG")):
         spec = kernel_spec("split_integer", tile=tile, dtype=dtype, layout=layout)
-        for each in (spec.kernel, decomposing_to_bytes(spec, 0), decomposing_to_bytes(spec, 1)):
+        for each in (spec.kernel, decompose_bytes_spec(spec, 0), decompose_bytes_spec(spec, 1)):
             kernel = compiled(each)
             assert kernel.shared_bytes == each.shared_bytes
             assert kernel.local_bytes == 0, f"{kernel.symbol} spills registers"

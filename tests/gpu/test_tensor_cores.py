@@ -36,7 +36,7 @@ CAPABILITY = divmod(int(cupy.cuda.Device().compute_capability), 10)
 KERNELS = [
     (row.name, tile, dtype)
     for row in kernel_variants()
-    if not row.has_own_operands  # test_split_float32.py, test_split_integer.py, test_split_float64.py
+    if row.operands.reads_elements  # test_split_float32.py, test_split_integer.py, test_split_float64.py
     for tile in row.tiles
     for dtype, _ in row.types
     if row.runs_on(CAPABILITY, compute_element(dtype))

@@ -14,8 +14,7 @@ from tests.strategies import Layout, any_bits, np_dtype, plain
 from tiledmm.compile.compilation import compiled
 from tiledmm.elements import ELEMENTS, WIDE_RESULTS, compute_element, compute_element_of
 from tiledmm.errors import UnsupportedTypeError
-from tiledmm.kernels.spec import kernel_spec
-from tiledmm.kernels.variants import find_variant
+from tiledmm.kernels.variants import find_variant, kernel_spec
 
 CAPABILITY = divmod(int(cupy.cuda.Device().compute_capability), 10)
 TENSOR_CORES = [

@@ -10,7 +10,8 @@ from tests.profile.fake_ncu import install, raw_page, source_page
 from tiledmm.bench.sizes import Size
 from tiledmm.bench.variant_tiles import VariantTile
 from tiledmm.errors import CompilationError, MissingDependencyError, ProfilingError
-from tiledmm.kernels.spec import KernelSpec, kernel_spec
+from tiledmm.kernels.spec import KernelSpec
+from tiledmm.kernels.variants import kernel_spec
 from tiledmm.problem.arrays import Array
 from tiledmm.profile import application, collection
 from tiledmm.profile.collection import collect, command_of, machine_code_with_lines, shares

@@ -15,7 +15,7 @@ from tests.profile.fake_ncu import FakeNcu, install, raw_page, source_page
 from tiledmm import cli
 from tiledmm.cli import device
 from tiledmm.compile.disassembly import Instruction, MachineCode
-from tiledmm.kernels.spec import kernel_spec
+from tiledmm.kernels.variants import kernel_spec
 from tiledmm.profile import collection
 from tiledmm.profile.kernel_profile import METRICS
 

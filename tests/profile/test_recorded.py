@@ -6,7 +6,7 @@ import json
 
 from benchmarks.studies.bank_conflicts import RESULTS
 from tests.profile.record import FOLDER, RUNGS
-from tiledmm.kernels.spec import kernel_spec
+from tiledmm.kernels.variants import kernel_spec
 from tiledmm.profile.diagnosis import diagnose
 from tiledmm.profile.kernel_profile import reduced
 from tiledmm.profile.ncu import parse_raw, parse_source

@@ -16,7 +16,7 @@ import pytest
 import tiledmm
 from tests.strategies import small_integers
 from tiledmm import simulator
-from tiledmm.kernels.spec import kernel_spec
+from tiledmm.kernels.variants import kernel_spec
 from tiledmm.simulator.compiler import toolchain
 from tools.kernel_bugs import BUGS, simulate
 

@@ -10,7 +10,7 @@ import pytest
 from benchmarks import counts
 from tiledmm import simulator
 from tiledmm.errors import MissingDependencyError
-from tiledmm.kernels.spec import kernel_spec
+from tiledmm.kernels.variants import kernel_spec
 from tiledmm.report.inner_loops import wavefronts_per_multiply_add
 
 KERNELS = json.loads(counts.RESULTS.read_text(encoding="utf-8"))["kernels"]
@@ -50,7 +50,7 @@ def test_the_roofline_works_out_what_is_counted(row):
     spec = kernel_spec(row["variant"], tile=row["tile"], layout=row["layout"])
     # The roofline is the mainloop's; tensor_core's epilogue reads C from shared memory, 128 bytes a wavefront, except
     # for skinny tiles, which write it from registers.
-    direct = spec.variant.emulates or spec.variant.skinny(spec.config)
+    direct = not spec.variant.operands.is_ieee or spec.variant.reads.few_rows(spec.config)
     rearranged = spec.variant.tensor_cores and not direct
     epilogue = 32 * spec.c.itemsize / 128 / row["product"][-1] if rearranged else 0
     # split_tensor_core also reads there, at its beginning and its end, which tile of C it computes.

@@ -12,8 +12,7 @@ from tests.strategies import Layout as Memory
 from tests.strategies import asked, lay_out, np_dtype, plain, small_integers
 from tests.test_kernels import KERNELS, LAYOUTS, SOME_TYPES, TYPES, half_of_layouts, pairwise, quick, turn
 from tiledmm import simulator
-from tiledmm.kernels.spec import kernel_spec
-from tiledmm.kernels.variants import find_variant
+from tiledmm.kernels.variants import find_variant, kernel_spec
 
 #: Sizes beside a block tile and a step along K: (m, n, k) from (bm, bn, bk).
 EDGES = (

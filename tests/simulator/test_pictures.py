@@ -18,12 +18,12 @@ from docs.tools import plain
 from tests.conftest import slow_unless
 from tiledmm.codegen.rendering import render
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS
-from tiledmm.kernels.spec import kernel_spec
+from tiledmm.kernels.variants import kernel_spec
 from tiledmm.simulator import trace
 from tiledmm.simulator.requests import WARP
 
 ROOT = Path(__file__).resolve().parents[2]
-STAGED = [scene for scene in draw.SCENES if scene.kernel.config.stages and not scene.kernel.variant.decomposes]
+STAGED = [scene for scene in draw.SCENES if scene.kernel.config.stages and not scene.kernel.variant.operands.schemes]
 
 
 def box(rows: range, cols: range) -> set[tuple[int, int]]:

@@ -16,16 +16,17 @@ from tests import residues_in_numpy as model
 from tests.simulator.test_split import laid_out
 from tests.simulator.unchecked import execute
 from tiledmm import simulator
-from tiledmm.kernels.residues import DEFAULT_MODULI, MODULI
+from tiledmm.kernels.launches import Launch, Schedule
+from tiledmm.kernels.operands.moduli import DEFAULT_MODULI, MODULI
+from tiledmm.kernels.operands.operand_scan import SCAN, SCAN_HEAD, SCAN_INIT
 from tiledmm.kernels.variants import find_variant
 from tiledmm.problem.arrays import describe
 from tiledmm.problem.product import Product, resolve
-from tiledmm.schedule.launches import Launch, Schedule
-from tiledmm.schedule.schedule import SCAN, SCAN_HEAD, SCAN_INIT, schedule
+from tiledmm.schedule.schedule import schedule
 from tiledmm.selection.select import select
 
 #: What multiplies operands that are not decomposed.
-OTHERWISE = find_variant("split_float64").undecomposed
+OTHERWISE = find_variant("split_float64").operands.otherwise
 
 #: C before the kernels: what no product is.
 UNWRITTEN = 1.2345678e-200
@@ -187,7 +188,7 @@ def test_sums_that_are_reduced_on_the_way() -> None:
 def test_batches_with_instructions_of_a_warp(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(271)
     for most in (1 << 30, 1):
-        monkeypatch.setattr("tiledmm.schedule.residues.MOST_RESIDUES_OF_C", most)
+        monkeypatch.setattr("tiledmm.kernels.operands.residues.MOST_RESIDUES_OF_C", most)
         left, right = complex_normal(rng, 2, 1, 3, 70, 50), complex_normal(rng, 2, 1, 50, 70)
         found, _ = run(left, right, "split_float64_tensor_core", 64)
         for at in np.ndindex(2, 2, 3):
@@ -224,7 +225,7 @@ def test_c_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(243)
     left, right = rng.standard_normal((2, 300, 40)), rng.standard_normal((40, 65))
     whole, _ = run(left, right, bm=128, cluster=1)
-    monkeypatch.setattr("tiledmm.schedule.residues.MOST_RESIDUES_OF_C", 1)
+    monkeypatch.setattr("tiledmm.kernels.operands.residues.MOST_RESIDUES_OF_C", 1)
     found, device = run(left, right, bm=128, cluster=1)
     np.testing.assert_array_equal(found, whole)
     names = [launch.spec.variant.name for launch in device.planned.launches]

@@ -13,9 +13,9 @@ from tests.strategies import any_bits, np_dtype, small_integers
 from tiledmm import simulator
 from tiledmm.elements import ELEMENTS, PACKED_ELEMENTS
 from tiledmm.errors import ConfigError
+from tiledmm.kernels import launches
 from tiledmm.kernels.variants import find_variant, general_variants
 from tiledmm.problem.product import Product
-from tiledmm.schedule import launches
 from tiledmm.selection import model
 from tiledmm.selection.choice import Choice
 

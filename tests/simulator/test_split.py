@@ -13,11 +13,12 @@ import pytest
 from tests.simulator.unchecked import execute
 from tests.strategies import Layout, lay_out, random_matrix, small_integers
 from tiledmm.elements import ELEMENTS, SCHEMES
+from tiledmm.kernels.launches import Launch, Schedule
+from tiledmm.kernels.operands.operand_scan import SCAN, SCAN_HEAD, SCAN_INIT
+from tiledmm.kernels.tensor_maps import TensorMap
 from tiledmm.problem.arrays import describe
 from tiledmm.problem.product import Product, resolve
-from tiledmm.schedule.launches import Launch, Schedule
-from tiledmm.schedule.schedule import SCAN, SCAN_HEAD, SCAN_INIT, schedule
-from tiledmm.schedule.tensor_maps import TensorMap
+from tiledmm.schedule.schedule import schedule
 from tiledmm.selection.select import select
 
 NEVER = -(1 << 30)

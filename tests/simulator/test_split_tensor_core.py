@@ -14,10 +14,10 @@ from tests.simulator.test_kernels import BATCHES, matrix
 from tests.strategies import Layout, lay_out, random_matrix, small_integers
 from tiledmm import simulator
 from tiledmm.elements import SCHEMES
-from tiledmm.schedule.schedule import SHORTEST_DECOMPOSED
+from tiledmm.kernels.operands.limbs import Limbs
 
 VARIANT = "split_tensor_core"
-SHORTEST = SHORTEST_DECOMPOSED
+SHORTEST = Limbs.shortest
 TYPES = ("float32", "complex64")
 #: Tile, m, n and k.
 CASES = ((64, 65, 67, SHORTEST + 1), (64, 2, 133, SHORTEST + 13), (128, 127, 129, SHORTEST))

@@ -28,7 +28,7 @@ from tests.strategies import (
 from tiledmm import simulator
 from tiledmm.codegen.rendering import render
 from tiledmm.errors import ConfigError
-from tiledmm.kernels.spec import kernel_spec
+from tiledmm.kernels.variants import kernel_spec
 
 pytest.importorskip("cuda.core", reason="needs the extra 'inspect' (cuda-core and NVRTC)")
 

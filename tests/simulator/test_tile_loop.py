@@ -17,8 +17,7 @@ import pytest
 from docs.interactive import picture, record
 from docs.tools.browser import DESKTOP, PHONE, Browser
 from tests.conftest import full_unless, slow_unless
-from tiledmm.kernels.spec import kernel_spec
-from tiledmm.kernels.variants import general_variants
+from tiledmm.kernels.variants import general_variants, kernel_spec
 from tiledmm.simulator import Request, trace
 
 PAGE = Path(record.__file__).parent / "index.html"

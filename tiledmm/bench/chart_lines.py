@@ -64,7 +64,7 @@ def readable(lines: Mapping[str, Rates]) -> dict[str, Rates]:
 
 def is_for_any_matrices(row: Variant) -> bool:
     """Whether it is a CUDA-core variant of the package without a special case in mind."""
-    return row.text is None and not row.tensor_cores and not row.is_for_few_shapes
+    return row.user is None and not row.tensor_cores and not row.is_for_few_shapes
 
 
 def intensity(comparison: Comparison) -> float:

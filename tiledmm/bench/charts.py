@@ -23,14 +23,10 @@ from tiledmm.bench.chart_lines import (
     speed_ups,
 )
 from tiledmm.bench.results import BASELINE, Comparison, Machine
-from tiledmm.elements import SCHEMES
 from tiledmm.hardware.architectures import architecture_of
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS, Gpu
-from tiledmm.kernels.residues import residue_planes
-from tiledmm.kernels.spec import kernel_spec
-from tiledmm.kernels.variants import kernel_variants
+from tiledmm.kernels.variants import kernel_spec, kernel_variants
 from tiledmm.selection.select import AUTO
-from tiledmm.selection.units import pairs_of_bytes, unit_flops
 
 #: Foreground and background of a picture, by theme.
 THEMES = {"light": ("#24292f", "#ffffff"), "dark": ("#e6edf3", "#0d1117")}
@@ -114,14 +110,9 @@ def _ceilings(variants: Iterable[str], dtype: str, gpu: Gpu) -> dict[float, str]
     found = {}
     for spec in (kernel_spec(name, dtype=dtype) for name in variants):
         units = "tensor cores" if spec.variant.tensor_cores else "multiply-adds of CUDA cores"
-        if spec.variant.decomposes:
-            scheme = SCHEMES[spec.config.scheme]
-            units = f"{units}, {scheme.products} products of {scheme.limb.dtype_name} for one"
-        elif spec.variant.decomposes_to_bytes:
-            units = f"{units}, {pairs_of_bytes(spec.compute)} products of bytes for one"
-        elif spec.variant.decomposes_to_residues:
-            units = f"{units}, {residue_planes(spec.config.moduli, spec.compute.parts)} products of bytes for one"
-        found[unit_flops(spec.variant, spec.compute, gpu, scheme=spec.config.scheme)] = units
+        if emulated := spec.variant.operands.unit(spec):
+            units = f"{units}, {emulated}"
+        found[spec.variant.unit_flops(spec.compute, gpu, scheme=spec.config.scheme)] = units
     return found
 
 

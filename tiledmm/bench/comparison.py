@@ -24,8 +24,8 @@ from tiledmm.compile.compilation import LoadedKernel, compiled
 from tiledmm.devices import device_model
 from tiledmm.elements import TF32, Element, compute_element
 from tiledmm.errors import TiledmmError
-from tiledmm.kernels.spec import KernelSpec, kernel_spec
-from tiledmm.kernels.variants import find_variant
+from tiledmm.kernels.spec import KernelSpec
+from tiledmm.kernels.variants import find_variant, kernel_spec
 from tiledmm.problem.arrays import describe
 from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
 from tiledmm.report.roofline import roofline

@@ -13,7 +13,8 @@ from tiledmm.compile.inspection import Resources, compile_for
 from tiledmm.errors import CompilationError, ConfigError
 from tiledmm.hardware.architectures import TARGETS, find_target
 from tiledmm.hardware.occupancy import Occupancy, occupancy
-from tiledmm.kernels.spec import KernelSpec, kernel_spec
+from tiledmm.kernels.spec import KernelSpec
+from tiledmm.kernels.variants import kernel_spec
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,7 @@ def compile_all(
     def one(job: tuple[KernelSpec, str]) -> Compiled:
         spec, target = job
         try:
-            return Compiled(spec, target, compile_for(render(spec), spec.symbol, spec.variant.arch or target))
+            return Compiled(spec, target, compile_for(render(spec), spec.symbol, spec.variant.hopper.arch or target))
         except CompilationError as error:
             return Compiled(spec, target, None, error=str(error))
         except ConfigError:

@@ -222,7 +222,7 @@ def _product(size: Size, spec: KernelSpec) -> dict[str, Any]:
 
 def _type(spec: KernelSpec) -> str:
     """The computation type; for a kernel that multiplies limbs, the type that is decomposed."""
-    return (spec.c if spec.variant.decomposes else spec.compute).dtype_name
+    return spec.variant.operands.product_type(spec.variant, spec.compute).dtype_name
 
 
 def _about(kernels: list[Compiled]) -> dict[str, str]:

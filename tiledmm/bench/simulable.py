@@ -10,8 +10,7 @@ from tiledmm.bench.sizes import Size
 from tiledmm.bench.variant_tiles import VariantTile, multiplying
 from tiledmm.elements import compute_element
 from tiledmm.errors import CompilationError, ConfigError
-from tiledmm.kernels.spec import kernel_spec
-from tiledmm.kernels.variants import find_variant
+from tiledmm.kernels.variants import find_variant, kernel_spec
 from tiledmm.selection.select import AUTO, dtype_of, precision_of
 from tiledmm.simulator import run
 

@@ -18,8 +18,7 @@ from tiledmm.compile.disassembly import nvdisasm
 from tiledmm.compile.inspection import compile_for
 from tiledmm.elements import Element, compute_element
 from tiledmm.errors import CompilationError, ConfigError, MissingDependencyError
-from tiledmm.kernels.spec import kernel_spec
-from tiledmm.kernels.variants import find_variant
+from tiledmm.kernels.variants import find_variant, kernel_spec
 from tiledmm.report.cells import NONE, count, error_figure, significant, value_of
 from tiledmm.report.tables import Table
 from tiledmm.selection.select import AUTO, dtype_of, precision_of

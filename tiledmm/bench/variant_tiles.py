@@ -8,8 +8,7 @@ from typing import Literal, NamedTuple
 from tiledmm.elements import ELEMENTS, compute_element
 from tiledmm.errors import ConfigError, UnsupportedTypeError
 from tiledmm.hardware.architectures import find_target
-from tiledmm.kernels.spec import kernel_spec
-from tiledmm.kernels.variants import find_variant, kernel_variants
+from tiledmm.kernels.variants import find_variant, kernel_spec, kernel_variants
 
 
 class VariantTile(NamedTuple):

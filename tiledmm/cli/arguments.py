@@ -174,7 +174,7 @@ def types_of(text: str) -> list[str]:
 
 def layout_of(text: str) -> str:
     """A layout, two letters."""
-    from tiledmm.kernels.spec import kernel_spec
+    from tiledmm.kernels.variants import kernel_spec
 
     return kernel_spec("naive", layout=text.upper()).layout
 
@@ -220,7 +220,7 @@ def kernel_of(
     variant: str, tile: str | int | None, dtype: str | None, layout: str, fields: list[str] | None = None
 ) -> KernelSpec:
     """The kernel of these arguments."""
-    from tiledmm.kernels.spec import kernel_spec
+    from tiledmm.kernels.variants import kernel_spec
 
     if variant == "auto":
         raise typer.BadParameter("'auto' chooses a kernel for each product and has none of its own; name a variant")

@@ -75,14 +75,14 @@ def explained(size: tuple[int, int, int], dtype: str, layout: str, target: str, 
     from tiledmm.selection.explanation import explanation
     from tiledmm.selection.front_end import call_of
     from tiledmm.selection.model import Model
-    from tiledmm.selection.select import may_decompose
+    from tiledmm.selection.select import is_ieee
     from tiledmm.selection.tuned import table_of
 
     call, asked = call_of(size, dtype, layout, precision)
     product = call.multiplied
     if target:
-        return explanation(product, Model(find_gpu(target), decomposes=may_decompose(asked)), {})
-    model = device_module("devices").device_model(may_decompose(asked))
+        return explanation(product, Model(find_gpu(target), ieee=is_ieee(asked)), {})
+    model = device_module("devices").device_model(is_ieee(asked))
     return explanation(product, model, table_of(model.gpu.name))
 
 

@@ -46,13 +46,13 @@ def precompile(
     from tiledmm.errors import DeviceError
     from tiledmm.report.cells import Figure, significant
     from tiledmm.report.tables import Table
-    from tiledmm.selection.select import AUTO, may_decompose
+    from tiledmm.selection.select import AUTO, is_ieee
 
     out = Output(json=json, csv=csv, markdown=markdown)
     products, kinds, orders = sizes_of(sizes, size), types_of(dtypes), layouts_of(layouts)
     if not kinds or not orders:
         raise typer.BadParameter("there is nothing to compile: name an element type and a layout")
-    may_decompose(precision)
+    is_ieee(precision)
     for kind in kinds:
         compute_element(kind)
     if reason := device.missing_gpu():

@@ -86,7 +86,7 @@ def _compiled(spec: KernelSpec, target: str, *, machine_code: bool) -> str:
     if not spec.variant.runs_on((arch := find_target(target)).capability, spec.compute):
         raise ConfigError(spec.why_not_on(arch))
     compiler = disassembly.sass if machine_code else inspection.ptx_of
-    return compiler(render(spec), spec.symbol, spec.variant.arch or target)
+    return compiler(render(spec), spec.symbol, spec.variant.hopper.arch or target)
 
 
 def _other(text: str, tile: str | None, dtype: str | None, layout: str) -> KernelSpec:

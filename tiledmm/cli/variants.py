@@ -55,7 +55,7 @@ def capability_of(row: Variant) -> Figure:
     if row.is_baseline:
         return Figure(NONE, None)
     needs = _needs(row)
-    only = " only" if row.arch else ""
+    only = " only" if row.hopper.arch else ""
     return Figure(f"{_dotted(min(needs.values()))}{only}", {name: _dotted(each) for name, each in needs.items()})
 
 

@@ -19,7 +19,7 @@ from tiledmm._version import __version__
 from tiledmm.codegen.template_files import template_folder
 from tiledmm.codegen.tree_shaking import BEGIN, END, shake
 from tiledmm.errors import ConfigError
-from tiledmm.kernels.residues import tables
+from tiledmm.kernels.operands.moduli import tables
 from tiledmm.kernels.spec import ORDERS, KernelSpec
 from tiledmm.kernels.variant import Variant
 
@@ -46,7 +46,7 @@ def fill(spec: KernelSpec, *extensions: type[Extension]) -> str:
     unused = () if spec.config.moduli else ("moduli",)
     with _errors_named(spec.variant):
         return (
-            _environment(spec.variant if spec.variant.text is not None else None, extensions)
+            _environment(spec.variant if spec.variant.user is not None else None, extensions)
             .get_template(str(spec.variant.template))
             .render(
                 numbers,
@@ -87,7 +87,7 @@ def _errors_named(variant: Variant) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if variant.text is None:
+        if variant.user is None:
             raise
         places = [
             f"{Path(frame.f_code.co_filename).name}:{line}"
@@ -126,11 +126,11 @@ def _environment(registered: Variant | None, extensions: tuple[type[Extension], 
     """One for all templates of the package; or for a user's, which finds those too, and the files beside it."""
     shipped = _Headers(template_folder())
     own: list[jinja2.BaseLoader] = []
-    if registered is not None:
-        text = registered.text or "", str(Path(registered.folder, str(registered.template))), None
+    if registered is not None and (user := registered.user):
+        text = user.text, str(Path(user.folder, str(registered.template))), None
         own = [
             jinja2.FunctionLoader(lambda name: text if name == registered.template else None),
-            jinja2.FileSystemLoader(registered.folder, encoding="utf-8-sig"),
+            jinja2.FileSystemLoader(user.folder, encoding="utf-8-sig"),
         ]
     return jinja2.Environment(
         loader=jinja2.ChoiceLoader([*own, shipped]),

@@ -11,14 +11,14 @@ from tiledmm.codegen.rendering import render
 from tiledmm.elements import SCHEMES, compute_element
 from tiledmm.errors import ConfigError
 from tiledmm.kernels.config import ConfigOverrides
-from tiledmm.kernels.spec import KernelSpec, kernel_spec
-from tiledmm.kernels.variants import find_variant
+from tiledmm.kernels.spec import KernelSpec
+from tiledmm.kernels.variants import find_variant, kernel_spec
 from tiledmm.lazy import device_module
 from tiledmm.problem.keywords import KernelKeywords, Precision
 from tiledmm.schedule.schedule import required_kernels
 from tiledmm.selection.front_end import call_of, choose
 from tiledmm.selection.model import SPLIT_K_FACTORS, Model
-from tiledmm.selection.select import AUTO, may_decompose
+from tiledmm.selection.select import AUTO, is_ieee
 
 if TYPE_CHECKING:
     from tiledmm.compile.compilation import LoadedKernel
@@ -143,12 +143,12 @@ def kernels_of_any_product(
     if precision in SCHEMES:
         raise ConfigError(f"precision {precision!r} names a kernel for each product: give sizes")
     types = ["tf32" if precision == "tf32" and dtype in (None, "float32") else dtype for dtype in dtypes]
-    decomposes = may_decompose(precision)
+    ieee = is_ieee(precision)
     named = {
         (chosen, kernel_spec(name, tile=tile, dtype=_own_type(name, dtype), layout=layout))
         for chosen in variants
         for dtype in types
-        for name, tile in (_kernels_of_auto(tiles, dtype, decomposes) if chosen == AUTO else _kernels_of(chosen, tiles))
+        for name, tile in (_kernels_of_auto(tiles, dtype, ieee) if chosen == AUTO else _kernels_of(chosen, tiles))
         for layout in layouts
     }
     specs: set[KernelSpec] = set()
@@ -196,8 +196,8 @@ def _kernels_of(name: str, tiles: list[int] | None) -> list[tuple[str, int | Non
     return [(name, tile) for tile in (has if tiles is None else tiles)]
 
 
-def _kernels_of_auto(tiles: list[int] | None, dtype: Any, decomposes: bool) -> list[tuple[str, int]]:
+def _kernels_of_auto(tiles: list[int] | None, dtype: Any, ieee: bool) -> list[tuple[str, int]]:
     """The kernels of ``auto`` for a type, on the current device."""
-    model: Model = device_module("devices").device_model(decomposes)
+    model: Model = device_module("devices").device_model(ieee)
     rows = model.kernels_for(compute_element("float32" if dtype is None else dtype))
     return [(name, tile) for name, tile in dict.fromkeys(row.name for row in rows) if tiles is None or tile in tiles]

@@ -16,7 +16,6 @@ from cupy.cuda import driver
 from tiledmm.compile.cubins import cubin_file
 from tiledmm.compile.kernel_text import find_text, keep_text
 from tiledmm.compile.options import COMPILE_OPTIONS
-from tiledmm.elements import ELEMENTS
 from tiledmm.errors import CompilationError, ConfigError, DeviceError, UnsupportedTypeError
 from tiledmm.kernels.spec import KernelSpec
 from tiledmm.kernels.variants import kernel_variants
@@ -179,7 +178,7 @@ def _keep(key: tuple[KernelSpec, int], raw: Any) -> None:
 
 def _loaded(spec: KernelSpec, target: str, found: str | None) -> Any:
     """Compiled unless it is on disk, and loaded on the current device."""
-    symbol, arch = spec.symbol, spec.variant.arch
+    symbol, arch = spec.symbol, spec.variant.hopper.arch
     source = found or _rendered(spec)
     if arch:
         with cubin_file(source, symbol, (*COMPILE_OPTIONS, f"-arch={arch}")) as path:
@@ -206,14 +205,14 @@ def _target() -> str:
 
 
 def _check_capability(spec: KernelSpec) -> None:
-    variant, compute = spec.variant, spec.compute
-    if variant.decomposes:  # into limbs that have as many parts
-        compute = next(each for each in map(ELEMENTS.__getitem__, dict(variant.types)) if each.parts == compute.parts)
+    variant, operands = spec.variant, spec.variant.operands
+    compute = operands.product_type(variant, spec.compute)
     has = str(cupy.cuda.Device().compute_capability)
     capability = int(has[:-1]), int(has[-1])
     if not variant.runs_on(capability, compute):
         needed = variant.needed_capability(compute)
-        others = [row for row in kernel_variants() if variant.decomposes and row.decomposes and row.multiplies(compute)]
+        alike = (row for row in kernel_variants() if row.operands == operands and not operands.reads_elements)
+        others = [row for row in alike if row.multiplies(compute)]
         likewise = [repr(row.name) for row in others if row.runs_on(capability, compute)]
         advice = f"{' and '.join(likewise)} does the same here, and 'warp_tiled'" if likewise else "'warp_tiled'"
         raise UnsupportedTypeError(

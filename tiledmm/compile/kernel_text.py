@@ -49,7 +49,7 @@ def keep_text(spec: KernelSpec, target: str, text: str) -> None:
 
 def _is_kept(spec: KernelSpec) -> bool:
     """A registered template is rendered each time: it may include files that nobody here knows of."""
-    return spec.variant.text is None and not stays_in_memory()
+    return spec.variant.user is None and not stays_in_memory()
 
 
 def _name(spec: KernelSpec, target: str) -> str:

@@ -15,7 +15,7 @@ from tiledmm import devices
 from tiledmm.errors import OperandTypeError
 from tiledmm.plans import plan_of
 from tiledmm.problem.arrays import Allocate, is_array
-from tiledmm.selection.select import may_decompose
+from tiledmm.selection.select import is_ieee
 
 #: Modules of this folder by the package that a class comes from; all other arrays speak the protocols.
 LIBRARIES = {"torch": "torch_", "jax": "jax_", "jaxlib": "jax_", "numba": "numba_"}
@@ -48,7 +48,7 @@ def matmul(x1: Any, x2: Any, out: Any, ufunc: tuple[Any, ...], kernel: tuple[Any
         c = None if out is None else library.foreign(out, "out", written=True)
         if a.device_id == b.device_id == device and (c is None or c.device_id == device):
             return _native(library, plan_of(a, b, c, ufunc, kernel).run, (a, b, c, None), x1, out)
-    may_decompose(kernel[-1])  # a precision that is none is reported first
+    is_ieee(kernel[-1])  # a precision that is none is reported first
 
     def product(x1: Any, x2: Any, out: Any, allocate: Allocate | None) -> Any:
         return plan_of(x1, x2, out, ufunc, kernel).run(x1, x2, out, None, allocate)

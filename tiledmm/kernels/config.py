@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
+from tiledmm.elements import Element
+
 # Static shared memory of a block, in bytes; more is dynamic, requested at launch.
 STATIC_SHARED_BYTES = 48 * 1024
 
@@ -104,6 +106,20 @@ class Config:
         launch = {name: value for name, value in overrides.items() if name in _LAUNCH_FIELDS}
         own = {name: value for name, value in overrides.items() if name not in _LAUNCH_FIELDS}
         return replace(self, **own, launch=replace(self.launch, **launch))
+
+
+# Fields that count elements along k, or columns of C.
+_ALONG_ROWS = ("bk", "unroll", "bn", "tn", "wn")
+
+
+def in_real_numbers(config: Config, element: Element) -> Config:
+    """Return the same tile in real numbers, several per element, along k and C's columns (``decompose.cu.j2``)."""
+    return replace(config, **{name: element.parts * getattr(config, name) for name in _ALONG_ROWS})
+
+
+def in_elements(real: Config, element: Element) -> Config:
+    """Return a tile of real numbers in elements that are several of them."""
+    return replace(real, **{name: getattr(real, name) // element.parts for name in _ALONG_ROWS})
 
 
 #: Fields of a ``Config`` and of its ``LaunchConfig`` by name, with values.

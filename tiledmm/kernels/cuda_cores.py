@@ -22,11 +22,6 @@ FULL_SM_BLOCKS = 32
 UNROLLED_MULTIPLIES = 256
 
 
-def block_of_tiles(config: Config) -> tuple[int, int]:
-    """Threads along x and y: one for each thread tile."""
-    return config.bn // config.tn, config.bm // config.tm
-
-
 def _tile_bytes(rows: int, cols: int, pad: int, element: Element) -> int:
     return rows * (cols + pad) * element.sum_bytes
 
@@ -276,17 +271,3 @@ def shared_tiny(config: Config, element: Element, layout: str) -> int:
     """A tile of A and one of B for each group of threads."""
     elements = config.bk * (config.bm + config.bn) + 2 * config.pad
     return config.tiles_per_block * elements * element.sum_bytes
-
-
-def pack(tile: int, element: Element) -> Config:
-    """4 bytes a thread at a time: several narrow elements."""
-    tn = max(1, 4 // element.itemsize)
-    size = 32 if tn == 1 else 64
-    return Config(bm=size, bn=size, tm=size * size // (tn * 256), tn=tn)
-
-
-def split_k_reduction(partitions: int, element: Element) -> Config:
-    """Up to 16 contiguous bytes a thread, and more threads for each element the more partitions there are."""
-    tn = min(4, 16 // element.itemsize)
-    groups = 1 if partitions <= 8 else 8 if partitions <= 128 else 32
-    return Config(bm=groups, bn=256 // groups * tn, tn=tn)

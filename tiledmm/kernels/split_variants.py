@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tiledmm.elements import ELEMENTS, SCHEMES, Element
-from tiledmm.kernels.config import DYNAMIC_SHARED_BYTES, STATIC_SHARED_BYTES, Config
-from tiledmm.kernels.residues import DEFAULT_MODULI, FEWEST_MODULI, MOST_MODULI
+from tiledmm.kernels.config import DYNAMIC_SHARED_BYTES, STATIC_SHARED_BYTES, Config, in_elements, in_real_numbers
+from tiledmm.kernels.operands.moduli import DEFAULT_MODULI, FEWEST_MODULI, MOST_MODULI
 from tiledmm.kernels.tensor_cores import matrix_fragments, shared_swizzled, tensor_tile, warpgroup_tiles, warpgroups
 from tiledmm.kernels.variant import Rule
 
@@ -27,20 +27,6 @@ def of_limbs(rules: Callable[[Config, Element], list[Rule]]) -> Callable[[Config
         ]
 
     return of_both
-
-
-#: Fields that count elements along k, or columns of C.
-_ALONG_ROWS = ("bk", "unroll", "bn", "tn", "wn")
-
-
-def in_real_numbers(config: Config, element: Element) -> Config:
-    """The same tile in real numbers, several an element, along k and C's columns (``decompose.cu.j2``)."""
-    return replace(config, **{name: element.parts * getattr(config, name) for name in _ALONG_ROWS})
-
-
-def in_elements(real: Config, element: Element) -> Config:
-    """A tile of real numbers, counted in elements that are several of them."""
-    return replace(real, **{name: getattr(real, name) // element.parts for name in _ALONG_ROWS})
 
 
 def shared_limbs(config: Config, element: Element, layout: str) -> int:
@@ -91,18 +77,6 @@ def split_tensor_core(tile: int, element: Element, scheme: str) -> Config:
     config = in_elements(real, element)
     _, stage = _beside_and_stage(shared_swizzled_limbs, config, element)
     return replace(config, stages=min(STATIC_SHARED_BYTES // stage, 4))
-
-
-def decompose_k_major(element: Element, scheme: str, short: bool = False) -> Config:
-    """A row a block, four contiguous real numbers a thread; fewer threads for short rows."""
-    count, threads = 4 // element.parts, 64 if short else 256
-    return Config(bm=1, bn=count, bk=threads * count, tn=count, unroll=4, lanes=threads, scheme=scheme)
-
-
-def decompose_mn_major(element: Element, scheme: str, copies: int) -> Config:
-    """32 rows of limbs a block, which are contiguous in memory, four of them a thread, ``copies`` of each row."""
-    rows = 4 // copies
-    return Config(bm=8 * rows, bn=1, bk=64, tm=rows, unroll=4 // element.parts, lanes=64, scheme=scheme)
 
 
 def split_integer(tile: int, element: Element) -> Config:
@@ -180,16 +154,3 @@ def of_swizzled_residues(config: Config, element: Element) -> list[Rule]:
 def shared_swizzled_residues(config: Config, element: Element, layout: str) -> int:
     """Tiles of residues."""
     return shared_swizzled(config, ELEMENTS["uint8"], layout)
-
-
-def decompose_residues(letter: str, moduli: int) -> Config:
-    """A row a block, or 16 rows where columns are contiguous (T); four elements of a row a thread."""
-    rows = 16 if letter == "T" else 1
-    return Config(bm=rows, bn=1, bk=1024 // rows, tm=rows, lanes=256, moduli=moduli)
-
-
-def shared_decompose_residues(config: Config, element: Element, layout: str) -> int:
-    """The tile that is transposed, if columns are contiguous; warps' exponents and sums of rows; rows' numbers."""
-    rows, warps = config.bm, config.threads // 32
-    tile = element.sum_bytes * config.bk * (rows + 1) if layout[0] == "T" else 0
-    return tile + rows * (warps * (4 + 8) + 2 * 4 + 8)

@@ -3,333 +3,151 @@
 from __future__ import annotations
 
 import difflib
+from typing import Any
 
-from tiledmm.elements import compute_element
-from tiledmm.errors import UnknownVariantError
+from tiledmm.elements import compute_element, compute_element_of, element
+from tiledmm.errors import ConfigError, ShapeError, UnknownVariantError, UnsupportedTypeError
 from tiledmm.kernels import cuda_cores, rules, split_variants, tensor_cores
-from tiledmm.kernels.config import Config
-from tiledmm.kernels.variant import Variant
+from tiledmm.kernels.config import Config, ConfigOverrides
+from tiledmm.kernels.operands.bytes import Bytes
+from tiledmm.kernels.operands.in_place import IN_PLACE
+from tiledmm.kernels.operands.limbs import Limbs
+from tiledmm.kernels.operands.residues import Residues
+from tiledmm.kernels.spec import ORDERS, KernelSpec
+from tiledmm.kernels.variant import Hopper, Reads, Variant, block_of_tiles
 from tiledmm.kernels.variant_table import VariantTable
+from tiledmm.problem.casting import converts_in_kernel
 
 SQUARE_TILES = (8, 16, 32, 64)
 
-VARIANTS = VariantTable(
-    (
-        Variant(
-            name="naive",
-            template="naive.cu.j2",
-            summary="one thread per element of C; a warp walks down a column: uncoalesced",
-            configure=lambda tile, element: Config(bm=32, bn=16, unroll=8),
-            block=lambda config: (config.bm, config.bn),
-            shared_bytes=lambda config, element, layout: 0,
-            rules=rules.one_element_a_thread,
-            down_columns=True,
-        ),
-        Variant(
-            name="coalesced",
-            template="coalesced.cu.j2",
-            summary="a warp walks along a row of C: its lanes read contiguous elements",
-            configure=lambda tile, element: Config(bm=16, bn=32, unroll=8),
-            block=cuda_cores.block_of_tiles,
-            shared_bytes=lambda config, element, layout: 0,
-            rules=rules.one_element_a_thread,
-        ),
-        Variant(
-            name="tiled",
-            template="tiled.cu.j2",
-            summary="square tiles of A and B in shared memory, each element used once per row or column of the tile",
-            configure=cuda_cores.tiled,
-            block=cuda_cores.block_of_tiles,
-            shared_bytes=cuda_cores.shared_tiled,
-            rules=rules.even_copies(1),
-            tiles=SQUARE_TILES,
-            default_tile=32,
-        ),
-        Variant(
-            name="tiled_padded",
-            template="tiled.cu.j2",
-            summary="rows of TILE + 1: a column of a tile lies in 32 different banks",
-            configure=cuda_cores.tiled_padded,
-            block=cuda_cores.block_of_tiles,
-            shared_bytes=cuda_cores.shared_tiled,
-            rules=rules.even_copies(1),
-            tiles=SQUARE_TILES,
-            default_tile=32,
-        ),
-        Variant(
-            name="double_buffered",
-            template="double_buffered.cu.j2",
-            summary="the next tiles are loaded while the current ones are multiplied; one barrier a step",
-            configure=cuda_cores.double_buffered,
-            block=cuda_cores.block_of_tiles,
-            shared_bytes=cuda_cores.shared_double_buffered,
-            rules=rules.buffers_of_vectors,
-            tiles=SQUARE_TILES,
-            default_tile=32,
-        ),
-        Variant(
-            name="register_tiled",
-            template="register_tiled.cu.j2",
-            summary="8 x 8 elements a thread: one element from shared memory takes part in 8 products",
-            configure=cuda_cores.register_tiled,
-            block=cuda_cores.block_of_tiles,
-            shared_bytes=cuda_cores.shared_k_major,
-            rules=rules.even_copies(1),
-            shared_reads="K-major",
-            tiles=(64, 128),
-            default_tile=128,
-        ),
-        Variant(
-            name="vectorized",
-            template="vectorized.cu.j2",
-            summary="the same, 16 bytes at a time: float4 to and from global and shared memory",
-            configure=cuda_cores.register_tiled,
-            block=cuda_cores.block_of_tiles,
-            shared_bytes=cuda_cores.shared_k_major,
-            rules=rules.square_vectors,
-            shared_reads="K-major vectors",
-            tiles=(64, 128),
-            default_tile=128,
-        ),
-        Variant(
-            name="warp_tiled",
-            template="warp_tiled.cu.j2",
-            summary="a tile for each warp, fragments in registers; loads several stages ahead, 16 bytes at a time",
-            configure=cuda_cores.warp_tiled,
-            block=lambda config: (config.threads, 1),
-            shared_bytes=cuda_cores.shared_warp_tiles,
-            rules=rules.warp_tiles,
-            global_reads="vectors",
-            packs_elements=True,
-            tiles=(32, 64, 128, 256),
-            default_tile=256,
-        ),
-        Variant(
-            name="thin",
-            template="warp_tiled.cu.j2",
-            summary="the same with tiles of 8 to 64 rows: for skinny products, at the speed of memory",
-            configure=cuda_cores.thin,
-            block=lambda config: (config.threads, 1),
-            shared_bytes=cuda_cores.shared_warp_tiles,
-            rules=rules.warp_tiles,
-            skinny=lambda config: True,
-            tiles=(8, 16, 32, 64),
-            default_tile=8,
-        ),
-        Variant(
-            name="dot_products",
-            template="dot_products.cu.j2",
-            summary="a warp for a few elements of C, its lanes share K: for skinny products of K-major operands",
-            configure=cuda_cores.dot_products,
-            block=lambda config: (config.threads, 1),
-            shared_bytes=lambda config, element, layout: 0,
-            rules=rules.lanes_share_k,
-            global_reads="K-major",
-            skinny=lambda config: True,
-            tiles=(1, 2, 4, 8, 16),
-            default_tile=4,
-        ),
-        Variant(
-            name="block_dot_products",
-            template="dot_products.cu.j2",
-            summary="the same with a block for a few elements of C, its threads share K: for long K and a small C",
-            configure=cuda_cores.block_dot_products,
-            block=lambda config: (config.threads, 1),
-            shared_bytes=cuda_cores.shared_block_dot_products,
-            rules=rules.threads_share_k,
-            global_reads="K-major",
-            skinny=lambda config: True,
-            tiles=(1, 2, 4),
-            default_tile=1,
-        ),
-        Variant(
-            name="axpy",
-            template="axpy.cu.j2",
-            summary="rows of B times elements of A, a few columns and all of K in a block: for skinny products",
-            configure=cuda_cores.axpy,
-            block=lambda config: (config.threads, 1),
-            shared_bytes=cuda_cores.shared_axpy,
-            rules=rules.rows_of_vectors,
-            global_reads="rows of B",
-            skinny=lambda config: True,
-            tiles=(1, 2, 4),
-            default_tile=4,
-        ),
-        Variant(
-            name="outer_products",
-            template="outer_products.cu.j2",
-            summary="rows of B in registers, a warp walks down rows of C: for a K of a few, at the speed of writing C",
-            configure=cuda_cores.outer_products,
-            block=lambda config: (config.threads, 1),
-            shared_bytes=lambda config, element, layout: 0,
-            rules=rules.rows_of_words,
-            short_k=True,
-            tiles=(2, 4),
-            default_tile=4,
-        ),
-        Variant(
-            name="tiny",
-            template="tiny.cu.j2",
-            summary="a warp, or a part of one, for each tile of C: for batches of small products",
-            configure=cuda_cores.tiny,
-            block=lambda config: (config.threads, 1),
-            shared_bytes=cuda_cores.shared_tiny,
-            rules=rules.groups_of_threads,
-            small_products=True,
-            tiles=(4, 8, 16),
-            default_tile=8,
-        ),
-        Variant(
-            name="tensor_core",
-            template="tensor_core.cu.j2",
-            summary="tensor cores: a warp multiplies 16 x 16 by 16 x 8 elements of 16 bits with one instruction",
-            waits="first",
-            configure=tensor_cores.tensor_core,
-            block=lambda config: (config.threads, 1),
-            shared_bytes=tensor_cores.shared_tensor_core,
-            rules=tensor_cores.double_buffered_fragments,
-            skinny=lambda config: config.bm < 64,
-            tiles=(16, 32, 64, 128, 256),
-            default_tile=128,
-            tensor_cores=True,
-            dynamic_shared=True,
-            types=(
-                ("float16", (7, 5)),
-                *((name, (8, 0)) for name in ("bfloat16", "tf32")),
-                *((name, (7, 5)) for name in ("int8", "uint8")),  # there by smaller instructions
-                *((name, (8, 0)) for name in ("float64", "complex128")),
-            ),
-        ),
-        Variant(
-            name="wgmma",
-            template="wgmma.cu.j2",
-            summary="Hopper: a persistent kernel; one warpgroup issues TMA loads, the others multiply 64 rows each",
-            waits="first",
-            configure=tensor_cores.wgmma,
-            block=lambda config: (config.threads + 128, 1),
-            shared_bytes=tensor_cores.shared_wgmma,
-            rules=tensor_cores.warpgroups(64, 128, 192, 256),
-            tiles=(64, 96, 128, 192, 256),
-            default_tile=256,
-            tensor_cores=True,
-            dynamic_shared=True,
-            simulated=False,
-            types=tuple((name, (9, 0)) for name in ("float16", "bfloat16", "tf32", "int8", "uint8")),
-            arch="sm_90a",
-            tma=True,
-            persistent=True,
-            warpgroup=True,
-        ),
-        Variant(
-            name="split_float32",
-            template="split_float32.cu.j2",
-            summary="float32 and complex64 from 16-bit tensor cores: decomposed into limbs, promoted accumulation",
-            waits="first",
-            configure=split_variants.split_float32,
-            block=lambda config: (config.threads + 128, 1),
-            shared_bytes=split_variants.shared_limbs,
-            rules=split_variants.of_limbs(tensor_cores.warpgroups(64, 128, 256)),
-            tiles=(64, 128, 256),
-            default_tile=256,
-            tensor_cores=True,
-            dynamic_shared=True,
-            simulated=False,
-            types=(("float32", (9, 0)), ("complex64", (9, 0))),
-            arch="sm_90a",
-            tma=True,
-            persistent=True,
-            warpgroup=True,
-            schemes=(("fp16x3", 256), ("bf16x6", 128), ("bf16x9", 128), ("tf32x3", 256)),
-            undecomposed="warp_tiled",
-        ),
-        Variant(
-            name="split_tensor_core",
-            template="split_tensor_core.cu.j2",
-            summary="the same with instructions of a warp: on GPUs without wgmma",
-            waits="first",
-            configure=split_variants.split_tensor_core,
-            block=lambda config: (config.threads, 1),
-            shared_bytes=split_variants.shared_swizzled_limbs,
+# Rows that several variants have in common.
+_HOPPER = Hopper("sm_90a", tma=True, persistent=True, warpgroup=True)
+_LIMBS = Limbs(("fp16x3", "bf16x6", "bf16x9", "tf32x3"), otherwise="warp_tiled")
+_RESIDUES = Residues(otherwise="tensor_core")
+
+
+def _on(capability: tuple[int, int], *types: str) -> tuple[tuple[str, tuple[int, int]], ...]:
+    """Return computation types with the least compute capability of them all."""
+    return tuple((name, capability) for name in types)
+
+
+def _any_tile(config: Config) -> bool:
+    return True
+
+
+def _with_producer(config: Config) -> tuple[int, int]:
+    """Return the block of a kernel with a producer warpgroup, which computes nothing."""
+    return config.threads + 128, 1
+
+
+# fmt: off
+VARIANTS = VariantTable((
+    Variant("naive", "naive.cu.j2",
+            "one thread per element of C; a warp walks down a column: uncoalesced",
+            lambda tile, element: Config(bm=32, bn=16, unroll=8), block=lambda config: (config.bm, config.bn),
+            rules=rules.one_element_a_thread, operands=IN_PLACE, reads=Reads(down_columns=True)),
+    Variant("coalesced", "coalesced.cu.j2",
+            "a warp walks along a row of C: its lanes read contiguous elements",
+            lambda tile, element: Config(bm=16, bn=32, unroll=8), block=block_of_tiles,
+            rules=rules.one_element_a_thread, operands=IN_PLACE),
+    Variant("tiled", "tiled.cu.j2",
+            "square tiles of A and B in shared memory, each element used once per row or column of the tile",
+            cuda_cores.tiled, block_of_tiles, cuda_cores.shared_tiled, rules.even_copies(1),
+            SQUARE_TILES, default_tile=32, operands=IN_PLACE),
+    Variant("tiled_padded", "tiled.cu.j2",
+            "rows of TILE + 1: a column of a tile lies in 32 different banks",
+            cuda_cores.tiled_padded, block_of_tiles, cuda_cores.shared_tiled, rules.even_copies(1),
+            SQUARE_TILES, default_tile=32, operands=IN_PLACE),
+    Variant("double_buffered", "double_buffered.cu.j2",
+            "the next tiles are loaded while the current ones are multiplied; one barrier a step",
+            cuda_cores.double_buffered, block_of_tiles, cuda_cores.shared_double_buffered, rules.buffers_of_vectors,
+            SQUARE_TILES, default_tile=32, operands=IN_PLACE),
+    Variant("register_tiled", "register_tiled.cu.j2",
+            "8 x 8 elements a thread: one element from shared memory takes part in 8 products",
+            cuda_cores.register_tiled, block_of_tiles, cuda_cores.shared_k_major, rules.even_copies(1),
+            (64, 128), default_tile=128, operands=IN_PLACE, reads=Reads(from_shared="K-major")),
+    Variant("vectorized", "vectorized.cu.j2",
+            "the same, 16 bytes at a time: float4 to and from global and shared memory",
+            cuda_cores.register_tiled, block_of_tiles, cuda_cores.shared_k_major, rules.square_vectors,
+            (64, 128), default_tile=128, operands=IN_PLACE, reads=Reads(from_shared="K-major vectors")),
+    Variant("warp_tiled", "warp_tiled.cu.j2",
+            "a tile for each warp, fragments in registers; loads several stages ahead, 16 bytes at a time",
+            cuda_cores.warp_tiled, shared_bytes=cuda_cores.shared_warp_tiles, rules=rules.warp_tiles,
+            tiles=(32, 64, 128, 256), default_tile=256, operands=IN_PLACE,
+            reads=Reads("vectors", packs_elements=True)),
+    Variant("thin", "warp_tiled.cu.j2",
+            "the same with tiles of 8 to 64 rows: for skinny products, at the speed of memory",
+            cuda_cores.thin, shared_bytes=cuda_cores.shared_warp_tiles, rules=rules.warp_tiles,
+            tiles=(8, 16, 32, 64), default_tile=8, operands=IN_PLACE, reads=Reads(few_rows=_any_tile)),
+    Variant("dot_products", "dot_products.cu.j2",
+            "a warp for a few elements of C, its lanes share K: for skinny products of K-major operands",
+            cuda_cores.dot_products, rules=rules.lanes_share_k,
+            tiles=(1, 2, 4, 8, 16), default_tile=4, operands=IN_PLACE, reads=Reads("K-major", few_rows=_any_tile)),
+    Variant("block_dot_products", "dot_products.cu.j2",
+            "the same with a block for a few elements of C, its threads share K: for long K and a small C",
+            cuda_cores.block_dot_products, shared_bytes=cuda_cores.shared_block_dot_products,
+            rules=rules.threads_share_k, tiles=(1, 2, 4), default_tile=1,
+            operands=IN_PLACE, reads=Reads("K-major", few_rows=_any_tile)),
+    Variant("axpy", "axpy.cu.j2",
+            "rows of B times elements of A, a few columns and all of K in a block: for skinny products",
+            cuda_cores.axpy, shared_bytes=cuda_cores.shared_axpy, rules=rules.rows_of_vectors,
+            tiles=(1, 2, 4), default_tile=4, operands=IN_PLACE, reads=Reads("rows of B", few_rows=_any_tile)),
+    Variant("outer_products", "outer_products.cu.j2",
+            "rows of B in registers, a warp walks down rows of C: for a K of a few, at the speed of writing C",
+            cuda_cores.outer_products, rules=rules.rows_of_words,
+            tiles=(2, 4), default_tile=4, operands=IN_PLACE, reads=Reads(short_k=True)),
+    Variant("tiny", "tiny.cu.j2",
+            "a warp, or a part of one, for each tile of C: for batches of small products",
+            cuda_cores.tiny, shared_bytes=cuda_cores.shared_tiny, rules=rules.groups_of_threads,
+            tiles=(4, 8, 16), default_tile=8, operands=IN_PLACE, reads=Reads(small_products=True)),
+    Variant("tensor_core", "tensor_core.cu.j2",
+            "tensor cores: a warp multiplies 16 x 16 by 16 x 8 elements of 16 bits with one instruction",
+            tensor_cores.tensor_core, shared_bytes=tensor_cores.shared_tensor_core,
+            rules=tensor_cores.double_buffered_fragments, tiles=(16, 32, 64, 128, 256), default_tile=128,
+            types=(("float16", (7, 5)), ("bfloat16", (8, 0)), ("tf32", (8, 0)),
+                   ("int8", (7, 5)), ("uint8", (7, 5)),  # there by smaller instructions
+                   ("float64", (8, 0)), ("complex128", (8, 0))),
+            tensor_cores=True, operands=IN_PLACE, waits="first", reads=Reads(few_rows=lambda config: config.bm < 64)),
+    Variant("wgmma", "wgmma.cu.j2",
+            "Hopper: a persistent kernel; one warpgroup issues TMA loads, the others multiply 64 rows each",
+            tensor_cores.wgmma, _with_producer, tensor_cores.shared_wgmma, tensor_cores.warpgroups(64, 128, 192, 256),
+            (64, 96, 128, 192, 256), default_tile=256,
+            types=_on((9, 0), "float16", "bfloat16", "tf32", "int8", "uint8"), tensor_cores=True,
+             operands=IN_PLACE, waits="first", hopper=_HOPPER),
+    Variant("split_float32", "split_float32.cu.j2",
+            "float32 and complex64 from 16-bit tensor cores: decomposed into limbs, promoted accumulation",
+            split_variants.split_float32, _with_producer, split_variants.shared_limbs,
+            split_variants.of_limbs(tensor_cores.warpgroups(64, 128, 256)),
+            (64, 128, 256), default_tile=256, types=_on((9, 0), "float32", "complex64"),
+            tensor_cores=True, operands=_LIMBS, waits="first", hopper=_HOPPER),
+    Variant("split_tensor_core", "split_tensor_core.cu.j2",
+            "the same with instructions of a warp: on GPUs without wgmma",
+            split_variants.split_tensor_core, shared_bytes=split_variants.shared_swizzled_limbs,
             rules=split_variants.of_limbs(tensor_cores.matrix_fragments),
-            tiles=(64, 128),
-            default_tile=128,
-            tensor_cores=True,
-            dynamic_shared=True,
-            types=(("float32", (8, 0)), ("complex64", (8, 0))),
-            schemes=(("fp16x3", 128), ("bf16x6", 128), ("bf16x9", 128), ("tf32x3", 128)),
-            undecomposed="warp_tiled",
-        ),
-        Variant(
-            name="split_integer",
-            template="split_integer.cu.j2",
-            summary="integers from 8-bit tensor cores: bytes, multiplied pair by pair and summed by their places",
-            waits="first",
-            configure=split_variants.split_integer,
-            block=lambda config: (config.threads + 128, 1),
-            shared_bytes=split_variants.shared_split_integer,
-            rules=split_variants.of_bytes,
-            tiles=(64, 128, 256),
-            default_tile=256,
-            tensor_cores=True,
-            dynamic_shared=True,
-            simulated=False,
-            types=tuple((name, (9, 0)) for name in ("int32", "int64", "int16", "uint16", "uint32", "uint64")),
-            arch="sm_90a",
-            tma=True,
-            persistent=True,
-            warpgroup=True,
-            decomposes_to_bytes=True,
-        ),
-        Variant(
-            name="split_float64",
-            template="split_float64.cu.j2",
-            summary="float64 and complex128 from 8-bit tensor cores: integers modulo small numbers (Ozaki scheme II)",
-            waits="first",
-            configure=split_variants.split_float64,
-            block=lambda config: (config.threads + 128, 1),
-            shared_bytes=split_variants.shared_byte_tiles,
-            rules=split_variants.of_residues,
-            tiles=(64, 128, 256),
-            default_tile=256,
-            tensor_cores=True,
-            dynamic_shared=True,
-            simulated=False,
-            types=(("float64", (9, 0)), ("complex128", (9, 0))),
-            arch="sm_90a",
-            tma=True,
-            persistent=True,
-            warpgroup=True,
-            decomposes_to_residues=True,
-            undecomposed="tensor_core",
-        ),
-        Variant(
-            name="split_float64_tensor_core",
-            template="split_float64_tensor_core.cu.j2",
-            summary="the same with instructions of a warp: on GPUs without wgmma",
-            waits="first",
-            configure=split_variants.split_float64_tensor_core,
-            block=lambda config: (config.threads, 1),
-            shared_bytes=split_variants.shared_swizzled_residues,
+            tiles=(64, 128), default_tile=128, types=_on((8, 0), "float32", "complex64"),
+            tensor_cores=True, operands=_LIMBS, waits="first"),
+    Variant("split_integer", "split_integer.cu.j2",
+            "integers from 8-bit tensor cores: bytes, multiplied pair by pair and summed by their places",
+            split_variants.split_integer, _with_producer, split_variants.shared_split_integer, split_variants.of_bytes,
+            (64, 128, 256), default_tile=256,
+            types=_on((9, 0), "int32", "int64", "int16", "uint16", "uint32", "uint64"),
+            tensor_cores=True, operands=Bytes(), waits="first", hopper=_HOPPER),
+    Variant("split_float64", "split_float64.cu.j2",
+            "float64 and complex128 from 8-bit tensor cores: integers modulo small numbers (Ozaki scheme II)",
+            split_variants.split_float64, _with_producer, split_variants.shared_byte_tiles, split_variants.of_residues,
+            (64, 128, 256), default_tile=256, types=_on((9, 0), "float64", "complex128"),
+            tensor_cores=True, operands=_RESIDUES, waits="first", hopper=_HOPPER),
+    Variant("split_float64_tensor_core", "split_float64_tensor_core.cu.j2",
+            "the same with instructions of a warp: on GPUs without wgmma",
+            split_variants.split_float64_tensor_core, shared_bytes=split_variants.shared_swizzled_residues,
             rules=split_variants.of_swizzled_residues,
-            tiles=(64, 128, 256),
-            default_tile=128,
-            tensor_cores=True,
-            dynamic_shared=True,
-            types=(("float64", (8, 0)), ("complex128", (8, 0))),
-            decomposes_to_residues=True,
-            undecomposed="tensor_core",
-        ),
-        Variant(
-            name="cublas",
-            template=None,
-            summary="cupy.matmul itself, the baseline; never chosen unless it is named",
-            configure=lambda tile, element: Config(0, 0),
-            block=lambda config: (0, 0),
-            shared_bytes=lambda config, element, layout: 0,
-            simulated=False,
-        ),
-    )
-)
+            tiles=(64, 128, 256), default_tile=128, types=_on((8, 0), "float64", "complex128"),
+            tensor_cores=True, operands=_RESIDUES, waits="first"),
+    Variant("cublas", None,
+            "cupy.matmul itself, the baseline; never chosen unless it is named",
+            lambda tile, element: Config(0, 0)),
+))
+# fmt: on
 
 
 def kernel_variants(dtype: str | None = None) -> list[Variant]:
@@ -362,3 +180,45 @@ def find_variant(name: str) -> Variant:
             "has to be registered first, by tiledmm.register or, for a command, by its option --import FILE.py"
         )
     return row
+
+
+def kernel_spec(
+    variant: str | Variant,
+    *,
+    tile: int | None = None,
+    config: ConfigOverrides | None = None,
+    dtype: Any = None,
+    layout: str = "NN",
+    a_dtype: Any = None,
+    b_dtype: Any = None,
+    out_dtype: Any = None,
+) -> KernelSpec:
+    """Checks a description of a kernel and completes it.
+
+    Args:
+        variant: Name of a variant with a kernel of its own.
+        tile: Tile size, or None for the variant's default.
+        config: Fields to have instead of the tile's own, by their names in ``Config``.
+        dtype: Computation type; also ``"tf32"``, or ``"int8_int32"``, which ``"int32"`` is if both operands are int8.
+            None for float32, or the first of the variant's own.
+        layout: Two letters of N (rows contiguous), T (columns contiguous) and G (general strides), for A and B.
+        a_dtype, b_dtype, out_dtype: Types in memory where they differ from ``dtype``.
+
+    Raises:
+        UnknownVariantError, ConfigError, UnsupportedTypeError, ShapeError: If something is not in the closed sets.
+    """
+    row = variant if isinstance(variant, Variant) else find_variant(variant)
+    if row.template is None:
+        raise ConfigError(f"variant {row.name!r} has no kernel of this package: it calls cupy.matmul")
+    if not isinstance(layout, str) or len(layout) != 2 or not set(layout) <= set(ORDERS):
+        raise ShapeError(f"layout is two letters of N, T and G, for A and B, such as 'NT'; got {layout!r}")
+    compute = compute_element(row.default_type if dtype is None else dtype)
+    a, b = (compute.stored if d is None else element(d) for d in (a_dtype, b_dtype))
+    c = compute.result if out_dtype is None else element(out_dtype)
+    own = compute_element_of(a, b, compute)
+    compute = own if row.multiplies(own) else compute
+    for source, target in ((a, compute), (b, compute), (compute.result, c)):
+        if not converts_in_kernel(source.dtype, target.dtype):
+            raise UnsupportedTypeError(f"a kernel does not convert {source.dtype_name} to {target.dtype_name}")
+    spec = KernelSpec(row, row.config(tile, compute, config), a, b, compute, c, layout)
+    return spec.packing_for_tma(*("G" not in letter for letter in layout))

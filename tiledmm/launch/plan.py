@@ -17,11 +17,11 @@ import cupy
 from tiledmm.compile.compilation import raw_kernels
 from tiledmm.devices import as_cupys
 from tiledmm.errors import AlignmentError
+from tiledmm.kernels.operands.operand_scan import SCAN
+from tiledmm.kernels.tensor_maps import ALIGNMENT
 from tiledmm.launch.prepared import NOTHING, OUT, SCRATCH, X1, X2, Addresses, PreparedLaunch, Read, fill, read_by
 from tiledmm.problem.arrays import Allocate, is_same
 from tiledmm.problem.epilogue import EpilogueCall
-from tiledmm.schedule.schedule import SCAN
-from tiledmm.schedule.tensor_maps import ALIGNMENT
 from tiledmm.selection.choice import Choice
 from tiledmm.selection.front_end import Within
 
@@ -67,7 +67,7 @@ def _with_purpose(error: Exception, choice: Choice) -> Exception:
 
 def _packed_within(within: Within, fits: Callable[[Choice], bool]) -> Choice | None:
     """As ``within``, for addresses that TMA cannot read from: where another kernel is to, its operands are packed."""
-    return within(lambda choice: fits(choice.packed()))
+    return within(lambda choice: fits(choice.with_packing()))
 
 
 class Plan:
@@ -223,7 +223,9 @@ class Plan:
     def _packed(self) -> Plan:
         """The same plan with operands packed first, for operands whose address TMA cannot read from."""
         if self._packing is None:
-            self._packing = Plan(self.choice.packed(), self._within and functools.partial(_packed_within, self._within))
+            self._packing = Plan(
+                self.choice.with_packing(), self._within and functools.partial(_packed_within, self._within)
+            )
         return self._packing
 
     def _launch(self, steps: Sequence[tuple[int, int, int, Read]]) -> None:

@@ -10,11 +10,11 @@ import cupy
 import numpy as np
 
 from tiledmm.devices import current_device, device_model
+from tiledmm.kernels.launches import Launch, with_epilogue
+from tiledmm.kernels.operands.operand_scan import SCAN_INIT
+from tiledmm.kernels.tensor_maps import TensorMap
 from tiledmm.launch.dependent import LEAST_CAPABILITY, DependentLaunch, launch_function
 from tiledmm.problem.epilogue import EpilogueCall
-from tiledmm.schedule.launches import Launch, with_epilogue
-from tiledmm.schedule.schedule import SCAN_INIT
-from tiledmm.schedule.tensor_maps import TensorMap
 
 # Indices of what a launch's pointers may point into.
 X1, X2, OUT, SCRATCH = range(4)
@@ -69,7 +69,7 @@ class PreparedLaunch:
         spec = launch.spec
         self.function = raw.kernel
         self.grid: tuple[int, ...] = (launch.blocks,)
-        if spec.variant.persistent:
+        if spec.variant.hopper.persistent:
             cluster = spec.config.cluster
             clusters = device_model().gpu.sms // cluster
             self.grid = (min(launch.blocks, clusters) * cluster,)

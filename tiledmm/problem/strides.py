@@ -147,6 +147,14 @@ class Problem:
         cut = self.n // cols // 2 * cols or cols
         return self.part(range(self.m), range(cut)), self.part(range(self.m), range(cut, self.n))
 
+    def elements(self, operand: int) -> int:
+        """Return the elements of A (0) or B (1), those of broadcast batches counted once."""
+        rows, cols = ((self.m, self.k), (self.k, self.n))[operand]
+        products = 1
+        for dimension in (*self.outer, *self.batch):
+            products *= dimension.size if (dimension.a, dimension.b)[operand] else 1
+        return rows * cols * products
+
     def outer_offsets(self) -> Iterator[tuple[int, ...]]:
         """How far A, B, C and the epilogue's arrays are on, in elements, at each step of the outer dimensions."""
         for index in itertools.product(*(range(dimension.size) for dimension in self.outer)):

@@ -172,7 +172,7 @@ def _target(spec: KernelSpec) -> str:
     """The architecture that a kernel is compiled for on the current device."""
     import cupy
 
-    return spec.variant.arch or f"sm_{cupy.cuda.Device().compute_capability}"
+    return spec.variant.hopper.arch or f"sm_{cupy.cuda.Device().compute_capability}"
 
 
 def shares(expected: Sequence[Sequence[KernelSpec]], names: Sequence[str]) -> list[int]:

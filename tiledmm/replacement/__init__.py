@@ -10,15 +10,14 @@ import contextlib
 from collections.abc import Iterator, Mapping
 
 from tiledmm.elements import ELEMENTS
-from tiledmm.kernels.spec import kernel_spec
-from tiledmm.kernels.variants import find_variant
+from tiledmm.kernels.variants import find_variant, kernel_spec
 from tiledmm.problem.arrays import Array
 from tiledmm.problem.keywords import KernelKeywords, Precision, UfuncKeywords
 from tiledmm.replacement.names import Replacement, begin, end
 from tiledmm.replacement.products import Products
 from tiledmm.selection.front_end import choose, resolve_call
 from tiledmm.selection.model import H100
-from tiledmm.selection.select import AUTO, may_decompose
+from tiledmm.selection.select import AUTO, is_ieee
 
 __all__ = ["Products", "replacing"]
 
@@ -78,10 +77,10 @@ def replacement_by(*, variant: str, tile: int | None, config: Mapping[str, int] 
         UnknownVariantError, ConfigError, UnsupportedTypeError: If there is no such kernel. It is tried on a product of
             size 1, so that a mistake is one error, and not a reason to leave every product to CuPy.
     """
-    may_decompose(precision)
+    is_ieee(precision)
     kernel = KernelKeywords(variant, tile, config, precision)
     row = None if variant == AUTO else find_variant(variant)
     dtype = "float32" if row is None or row.is_baseline else kernel_spec(row).compute.stored.dtype_name
     one = Array.allocated((1, 1), ELEMENTS[dtype].dtype)
-    choose(resolve_call(one, one, None, UfuncKeywords(), precision), kernel, lambda decomposes: H100, tuned=False)
+    choose(resolve_call(one, one, None, UfuncKeywords(), precision), kernel, lambda ieee: H100, tuned=False)
     return Replacement(kernel)

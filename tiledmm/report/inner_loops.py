@@ -9,12 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tiledmm.elements import SCHEMES
 from tiledmm.hardware.architectures import WARP_SIZE
 from tiledmm.hardware.banks import wavefronts
 from tiledmm.kernels.config import VECTOR_BYTES, WORD_BYTES
-from tiledmm.kernels.residues import residue_planes
-from tiledmm.selection.units import pairs_of_bytes
 
 if TYPE_CHECKING:
     from tiledmm.kernels.spec import KernelSpec
@@ -30,13 +27,13 @@ def wavefronts_per_multiply_add(spec: KernelSpec, m: int, n: int, k: int) -> flo
         return _fragment_wavefronts(spec)
     if spec.config.lanes > 1:
         return _shared_k_wavefronts(spec)
-    if spec.variant.short_k:
+    if spec.variant.reads.short_k:
         return _outer_wavefronts(spec, k)
     if spec.config.tiles_per_block > 1:
         return _grouped_wavefronts(spec)
     block_x, _ = spec.block
     lanes = [(lane % block_x, lane // block_x) for lane in range(min(WARP_SIZE, spec.threads))]
-    if spec.variant.down_columns:
+    if spec.variant.reads.down_columns:
         rows, cols = [x for x, _ in lanes], [y for _, y in lanes]
     else:
         rows, cols = [y for _, y in lanes], [x for x, _ in lanes]
@@ -69,7 +66,7 @@ def is_staged(spec: KernelSpec) -> bool:
 
 def is_too_long(spec: KernelSpec, k: int) -> bool:
     """Whether K is longer than a kernel for a short one is for: it keeps nothing in registers then."""
-    return spec.variant.short_k and k > spec.config.bk
+    return spec.variant.reads.short_k and k > spec.config.bk
 
 
 def _fragment_wavefronts(spec: KernelSpec) -> float:
@@ -88,18 +85,8 @@ def _fragment_wavefronts(spec: KernelSpec) -> float:
 def _matrix_wavefronts(spec: KernelSpec) -> float:
     """Reads of a warp's (or a warpgroup's) rows and columns, swizzled so that no bank is met twice."""
     config = spec.config
-    rows = 4 * config.wm if spec.variant.warpgroup else config.wm  # four warps share what one instruction reads
-    if spec.variant.decomposes:
-        scheme, real = SCHEMES[config.scheme], config.wn * spec.compute.parts
-        # A warpgroup: 128 columns with one instruction, and one for each product of limbs. A warp reads a limb once.
-        cols, times = (min(real, 128), scheme.products) if spec.variant.warpgroup else (real, scheme.limbs)
-        size = scheme.limb.itemsize * times * spec.compute.multiplies
-    elif spec.variant.decomposes_to_bytes:  # one instruction for each pair of bytes
-        cols, size = config.wn, pairs_of_bytes(spec.compute)
-    elif spec.variant.decomposes_to_residues:  # one instruction for each modulus
-        cols, size = config.wn, residue_planes(config.moduli, spec.compute.parts)
-    else:
-        cols, size = config.wn, spec.compute.itemsize
+    rows = 4 * config.wm if spec.variant.hopper.warpgroup else config.wm  # four warps share what one instruction reads
+    cols, size = spec.variant.operands.fragment(spec)
     return (rows + cols) * size / WAVEFRONT_BYTES / (rows * cols / WARP_SIZE)
 
 
@@ -110,7 +97,7 @@ def _shared_k_wavefronts(spec: KernelSpec) -> float:
     rows of B, and an element of A that adjacent lanes read, too.
     """
     config = spec.config
-    if spec.variant.global_reads == "rows of B":
+    if spec.variant.reads.from_global == "rows of B":
         rows = WARP_SIZE // (config.bn // config.tn)
         lines = rows * -(-config.bn * spec.b.itemsize // WAVEFRONT_BYTES)
         return (config.tm + lines) / (config.tm * config.tn)
@@ -163,7 +150,7 @@ def _swizzled_reads(spec: KernelSpec, lanes: Sequence[tuple[int, int]], width: i
 def _staged_wavefronts(spec: KernelSpec, rows: Sequence[int], cols: Sequence[int]) -> float:
     """Reads of ``As[row][k]`` and ``Bs[k][col]``, or of tiles kept transposed, for one multiply-add."""
     config = spec.config
-    if spec.variant.shared_reads != "elements":
+    if spec.variant.reads.from_shared != "elements":
         return _k_major_wavefronts(spec, rows, cols)
     # With more than one buffer only a B tile kept by columns is padded: it alone is read across its rows.
     pad_a = config.pad if config.stages == 1 else 0
@@ -176,7 +163,7 @@ def _staged_wavefronts(spec: KernelSpec, rows: Sequence[int], cols: Sequence[int
 def _k_major_wavefronts(spec: KernelSpec, rows: Sequence[int], cols: Sequence[int]) -> float:
     """Reads of rows of tiles that are kept K-major, an element or 16 bytes a lane at a time, for one multiply-add."""
     size = spec.compute.sum_bytes
-    width = VECTOR_BYTES if spec.variant.shared_reads == "K-major vectors" else size
+    width = VECTOR_BYTES if spec.variant.reads.from_shared == "K-major vectors" else size
     read_a, read_b = (wavefronts([at * width for at in across], width) * size / width for across in (rows, cols))
     return read_a / spec.config.tn + read_b / spec.config.tm
 

@@ -21,7 +21,6 @@ from tiledmm.errors import ConfigError
 from tiledmm.hardware.architectures import WARP_SIZE
 from tiledmm.hardware.data_sheets import Gpu
 from tiledmm.report.inner_loops import WAVEFRONT_BYTES, is_staged, is_too_long, wavefronts_per_multiply_add
-from tiledmm.selection.units import unit_flops
 
 if TYPE_CHECKING:
     from tiledmm.kernels.spec import KernelSpec
@@ -90,7 +89,7 @@ def roofline(spec: KernelSpec, gpu: Gpu, m: int, n: int, k: int) -> Roofline:
 
     Example:
         >>> from tiledmm.hardware.data_sheets import REFERENCE_GPUS
-        >>> from tiledmm.kernels.spec import kernel_spec
+        >>> from tiledmm.kernels.variants import kernel_spec
         >>> bounds = roofline(kernel_spec("coalesced"), REFERENCE_GPUS["sm_90"], 4096, 4096, 4096)
         >>> print(f"{bounds.bound / 1e12:.1f} TFLOP/s, limited by {bounds.limited_by}")
         8.4 TFLOP/s, limited by on-chip loads
@@ -121,7 +120,7 @@ def roofline(spec: KernelSpec, gpu: Gpu, m: int, n: int, k: int) -> Roofline:
         requested_elements=m * k * reads_a + k * n * reads_b,
         compulsory_bytes=compulsory,
         wavefronts=per_multiply_add,
-        fma_bound=unit_flops(spec.variant, spec.compute, gpu, scheme=spec.config.scheme),
+        fma_bound=spec.variant.unit_flops(spec.compute, gpu, scheme=spec.config.scheme),
         memory_bound=flops / compulsory * gpu.bandwidth,
         load_bound=gpu.load_bandwidth / WAVEFRONT_BYTES / per_multiply_add * warp_flops,
     )

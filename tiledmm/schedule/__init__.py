@@ -1,4 +1,4 @@
-"""The launches of one product: grids, auxiliary kernels, split-K, tensor maps, scratch memory.
+"""The launches of one product: operands prepared, the kernel that multiplies, split-K.
 
-In: a ``KernelSpec`` and a ``Problem``. Out: a ``Schedule``. May import ``codegen`` and below.
+In: a ``KernelSpec`` and a ``Problem``. Out: a ``Schedule``. May import ``kernels`` and below.
 """

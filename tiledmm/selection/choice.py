@@ -6,14 +6,14 @@ from collections import Counter
 from dataclasses import dataclass, replace
 
 from tiledmm.kernels.config import Config
+from tiledmm.kernels.launches import Schedule
 from tiledmm.kernels.spec import KernelSpec
+from tiledmm.kernels.tensor_maps import can_be_mapped
 from tiledmm.kernels.variant import Variant
 from tiledmm.kernels.variants import find_variant
 from tiledmm.problem.product import Product
 from tiledmm.problem.strides import TRANSPOSED
-from tiledmm.schedule.launches import Schedule
 from tiledmm.schedule.schedule import schedule
-from tiledmm.schedule.tensor_maps import can_be_mapped
 
 #: Most bytes of workspace of parts of C that each have their own, so that their launches overlap. Larger parts run so
 #: long that overlapping saves nothing.
@@ -52,7 +52,7 @@ class Choice:
         specs = [part.spec for part in self.parts]
         launches = [spec.config.launch for spec in specs]
         packs = any(each.pack_a or each.pack_b or each.pack_elements for each in launches)
-        return packs or any(spec.variant.tma for spec in specs)
+        return packs or any(spec.variant.hopper.tma for spec in specs)
 
     @property
     def schedules(self) -> list[Schedule]:
@@ -82,10 +82,10 @@ class Choice:
         sizes = {part: schedule(*part).workspace for part in dict.fromkeys(parts)}
         return [sizes[part] for part in parts]
 
-    def packed(self) -> Choice:
+    def with_packing(self) -> Choice:
         """The same kernels with operands packed first where TMA would read them in place."""
-        spec = self.spec.packing_unless(False, False)
-        return replace(self, spec=spec, others=tuple(other.packed() for other in self.others))
+        spec = self.spec.packing_for_tma(False, False)
+        return replace(self, spec=spec, others=tuple(other.with_packing() for other in self.others))
 
     def __str__(self) -> str:
         if not self.others:
@@ -109,9 +109,9 @@ def _size(product: Product) -> str:
 def transposed_if_preferred(variant: Variant, config: Config, product: Product) -> Product:
     """The product as a kernel prefers it, as C^T = B^T A^T for fewer rows of C or for faster layouts."""
     problem, compute = product.problem, variant.computes_in(product.compute)
-    if variant.skinny(config):
+    if variant.reads.few_rows(config):
         return product.transposed() if problem.n < problem.m else product
-    if variant.short_k:
+    if variant.reads.short_k:
         return product.transposed() if problem.strides[4] < problem.strides[5] else product
 
     def unsuited(layout: str) -> int:
@@ -127,4 +127,4 @@ def kernel_spec_of(name: str, config: Config, product: Product) -> KernelSpec:
     a, b, problem, compute = product.a, product.b, product.problem, variant.computes_in(product.compute)
     epilogue = product.epilogue.with_strides(problem.epilogue) if product.epilogue else None
     spec = KernelSpec(variant, config, a, b, compute, product.c, problem.layout, epilogue=epilogue)
-    return spec.packing_unless(can_be_mapped(problem, 0, a), can_be_mapped(problem, 1, b))
+    return spec.packing_for_tma(can_be_mapped(problem, 0, a), can_be_mapped(problem, 1, b))

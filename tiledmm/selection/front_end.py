@@ -13,7 +13,7 @@ from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
 from tiledmm.problem.product import Product, resolve
 from tiledmm.selection.choice import Choice
 from tiledmm.selection.model import Model
-from tiledmm.selection.select import AUTO, dtype_of, kernel_of, may_decompose, select, with_precision
+from tiledmm.selection.select import AUTO, dtype_of, is_ieee, kernel_of, select, with_precision
 from tiledmm.selection.tuned import TunedTable, table_of
 
 #: From whether kernels fit to the fastest that do; None if none does.
@@ -104,7 +104,7 @@ def choose(call: Call, kernel: KernelKeywords, models: Models, tuned: bool = Tru
     Raises:
         UnknownVariantError, ConfigError, UnsupportedTypeError: If there is no such kernel, or not on this device.
     """
-    model = models(may_decompose(kernel.precision))
+    model = models(is_ieee(kernel.precision))
     table: TunedTable | None = table_of(model.gpu.name) if tuned and kernel.variant == AUTO else None
     choice = select(**kernel_of(call.multiplied, *kernel, model=model), table=table, model=model)
     if call.multiplied.epilogue and not call.multiplied.problem.k and choice.needs_operands:
@@ -122,7 +122,7 @@ def choose_within(call: Call, kernel: KernelKeywords, models: Models, fits: Call
     Returns:
         None if no kernel fits, or if the call names its kernel.
     """
-    model = models(may_decompose(kernel.precision))
+    model = models(is_ieee(kernel.precision))
     found = kernel_of(call.multiplied, *kernel, model=model)
     if found["name"] != AUTO or kernel.tile is not None:
         return None

@@ -11,18 +11,15 @@ from dataclasses import replace
 from tiledmm.elements import PACKED_ELEMENTS, Element
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS, Gpu
 from tiledmm.kernels.config import Config
+from tiledmm.kernels.launches import tiles, tiles_of_c
+from tiledmm.kernels.tensor_maps import has_coordinates
 from tiledmm.kernels.variants import find_variant
 from tiledmm.problem.product import Product
 from tiledmm.problem.strides import Problem
-from tiledmm.schedule.launches import tiles, tiles_of_c
-from tiledmm.schedule.tensor_maps import has_coordinates
 from tiledmm.selection.choice import MOST_APART, Choice, kernel_spec_of, transposed_if_preferred
-from tiledmm.selection.cost import Cost
-from tiledmm.selection.operand_reads import footprint, rate_type
-from tiledmm.selection.packings import packings
-from tiledmm.selection.parts import decomposed_bytes, grids, is_within_limits, strips
-from tiledmm.selection.rates import KernelRates, Rates, nearest_rates
-from tiledmm.selection.units import row_flops
+from tiledmm.selection.cost import Cost, row_flops
+from tiledmm.selection.parts import grids, strips
+from tiledmm.selection.rates import KernelRates, Rates, nearest_rates, rate_type
 
 # Most rows of C for which skinny tiles are considered: of CUDA cores and of tensor cores.
 _SKINNY_ROWS, _SKINNY_TENSOR_ROWS = 64, 1024
@@ -53,13 +50,13 @@ class Model:
     Args:
         gpu: Its data sheet.
         rates: What it, or another GPU, reaches with the kernels; None for the nearest of the package's tables.
-        decomposes: Whether floats and complex numbers may be decomposed into limbs or residues.
+        ieee: Whether products of floats and complex numbers are multiply-adds of their own type only.
     """
 
-    def __init__(self, gpu: Gpu, rates: Rates | None = None, *, decomposes: bool = True) -> None:
+    def __init__(self, gpu: Gpu, rates: Rates | None = None, *, ieee: bool = False) -> None:
         rates = nearest_rates(gpu) if rates is None else rates
         self.gpu = gpu
-        self.rates = rates if decomposes else rates.only(lambda variant: not find_variant(variant).emulates)
+        self.rates = rates.only(lambda variant: find_variant(variant).operands.is_ieee) if ieee else rates
         self._cost = Cost(gpu, rates)
         self._fastest = functools.lru_cache(maxsize=256)(self._fastest_in_one)
 
@@ -72,7 +69,7 @@ class Model:
         for row in self.rates.rows:
             variant = find_variant(row.variant)
             own = variant.computes_in(compute)
-            packed = variant.packs_elements and own.multiplied in PACKED_ELEMENTS and row.type == _PACKED_TYPE
+            packed = variant.reads.packs_elements and own.multiplied in PACKED_ELEMENTS and row.type == _PACKED_TYPE
             if (packed or row.type == rate_type(own)) and variant.multiplies(own) and runs_on(row, own, self.gpu):
                 yield row
 
@@ -82,7 +79,7 @@ class Model:
         flops = 2.0 * problem.m * problem.n * problem.k * problem.products
         units = (self._unit_flops(row, compute) for row in self.kernels_for(compute))
         half = 0.5 if product.symmetric else 1.0
-        sizes = footprint(problem, 0) * product.a.itemsize, footprint(problem, 1) * product.b.itemsize
+        sizes = problem.elements(0) * product.a.itemsize, problem.elements(1) * product.b.itemsize
         size = sum(sizes) * half + problem.m * problem.n * problem.products * product.c.itemsize
         return max(half * flops / max(units), size / self.gpu.bandwidth) * 1e6
 
@@ -151,11 +148,11 @@ class Model:
             if variant.is_limited and not has_coordinates(product.problem):
                 continue
             most = _SKINNY_TENSOR_ROWS if variant.tensor_cores else _SKINNY_ROWS
-            if variant.skinny(config) and transposed.problem.m > most:
+            if variant.reads.few_rows(config) and transposed.problem.m > most:
                 continue
-            if variant.small_products and not _is_small_batch(product.problem):
+            if variant.reads.small_products and not _is_small_batch(product.problem):
                 continue
-            if variant.short_k and product.problem.k > config.bk:
+            if variant.reads.short_k and product.problem.k > config.bk:
                 continue
             choice = self._at_best(each, transposed, fits) or self._in_parts(each, transposed, fits)
             if choice:
@@ -186,11 +183,11 @@ class Model:
         None if it decomposes nothing, or if parts that share no workspace would need as much.
         """
         problem, variant = product.problem, find_variant(row.variant)
-        if not variant.has_own_operands or problem.outer or problem.is_empty:
+        operands, compute = variant.operands, variant.computes_in(product.compute)
+        if operands.reads_elements or problem.outer or problem.is_empty:
             return None
-        compute = variant.computes_in(product.compute)
-        if is_within_limits(variant, problem, compute) and (
-            fits is None or decomposed_bytes(variant, problem, compute) <= MOST_APART
+        if operands.fits(problem, compute) and (
+            fits is None or operands.prepared_bytes(problem, compute) <= MOST_APART
         ):
             return None
         for parts in grids(variant, product):
@@ -251,7 +248,7 @@ class Model:
 
 #: The model of an H100; and without variants that decompose operands.
 H100 = Model(REFERENCE_GPUS["sm_90"])
-H100_IEEE = Model(H100.gpu, decomposes=False)
+H100_IEEE = Model(H100.gpu, ieee=True)
 
 
 def runs_on(row: KernelRates, compute: Element, gpu: Gpu) -> bool:
@@ -263,6 +260,14 @@ def runs_on(row: KernelRates, compute: Element, gpu: Gpu) -> bool:
 @functools.lru_cache(maxsize=1024)
 def _shared_bytes(variant: str, tile: int, compute: Element) -> int:
     return find_variant(variant).shared_bytes(_config(variant, tile, compute), compute, "NT")
+
+
+def packings(row: KernelRates, product: Product) -> Iterator[tuple[str, ...]]:
+    """Yield what may be packed for a kernel: fields of ``LaunchConfig``; nothing if it is not for the product."""
+    if row.type != rate_type(product.compute):
+        return iter([("pack_elements",)])
+    variant = find_variant(row.variant)
+    return variant.operands.packings(variant, row.tile, product)
 
 
 def _time(choice: Choice) -> float:

@@ -6,39 +6,15 @@ import itertools
 import math
 from collections.abc import Iterator
 
-from tiledmm.elements import Element
-from tiledmm.kernels.residues import DEFAULT_MODULI, residue_planes
+from tiledmm.kernels.launches import tiles
 from tiledmm.kernels.variant import Variant
 from tiledmm.problem.product import Product
-from tiledmm.problem.strides import Problem
-from tiledmm.schedule.launches import tiles
-from tiledmm.selection.operand_reads import footprint
-
-# Most bytes of operands decomposed into limbs or bytes, and of those decomposed into residues.
-_MOST_LIMBS, _MOST_RESIDUES = 1 << 33, 1 << 34
 
 # Rows and columns of parts of a grid are multiples of this: whole tiles of every kernel that decomposes.
 _GRID_TILE = 256
 
 # Most parts of a grid: the host launches so many in milliseconds.
 _MOST_PARTS = 1024
-
-
-def decomposed_bytes(variant: Variant, problem: Problem, compute: Element) -> int:
-    """Bytes of the operands once a kernel has decomposed them into limbs, bytes or residues."""
-    a, b = footprint(problem, 0), footprint(problem, 1)
-    if variant.decomposes_to_residues:
-        return residue_planes(DEFAULT_MODULI, compute.parts) * (a + b)
-    return (a + (compute.parts if variant.decomposes else 1) * b) * compute.itemsize
-
-
-def is_within_limits(variant: Variant, problem: Problem, compute: Element) -> bool:
-    """Whether ``auto`` lets a kernel decompose operands of this size at once, if it is one that decomposes."""
-    return not variant.has_own_operands or decomposed_bytes(variant, problem, compute) <= _limit(variant)
-
-
-def _limit(variant: Variant) -> int:
-    return _MOST_RESIDUES if variant.decomposes_to_residues else _MOST_LIMBS
 
 
 def strips(product: Product, m: int, n: int) -> list[Product]:
@@ -57,14 +33,14 @@ def grids(variant: Variant, product: Product) -> Iterator[Iterator[Product]]:
 
     The first part of a grid is the largest.
     """
-    problem, compute, limit = product.problem, variant.computes_in(product.compute), _limit(variant)
+    problem, compute, limit = product.problem, variant.computes_in(product.compute), variant.operands.most_bytes
     whole = (*(dimension.size for dimension in problem.batch), problem.m, problem.n)
     steps = (*(1 for _ in problem.batch), _GRID_TILE, _GRID_TILE)
     sizes = [*whole]
 
     def decomposed(halved: int | None = None) -> int:
         *batch, rows, cols = (range(size // 2 if i == halved else size) for i, size in enumerate(sizes))
-        return decomposed_bytes(variant, problem.part(rows, cols, batch), compute)
+        return variant.operands.prepared_bytes(problem.part(rows, cols, batch), compute)
 
     while left := [i for i, (size, step) in enumerate(zip(sizes, steps, strict=True)) if size > step]:
         i = min(left, key=decomposed)  # where smaller parts save most: of both operands, or of the larger one

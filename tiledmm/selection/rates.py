@@ -11,13 +11,15 @@ import json
 import math
 import os
 import warnings
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from tiledmm.elements import Element
 from tiledmm.errors import TiledmmError
 from tiledmm.hardware.architectures import architecture_of
 from tiledmm.hardware.data_sheets import Gpu
+from tiledmm.hardware.device_rates import DeviceRates
 from tiledmm.selection.user_files import user_file
 
 # Tables of the former format name no kernels, but one hash of all kernel sources.
@@ -31,7 +33,7 @@ class KernelRates:
 
     Attributes:
         variant, tile: The kernel.
-        type: The computation type; types that take as long share a name, see ``cost.rate_type``.
+        type: The computation type; types that take as long share a name, see ``rate_type``.
         tflops: TFLOP/s with every SM full.
         residents: Fraction of this with 1, 2, ... resident blocks; with one more it is 1.
         overhead_k: Cost of a block's prologue and epilogue, in steps of k.
@@ -66,60 +68,6 @@ class KernelRates:
     def name(self) -> tuple[str, int]:
         """Variant and tile."""
         return self.variant, self.tile
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceRates:
-    """What a device reaches, whatever the kernel. Rates in TB/s, times in microseconds.
-
-    Attributes:
-        memory: Rate of the memory.
-        l2, l2_tma: Rates at which L2 is read, and by TMA, where rows begin at a cache line.
-        l2_unaligned, l2_tma_unaligned: The same where they begin within one.
-        launch, reduction_launch: Times of a launch, and of a split-K reduction besides its reads and writes.
-        reduction, reduction_partitions: Rate of its reads and writes; time for 32 partial sums of an element.
-        packing, packing_launch: Rate, read and written, of packing an operand, and time besides.
-        packing_second: This time for the second of two operands, which are packed at the same time.
-        single_elements: Fraction of its rate of a kernel of CUDA cores that loads B one element at a time.
-        packing_elements, packing_bits: Rates, read, of packing narrow elements; and of packing elements into bits, by
-            the operand's layout: K-major (N), MN-major (T), neither (G).
-        packing_bits_least: Least time of the latter, likewise.
-        decomposing_launches, decomposing_call: Time of a decomposed product's other launches, two that decompose and
-            one that returns at once; and the host time of all, the least that a loop of such calls takes.
-        decomposing, decomposing_mn_major: Rate, read and written, of decomposing, by the operand's layout. MN-major, a
-            block decomposes rows from end to end: few blocks reach at most twice their SMs' share of the rate, and
-            there is a time for prologue and epilogue.
-        decomposing_bytes: Rate, read and written, of decomposing into bytes, by an element's bytes.
-        decomposing_residues, residue_launches: Rate, read and written, of decomposing into residues, by the operand's
-            layout; and time of the other launches of such a product, all but the one that multiplies. Empty or 0 in
-            tables that know nothing of residues: ``auto`` then takes no kernel of these.
-        reconstructing: Rate, read and written, of writing C from residues; 0 likewise.
-    """
-
-    memory: float
-    l2: float
-    l2_tma: float
-    l2_unaligned: float
-    l2_tma_unaligned: float
-    launch: float
-    reduction_launch: float
-    reduction: float
-    reduction_partitions: float
-    packing: float
-    packing_launch: float
-    packing_second: float
-    single_elements: float
-    packing_elements: float
-    packing_bits: Mapping[str, float]
-    packing_bits_least: Mapping[str, float]
-    decomposing_launches: float
-    decomposing_call: float
-    decomposing: Mapping[str, float]
-    decomposing_mn_major: float
-    decomposing_bytes: Mapping[str, float]
-    decomposing_residues: Mapping[str, float] = field(default_factory=dict)
-    residue_launches: float = 0.0
-    reconstructing: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +188,13 @@ def rates_of(gpu: Gpu) -> Rates:
         return nearest
     is_newer = nearest.gpu.name == gpu.name and nearest.date > own.date
     return nearest if is_newer and not own.has_kernels_of(nearest) else own
+
+
+def rate_type(compute: Element) -> str:
+    """Return the type of a table's rows whose kernels take as long."""
+    if compute.dtype_name in ("float32", "tf32", "float64", "complex64", "complex128"):
+        return compute.dtype_name
+    return {1: "int8", 2: "float16", 4: "int32", 8: "int64"}[compute.itemsize]
 
 
 def nearest_rates(gpu: Gpu) -> Rates:

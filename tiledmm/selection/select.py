@@ -22,8 +22,8 @@ _VARIANT_OF_A_TILE = "double_buffered"
 PRECISIONS = ("full", "float32", "ieee", "tf32", *SCHEMES)
 
 
-def may_decompose(precision: str) -> bool:
-    """Whether a precision allows operands to be decomposed into limbs or residues.
+def is_ieee(precision: str) -> bool:
+    """Return whether a precision asks for multiply-adds of the operands' own type only.
 
     Raises:
         ConfigError: If there is no such precision.
@@ -31,7 +31,7 @@ def may_decompose(precision: str) -> bool:
     if precision not in PRECISIONS:
         known = ", ".join(map(repr, PRECISIONS))
         raise ConfigError(f"precision is one of {known}; got {precision!r}")
-    return precision != "ieee"
+    return precision == "ieee"
 
 
 def with_precision(product: Product, precision: str) -> Product:
@@ -65,13 +65,13 @@ def kernel_of(
         UnknownVariantError, ConfigError: If there is no such variant, or not with that precision.
         UnsupportedTypeError: If no variant that has the scheme runs there.
     """
-    if not may_decompose(precision) and variant != AUTO and find_variant(variant).emulates:
+    if is_ieee(precision) and variant != AUTO and not find_variant(variant).operands.is_ieee:
         raise ConfigError(
             f"precision {precision!r} is multiply-adds of the operands' own type, "
             f"which variant {variant!r} does not use"
         )
     compute = product.compute
-    rows = (row for row in kernel_variants() if precision in dict(row.schemes))
+    rows = (row for row in kernel_variants() if precision in row.operands.schemes)
     if having := [row.name for row in rows if row.multiplies(compute)]:
         known = " or ".join(map(repr, having))
         if variant == AUTO:

@@ -25,8 +25,8 @@ from tiledmm.codegen.kernel_hash import kernel_hash
 from tiledmm.elements import ELEMENTS
 from tiledmm.errors import TiledmmError
 from tiledmm.kernels.config import VECTOR_BYTES
-from tiledmm.kernels.spec import KernelSpec, kernel_spec
-from tiledmm.kernels.variants import find_variant
+from tiledmm.kernels.spec import KernelSpec
+from tiledmm.kernels.variants import find_variant, kernel_spec
 from tiledmm.problem.product import Product
 from tiledmm.problem.strides import TRANSPOSED
 from tiledmm.selection.user_files import user_file

@@ -15,14 +15,15 @@ from tiledmm.codegen.symbols import has_kernel
 from tiledmm.errors import AlignmentError, ConfigError, KeywordValueError, OperandTypeError
 from tiledmm.hardware.architectures import find_target
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS
+from tiledmm.kernels.launches import Scratch
+from tiledmm.kernels.operands.operand_scan import SCAN, SCAN_HEAD, SCAN_INIT
 from tiledmm.kernels.variants import find_variant
 from tiledmm.problem.arrays import begin_together, describe, is_same
 from tiledmm.problem.casting import loop_type
 from tiledmm.problem.epilogue import EpilogueCall, EpilogueKeywords, resolve_epilogue
 from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
 from tiledmm.problem.strides import Span
-from tiledmm.schedule.launches import Scratch
-from tiledmm.schedule.schedule import SCAN, SCAN_HEAD, SCAN_INIT, schedule
+from tiledmm.schedule.schedule import schedule
 from tiledmm.selection.choice import Choice
 from tiledmm.selection.front_end import choose, resolve_call
 from tiledmm.selection.model import H100, Model
@@ -124,10 +125,10 @@ def _differ(one: Simulation, other: Simulation) -> bool:
 
 
 @functools.lru_cache
-def _model(target: str, decomposes: bool) -> Model:
+def _model(target: str, ieee: bool) -> Model:
     """The model by which ``auto`` selects here: of the target's kernels those that can be simulated."""
     rates = H100.rates.only(lambda variant: find_variant(variant).simulated)
-    return Model(REFERENCE_GPUS[find_target(target).name], rates, decomposes=decomposes)
+    return Model(REFERENCE_GPUS[find_target(target).name], rates, ieee=ieee)
 
 
 class _Run:

@@ -14,7 +14,7 @@ from tiledmm.codegen.source_map import file_map, source_map
 from tiledmm.codegen.symbols import has_kernel
 from tiledmm.errors import ConfigError
 from tiledmm.hardware.architectures import find_target
-from tiledmm.schedule import launches as geometry
+from tiledmm.kernels import launches as geometry
 from tiledmm.simulator import execution
 from tiledmm.simulator.compiled_kernel import CompiledKernel
 from tiledmm.simulator.findings import Finding

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from tiledmm.kernels.spec import KernelSpec, kernel_spec
+from tiledmm.kernels.spec import KernelSpec
+from tiledmm.kernels.variants import kernel_spec
 from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
 from tiledmm.selection.select import dtype_of, precision_of
 from tiledmm.simulator.kernel_events import Event

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tiledmm.elements import compute_element
 from tiledmm.errors import TiledmmError
 from tiledmm.hardware.data_sheets import Gpu
-from tiledmm.kernels.residues import DEFAULT_MODULI
+from tiledmm.kernels.operands.moduli import DEFAULT_MODULI
 from tiledmm.kernels.variants import find_variant
 from tiledmm.selection.choice import Choice, kernel_spec_of
 from tiledmm.selection.rates import KernelRates
@@ -71,7 +71,7 @@ class Bench:
         raw_kernels(wanted, lambda ready: tell("compiling kernels", len(wanted)))
         jobs = []
         for row, kernel in plain.items():
-            residents = 1 if kernel.variant.persistent else max(compiled(kernel).blocks_per_sm, 1)
+            residents = 1 if kernel.variant.hopper.persistent else max(compiled(kernel).blocks_per_sm, 1)
             choices = []
             cases = rows[row]
             for case in cases_of(row, self.gpu, residents) if cases is None else cases:

@@ -26,12 +26,12 @@ from tiledmm.codegen.rendering import render
 from tiledmm.elements import compute_element
 from tiledmm.errors import TiledmmError
 from tiledmm.hardware.data_sheets import Gpu
+from tiledmm.hardware.device_rates import DeviceRates
 from tiledmm.kernels.spec import KernelSpec
 from tiledmm.kernels.variants import VARIANTS, find_variant, kernel_variants
 from tiledmm.lazy import device_module
 from tiledmm.selection.model import runs_on
-from tiledmm.selection.rates import DeviceRates, KernelRates, Rates, nearest_rates, own_path, write
-from tiledmm.selection.units import unit_flops
+from tiledmm.selection.rates import KernelRates, Rates, nearest_rates, own_path, write
 from tiledmm.tuning.bench import Bench, Told
 from tiledmm.tuning.cases import Case, cases_of, choice_of, type_of
 from tiledmm.tuning.fit import fit
@@ -112,7 +112,7 @@ def kernels_of(rates: Rates) -> list[KernelRates]:
     new = (
         KernelRates(
             variant=row.name, tile=tile, type=dtype, residents=(), overhead_k=1000.0, mn_major=memory, k_major=memory,
-            tflops=unit_flops(row, compute_element(dtype), rates.gpu) / 2e12,
+            tflops=row.unit_flops(compute_element(dtype), rates.gpu) / 2e12,
         )
         for row in kernel_variants() if row.name not in others and (row.tensor_cores or row.is_for_few_shapes)
         for tile, dtype in itertools.product(row.tiles, [dtype for dtype, _ in row.types] or general)

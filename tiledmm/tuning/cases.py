@@ -17,8 +17,7 @@ from tiledmm.kernels.variants import find_variant
 from tiledmm.problem.arrays import Array
 from tiledmm.problem.product import Product, resolve
 from tiledmm.selection.choice import Choice, kernel_spec_of, transposed_if_preferred
-from tiledmm.selection.operand_reads import reads_in_place
-from tiledmm.selection.packings import packings
+from tiledmm.selection.model import packings
 from tiledmm.selection.rates import KernelRates
 from tiledmm.tuning.fit_kernel import KNOTS
 
@@ -37,9 +36,6 @@ _OUTER = (
 # K-major products of which only C's rows are not aligned: without them, nothing would tell reading from writing.
 _UNALIGNED_C = ((3001, 5003, 16), (1501, 12002, 32), (2003, 3001, 512))
 _SKINNY_UNALIGNED_C = ((4001, 64), (8194, 512))
-
-# Batches, and rows, columns and k, of products that kernels which decompose operands are timed with: short ones.
-_SHORT_BATCHES = ((256, 256, 256, 256), (64, 512, 512, 512), (1, 4096, 4096, 256))
 
 # Products whose rows are not aligned: of odd and of even lengths.
 _UNALIGNED = ((999, 1003, 1001), (1002, 1010, 998), (40, 4003, 4001), (34, 4010, 3998))
@@ -88,17 +84,17 @@ def cases_of(row: KernelRates, gpu: Gpu, residents: int) -> list[Case]:
     variant, compute = find_variant(row.variant), compute_element(type_of(row))
     config = variant.config(row.tile, compute)
     cases: list[Case] = []
-    if variant.small_products:
+    if variant.reads.small_products:
         for size, count in itertools.product((row.tile // 2, row.tile, 2 * row.tile), (4096, 65536)):
             cases += [Case(count, size, size, size, layout) for layout in ("NN", "NT")]
         cases += [Case(16384, row.tile, row.tile, k) for k in (1, 64, 256)]
         cases += [Case(1000, row.tile, row.tile, 8192, layout) for layout in ("NN", "NT")]
         return cases
-    if variant.short_k:
+    if variant.reads.short_k:
         depths = sorted({1, row.tile // 2, row.tile})
         return [Case(count, m, n, k, layout) for count, m, n in _OUTER for k in depths for layout in ("NN", "TT")]
-    if variant.skinny(config):
-        layouts = {"K-major": ("NT",), "rows of B": ("NN",)}.get(variant.global_reads, ("NN", "NT"))
+    if variant.reads.few_rows(config):
+        layouts = {"K-major": ("NT",), "rows of B": ("NN",)}.get(variant.reads.from_global, ("NN", "NT"))
         for (n, k), layout in itertools.product(_SKINNY_MATRICES, layouts):
             for m in sorted({row.tile, max(row.tile * 3 // 4, 1), min(row.tile * 5 // 2, 64), 64 if n < 1000 else 1}):
                 cases += [Case(1, m, n, k, layout, split) for split in _splits(config, gpu, residents, m, n, k)]
@@ -108,7 +104,7 @@ def cases_of(row: KernelRates, gpu: Gpu, residents: int) -> list[Case]:
         unaligned = [(m, n, k) for n, k in _MATRICES_UNALIGNED for m in sorted({1, row.tile})]
         if variant.tensor_cores:
             unaligned = list(_SKINNY_UNALIGNED)
-        for (m, n, k), layout in itertools.product(unaligned if reads_in_place(variant) else (), layouts):
+        for (m, n, k), layout in itertools.product(unaligned if variant.reads_unaligned else (), layouts):
             cases += [Case(1, m, n, k, layout, split) for split in _splits(config, gpu, residents, m, n, k)]
         return cases
     fastest = "NT" if variant.tensor_cores and compute.itemsize == 1 else "NN"
@@ -124,9 +120,9 @@ def cases_of(row: KernelRates, gpu: Gpu, residents: int) -> list[Case]:
     cases += [Case(1, 4096, 4096, 4096, fastest), Case(1, 3000, 3000, 3000, fastest)]
     cases += [Case(1, m, n, k, fastest) for m, n, k in _SHORT]
     cases += [Case(1, m, n, k, "NT") for m, n, k in _UNALIGNED_C]
-    if variant.decomposes:
-        cases += [Case(*numbers, layout) for numbers in _SHORT_BATCHES for layout in ("NN", "NT")]
-    if reads_in_place(variant):
+    batches = variant.operands.timed_batches
+    cases += [Case(*numbers, layout) for numbers in batches for layout in ("NN", "NT")]
+    if variant.reads_unaligned:
         for m, n, k in _UNALIGNED:
             cases += [Case(1, m, n, k, fastest, split) for split in _splits(config, gpu, residents, m, n, k)]
     generator = random.Random(_SEED)

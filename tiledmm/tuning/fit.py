@@ -7,7 +7,7 @@ is expected to come, to the fastest: how long a kernel takes that nobody would t
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,11 +15,11 @@ import numpy as np
 
 from tiledmm.elements import compute_element
 from tiledmm.hardware.data_sheets import Gpu
-from tiledmm.kernels.variants import find_variant
+from tiledmm.hardware.device_rates import DeviceRates
+from tiledmm.kernels.variants import find_variant, kernel_variants
 from tiledmm.selection.cost import Cost
 from tiledmm.selection.model import Model
-from tiledmm.selection.operand_reads import access
-from tiledmm.selection.rates import DeviceRates, KernelRates, Rates
+from tiledmm.selection.rates import KernelRates, Rates
 from tiledmm.tuning.fit_kernel import TimedKernel, Timing, fit_kernel, weight
 from tiledmm.tuning.search import STEPS, distances, least, rounded
 
@@ -91,11 +91,11 @@ def _with_l2(gpu: Gpu, rates: Rates, kernels: Sequence[TimedKernel]) -> DeviceRa
     cost = Cost(gpu, replace(rates, device=_with(rates.device, seen, np.ones(4))))
     for kernel in kernels:
         variant = find_variant(kernel.row.variant)
-        for each in () if variant.has_own_operands else kernel.timings:
+        for each in kernel.timings if variant.operands.reads_elements else ():
             terms = cost.terms(variant.name, each.config, each.product, each.packs, each.split)
             reading = each.microseconds - terms.before - terms.after
             if reading > max(0.5 * each.microseconds, _STEADY) and len({*terms.aligned}) == 1:
-                name = ("l2_tma" if variant.tma else "l2") + ("" if terms.aligned[0] else "_unaligned")
+                name = ("l2_tma" if variant.hopper.tma else "l2") + ("" if terms.aligned[0] else "_unaligned")
                 seen[name] = max(seen[name], terms.cache / reading)
     found = {name: rate or rates.device.memory for name, rate in seen.items()}  # a GPU without TMA has no such timings
     for name in ("l2", "l2_tma"):
@@ -103,40 +103,29 @@ def _with_l2(gpu: Gpu, rates: Rates, kernels: Sequence[TimedKernel]) -> DeviceRa
     return _with(rates.device, found, np.array([*found.values()]))
 
 
-def _decomposes(row: KernelRates, timing: Timing) -> bool:
-    return find_variant(row.variant).decomposes
-
-
-def _decomposes_to_bytes(size: int, row: KernelRates, timing: Timing) -> bool:
-    return find_variant(row.variant).decomposes_to_bytes and timing.product.compute.itemsize == size
-
-
-def _decomposes_to_residues(row: KernelRates, timing: Timing) -> bool:
-    return find_variant(row.variant).decomposes_to_residues
+def _depends_on(rates: tuple[str, ...], row: KernelRates, timing: Timing) -> bool:
+    """Return whether a timing depends on rates of the format of its kernel's operands."""
+    return find_variant(row.variant).operands.rates(timing.product.compute) == rates
 
 
 def _reads_single_elements(row: KernelRates, timing: Timing) -> bool:
     variant = find_variant(row.variant)
-    return not variant.tensor_cores and access(variant, timing.packs, timing.product) == "elements"
+    return not variant.tensor_cores and variant.operands.access(variant, timing.packs, timing.product) == "elements"
 
 
-# The device's rates that are refined together, and by which timings.
-_DEVICE: tuple[tuple[tuple[str, ...], Callable[[KernelRates, Timing], bool]], ...] = (
-    (("decomposing_launches", "decomposing.N", "decomposing.T", "decomposing_mn_major"), _decomposes),
-    *(((f"decomposing_bytes.{size}",), functools.partial(_decomposes_to_bytes, size)) for size in (2, 4, 8)),
-    (
-        ("residue_launches", "decomposing_residues.N", "decomposing_residues.T", "reconstructing"),
-        _decomposes_to_residues,
-    ),
-    (("single_elements",), _reads_single_elements),
-    (("packing", "packing_launch", "packing_second"), lambda row, timing: bool(timing.packs)),
-)
+def _device_rates() -> Iterator[tuple[tuple[str, ...], Callable[[KernelRates, Timing], bool]]]:
+    """Yield the device's rates that are refined together, and which timings depend on them."""
+    formats = [(row.operands, compute_element(dtype)) for row in kernel_variants() for dtype, _ in row.types]
+    for names in filter(None, dict.fromkeys(operands.rates(compute) for operands, compute in formats)):
+        yield names, functools.partial(_depends_on, names)
+    yield ("single_elements",), _reads_single_elements
+    yield ("packing", "packing_launch", "packing_second"), lambda row, timing: bool(timing.packs)
 
 
 def _fit_device(gpu: Gpu, rates: Rates, kernels: Sequence[TimedKernel]) -> DeviceRates:
     """The device's rates, refined a few at a time by the timings that depend on them."""
     device, cost = rates.device, Cost(gpu, rates)
-    for names, depends in _DEVICE:
+    for names, depends in _device_rates():
         weighed = [
             (_weight(cost, row, each), row, each)
             for row, kernel in zip(rates.rows, kernels, strict=True)

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from tiledmm.hardware.device_rates import DeviceRates
 from tiledmm.kernels.config import Config
 from tiledmm.kernels.variants import find_variant
 from tiledmm.problem.product import Product
 from tiledmm.selection.cost import Cost
-from tiledmm.selection.operand_reads import reads_in_place
-from tiledmm.selection.rates import DeviceRates, KernelRates
+from tiledmm.selection.rates import KernelRates
 from tiledmm.tuning.search import distances, least, rounded
 
 #: Numbers of resident blocks whose rates are fitted; those between are interpolated.
@@ -134,7 +134,7 @@ class Expected:
         self.full, self.rest = blocks // self.residents * self.residents, blocks % self.residents
         self.flops = np.array([terms.flops for terms in found])
         self.steps = np.array([terms.steps for terms in found], float)
-        in_place = reads_in_place(find_variant(variant))
+        in_place = find_variant(variant).reads_unaligned
         self.words = np.array([terms.access == "words" for terms in found])
         by_element = np.array([terms.access == "elements" for terms in found])
         self.elements = by_element & in_place

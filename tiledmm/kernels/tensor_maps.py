@@ -12,6 +12,7 @@ from tiledmm.elements import TF32, Element
 from tiledmm.errors import DeviceError, ShapeError
 from tiledmm.hardware.driver import driver
 from tiledmm.kernels.config import Config
+from tiledmm.kernels.spec import KernelSpec
 from tiledmm.problem.strides import KERNEL_BATCH_DIMENSIONS, Problem
 
 #: Addresses, and every stride but the first, are multiples of so many bytes.
@@ -104,6 +105,13 @@ def map_of(problem: Problem, operand: int, config: Config, element: Element) -> 
         sizes.append(size if step else 1)
         strides.append(_stride(step, sizes[-1], element))
     return TensorMap(element.itemsize, tuple(sizes), tuple(strides), box, rounds=element == TF32)
+
+
+def maps_of(spec: KernelSpec, problem: Problem) -> tuple[TensorMap, ...]:
+    """Return the tensor maps of A and B for a kernel that reads by TMA; none for another."""
+    if not spec.variant.hopper.tma:
+        return ()
+    return tuple(map_of(problem, operand, spec.config, spec.kernel.compute) for operand in range(2))
 
 
 def map_of_limbs(

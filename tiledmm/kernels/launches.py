@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,9 +13,9 @@ from tiledmm.elements import Element
 from tiledmm.errors import ShapeError
 from tiledmm.kernels.config import Config
 from tiledmm.kernels.spec import KernelSpec
+from tiledmm.kernels.tensor_maps import TensorMap
 from tiledmm.problem.epilogue import Epilogue
 from tiledmm.problem.strides import KERNEL_BATCH_DIMENSIONS, BatchDimension, Problem
-from tiledmm.schedule.tensor_maps import TensorMap
 
 #: Most tiles of a launch: the limit of ``gridDim.x``, and kernels count tiles in 32 bits.
 MOST_TILES = 2**31 - 1
@@ -98,6 +98,83 @@ class Scratch:
 
 
 @dataclass(frozen=True, slots=True)
+class Copy:
+    """An operand in scratch memory, in rows with a leading dimension. Broadcast batches are stored once.
+
+    Attributes:
+        operand: A (0) or B (1).
+        launches: The launches that write it, usually one.
+        memory: ``(matrices, rows, contiguous)``, or several planes of that.
+        contiguous: Elements of a row that are the operand's; padding may follow.
+    """
+
+    operand: int
+    launches: tuple[Launch, ...]
+    memory: Scratch
+    contiguous: int
+
+    @property
+    def rows(self) -> int:
+        """Rows of a matrix."""
+        return self.memory.shape[-2]
+
+    @property
+    def matrices(self) -> int:
+        """Matrices of a plane."""
+        return self.memory.shape[-3]
+
+    @property
+    def plane(self) -> int:
+        """Elements from one plane to the next."""
+        return self.matrices * self.rows * self.memory.pitch
+
+    def in_place_of(self, problem: Problem, layout: str, mapped: bool = False) -> Problem:
+        """Return the problem with this copy in place of its operand.
+
+        Args:
+            problem: The problem that the copy was made of.
+            layout: Two letters; this operand's says whether its rows are the matrix's rows (N) or columns (T).
+            mapped: Whether a tensor map addresses it: batch strides then count matrices.
+        """
+        i, pitch = self.operand, self.memory.pitch
+        a, b, *others = problem.begins
+        strides, letters = list(problem.strides), list(problem.layout)
+        strides[2 * i : 2 * i + 2] = (0, 0) if mapped else (pitch, 1) if layout[i] == "N" else (1, pitch)
+        letters[i] = layout[i]
+        _, steps = stored_once(problem, i, 1 if mapped else self.rows * pitch)
+        pairs = zip(problem.batch, steps, strict=True)
+        batch = (replace(each, b=step) if i else replace(each, a=step) for each, step in pairs)
+        return replace(
+            problem,
+            strides=tuple(strides), batch=tuple(batch),
+            layout="".join(letters), begins=(a, 0, *others) if i else (0, b, *others),
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """Operands that a kernel can read, and the launches that make them so.
+
+    Attributes:
+        problem: The problem, with the strides of the operands that the kernel reads.
+        names: Arrays that hold A and B: ``"A"``, ``"B"``, or names of scratch memory.
+        launches: The launches before the kernel.
+        scratch: The scratch memory that they write.
+        maps: Tensor maps of A and B, of a kernel that reads by TMA.
+        copies: Decomposed operands.
+        scan: Byte offsets of both operands' scans in their scratch memory.
+    """
+
+    problem: Problem
+    names: tuple[str, str] = ("A", "B")
+    launches: tuple[Launch, ...] = ()
+    scratch: tuple[Scratch, ...] = ()
+    maps: tuple[TensorMap, ...] = ()
+    copies: tuple[Copy, ...] = ()
+    scan: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Schedule:
     """The launches of a product, in order, and the scratch memory between them."""
 
@@ -147,6 +224,21 @@ def tiles(size: int, tile: int) -> int:
 def products(problem: Problem) -> int:
     """Products of one launch."""
     return math.prod(dimension.size for dimension in problem.batch)
+
+
+def stored_once(problem: Problem, operand: int, size: int) -> tuple[list[int], list[int]]:
+    """Return sizes and strides of a batch of matrices of ``size`` elements; broadcast dimensions have size 1."""
+    sizes = [each.size if (each.a, each.b)[operand] else 1 for each in problem.batch]
+    return sizes, [size * math.prod(sizes[i + 1 :]) if each > 1 else 0 for i, each in enumerate(sizes)]
+
+
+def one_after_the_other(problem: Problem, pitch: int) -> tuple[BatchDimension, ...]:
+    """Return the batch with C's products one after the other, their rows ``pitch`` elements apart."""
+    rows, step = [], problem.m * pitch
+    for dimension in reversed(problem.batch):
+        rows.append(replace(dimension, c=step))
+        step *= dimension.size
+    return tuple(reversed(rows))
 
 
 def in_launches(config: Config, problem: Problem, partitions: int = 1) -> list[Problem]:

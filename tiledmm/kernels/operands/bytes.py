@@ -1,0 +1,112 @@
+"""Bytes: 16- to 64-bit integers, decomposed into their bytes, which 8-bit tensor cores multiply pair by pair."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tiledmm.elements import ELEMENTS, Element
+from tiledmm.hardware.device_rates import DeviceTimes
+from tiledmm.kernels.config import Config
+from tiledmm.kernels.launches import Copy, Ready
+from tiledmm.kernels.operands.operands import OperandCost, Operands
+from tiledmm.kernels.operands.packed import (
+    bytes_of,
+    copy_by,
+    k_major_letter,
+    k_major_rows,
+    with_copies,
+)
+from tiledmm.kernels.spec import KernelSpec
+from tiledmm.kernels.variant import Variant
+from tiledmm.problem.product import Product
+from tiledmm.problem.strides import TRANSPOSED, Problem
+
+_BYTE = ELEMENTS["uint8"]
+
+
+class Bytes(Operands):
+    """Integers as planes of bytes: ``(bytes of an element, products, rows of A or columns of B, K)``."""
+
+    reads_elements = False
+    most_bytes = 1 << 33
+
+    def kernel(self, spec: KernelSpec) -> KernelSpec:
+        """Return the kernel that multiplies bytes."""
+        return replace(spec.alone(), a=_BYTE, b=_BYTE, layout="NT")
+
+    def limbs(self, config: Config, compute: Element) -> int:
+        """Return the bytes of an element."""
+        return compute.itemsize
+
+    def prepare(self, spec: KernelSpec, problem: Problem) -> Ready:
+        """Return the launches that decompose both operands."""
+        kernel, both = spec.kernel, [_decomposed(spec, problem, operand) for operand in range(2)]
+        return with_copies(kernel, problem, both, kernel.config)
+
+    def kernels(self, spec: KernelSpec, by_auto: bool) -> Iterator[KernelSpec]:
+        """Yield the kernel that multiplies, and those that decompose A and B."""
+        yield spec.kernel
+        yield from (decompose_bytes_spec(spec, operand) for operand in range(2))
+
+    def prepared_bytes(self, problem: Problem, compute: Element) -> int:
+        """Return the bytes of both operands, which decomposition does not change."""
+        return (problem.elements(0) + problem.elements(1)) * compute.itemsize
+
+    def cost(self, variant: Variant, config: Config, product: Product, times: DeviceTimes) -> OperandCost:
+        """Return what decomposing both operands costs. The kernel reads each byte for every byte that it multiplies."""
+        problem, compute, device = product.problem, product.compute, times.rates
+        sizes, layout = bytes_of(product), problem.layout[0] + problem.layout[1].translate(TRANSPOSED)
+        rate = device.decomposing_bytes[str(compute.itemsize)]
+        before = 2 * device.launch + times.moving(2 * sum(sizes), rate)
+        reads = _pairs(compute) / compute.itemsize
+        return OperandCost(sizes, layout, (True, True), problem.k, before, reads=reads)
+
+    def rates(self, compute: Element) -> tuple[str, ...]:
+        """Return the rate of decomposing elements of this size."""
+        return (f"decomposing_bytes.{compute.itemsize}",)
+
+    def multiplied(self, compute: Element, scheme: str = "") -> tuple[int, int]:
+        """Return the bytes of a byte, and the pairs of bytes whose product does not vanish modulo the type's range."""
+        return 1, _pairs(compute)
+
+    def unit(self, spec: KernelSpec) -> str:
+        """Return how many products of bytes make one product."""
+        return f"{_pairs(spec.compute)} products of bytes for one"
+
+    def fragment(self, spec: KernelSpec) -> tuple[int, int]:
+        """Return the columns of a warp's tile, and its reads per element: one instruction for each pair of bytes."""
+        return spec.config.wn, _pairs(spec.compute)
+
+
+#: The kernel that decomposes integers.
+DECOMPOSE_BYTES = Variant(
+    name="decompose_bytes",
+    template="decompose_bytes.cu.j2",
+    summary="decomposes integers into bytes",
+    waits="last",
+    writes=Bytes(),
+    configure=lambda tile, element: Config(bm=32, bn=128, lanes=256),
+    block=lambda config: (config.lanes, 1),
+    shared_bytes=lambda config, element, layout: config.bn * (config.bm + 1) * element.sum_bytes,
+)
+
+
+def decompose_bytes_spec(spec: KernelSpec, operand: int) -> KernelSpec:
+    """Return the kernel that decomposes A (0) or B (1), which it reads transposed, into bytes."""
+    compute, letter = spec.compute, k_major_letter(spec, operand)
+    stored = (spec.a, spec.b)[operand]
+    config = DECOMPOSE_BYTES.configure(0, compute)
+    return KernelSpec(DECOMPOSE_BYTES, config, stored, compute, compute, _BYTE, f"{letter}N")
+
+
+def _decomposed(spec: KernelSpec, problem: Problem, operand: int) -> Copy:
+    writer = decompose_bytes_spec(spec, operand)
+    rows, steps = k_major_rows(problem, operand)
+    sizes, matrix = (rows, problem.k, 1), (rows, problem.k, problem.k)
+    return copy_by(writer, problem, operand, "bytes of", sizes, steps, matrix)
+
+
+def _pairs(compute: Element) -> int:
+    """Return the products of bytes in a product of integers, modulo their range."""
+    return compute.itemsize * (compute.itemsize + 1) // 2

@@ -1,0 +1,113 @@
+"""Operands in place: the kernel reads arrays where they are, whatever their strides, or packed as its config says."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from tiledmm.elements import PACKED_ELEMENTS, Element
+from tiledmm.hardware.device_rates import DeviceTimes
+from tiledmm.kernels.config import VECTOR_BYTES, WORD_BYTES, Config, LaunchConfig
+from tiledmm.kernels.launches import Ready
+from tiledmm.kernels.operands import packed_elements
+from tiledmm.kernels.operands.operands import OperandCost, Operands
+from tiledmm.kernels.operands.packed import PACKED, aligned_in_place, bytes_of, pack_specs, with_packing
+from tiledmm.kernels.spec import KernelSpec
+from tiledmm.kernels.tensor_maps import can_be_mapped, maps_of
+from tiledmm.kernels.variant import Variant
+from tiledmm.problem.product import Product
+from tiledmm.problem.strides import TRANSPOSED, Problem
+
+
+class InPlace(Operands):
+    """Arrays as they are; ``pack_a``, ``pack_b`` and ``pack_elements`` of a launch config pack them first."""
+
+    def packed_by(self, launch: LaunchConfig) -> Operands:
+        """Return the format after the packing that a launch config asks for."""
+        if launch.pack_elements:
+            return packed_elements.PACKED
+        return PACKED if launch.pack_a or launch.pack_b else self
+
+    def for_tma(self, spec: KernelSpec, a_in_place: bool, b_in_place: bool) -> KernelSpec:
+        """Return the kernel with operands packed that are of another type, or lie as tensor cores cannot read them."""
+        stored, reads_fast = spec.compute.stored, spec.variant.reads_fast
+        return with_packing(
+            spec,
+            a_in_place and spec.a == stored and reads_fast(0, spec.layout[0], spec.compute),
+            b_in_place and spec.b == stored and reads_fast(1, spec.layout[1], spec.compute),
+        )
+
+    def prepare(self, spec: KernelSpec, problem: Problem) -> Ready:
+        """Return the arrays as they are."""
+        return Ready(problem, maps=maps_of(spec, problem))
+
+    def kernels(self, spec: KernelSpec, by_auto: bool) -> Iterator[KernelSpec]:
+        """Yield the kernel, and what may be launched before it by TMA kernels and by ``auto``."""
+        yield spec.kernel
+        if spec.variant.hopper.tma:
+            yield from (spec.packing_for_tma(*each).kernel for each in itertools.product((True, False), repeat=2))
+        if spec.variant.hopper.tma or by_auto:
+            yield from pack_specs(spec)
+        if by_auto and spec.compute.multiplied in PACKED_ELEMENTS and spec.variant.reads.packs_elements:
+            packing = replace(spec, config=spec.config.changed({"pack_elements": 1}))
+            yield from packing.operands.kernels(packing, by_auto)
+
+    def packings(self, variant: Variant, tile: int, product: Product) -> Iterator[tuple[str, ...]]:
+        """Yield what ``auto`` may pack first: fields of ``LaunchConfig``. Yield nothing if the kernel is unsuitable."""
+        problem, compute = product.problem, product.compute
+        if variant.reads.from_global == "K-major":
+            if problem.layout[1] == "T":
+                yield () if problem.layout[0] == "N" else ("pack_a",)
+        elif variant.reads.from_global == "rows of B":
+            if problem.m <= tile and problem.layout[1] == "N":
+                yield ()
+        elif variant.tensor_cores:
+            in_place = (  # loaded in place, 16 bytes at a time
+                stored == compute.stored
+                and can_be_mapped(problem, i, compute)
+                and variant.reads_fast(i, problem.layout[i], compute)
+                for i, stored in enumerate((product.a, product.b))
+            )
+            packs = tuple(name for name, ready in zip(("pack_a", "pack_b"), in_place, strict=True) if not ready)
+            yield packs
+            if packs and variant.reads_unaligned:
+                yield ()
+        elif variant.reads.from_global == "vectors" and not _has_wide_rows(problem, compute):
+            yield ("pack_b",)
+            if tile < 256:  # which is too slow with loads of single elements
+                yield ()
+        else:
+            yield ()
+
+    def access(self, variant: Variant, packs: Iterable[str], product: Product) -> str:
+        """Return how wide the kernel's accesses to the operands are, the slower of A's and B's."""
+        problem, compute = product.problem, product.compute
+        if variant.reads.from_global == "vectors":
+            return "chunks" if packs or _has_wide_rows(problem, compute) else "elements"
+        if not variant.reads_unaligned:
+            return "chunks"
+        aligned = [VECTOR_BYTES]
+        for operand, (name, stored) in enumerate(zip(("pack_a", "pack_b"), (product.a, product.b), strict=True)):
+            if name not in packs and (operand or variant.reads.from_global != "rows of B"):
+                strides = problem.strides[2 * operand : 2 * operand + 2]
+                same = stored == compute.stored and variant.reads_fast(operand, problem.layout[operand], compute)
+                contiguous = problem.layout[operand] != "G"
+                aligned.append(math.gcd(max(strides) * compute.itemsize, VECTOR_BYTES) if same and contiguous else 1)
+        word = max(WORD_BYTES, min(compute.itemsize, VECTOR_BYTES))
+        return "chunks" if min(aligned) == VECTOR_BYTES else "words" if min(aligned) >= word else "elements"
+
+    def cost(self, variant: Variant, config: Config, product: Product, times: DeviceTimes) -> OperandCost:
+        """Return what reading the operands costs; there is nothing to prepare."""
+        problem = product.problem
+        layout = problem.layout[0] + problem.layout[1].translate(TRANSPOSED)
+        return OperandCost(bytes_of(product), layout, aligned_in_place(product), problem.k, 0.0)
+
+
+IN_PLACE = InPlace()
+
+
+def _has_wide_rows(problem: Problem, compute: Element) -> bool:
+    """Return whether rows of B are aligned for 16-byte loads."""
+    return problem.layout[1] == "N" and problem.strides[2] * compute.itemsize % VECTOR_BYTES == 0

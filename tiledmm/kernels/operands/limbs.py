@@ -1,0 +1,190 @@
+"""Limbs: float32 numbers, or parts of complex64's, as sums of 16-bit floats or tf32, which tensor cores multiply."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tiledmm.elements import ELEMENTS, SCHEMES, Element
+from tiledmm.hardware.device_rates import DeviceTimes
+from tiledmm.kernels.config import Config, in_real_numbers
+from tiledmm.kernels.launches import Copy, Ready, tiles
+from tiledmm.kernels.operands.operand_scan import with_scan
+from tiledmm.kernels.operands.operands import OperandCost, Operands
+from tiledmm.kernels.operands.packed import (
+    after_packing,
+    bytes_of,
+    copy_by,
+    k_major_letter,
+    k_major_rows,
+    pack_both,
+    pack_spec,
+    with_copies,
+    with_packing,
+)
+from tiledmm.kernels.spec import KernelSpec
+from tiledmm.kernels.variant import Variant
+from tiledmm.problem.product import Product
+from tiledmm.problem.strides import TRANSPOSED, Problem
+
+#: Real numbers along K up to which a block of few threads decomposes a row as fast as one of many.
+SHORT_ROW = 2048
+
+
+class Limbs(Operands):
+    """Operands as planes of limbs, whose products are summed in float32 (``docs/rungs/split_float32.md``)."""
+
+    reads_elements = False
+    is_ieee = False
+    most_bytes = 1 << 33
+
+    # Shorter float32 sums are as accurate. A complex k is two terms.
+    shortest = 256
+
+    timed_batches = ((256, 256, 256, 256), (64, 512, 512, 512), (1, 4096, 4096, 256))
+
+    def kernel(self, spec: KernelSpec) -> KernelSpec:
+        """Return the kernel that multiplies limbs, which are written in the layout that it needs."""
+        limb = SCHEMES[spec.config.scheme].limb_of(spec.compute)
+        packed = after_packing(spec).layout
+        layout = packed[0].replace("G", "N") + packed[1].replace("G", "T")
+        return replace(spec.alone(), a=limb, b=limb, compute=limb, layout=layout, condition="if decomposed")
+
+    def for_tma(self, spec: KernelSpec, a_in_place: bool, b_in_place: bool) -> KernelSpec:
+        """Return the kernel with operands packed whose limbs must be K-major, as those of 32 bits must."""
+        transposes = SCHEMES[spec.config.scheme].limb.itemsize == 2
+        return with_packing(spec, transposes or spec.layout[0] != "T", transposes or spec.layout[1] != "N")
+
+    def limbs(self, config: Config, compute: Element) -> int:
+        """Return the limbs of a real number."""
+        return SCHEMES[config.scheme].limbs
+
+    def product_type(self, variant: Variant, compute: Element) -> Element:
+        """Return the type that is decomposed into limbs: the one that has as many parts."""
+        return next(each for each in map(ELEMENTS.__getitem__, dict(variant.types)) if each.parts == compute.parts)
+
+    def packed_b(self, variant: Variant, compute: Element) -> str:
+        """Return B's layout once it is packed: K-major, because elements are packed for no other reason."""
+        return "T"
+
+    def prepare(self, spec: KernelSpec, problem: Problem) -> Ready:
+        """Return the launches that decompose both operands and scan their values."""
+        kernel, ready, both = spec.kernel, pack_both(spec, problem), []
+        for operand, source in enumerate(ready.names):
+            copy = _decomposed(after_packing(spec), ready.problem, operand)
+            reading = (replace(each, operands=(source, copy.memory.name)) for each in copy.launches)
+            both.append(replace(copy, launches=tuple(reading)))
+        decomposed = with_copies(kernel, ready.problem, both, in_real_numbers(kernel.config, kernel.compute))
+        launches, scratch = (*ready.launches, *decomposed.launches), (*ready.scratch, *decomposed.scratch)
+        return with_scan(replace(decomposed, launches=launches, scratch=scratch), problem, both)
+
+    def kernels(self, spec: KernelSpec, by_auto: bool) -> Iterator[KernelSpec]:
+        """Yield the kernel that multiplies, and those that pack or decompose A and B."""
+        yield spec.kernel
+        packs = spec.config.launch.pack_a, spec.config.launch.pack_b
+        yield from (pack_spec(spec, operand) for operand in range(2) if packs[operand])
+        for operand in range(2):
+            yield from (decompose_spec(after_packing(spec), operand, short) for short in (False, True))
+
+    def prepared_bytes(self, problem: Problem, compute: Element) -> int:
+        """Return the bytes of both operands; complex elements of B become 2 x 2 real ones."""
+        return (problem.elements(0) + compute.parts * problem.elements(1)) * compute.itemsize
+
+    def cost(self, variant: Variant, config: Config, product: Product, times: DeviceTimes) -> OperandCost:
+        """Return what decomposing both operands costs."""
+        problem, compute = product.problem, product.compute
+        layout = problem.layout[0] + problem.layout[1].translate(TRANSPOSED)
+        before = sum(_decomposing(product, operand, layout[operand], config.scheme, times) for operand in range(2))
+        before += times.rates.decomposing_launches
+        a, b = bytes_of(product)
+        host = times.rates.decomposing_call
+        return OperandCost((a, b * compute.parts), layout, (True, True), problem.k, before, host=host)
+
+    def rates(self, compute: Element) -> tuple[str, ...]:
+        """Return the rates of decomposing operands."""
+        return "decomposing_launches", "decomposing.N", "decomposing.T", "decomposing_mn_major"
+
+    def multiplied(self, compute: Element, scheme: str = "") -> tuple[int, int]:
+        """Return the bytes of a limb, and the products of limbs in a product of two elements."""
+        chosen = SCHEMES[scheme or self.schemes[0]]
+        return chosen.limb.itemsize, chosen.products * compute.multiplies
+
+    def unit(self, spec: KernelSpec) -> str:
+        """Return how many products of limbs make one product."""
+        scheme = SCHEMES[spec.config.scheme]
+        return f"{scheme.products} products of {scheme.limb.dtype_name} for one"
+
+    def fragment(self, spec: KernelSpec) -> tuple[int, int]:
+        """Return the columns of a warp's tile per read from shared memory, and the bytes read per element of them.
+
+        A warpgroup reads 128 columns with one instruction, once per product of limbs. A warp reads a limb once.
+        """
+        scheme, real = SCHEMES[spec.config.scheme], spec.config.wn * spec.compute.parts
+        by_warpgroup = spec.variant.hopper.warpgroup
+        cols, times = (min(real, 128), scheme.products) if by_warpgroup else (real, scheme.limbs)
+        return cols, scheme.limb.itemsize * times * spec.compute.multiplies
+
+
+def _k_major(element: Element, scheme: str, short: bool = False) -> Config:
+    """Return parameters of a row per block, four contiguous real numbers per thread; fewer threads for short rows."""
+    count, threads = 4 // element.parts, 64 if short else 256
+    return Config(bm=1, bn=count, bk=threads * count, tn=count, unroll=4, lanes=threads, scheme=scheme)
+
+
+def _mn_major(element: Element, scheme: str, copies: int) -> Config:
+    """Return parameters of 32 contiguous rows of limbs per block, four per thread, ``copies`` of each row."""
+    rows = 4 // copies
+    return Config(bm=8 * rows, bn=1, bk=64, tm=rows, unroll=4 // element.parts, lanes=64, scheme=scheme)
+
+
+#: The kernel that decomposes float32 elements, or the parts of complex64's.
+DECOMPOSE = Variant(
+    name="decompose",
+    template="decompose.cu.j2",
+    summary="decomposes float32 elements, or the parts of complex64's, into limbs",
+    waits="last",
+    writes=Limbs(),
+    configure=lambda tile, element, scheme: _k_major(element, scheme),
+    block=lambda config: (config.threads, 1),
+    shared_bytes=lambda config, element, layout: 2 * 4 * config.threads // 32 * config.bm,
+)
+
+
+def decompose_spec(spec: KernelSpec, operand: int, short: bool) -> KernelSpec:
+    """Return the kernel that decomposes A (0) or B (1), which it reads transposed; ``short`` rows have another.
+
+    A complex element is a row of two real numbers in A, and a 2 x 2 matrix in B: ``c.parts`` rows of limbs.
+    """
+    compute, scheme = spec.compute, SCHEMES[spec.config.scheme]
+    limb = scheme.limb_of(compute) if operand else scheme.limb
+    letter = k_major_letter(spec, operand)
+    config = _mn_major(compute, scheme.name, limb.parts) if letter == "T" else _k_major(compute, scheme.name, short)
+    stored = (spec.a, spec.b)[operand]
+    return KernelSpec(DECOMPOSE, config, stored, compute, compute, limb, f"{letter}N", "scan")
+
+
+def _decomposed(spec: KernelSpec, problem: Problem, operand: int) -> Copy:
+    writer = decompose_spec(spec, operand, problem.k * spec.compute.parts <= SHORT_ROW)
+    rows, steps = k_major_rows(problem, operand)
+    across, along, transposed = rows * writer.c.parts, problem.k * writer.compute.parts, writer.layout[0] == "T"
+    height, contiguous = (along, across) if transposed else (across, along)
+    # A thread writes several elements at a time, a block all of its rows, and rows end with whole vectors.
+    width = max(writer.config.bm * writer.c.parts, writer.config.tn * writer.compute.parts, 16 // writer.c.itemsize)
+    filled = tiles(contiguous, width) * width
+    return copy_by(
+        writer, problem, operand, "limbs of", (rows, 1, problem.k), steps, (height, contiguous, filled), transposed
+    )
+
+
+def _decomposing(product: Product, operand: int, letter: str, scheme: str, times: DeviceTimes) -> float:
+    """Return the microseconds of decomposing A (0) or B (1); complex elements of B become 2 x 2 real ones."""
+    problem, compute = product.problem, product.compute
+    elements = problem.elements(operand)
+    size = elements * (product.a, product.b)[operand].itemsize
+    parts = compute.parts if operand else 1
+    time = times.moving((1 + parts) * size, times.rates.decomposing[letter])
+    if letter != "T":
+        return time
+    rows = max(elements // problem.k, 1)
+    blocks = tiles(rows, _mn_major(compute, scheme, parts).bm)
+    return times.rates.decomposing_mn_major + time / min(1.0, 2 * blocks / times.sms)

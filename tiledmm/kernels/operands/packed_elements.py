@@ -1,0 +1,90 @@
+"""Packed elements: four 8-bit integers or 32 booleans along K in a 32-bit element, which one instruction multiplies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tiledmm.elements import PACKED_ELEMENTS, Element
+from tiledmm.hardware.device_rates import DeviceTimes
+from tiledmm.kernels.config import Config
+from tiledmm.kernels.launches import Copy, Ready, tiles
+from tiledmm.kernels.operands.operands import OperandCost, Operands
+from tiledmm.kernels.operands.packed import bytes_of, copy_by, k_major_letter, k_major_rows, whole_vectors
+from tiledmm.kernels.spec import KernelSpec
+from tiledmm.kernels.variant import Variant, block_of_tiles
+from tiledmm.problem.product import Product
+from tiledmm.problem.strides import TRANSPOSED, Problem
+
+#: The kernel that packs elements. Its tile is how many make one packed element.
+PACK_ELEMENTS = Variant(
+    name="pack_elements",
+    template="pack_elements.cu.j2",
+    summary="packs narrow elements along K",
+    waits="last",
+    configure=lambda tile, element: Config(bm=32, bn=32, bk=tile, tm=4),
+    block=block_of_tiles,
+    shared_bytes=lambda config, element, layout: 4 * config.bn * (config.bm + 1),
+)
+
+
+class PackedElements(Operands):
+    """Operands whose narrow elements are packed along K: ``(packed elements of k, rows of A or columns of B)``."""
+
+    def kernel(self, spec: KernelSpec) -> KernelSpec:
+        """Return the kernel that multiplies packed elements."""
+        into = PACKED_ELEMENTS[spec.compute.multiplied]
+        return replace(spec.alone(), a=into, b=into, compute=spec.compute.packed or into, layout="TN")
+
+    def prepare(self, spec: KernelSpec, problem: Problem) -> Ready:
+        """Return the launches that pack both operands. K then counts packed elements."""
+        layout = self.kernel(spec).layout
+        both = [_packed_elements(spec, problem, operand) for operand in range(2)]
+        for copy in both:
+            problem = copy.in_place_of(problem, layout)
+        problem = replace(problem, k=both[0].rows)
+        names, scratch = tuple(copy.memory.name for copy in both), tuple(copy.memory for copy in both)
+        return Ready(problem, (names[0], names[1]), tuple(each for copy in both for each in copy.launches), scratch)
+
+    def kernels(self, spec: KernelSpec, by_auto: bool) -> Iterator[KernelSpec]:
+        """Yield the kernel that multiplies, and those that pack A and B."""
+        yield spec.kernel
+        yield from (pack_elements_spec(spec, operand) for operand in range(2))
+
+    def cost(self, variant: Variant, config: Config, product: Product, times: DeviceTimes) -> OperandCost:
+        """Return what packing the elements of both operands costs."""
+        problem, compute = product.problem, product.compute
+        sizes, layout = bytes_of(product), problem.layout[0] + problem.layout[1].translate(TRANSPOSED)
+        packed_k = tiles(problem.k, PACKED_ELEMENTS[compute.multiplied].per_packed)
+        before = sum(_packing(size, letter, compute, times) for size, letter in zip(sizes, layout, strict=True))
+        part = 4 * packed_k / max(problem.k * compute.itemsize, 1)
+        return OperandCost((sizes[0] * part, sizes[1] * part), "TT", (True, True), packed_k, before)
+
+
+PACKED = PackedElements()
+
+
+def pack_elements_spec(spec: KernelSpec, operand: int) -> KernelSpec:
+    """Return the kernel that packs several elements of A (0) or B (1) into one along K; it reads B transposed."""
+    compute = spec.compute.stored
+    into = PACKED_ELEMENTS[compute.dtype_name]
+    config = PACK_ELEMENTS.configure(into.per_packed, into)
+    stored, letter = (spec.a, spec.b)[operand], k_major_letter(spec, operand)
+    return KernelSpec(PACK_ELEMENTS, config, stored, compute, compute, into, f"{letter}N")
+
+
+def _packed_elements(spec: KernelSpec, problem: Problem, operand: int) -> Copy:
+    writer = pack_elements_spec(spec, operand)
+    rows, steps = k_major_rows(problem, operand)
+    packed_k = tiles(problem.k, writer.c.per_packed)
+    sizes, matrix = (rows, packed_k, problem.k), (packed_k, rows, whole_vectors(rows, writer.c))
+    return copy_by(writer, problem, operand, "packed elements of", sizes, steps, matrix, transposed=True)
+
+
+def _packing(size: float, letter: str, compute: Element, times: DeviceTimes) -> float:
+    """Return the microseconds of packing the elements of an operand of ``size`` bytes, by its layout."""
+    device = times.rates
+    if compute.multiplied != "bool":
+        return device.launch + times.moving(size, device.packing_elements)
+    time = times.moving(size, device.packing_bits[letter])
+    return device.launch + max(time, device.packing_bits_least[letter])

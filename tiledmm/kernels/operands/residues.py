@@ -1,0 +1,240 @@
+"""Residues: float64 numbers as integers modulo several moduli, which 8-bit tensor cores multiply (Ozaki scheme II).
+
+Both operands are decomposed, residues are multiplied modulo each modulus, and C is reconstructed from them. C's
+residues are workspace. Where those of all of C would take too much of it, rows of C are computed part by part, and
+each part's residues replace those of the part before.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from tiledmm.elements import ELEMENTS, Element
+from tiledmm.errors import ShapeError
+from tiledmm.hardware.device_rates import DeviceTimes
+from tiledmm.kernels.config import Config
+from tiledmm.kernels.launches import (
+    LONGEST_PARTITION,
+    MOST_TILES,
+    Copy,
+    Launch,
+    Ready,
+    Schedule,
+    Scratch,
+    one_after_the_other,
+    problem_args,
+    products,
+    tiles,
+    tiles_in_all,
+)
+from tiledmm.kernels.operands.moduli import DEFAULT_MODULI, residue_planes
+from tiledmm.kernels.operands.operand_scan import with_scan
+from tiledmm.kernels.operands.operands import OperandCost, Operands
+from tiledmm.kernels.operands.packed import ROW_ALIGNMENT, bytes_of, copy_by, k_major_letter, k_major_rows, with_copies
+from tiledmm.kernels.spec import KernelSpec
+from tiledmm.kernels.tensor_maps import TensorMap, has_coordinates
+from tiledmm.kernels.variant import Variant
+from tiledmm.problem.product import Product
+from tiledmm.problem.strides import TRANSPOSED, Problem
+
+#: Most bytes of C's residues, unless those of one row of tiles take more.
+MOST_RESIDUES_OF_C = 1 << 30
+
+# Columns of C whose residues are written together: in the order in which lanes have them.
+_GROUP = 64
+
+# Residues in each row of an operand are written up to a multiple: kernels copy whole chunks of 16 bytes.
+_CHUNK = 16
+
+_BYTE = ELEMENTS["uint8"]
+
+
+class Residues(Operands):
+    """Operands as planes of residues: ``(planes, products, rows of A or columns of B, K)``."""
+
+    reads_elements = False
+    is_ieee = False
+    has_epilogue = False
+    most_bytes = 1 << 34
+
+    def kernel(self, spec: KernelSpec) -> KernelSpec:
+        """Return the kernel that multiplies residues, and writes those of C."""
+        return replace(spec.alone(), a=_BYTE, b=_BYTE, c=_BYTE, layout="NT", condition="if decomposed", epilogue=None)
+
+    def limbs(self, config: Config, compute: Element) -> int:
+        """Return the planes of residues."""
+        return residue_planes(config.moduli, compute.parts)
+
+    def prepare(self, spec: KernelSpec, problem: Problem) -> Ready:
+        """Return the launches that decompose both operands and scan their values."""
+        kernel, both = spec.kernel, [_decomposed(spec, problem, operand) for operand in range(2)]
+        return with_scan(with_copies(kernel, problem, both, kernel.config), problem, both)
+
+    def products(self, spec: KernelSpec, problem: Problem, ready: Ready) -> Schedule:
+        """Return the launches that multiply decomposed operands, and write C if the operand scan allows it.
+
+        Raises:
+            ShapeError: If TMA, or the tiles' numbers, do not count to the product's sizes.
+        """
+        kernel, reconstruct, both = spec.kernel, reconstruct_spec(spec), ready.copies
+        config, planes = kernel.config, both[0].memory.shape[0]
+        countable = has_coordinates(problem) and planes * tiles_in_all(config, problem) <= MOST_TILES
+        if not countable or problem.k > LONGEST_PARTITION:
+            raise ShapeError(
+                f"{spec.variant.name!r} counts to 2^31 - 1: elements in each direction, and tiles for all "
+                "moduli; K to 2^29; 'warp_tiled' takes any size"
+            )
+        pitch = tiles(problem.n, ROW_ALIGNMENT) * ROW_ALIGNMENT
+        rows = _rows_in_part(problem, config.bm, planes * products(problem) * pitch)
+        mapped = problem  # whose strides count matrices, as operand scans have them
+        for copy in both:
+            mapped = copy.in_place_of(mapped, kernel.layout, mapped=True)
+        columns = tiles(problem.n, _GROUP) * _GROUP
+        memory = Scratch("residues of C", (planes, products(problem), rows, columns), pitch, kernel.c)
+        plane = products(problem) * rows * pitch
+        launches = []
+        for row0 in range(0, problem.m, rows):
+            m = min(rows, problem.m - row0)
+            begins = problem.part(range(row0, row0 + m), range(problem.n)).begins[3:]
+            part = replace(mapped, m=m, begins=(*mapped.begins[:3], *begins))
+            into = replace(ready.problem, m=m, strides=(*ready.problem.strides[:4], pitch, 1))
+            into = replace(into, batch=one_after_the_other(into, pitch))
+            others = [plane, pitch, problem.m, row0, *(copy.plane for copy in both)]
+            kernel_args = np.append(problem_args(config, into, None, 0), others)
+            kernel_args[5] *= planes  # Problem.tiles
+            in_a, blocks = row0 * both[0].memory.pitch, int(kernel_args[5])
+            maps = _of_rows(ready.maps, m)
+            launches.append(
+                Launch(kernel, blocks, kernel_args, (*ready.names, memory.name), (in_a, 0, 0), maps, ready.scan)
+            )
+            in_c = (problem.begins[2] + row0 * problem.strides[4]) * reconstruct.c.itemsize
+            kernel_args = np.append(problem_args(reconstruct.config, part, None, 0, reconstruct.epilogue), others)
+            blocks = tiles_in_all(reconstruct.config, part)
+            launches.append(Launch(reconstruct, blocks, kernel_args, (memory.name, "C"), (0, in_c), (), ready.scan))
+        return Schedule(tuple(launches), (memory,))
+
+    def kernels(self, spec: KernelSpec, by_auto: bool) -> Iterator[KernelSpec]:
+        """Yield the kernel that multiplies, those that decompose A and B, and the one that writes C."""
+        yield spec.kernel
+        yield from (decompose_residues_spec(spec, operand) for operand in range(2))
+        yield reconstruct_spec(spec)
+
+    def prepared_bytes(self, problem: Problem, compute: Element) -> int:
+        """Return the bytes of the residues of both operands."""
+        return residue_planes(DEFAULT_MODULI, compute.parts) * (problem.elements(0) + problem.elements(1))
+
+    def cost(self, variant: Variant, config: Config, product: Product, times: DeviceTimes) -> OperandCost:
+        """Return what decomposing both operands and reconstructing C costs."""
+        problem, compute, device = product.problem, product.compute, times.rates
+        planes = residue_planes(config.moduli, compute.parts)
+        residues = planes * problem.elements(0) * 1.0, planes * problem.elements(1) * 1.0
+        sizes, letters = bytes_of(product), (problem.layout[0], problem.layout[1].translate(TRANSPOSED))
+        before = _decomposing(residues[0] + sizes[0], letters[0], times)
+        before += _decomposing(residues[1] + sizes[1], letters[1], times) + device.residue_launches
+        c_bytes = problem.m * problem.n * problem.products * compute.result.itemsize
+        written, rate = planes * c_bytes / compute.itemsize, device.reconstructing
+        after = math.inf
+        if rate:
+            after = times.moving(written, rate) + times.moving(c_bytes, device.memory) * device.memory / rate
+        return OperandCost(
+            residues, "NN", (True, True), problem.k, before,
+            planes=planes, writing=written, after=after, host=device.decomposing_call,
+        )  # fmt: skip
+
+    def rates(self, compute: Element) -> tuple[str, ...]:
+        """Return the rates of decomposing operands and of reconstructing C."""
+        return "residue_launches", "decomposing_residues.N", "decomposing_residues.T", "reconstructing"
+
+    def multiplied(self, compute: Element, scheme: str = "") -> tuple[int, int]:
+        """Return the bytes of a residue, and the products of residues in a product of two elements."""
+        return 1, residue_planes(DEFAULT_MODULI, compute.parts)
+
+    def unit(self, spec: KernelSpec) -> str:
+        """Return how many products of residues make one product."""
+        return f"{residue_planes(spec.config.moduli, spec.compute.parts)} products of bytes for one"
+
+    def fragment(self, spec: KernelSpec) -> tuple[int, int]:
+        """Return the columns of a warp's tile, and its reads per element: one instruction for each plane."""
+        return spec.config.wn, residue_planes(spec.config.moduli, spec.compute.parts)
+
+
+def _rows_of(letter: str, moduli: int) -> Config:
+    """Return parameters of a row per block, or 16 rows where columns are contiguous (T); four elements per thread."""
+    rows = 16 if letter == "T" else 1
+    return Config(bm=rows, bn=1, bk=1024 // rows, tm=rows, lanes=256, moduli=moduli)
+
+
+def _shared_bytes(config: Config, element: Element, layout: str) -> int:
+    """Return the bytes of the tile that is transposed, if columns are contiguous, and of sums per warp and row."""
+    rows, warps = config.bm, config.threads // 32
+    tile = element.sum_bytes * config.bk * (rows + 1) if layout[0] == "T" else 0
+    return tile + rows * (warps * (4 + 8) + 2 * 4 + 8)
+
+
+#: The kernel that decomposes float64 elements. Its tile is the number of moduli.
+DECOMPOSE_RESIDUES = Variant(
+    name="decompose_residues",
+    template="decompose_residues.cu.j2",
+    summary="decomposes float64 elements into residues modulo several moduli",
+    waits="last",
+    writes=Residues(),
+    configure=lambda tile, element: _rows_of("N", tile),
+    block=lambda config: (config.threads, 1),
+    shared_bytes=_shared_bytes,
+)
+
+#: The kernel that reconstructs float64 elements from residues. Its tile is the number of moduli.
+RECONSTRUCT = Variant(
+    name="reconstruct",
+    template="reconstruct.cu.j2",
+    summary="float64 elements of C from their residues modulo several moduli",
+    waits="first",
+    configure=lambda tile, element: Config(bm=16, bn=256, tm=4, tn=4, moduli=tile),
+    block=lambda config: (config.threads, 1),
+    shared_bytes=lambda config, element, layout: 0,
+)
+
+
+def decompose_residues_spec(spec: KernelSpec, operand: int) -> KernelSpec:
+    """Return the kernel that decomposes A (0) or B (1), which it reads transposed, into residues."""
+    compute, letter = spec.compute, k_major_letter(spec, operand)
+    stored, config = (spec.a, spec.b)[operand], _rows_of(letter, spec.config.moduli)
+    return KernelSpec(DECOMPOSE_RESIDUES, config, stored, compute, compute, _BYTE, f"{letter}N", "scan")
+
+
+def reconstruct_spec(spec: KernelSpec) -> KernelSpec:
+    """Return the kernel that writes C."""
+    compute, config = spec.compute, RECONSTRUCT.configure(spec.config.moduli, spec.compute)
+    return KernelSpec(RECONSTRUCT, config, _BYTE, _BYTE, compute, spec.c, "NN", "if decomposed", spec.epilogue)
+
+
+def _decomposed(spec: KernelSpec, problem: Problem, operand: int) -> Copy:
+    writer = decompose_residues_spec(spec, operand)
+    rows, steps = k_major_rows(problem, operand)
+    matrix = rows, problem.k, tiles(problem.k, _CHUNK) * _CHUNK
+    return copy_by(writer, problem, operand, "residues of", (rows, 1, problem.k), steps, matrix)
+
+
+def _of_rows(maps: Sequence[TensorMap], rows: int) -> tuple[TensorMap, ...]:
+    """Return the tensor maps of decomposed operands, that of A with its first rows only."""
+    if not maps:
+        return ()
+    of_a, of_b = maps
+    return replace(of_a, sizes=(of_a.sizes[0], rows, *of_a.sizes[2:])), of_b
+
+
+def _rows_in_part(problem: Problem, tile: int, row_bytes: int) -> int:
+    """Return the rows of C whose residues are in memory at a time: all, or whole tiles in parts of the same size."""
+    most = max(MOST_RESIDUES_OF_C // max(row_bytes, 1) // tile, 1) * tile
+    parts = tiles(problem.m, most)
+    return tiles(tiles(problem.m, parts), tile) * tile if parts > 1 else max(problem.m, 1)
+
+
+def _decomposing(size: float, letter: str, times: DeviceTimes) -> float:
+    """Return the microseconds of decomposing an operand into residues: the bytes are read and written."""
+    rate = times.rates.decomposing_residues.get(letter, 0.0)
+    return times.moving(size, rate) if rate else math.inf
