@@ -1,4 +1,4 @@
-"""Tensor cores on a device: exact where sums are, within the bound where not, and bit for bit as the simulator."""
+"""Tests of tensor cores: exact where sums are, within the bound otherwise, and bit for bit as the simulator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whole products whose kernels are the CUDA C itself, run by the simulator. Needs CuPy, and no GPU."""
+"""Tests of whole products whose CUDA C kernels run on the simulator. Needs CuPy, but no GPU."""
 
 from __future__ import annotations
 
