@@ -25,7 +25,7 @@ from tiledmm.report.tables import Table
 RESULTS = FOLDER / "batches.json"
 TYPES = ("float16", "bfloat16", "float32", "float64", "complex64", "int8")
 
-#: How many products, and their size.
+#: Number of products, and their size.
 BATCHES = ((64, Size(512, 512, 512)), (512, Size(128, 128, 128)), (4096, Size(32, 32, 32)))
 LAYOUTS = ("NN", "NT", "TN")
 

@@ -30,7 +30,7 @@ LAYOUTS = ("NN", "NT", "TN", "TT")
 TARGET = "sm_90"
 WARP = 32
 
-#: Products: how many, and m, n, k. Those that a variant is for.
+#: Number of products, m, n and k: usually, and for variants of few shapes.
 USUAL = (1, 128, 256, 128)
 PRODUCTS = {
     "thin": (1, 64, 512, 128),
@@ -42,7 +42,7 @@ PRODUCTS = {
     "split_tensor_core": (1, 128, 256, 256),
 }
 
-#: The variants that are counted.
+#: Variants to count.
 COUNTED = tuple(row.name for row in kernel_variants() if row.simulated)
 
 

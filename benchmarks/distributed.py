@@ -38,10 +38,10 @@ from tiledmm.report.tables import Table
 
 RESULTS = FOLDER / "distributed.json"
 
-#: What is compared, in the order of columns.
+#: Methods to compare, in the order of columns.
 ONE, COLLECTIVE, BLOCKS, CHUNKS, DASK = "one GPU", "collective", "blocks", "chunks", "plain Dask"
 
-#: The collective with so many times the rows of A as there are ranks: as much for each as for one GPU.
+#: Weak scaling of the collective: each rank has as many rows of A as one GPU alone.
 WEAK = "as much a GPU"
 
 _ROUNDS, _DEADLINE = 3, 120.0

@@ -23,7 +23,7 @@ RESULTS = FOLDER / "layouts.json"
 
 LAYOUTS = ("NN", "NT", "TN", "TT")
 
-#: Rows that are cuBLAS.
+#: Rows of cuBLAS.
 CUBLAS = ("cupy.matmul", "torch.mm")
 
 _AUTO = VariantTile("auto")
@@ -40,7 +40,7 @@ PRODUCTS: dict[str, tuple[tuple[VariantTile, ...], tuple[int, ...]]] = {
     "complex128": ((VariantTile("tensor_core", 64), *_SPLIT_FLOAT64, _AUTO), (2048, 4096, 8192)),
 }
 
-#: The types of double precision, and the others: a table each.
+#: Types of double precision, and the others; each group has a table.
 DOUBLE, OTHERS = ("float64", "complex128"), ("float32", "tf32", "float16", "bfloat16")
 
 

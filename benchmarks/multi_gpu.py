@@ -22,7 +22,7 @@ from tiledmm.report.tables import Table
 
 RESULTS = FOLDER / "multi_gpu.json"
 
-#: What is compared, in the order of columns.
+#: Methods to compare, in the order of columns.
 ONE, SEVERAL, CUPYX, REPLACED = "one GPU", "multi_gpu", "cupyx.distributed", "cupyx.distributed, replacing()"
 
 # Rounds, after one that does not count.

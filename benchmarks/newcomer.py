@@ -22,7 +22,7 @@ from tiledmm.cli import missing_gpu
 from tiledmm.report.cells import significant
 from tiledmm.report.tables import Table
 
-#: Where results go: with a GPU, and without one.
+#: Paths of the results, by whether there is a GPU.
 RESULTS = {True: FOLDER / "newcomer_gpu.json", False: FOLDER / "newcomer_cpu.json"}
 
 # The README's program without a GPU.

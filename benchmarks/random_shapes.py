@@ -29,10 +29,10 @@ RESULTS = FOLDER / "random_shapes.json"
 
 TYPES = ("float32", "float64", "complex64", "complex128", "float16", "bfloat16", "int32", "int8")
 
-#: What is drawn: sides and batches up to so many powers of two, the share of batches, multiplications, elements.
+#: Limits of random products: log2 of sides and of batches, fraction of batches, multiplications, elements.
 SIDES, BATCHES, BATCHED, MULTIPLICATIONS, ELEMENTS = 14, 10, 0.3, (2**12, 2**36), 2**28
 
-#: How many seeds a run takes.
+#: Number of new seeds per run.
 SEEDS = 3
 
 # CuPy has no batches of products of these types.

@@ -85,7 +85,7 @@ def _with_origin(table: Callable[[ComparisonReport], Table]) -> Callable[[str], 
     return lambda text: f"{_of_report(table)(text)}\n\n{origin(json.loads(text))}"
 
 
-#: Whose extremes over several runs stand below the tables of the ladder.
+#: Kernels whose extremes over several runs are shown below the tables of the ladder.
 SPREAD = ("warp_tiled 256", AUTO)
 
 
@@ -224,7 +224,7 @@ def _held_out(text: str) -> str:
     return f"{table.markdown(title=False)}\n\n{now['date']}, commit {now['commit'][:7]}."
 
 
-#: The tables that a marker may name: the results (``results/<run>.json``) and how they are shown.
+#: Tables that a marker may name: the results (``results/<run>.json``), and the function that formats them.
 TABLES: dict[str, tuple[str, Callable[[str], str]]] = {
     "newcomer": ("newcomer_cpu", _with_parts(rows=newcomer_table)),
     "newcomer-gpu": ("newcomer_gpu", _with_parts(rows=newcomer_table)),

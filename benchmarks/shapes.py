@@ -24,7 +24,7 @@ from tiledmm.cli import missing_gpu
 from tiledmm.report.cells import significant
 from tiledmm.report.tables import Table
 
-#: Where results go, by ``precision=``.
+#: Paths of the results, by ``precision=``.
 RESULTS = {
     "ieee": FOLDER / "shapes.json",
     "float32": FOLDER / "shapes_float32.json",

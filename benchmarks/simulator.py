@@ -36,7 +36,7 @@ SIZE = 256
 WORKERS = 2
 ROUNDS = 5
 
-#: A program whose whole time is measured.
+#: Program whose total time is measured.
 FIRST = "import numpy, tiledmm.simulator as s; x = numpy.ones((64, 64), 'f4'); print(s.matmul(x, x, variant='tiled'))"
 
 MODES = {

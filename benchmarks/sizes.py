@@ -21,7 +21,7 @@ from tiledmm.cli import missing_gpu
 
 SIZES = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 
-#: The first has all charts; the others, which have variants of their own, throughput and roofline.
+#: Types. The first has all charts; the others, which have their own variants, have throughput and roofline.
 TYPES = ("float32", "tf32", "float16", "int32")
 
 #: Variants whose tiles are studied, and the product.

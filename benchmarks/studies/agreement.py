@@ -79,7 +79,7 @@ CASES = [
 #: The kernels, as ``benchmarks.support.kernels`` names them.
 NAMES = {f"{case.variant} {case.dtype}" for case in CASES}
 
-#: What is compared: Nsight Compute's metric, and what the column is called.
+#: Nsight Compute's metrics, by the column that shows them.
 METRICS = {
     "global loads": "smsp__sass_inst_executed_op_global_ld.sum",
     "global load sectors": "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",

@@ -29,7 +29,7 @@ LINE = 128
 LOADS = 2048
 _TIMES = 9
 
-#: Where loads are served: bytes of the array, and the load's cache operator.
+#: Memory levels: bytes of the array, and the load's cache operator.
 LEVELS = {
     "shared memory": (32 << 10, ""),
     "L1": (64 << 10, ".ca"),

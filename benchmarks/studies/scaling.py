@@ -22,7 +22,7 @@ from tiledmm.distributed.grid import Layout, choose_layout
 from tiledmm.report.cells import significant
 from tiledmm.report.tables import Table
 
-#: Bytes per second that each GPU of a host of eight has to other hosts: a port of 400 Gbit/s each, by its data sheet.
+#: Bytes per second between a GPU and other hosts: a host of eight GPUs has a 400 Gbit/s port for each, by data sheet.
 NETWORK = 50e9
 
 #: Grids and sizes that are predicted: GPUs, whether they are of several hosts, and m = n = k.
@@ -31,7 +31,7 @@ PREDICTED = (
     (1000, True, (65536, 262144, 1048576)),
 )
 
-#: Replications that are tried: each of so many layers of ranks multiplies a part of k, and their sums are added.
+#: Numbers of layers to try: each layer of ranks multiplies a part of k, and their sums are added.
 REPLICATIONS = (1, 2, 4, 8)
 
 

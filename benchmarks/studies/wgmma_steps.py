@@ -64,7 +64,7 @@ class Step:
         return spec.kernel
 
 
-#: Each changes one thing in the step before.
+#: Steps, each of which changes one thing in the step before.
 STEPS = (
     Step("before: mma.sync, cp.async", "tensor_core", 128),
     Step("wgmma and TMA, two stages", "wgmma", 96, {"stages": 2}),

@@ -20,7 +20,7 @@ import numpy as np
 Pair = tuple[Any, Any]
 Kind = Callable[[Any, Any, int, int, int], Pair]
 
-#: Where matplotlib keeps pictures for its examples. It is not imported, as it may warn.
+#: Folder of matplotlib's example pictures. matplotlib itself is not imported, since that may warn.
 MATPLOTLIB = importlib.util.find_spec("matplotlib")
 SAMPLES = Path(MATPLOTLIB.origin if MATPLOTLIB and MATPLOTLIB.origin else "").parent / "mpl-data" / "sample_data"
 

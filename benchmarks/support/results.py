@@ -19,7 +19,7 @@ from tiledmm.bench.report_files import to_json
 from tiledmm.bench.results import ComparisonReport, Machine
 from tiledmm.report.documents import json_text
 
-#: The repository, and its results: a file a run.
+#: The repository, and its results, one file per run.
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "benchmarks" / "results"
 

@@ -26,10 +26,10 @@ SIZE = (4096, 4096, 4096)
 
 CUBLAS = f"cuBLAS (`{BASELINE}`)"
 
-#: What stands in the place of a result.
+#: Text in place of a missing result.
 NOT_TIMED = "It was not timed yet."
 
-#: What the baseline of integers is called, which cuBLAS does not multiply.
+#: Name of the baseline for integers, which cuBLAS does not multiply.
 NOT_CUBLAS = f"`{BASELINE}`"
 
 
