@@ -45,7 +45,7 @@ SCENES = (
     Scene("split_tensor_core", steps=256, shown=96),
 )
 
-#: By the names of their files, what draws them.
+#: Functions that draw the pictures, by file name.
 PICTURES: dict[str, Callable[[], str]] = {
     **{scene.variant: partial(blocks.picture, scene) for scene in SCENES},
     "tiny": partial(batches.picture, "tiny", 8),

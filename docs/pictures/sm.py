@@ -10,7 +10,7 @@ from docs.pictures.svg import WIDTH, document, text
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS, Gpu
 from tiledmm.simulator.requests import BANKS, WARP, WORD_BYTES
 
-#: What ``python -m benchmarks.studies.latencies`` measured.
+#: Results of ``python -m benchmarks.studies.latencies``.
 LATENCIES = Path(__file__).parents[2] / "benchmarks" / "results" / "latencies.json"
 
 #: The GPU that is drawn.

@@ -8,9 +8,9 @@ from itertools import groupby
 
 from docs.pictures.traced import Element
 
-#: px that a picture is wide.
+#: Width of a picture in px.
 WIDTH = 560
-#: px between matrices, of which a label takes a part.
+#: Distance between matrices in px, part of which a label uses.
 GAP = 36
 
 _LABEL = 28  # px above a matrix

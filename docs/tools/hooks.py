@@ -33,7 +33,7 @@ PAGES = {
 #: heading, a link to it or a search.
 FOLDED = ("api.md", "changelog.md", "command_line.md", "profiling.md", "selection.md", "shapes.md", "simulator.md")
 
-#: Where other files of the repository get pages, once something links to them.
+#: Folder of the pages for other files of the repository that something links to.
 SOURCES = "source"
 
 _LOG = get_plugin_logger("markers")
@@ -48,7 +48,7 @@ _LINK = re.compile(r"(?<=\]\()(?P<path>[^\s()#:]+)(?P<anchor>#[\w-]+)?(?=\))")
 _MARKER = re.compile(r"^<!-- (?P<kind>[a-z]+): (?P<what>.+?) -->$", re.MULTILINE)
 
 
-#: What stands in the navigation for the pages of the rungs.
+#: Placeholder in the navigation for the variants' pages.
 RUNGS = "rungs/"
 
 

@@ -24,7 +24,7 @@ FOLDER = Path(__file__).resolve().parents[1] / "rungs" / "instructions"
 #: Instructions of a loop that are shown; the rest is counted.
 MOST = 120
 
-#: What multiplies.
+#: Instructions that multiply.
 MULTIPLIES = re.compile(r"[FDH]FMA2?|[HIDB]MMA|[HIQ]GMMA")
 
 _LABEL = re.compile(r"^(?P<label>\.L_x_\d+):")

@@ -12,10 +12,10 @@ RUNGS = Path(__file__).resolve().parents[1] / "rungs"
 
 _SECTION = re.compile(r"^## In plain CUDA\n\n```cuda\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 
-#: Unchanged lines around those that change.
+#: Unchanged lines around changed ones in a diff.
 _AROUND = 1
 
-#: Lines of a difference that is not folded.
+#: Most lines of a diff that is not folded.
 _UNFOLDED = 24
 
 
