@@ -27,7 +27,7 @@ from tiledmm.simulator.findings import Finding
 #: The kind of a finding that an element is wrong.
 WRONG = "wrong result"
 
-# A kernel that waits for ever is to be a finding long before the process is ended.
+# A kernel that waits forever must be a finding long before the process is ended.
 _TIMEOUT = 10
 
 _LEARNERS = {**KERNELS, **HELD_OUT_KERNELS}

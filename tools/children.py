@@ -14,7 +14,7 @@ from typing import Any
 
 from tools.broken_kernels import AnyKernel, Outcome
 
-# A bug may make a kernel loop for ever, and the simulator with it.
+# A bug may make a kernel loop forever, and the simulator with it.
 _SECONDS = 60
 
 

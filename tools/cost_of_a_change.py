@@ -136,7 +136,7 @@ def after_variant(clone: Path, files: list[str]) -> Iterator[str]:
         yield f"{count} files, of which goldens are one: more than {MOST_FILES}"
 
 
-#: By the name of a change: what makes it, and what is wrong with the files that it changed.
+#: Changes by name: the function that makes each, and the one that checks the files that it changed.
 CHANGES: dict[str, tuple[Callable[[Path], None], Callable[[Path, list[str]], Iterator[str]]]] = {
     "comment": (comment, after_comment),
     "tile": (tile, after_tile),

@@ -378,7 +378,7 @@ def why(mutant: Mutant, known: Iterable[Known] = EQUIVALENT) -> str | None:
 
 # ---- the products they run on ----
 
-#: Most accesses of one thread: several times what the largest product takes.
+#: Limit of accesses per thread, several times what the largest product needs.
 MAX_STEPS = 20_000
 
 

@@ -32,7 +32,7 @@ else:
 
 BUGS = Path(__file__).resolve().parent / "bugs"
 
-# A mutant may loop for ever.
+# A mutant may loop forever.
 _SECONDS = 300
 
 

@@ -29,7 +29,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 LAYOUTS = ("NN", "NT", "TN", "TT", "GG")
 
-#: Targets that every N-th kernel is also compiled for.
+#: Other targets, by the interval N: every N-th kernel is also compiled for them.
 OTHER_TARGETS = {"sm_80": 4, "sm_75": 12}
 
 #: Mixed types of A, B, the computation and C.

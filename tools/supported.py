@@ -43,7 +43,7 @@ SELECTION = (
     "test_source_map.py",
 )
 
-#: The tests of those files that take longest; others there use the same libraries.
+#: Slowest tests of those files, which are left out; others there use the same libraries.
 LEFT_OUT = (
     "test_a_picture_is_written_for_both_themes",
     "test_auto_compiles_a_handful_of_kernels",
