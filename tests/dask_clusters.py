@@ -12,10 +12,10 @@ from typing import Any
 
 import distributed
 
-#: Seconds. A product that has not ended by then hangs.
+#: Seconds after which a product counts as hanging.
 LIMIT = 25
 
-#: Seconds within which a product ends one of whose workers is killed.
+#: Seconds within which a product must end after one of its workers is killed.
 MOST_AFTER_KILL = 30
 
 #: Seconds after a product was begun at which workers are killed.

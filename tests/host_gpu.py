@@ -32,7 +32,7 @@ from tiledmm.schedule import tensor_maps
 from tiledmm.selection import tuned
 from tiledmm.selection.model import Model
 
-#: Bytes of guards before and behind an allocation, and what they hold: as a float an ordinary number, but a rare one.
+#: Guard bytes before and after an allocation, and their value, which as a float is an ordinary but rare number.
 _GUARD, _GUARDED = 4096, 0xA5
 
 # Where CuPy's allocations begin.

@@ -169,7 +169,7 @@ def test_rivals_take_turns_and_drift_cancels_in_their_ratio() -> None:
 
 
 def test_no_rival_is_always_timed_behind_the_same_one() -> None:
-    """Check the order, since what a rival leaves behind, such as a lower clock rate, would bias the next one's time."""
+    """Check that predecessors vary, since one may leave a lower clock rate that biases the next rival's time."""
     rivals = {name: rival() for name in "abcdef"}
     clock = DriftingClock(dict.fromkeys(rivals.values(), 1e-4))
     timing.measure(rivals, clock, seconds=1.0)
@@ -256,7 +256,7 @@ def test_host_clock_synchronizes_once_before_and_once_after() -> None:
 
 
 def test_the_environment_of_a_cuda_13_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Check properties without clock rates."""
+    """Check a device whose properties lack clock rates, as in CUDA 13."""
     module = pytest.importorskip("tiledmm.bench.environment", exc_type=ImportError)
     properties = {"name": b"made up", "major": 9, "minor": 0, "multiProcessorCount": 132, "l2CacheSize": 50 << 20,
                   "totalGlobalMem": 80 << 30}  # fmt: skip
@@ -321,7 +321,7 @@ def test_device_clock_says_when_the_host_was_waited_for(
 def test_a_reading_is_pure_if_queueing_is_over_before_the_hold(
     device: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, queueing: float, pure: bool
 ) -> None:
-    """Check readings for ``queueing`` in units of the longest hold."""
+    """Check readings by how long the host queues calls; ``queueing`` is in units of the longest hold."""
     now = [0.0]
 
     def call(i: int) -> None:
@@ -1222,7 +1222,7 @@ def test_integers_have_no_tolerance(dtype: Any) -> None:
 
 
 def test_an_error_where_all_terms_are_zero_is_seen() -> None:
-    """Check an error that cannot be divided by the size of the terms, which is 0."""
+    """Check that an error is reported even where it cannot be divided by the size of the terms, which is 0."""
     zeros = np.zeros((2, 3), "f4")
     expected = ref.reference(zeros, zeros.T.copy())
     wrong = ref.judge(np.array([[0, 0], [0, 5]], "f4"), expected)

@@ -420,7 +420,7 @@ def test_a_case_is_a_product() -> None:
 
 
 def test_a_timing_tells_what_it_costs_to_write_rows_that_are_not_aligned() -> None:
-    """Check that some timings have only C unaligned: unaligned operands also change how the kernel reads."""
+    """Check that some timed products have unaligned rows in C only, which isolates the cost of writing them."""
     for name in ("tensor_core 128 float16", "tensor_core 16 float16", "wgmma 128 float16"):
         (row,) = some(name)
         cost, found = Cost(TRUE.gpu, TRUE), 0

@@ -136,7 +136,7 @@ def test_one_kernel_of_many_that_spills_fails(no_gpu: None, monkeypatch: pytest.
 def test_one_wrong_result_of_many_fails(
     no_gpu: None, monkeypatch: pytest.MonkeyPatch, wrong: tuple[int, ...], compiler: bool
 ) -> None:
-    """Check two simulated products with two kernels each."""
+    """Check the exit status if one of four simulated products (two sizes, two kernels) is wrong."""
     fake_compile(monkeypatch)
     left, simulate_right = list(wrong), simulated.simulate_all
 
@@ -166,7 +166,7 @@ def test_one_wrong_result_of_many_fails(
 def test_a_result_that_is_wrong_in_the_layout_beside_fails(
     no_gpu: None, monkeypatch: pytest.MonkeyPatch, wrong: str
 ) -> None:
-    """Check that NT is also compared for the first product if no layout is named."""
+    """Check that the first product is also simulated in layout NT if no layout is named, and that its errors count."""
     fake_compile(monkeypatch)
     asked = []
 
@@ -421,7 +421,7 @@ COMMANDS = benchmarks.help.commands()
 
 @pytest.mark.parametrize("command", ["", *COMMANDS])
 def test_help_imports_nothing_but_typer(command: str, empty_application: set[str]) -> None:
-    """Check imports, so that help is as fast as an empty application's, which ``benchmarks.help`` measures."""
+    """Check that help imports only what an empty typer application does, so that it is as fast."""
     found = modules_after("from tiledmm.cli import main", *filter(None, [command]))
     others = {name for name in found - empty_application if name.split(".")[0] != "tiledmm"}
     assert not others
@@ -464,7 +464,7 @@ def started(*words: str, stdout: Any) -> subprocess.Popen[bytes]:
 
 @pytest.mark.parametrize("words", [("source", "warp_tiled"), ("--help",), ("compare", "--help"), ("variants",)])
 def test_who_reads_on_no_more_is_told_nothing(words: tuple[str, ...]) -> None:
-    """Check a closed pipe, as by ``| head``: no message, and an exit status that means neither wrong nor right."""
+    """Check that a closed pipe, as by ``| head``, gives no message and an exit status of its own."""
     with started(*words, stdout=subprocess.PIPE) as process:
         assert process.stdout and process.stderr
         process.stdout.close()
@@ -535,7 +535,7 @@ def test_what_would_do_is_said(words: tuple[str, ...], says: str) -> None:
     "command", ["compare", "explain", "inspect", "precompile", "profile", "tiles", "tune", "validate"]
 )
 def test_options_are_spelled_alike_and_their_plurals_work(command: str) -> None:
-    """Check every command with one of these options, for one value or several."""
+    """Check that every command spells these options in the singular and accepts their plurals."""
     taken = typer.main.get_command(cli.app).commands[command]  # type: ignore[attr-defined]
     spellings = {name for parameter in taken.params for name in parameter.opts if name.startswith("--")}
     assert "--size" in spellings

@@ -370,7 +370,7 @@ def test_a_rank_that_fails_ends_the_others_at_once() -> None:
 
 
 def test_connecting_to_a_host_that_does_not_answer() -> None:
-    """Check a host that has vanished and does not refuse, by one whose queue of connections is full."""
+    """Check that connecting ends if the host is silent, as when its queue of connections is full."""
     gone = threading.Event()
 
     def check() -> None:
@@ -395,7 +395,7 @@ def test_connecting_to_a_host_that_does_not_answer() -> None:
 
 @pytest.mark.parametrize("has_sent", [False, True])
 def test_a_socket_whose_other_end_has_gone(has_sent: bool) -> None:
-    """Check with and without unread data, and that checking does not disturb a thread that waits for the socket."""
+    """Check that a closed socket is detected, with or without unread data, and without disturbing a waiting reader."""
     here, there = socket.socketpair()
     with here, there:
         here.settimeout(7)
@@ -414,7 +414,7 @@ def test_connecting_where_nobody_listens() -> None:
 
 
 def test_an_exchange_ends_where_the_product_does() -> None:
-    """Check with a peer that is alive but sends nothing."""
+    """Check that an exchange with a silent peer ends when the product is no longer wanted."""
     layout, ends = layout_of(40, 50, 60, 2), threading.Event()
     listeners = [listen("127.0.0.1") for _ in range(2)]
     addresses = [each.getsockname() for each in listeners]
@@ -974,7 +974,7 @@ def killed() -> Iterator[Any]:
 
 
 def test_a_worker_that_is_killed_at_any_time(killed: Any) -> None:
-    """Check a sample of times, without waiting for workers to be restarted."""
+    """Check a sample of times at which a worker is killed, without waiting for workers to be restarted."""
     with distributed.Client(killed) as client:
         for trial, (seconds, is_second) in enumerate([(0.0, False), (0.03, False), (0.06, True)]):
             survive(client, killed, seconds, trial, is_second=is_second)

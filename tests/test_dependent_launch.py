@@ -127,7 +127,7 @@ def test_a_launch_lets_the_next_begin_that_reads_another_operand() -> None:
 
 
 def test_without_waiting_none_depends() -> None:
-    """Check that exactly the variants that declare it have the wait in their text."""
+    """Check that a template contains the wait exactly if its variant declares it."""
     rows = [*VARIANTS.values(), *(each for each in vars(auxiliary_kernels).values() if isinstance(each, Variant))]
     for row in rows:
         if row.template not in (None, "warp_tiled.cu.j2"):  # which waits where it stands for operands not decomposed

@@ -194,7 +194,7 @@ def test_console_script_is_the_module() -> None:
 
 
 def test_the_readme_is_short_and_shows_the_ladder() -> None:
-    """Check the length and the table; details are on the linked pages."""
+    """Check that the README has at most 150 lines and its table lists the general kernels."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert len(text.splitlines()) <= 150
     table = text.split("<!-- table:ladder-summary -->")[1].split("<!-- /table -->")[0]

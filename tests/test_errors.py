@@ -79,7 +79,7 @@ def test_a_cast_that_is_refused_is_a_type_error_as_cupy_compares_it() -> None:
 
 
 def test_keyword_error_is_what_both_of_its_kinds_are() -> None:
-    """Check that the common base class is never raised itself, so that each error is also a builtin one."""
+    """Check that the base class is never raised itself, so that each keyword error is also a builtin one."""
     raised = re.compile(r"raise (?:errors\.)?KeywordError\b")
     assert not [path for path in Path(tiledmm.__file__).parent.rglob("*.py") if raised.search(path.read_text("utf-8"))]
 

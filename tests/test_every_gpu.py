@@ -119,7 +119,7 @@ def test_float64_of_consumer_cards_is_as_slow_as_they_are_unless_it_is_decompose
 
 
 def test_what_a_card_reaches_scales_with_its_units() -> None:
-    """Check float16 at 8192 against data sheets of cards with full and with half rate for float32 sums."""
+    """Check predicted float16 rates against data sheets, of cards with full and with half rate for float32 sums."""
     wanted = product(8192, 8192, 8192, dtype="float16")
     reached = {
         name: 2.0 * 8192**3 / (MODELS[name].best(wanted).microseconds or 0.0) / 1e6 for name in DATA_SHEETS
@@ -133,7 +133,7 @@ def test_what_a_card_reaches_scales_with_its_units() -> None:
 @GPUS
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
 def test_a_row_times_a_matrix_is_bound_by_memory(gpu: Gpu, dtype: str) -> None:
-    """Check it for slow types, too, since other resources limit such kernels."""
+    """Check that a row times a matrix is bound by memory even for types that the GPU multiplies slowly."""
     model = MODELS[gpu.name]
     wanted = of_type(dtype, 1, 8192, 8192)
     (best, *_) = model.rank(wanted)

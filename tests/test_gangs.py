@@ -79,7 +79,7 @@ def test_all_ranks_start_together_with_the_addresses_by_rank() -> None:
 
 @pytest.mark.parametrize("first", [0, 1])
 def test_workers_are_free_when_the_last_rank_has_ended(first: int) -> None:
-    """Check that no rank starts earlier, which would block a worker while it waits for the others."""
+    """Check that a product starts only when all ranks of the one before have ended, so that none waits on a worker."""
 
     async def test(cluster: Cluster) -> None:
         await cluster.join("p", 0)

@@ -430,7 +430,7 @@ def test_an_array_on_another_device(h100: HostGpu, name: str) -> None:
 @pytest.mark.parametrize("letter", "NT")
 @pytest.mark.parametrize("variant", ["naive", "split_tensor_core", "split_float64_tensor_core"])
 def test_batches_that_the_host_walks(gpu: HostGpu, variant: str, letter: str) -> None:
-    """Check batches whose arrays differ in strides and in element size at each step."""
+    """Check batches that the host walks, whose arrays have their own strides and element sizes."""
     gpu.become("sm_80")
     kind = "f8" if "64" in variant else "f4"
     a, b = integers(1, 2, 1, 3, 1, 2, 9, 260, dtype=kind), integers(2, 1, 2, 1, 3, 2, 260, 7, dtype=kind)
@@ -452,7 +452,7 @@ def test_batches_that_the_host_walks(gpu: HostGpu, variant: str, letter: str) ->
     {"variant": "split_float64_tensor_core", "tile": 64},
 ])  # fmt: skip
 def test_parts_of_c(gpu: HostGpu, kernel: dict[str, Any], letter: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Check products that exceed the limits of one launch: tiles, or rows whose residues fit in memory."""
+    """Check products that exceed one launch, by tiles or by rows whose residues fit in memory."""
     gpu.become("sm_80")
     monkeypatch.setattr(launches, "MOST_TILES", 10**9 if "float64" in kernel["variant"] else 6)
     monkeypatch.setattr(residues, "MOST_RESIDUES_OF_C", 1)

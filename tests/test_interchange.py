@@ -210,7 +210,7 @@ def test_dlpack_and_the_first_operands_kind(gpu: Gpu) -> None:
 
 @pytest.mark.parametrize(("kind", "works"), [(2, True), (13, True), (1, False), (3, False), (7, False), (10, False)])
 def test_memory_of_the_device_and_managed_memory(gpu: Gpu, kind: int, works: bool) -> None:
-    """Check DLPack's device types: 2 CUDA, 13 CUDA managed, 1 host, 3 page-locked, 10 another vendor's."""
+    """Check which of DLPack's device types work: CUDA (2) and managed memory (13) do, others do not."""
     a, b = integers(1, 5, 6), integers(2, 6, 4)
     x1, x2 = gpu.host.array(a), gpu.host.array(b)
     if works:
@@ -466,7 +466,7 @@ def test_a_product_of_tensors_runs_on_their_stream(gpu: Gpu, torch: Any) -> None
 
 @pytest.mark.parametrize("stream", [0, 6])
 def test_results_are_tensors_from_the_beginning(gpu: Gpu, torch: Any, stream: int) -> None:
-    """Check the allocator: PyTorch's knows the stream, while CuPy's pool would free memory on another one."""
+    """Check that results are allocated by PyTorch, since CuPy's pool would free memory on another stream."""
     del torch.from_dlpack
     torch.current = stream
     a, b = (gpu.host.array(integers(seed, 9, 9)) for seed in (1, 2))

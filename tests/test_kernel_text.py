@@ -66,7 +66,7 @@ def with_epilogues(spec: KernelSpec) -> list[KernelSpec]:
 
 
 def test_no_two_kernels_of_products_share_a_file(folder: Path) -> None:
-    """Check split-K reductions with an epilogue that differ only in their condition, which their names do not show."""
+    """Check that files are distinct even for split-K reductions that differ only in a condition not in their names."""
     decomposing = kernel_spec("split_tensor_core", config={"split_k": 2})
     specs = [*with_epilogues(SPEC)]
     for spec in (decomposing, replace(decomposing, epilogue=Epilogue((), (), "relu")), kernel_spec("split_float64")):

@@ -218,7 +218,7 @@ def test_arguments_are_kept_for_a_few_addresses(sent: list[Any], monkeypatch: py
 
 
 def test_maps_are_encoded_in_a_context_of_the_device(sent: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Check ``setDevice``, without which a new thread has no context."""
+    """Check that ``setDevice`` precedes the encoding, since a new thread has no context before it."""
     chosen: list[int] = []
     monkeypatch.setattr(prepared.cupy.cuda.runtime, "setDevice", chosen.append)
     monkeypatch.setattr(prepared, "current_device", lambda: 3)

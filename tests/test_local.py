@@ -197,7 +197,7 @@ def test_copies_between_host_and_device_wait(cupy: Cupy) -> None:
 
 @pytest.mark.parametrize(("stream", "waits"), [(0, False), (1, False), (2, True), (4711, True)])
 def test_an_array_is_handed_over_once_it_is_written(stream: int, waits: bool, cupy: Cupy) -> None:
-    """Check streams 0 and 1, the legacy default stream, which other threads' launches wait for anyway."""
+    """Check that only streams other than the legacy default stream (0 or 1) are synchronized."""
     cupy.stream = stream
     local.hand_over(cupy.array([1.0], 2))
     local.hand_over(np.ones(2))

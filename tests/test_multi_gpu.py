@@ -138,7 +138,7 @@ def test_out_may_be_an_operand() -> None:
 @pytest.mark.parametrize("operand", [0, 1])
 @pytest.mark.parametrize("begin", [0, 1, 600])
 def test_out_may_overlap_an_operand(operand: int, begin: int) -> None:
-    """Check rows of C that are written while all of B, or rows of A for another device, are still to be read."""
+    """Check that C may overlap A or B although other devices still read them when C's first rows are written."""
     rng = np.random.default_rng(3)
     memory = small_integers(rng, (1300 * 600,), "f8").view(Array)
     arrays = [memory[: 600 * 600].reshape(600, 600), laid_out(small_integers(rng, (600, 600), "f8"), "N")]
@@ -161,7 +161,7 @@ REPEATED = {
 @pytest.mark.parametrize("strides", REPEATED.values(), ids=REPEATED)
 @pytest.mark.parametrize("operand", [0, 1])
 def test_rows_that_are_not_one_after_the_other(strides: tuple[int, int], operand: int) -> None:
-    """Check rows that overlap, which two-dimensional copies do not support."""
+    """Check operands with overlapping rows, which two-dimensional copies do not support."""
     rng = np.random.default_rng(4)
     memory = small_integers(rng, (600 * 1000,), "f8")  # around all that a copy of rows one after the other would read
     x = np.lib.stride_tricks.as_strided(memory[300_000:], (530, 300), strides).view(Array)

@@ -347,7 +347,7 @@ class Died(Exception):
 
 
 def dying_at(number: int, tcp: TcpCommunicator) -> None:
-    """Make a rank die before its exchange with this number, from 0."""
+    """Make a rank die before its exchange with this number, counted from 0."""
     exchange, numbers = tcp.exchange, itertools.count()
 
     def counted(message: bytes = b"") -> list[bytes]:
@@ -411,7 +411,7 @@ TWO = Layout((6,), (3, 3), (3, 3), (6,))
 @pytest.mark.parametrize("kept", [False, True], ids=["first", "second"])
 @pytest.mark.parametrize("number", range(4))
 def test_a_rank_that_dies_before_an_exchange(number: int, kept: bool) -> None:
-    """Check the exchanges of devices, generations and identifiers (not with a kept communicator), and the last."""
+    """Check the death of a rank before each of its exchanges, with a new and with a kept communicator."""
     workers, x = [SimpleNamespace(), SimpleNamespace()], np.arange(36.0).reshape(6, 6)
     if kept:
         made_by(TWO, workers)
@@ -429,7 +429,7 @@ def test_a_rank_that_dies_before_an_exchange(number: int, kept: bool) -> None:
 
 @pytest.mark.parametrize("has_sent", [False, True], ids=["silently", "after its last message"])
 def test_a_broadcast_whose_sender_has_died(has_sent: bool) -> None:
-    """Check also with unread data from the sender on its socket, which must not hide its death."""
+    """Check that a dead sender is noticed even if data that it sent before is unread on its socket."""
     workers, x = [SimpleNamespace(), SimpleNamespace()], np.ones((6, 6))
 
     def die(rank: int, found: Any) -> None:
@@ -469,7 +469,7 @@ def test_a_communicator_that_is_never_made_since_a_rank_has_died(fake: Nccl, mon
 
 @pytest.mark.parametrize("hanging", [False, True])
 def test_a_call_of_cuda_that_waits_for_a_broadcast(hanging: bool, fake: Nccl, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Check blocking calls such as allocations, during which only the guard checks the sockets."""
+    """Check that the guard notices a dead peer while a CUDA call, such as an allocation, blocks the thread."""
     workers, x, ends = [SimpleNamespace(), SimpleNamespace()], np.ones((6, 6)), threading.Event()
     monkeypatch.setattr(guard, "_GRACE", 0.3)
     abort = fake.NcclCommunicator.abort

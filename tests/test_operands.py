@@ -271,7 +271,7 @@ def test_types(
 
 
 def test_complex_operands_of_a_product_in_float64_are_converted() -> None:
-    """Check ``dtype`` comparisons, in which NumPy treats None as float64."""
+    """Check complex operands with ``dtype="float64"``, which equals None where NumPy compares dtypes."""
     x1, x2 = small_integers(np.random.default_rng(5), (3, 4), "float64"), np.full((4, 5), 2 + 3j, "complex64")
     for left, right in ((x1, x2), (x2.T, x1.T), (x2.T[:3, :4] + x1, x2)):
         with pytest.warns(np.exceptions.ComplexWarning):
@@ -633,7 +633,7 @@ def test_where_cupy_raises_another_class_numpys_counts(mistake: str) -> None:
 def test_out_with_fewer_dimensions_is_told_the_shape(
     x1: Any, x2: Any, shape: tuple[int, ...], axes: Any, instead: str
 ) -> None:
-    """Check shapes that CuPy refuses, and NumPy if they lack more than extents of 1."""
+    """Check that ``out`` may not lack dimensions, as in CuPy; NumPy allows it for extents of 1."""
     with pytest.raises(ShapeError) as ours:
         tiledmm.matmul(x1, x2, out=np.empty(shape), axes=axes)
     assert str(ours.value) == f"out has shape {shape}, with fewer dimensions than the product, of shape {instead}"
@@ -826,7 +826,7 @@ def test_axes_of_the_result_are_named_by_their_place() -> None:
 
 
 def test_axes_of_one_element_have_any_stride() -> None:
-    """Check that F order is recognized, whatever the stride of a batch of one is."""
+    """Check that F order is recognized whatever the stride along a batch of one."""
     x1 = np.lib.stride_tricks.as_strided(np.zeros(1000), (1, 4, 5), (800, 8, 32))
     x2 = np.zeros((5, 3), order="F")
     assert np.matmul(x1, x2, order="A").flags.f_contiguous

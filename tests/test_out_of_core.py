@@ -124,7 +124,7 @@ STRIDED = {
 @pytest.mark.parametrize("name", STRIDED)
 @pytest.mark.parametrize("turned", [False, True])
 def test_page_locked_rows_that_no_copy_takes(name: str, turned: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Check rows that are not contiguous, overlap, or are too far apart for two-dimensional copies."""
+    """Check page-locked rows that are not contiguous, overlap, or are too far apart for two-dimensional copies."""
     small_units(monkeypatch)
     device = HostDevice().install(monkeypatch)
     monkeypatch.setattr(streaming, "_MOST_PITCH", 200)
@@ -251,7 +251,7 @@ def test_large_tiles() -> None:
     ("m", "n", "k", "limit"), [(65536, 65536, 65536, 16), (20000, 20000, 20000, 1), (9000, 70001, 40000, 4)]
 )
 def test_few_tilings_are_asked_for_their_workspace(m: int, n: int, k: int, limit: int, share: float) -> None:
-    """Check that the slow query is rare, and that the tiling found costs about as much as the best."""
+    """Check that few tilings are queried, which is slow, and that the result costs about as much as the best."""
     matrices, asked = Matrices(m, n, k, 4, 4), set()
 
     def workspace(tiling: Tiling, shape: tuple[int, int, int], first: bool, last: bool) -> int:
@@ -616,7 +616,7 @@ def test_what_takes_too_long_to_tell_apart_counts_as_overlapping(monkeypatch: py
 def test_files_that_overlap_in_any_direction(
     name: str, flipped: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Check overlaps by bytes of the file, since two mappings of a file share no address."""
+    """Check that overlaps are recognized by bytes of the file, since two mappings of it share no address."""
     HostDevice().install(monkeypatch)
     path, link = tmp_path / "x.bin", tmp_path / "link.bin"
     path.write_bytes(bytes(4 * 4096))

@@ -125,7 +125,7 @@ def _sizes(problem: Problem) -> tuple[int, ...]:
 
 
 def test_parts_of_parts_are_one_list() -> None:
-    """Check nested parts, as in a tuned row that contains only the first part."""
+    """Check that nested parts are flattened, as in a tuned row that contains only the first part."""
     wanted = product(65536, 65536, 65536)
     first, others = H100.with_others(wanted, (16384, 16384))
     choice = Choice(first, H100.best(wanted).spec, 1.0, others)
@@ -149,7 +149,7 @@ def test_all_parts_are_packed_where_tma_cannot_read_in_place() -> None:
 
 
 def test_what_is_in_a_grid_is_not_cut_once_more() -> None:
-    """Check that only kernels for all of C are cut, where the other part may be a grid."""
+    """Check that choices in a grid of parts are not cut again, and that their parts cover C exactly."""
     wanted = product(33000, 33000, 33000)
     ranked = list(H100.rank(wanted))
     assert all(choice.spec.variant.name != "split_float32" or choice.others for choice in ranked)

@@ -1,4 +1,4 @@
-"""Tests of the way from strides to a kernel's arguments: layouts, merged batches, grids."""
+"""Tests of the conversion of strides to a kernel's arguments: layouts, merged batches, grids."""
 
 from __future__ import annotations
 

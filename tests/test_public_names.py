@@ -30,7 +30,7 @@ def test_dir_lists_what_is_public() -> None:
 
 
 def test_dir_lists_every_module_of_functions_for_users() -> None:
-    """Check the modules beside ``__init__`` that have an ``__all__``."""
+    """Check that ``dir`` lists every top-level module with an ``__all__``."""
     files = Path(tiledmm.__file__).parent.glob("*.py")
     have = {each.stem for each in files if "__all__ = [" in each.read_text("utf-8")} - {"__init__"}
     assert have == set(MODULES) - {"errors", "simulator"}, "these two are listed, too"

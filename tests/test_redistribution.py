@@ -168,7 +168,7 @@ def test_ranks_send_by_turns() -> None:
 
 
 def test_a_block_is_handed_over_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Check that blocks are complete before other threads broadcast them, which on a device wait for nothing else."""
+    """Check that blocks are complete when they are handed to the threads that broadcast them."""
     handed: list[Any] = []
     monkeypatch.setattr(redistribution, "hand_over", lambda block: handed.append((block, block.copy())))
     layout = Layout((4, 4), (6,), (5,), (2, 3))
@@ -282,7 +282,7 @@ def test_products_of_chunks_anywhere(client: Any, cluster: Any, place: str, dtyp
 
 
 def test_blocks_on_other_workers(client: Any, cluster: Any) -> None:
-    """Check chunks that already are blocks, but where a rank's blocks of A and of B are on different workers."""
+    """Check chunks that equal blocks, where a rank's blocks of A and of B are on different workers."""
     rng = np.random.default_rng(4)
     a, b = small_integers(rng, (60, 60), "int64"), small_integers(rng, (60, 60), "int64")
     halves = (30, 30), (30, 30)

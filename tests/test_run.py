@@ -121,7 +121,7 @@ def test_a_directory_is_no_program(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize(("ending", "status"), [("", 74), ("sys.exit(0)", 74), ("sys.exit(3)", 3)])
 @pytest.mark.parametrize("option", ["--report", "--json"])
 def test_an_account_that_cannot_be_written_is_no_success(tmp_path: Path, option: str, ending: str, status: int) -> None:
-    """Check a report in a folder that the program removes."""
+    """Check the exit status if the report's folder no longer exists at the end."""
     (tmp_path / "folder").mkdir()
     program = write(tmp_path, f"import os, sys\nprint('runs')\nos.rmdir({str(tmp_path / 'folder')!r})\n{ending}")
     found, output, errors = run(program, options=(option, str(tmp_path / "folder" / "x.json")))

@@ -35,7 +35,7 @@ pytestmark = pytest.mark.cupy
 
 TYPES = ("float32", "complex64", "float64", "complex128", "int16", "int32", "uint32", "int64")
 
-#: The model of an H100 that decomposes whatever it can.
+#: Model of an H100 that decomposes all types that it can.
 DECOMPOSING = Model(H100.gpu, H100.rates.only(lambda name: find_variant(name).has_own_operands))
 
 

@@ -14,7 +14,7 @@ from docs.tools.browser import DESKTOP, PHONE, Browser
 
 ROOT = Path(__file__).resolve().parent.parent
 
-#: Pages that are looked at: each kind of page once.
+#: Pages to check, one of each kind.
 SHOWN = (
     "index.html", "ladder.html", "rungs/tiled.html", "rungs/wgmma.html", "charts.html", "performance.html",
     "padding.html", "sm.html", "tile_loop.html", "interactive/index.html", "simulator.html", "api.html",

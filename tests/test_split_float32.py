@@ -186,7 +186,7 @@ def test_short_sums_are_not_split() -> None:
     for short, kernels in (
         (SHORTEST_DECOMPOSED // 2, 4),
         (SHORTEST_DECOMPOSED // 2 - 1, 1),
-    ):  # complex: two terms a step
+    ):  # complex: two terms per step
         a, b = matrix(500, short, dtype="complex64"), matrix(short, 500, dtype="complex64")
         assert len(planned(a, b).launches) == kernels
 

@@ -81,7 +81,7 @@ def test_the_worked_example() -> None:
 
 @pytest.mark.parametrize("count", COUNTS)
 def test_no_product_passes_the_bound(count: int) -> None:
-    """Check the largest possible product: rows with the largest norm after rounding, times themselves."""
+    """Check the bound on the largest possible product: a row of the largest norm times itself."""
     for k in (1, 2, 3, 1000, 66_049):
         for below in (1.0, 1 - 2.0**-30):
             row = np.full((1, k), below)
@@ -94,7 +94,7 @@ def test_no_product_passes_the_bound(count: int) -> None:
 
 @pytest.mark.parametrize("count", [14, 15, 16])
 def test_the_bound_leaves_room_for_rounding_and_little_more(count: int) -> None:
-    """Check the bound with rounded elements, which may lengthen a row, and a rounded sum of their squares."""
+    """Check that the bound allows for rounding of elements and of norms, and for little more."""
     half, longest = modulus_product(count) / 2, 2**29
     norm = math.sqrt(norm_limit(count) * (1 + longest * 2.0**-53)) + math.sqrt(longest) / 2
     assert 0.999 * half < norm**2 < half
@@ -201,14 +201,14 @@ KINDS = (
     "integers", "scaled apart", "half zero", "lognormal",
 )  # fmt: skip
 
-#: Kinds that residues do justice to from some K on; others go to float64's own multiply-adds.
+#: Kinds of data for which residues are accurate enough from this K on; others use float64 multiply-adds.
 DECOMPOSED = {"normal": 16, "uniform": 16, "cancelling": 64, "integers": 16, "scaled apart": 16, "graded 4": 256}
 
 
 @pytest.mark.parametrize("k", [1, 2, 7, 16, 64, 256, 1000])
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_decomposed_keeps_the_promise(kind: str, k: int) -> None:
-    """Check errors against exact sums: at most 1.05 and 1.25 times those of a chain of FMAs."""
+    """Check errors against exact sums: at most 1.05 (norm) and 1.25 (worst element) times those of an FMA chain."""
     a, b = data(kind, np.random.default_rng(250), 12, 14, k)
     taken = model.is_decomposed(a, b)
     assert taken or k < DECOMPOSED.get(kind, k + 1)
@@ -236,7 +236,7 @@ def test_long_sums_keep_the_promise() -> None:
 @pytest.mark.parametrize("k", [1, 16, 256])
 @pytest.mark.parametrize("kind", ["normal", "uniform", "cancelling", "integers"])
 def test_complex_products_keep_the_promise(kind: str, k: int) -> None:
-    """Check real and imaginary parts as one matrix, against chains of 2K real multiply-adds."""
+    """Check errors of complex products, of both parts as one matrix, against chains of 2K real multiply-adds."""
     rng = np.random.default_rng(253)
     (ar, br), (ai, bi) = (data(kind, rng, 9, 10, k) for _ in range(2))
     a, b = ar + 1j * ai, br + 1j * bi

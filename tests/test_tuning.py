@@ -138,7 +138,7 @@ def test_a_row_tells_what_was_measured() -> None:
 
 
 def test_a_row_whose_kernel_has_changed_is_ignored(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Check that only the kernel's text without comments and blank lines counts."""
+    """Check that rows become invalid with the kernel's text, except for its comments and blank lines."""
     of_the_model = select(AUTO, None, WANTED)
     tuned.add(path, ENTRY)
     monkeypatch.setattr(tuned, "__version__", "9.9.9")
@@ -271,7 +271,7 @@ def views(*strides: tuple[int, int], dtypes: tuple[str, str] = ("f4", "f4")) -> 
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_a_product_has_the_name_that_files_have(wanted: Product, name: str) -> None:
-    """Check names: rows are aligned (a) if each begins at a multiple of 16 bytes, as the widest loads require."""
+    """Check names of products, in which "a" marks rows that begin at multiples of 16 bytes."""
     assert tuned.describe_product(wanted) == name
 
 

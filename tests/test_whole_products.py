@@ -377,7 +377,7 @@ def test_a_signature_names_the_type_by_any_of_its_entries(h100: HostGpu, signatu
 
 @pytest.mark.parametrize(("kept_wide", "narrow"), [(0, 1), (1, 0)])
 def test_each_operand_is_mapped_by_the_bytes_of_its_own_elements(h100: HostGpu, kept_wide: int, narrow: int) -> None:
-    """Check rows of 4 elements: 16 bytes in float32, which TMA can load, and 8 in float16, which it cannot."""
+    """Check rows of 4 elements, which TMA loads in float32 (16 bytes) but not in float16 (8 bytes)."""
     rng = np.random.default_rng(10)
     a, b = random_values(rng, (64, 4), "float16"), random_values(rng, (4, 4), "float16")
     operands = [a, b]

@@ -155,7 +155,7 @@ def test_the_precision_is_that_of_the_call(h100: HostGpu, precision: str) -> Non
 
 
 def test_an_operand_that_tma_cannot_read_where_it_lies(h100: HostGpu) -> None:
-    """Check an operand not aligned to 16 bytes, which the same kernel would need workspace to pack."""
+    """Check that without workspace another kernel is used if an operand is not aligned to 16 bytes."""
     product = Product(h100, "float16", (640, 640), (640, 640))
     assert names(product.run(most=0)) == ["wgmma"], "which needs no workspace"
     shifted = h100.array(np.zeros(640 * 640 + 1, "f2")).held[1:].reshape(640, 640)
@@ -208,7 +208,7 @@ def _described(m: int, n: int, k: int) -> Any:
 
 
 def test_a_batch_of_more_dimensions_than_a_kernel_counts(h100: HostGpu) -> None:
-    """Check that workspace is allocated once, before the first step, so that a retry has written nothing."""
+    """Check that workspace is allocated once before the first step, so that a failed try has written nothing."""
     rng = np.random.default_rng(5)
     left, right = small_integers(rng, (2, 3, 2, 3, 2, 5, 300), "float32"), small_integers(rng, (300, 6), "float32")
     x1, x2 = h100.over(h100.array(left).held.transpose(4, 1, 2, 0, 3, 5, 6)), h100.array(right)
@@ -297,7 +297,7 @@ def test_a_result_that_does_not_fit_is_cupys_error(h100: HostGpu) -> None:
 
 
 def test_a_result_over_its_operand(h100: HostGpu) -> None:
-    """Check that the result is computed in a single copy."""
+    """Check a result that overlaps its operand, with memory for a single copy."""
     product = Product(h100, "float32", (1000, 1000), (1000, 1000))
     h100.most = product.out.nbytes
     assert tiledmm.matmul(product.x1, product.x2, out=product.x1) is product.x1
@@ -316,7 +316,7 @@ def test_where_no_kernel_fits_the_error_is_the_allocators(h100: HostGpu) -> None
 
 @pytest.mark.parametrize("error", [MemoryError("std::bad_alloc"), RuntimeError("something else"), KeyError("x")])
 def test_other_allocators(h100: HostGpu, error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Check allocators with their own errors, and that errors that are not about memory are not hidden."""
+    """Check that a MemoryError of any allocator leads to a smaller kernel, and that other errors are raised."""
     product = Product(h100, "float32", (64, 20000), (20000, 64), precision="ieee")
 
     def alloc(size: int) -> Any:

@@ -15,7 +15,7 @@ from tiledmm.kernels.variants import general_variants
 from tiledmm.problem.arrays import describe
 from tiledmm.problem.product import resolve
 
-#: Every kernel there is, but for types and layouts: (variant, tile), the tile None where there is none to choose.
+#: Every kernel except for types and layouts: (variant, tile), with tile None for variants that have only one.
 KERNELS = [(row.name, tile) for row in general_variants() for tile in row.tiles or (None,)]
 
 #: One kernel of each variant, the smallest tile: what quickly compiles and has the most edges.

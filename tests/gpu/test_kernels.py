@@ -18,7 +18,7 @@ LAYOUTS = ("NN", "NT", "TN", "TT", "GG")
 
 
 def shapes(config: Config) -> list[tuple[int, int, int]]:
-    """Return (m, n, k) of 0, 1, just below, at and above a tile and a step, primes, tall and flat."""
+    """Return (m, n, k) of 0 and 1, just below, at and just above a tile and a step, primes, tall and flat."""
     bm, bn, bk = config.bm, config.bn, max(config.bk, 8)
     return [
         (bm - 1, bn + 1, bk),

@@ -15,7 +15,7 @@ from tests.strategies import small_integers
 from tiledmm import plans
 from tiledmm.problem.keywords import UfuncKeywords
 
-#: Bytes beside the result that there is room for: fewer than any of these products' workspace.
+#: Bytes available besides the result, fewer than the workspace of any of these products.
 ROOM = 4 << 20
 
 #: Types, precisions and sizes.

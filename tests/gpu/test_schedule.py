@@ -16,7 +16,7 @@ from tiledmm.kernels.variants import VARIANTS, general_variants
 from tiledmm.launch.plan import Plan
 from tiledmm.selection import model
 
-#: Variants whose C goes by way of shared memory.
+#: Variants that stage C in shared memory.
 WITH_WARPS = ("warp_tiled", "thin")
 
 
@@ -262,7 +262,7 @@ def test_c_in_parts(monkeypatch: pytest.MonkeyPatch, dtype: str, layout: str, or
     ("dtype", "bytes_"), [("float32", 4), ("complex64", 12), ("float64", 15), ("complex128", 45), ("int32", 4)]
 )
 def test_parts_that_share_a_workspace(monkeypatch: pytest.MonkeyPatch, dtype: str, bytes_: int) -> None:
-    """Check parts on a busy stream, where the host is far ahead and each launch begins as early as it may."""
+    """Check parts of C on a busy stream, where the host is far ahead and each launch begins as early as it may."""
     for module in ("choice", "model"):  # as if small operands were large
         monkeypatch.setattr(f"tiledmm.selection.{module}.MOST_APART", 0)
     for limit in ("_MOST_LIMBS", "_MOST_RESIDUES"):

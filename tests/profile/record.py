@@ -21,7 +21,7 @@ from tiledmm.errors import ProfilingError
 from tiledmm.profile import ncu
 from tiledmm.profile.collection import command_of
 
-#: Where the recorded pages are kept.
+#: Folder of the recorded pages.
 FOLDER = Path(__file__).parent / "recorded"
 
 #: What is recorded: bank conflicts of ``tiled``, none of ``tiled_padded``, which was counted before

@@ -1,4 +1,4 @@
-"""Tests of the way from variants to profiles, with a made-up ncu and real kernels."""
+"""Tests of the steps from variants to profiles, with a made-up ncu and real kernels."""
 
 from __future__ import annotations
 

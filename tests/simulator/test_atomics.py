@@ -126,7 +126,7 @@ def test_compare_and_swap_makes_other_atomics():
 
 @pytest.mark.parametrize("space", ["", "__shared__ int s; if (i == 0) s = 0; __syncthreads(); int* at = &s;"])
 def test_not_all_lanes_can_swap_what_they_read(space):
-    """Check that a loop that does not read again never ends, as on a GPU, where lanes compare at the same time."""
+    """Check that a compare-and-swap loop that does not read again never ends, since all lanes compare at once."""
     text = f"""
     __global__ void kernel(int* x) {{
         const int i = threadIdx.x;

@@ -71,7 +71,7 @@ def test_a_finding_names_the_template_and_the_line(tmp_path: Path) -> None:
 
 
 def test_races_do_not_hide_behind_the_order_of_threads(tmp_path):
-    """Check for both barriers of a step that the same pairs of lines race in each order of threads."""
+    """Check that a missing barrier gives the same pairs of racing lines in each order of threads."""
     for name in ("no barrier after the stores", "no barrier after the reads"):
         bug = next(bug for bug in BUGS if bug.name == name)
         found = []
@@ -279,7 +279,7 @@ def test_a_finding_says_who_and_how_much_where_its_line_is_not_known(size, words
     [(5, 0, True), (6, 0, True), (7, 0, False), (6, 1, False), (0, 0, False)],
 )
 def test_a_barrier_that_the_compiler_duplicated_is_one(other, instance, is_one):
-    """Check that places 5 and 6 of one text are duplicates, but not other instances or a place without another."""
+    """Check that places on one source line count as one barrier, unless they are of another inlined instance."""
     lines = Lines({0: 9, 5: 9, 6: 9, 7: 10})
     raw = made_up("barrier not reached by all", pc=5, other_pc=other, bytes=instance)
     assert (findings.finding(raw, "k", lines, (), ()) is None) == is_one

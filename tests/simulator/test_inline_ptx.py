@@ -680,7 +680,7 @@ def test_mma(shape, of_sum, of_a, of_b):
 
 
 def test_mma_with_other_accumulators():
-    """Check D and C in different registers, with C a constant."""
+    """Check an mma whose operands C and D are different registers, with C a constant."""
     text = """extern "C" __global__ void kernel(const unsigned* a, float* out) {
     float d[4];
     asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "

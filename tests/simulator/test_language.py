@@ -152,7 +152,7 @@ def test_constants_are_no_operands():
 
 
 def test_copies_in_groups():
-    """Check that waiting for the older of two stages makes only that one available."""
+    """Check that waiting for the older of two groups of copies makes only that group's data available."""
     body = """__shared__ int x[2][32];
     cp_async<4>(&x[0][threadIdx.x], out + 32 + threadIdx.x, 4); tiledmm_commit_copies();
     cp_async<4>(&x[1][threadIdx.x], out + 64 + threadIdx.x, 4); tiledmm_commit_copies();

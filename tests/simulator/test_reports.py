@@ -58,7 +58,7 @@ def test_counts_of_a_tiled_kernel_by_hand():
     ],
 )
 def test_rows_that_are_not_aligned_are_read_in_contiguous_words(variant, tile, layout, sizes, dtype):
-    """Check sectors per request: 32 words in four sectors, mostly unaligned (five), in four rows (six)."""
+    """Check that a warp's 32 words of unaligned rows touch five or six sectors, hardly more than four aligned ones."""
     report = simulator.run(*laid_out(layout, *sizes, dtype=dtype), variant=variant, tile=tile)[1]
     traffic = report.source
     loads = traffic.global_load + traffic.copy_load
@@ -201,7 +201,7 @@ def test_all_counts_are_those_of_nsight_compute(case, kernel):
     ],
 )
 def test_the_runtime_counts_by_the_rules_of_banks(dtype, layout):
-    """Compare the runtime's C++ with hardware.banks, two implementations of one rule, for each line's first access."""
+    """Check that the runtime's C++ and ``hardware.banks`` count the same wavefronts for each line's first access."""
     rng = np.random.default_rng(0)
     tile, size = 32, 32
     a, b = (rng.integers(0, 3, (size, size)).astype(dtype) for _ in range(2))

@@ -24,10 +24,10 @@ from tiledmm.schedule.launches import Launch, Schedule
 from tiledmm.schedule.schedule import SCAN, SCAN_HEAD, SCAN_INIT, schedule
 from tiledmm.selection.select import select
 
-#: What multiplies operands that are not decomposed.
+#: Variant that multiplies operands that are not decomposed.
 OTHERWISE = find_variant("split_float64").undecomposed
 
-#: C before the kernels: what no product is.
+#: Elements of C before the kernels run, which no product has.
 UNWRITTEN = 1.2345678e-200
 
 
@@ -136,7 +136,7 @@ def test_bits_are_those_of_the_model(layout: str, moduli: int) -> None:
 
 @pytest.mark.parametrize("layout", [LAYOUTS[0], *(pytest.param(each, marks=pytest.mark.slow) for each in LAYOUTS[1:])])
 def test_complex_products(layout: str) -> None:
-    """Check that three real products per complex one, exact modulo each modulus, give the bits of the model."""
+    """Check that complex products by three real ones give the model's bits."""
     rng = np.random.default_rng(249)
     for m, n, k in ((3, 5, 40), (18, 67, 301), (1, 70, 300)):
         left, right = complex_normal(rng, m, k), complex_normal(rng, k, n)
@@ -175,7 +175,7 @@ def test_with_instructions_of_a_warp_bits_are_those_of_the_model(layout: str, ti
 
 @pytest.mark.slow
 def test_sums_that_are_reduced_on_the_way() -> None:
-    """Check sums of residues of 255 modulo 256, which exceed 2^32 after 66,051 steps of k."""
+    """Check sums of residues of 255, which exceed 2^32 after 66,051 steps of k unless they are reduced in between."""
     for k in (66_049, 132_200):
         left, right = np.full((2, k), -1.0), np.full((k, 3), -1.0)
         left[1], right[:, 1] = np.arange(k) % 7 - 3, np.arange(k) % 5 - 2
@@ -285,7 +285,7 @@ def test_other_types_in_memory() -> None:
 
 
 def test_exactly_one_kernel_writes_c() -> None:
-    """Check that the other kernels return at once, without writing C's residues or C."""
+    """Check that, of the two kernels that can write C, the one that the operand scan rules out writes nothing."""
     rng = np.random.default_rng(247)
     plain, far = rng.standard_normal((20, 64)), rng.standard_normal((20, 64)) * np.exp2(rng.uniform(-99, 99, (20, 64)))
     for left, taken in ((plain, "reconstruct"), (far, OTHERWISE)):
@@ -299,7 +299,7 @@ def test_exactly_one_kernel_writes_c() -> None:
 
 
 def test_residues_are_those_of_every_integer() -> None:
-    """Check every modulus, also for the largest integers: a row of K = 1 is scaled to its full 58 bits."""
+    """Check every modulus on integers of up to 58 bits, to which a row of K = 1 is scaled."""
     rng = np.random.default_rng(248)
     x = np.concatenate([rng.standard_normal(200), np.exp2(np.arange(-20.0, 20.0)), -np.exp2(np.arange(-20.0, 20.0))])[
         :, None

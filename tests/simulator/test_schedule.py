@@ -19,7 +19,7 @@ from tiledmm.schedule import launches
 from tiledmm.selection import model
 from tiledmm.selection.choice import Choice
 
-#: Variants whose C goes by way of shared memory.
+#: Variants that stage C in shared memory.
 WITH_WARPS = ("warp_tiled", "thin")
 
 CASES = [

@@ -165,7 +165,7 @@ def own(look: dict[str, Any], matrix: str) -> set[tuple[int, ...]]:
 
 
 class Expected:
-    """What the page must show of a block, computed from the simulator's trace."""
+    """Data that the page must show of a block, computed from the simulator's trace."""
 
     def __init__(self, variant: str, layout: str, tile: int, warp: int) -> None:
         kernel = kernel_spec(variant, tile=tile, layout=layout)

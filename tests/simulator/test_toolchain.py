@@ -27,7 +27,7 @@ from tiledmm.simulator.compiler import built_libraries, cxx, toolchain
 
 SOURCE = 'extern "C" __global__ void kernel(int* out) { out[threadIdx.x] = %d; }'
 
-#: To compile the runtime with little optimization: in half of the time.
+#: Flags that compile the runtime with little optimization, in half the time.
 QUICK = tuple("-Og" if flag.startswith("-O") else flag for flag in toolchain._RUNTIME_FLAGS)
 
 

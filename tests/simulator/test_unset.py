@@ -119,7 +119,7 @@ __global__ void k(float* x, int n) {{
     ],
 )
 def test_a_part_of_a_structure_or_an_array_that_only_a_nan_shows(declared: str, set_: str, read: str) -> None:
-    """Check parts that are multiplied by zero where they are uninitialized, as in tiles of zero-padded operands."""
+    """Check that a variable is found even if its uninitialized parts are only multiplied by zeros."""
     text = ZEROS.format(declared=declared, set=set_, read=read)
     (found,) = launch(text, checks="full").findings
     assert (found.kind, found.line, found.other_line) == ("variable read before it is set", 12, 7)

@@ -166,7 +166,7 @@ def test_verdicts():
 
 @pytest.mark.slow
 def test_samples_are_caught():
-    """Check samples one after the other, since they share mutants and a run removes its libraries."""
+    """Check that the simulator notices random mutants; runs are sequential because each removes its libraries."""
     for size in (16, 50):
         chosen = sample(KERNELS, size, seed=3)
         verdicts = run(chosen)
