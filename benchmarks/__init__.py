@@ -1,4 +1,4 @@
-"""Measurements, and the tables and charts that documents show of them.
+"""Benchmarks, and the commands that write tables and charts into the documentation.
 
 - This folder: runs that are repeated whenever kernels change, each a command (``python -m benchmarks.ladder``), and
   what writes documents from their results (``readme``, ``charts``). ``pytest benchmarks/`` compares all variants in

@@ -1,7 +1,7 @@
-"""Batches of products, all kinds of types: ``python -m benchmarks.batches``, on a GPU.
+"""Time batched products in several types: ``python -m benchmarks.batches``. Needs a GPU.
 
-``auto`` beside ``cupy.matmul``, which widens 16-bit floats of a batch to float32 first, and has no bfloat16 there.
-Results are checked against float64 before anything is timed; exit status 1 if one is wrong.
+``auto`` is compared with ``cupy.matmul``, which first widens batches of 16-bit floats to float32 and may not accept
+batches of bfloat16. Results are checked against float64 before anything is timed; the exit status is 1 if one is wrong.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tiledmm.report.tables import Table
 RESULTS = FOLDER / "batches.json"
 TYPES = ("float16", "bfloat16", "float32", "float64", "complex64", "int8")
 
-#: How many products, and their size.
+#: Number of products, and their size.
 BATCHES = ((64, Size(512, 512, 512)), (512, Size(128, 128, 128)), (4096, Size(32, 32, 32)))
 LAYOUTS = ("NN", "NT", "TN")
 
@@ -33,7 +33,7 @@ _SEED = 5
 
 
 def operands(count: int, size: Size, dtype: str, layout: str) -> tuple[Any, Any, Any]:
-    """Random operands in a layout, and an array for the result: each a stack of matrices."""
+    """Return random A and B in a layout and an empty C, each a stack of ``count`` matrices."""
     import cupy
 
     kind, rng = ELEMENTS[dtype].dtype, cupy.random.RandomState(_SEED)
@@ -51,7 +51,7 @@ def operands(count: int, size: Size, dtype: str, layout: str) -> tuple[Any, Any,
 
 
 def measure(count: int, size: Size, dtype: str, layout: str, seconds: float) -> dict[str, Any]:
-    """Both rivals' times: ``cupy`` is None where CuPy does not take the product."""
+    """Check and time one batch, and return its row in microseconds; ``cupy`` is None if CuPy rejects the type."""
     import cupy
 
     import tiledmm
@@ -83,7 +83,7 @@ def measure(count: int, size: Size, dtype: str, layout: str, seconds: float) -> 
 
 
 def batches_table(rows: list[dict[str, Any]]) -> Table:
-    """A row a batch, type and layout."""
+    """Format one row per batch, type and layout."""
     cells = []
     for row in rows:
         size = Size(*row["size"])
@@ -104,7 +104,7 @@ def batches_table(rows: list[dict[str, Any]]) -> Table:
 
 
 def main() -> int:
-    """Measures, prints the table, writes the results; returns the exit status."""
+    """Measure all batches, print the table and save the results; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=RESULTS, help="where the results go")
     parser.add_argument("--seconds", type=float, default=0.03, help="time for each rival and batch")

@@ -1,7 +1,7 @@
-"""Draws charts of results: ``python -m benchmarks.charts``. Needs matplotlib, no GPU.
+"""Draw charts of measured results: ``python -m benchmarks.charts``. Needs matplotlib, no GPU.
 
-From ``results/sizes_*.json`` to ``docs/charts/``: throughput, roofline and speed-up by size, and tiles; each for light
-and dark pages, as SVG and PNG.
+Reads ``results/sizes_*.json`` and writes to ``docs/charts/``: throughput, roofline and speed-up by size, and a study of
+tiles. Each chart is drawn for light and dark pages, as SVG and PNG.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CHARTS = ROOT / "docs" / "charts"
 
 
 def draw(report: ComparisonReport) -> dict[str, Callable[[], Figure]]:
-    """Functions that draw the pictures of a type's report, by name."""
+    """Return the functions that draw the charts of one type's report, by chart name."""
     found, gpu, kinds = list(report.comparisons), charts.gpu_of(report.machine), {}
     if found[0].dtype == TYPES[0]:
         *found, tiles = found
@@ -41,7 +41,7 @@ def draw(report: ComparisonReport) -> dict[str, Callable[[], Figure]]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Draws; returns the exit status."""
+    """Draw the charts of every type that has results; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--results", type=Path, default=FOLDER, help="the folder that benchmarks.sizes wrote to")
     parser.add_argument("--folder", type=Path, default=CHARTS, help="where the pictures go")

@@ -1,4 +1,4 @@
-"""Options, the comparisons that all benchmarks of a product share, and their tables at the end."""
+"""Options and fixtures that all pytest benchmarks share, and the comparison tables printed at the end."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """One benchmark for each rival on each product; those of one product follow each other."""
+    """Parametrize benchmarks by size, type, layout and kernel, so that those of one product run consecutively."""
     for name, option in (("size", "sizes"), ("dtype", "dtypes"), ("layout", "layouts")):
         values = metafunc.config.getoption(option).split(",")
         metafunc.parametrize(name, values, ids=[f"{name}={value}" for value in values], scope="session")
@@ -50,7 +50,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def comparison(request: pytest.FixtureRequest, size: str, dtype: str, layout: str) -> Comparison:
-    """All rivals on one product: compiled, checked, and timed in turn."""
+    """Compile, check and time all kernels on one product, alternating between them."""
     from tiledmm.bench.comparison import compare
 
     seconds = request.config.getoption("seconds")
@@ -60,7 +60,7 @@ def comparison(request: pytest.FixtureRequest, size: str, dtype: str, layout: st
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Prints the alternately timed comparisons, which pytest-benchmark's columns have no place for."""
+    """Print the alternately timed comparisons, for which pytest-benchmark's own table has no columns."""
     comparisons = config.stash[COMPARISONS]
     if not comparisons:
         return

@@ -1,8 +1,8 @@
-"""What each variant asks of the memories, counted by the simulator: ``python -m benchmarks.counts``. Needs no GPU.
+"""Count the memory accesses of each variant on the simulator: ``python -m benchmarks.counts``. Needs no GPU.
 
-Every variant that can be simulated, in its default type: its default tile on all four layouts, the others on two.
-Accesses are those of the machine code, which merges adjacent ones. Counts, no times: the same on every machine with the
-same compiler.
+Covers every variant that can be simulated, in its default type: the default tile in all four layouts, the other tiles
+in two. Counts the accesses of the machine code, in which adjacent ones are merged. The counts are the same on every
+machine with the same compiler.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LAYOUTS = ("NN", "NT", "TN", "TT")
 TARGET = "sm_90"
 WARP = 32
 
-#: Products: how many, and m, n, k. Those that a variant is for.
+#: Number of products, m, n and k: usually, and for variants of few shapes.
 USUAL = (1, 128, 256, 128)
 PRODUCTS = {
     "thin": (1, 64, 512, 128),
@@ -41,12 +41,12 @@ PRODUCTS = {
     "split_tensor_core": (1, 128, 256, 256),
 }
 
-#: The variants that are counted.
+#: Variants to count.
 COUNTED = tuple(row.name for row in kernel_variants() if row.simulated)
 
 
 def operands(product: tuple[int, int, int, int], dtype: str, layout: str) -> list[np.ndarray[Any, Any]]:
-    """A and B: small integers."""
+    """Return A and B with small integers, as stacks if the product is a batch."""
     products, m, n, k = product
     found = []
     for letter, (rows, cols) in zip(layout, ((m, k), (k, n)), strict=True):
@@ -58,7 +58,7 @@ def operands(product: tuple[int, int, int, int], dtype: str, layout: str) -> lis
 
 
 def counted(variant: str, tile: int | None, layout: str) -> dict[str, Any]:
-    """One kernel on its product. Counts per multiply-add are for a warp's: 32 lanes."""
+    """Simulate one kernel on its product and return its counts per multiply-add of a warp (32 lanes)."""
     product, dtype = PRODUCTS.get(variant, USUAL), find_variant(variant).default_type
     _, report = simulator.run(
         *operands(product, dtype, layout), variant=variant, tile=tile, checks=False, sass=True, target=TARGET
@@ -90,7 +90,7 @@ def counted(variant: str, tile: int | None, layout: str) -> dict[str, Any]:
 
 
 def counts() -> dict[str, Any]:
-    """All kernels, with what counted them."""
+    """Count all kernels, and return the results with the machine that counted them."""
     found = []
     for variant in COUNTED:
         row = find_variant(variant)
@@ -104,7 +104,7 @@ def counts() -> dict[str, Any]:
 
 
 def _barriers_of_a_block(row: dict[str, Any]) -> str:
-    """Barriers that one block of a kernel passes."""
+    """Format the number of barriers that each block passes, or a dash if blocks differ."""
     products, m, n, _ = row["product"]
     config = kernel_spec(row["variant"], tile=row["tile"], layout=row["layout"]).kernel.config
     tiles = products * -(-m // config.bm) * -(-n // config.bn)
@@ -113,7 +113,7 @@ def _barriers_of_a_block(row: dict[str, Any]) -> str:
 
 
 def counts_table(results: dict[str, Any], variant: str) -> Table:
-    """What one variant asks for, by tile and layout."""
+    """Format the counts of one variant, one row per tile and layout."""
     kernels = [row for row in results["kernels"] if row["variant"] == variant]
     tiles = any(row["tile"] for row in kernels)
     staged = any(row["shared loads"] for row in kernels)
@@ -137,7 +137,7 @@ def counts_table(results: dict[str, Any], variant: str) -> Table:
 
 
 def main() -> int:
-    """Counts, and writes the results; returns the exit status."""
+    """Count all kernels and save the results; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=RESULTS, help="where the results go")
     options = parser.parse_args()

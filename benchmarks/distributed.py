@@ -1,11 +1,15 @@
-"""Products on several GPUs through Dask: ``python -m benchmarks.distributed --sizes 16384 32768``.
+"""Time products on several GPUs through Dask: ``python -m benchmarks.distributed --sizes 16384 32768``.
 
-A Dask worker for each GPU, in a process of its own. Squares, in seconds: one GPU alone, the collective alone (the ranks
-have their blocks and begin together), ``tiledmm.dask.matmul`` from persisted to persisted chunks, which are the grid's
-blocks or smaller ones that Dask has put anywhere, and Dask's own ``x @ y`` of the smaller ones. Of the collective also
-what its parts take: the products and broadcasts of panels of two widths, from which ``benchmarks.studies.scaling``
-predicts other grids. Exit status 1 if a result is wrong, or panels did not go by NCCL. ``--numpy 4`` tries it out with
-four workers and NumPy's chunks, and saves nothing.
+Each GPU has a Dask worker in its own process. For square products, measures the seconds of
+
+- one GPU alone;
+- the collective alone, where all ranks already hold their blocks and begin together;
+- ``tiledmm.dask.matmul`` between persisted chunks: once the blocks of the grid, once smaller chunks placed by Dask;
+- Dask's own ``x @ y`` of the smaller chunks.
+
+Times the parts of the collective, too: its products and its broadcasts, with panels of two widths, from which
+``benchmarks.studies.scaling`` predicts other grids. The exit status is 1 if a result is wrong or if panels did not
+travel by NCCL. ``--numpy 4`` tries everything with four workers and NumPy chunks, and saves nothing.
 """
 
 from __future__ import annotations
@@ -34,10 +38,10 @@ from tiledmm.report.tables import Table
 
 RESULTS = FOLDER / "distributed.json"
 
-#: What is compared, in the order of columns.
+#: Methods to compare, in the order of columns.
 ONE, COLLECTIVE, BLOCKS, CHUNKS, DASK = "one GPU", "collective", "blocks", "chunks", "plain Dask"
 
-#: The collective with so many times the rows of A as there are ranks: as much for each as for one GPU.
+#: Weak scaling of the collective: each rank has as many rows of A as one GPU alone.
 WEAK = "as much a GPU"
 
 _ROUNDS, _DEADLINE = 3, 120.0
@@ -56,10 +60,10 @@ _RANK = 64
 
 
 def cluster_of(workers: int, gpus: int) -> Any:
-    """A local cluster with a process for each worker, of which each has a GPU if there are any.
+    """Start a local cluster with one process per worker, each with a GPU if there is one.
 
-    It is dask-cuda's, if there is a GPU for each. There are no limits of memory: chunks on a GPU are not to be copied
-    to the host's memory, or a disk.
+    With one GPU per worker it is dask-cuda's cluster, if that is installed. Memory limits are off, so that Dask does
+    not spill chunks from a GPU to the host or to disk.
     """
     from distributed import Nanny, Scheduler, SpecCluster
 
@@ -85,7 +89,7 @@ def cluster_of(workers: int, gpus: int) -> Any:
 
 
 def check_transfer() -> str:
-    """Runs on a worker: copies a small array as Dask sends it; returns the reason why that or NCCL does not work."""
+    """Copy a small array on a worker as Dask would send it; return why that or NCCL fails, or an empty string."""
     import cupy
     from cupy.cuda import nccl
     from distributed.protocol import deserialize, serialize
@@ -100,7 +104,7 @@ def check_transfer() -> str:
 
 
 def random_matrix(shape: tuple[int, int], dtype: str, *, on_gpu: bool) -> Any:
-    """Standard normal numbers."""
+    """Draw a matrix of standard normal numbers on the worker's GPU or CPU."""
     if not on_gpu:
         return np.random.default_rng().standard_normal(shape, dtype=np.float32).astype(dtype, copy=False)
     import cupy
@@ -109,7 +113,7 @@ def random_matrix(shape: tuple[int, int], dtype: str, *, on_gpu: bool) -> Any:
 
 
 def synchronize(on_gpu: bool) -> None:
-    """Waits for the worker's GPU."""
+    """Wait for the worker's GPU, if it has one."""
     if on_gpu:
         import cupy
 
@@ -117,7 +121,7 @@ def synchronize(on_gpu: bool) -> None:
 
 
 def one_worker(size: int, dtype: str, on_gpu: bool) -> float:
-    """The seconds of the whole product."""
+    """Time the whole square product on one worker, in seconds."""
     from tiledmm.distributed.local import multiply_add
 
     a, b = (random_matrix((size, size), dtype, on_gpu=on_gpu) for _ in range(2))
@@ -126,7 +130,7 @@ def one_worker(size: int, dtype: str, on_gpu: bool) -> float:
 
 
 def open_listener(dask_worker: Any) -> tuple[str, int]:
-    """The address that other ranks connect to."""
+    """Open a listening socket on a worker and return the host and port to which the other ranks connect."""
     from tiledmm.distributed.rings import listen
 
     dask_worker.benchmark_listener = listen("127.0.0.1")
@@ -135,21 +139,21 @@ def open_listener(dask_worker: Any) -> tuple[str, int]:
 
 
 class Present(Communicator):
-    """In the place of a communicator: every panel is there, so that what remains is a rank's products."""
+    """A stand-in for a communicator that delivers every panel at once, so that only a rank's products are timed."""
 
     def broadcast(self, wanted: Any, like: Any) -> Callable[[], list[Any]]:
-        """As ``Communicator.broadcast``: parts of one array, whatever they should be."""
+        """Return local memory in place of each panel, with the panel's shape, as ``Communicator.broadcast`` would."""
         widest = max(each.shape[0] * each.shape[1] for each in wanted)
         if not hasattr(self, "memory") or self.memory.size < widest:
             self.memory = like.ravel()[:widest] if like.size >= widest else like.repeat(widest // like.size + 1)
         return lambda: [self.memory[: each.shape[0] * each.shape[1]].reshape(each.shape) for each in wanted]
 
     def close(self) -> None:
-        """As ``Communicator.close``."""
+        """Do nothing, as no connection is open."""
 
 
 def broadcasts(a: Any, b: Any, layout: Layout, rank: int, communicator: Communicator, width: int) -> None:
-    """A rank's broadcasts of a product, one step after the other."""
+    """Perform all broadcasts of one product as this rank, step by step, without multiplying."""
     row, column = layout.place(rank)
     a_shape, b_shape, _ = layout.shapes(rank)
     for step in layout.steps(width):
@@ -166,7 +170,7 @@ def broadcasts(a: Any, b: Any, layout: Layout, rank: int, communicator: Communic
 def collective_alone(
     layout: Layout, rank: int, addresses: list[tuple[str, int]], dtype: str, on_gpu: bool, widths: Sequence[int]
 ) -> dict[str, Any]:
-    """The seconds of a rank's part, from a barrier to a barrier; with panels of such widths also those of its parts."""
+    """Time one rank's whole product between two barriers and, per panel width, its products and broadcasts alone."""
     from distributed import get_worker
 
     from tiledmm.distributed.nccl import nccl_communicator
@@ -206,7 +210,7 @@ def collective_alone(
 
 
 def through_dask(client: Any, size: int, dtype: str, *, on_gpu: bool, plain: bool) -> tuple[bool, dict[str, float]]:
-    """Whether results are Dask's own, and the seconds from persisted chunks to persisted chunks."""
+    """Return whether results equal Dask's own, and the seconds of each product between persisted chunks."""
     import dask.array as da
     from distributed import wait
 
@@ -266,7 +270,7 @@ def through_dask(client: Any, size: int, dtype: str, *, on_gpu: bool, plain: boo
 
 
 def measure(client: Any, size: int, dtype: str, *, on_gpu: bool, plain: bool) -> dict[str, Any]:
-    """One row: seconds, and whether the results are right."""
+    """Check and time one size, and return a row with the seconds of every method."""
     ok, seconds = through_dask(client, size, dtype, on_gpu=on_gpu, plain=plain)
     workers = sorted(client.nthreads())
     seconds[ONE] = client.submit(one_worker, size, dtype, on_gpu, workers=workers[:1], pure=False).result()
@@ -293,9 +297,9 @@ def measure(client: Any, size: int, dtype: str, *, on_gpu: bool, plain: bool) ->
 
 
 def dask_seconds_per_rank() -> float:
-    """What a product takes longer for each further rank, if its ranks have next to nothing to multiply.
+    """Measure the seconds that Dask adds to a product per further rank, on ranks with almost nothing to multiply.
 
-    Workers are processes of this machine, without GPUs.
+    The workers are processes on this machine without GPUs.
     """
     import dask.array as da
     from distributed import Client, LocalCluster, wait
@@ -330,9 +334,10 @@ def _to_host(z: Any) -> Any:
 
 
 def distributed_table(rows: list[dict[str, Any]]) -> Table:
-    """A row a type and size: TFLOP/s of each way, and how much faster than one GPU they are.
+    """Format one row per type and size: TFLOP/s of each method, and in brackets its speed-up over one GPU.
 
-    The last column is how many times as much as one GPU they multiply in a time, if each has as much to multiply.
+    The last column is the weak scaling: how many times the work of one GPU is done in the same time if every GPU has as
+    much work as that one.
     """
     ways = (ONE, COLLECTIVE, BLOCKS, CHUNKS, DASK)
     cells = []
@@ -353,7 +358,7 @@ def distributed_table(rows: list[dict[str, Any]]) -> Table:
 
 
 def main() -> int:
-    """Measures, prints the table, writes the results; returns the exit status."""
+    """Measure all sizes, print the table and save the results; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=RESULTS, help="where the results go")
     parser.add_argument("--sizes", type=int, nargs="+", default=[16384, 32768, 65536], help="m = n = k")

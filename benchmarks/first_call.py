@@ -1,8 +1,8 @@
-"""The first call of a fresh process: ``python -m benchmarks.first_call``, on a GPU.
+"""Time the first call in a fresh process: ``python -m benchmarks.first_call``. Needs a GPU.
 
-Each process imports CuPy and the package, makes the operands, and then times one call until its result is there. Cold:
-no kernel was ever compiled. Warm: an earlier process has compiled them. Python has the modules' bytecode both times, as
-an installed package has.
+Each process imports CuPy and the package, creates the operands, and then times one call until its result is ready. A
+cold call finds no compiled kernels; before a warm call, an earlier process has compiled them. Python's bytecode is
+cached in both cases, as for an installed package.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ print(time.perf_counter() - start)
 
 
 def first_call(call: str, dtype: str, n: int, folder: Path) -> float:
-    """Seconds of a fresh process's first call.
+    """Return the seconds that the first call takes in a fresh process.
 
     Args:
         call: ``"tiledmm.matmul"`` or ``"cupy.matmul"``.
@@ -62,7 +62,7 @@ def first_call(call: str, dtype: str, n: int, folder: Path) -> float:
 
 
 def measure(dtype: str, n: int, times: int) -> dict[str, Any]:
-    """Medians of cold and warm calls, and of ``cupy.matmul``, which compiles nothing."""
+    """Time one product several times; return the median seconds of cold calls, of warm calls and of ``cupy.matmul``."""
     found: dict[str, list[float]] = {"cold": [], "warm": [], "cupy": []}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -76,7 +76,7 @@ def measure(dtype: str, n: int, times: int) -> dict[str, Any]:
 
 
 def first_call_table(rows: list[dict[str, Any]]) -> Table:
-    """A row a product."""
+    """Format one row per product, in seconds."""
     cells = []
     for row in rows:
         times = (significant(row[state]) if row[state] else NONE for state in ("cold", "warm", "cupy"))
@@ -86,7 +86,7 @@ def first_call_table(rows: list[dict[str, Any]]) -> Table:
 
 
 def main() -> int:
-    """Measures, prints the table, writes the results; returns the exit status."""
+    """Measure all products, print the table and save the results; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=RESULTS, help="where the results go")
     parser.add_argument("--times", type=int, default=5, help="processes for each figure")

@@ -1,8 +1,8 @@
-"""``gemm`` beside a product and elementwise kernels: ``python -m benchmarks.gemm``.
+"""Compare ``gemm`` with a product followed by elementwise kernels: ``python -m benchmarks.gemm``.
 
-Rivals: ``matmul`` of this package without an epilogue, ``cupy.matmul`` and CuPy's elementwise kernels, the same with
-all elementwise work in one fused kernel, and, where PyTorch is installed, its functions with an epilogue
-(cuBLASLt). Time on the device alone. Needs a GPU; exit status 1 if a result is wrong.
+Also timed are ``matmul`` of this package without an epilogue, ``cupy.matmul`` with CuPy's elementwise kernels, the same
+with one fused elementwise kernel, and, if PyTorch is installed, its functions with an epilogue (cuBLASLt). Times are
+those on the device alone. Needs a GPU; the exit status is 1 if a result is wrong.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _TOLERANCE = {"float32": 1e-5, "float16": 4e-3}
 
 
 def calls(epilogue: str, sets: list[Any]) -> dict[str, Callable[[int], Any]]:
-    """The rivals' calls, of successive sets of operands: A, B, C and bias."""
+    """Return each rival's function by name; call ``i`` uses the next of the sets of operands (A, B, C and bias)."""
     import cupy
 
     import tiledmm
@@ -65,7 +65,7 @@ def calls(epilogue: str, sets: list[Any]) -> dict[str, Callable[[int], Any]]:
 
 
 def _torch(epilogue: str, sets: list[Any]) -> dict[str, Callable[[int], Any]]:
-    """PyTorch's own function for an epilogue, if it is installed and has one for matrices."""
+    """Return PyTorch's function for an epilogue, if PyTorch is installed and has one for plain matrices."""
     if sets[0][0].ndim > 2:
         return {}
     try:
@@ -89,7 +89,7 @@ def _torch(epilogue: str, sets: list[Any]) -> dict[str, Callable[[int], Any]]:
 
 
 def measure(dtype: str, shape: tuple[int, ...], epilogue: str, seconds: float) -> dict[str, Any]:
-    """One row: microseconds of each rival, and whether the result is that of CuPy in float64."""
+    """Check ``gemm`` against float64, time all rivals, and return a row with their microseconds."""
     import cupy
 
     import tiledmm
@@ -115,7 +115,7 @@ def measure(dtype: str, shape: tuple[int, ...], epilogue: str, seconds: float) -
 
 
 def gemm_table(rows: list[dict[str, Any]]) -> Table:
-    """A row a product: the time of ``gemm``, and of each rival as a multiple of it."""
+    """Format one row per product: the time of ``gemm`` in microseconds, and each rival's as a multiple of it."""
     names = ("matmul", "cupy", "cupy, fused", "torch")
     cells = []
     for row in rows:
@@ -128,7 +128,7 @@ def gemm_table(rows: list[dict[str, Any]]) -> Table:
 
 
 def main() -> int:
-    """Measures, prints the table, writes the results; returns the exit status."""
+    """Measure all products, print the table and save the results; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=RESULTS, help="where the results go")
     parser.add_argument("--seconds", type=float, default=0.05, help="time for each rival")

@@ -1,9 +1,9 @@
-"""How long ``--help`` takes for every command, beside an empty typer application's. Needs no GPU.
+"""Time ``--help`` of every command, compared with that of an empty typer application. Needs no GPU.
 
     python -m benchmarks.help
 
-The empty application is one command without arguments. Processes are started in turn; a ratio is the median of its
-rounds' ratios.
+The empty application is one command without arguments. Each round runs every command once; a ratio is the median of
+the ratios of all rounds.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _OURS = "from tiledmm.cli import main"
 
 
 def commands() -> list[str]:
-    """The names of tiledmm's commands."""
+    """Return the names of tiledmm's commands."""
     return [str(each.name or getattr(each.callback, "__name__", "")) for each in app.registered_commands]
 
 
@@ -37,7 +37,7 @@ def _seconds(program: str, *words: str) -> float:
 
 
 def measure(rounds: int) -> Table:
-    """One row for each command."""
+    """Time ``--help`` of every command, and format one row per command."""
     empty = "an empty application"
     jobs = {empty: (EMPTY,), "tiledmm": (_OURS,), **{name: (_OURS, name) for name in commands()}}
     for job in jobs.values():  # compiled to bytecode

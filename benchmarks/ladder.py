@@ -1,7 +1,7 @@
-"""The run that the documented tables come from: ``python -m benchmarks.ladder``.
+"""Measure the results from which most documented tables are made: ``python -m benchmarks.ladder``.
 
-Needs a GPU; exit status 1 if a kernel gave a wrong result. ``python -m benchmarks.readme`` then writes the tables into
-the documents.
+Needs a GPU; the exit status is 1 if a kernel gave a wrong result. ``python -m benchmarks.readme`` then writes the
+tables into the documents.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LADDER_TILES = (32, 64, 128, 256)
 
 
 def measure(size: Size, seconds: float) -> ComparisonReport:
-    """All variants on contiguous rows, padding on every layout and tile, and the cost of a small call."""
+    """Time all variants in layout NN, padding in every layout, and the host cost of a small call."""
     from tiledmm.bench.call_costs import compare_calls
     from tiledmm.bench.comparison import compare
     from tiledmm.bench.environment import this_machine
@@ -43,7 +43,7 @@ def measure(size: Size, seconds: float) -> ComparisonReport:
 
 
 def show(report: ComparisonReport, size: Size) -> None:
-    """Prints the tables, and the figures the project holds itself to."""
+    """Print all tables, and the project's performance goals with the measured values."""
     from rich.console import Console
 
     console = Console(width=None if sys.stdout.isatty() else 160)
@@ -56,7 +56,7 @@ def show(report: ComparisonReport, size: Size) -> None:
 
 
 def goals(report: ComparisonReport, size: Size) -> list[str]:
-    """The ratios aimed at on an H100 at float32, 4096, beside those found."""
+    """Format each performance goal, set for an H100 in float32 at 4096, with the measured ratio."""
     ladder = report.find(size, "float32", "NN", VariantTile("naive"))
     nt = report.find(size, "float32", "NT", VariantTile("tiled", 32), VariantTile("tiled_padded", 32))
     found = (
@@ -89,7 +89,7 @@ def _goal(name: str, value: float | None, goal: float, *, at_least: bool) -> str
 
 
 def main() -> int:
-    """Runs, writes ``results/ladder.json``, prints."""
+    """Measure, save ``results/ladder.json`` and print the tables; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--size", type=int, default=4096)
     parser.add_argument("--seconds", type=float, default=0.6, help="about how long to time each rival")

@@ -1,6 +1,6 @@
-"""Large products in all layouts, beside cuBLAS as CuPy and PyTorch call it: ``python -m benchmarks.layouts``.
+"""Time large products in all layouts, compared with cuBLAS through CuPy and PyTorch: ``python -m benchmarks.layouts``.
 
-Needs a GPU; exit status 1 if a result is wrong.
+Needs a GPU; the exit status is 1 if a result is wrong.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ RESULTS = FOLDER / "layouts.json"
 
 LAYOUTS = ("NN", "NT", "TN", "TT")
 
-#: Rows that are cuBLAS.
+#: Rows of cuBLAS.
 CUBLAS = ("cupy.matmul", "torch.mm")
 
 _AUTO = VariantTile("auto")
@@ -40,12 +40,12 @@ PRODUCTS: dict[str, tuple[tuple[VariantTile, ...], tuple[int, ...]]] = {
     "complex128": ((VariantTile("tensor_core", 64), *_SPLIT_FLOAT64, _AUTO), (2048, 4096, 8192)),
 }
 
-#: The types of double precision, and the others: a table each.
+#: Types of double precision, and the others; each group has a table.
 DOUBLE, OTHERS = ("float64", "complex128"), ("float32", "tf32", "float16", "bfloat16")
 
 
 def layouts_table(report: ComparisonReport, dtypes: Sequence[str] = tuple(PRODUCTS)) -> Table:
-    """A row a kernel, type and size: TFLOP/s in each layout, and the ratio to the faster of cuBLAS's callers."""
+    """Format one row per variant, type and size: TFLOP/s in each layout, and the ratio to the faster call of cuBLAS."""
     found: dict[tuple[str, str, str], dict[str, str]] = {}
     for comparison in (each for each in report.comparisons if each.dtype in dtypes):
         timed = [row for row in comparison.rows if row.microseconds]
@@ -66,7 +66,7 @@ def _cell(row: Row, fastest: float) -> str:
 
 
 def main() -> int:
-    """Measures, writes the results; returns the exit status."""
+    """Measure, print the table and save the results; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--types", nargs="+", choices=PRODUCTS, default=tuple(PRODUCTS))
     parser.add_argument("--sizes", nargs="+", type=int, help="instead of each type's own")

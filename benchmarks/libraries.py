@@ -1,7 +1,7 @@
-"""Products of other libraries' arrays, which there are and their host time: ``python -m benchmarks.libraries``.
+"""Try and time products of other libraries' arrays: ``python -m benchmarks.libraries``.
 
-Times are of float32, 32 x 32, beside ``torch.mm`` and CuPy's own path. Needs a GPU and PyTorch; rows of JAX and Numba
-if they are installed.
+Reports which types and options work for each library, and the host time of float32 products of 32 x 32, compared with
+``torch.mm`` and CuPy's own product. Needs a GPU and PyTorch; JAX and Numba are included if they are installed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SIZE = 32
 
 
 def measure(seconds: float) -> list[dict[str, Any]]:
-    """A row a call: its name and host microseconds."""
+    """Time each call on the host, and return one row per call with its name and microseconds."""
     import cupy
     import torch
 
@@ -52,19 +52,19 @@ def measure(seconds: float) -> list[dict[str, Any]]:
 
 
 def support_table(rows: list[dict[str, Any]]) -> Table:
-    """A row a library."""
+    """Format one row per library: the types, ``out=`` and streams that work."""
     stands = {True: "yes", False: "no", None: "-"}
     shown = ((row["library"], ", ".join(row["types"]), stands[row["out"]], stands[row["stream"]]) for row in rows)
     return Table("Products of arrays", ("<library", "<types", "<out=", "<its stream"), tuple(shown))
 
 
 def times_table(rows: list[dict[str, Any]]) -> Table:
-    """A row a call."""
+    """Format one row per call, in microseconds of host time."""
     return Table("Host time", ("<call", "us"), tuple((row["call"], significant(row["us"])) for row in rows))
 
 
 def main() -> int:
-    """Measures, prints the table, writes the results; returns the exit status."""
+    """Measure, print both tables and save the results; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=RESULTS, help="where the results go")
     parser.add_argument("--seconds", type=float, default=0.3, help="time for each call")

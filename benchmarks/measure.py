@@ -1,9 +1,10 @@
-"""Measures again what used kernels that have changed, and what was not measured yet: ``python -m benchmarks.measure``.
+"""Measure again the results whose kernels have changed, and those that are missing: ``python -m benchmarks.measure``.
 
-Runs the commands of ``results/README.md`` one after the other, until the time is up, and prints what each took.
-Results of another GPU stay as they are. ``python -m benchmarks.readme --older`` lists them all. With ``--runs 3`` each
-command runs so often, and of each product the run in the middle is kept; ``--again`` measures those that are current,
-too. ``--merge FOLDER FOLDER FOLDER`` makes one result of runs made elsewhere, such as at one time on several GPUs.
+Runs the commands listed in ``results/README.md`` one after another until the time is up, and prints how long each took.
+Results from another GPU are left as they are. ``python -m benchmarks.readme --older`` lists what is out of date.
+``--runs 3`` runs each command three times and keeps, for each product, the median run. ``--again`` also measures
+results that are up to date. ``--merge FOLDER FOLDER FOLDER`` merges results measured elsewhere, such as on several GPUs
+at a time.
 """
 
 from __future__ import annotations
@@ -29,20 +30,20 @@ _LEAST = 20.0
 
 
 def to_measure() -> list[str]:
-    """Return the names of results whose kernels have changed, and of those that are not there."""
+    """Return the names of results whose kernels have changed, and of those that do not exist yet."""
     absent = [name for name, _, _ in commands() if "*" not in name and not (FOLDER / f"{name}.json").exists()]
     return [*older(), *absent]
 
 
 def all_results() -> list[str]:
-    """Names of all results that a command of the table writes."""
+    """Return the names of all existing results that a listed command writes."""
     patterns = [name for name, _, _ in commands()]
     names = sorted(path.stem for path in FOLDER.glob("*.json"))
     return [name for name in names if any(fnmatch.fnmatch(name, pattern) for pattern in patterns)]
 
 
 def gpu_of(run: str) -> str | None:
-    """The GPU of a result; None without one, or where there is no result yet."""
+    """Return the GPU of a result; None if it was measured without one or does not exist yet."""
     path = _path(run)
     found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     gpu: str | None = found.get("machine", {}).get("gpu")
@@ -50,7 +51,7 @@ def gpu_of(run: str) -> str | None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Returns the exit status: 1 if a command failed, or was cut off."""
+    """Run the commands of the selected results; return the exit status: 1 if one failed or was cut off."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", default=["*"], help="of results, such as 'sizes_*' (default: all)")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="for all of them (default: no limit)")
@@ -98,12 +99,12 @@ def _path(run: str) -> Path:
 
 
 def _runnable(command: str) -> str:
-    """A command of the table as it can be run: without a seed that is to be chosen."""
+    """Remove the placeholder for a seed from a listed command, so that the command can be run."""
     return command.replace(" --seed <seed>", "")
 
 
 def _run_often(command: str, names: list[str], runs: int, end: float) -> str:
-    """What became of several runs, of which those that ended are one result: until a time that the clock shows."""
+    """Run a command several times until ``end`` (monotonic seconds), merge the completed runs, return the outcome."""
     status, found = "", list[dict[str, Any]]()
     for number in range(1, runs + 1):
         begin = time.monotonic()
@@ -121,7 +122,7 @@ def _run_often(command: str, names: list[str], runs: int, end: float) -> str:
 
 
 def _merge(patterns: list[str], folders: list[Path]) -> int:
-    """Writes results whose runs are in several folders; returns the exit status: 1 if they do not belong together."""
+    """Merge the results in several folders into one each; return the exit status: 1 if they do not match."""
     shared = set.intersection(*({path.stem for path in folder.glob("*.json")} for folder in folders))
     names = sorted(name for name in shared if any(fnmatch.fnmatch(name, pattern) for pattern in patterns))
     if not names:
@@ -143,7 +144,7 @@ def _merge(patterns: list[str], folders: list[Path]) -> int:
 
 
 def _run(command: str, seconds: float) -> str:
-    """What became of a command, which may take some seconds."""
+    """Run a command for at most the given number of seconds; return the outcome."""
     if seconds < _LEAST:
         return "no time left"
     program, *rest = shlex.split(command)

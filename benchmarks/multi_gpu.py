@@ -1,8 +1,9 @@
-"""Products on several GPUs of one process: ``python -m benchmarks.multi_gpu --sizes 16384 32768``.
+"""Time products on several GPUs of one process: ``python -m benchmarks.multi_gpu --sizes 16384 32768``.
 
-Squares, both operands on device 0: ``tiledmm.matmul`` there, ``tiledmm.multi_gpu.matmul`` on all devices, and
-``cupyx.distributed.array.matmul`` of rows of A by all of B, with CuPy's products and, in ``tiledmm.replacing()``, with
-this package's. Its operands are where it needs them before the time begins. Exit status 1 if a result is wrong.
+Products are square, with both operands on device 0. Compared are ``tiledmm.matmul`` on that device,
+``tiledmm.multi_gpu.matmul`` on all devices, and ``cupyx.distributed.array.matmul``, which multiplies rows of A by all
+of B: with CuPy's products and, within ``tiledmm.replacing()``, with this package's. The operands of the last are
+distributed before its time begins. The exit status is 1 if a result is wrong.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from tiledmm.report.tables import Table
 
 RESULTS = FOLDER / "multi_gpu.json"
 
-#: What is compared, in the order of columns.
+#: Methods to compare, in the order of columns.
 ONE, SEVERAL, CUPYX, REPLACED = "one GPU", "multi_gpu", "cupyx.distributed", "cupyx.distributed, replacing()"
 
 # Rounds, after one that does not count.
@@ -29,7 +30,7 @@ _ROUNDS = 5
 
 
 def measure(size: int, dtype: str, cupyx_up_to: int) -> dict[str, Any]:
-    """One row: seconds by way, and whether the results are right."""
+    """Check and time one size, and return a row with the seconds of every method."""
     import cupy
 
     import tiledmm
@@ -60,7 +61,7 @@ def measure(size: int, dtype: str, cupyx_up_to: int) -> dict[str, Any]:
 
 
 def multi_gpu_table(rows: list[dict[str, Any]]) -> Table:
-    """A row a size and type: TFLOP/s of each way, and how much faster than one GPU ``multi_gpu`` is."""
+    """Format one row per size and type: TFLOP/s of each method, and the speed-up of ``multi_gpu`` over one GPU."""
     ways = (ONE, SEVERAL, CUPYX, REPLACED)
     cells = []
     for row in rows:
@@ -73,7 +74,7 @@ def multi_gpu_table(rows: list[dict[str, Any]]) -> Table:
 
 
 def main() -> int:
-    """Measures, prints the table, writes the results; returns the exit status."""
+    """Measure all sizes, print the table and save the results; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=RESULTS, help="where the results go")
     parser.add_argument("--sizes", type=int, nargs="+", default=[16384, 32768, 65536], help="m = n = k")

@@ -1,8 +1,8 @@
-"""The first minutes with a fresh checkout, timed: ``python -m benchmarks.newcomer``.
+"""Time the first steps with a fresh checkout: ``python -m benchmarks.newcomer``.
 
-Clones this repository, with what is committed, and runs what the README tells: ``make compare``, which first installs
-what it needs, once more, and a program on the simulator. ``--tests`` runs ``make test``, too. With ``--python`` nothing
-is installed: for machines that reach no package index. Exit status 1 if a step fails.
+Clones the committed state of this repository and follows the README: ``make compare``, which installs what it needs,
+then ``make compare`` again, then a program on the simulator. ``--tests`` also runs ``make test``. ``--python`` uses
+that interpreter and installs nothing, for machines without a package index. The exit status is 1 if a step fails.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tiledmm.cli import missing_gpu
 from tiledmm.report.cells import significant
 from tiledmm.report.tables import Table
 
-#: Where results go: with a GPU, and without one.
+#: Paths of the results, by whether there is a GPU.
 RESULTS = {True: FOLDER / "newcomer_gpu.json", False: FOLDER / "newcomer_cpu.json"}
 
 # The README's program without a GPU.
@@ -37,7 +37,7 @@ print(report.listing())
 
 
 def steps(python: str | None, tests: bool) -> Iterator[tuple[str, list[str]]]:
-    """What is done, and the command."""
+    """Yield the description and command of each step."""
     make = ["make", *([f"PYTHON={python}"] if python else [])]
     yield "`make compare`, the first time", [*make, "compare"]
     yield "`make compare`, again", [*make, "compare"]
@@ -47,12 +47,12 @@ def steps(python: str | None, tests: bool) -> Iterator[tuple[str, list[str]]]:
 
 
 def newcomer_table(rows: list[dict[str, Any]]) -> Table:
-    """A row a step."""
+    """Format one row per step, in seconds."""
     return Table("", ("<step", "seconds"), tuple((row["step"], significant(row["seconds"])) for row in rows))
 
 
 def main() -> int:
-    """Runs the steps, prints the table, writes the results; returns the exit status."""
+    """Run all steps, print the table and, if none failed, save the results; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, help="where the results go")
     parser.add_argument("--python", help="this interpreter, as it is")

@@ -1,7 +1,8 @@
-"""Products larger than the device's memory: ``python -m benchmarks.out_of_core --size 65536 --memory 16e9``.
+"""Time products larger than device memory: ``python -m benchmarks.out_of_core --size 65536 --memory 16e9``.
 
-Squares of float32 in page-locked memory, beside the rate of ``tiledmm.matmul`` on the device, and the rate of copies to
-it. Needs a GPU and host memory for three matrices; exit status 1 if the result is wrong.
+The operands are square float32 matrices in page-locked memory. For comparison, measures the rate of ``tiledmm.matmul``
+on the device and the rate of copies to it. Needs a GPU and host memory for three matrices; the exit status is 1 if the
+result is wrong.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _COPIED = 1 << 30
 
 
 def measure(size: int, memory: float, times: int) -> dict[str, Any]:
-    """One row: TFLOP/s from the host's memory and on the device, and GB/s of copies."""
+    """Check and time one size; return a row with TFLOP/s from host memory and on the device, and GB/s of copies."""
     import cupy
     import cupyx
 
@@ -68,7 +69,7 @@ def measure(size: int, memory: float, times: int) -> dict[str, Any]:
 
 
 def out_of_core_table(rows: list[dict[str, Any]]) -> Table:
-    """A row a product."""
+    """Format one row per product."""
     columns = ("<size", "memory (GB)", "seconds", "TFLOP/s", "on the device: size", "TFLOP/s", "copies in (GB/s)")
     cells = (
         (
@@ -82,7 +83,7 @@ def out_of_core_table(rows: list[dict[str, Any]]) -> Table:
 
 
 def main() -> int:
-    """Measures, prints the table, writes the results; returns the exit status."""
+    """Measure all sizes, print the table and save the results; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", nargs="+", type=int, default=[65536], help="of the squares")
     parser.add_argument("--memory", type=float, default=16e9, help="bytes of device memory")

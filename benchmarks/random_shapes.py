@@ -1,9 +1,9 @@
-"""``auto`` beside ``cupy.matmul`` on products at random: ``python -m benchmarks.random_shapes``.
+"""Compare ``auto`` with ``cupy.matmul`` on random products: ``python -m benchmarks.random_shapes``.
 
-Nothing can be tuned to these: sizes are log-uniform, three in ten are batches, layouts are any of four, and the seeds
-are new at each run unless given. Two figures for each product, as in ``benchmarks.shapes``: time per call in a loop of
-calls, and time on the device alone; beside the latter what the cost model expected. Needs a GPU; exit status 1 if a
-result is wrong.
+Sizes are log-uniform, three in ten products are batches, all four layouts occur, and each run draws new seeds unless
+some are given, so that nothing can be tuned to these products. Each has two times, as in ``benchmarks.shapes``: per
+call in a loop of calls, and on the device alone. The latter is shown with the time that the cost model predicted.
+Needs a GPU; the exit status is 1 if a result is wrong.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ RESULTS = FOLDER / "random_shapes.json"
 
 TYPES = ("float32", "float64", "complex64", "complex128", "float16", "bfloat16", "int32", "int8")
 
-#: What is drawn: sides and batches up to so many powers of two, the share of batches, multiplications, elements.
+#: Limits of random products: log2 of sides and of batches, fraction of batches, multiplications, elements.
 SIDES, BATCHES, BATCHED, MULTIPLICATIONS, ELEMENTS = 14, 10, 0.3, (2**12, 2**36), 2**28
 
-#: How many seeds a run takes.
+#: Number of new seeds per run.
 SEEDS = 3
 
 # CuPy has no batches of products of these types.
@@ -43,7 +43,7 @@ _CHECKED_ROWS = 32
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """One product: (m, k) @ (k, n), the layouts of A and B, and the batch; 0 for no batch dimension."""
+    """A product (m, k) @ (k, n), the layouts of A and B, and the batch size (0 for no batch dimension)."""
 
     m: int
     n: int
@@ -57,12 +57,12 @@ class Shape:
 
     @property
     def case(self) -> Case:
-        """The same, as the cost model's products are described."""
+        """The same product, described as in the cost model's calibration."""
         return Case(max(self.batch, 1), self.m, self.n, self.k, self.layout)
 
 
 def drawn(dtype: str, count: int, seed: int) -> list[Shape]:
-    """Products of a type at random."""
+    """Draw random products of a type, with a size that a GPU computes in reasonable time."""
     generator, found = random.Random(f"{seed} {dtype}"), list[Shape]()
     while len(found) < count:
         m, n, k = (int(2 ** generator.uniform(0, SIDES)) for _ in range(3))
@@ -77,7 +77,7 @@ def drawn(dtype: str, count: int, seed: int) -> list[Shape]:
 
 
 def operand_sets(shape: Shape, dtype: str) -> list[tuple[Any, Any, Any]]:
-    """Sets of operands and results, of random data: as many as take twice the L2 cache."""
+    """Return sets of A, B and C with random data, enough of them to fill twice the L2 cache."""
     import cupy
 
     kind, products = compute_element(dtype).dtype, max(shape.batch, 1)
@@ -104,7 +104,7 @@ def operand_sets(shape: Shape, dtype: str) -> list[tuple[Any, Any, Any]]:
 
 
 def is_right(a: Any, b: Any, c: Any) -> bool:
-    """Whether some rows of the first and of the last product are right."""
+    """Check some rows of a product, or of the first and last product of a batch, against the reference."""
     from tiledmm.bench import reference
 
     if c.ndim == 3:
@@ -114,7 +114,7 @@ def is_right(a: Any, b: Any, c: Any) -> bool:
 
 
 def measure(dtype: str, shapes: list[Shape], seconds: float) -> list[dict[str, Any]]:
-    """A row a product of a type."""
+    """Check and time products of one type, and return one row per product."""
     import cupy
 
     import tiledmm
@@ -140,7 +140,7 @@ def measure(dtype: str, shapes: list[Shape], seconds: float) -> list[dict[str, A
 
 
 def summary_table(rows: list[dict[str, Any]]) -> Table:
-    """A row a type: how many times as fast as ``cupy.matmul``, and how far the cost model's times are off."""
+    """Format one row per type: speed relative to ``cupy.matmul``, and the errors of the cost model's predictions."""
     cells = []
     for dtype in dict.fromkeys(row["type"] for row in rows):
         of_type = [row for row in rows if row["type"] == dtype]
@@ -160,7 +160,7 @@ def summary_table(rows: list[dict[str, Any]]) -> Table:
 
 
 def worst_table(rows: list[dict[str, Any]], count: int = 10) -> Table:
-    """The products on which ``auto`` is slowest beside ``cupy.matmul`` on the device, of all types."""
+    """Format the products, of all types, on which ``auto`` is slowest relative to ``cupy.matmul`` on the device."""
     cells = [
         (
             str(Shape(*(row[name] for name in Shape.__dataclass_fields__))),
@@ -181,12 +181,12 @@ def worst_table(rows: list[dict[str, Any]], count: int = 10) -> Table:
 
 
 def in_words(seeds: list[int]) -> str:
-    """Seeds in words."""
+    """Format seeds for a sentence, such as ``"seeds 1, 2"``."""
     return f"seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}"
 
 
 def main() -> int:
-    """Measures, prints the tables, writes the results; returns the exit status."""
+    """Measure all types, print the tables and save the results; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, nargs="+", help=f"one or more, of the products (default: {SEEDS} new ones)")
     parser.add_argument("--types", nargs="+", choices=TYPES, default=TYPES)

@@ -1,9 +1,9 @@
-"""Writes measured tables into the documentation: ``python -m benchmarks.readme [--check]``.
+"""Write measured tables into the documentation: ``python -m benchmarks.readme [--check]``.
 
-In README.md, docs/*.md and results/README.md, what stands between ``<!-- table:NAME -->`` and ``<!-- /table -->`` is
-written from ``results/*.json``. With ``--check`` nothing is written: exit status 1 if something would change.
-``--older`` writes nothing, either: it lists the results whose kernels have changed since they were measured, and what
-measures them again; exit status 1 if there are any. ``results/README.md`` lists them, too.
+In README.md, docs/*.md and results/README.md, the text between ``<!-- table:NAME -->`` and ``<!-- /table -->`` is
+generated from ``results/*.json``. ``--check`` writes nothing and exits with 1 if something would change. ``--older``
+also writes nothing: it lists the results whose kernels have changed since they were measured, with the commands that
+measure them again, and exits with 1 if there are any. ``results/README.md`` lists them, too.
 """
 
 from __future__ import annotations
@@ -57,12 +57,12 @@ from tiledmm.selection.select import AUTO
 
 
 def _of_report(table: Callable[[ComparisonReport], Table]) -> Callable[[str], str]:
-    """A table of a report."""
+    """Wrap a function that formats a report's table, so that it reads the report's text and returns Markdown."""
     return lambda text: table(from_json(text)).markdown(title=False)
 
 
 def ladder_summary(report: ComparisonReport) -> Table:
-    """The README's table: CUDA-core kernels for any shape with their default tiles, ``auto`` and the baseline."""
+    """Format the README's table: CUDA-core kernels for any shape at their default tiles, ``auto`` and the baseline."""
     full = ladder_table(report, report.comparisons[0].size)
     general = [row for row in kernel_variants() if is_for_any_matrices(row)]
     wanted = [(row.name, str(row.default_tile) if row.tiles else NONE) for row in general]
@@ -81,23 +81,23 @@ def ladder_summary(report: ComparisonReport) -> Table:
 
 
 def _with_origin(table: Callable[[ComparisonReport], Table]) -> Callable[[str], str]:
-    """A table of a report, and what it was made with below."""
+    """Wrap a table function as ``_of_report`` does, and append the origin of the results."""
     return lambda text: f"{_of_report(table)(text)}\n\n{origin(json.loads(text))}"
 
 
-#: Whose extremes over several runs stand below the tables of the ladder.
+#: Kernels whose extremes over several runs are shown below the tables of the ladder.
 SPREAD = ("warp_tiled 256", AUTO)
 
 
 def _machine(text: str) -> str:
-    """What the ladder was made with, and how far runs differ."""
+    """Format the origin of the ladder's results, and how far its runs differ."""
     results = json.loads(text)
     spread = extremes(results, SPREAD)
     return "\n\n".join([*([spread] if spread else []), origin(results)])
 
 
 def _with_parts(**tables: Callable[[Any], Table]) -> Callable[[str], str]:
-    """Tables of parts of a run's results, by name, and what they were made with below."""
+    """Return a function that formats parts of a run's results, each with its table, and appends their origin."""
 
     def render(text: str) -> str:
         results = json.loads(text)
@@ -108,7 +108,7 @@ def _with_parts(**tables: Callable[[Any], Table]) -> Callable[[str], str]:
 
 
 def _variant(name: str) -> Callable[[str], str]:
-    """One variant's figures, and what they were made with below."""
+    """Return a function that formats the measured results of one variant and appends their origin."""
 
     def render(text: str) -> str:
         timed = any(row.variant == name for row in from_json(text).comparisons[0].rows)
@@ -118,17 +118,17 @@ def _variant(name: str) -> Callable[[str], str]:
 
 
 def _result(name: str) -> Callable[[str], str]:
-    """How fast one variant is, in the lines that its page opens with."""
+    """Return a function that formats the result of one variant as its page quotes it at the top."""
     return lambda text: result(name, text)
 
 
 def _scaling(part: str) -> Callable[[str], str]:
-    """A table of the model of products on many GPUs."""
+    """Return a function that formats one table of predicted products on many GPUs."""
     return lambda text: scaling.scaling_tables(json.loads(text))[part].markdown(title=False)
 
 
 def _counts(name: str) -> Callable[[str], str]:
-    """What one variant asks of the memories."""
+    """Return a function that formats the simulator's counts for one variant."""
 
     def render(text: str) -> str:
         found = counts_table(json.loads(text), name)
@@ -138,7 +138,7 @@ def _counts(name: str) -> Callable[[str], str]:
 
 
 def _pipes(name: str) -> Callable[[str], str]:
-    """How busy one variant's tensor cores are."""
+    """Return a function that formats how busy one variant keeps the tensor cores."""
 
     def render(text: str) -> str:
         if not of_variant(json.loads(text)["kernels"], name):
@@ -160,13 +160,13 @@ def _shapes_summary(text: str) -> str:
 
 @functools.cache  # each takes seconds
 def _choices(text: str) -> str:
-    """How well tables of rates choose on a GPU."""
+    """Format how well the tables of rates choose kernels on one GPU, with the origin of the results."""
     results = json.loads(text)
     return f"{choices_table(results).markdown(title=False)}\n\n{origin(results)}, seed {results['seed']}"
 
 
 def _random_shapes(text: str) -> str:
-    """How ``auto`` does on random products, and the worst of them."""
+    """Format the summary of ``auto`` on random products, and the worst of them."""
     results = json.loads(text)
     tables = random_shapes.summary_table(results["products"]), random_shapes.worst_table(results["products"])
     shown = [table.markdown(title=False) for table in tables]
@@ -174,7 +174,7 @@ def _random_shapes(text: str) -> str:
 
 
 def _bugs(text: str) -> str:
-    """What the simulator and the tools of compute-sanitizer say of each planted bug."""
+    """Format which checks of the simulator and which tools of compute-sanitizer report each planted bug."""
     results = json.loads(text)
     rows = []
     for bug in results["bugs"]:
@@ -186,7 +186,7 @@ def _bugs(text: str) -> str:
 
 
 def _mutation(text: str) -> str:
-    """How many small edits of kernels met each end."""
+    """Format how many mutants of the kernels met each outcome, per kind of edit."""
     results = json.loads(text)
     ends = ("found", "wrong result", "does not compile", "equivalent", "same code", "survived")
     counts = [(name, *(count.get(end, 0) for end in ends)) for name, count in results["operators"].items()]
@@ -197,7 +197,7 @@ def _mutation(text: str) -> str:
 
 
 def _simulator_bugs(text: str) -> str:
-    """How many planted bugs of each cause the simulator found, at first and now."""
+    """Format how many planted bugs per cause the simulator found at first and finds now."""
     now = json.loads(text)
     first = json.loads((FOLDER / "simulator_bugs_first_run.json").read_text(encoding="utf-8"))
     rows = [
@@ -212,7 +212,7 @@ def _simulator_bugs(text: str) -> str:
 
 
 def _held_out(text: str) -> str:
-    """How many bugs of each cause the simulator found that were written without knowledge of it."""
+    """Format how many bugs per cause the simulator found, of those whose authors did not know it."""
     now = json.loads(text)
     rows = [
         (cause, sum(ends.values()), ends.get("found", 0), ends.get("warned", 0))
@@ -224,7 +224,7 @@ def _held_out(text: str) -> str:
     return f"{table.markdown(title=False)}\n\n{now['date']}, commit {now['commit'][:7]}."
 
 
-#: The tables that a marker may name: the results (``results/<run>.json``) and how they are shown.
+#: Tables that a marker may name: the results (``results/<run>.json``), and the function that formats them.
 TABLES: dict[str, tuple[str, Callable[[str], str]]] = {
     "newcomer": ("newcomer_cpu", _with_parts(rows=newcomer_table)),
     "newcomer-gpu": ("newcomer_gpu", _with_parts(rows=newcomer_table)),
@@ -295,11 +295,11 @@ _MARKER = re.compile(r"<!-- (?P<tag>table:(?P<name>[\w-]+)|/table) -->")
 
 
 def rewrite(text: str, render: Callable[[str], str | None]) -> str:
-    """A document with every marked block rewritten.
+    """Return a document with every marked block replaced.
 
     Args:
         text: The document.
-        render: What belongs in the block of a name; None to leave it as it is.
+        render: A function from a block's name to its new content; None leaves the block as it is.
 
     Raises:
         ValueError: If markers are not in pairs.
@@ -323,7 +323,7 @@ def rewrite(text: str, render: Callable[[str], str | None]) -> str:
 
 
 def table(name: str, results: Path = FOLDER) -> str:
-    """The Markdown of one table, from a folder of results.
+    """Return the Markdown of one table, made from a folder of results.
 
     Raises:
         ValueError: If there is no such table, or there are no results.
@@ -338,16 +338,16 @@ def table(name: str, results: Path = FOLDER) -> str:
 
 
 def documents(root: Path = ROOT) -> list[Path]:
-    """The files that may have marked blocks."""
+    """Return the files that may contain marked blocks."""
     pages = (root / "README.md", *sorted((root / "docs").glob("**/*.md")), root / PAGE)
     return [path for path in pages if path.exists()]
 
 
 def shown(path: Path, name: str, root: Path = ROOT, results: Path = FOLDER) -> str:
-    """Return the Markdown of one table as a document shows it: with links from where the document is.
+    """Return the Markdown of one table with links relative to the document that shows it.
 
     Raises:
-        ValueError: As ``table``.
+        ValueError: If there is no such table, or there are no results.
     """
     if name in (DETAILS, OLDER):
         return (older_table if name == OLDER else details_table)(results).markdown(title=False)
@@ -355,49 +355,49 @@ def shown(path: Path, name: str, root: Path = ROOT, results: Path = FOLDER) -> s
 
 
 def all_results(results: Path = FOLDER) -> dict[str, dict[str, Any]]:
-    """Return what all files of results hold that name the machine they were measured on."""
+    """Read all result files that name the machine they were measured on, and return their contents by name."""
     files = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted(results.glob("*.json"))}
     return {run: found for run, found in files.items() if "machine" in found}
 
 
 def details_table(results: Path = FOLDER) -> Table:
-    """Return the table of all results: machine and software, commit, runs."""
+    """Format the table of all results: machine and software, commit, runs."""
     rows = tuple((f"`{run}`", *details(found)) for run, found in all_results(results).items())
     return Table("", ("<result", "<machine", "<commit", "<runs"), rows)
 
 
 def older(results: Path = FOLDER) -> dict[str, list[str]]:
-    """Return the results whose kernels have changed since they were measured, with these kernels."""
+    """Return, per outdated result, the kernels that have changed since it was measured."""
     found = {run: changed_kernels(each) for run, each in all_results(results).items()}
     return {run: names for run, names in found.items() if names}
 
 
 def older_table(results: Path = FOLDER) -> Table:
-    """Return the table of these results."""
+    """Format one row per result whose kernels have changed, with the command that measures it again."""
     rows = tuple((f"`{run}`", _variants(names), f"`{command_of(run)[0]}`") for run, names in older(results).items())
     return Table("", ("<result", "<kernels that have changed", "<measured again by"), rows or ((NONE,) * 3,))
 
 
 def _variants(names: list[str]) -> str:
-    """Return the variants among names of kernels, in a line."""
+    """Return the variants among the given kernel names, separated by commas."""
     return ", ".join(dict.fromkeys(name.split()[0] for name in names))
 
 
 def commands() -> list[tuple[str, str, str]]:
-    """A pattern of names of results, the command that writes them, and what it needs; from ``results/README.md``."""
+    """Read from ``results/README.md`` each pattern of result names, the command that writes them, and what it needs."""
     text = (FOLDER / "README.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(\S+)\.json`[^|]*\| `([^`]+)`[^|]*\| ([^|]*) ?\|$", text, re.MULTILINE)
     return [(re.sub("<.*?>", "*", name), command, needs.strip()) for name, command, needs in rows]
 
 
 def command_of(run: str) -> tuple[str, str]:
-    """The command that writes a result, and what it needs."""
+    """Return the command that writes a result, and what it needs."""
     pattern, command, needs = next(row for row in commands() if fnmatch.fnmatch(run, row[0]))
     return command.replace("<gpu>", run.removeprefix(pattern.removesuffix("*"))), needs
 
 
 def _block(path: Path, root: Path, results: Path, check: bool, name: str) -> str | None:
-    """Return what belongs in a block of a document; None for the one that no check compares."""
+    """Return the content of a block in a document; None for the list of older results when checking."""
     return None if check and name == OLDER else shown(path, name, root, results)
 
 
@@ -409,7 +409,7 @@ def _list_older(results: Path) -> int:
 
 
 def main(arguments: list[str] | None = None, root: Path = ROOT, results: Path = FOLDER) -> int:
-    """Writes or checks; returns the exit status."""
+    """Write or check the documents, or list older results; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing; fail if something would change")
     parser.add_argument("--older", action="store_true", help="list results of kernels that have changed; fail if any")

@@ -1,9 +1,8 @@
-"""How well ``auto`` chooses: ``python -m benchmarks.selection``; of products at random, ``--random 28 --seed 1``.
+"""Measure how well ``auto`` chooses: ``python -m benchmarks.selection``; random products: ``--random 28 --seed 1``.
 
-Times the kernels that ``auto`` considers for products from small to large, square to skinny, each with the split-K
-partitions that the model gives it, and compares with what the model expected. The tables in
-``tiledmm/selection/measured`` are judged by such results. Needs a GPU; exit status 1 if a kernel gave a wrong
-result.
+Times the kernels that ``auto`` considers, with the split-K factors that the cost model selects, and compares them with
+the predicted times. Products range from small to large and from square to skinny. Such results show how good the tables
+in ``tiledmm/selection/measured`` are. Needs a GPU; the exit status is 1 if a kernel gave a wrong result.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ _HOPELESS = 4.0
 
 
 def drawn(dtype: str, count: int, seed: int) -> list[tuple[Size, str]]:
-    """Products of a type at random: sizes log-uniform, every other one skinny, most with aligned rows, all layouts."""
+    """Draw random products: log-uniform sizes, every other one skinny, 60% with aligned rows, in all layouts."""
     generator, found = random.Random(f"{seed} {dtype}"), []
     for number in range(count):
         most = (2**6, 2**13) if number % 2 else (2**12, 2**12)
@@ -62,7 +61,7 @@ def drawn(dtype: str, count: int, seed: int) -> list[tuple[Size, str]]:
 
 
 def measure(dtype: str, products: Iterable[tuple[Size, str]], seconds: float) -> list[dict[str, Any]]:
-    """A row a product of a type: what each kernel was expected to take, and took."""
+    """Time every considered kernel; return one row per product, with predicted and measured microseconds."""
     import cupy
 
     from tiledmm.bench import reference, timing
@@ -107,7 +106,7 @@ def measure(dtype: str, products: Iterable[tuple[Size, str]], seconds: float) ->
 
 
 def _considered(model: Model, dtype: str, size: Size, layout: str) -> list[Choice]:
-    """What ``auto`` considers for a product, the fastest first."""
+    """Return the kernels that ``auto`` considers for a product, without hopelessly slow ones, fastest first."""
     call, _ = call_of(size, dtype, layout, "float32")
     ranked = sorted(model.rank(call.multiplied), key=lambda choice: choice.microseconds or 0.0)
     limit = _HOPELESS * (ranked[0].microseconds or 0.0)
@@ -115,7 +114,7 @@ def _considered(model: Model, dtype: str, size: Size, layout: str) -> list[Choic
 
 
 def selection_table(rows: list[dict[str, Any]]) -> Table:
-    """A row a product: what ``auto`` takes, how long it was expected to take and took, and the fastest beside it."""
+    """Format one row per product: the kernel that ``auto`` selects, its predicted and measured time, and the best."""
     cells = []
     for row in rows:
         chosen = row["kernels"][0]
@@ -147,12 +146,12 @@ def selection_table(rows: list[dict[str, Any]]) -> Table:
 
 
 def quality(row: dict[str, Any]) -> float:
-    """How fast the kernel that ``auto`` takes is, as a fraction of the fastest."""
+    """Return the speed of the kernel that ``auto`` selects, as a fraction of the fastest kernel's."""
     return float(min(kernel["microseconds"] for kernel in row["kernels"]) / row["kernels"][0]["microseconds"])
 
 
 def summary(rows: list[dict[str, Any]]) -> str:
-    """How good the choices are, in a sentence."""
+    """Summarize the quality of the choices in one sentence."""
     found = [quality(row) for row in rows]
     low = sum(each < 0.9 for each in found)
     return (
@@ -162,7 +161,7 @@ def summary(rows: list[dict[str, Any]]) -> str:
 
 
 def main() -> int:
-    """Measures, prints the table, writes the results; returns the exit status."""
+    """Measure, print the table and save the results; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "--out", type=Path, help=f"where the results go, {RESULTS.name} or {RANDOM_RESULTS.name} if not told"

@@ -1,9 +1,9 @@
-"""``auto`` beside ``cupy.matmul`` on many float32 shapes: ``python -m benchmarks.shapes --out FILE.json``.
+"""Compare ``auto`` with ``cupy.matmul`` on many float32 shapes: ``python -m benchmarks.shapes --out FILE.json``.
 
-Two figures for each: time per call in a loop of calls, with what the host adds, and time on the device alone. Operands
-are normally distributed and, where they are small, many sets of them take turns, so that they come from memory. Errors
-are against float64, beside the larger of cuBLAS's and a sequential chain of FMAs' (``coalesced``).
-Needs a GPU; exit status 1 if a result breaks the promise of accuracy.
+Each shape has two times: per call in a loop of calls, which includes the host's work, and on the device alone. Operands
+are normally distributed. Small ones alternate between many sets, so that they are read from memory and not from a
+cache. Errors are relative to float64 and compared with the larger of cuBLAS's error and that of a sequential chain of
+FMAs (``coalesced``). Needs a GPU; the exit status is 1 if a result exceeds the promised error.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tiledmm.cli import missing_gpu
 from tiledmm.report.cells import significant
 from tiledmm.report.tables import Table
 
-#: Where results go, by ``precision=``.
+#: Paths of the results, by ``precision=``.
 RESULTS = {
     "ieee": FOLDER / "shapes.json",
     "float32": FOLDER / "shapes_float32.json",
@@ -33,14 +33,14 @@ RESULTS = {
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """One product: (m, n, k), the layouts of A and B (see ``tiledmm.source``), and the batch.
+    """A product of size (m, n, k), the layouts of A and B (see ``tiledmm.source``), and the batch size.
 
     Attributes:
-        kind: The group of shapes that it stands for.
-        m, n, k, layout: The product.
-        batch: How many products; 0 for no batch dimension.
-        shared: Whether all of a batch have the same B (a stride of 0).
-        same: Whether B is A transposed, the same memory.
+        kind: Group of shapes to which it belongs.
+        m, n, k, layout: Sizes in elements, and layout.
+        batch: Number of products; 0 for no batch dimension.
+        shared: Whether all products of a batch use the same B (a stride of 0).
+        same: Whether B is A transposed, in the same memory.
     """
 
     kind: str
@@ -58,7 +58,7 @@ class Shape:
 
 
 def shapes() -> Iterator[Shape]:
-    """The published set."""
+    """Yield the published set of shapes."""
     for n in (16, 31, 32, 64, 100, 127, 128, 129, 255, 256, 257, 384, 511, 512, 513, 640, 768, 1000, 1023, 1024, 1025):
         yield Shape("square", n, n, n)
     for n in (1536, 2047, 2048, 2049, 3072, 4095, 4096, 4097, 8192, 16384):
@@ -94,7 +94,7 @@ def shapes() -> Iterator[Shape]:
 
 
 def operand_sets(shape: Shape) -> list[tuple[Any, Any, Any]]:
-    """Sets of operands and results: as many as take twice the L2 cache."""
+    """Return sets of A, B and C, enough of them to fill twice the L2 cache."""
     import cupy
 
     cupy.random.seed(7)
@@ -119,7 +119,7 @@ def operand_sets(shape: Shape) -> list[tuple[Any, Any, Any]]:
 
 
 def measure(seconds: float, precision: str) -> list[dict[str, Any]]:
-    """A row a shape."""
+    """Measure the errors and times of all shapes, and return one row per shape."""
     import tiledmm
 
     rows = []
@@ -150,7 +150,7 @@ extern "C" __global__ void __launch_bounds__(256) fma_ceiling(float* out, int st
 
 
 def multiply_on_registers() -> tuple[float, Callable[[], Any]]:
-    """A kernel of multiply-adds on registers: its floating-point operations, and what launches it."""
+    """Return the FLOP of a kernel that multiplies in registers only, and a function that launches it."""
     import cupy
     import numpy as np
 
@@ -161,7 +161,7 @@ def multiply_on_registers() -> tuple[float, Callable[[], Any]]:
 
 
 def ceilings() -> dict[str, float]:
-    """Speed of a copy on the device (TB/s, read and written) and of float32 multiply-adds on registers (TFLOP/s)."""
+    """Measure a copy on the device (TB/s read and written) and float32 multiply-adds in registers (TFLOP/s)."""
     import cupy
 
     from tiledmm.bench import timing
@@ -176,12 +176,12 @@ def ceilings() -> dict[str, float]:
 
 
 def geometric_mean(rows: list[dict[str, Any]], clock: str) -> float:
-    """The geometric mean of the ratios to ``cupy.matmul``."""
+    """Return the geometric mean of the speeds relative to ``cupy.matmul``, by one clock."""
     return math.exp(statistics.fmean(math.log(row[clock]["ratio"]) for row in rows))
 
 
 def shapes_table(rows: list[dict[str, Any]]) -> Table:
-    """A row a shape."""
+    """Format one row per shape."""
     cells = []
     for row in rows:
         shape = Shape(**{name: row[name] for name in Shape.__dataclass_fields__ if name in row})
@@ -214,7 +214,7 @@ def shapes_table(rows: list[dict[str, Any]]) -> Table:
 
 
 def summary(results: dict[str, Any]) -> str:
-    """The table in a few lines, without products of one array, which take half the work."""
+    """Summarize the results, without products of an array with itself, which ``auto`` computes with half the work."""
     rows = [row for row in results["shapes"] if not row.get("same")]
     lines = []
     for clock, name in (("loop", "time per call"), ("device", "time on the device")):
@@ -233,7 +233,7 @@ def summary(results: dict[str, Any]) -> str:
 
 
 def main() -> int:
-    """Measures, prints the table, writes the results; returns the exit status."""
+    """Measure all shapes, print the table and save the results; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--precision", choices=RESULTS, default="float32", help="what float32 products may use")
     parser.add_argument("--out", type=Path, help="where the results go, if not to benchmarks/results")

@@ -1,8 +1,8 @@
-"""How long the simulator takes: ``python -m benchmarks.simulator``. Needs no GPU.
+"""Time the simulator: ``python -m benchmarks.simulator``. Needs no GPU.
 
-256 x 256 x 256, float32, on two cores: with accesses ignored, with every check, with checks and counts. And the first
-compilation of a kernel, apart from the runtime's (once a machine), and the first result of all: a process that starts,
-compiles both in an empty cache, and prints a product.
+Simulates float32 products of 256 x 256 x 256 on two cores: without checks or counts, with every check, and with checks
+and counts. Also times the compilation of the runtime (once per machine) and of a kernel, and a fresh process that
+starts, compiles both in an empty cache, and prints a product.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SIZE = 256
 WORKERS = 2
 ROUNDS = 5
 
-#: A program whose whole time is measured.
+#: Program whose total time is measured.
 FIRST = "import numpy, tiledmm.simulator as s; x = numpy.ones((64, 64), 'f4'); print(s.matmul(x, x, variant='tiled'))"
 
 MODES = {
@@ -47,7 +47,7 @@ MODES = {
 
 
 def seconds(call: Callable[[], Any], rounds: int = ROUNDS) -> float:
-    """The median of some calls."""
+    """Return the median seconds of several calls."""
     times = []
     for _ in range(rounds):
         begun = time.perf_counter()
@@ -57,7 +57,7 @@ def seconds(call: Callable[[], Any], rounds: int = ROUNDS) -> float:
 
 
 def measure() -> dict[str, Any]:
-    """Seconds of every kernel in every mode, and of compilations."""
+    """Time every kernel in every mode, and the compilations, in seconds."""
     rng = np.random.default_rng(0)
     a, b = rng.standard_normal((2, SIZE, SIZE), dtype=np.float32)
     toolchain.build_runtime()
@@ -78,7 +78,7 @@ def measure() -> dict[str, Any]:
 
 
 def compilation() -> dict[str, float]:
-    """Seconds that a first compilation takes, in an empty cache."""
+    """Time the first compilations, in seconds, with an empty cache."""
     before = os.environ.get("TILEDMM_CACHE_DIR")
     text, symbol = tiledmm.source("tiled", tile=16), "tiledmm_tiled_f32_16x16x16_nn"
     with tempfile.TemporaryDirectory() as folder:
@@ -88,7 +88,7 @@ def compilation() -> dict[str, float]:
             turns = iter(range(1000))
 
             def build(how: str) -> None:
-                """A kernel that was never compiled before."""
+                """Compile a kernel whose text was never compiled before."""
                 toolchain.build_kernel(f"{text}// {next(turns)}\n", symbol, arch=900, build=how)
 
             return {
@@ -105,14 +105,14 @@ def compilation() -> dict[str, float]:
 
 
 def first_result() -> None:
-    """Runs ``FIRST`` in an empty cache."""
+    """Run the program ``FIRST`` in a fresh process with an empty cache."""
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "TILEDMM_CACHE_DIR": folder}
         subprocess.run([sys.executable, "-c", FIRST], check=True, stdout=subprocess.DEVNULL, env=environment)
 
 
 def speed_table(results: dict[str, Any]) -> Table:
-    """Seconds of each kernel in each mode."""
+    """Format the seconds of each kernel in each mode."""
     rows = tuple(
         (row["variant"], NONE if row["tile"] is None else str(row["tile"]), *(significant(row[mode]) for mode in MODES))
         for row in results["kernels"]
@@ -127,7 +127,7 @@ def speed_table(results: dict[str, Any]) -> Table:
 
 
 def main() -> int:
-    """Measures, prints the table, writes the results; returns the exit status."""
+    """Measure, print the table and save the results; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=RESULTS, help="where the results go")
     options = parser.parse_args()

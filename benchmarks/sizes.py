@@ -1,6 +1,6 @@
-"""Products from small to large, by all variants, cuBLAS and, for float32, the CPU: ``python -m benchmarks.sizes``.
+"""Time products from small to large by all variants, cuBLAS and, for float32, the CPU: ``python -m benchmarks.sizes``.
 
-What ``python -m benchmarks.charts`` draws. Needs a GPU; exit status 1 if a kernel gave a wrong result.
+``python -m benchmarks.charts`` draws the results. Needs a GPU; the exit status is 1 if a kernel gave a wrong result.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tiledmm.cli import missing_gpu
 
 SIZES = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 
-#: The first has all charts; the others, which have variants of their own, throughput and roofline.
+#: Types. The first has all charts; the others, which have their own variants, have throughput and roofline.
 TYPES = ("float32", "tf32", "float16", "int32")
 
 #: Variants whose tiles are studied, and the product.
@@ -29,12 +29,12 @@ STUDIED, STUDIED_AT = ("tiled", "tiled_padded", "double_buffered"), Size(4096, 4
 
 
 def file_of(dtype: str, folder: Path = FOLDER) -> Path:
-    """Where a type's results are."""
+    """Return the path of one type's results."""
     return folder / f"sizes_{dtype}.json"
 
 
 def measure(dtype: str, seconds: float) -> Iterator[Comparison]:
-    """A comparison a size. The first type's have the CPU beside them, and one of tiles follows."""
+    """Yield one comparison per size; those of the first type include the CPU, and a study of tiles follows them."""
     from tiledmm.bench.comparison import compare
     from tiledmm.bench.peers import CPU
 
@@ -52,7 +52,7 @@ def measure(dtype: str, seconds: float) -> Iterator[Comparison]:
 
 
 def with_copies(found: Comparison, seconds: float) -> Row:
-    """``auto`` on operands on the host, with the result copied back: host time."""
+    """Time ``auto`` on the host with operands in host memory, copies to and from the device included."""
     import cupy
     import numpy as np
 
@@ -72,7 +72,7 @@ def with_copies(found: Comparison, seconds: float) -> Row:
 
 
 def main() -> int:
-    """Measures, writes the results; returns the exit status."""
+    """Measure all types and save the results; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where the results go, a file a type")
     parser.add_argument("--dtypes", nargs="+", choices=TYPES, default=TYPES, help="of these types only")

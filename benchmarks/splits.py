@@ -1,10 +1,10 @@
-"""Emulated float32 and complex64 products, speed and accuracy: ``python -m benchmarks.splits``, on a GPU.
+"""Measure speed and accuracy of emulated float32 and complex64 products: ``python -m benchmarks.splits``. Needs a GPU.
 
-The variants that decompose operands into limbs and run on the device, with each of their schemes, beside
-``cupy.matmul`` and, for float32, other libraries' emulated products: Triton's, where it and PyTorch are installed, and
-XLA's, where JAX is. Errors are against float64, on data that is easy and data that is not
-(``benchmarks/support/data.py``); a float32 chain (``coalesced``) stands beside cuBLAS. Exit status 1 if the default
-scheme breaks the promise of accuracy.
+Measures the variants that decompose operands into limbs and run on this device, with each of their schemes. They are
+compared with ``cupy.matmul`` and, for float32, with the emulated products of Triton (if it and PyTorch are installed)
+and XLA (if JAX is installed). Errors are relative to float64, on easy and difficult data
+(``benchmarks/support/data.py``), and shown with those of cuBLAS and of a float32 chain (``coalesced``). The exit
+status is 1 if the default scheme exceeds the promised error.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ ROWS, STEPS = 512, (1, 16, 256, 1024, 8192, 65536)
 
 
 def kernels(dtype: str) -> list[tuple[str, str]]:
-    """Variants that decompose a type's operands on the current device, the fastest first, with their schemes."""
+    """Return the variants that decompose a type's operands on the current device, fastest first, with their schemes."""
     import cupy
 
     capability, element = divmod(int(cupy.cuda.Device().compute_capability), 10), ELEMENTS[dtype]
@@ -53,7 +53,7 @@ def kernels(dtype: str) -> list[tuple[str, str]]:
 
 
 def uses_tensor_cores(a: Any, b: Any, variant: str, scheme: str) -> bool:
-    """Whether the data goes to tensor cores, which the operand scan decides on the device."""
+    """Return whether the operand scan on the device sends this data to the tensor cores."""
     import cupy
 
     from tiledmm.launch.plan import Plan
@@ -70,7 +70,7 @@ def uses_tensor_cores(a: Any, b: Any, variant: str, scheme: str) -> bool:
 
 
 def measure_accuracy(dtype: str, peers: bool) -> Iterator[dict[str, Any]]:
-    """A row a kind of data and K."""
+    """Measure the errors of all products; yield one row per kind of data and K."""
     import cupy
 
     (first, scheme), *others = kernels(dtype)
@@ -86,7 +86,7 @@ def measure_accuracy(dtype: str, peers: bool) -> Iterator[dict[str, Any]]:
 
 
 def measure_speed(dtype: str, seconds: float, peers: bool) -> Iterator[dict[str, Any]]:
-    """A row a size and layout."""
+    """Time square products; yield one row per size and layout."""
     import cupy
 
     from tiledmm.bench import timing
@@ -109,7 +109,7 @@ def measure_speed(dtype: str, seconds: float, peers: bool) -> Iterator[dict[str,
 
 
 def measure_loads(seconds: float, *dtypes: str) -> Iterator[dict[str, Any]]:
-    """A row a product that runs for seconds."""
+    """Run each product for seconds; yield one row per product with its speed, power and clock."""
     import cupy
 
     import tiledmm
@@ -123,12 +123,12 @@ def measure_loads(seconds: float, *dtypes: str) -> Iterator[dict[str, Any]]:
 
 
 def _operations(size: int, dtype: str) -> float:
-    """Floating-point operations of a square product: a complex multiply-add is four real ones, as in ``compare``."""
+    """Return the floating-point operations of a square product; a complex multiply-add counts as four real ones."""
     return 2.0 * size**3 * ELEMENTS[dtype].multiplies
 
 
 def _of_kernels(names: list[tuple[str, str]], a: Any, b: Any, c: Any) -> dict[str, Callable[[int], Any]]:
-    """This package's products, by variants and schemes of these names."""
+    """Return this package's products by the given variants and schemes, as functions by name."""
     import tiledmm
 
     def call(i: int, variant: str, scheme: str) -> Any:
@@ -138,7 +138,7 @@ def _of_kernels(names: list[tuple[str, str]], a: Any, b: Any, c: Any) -> dict[st
 
 
 def _of_others(a: Any, b: Any, c: Any) -> dict[str, Callable[[int], Any]]:
-    """Emulated float32 products by other libraries, where they are installed."""
+    """Return the emulated float32 products of other installed libraries, as functions by name."""
     if a.dtype != "float32":
         return {}
     modules = (_installed("triton_products"), _installed("xla_products"))
@@ -147,7 +147,7 @@ def _of_others(a: Any, b: Any, c: Any) -> dict[str, Callable[[int], Any]]:
 
 @functools.cache
 def _installed(name: str) -> Any:
-    """A module of ``support`` whose package is optional; None without it."""
+    """Import a module of ``support`` whose library is optional; return None if it is not installed."""
     try:
         return importlib.import_module(f"benchmarks.support.{name}")
     except ImportError as error:
@@ -156,7 +156,7 @@ def _installed(name: str) -> Any:
 
 
 def promise_table(results: Mapping[str, list[dict[str, Any]]]) -> Table:
-    """A row a product: how often its errors are within the promise of the default scheme."""
+    """Format one row per product: how often its errors are within the promise of the default scheme."""
     cells: dict[str, list[str]] = {}
     for rows in results.values():
         for name, shown in _named(rows).items():
@@ -168,13 +168,13 @@ def promise_table(results: Mapping[str, list[dict[str, Any]]]) -> Table:
 
 
 def _named(rows: list[dict[str, Any]]) -> dict[str, str]:
-    """The products whose errors are known, and what they are called in tables."""
+    """Return the names of the products with errors, and the names that tables show for them."""
     names = {"auto": rows[0]["variant"], "cublas": "cuBLAS", "chain": "a chain"}
     return names | {name: name for row in rows for name in row["errors"] if name not in names}
 
 
 def accuracy_table(rows: list[dict[str, Any]], dtype: str = "float32") -> Table:
-    """A row a kind of data and K: each product's error in the norm and, in brackets, of the worst element."""
+    """Format one row per kind of data and K: each product's error in the norm and, in brackets, its largest error."""
     names, cells = _named(rows), []
     for row in rows:
         of = (row["errors"].get(name) for name in names)
@@ -185,7 +185,7 @@ def accuracy_table(rows: list[dict[str, Any]], dtype: str = "float32") -> Table:
 
 
 def speed_table(rows: list[dict[str, Any]], dtype: str = "float32") -> Table:
-    """A row a size and layout: TFLOP/s and, in brackets, how many times as fast as ``cupy.matmul``."""
+    """Format one row per size and layout: TFLOP/s and, in brackets, the speed relative to ``cupy.matmul``."""
     names = [name for name in rows[0] if name not in ("size", "layout", BASELINE)]
     cells = []
     for row in rows:
@@ -197,7 +197,7 @@ def speed_table(rows: list[dict[str, Any]], dtype: str = "float32") -> Table:
 
 
 def main() -> int:
-    """Measures, prints the tables, writes the results; returns the exit status."""
+    """Measure the selected parts, print the tables and save the results; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where the results go, a file a part")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="measure these only")
@@ -220,7 +220,7 @@ def main() -> int:
     tables, broken = [], []
 
     def kept(part: str, rows_of: Mapping[str, Iterator[dict[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
-        """All rows, each written as it comes: a run that is cut off leaves what it has measured."""
+        """Collect all rows and save after each, so that a run that is cut off keeps what it has measured."""
         found: dict[str, list[dict[str, Any]]] = {name: [] for name in rows_of}
         file = options.folder / f"splits_{part}.json"
         before = json.loads(file.read_text()) if file.exists() else {}

@@ -1,7 +1,7 @@
-"""``auto`` beside ``cupy.matmul`` on squares from 64 to 4096: ``python -m benchmarks.squares``.
+"""Compare ``auto`` with ``cupy.matmul`` on squares from 64 to 4096: ``python -m benchmarks.squares``.
 
-Squares are what people try first. The figures are those of ``benchmarks.random_shapes``: time per call in a loop of
-calls, and time on the device alone. Needs a GPU; exit status 1 if a result is wrong.
+Squares are what people try first. As in ``benchmarks.random_shapes``, each product has two times: per call in a loop of
+calls, and on the device alone. Needs a GPU; the exit status is 1 if a result is wrong.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SIZES = (64, 128, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096)
 
 
 def squares_table(rows: list[dict[str, Any]]) -> Table:
-    """A row a size, two columns a type: how many times as fast as ``cupy.matmul``, per call and on the device."""
+    """Format one row per size, two columns per type: speed relative to ``cupy.matmul`` per call and on the device."""
     types = list(dict.fromkeys(row["type"] for row in rows))
     found = {(row["type"], row["m"], row["layout"]): row for row in rows}
     cells = []
@@ -36,7 +36,7 @@ def squares_table(rows: list[dict[str, Any]]) -> Table:
 
 
 def main() -> int:
-    """Measures, prints the table, writes the results; returns the exit status."""
+    """Measure all squares, print the table and save the results; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--types", nargs="+", choices=TYPES, default=("float32", "float16", "float64", "complex128"))
     parser.add_argument("--sizes", nargs="+", type=int, default=SIZES)

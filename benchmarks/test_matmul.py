@@ -1,6 +1,6 @@
-"""Every variant and ``cupy.matmul``, a table for each size and type: ``pytest benchmarks/``.
+"""Benchmarks of every variant and ``cupy.matmul``, one table per size and type: ``pytest benchmarks/``.
 
-Times are the device's. Every kernel is compiled, and its result checked, before it is timed.
+Times are device times. Every kernel is compiled and its result checked before it is timed.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""The timings that a shipped table of rates was fitted to, which are kept in ``results/timings-GPU.json``.
+"""Keep and use the timings to which a shipped table of rates was fitted, in ``results/timings-GPU.json``.
 
-    python -m benchmarks.timings --begin   # on a GPU: tiledmm calibrate goes on from what is kept of it
+    python -m benchmarks.timings --begin   # on a GPU: tiledmm calibrate continues from the kept timings
     tiledmm calibrate
-    python -m benchmarks.timings --keep    # keeps what that has measured, and ships its table
+    python -m benchmarks.timings --keep    # keeps its timings and ships its table
 
-After a change of the cost model, or of how rates are fitted, a shipped table is fitted again, without a GPU:
+After a change of the cost model or of the fit, fit a shipped table again, without a GPU:
 
     python -m benchmarks.timings --refit nvidia-h100-80gb-hbm3
 
-How much slower the kernels are that a table would choose, among those that were timed, than the fastest of them:
+Show how much slower the kernels that a table chooses are than the fastest of the timed kernels:
 
     python -m benchmarks.timings --regret nvidia-h100-80gb-hbm3
 """
@@ -39,12 +39,12 @@ from tiledmm.tuning.fit import fit
 
 
 def kept(stem: str) -> Path:
-    """Where timings are kept, by the name of a shipped table."""
+    """Return the path of the kept timings, by the name of a shipped table."""
     return FOLDER / f"timings-{stem}.json"
 
 
 def refitted(shipped: tables.Rates, timings: dict[str, Any]) -> tables.Rates:
-    """A shipped table as its timings give it today; what it says of when and with what they were measured stays."""
+    """Fit a shipped table to its timings again, and keep its records of when and with what they were measured."""
     known = timings["known"]
     rows = [row for row in calibration.kernels_of(shipped) if calibration.name_of(row) in known]
     found = fit(shipped.gpu, tables.DeviceRates(**known["device"]), calibration.timed(rows, known))
@@ -53,13 +53,13 @@ def refitted(shipped: tables.Rates, timings: dict[str, Any]) -> tables.Rates:
 
 @dataclass(frozen=True, slots=True)
 class Regret:
-    """A product that several kernels were timed with.
+    """A product that was timed with several kernels.
 
     Attributes:
         product: Its type, m, n, k, number of products, and layout.
-        chosen, fastest: The kernel that is expected to be fastest, and the one that was: variant, tile, partitions.
-        expected: Microseconds that are expected of the chosen one.
-        took, least: Microseconds that it took, and that the fastest did.
+        chosen, fastest: Kernels predicted and measured to be fastest: variant, tile, split-K factor.
+        expected: Predicted microseconds of the chosen kernel.
+        took, least: Measured microseconds of the chosen and of the fastest kernel.
     """
 
     product: tuple[Any, ...]
@@ -71,12 +71,12 @@ class Regret:
 
     @property
     def ratio(self) -> float:
-        """How many times as long as the fastest the chosen kernel took."""
+        """Time of the chosen kernel divided by that of the fastest."""
         return self.took / self.least
 
 
 def regrets(table: tables.Rates, timings: dict[str, Any]) -> list[Regret]:
-    """What a table would choose among the kernels that were timed, for each product of two or more, worst first."""
+    """Return what a table would choose among the timed kernels, per product with two or more, worst first."""
     cost, products = Cost(table.gpu, table), defaultdict(list)
     for kernel in calibration.timed(table.rows, timings["known"]):
         row = kernel.row
@@ -95,7 +95,7 @@ def regrets(table: tables.Rates, timings: dict[str, Any]) -> list[Regret]:
 
 
 def regret_table(found: Sequence[Regret], worst: int = 10) -> Table:
-    """The worst of them, and the geometric mean of all."""
+    """Format the worst choices, and the geometric mean of all ratios."""
     mean = math.exp(sum(math.log(each.ratio) for each in found) / len(found))
     cells = [
         (
@@ -118,7 +118,7 @@ def regret_table(found: Sequence[Regret], worst: int = 10) -> Table:
 
 
 def _compact(timings: dict[str, Any]) -> str:
-    """JSON with a kernel a line, times to four digits."""
+    """Return JSON with one kernel per line and times of four digits."""
     lines = []
     for name, found in timings["known"].items():
         cases = [(case, time and float(f"{time:.4g}")) for case, time in found.get("cases", ())]
@@ -129,7 +129,7 @@ def _compact(timings: dict[str, Any]) -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Returns the exit status."""
+    """Perform the selected action; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     action = parser.add_mutually_exclusive_group(required=True)
     action.add_argument(

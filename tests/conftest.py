@@ -1,4 +1,4 @@
-"""What tests share: the tiers ``--slow`` and ``--full``, skipping tests that need CuPy or a GPU, site and browser."""
+"""Configuration of all tests: the tiers ``--slow`` and ``--full``, skips without CuPy or a GPU, site and browser."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SIMULATOR_TESTS = Path(__file__).parent / "simulator"
 
 @functools.cache
 def missing_gpu() -> str | None:
-    """Why no kernel can run here, or None where one can."""
+    """Return why no kernel can run here, or None if one can."""
     try:
         import cupy
     except ImportError:
@@ -34,7 +34,7 @@ def missing_gpu() -> str | None:
 
 @functools.cache
 def missing_simulator() -> str | None:
-    """Why no kernel can be simulated here, or None where one can."""
+    """Return why no kernel can be simulated here, or None if one can."""
     from tiledmm.errors import MissingDependencyError
     from tiledmm.simulator.compiler.toolchain import compiler
 
@@ -56,19 +56,19 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _left_out(config: pytest.Config) -> set[str]:
-    """The markers of tests that are not run."""
+    """Return the markers of tests that are not run."""
     full = config.getoption("full")
     return set() if full else {"full"} if config.getoption("slow") else {"full", "slow"}
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int | None:
-    """A few workers where they share one device's memory, otherwise xdist's own choice: one a core."""
+    """Limit the workers to four if they share a device's memory; otherwise leave the choice to xdist: one per core."""
     return None if missing_gpu() else min(4, os.cpu_count() or 1)
 
 
 class _NeedsGpu(pytest.Item):
-    """Stands for a module of GPU tests, which may not even be importable without CuPy. Always skipped."""
+    """Skipped placeholder for a module of GPU tests, which may not even be importable without CuPy."""
 
     def runtest(self) -> None:
         raise AssertionError("a test that needs a GPU was not skipped")
@@ -83,17 +83,17 @@ class _SkippedModule(pytest.Module):
 
 
 def full_unless(chosen: bool) -> list[pytest.MarkDecorator]:
-    """Marks of a case out of a whole product: one that was not chosen from it is run with ``--full`` only."""
+    """Return the marks of a parametrized case, so that one that was not chosen runs with ``--full`` only."""
     return [] if chosen else [pytest.mark.full]
 
 
 def slow_unless(chosen: bool) -> list[pytest.MarkDecorator]:
-    """The same of one that is run with ``--slow``, too: it proves what a chosen one does, of another type or shape."""
+    """Return the marks of a parametrized case, so that one that was not chosen runs with ``--slow`` only."""
     return [] if chosen else [pytest.mark.slow]
 
 
 def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: object) -> list[pytest.Item] | None:
-    """Makes no items of a test that is left out: those marked full would be ten times as many as all others."""
+    """Create no items of a test that is left out, since those marked full would be ten times as many as all others."""
     marks = {mark.name for mark in getattr(obj, "pytestmark", [])} if name.startswith("test") else set()
     return [] if marks & _left_out(collector.config) else None
 
@@ -125,7 +125,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """A headless browser. Ask for it before ``site``: where there is none, nothing is built to be skipped."""
+    """Start a headless browser. Request it before ``site``, so that no site is built if there is no browser."""
     from docs.tools.browser import Browser, find_browser
 
     command = find_browser()
@@ -138,14 +138,14 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def site(request: pytest.FixtureRequest) -> Path:
-    """The folder of the documentation as a site."""
+    """Return the folder of the documentation, built as a site."""
     folder: Path = request.getfixturevalue("built_site")  # not before other fixtures, as one of a session would be
     return folder
 
 
 @pytest.fixture(scope="session")
 def built_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Built once; a warning fails the tests."""
+    """Build the site once; a warning fails the tests."""
     for module in ("mkdocs", "material", "mkdocstrings_handlers.python"):
         pytest.importorskip(module)
     folder = tmp_path_factory.mktemp("site")

@@ -1,4 +1,4 @@
-"""Clusters of Dask on this machine, which nothing is to be left on."""
+"""Dask clusters on this machine, and checks that products leave nothing behind on them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import Any
 
 import distributed
 
-#: Seconds. A product that has not ended by then hangs.
+#: Seconds after which a product counts as hanging.
 LIMIT = 25
 
-#: Seconds within which a product ends one of whose workers is killed.
+#: Seconds within which a product must end after one of its workers is killed.
 MOST_AFTER_KILL = 30
 
 #: Seconds after a product was begun at which workers are killed.
@@ -24,7 +24,7 @@ KILLS = tuple(each / 1000 for each in range(0, 101, 5))
 
 @contextmanager
 def threads_of(workers: int) -> Iterator[Any]:
-    """A cluster of workers in this process, with a thread each: whatever waits in it keeps others from running."""
+    """Start a cluster of single-threaded workers in this process, where any blocking wait stops the other workers."""
     with distributed.LocalCluster(
         n_workers=workers, threads_per_worker=1, processes=False, dashboard_address=":0"
     ) as cluster:
@@ -33,7 +33,7 @@ def threads_of(workers: int) -> Iterator[Any]:
 
 @contextmanager
 def client_of(cluster: Any) -> Iterator[Any]:
-    """A client of such a cluster; an error if anything is left at the end."""
+    """Connect a client to such a cluster, and check that nothing is left on it at the end."""
     with distributed.Client(cluster) as client:
         yield client
         until = time.monotonic() + 10
@@ -43,7 +43,7 @@ def client_of(cluster: Any) -> Iterator[Any]:
 
 
 def is_empty(cluster: Any) -> bool:
-    """Whether nothing is left on scheduler and workers, but for what a client still wants."""
+    """Return whether scheduler and workers hold nothing but what a client still wants."""
     plugin = cluster.scheduler.plugins.get("tiledmm-gang")
     left = [name for thread in threading.enumerate() if (name := thread.name).startswith("tiledmm-ring")]
     wanted = [task for task in cluster.scheduler.tasks.values() if task.who_wants]
@@ -52,7 +52,7 @@ def is_empty(cluster: Any) -> bool:
 
 
 def kill(client: Any, worker: str) -> None:
-    """Ends a worker that is a process."""
+    """Kill a worker process and wait until it has left the cluster."""
     client.run(_exit_soon, workers=[worker])
     until = time.monotonic() + LIMIT
     while worker in client.nthreads():
@@ -65,16 +65,16 @@ PATIENT = {"distributed.deploy.lost-worker-timeout": "300s"}
 
 
 def processes_of(cluster: Any) -> list[int]:
-    """The workers that are processes, and run.
+    """Return the process ids of the running workers.
 
-    One that is killed while its nanny still starts it would not be started again.
+    Workers that are still starting are left out, because their nannies would not restart them if they were killed.
     """
     nannies = [nanny.process for nanny in cluster.workers.values() if nanny.process is not None]
     return sorted(each.pid for each in nannies if each.status == distributed.core.Status.running)
 
 
 def wait_for_processes(cluster: Any, client: Any, workers: int) -> None:
-    """Waits for workers that are processes."""
+    """Wait until the given number of worker processes run."""
     until = time.monotonic() + 4 * LIMIT
     while min(len(processes_of(cluster)), len(client.nthreads())) < workers:
         assert time.monotonic() < until, "workers do not come back"
@@ -82,14 +82,14 @@ def wait_for_processes(cluster: Any, client: Any, workers: int) -> None:
 
 
 def outcome_of_kill(cluster: Any, z: Any, seconds: float, victim: int, result: Callable[[Any], Any]) -> Any:
-    """What a product leads to one of whose workers is killed: a result or an error, but something.
+    """Kill a worker during a product; return the result or the error, which must come in time.
 
     Args:
-        cluster: The cluster, whose workers are processes.
+        cluster: Cluster whose workers are processes.
         z: The product.
-        seconds: When the worker is killed, after the product was begun.
-        victim: Which worker, of those that run.
-        result: Computes the result of the persisted product, within ``MOST_AFTER_KILL`` seconds.
+        seconds: Seconds after the product's start at which the worker is killed.
+        victim: Index of the running worker to kill.
+        result: Function that computes the persisted product's result within ``MOST_AFTER_KILL`` seconds.
     """
     processes = processes_of(cluster)
     begun = z.persist()

@@ -1,6 +1,6 @@
-"""What ``auto`` takes for a spread of products on several GPUs, and how long the model expects it to take.
+"""Record which kernels ``auto`` selects for a range of products on several GPUs, and their predicted times.
 
-``python -m tests.expected`` rewrites it after an intended change of the model: the diff shows what changed.
+``python -m tests.expected`` rewrites the file after an intended change of the model; its diff shows what changed.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _REPEATED: tuple[tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]], ...] 
 
 
 def matrix(shape: tuple[int, ...], letter: str, gap: int, kind: Any, repeated: tuple[int, ...] = ()) -> Array:
-    """A batch of matrices that lie so, with gaps of so many elements; ``repeated`` are the batch axes of stride 0."""
+    """Describe a batch of matrices with gaps of ``gap`` elements; ``repeated`` are the batch axes of stride 0."""
     *batch, rows, cols = shape
     step = 2 if letter == "G" else 1
     wide = (rows if letter == "T" else cols) * step + gap
@@ -67,7 +67,7 @@ def matrix(shape: tuple[int, ...], letter: str, gap: int, kind: Any, repeated: t
 
 
 def product(dtype: str, layout: str, sizes: tuple[int, int, int, int], gap: int, symmetric: bool = False) -> Product:
-    """A product of matrices that lie so, with gaps of so many elements; ``symmetric`` if B is A transposed."""
+    """Describe a product of matrices with gaps of ``gap`` elements; ``symmetric`` if B is A transposed."""
     batch, m, n, k = sizes
     kind = TF32.dtype if dtype == TF32.dtype_name else element(dtype).dtype
     a, b = matrix((batch, m, k), layout[0], gap, kind), matrix((batch, k, n), layout[1], gap, kind)
@@ -95,7 +95,7 @@ def _symmetric() -> Iterator[tuple[str, Product]]:
 
 
 def _unlike() -> Iterator[tuple[str, Product]]:
-    """Operands of two types, broadcast batches, batches that are not one dimension, and results written by columns."""
+    """Yield products of mixed types, of broadcast batches and of batches that cannot be one dimension."""
     for types in (("float16", "float32"), ("int8", "float16"), ("float32", "complex64"), ("int8", "int64")):
         for first, second in (types, types[::-1]):
             for letters, (m, n, k) in (("NN", (700, 900, 600)), ("TN", (40, 3000, 800)), ("NT", (2000, 2000, 333))):
@@ -116,7 +116,7 @@ def _unlike() -> Iterator[tuple[str, Product]]:
 
 
 def lines(target: str) -> Iterator[str]:
-    """For a target, a line a product: the kernels taken, their microseconds, and how many and how slow all are."""
+    """Yield a line per product for a target: the selected kernels, their microseconds, a summary of all others."""
     model = Model(REFERENCE_GPUS[target], ieee=target == "sm_80")
     more = (_at_limits(), _unlike()) if target in _TARGETS[:2] else ()
     for name, wanted in itertools.chain(_spread(), _symmetric(), *more):
@@ -127,7 +127,7 @@ def lines(target: str) -> Iterator[str]:
 
 
 def expected() -> dict[str, list[str]]:
-    """The lines of all targets."""
+    """Return the lines of all targets."""
     return {target: list(lines(target)) for target in _TARGETS}
 
 

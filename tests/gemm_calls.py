@@ -1,6 +1,6 @@
-"""Any call of ``gemm``, for NumPy's arrays and CuPy's: a Hypothesis strategy, and the check of its result.
+"""Hypothesis strategy for any call of ``gemm``, with NumPy or CuPy arrays, and the check of its result.
 
-Everything is an integer so small that all sums are exact: each type has one right result.
+All values are integers so small that sums are exact, so that each type has one right result.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ TYPES = ("float32", "float64", "float16", "complex64", "complex128", "int8", "in
 
 @dataclass(frozen=True)
 class GemmCall:
-    """A call.
+    """A call of ``gemm``.
 
     Attributes:
-        dtype: The type of all arrays.
-        arrays: Values and layouts of a, b, and of those of c, bias and alpha that are arrays.
-        numbers: alpha and beta where they are numbers.
+        dtype: Type of all arrays.
+        arrays: Values and layouts of a, b, and of c, bias and alpha if they are arrays.
+        numbers: alpha and beta if they are numbers.
         beta_array: Whether beta is an array without dimensions.
-        relu: Whether the activation is ``"relu"``; else there is none.
-        out: The layout of ``out=``; None for none.
+        relu: Whether the activation is ``"relu"``; otherwise there is none.
+        out: Layout of ``out=``; None for no ``out``.
         in_place: Whether ``out`` is c.
     """
 
@@ -40,7 +40,7 @@ class GemmCall:
     in_place: bool
 
     def result(self) -> np.ndarray[Any, Any]:
-        """What ``gemm`` returns, by NumPy."""
+        """Compute what ``gemm`` must return, by NumPy."""
         wide = {"f": "f8", "c": "c16"}.get(np.dtype(self.dtype).kind, "i8")
         values = {name: _seen(*each).astype(wide) for name, each in self.arrays.items()}
         x = {**self.numbers, **values}["alpha"] * np.matmul(values["a"], values["b"])
@@ -52,13 +52,13 @@ class GemmCall:
 
 
 def _seen(values: np.ndarray[Any, Any], layout: Layout) -> np.ndarray[Any, Any]:
-    """The values as an array of that layout shows them: where it is broadcast, one for all."""
+    """Return the values that an array with that layout shows; along a broadcast axis they repeat."""
     return np.asarray(lay_out(np, values, layout)[0])
 
 
 @st.composite
 def gemm_calls(draw: st.DrawFn, types: tuple[str, ...] = TYPES) -> GemmCall:
-    """Any call: batches, vectors, any layouts, c, bias and alpha that are broadcast, numbers and arrays, in place."""
+    """Draw any call: batches, vectors, any layouts, broadcast c, bias and alpha, numbers or arrays, in place or not."""
     dtype = draw(st.sampled_from(types))
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     left, right = draw(operand_shapes(max_batch=3))
@@ -91,7 +91,7 @@ def gemm_calls(draw: st.DrawFn, types: tuple[str, ...] = TYPES) -> GemmCall:
 
 
 def check_gemm(xp: Any, gemm: Callable[..., Any], call: GemmCall, **kernel: Any) -> None:
-    """Calls ``gemm`` on arrays of ``xp`` in poisoned memory: exactly the result is written, and nothing else."""
+    """Call ``gemm`` on arrays of ``xp`` in poisoned memory, and check that it writes exactly the result."""
     placed = {name: lay_out(xp, *each, poison=True) for name, each in call.arrays.items()}
     a, b = placed["a"][0], placed["b"][0]
     keywords: dict[str, Any] = {name: placed[name][0] for name in ("bias", "alpha") if name in placed}

@@ -1,8 +1,8 @@
-"""Golden renderings, so that a change to a template shows as a diff of CUDA C: one of each variant and tile.
+"""Render one golden kernel per variant and tile, so that a change to a template shows as a diff of CUDA C.
 
-That of a variant's default tile is whole. Of the other tiles there are the lines that differ from it, as a unified diff
-without context and line numbers: a change of a line that both have changes the whole rendering alone.
-``python -m tests.golden`` writes them anew.
+The kernel with a variant's default tile is stored completely. Those with other tiles are stored as a unified diff to it
+without context or line numbers, so that a change of a line that both share changes only the complete rendering.
+``python -m tests.golden`` rewrites them.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ LAYOUTS = ("NN", "NT", "TN", "TT")
 
 
 def renderings() -> dict[str, tuple[KernelSpec, KernelSpec | None]]:
-    """By file name what is rendered, and what its text is compared with, if it is no whole one.
+    """Return, by file name, the kernel to render and the kernel it is compared with, None for a complete rendering.
 
-    In float32, or the variant's first type; the default tile as NN, the others in the layouts in turn.
+    Kernels are in float32 or the variant's first type. The default tile is NN, the others alternate between layouts.
     """
     files: dict[str, tuple[KernelSpec, KernelSpec | None]] = {}
     for variant in kernel_variants():
@@ -36,7 +36,7 @@ def renderings() -> dict[str, tuple[KernelSpec, KernelSpec | None]]:
 
 
 def golden(spec: KernelSpec, whole: KernelSpec | None) -> str:
-    """What a golden file holds: a kernel's text, or how it differs from a whole one's."""
+    """Return the contents of a golden file: a kernel's text, or its differences from a complete one."""
     text = render(spec.kernel)
     if whole is None:
         return text
@@ -47,7 +47,7 @@ def golden(spec: KernelSpec, whole: KernelSpec | None) -> str:
 
 
 def main() -> None:
-    """Writes every rendering, and removes files that are none."""
+    """Write every rendering, and remove other files."""
     files = renderings()
     FOLDER.mkdir(exist_ok=True)
     for stale in set(path.name for path in FOLDER.iterdir()) - set(files):

@@ -1,4 +1,4 @@
-"""CuPy arrays that lie in the host's memory, and a device that is none: NumPy multiplies. Needs CuPy, and no GPU."""
+"""CuPy arrays in host memory, and a stand-in for a device whose products NumPy computes. Needs CuPy, but no GPU."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ from tiledmm.selection.model import H100
 
 
 def on_host(values: Any, kind: type = cupy.ndarray) -> Any:
-    """A CuPy array with these values. Nothing on a GPU can read it."""
+    """Copy values to a CuPy array in host memory, which no GPU can read."""
     return over(np.ascontiguousarray(values) if np.ndim(values) else np.array(values), kind)
 
 
 def over(x: np.ndarray, kind: type = cupy.ndarray) -> Any:
-    """The memory of a NumPy array as a CuPy array."""
+    """Return a CuPy array over the memory of a NumPy array."""
     memory = cupy.cuda.UnownedMemory(x.ctypes.data, max(x.nbytes, 1), x, 0)
     return kind(x.shape, x.dtype, cupy.cuda.MemoryPointer(memory, 0), strides=x.strides)
 
 
 def of_host(array: Any) -> np.ndarray:
-    """The same memory as a NumPy array; of views, too, but for reversed ones."""
+    """Return a NumPy array over the memory of a CuPy array or view, but not of a reversed one."""
     room = sum((size - 1) * step for size, step in zip(array.shape, array.strides, strict=True)) + array.itemsize
     buffer = (ctypes.c_char * (room if array.size else 0)).from_address(array.data.ptr)
     return np.ndarray(array.shape, array.dtype, buffer, strides=array.strides)
 
 
 def numbers(*shape: int, dtype: str = "f4") -> Any:
-    """An array of small integers."""
+    """Return an array of small integers."""
     return on_host(np.random.default_rng(3).integers(-4, 5, shape).astype(dtype))
 
 
 class HostPlan:
-    """What stands for ``tiledmm.launch.plan.Plan``."""
+    """A stand-in for ``tiledmm.launch.plan.Plan`` that multiplies by NumPy."""
 
     def __init__(self, choice: Choice, within: Within | None = None) -> None:
         self.choice = choice
@@ -54,7 +54,7 @@ class HostPlan:
 
 
 def pretend(setattr: Callable[[Any, str, Any], None] = setattr) -> None:
-    """Has this package find an H100 that multiplies such arrays."""
+    """Make this package find an H100 that multiplies arrays in host memory."""
     setattr(plan, "Plan", HostPlan)
     setattr(devices, "current_device", lambda: 0)
     setattr(devices, "device_model", lambda ieee=False: H100)

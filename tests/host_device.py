@@ -1,8 +1,8 @@
-"""A device that is the host, for streaming products: it runs what it is given late, and in any order that is allowed.
+"""A stand-in device for streaming products, which runs operations late and in any permitted order.
 
-What streams are given is written down with what it has to wait for: what came before on its stream, and the events that
-the stream was told to wait for. It runs when the host waits for an event, or at random earlier, in a random order. So a
-wait that is missing makes a result wrong.
+Operations on streams are recorded with what they must wait for: earlier operations on their stream, and events that the
+stream waits for. They run when the host waits for an event, or earlier at random, in random order. Therefore a missing
+wait makes a result wrong.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from tiledmm.distributed import streaming
 
 @dataclass
 class Operation:
-    """What a stream was given.
+    """An operation on a stream.
 
     Attributes:
-        name: What it does: ``"in"``, ``"product"`` or ``"out"``.
-        run: Does it.
-        after: The numbers of operations that it has to wait for.
+        name: Kind of operation: ``"in"``, ``"product"`` or ``"out"``.
+        run: Function that performs it.
+        after: Numbers of the operations that it must wait for.
         done: Whether it has run.
     """
 
@@ -39,26 +39,26 @@ class Operation:
 
 @dataclass
 class Stream:
-    """Operations in order: the number of the last one, and the events that the next one waits for."""
+    """A sequence of operations: the number of the last one, and the events that the next one waits for."""
 
     last: int | None = None
     events: set[int] = field(default_factory=set)
 
 
 def _described(*arrays: Any) -> tuple[Any, ...]:
-    """What a kernel is chosen by."""
+    """Return what a kernel is selected by: shapes, strides and types."""
     return tuple((x.shape, x.strides, x.dtype) for x in arrays)
 
 
 class HostDevice:
-    """Stands for ``cuda_device.Device``.
+    """A stand-in for ``cuda_device.Device``.
 
     Attributes:
-        operations: All that its streams were given.
-        most: Most bytes that may be allocated; None if any number may.
-        allocated: Bytes that were allocated.
-        eager: How often something runs before it is waited for, from 0 to 1.
-        fails_at: The number of the product that fails, by an error; None if none does.
+        operations: All operations that its streams were given.
+        most: Limit of allocations in bytes; None for no limit.
+        allocated: Allocated bytes.
+        eager: Probability, from 0 to 1, that an operation runs before it is waited for.
+        fails_at: Number of the product that fails with an error; None if none does.
     """
 
     name = "a host"
@@ -76,7 +76,7 @@ class HostDevice:
         self._described: set[tuple[Any, ...]] = set()
 
     def install(self, monkeypatch: pytest.MonkeyPatch) -> HostDevice:
-        """Is the device of streaming products from now on."""
+        """Make this the device of streaming products."""
         monkeypatch.setattr(streaming, "device_module", lambda name: SimpleNamespace(Device=lambda: self))
         return self
 
@@ -89,7 +89,7 @@ class HostDevice:
         return self._free
 
     def workspace(self, a: Any, b: Any, out: Any, has_addend: bool, precision: str) -> int:
-        """More for partial panels than for whole ones, now and then: that is not monotone on a device either."""
+        """Return bytes of workspace that are not monotone in the panel's size, as on a device."""
         (m, k), n = a.shape, b.shape[1]
         self._described.add(_described(a, b, out))
         return (m + n) * k + 64 * (m % 3) + 32 * has_addend
@@ -107,7 +107,7 @@ class HostDevice:
         return self.lock(np.full(size, 255, np.uint8))
 
     def lock(self, x: np.ndarray) -> np.ndarray:
-        """The array, which counts as page-locked from now on."""
+        """Mark an array as page-locked and return it."""
         self._locked.append(x)
         return x
 
@@ -192,7 +192,7 @@ class HostDevice:
         self.operations[number].done = True
 
     def ancestors(self, event: set[int]) -> set[int]:
-        """An event's operations, and all that these wait for."""
+        """Return an event's operations, and all operations that these must wait for."""
         found: set[int] = set()
         rest = [*event]
         while rest:

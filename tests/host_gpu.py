@@ -1,7 +1,7 @@
-"""A GPU that is the host: ``tiledmm.matmul`` from end to end, on CuPy arrays whose memory NumPy sees.
+"""A stand-in GPU in host memory, for ``tiledmm.matmul`` from end to end on CuPy arrays that NumPy can read.
 
-Its memory holds what is no number, and every allocation stands between guard bytes. Its kernels are run by
-``tests.kernels_in_numpy``, or by the simulator. Needs CuPy, and no GPU.
+Fresh memory holds NaNs, and every allocation is surrounded by guard bytes. Kernels run in ``tests.kernels_in_numpy`` or
+on the simulator. Needs CuPy, but no GPU.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tiledmm.launch import plan, prepared
 from tiledmm.selection import tuned
 from tiledmm.selection.model import Model
 
-#: Bytes of guards before and behind an allocation, and what they hold: as a float an ordinary number, but a rare one.
+#: Guard bytes before and after an allocation, and their value, which as a float is an ordinary but rare number.
 _GUARD, _GUARDED = 4096, 0xA5
 
 # Where CuPy's allocations begin.
@@ -40,7 +40,7 @@ _ALIGNMENT = 512
 
 
 class Memory:
-    """Allocations with guards around them."""
+    """Allocations surrounded by guard bytes."""
 
     def __init__(self) -> None:
         self._buffers: dict[
@@ -49,7 +49,7 @@ class Memory:
         self._begins: list[int] = []
 
     def allocate(self, size: int) -> int:
-        """The address of so many bytes, each of them 255."""
+        """Allocate ``size`` bytes, each of them 255, and return their address."""
         room = np.full(size + 2 * _GUARD + _ALIGNMENT, _GUARDED, np.uint8)
         address = room.ctypes.data + _GUARD
         address += -address % _ALIGNMENT
@@ -59,18 +59,18 @@ class Memory:
         return address
 
     def free(self, address: int) -> None:
-        """Gives an allocation back, which has to be one."""
+        """Free an allocation; raise an error if there is none at the address."""
         self._check(address)
         del self._buffers[address]
         self._begins.remove(address)
 
     @property
     def count(self) -> int:
-        """How many allocations there are."""
+        """Number of allocations."""
         return len(self._begins)
 
     def check(self) -> None:
-        """Raises AssertionError if a guard was written."""
+        """Raise AssertionError if a guard byte was written."""
         for address in self._buffers:
             self._check(address)
 
@@ -81,21 +81,21 @@ class Memory:
         assert (outside == _GUARDED).all(), f"{int((outside != _GUARDED).sum())} bytes were written outside of {size}"
 
     def allocation(self, address: int) -> tuple[int, np.ndarray]:
-        """Where the allocation begins that an address is in, or behind, and its bytes."""
+        """Return the address and bytes of the allocation that contains an address or precedes it."""
         begin = self._begins[max(bisect.bisect_right(self._begins, address) - 1, 0)]
         room, size = self._buffers[begin]
         first = begin - room.ctypes.data
         return begin, room[first : first + size]
 
     def bytes(self, address: int, size: int) -> np.ndarray:
-        """So many bytes from an address on, all of them in one allocation."""
+        """Return ``size`` bytes from an address, which must all be in one allocation."""
         begin, room = self.allocation(address)
         first = address - begin
         assert first >= 0 and first + size <= len(room), f"{size} bytes at {first} of {len(room)}: out of bounds"
         return room[first : first + size]
 
     def view(self, address: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: Any) -> np.ndarray:
-        """An array in one allocation, its strides in elements."""
+        """Return an array within one allocation, with strides in elements."""
         kind = np.dtype(dtype)
         if 0 in shape:
             return np.empty(shape, kind)
@@ -107,13 +107,13 @@ class Memory:
 
 
 class HostArray(cupy.ndarray):
-    """A CuPy array in the host's memory: of what CuPy does by kernels of its own, as much as a product needs."""
+    """A CuPy array in host memory, which supports what a product needs."""
 
     owner: HostGpu
 
     @property
     def held(self) -> np.ndarray:
-        """The same memory as a NumPy array."""
+        """NumPy array over the same memory."""
         first = (ctypes.c_char * self.dtype.itemsize).from_address(self.data.ptr)
         return np.lib.stride_tricks.as_strided(np.frombuffer(first, self.dtype), self.shape, self.strides)
 
@@ -137,23 +137,23 @@ class HostArray(cupy.ndarray):
 
 
 class OutOfDeviceMemory(RuntimeError):
-    """What stands for the ``CUDARuntimeError`` of a call that finds no memory; CuPy's asks the driver for its text."""
+    """A stand-in for the ``CUDARuntimeError`` of a failed allocation, since CuPy's asks the driver for its message."""
 
     status = 2
 
 
 class HostGpu:
-    """A device with memory, a stream and a data sheet.
+    """A stand-in device with memory, a stream and a data sheet.
 
     Attributes:
-        gpu: The data sheet.
-        memory: What is allocated.
-        launched: Every kernel that ran, in order.
-        most: Most bytes of an allocation, as if no more were free; None if any number is.
-        failed: How many allocations did not succeed.
+        gpu: Data sheet of the GPU.
+        memory: Memory with its allocations.
+        launched: Kernels that ran, in order.
+        most: Bytes of the largest possible allocation; None for no limit.
+        failed: Number of failed allocations.
         capturing: Whether the stream is being captured in a graph.
-        captured: How many allocations were asked of the stream itself, as a graph needs them.
-        copies: How many conversions CuPy was asked for.
+        captured: Number of allocations on the stream itself, as graphs need them.
+        copies: Number of conversions requested from CuPy.
     """
 
     def __init__(self, run: Callable[..., None] = run_in_numpy) -> None:
@@ -169,14 +169,14 @@ class HostGpu:
     # ---- arrays ----
 
     def array(self, values: Any, layout: Layout | None = None) -> HostArray:
-        """An array with these values, laid out so; what lies between its elements is poisoned."""
+        """Return an array with these values in a layout, with poisoned gaps between its elements."""
         values = np.asarray(values)
         xp = SimpleNamespace(full=self._full, asarray=np.asarray, empty=np.empty, broadcast_to=np.broadcast_to)
         placed, _ = lay_out(xp, values, layout or plain(values.ndim), poison=True)
         return self.over(placed) if placed.size else self._empty(values.shape, values.dtype)
 
     def over(self, x: np.ndarray) -> HostArray:
-        """A NumPy array's memory as an array of this device."""
+        """Return an array of this device over a NumPy array's memory."""
         memory = cupy.cuda.UnownedMemory(x.ctypes.data, max(x.nbytes, 1), x, 0)
         return self._made(x.shape, x.dtype, cupy.cuda.MemoryPointer(memory, 0), strides=x.strides)
 
@@ -206,7 +206,7 @@ class HostGpu:
         return cupy.cuda.MemoryPointer(cupy.cuda.UnownedMemory(address, size, self, 0), 0)
 
     def surroundings(self, x: HostArray) -> np.ndarray:
-        """The bytes of an array's allocation that belong to none of its elements."""
+        """Return a copy of an array's allocation in which the array's elements are zeroed."""
         reach = [min((size - 1) * step, 0) for size, step in zip(x.shape, x.strides, strict=True)]
         low = x.data.ptr + sum(reach)
         begin, room = self.memory.allocation(low)
@@ -217,7 +217,7 @@ class HostGpu:
     # ---- in a device's place ----
 
     def become(self, target: str) -> None:
-        """Is that target's reference machine from now on."""
+        """Become a target's reference machine, with empty memory."""
         self.gpu = REFERENCE_GPUS[target]
         self.memory, self.launched = Memory(), []
         self.most = None
@@ -225,7 +225,7 @@ class HostGpu:
         tiledmm.plans.forget_plans()
 
     def install(self, monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
-        """Has the package find this device, an empty folder for what is measured on it, and nothing kept of others."""
+        """Make the package find this device, with an empty folder for its measurements and empty caches."""
         stream = SimpleNamespace(ptr=0, is_capturing=lambda: self.capturing)
         runtime = SimpleNamespace(
             memsetAsync=lambda address, value, size, stream: self.memory.bytes(address, size).fill(value),
@@ -290,7 +290,7 @@ class HostGpu:
 
 
 class _Constructor:
-    """What stands for ``cupy.ndarray``: a class to ``isinstance``, whose arrays are in the host's memory."""
+    """A stand-in for ``cupy.ndarray`` that passes ``isinstance`` and makes arrays in host memory."""
 
     def __init__(self, make: Callable[..., Any]) -> None:
         self._make = make
@@ -306,7 +306,7 @@ _MAPS: dict[int, tuple[tensor_maps.TensorMap, int]] = {}
 
 
 def encode(described: tensor_maps.TensorMap, pointer: int) -> Any:
-    """What stands for the driver's ``cuTensorMapEncodeTiled``: as strict, and its map is a number."""
+    """Encode a tensor map as strictly as the driver's ``cuTensorMapEncodeTiled``, but as an index."""
     rank = len(described.sizes)
     assert pointer % 16 == 0 and rank == 5 and len(described.strides) == rank - 1
     assert all(0 < size <= 2**32 for size in described.sizes)
@@ -317,7 +317,7 @@ def encode(described: tensor_maps.TensorMap, pointer: int) -> Any:
 
 
 def decoded(argument: Any) -> Argument:
-    """A kernel's argument: an address, a tensor map and its address, or the members of ``Problem``."""
+    """Decode a kernel's argument: an address, a tensor map and its address, or the members of ``Problem``."""
     if isinstance(argument, int):
         return argument
     words = argument.view(np.int64)
@@ -327,5 +327,5 @@ def decoded(argument: Any) -> Argument:
 
 
 def run_on_simulator(memory: Memory, spec: KernelSpec, blocks: int, arguments: list[Argument], gpu: Any) -> None:
-    """Runs a kernel's own CUDA C, as for a GPU of compute capability 9.0."""
+    """Simulate a kernel's CUDA C for compute capability 9.0."""
     execute(spec, blocks, [ctypes.c_void_p(x) if isinstance(x, int) else x for x in arguments])

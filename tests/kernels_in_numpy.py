@@ -1,8 +1,8 @@
-"""What each kernel makes of its arguments, in NumPy: the contract between the host's code and ``cuda_src/``.
+"""NumPy versions of all kernels, which define the contract between the host code and ``cuda_src/``.
 
-A kernel here reads its ``Problem`` as the CUDA C does and nothing else: addresses, strides, split-K partitions, operand
-scans. If anything that the host passes is wrong, the result is wrong, or an address is out of bounds.
-That the CUDA C itself keeps this contract is for the simulator's tests, and the GPU's.
+A kernel reads its ``Problem`` as the CUDA C does and nothing else: addresses, strides, split-K partitions, operand
+scans. If anything that the host passes is wrong, the result is wrong or an address is out of bounds. The tests of the
+simulator and of the GPU check that the CUDA C keeps this contract.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ class Strides:
     batch: tuple[int, int, int]
 
     def offset(self, at: tuple[int, ...]) -> int:
-        """Elements from the first matrix to this one."""
+        """Return the elements from the first matrix of the batch to this one."""
         return sum(i * step for i, step in zip(at, self.batch, strict=True))
 
 
 class Problem:
-    """``Problem`` of cuda_src/matrices.cuh.j2."""
+    """The struct ``Problem`` of cuda_src/matrices.cuh.j2."""
 
     def __init__(self, words: np.ndarray, epilogue: Epilogue | None = None, kind: str = "f") -> None:
         numbers = [int(word) for word in words]
@@ -79,30 +79,30 @@ class Problem:
         ), "no slice is empty, and none is left out"
 
     def products(self) -> Iterator[tuple[int, ...]]:
-        """Every product's place in the batch."""
+        """Yield every product's indices in the batch."""
         return np.ndindex(*self.batch)
 
     def parts(self) -> Iterator[tuple[int, int, int]]:
-        """Each split-K partition: its number, first step of K and length."""
+        """Yield the number, first step of K and length of each split-K partition."""
         for number in range(self.partitions):
             begin = number * self.partition_k if self.partitions > 1 else 0
             yield number, begin, min(self.partition_k, self.k - begin) if self.partitions > 1 else self.k
 
 
 class Findings:
-    """``OperandScan`` of cuda_src/operand_scan.cuh: of one operand."""
+    """The struct ``OperandScan`` of cuda_src/operand_scan.cuh for one operand."""
 
     def __init__(self, memory: Memory, address: int) -> None:
         self._memory, self._address = memory, address
         self.head = memory.view(address, (3,), (1,), np.int32)  # usual, short_ones, scale
 
     def exponents(self, first: int, count: int) -> np.ndarray:
-        """Exponents of ``count`` rows, from row ``first`` on."""
+        """Return the exponents of ``count`` rows from row ``first``."""
         return self._memory.view(self._address + SCAN_HEAD + 4 * first, (count,), (1,), np.int32)
 
 
 def splits(first: Findings, second: Findings, parts: int, k: int) -> bool:
-    """Whether products of pieces are as accurate as float32's (``is_decomposed`` of cuda_src/matrices.cuh.j2)."""
+    """Return whether limbs are as accurate as float32 (``is_decomposed`` of cuda_src/matrices.cuh.j2)."""
     (usual, shorts, scale), (usual_b, shorts_b, scale_b) = (map(int, each.head) for each in (first, second))
     if scale + scale_b - (parts * k).bit_length() < 2 * 15 - 127:
         return False
@@ -111,7 +111,7 @@ def splits(first: Findings, second: Findings, parts: int, k: int) -> bool:
 
 
 def has_residues(first: Findings, second: Findings, k: int) -> bool:
-    """Whether products of residues are as accurate as float64's (likewise)."""
+    """Return whether residues are as accurate as float64 (``is_decomposed`` of cuda_src/matrices.cuh.j2)."""
     (near, exact, scale), (near_b, exact_b, scale_b) = (map(int, each.head) for each in (first, second))
     return scale + scale_b >= 126 - 1023 and (near + near_b >= k + (k + 7) // 8 or bool(exact and exact_b))
 
@@ -119,10 +119,10 @@ def has_residues(first: Findings, second: Findings, k: int) -> bool:
 def run_in_numpy(
     memory: Memory, spec: KernelSpec, blocks: int, arguments: list[Argument], gpu: Gpu | None = None
 ) -> None:
-    """Runs a kernel on so many blocks.
+    """Run a kernel on the given number of blocks.
 
     Raises:
-        AssertionError: If it were to read or write where nothing is, or if blocks are missing.
+        AssertionError: If it would access memory out of bounds, or if blocks are missing.
     """
     *pointers, words = arguments
     assert isinstance(words, np.ndarray)
@@ -147,7 +147,7 @@ def run_in_numpy(
 
 
 def _check_blocks(spec: KernelSpec, p: Problem, blocks: int, gpu: Gpu | None) -> None:
-    """Every tile has a block, and tiles are numbered as there are any."""
+    """Check that every tile has a block, and that tiles are numbered without gaps."""
     config = spec.config
     assert (p.tiles_m, p.tiles_n) == (-(-p.m // config.bm), -(-p.n // config.bn))
     of_c = p.tiles_m * (p.tiles_m + 1) // 2 if config.triangle else p.tiles_m * p.tiles_n
@@ -163,20 +163,20 @@ def _check_blocks(spec: KernelSpec, p: Problem, blocks: int, gpu: Gpu | None) ->
 
 
 class _Kernel:
-    """One launch: pointers, and what they point to."""
+    """A launch of a kernel, with its pointers and the memory behind them."""
 
     def __init__(self, memory: Memory, spec: KernelSpec, pointers: list[Any]) -> None:
         self.memory, self.spec, self.pointers = memory, spec, pointers
 
     def matrix(self, operand: int, rows: int, cols: int, strides: Strides, offset: int, letter: str = "G") -> Any:
-        """Operand A (0) or B (1), or C (2); where it is said to lie by rows (N) or columns (T), that is believed."""
+        """Return operand A (0), B (1) or C (2); layouts N and T imply unit strides, as in the kernel."""
         element: Element = (self.spec.a, self.spec.b, self.spec.c)[operand]
         row, col = (1 if letter == "T" else strides.row), (1 if letter == "N" else strides.col)
         address = self.pointers[operand if operand < 2 or len(self.pointers) == 3 else 1] + offset * element.itemsize
         return self.memory.view(address, (rows, cols), (row, col), element.dtype)
 
     def finished(self, p: Problem, at: tuple[int, ...], total: np.ndarray) -> np.ndarray:
-        """C's elements, made of sums by the epilogue, whose arrays are read by the strides that the kernel knows."""
+        """Apply the epilogue to sums, and read its arrays by the strides that the kernel knows."""
         epilogue, kind = self.spec.epilogue, self.spec.c.dtype
         if epilogue is None:
             return total
@@ -200,7 +200,7 @@ class _Kernel:
         return np.maximum(x, 0) if epilogue.activation else x
 
     def _check_place(self, p: Problem, name: str, address: int, steps: tuple[int, ...], element: Element) -> None:
-        """An epilogue reads nothing where C is but the element that it then writes: blocks run in any order."""
+        """Check that an epilogue reads only the element of C that it then writes, since blocks run in any order."""
         sizes, own, kind = (p.m, p.n, *p.batch), self.spec.c, (p.c.row, p.c.col, *p.c.batch)
         x = self.memory.view(address, sizes, steps, element.dtype)
         c = self.memory.view(self.pointers[-1], sizes, kind, own.dtype)
@@ -213,7 +213,7 @@ class _Kernel:
     # ---- what multiplies ----
 
     def multiply(self, p: Problem) -> None:
-        """Reads all of a product's operands before it writes, which no GPU does: so none may lie where C does."""
+        """Read all of a product's operands before writing, unlike a GPU, so that operands must not overlap C."""
         spec, config = self.spec, self.spec.config
         parts = spec.compute.parts if spec.condition == "if decomposed" else 1
         if spec.condition in ("if decomposed", "unless decomposed"):
@@ -246,7 +246,7 @@ class _Kernel:
         return a, b
 
     def _mapped(self, p: Problem, at: tuple[int, ...], begin: int, k: int) -> tuple[np.ndarray, np.ndarray]:
-        """Boxes of whole steps of k: what lies beyond a slice is read, too."""
+        """Read boxes of whole steps of k by tensor maps, including what lies beyond a partition."""
         in_a, in_b = (tuple(i if step else 0 for i, step in zip(at, each.batch, strict=True)) for each in (p.a, p.b))
         depth = -(-k // self.spec.config.bk) * self.spec.config.bk
         a = self._box(0, in_a[::-1], (p.m, begin, depth))
@@ -254,7 +254,7 @@ class _Kernel:
         return a, b.T
 
     def _box(self, operand: int, at: tuple[int, ...], size: tuple[int, int, int], parts: int = 1) -> np.ndarray:
-        """Rows of A or columns of B, so many steps of k from one on; zeros beyond the map's edges."""
+        """Read rows of A or columns of B and steps of k by a tensor map, with zeros beyond its edges."""
         spec, config = self.spec, self.spec.config
         (described, pointer), element = self.pointers[operand], (spec.a, spec.b)[operand]
         along_k = spec.layout[operand] == "NT"[operand]
@@ -278,7 +278,7 @@ class _Kernel:
     def _of_pieces(
         self, p: Problem, at: tuple[int, ...], begin: int, k: int, parts: int, found: tuple[Findings, Findings]
     ) -> np.ndarray:
-        """Sums of products of pieces, small ones left out, with the powers of two that they were divided by."""
+        """Sum the products of limbs, without the scheme's small ones, and undo their scaling by powers of two."""
         spec = self.spec
         scheme = SCHEMES[spec.config.scheme]
         most = 2 * scheme.limbs - 2 if scheme.products == scheme.limbs**2 else scheme.limbs - 1
@@ -310,7 +310,7 @@ class _Kernel:
     def _piece(
         self, p: Problem, operand: int, of: int, number: int, offset: int, steps: tuple[int, int, int]
     ) -> np.ndarray:
-        """One piece of A, or of B transposed: rows by steps of k, of real numbers."""
+        """Read one limb of A, or of B transposed: rows by steps of k, of real numbers."""
         begin, k, parts = steps
         rows = p.m if operand == 0 else parts * p.n
         if self.spec.variant.hopper.tma:
@@ -325,7 +325,7 @@ class _Kernel:
         return self.memory.view(address, (rows, parts * k), (row, col), element.dtype)
 
     def _of_bytes(self, p: Problem, at: tuple[int, ...], begin: int, k: int) -> np.ndarray:
-        """Integers, put together again from their bytes."""
+        """Multiply integers that are reassembled from their bytes."""
         unsigned = np.dtype(f"u{self.spec.compute.itemsize}")
         depth = -(-k // self.spec.config.bk) * self.spec.config.bk
         operands = []
@@ -358,7 +358,7 @@ class _Kernel:
     def _residues(
         self, operand: int, strides: Strides, at: tuple[int, ...], index: int, size: tuple[int, int], apart: int
     ) -> np.ndarray:
-        """A plane of A, or of B transposed."""
+        """Read a plane of residues of A, or of B transposed."""
         rows, k = size
         if self.spec.variant.hopper.tma:
             depth = -(-k // self.spec.config.bk) * self.spec.config.bk
@@ -477,7 +477,7 @@ class _Kernel:
 
 
 def _summed(sums: np.ndarray) -> np.ndarray:
-    """Slices' sums, of narrow floats in a wider type."""
+    """Sum the results of partitions, with narrow floats in a wider type."""
     if sums.dtype.kind == "b":
         return sums.any(axis=0)
     return sums.sum(axis=0, dtype=np.float32 if _is_narrow_float(sums.dtype) else sums.dtype)
@@ -488,7 +488,7 @@ def _is_narrow_float(dtype: np.dtype[Any]) -> bool:
 
 
 def _product(a: np.ndarray, b: np.ndarray, spec: KernelSpec) -> np.ndarray:
-    """A product in the type that it is to be taken in, rounded once; converted to C's."""
+    """Compute a product in the computation type, rounded once and converted to C's type."""
     compute = spec.compute
     if compute.per_packed > 1:
         return _product_of_words(a, b, compute).astype(spec.c.dtype)
@@ -520,7 +520,7 @@ def _product_of_words(a: np.ndarray, b: np.ndarray, compute: Element) -> np.ndar
 
 
 def _by_half(result: np.ndarray, tile: int) -> np.ndarray:
-    """Sums of tiles on and below the diagonal, on both sides of it."""
+    """Mirror the tiles on and below the diagonal to the other side."""
     assert result.shape[0] == result.shape[1]
     found = np.empty_like(result)
     for row in range(0, result.shape[0], tile):

@@ -1,7 +1,7 @@
-"""The Ozaki scheme II in NumPy, step by step as the kernels of ``split_float64`` compute it, with the same bits.
+"""The Ozaki scheme II in NumPy, step by step and with the same bits as the kernels of ``split_float64``.
 
-Integers beyond 64 bits are Python's. ``product`` is the whole scheme; what is between its steps is what the kernels
-pass to each other.
+Integers beyond 64 bits are Python's. ``product`` is the whole scheme; its intermediate results are those that the
+kernels pass to each other.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ class Decomposed:
     """Rows of float64 numbers as integers times powers of two.
 
     Attributes:
-        integers: ``(rows, k)``, int64; of complex numbers ``(rows, 2 * k)``, real and imaginary parts in turn.
-        scales: Of each row, the power of two that it was multiplied by.
-        near: Of each row, its elements that are at least an eighth of its root mean square.
-        exact: Of each row, whether no element was rounded.
+        integers: int64 of shape ``(rows, k)``; complex: ``(rows, 2 * k)``, alternating real and imaginary parts.
+        scales: Exponent, per row, of the power of two by which it was multiplied.
+        near: Number, per row, of elements that are at least an eighth of its root mean square.
+        exact: Whether, per row, no element was rounded.
     """
 
     integers: np.ndarray
@@ -35,7 +35,7 @@ class Decomposed:
 
 
 def decompose(elements: np.ndarray, moduli: int = DEFAULT_MODULI) -> Decomposed:
-    """Each row scaled by the largest power of two with which its norm stays below the limit, and rounded."""
+    """Scale each row by the largest power of two with which its norm stays below the limit, and round it."""
     k, parts = elements.shape[1], 2 if np.iscomplexobj(elements) else 1
     rows = np.ascontiguousarray(elements.astype(np.complex128 if parts == 2 else np.float64)).view(np.float64)
     finite = np.isfinite(rows).all(axis=1)
@@ -58,13 +58,13 @@ def decompose(elements: np.ndarray, moduli: int = DEFAULT_MODULI) -> Decomposed:
 
 
 def times_power(x: np.ndarray, exponents: np.ndarray) -> np.ndarray:
-    """Numbers times powers of two, in two steps: neither of the powers overflows."""
+    """Multiply numbers by powers of two in two steps, so that neither power overflows."""
     half = np.trunc(exponents / 2).astype(np.int64)
     return np.ldexp(np.ldexp(x, half), exponents - half)
 
 
 def residues_of(integers: np.ndarray, moduli: int = DEFAULT_MODULI, parts: int = 1) -> np.ndarray:
-    """``(moduli, ...)`` bytes; of complex numbers three times as many: of real and imaginary parts and sums of both."""
+    """Return ``(moduli, ...)`` bytes; for complex numbers also those of imaginary parts, and of sums of both parts."""
     if parts == 2:
         real, imaginary = integers[..., ::2], integers[..., 1::2]
         return np.concatenate([residues_of(each, moduli) for each in (real, imaginary, real + imaginary)])
@@ -72,23 +72,23 @@ def residues_of(integers: np.ndarray, moduli: int = DEFAULT_MODULI, parts: int =
 
 
 def multiply(left: np.ndarray, right: np.ndarray, moduli: int = DEFAULT_MODULI) -> np.ndarray:
-    """Residues of the products of rows of ``(planes, m, k)`` and ``(planes, n, k)``; exact for K below 2^37."""
+    """Return the residues of products of rows of ``(planes, m, k)`` and ``(planes, n, k)``; exact for K below 2^37."""
     wide = (np.matmul(a.astype(np.float64), b.astype(np.float64).T) for a, b in zip(left, right, strict=True))
     return np.stack([each % MODULI[plane % moduli] for plane, each in enumerate(wide)]).astype(np.uint8)
 
 
 def in_kernels_order(residues: np.ndarray) -> np.ndarray:
-    """Residues as ``split_float64`` writes them: of 64 columns (pair, quad, element) becomes (quad, pair, element)."""
+    """Reorder residues as ``split_float64`` does: (pair, quad, element) of 64 columns become (quad, pair, element)."""
     return residues.reshape(*residues.shape[:-1], -1, 8, 4, 2).swapaxes(-3, -2).reshape(residues.shape)
 
 
 def in_order(residues: np.ndarray) -> np.ndarray:
-    """The inverse."""
+    """Undo ``in_kernels_order``."""
     return residues.reshape(*residues.shape[:-1], -1, 4, 8, 2).swapaxes(-3, -2).reshape(residues.shape)
 
 
 def integers_of(residues: np.ndarray) -> np.ndarray:
-    """The integers between -M / 2 and M / 2 that have these residues: Python's."""
+    """Return the Python integers between -M / 2 and M / 2 that have these residues."""
     whole = modulus_product(len(residues))
     sums: Any = sum(r.astype(object) * weight for r, weight in zip(residues, weights(len(residues)), strict=True))
     found = sums % whole
@@ -96,7 +96,7 @@ def integers_of(residues: np.ndarray) -> np.ndarray:
 
 
 def reconstruct(residues: np.ndarray, exponents: np.ndarray, parts: int = 1) -> np.ndarray:
-    """The integers with these residues, rounded to float64 once, times 2^exponents; or complex ones."""
+    """Return the real or complex numbers with these residues, rounded to float64 once, times 2^exponents."""
     if parts == 2:
         real, imaginary, both = residues.reshape(3, -1, *residues.shape[1:]).astype(np.int64)
         moduli = np.array(MODULI[: len(real)]).reshape(-1, *[1] * (real.ndim - 1))
@@ -107,7 +107,7 @@ def reconstruct(residues: np.ndarray, exponents: np.ndarray, parts: int = 1) -> 
 
 
 def product(a: np.ndarray, b: np.ndarray, moduli: int = DEFAULT_MODULI) -> np.ndarray:
-    """``a @ b`` by residues."""
+    """Compute ``a @ b`` by residues."""
     left, right = decompose(a, moduli), decompose(np.ascontiguousarray(b.T), moduli)
     parts = 2 if np.iscomplexobj(a) else 1
     residues = multiply(*(residues_of(each.integers, moduli, parts) for each in (left, right)), moduli)
@@ -115,7 +115,7 @@ def product(a: np.ndarray, b: np.ndarray, moduli: int = DEFAULT_MODULI) -> np.nd
 
 
 def is_decomposed(a: np.ndarray, b: np.ndarray, moduli: int = DEFAULT_MODULI) -> bool:
-    """Whether the operand scan allows it (``is_decomposed`` of cuda_src/matrices.cuh.j2)."""
+    """Return whether the operand scan allows residues (``is_decomposed`` of cuda_src/matrices.cuh.j2)."""
     left, right = decompose(a, moduli), decompose(np.ascontiguousarray(b.T), moduli)
     k, large = a.shape[1], 0x7F7F7F7F
     least = sum(int(each.scales[(abs(x) > 0).any(axis=1)].min(initial=large)) for each, x in ((left, a), (right, b.T)))

@@ -1,6 +1,6 @@
-"""Every launch of chosen products, to the last field; and the kernels that are compiled ahead of them.
+"""Record every launch of chosen products with all its fields, and the kernels that are compiled ahead of them.
 
-``python -m tests.schedules`` rewrites ``schedules.json`` after an intended change: the diff shows what changed.
+``python -m tests.schedules`` rewrites ``schedules.json`` after an intended change; its diff shows what changed.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def _launch(each: Launch) -> str:
 
 
 def told(spec: KernelSpec, wanted: Product) -> list[str]:
-    """A product's launches and its scratch memory, a line each."""
+    """Describe a product's launches and its scratch memory, one per line."""
     found = schedule(spec, wanted.problem)
     return [*map(_launch, found.launches), *map(_scratch, found.scratch)]
 
@@ -190,13 +190,13 @@ def _symbols(kernels: Iterable[KernelSpec]) -> list[str]:
 
 
 def _kind(spec: KernelSpec) -> str:
-    """What a kernel's symbol does not tell."""
+    """Describe the properties of a kernel that its symbol does not include."""
     condition = f" {spec.condition}" if spec.condition else ""
     return condition + (f" triangle {spec.config.triangle}" if spec.config.triangle else "")
 
 
 def schedules() -> dict[str, list[str]]:
-    """Lines of each product, and of each kernel's auxiliary kernels."""
+    """Return the lines of each product, and of each kernel's auxiliary kernels."""
     found = {name: told(spec, wanted) for name, spec, wanted in _products()}
     for variant, tile, dtype, layout, factors, by_auto in _REQUIRED:
         spec = kernel_spec(variant, tile=tile, dtype=dtype, layout=layout)

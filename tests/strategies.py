@@ -1,4 +1,4 @@
-"""Arrays in every way memory can hold them: Hypothesis strategies and helpers, for NumPy and CuPy alike.
+"""Hypothesis strategies and helpers for arrays in every memory layout, with NumPy and CuPy alike.
 
 ``xp`` is ``numpy`` or ``cupy`` throughout.
 """
@@ -32,17 +32,17 @@ PROPERTY = settings(
 
 
 def np_dtype(name: str) -> np.dtype[Any]:
-    """The NumPy dtype of an element's name; of tf32, what it is in memory."""
+    """Return the NumPy dtype of an element's name; for tf32, its type in memory."""
     return compute_element(name).dtype
 
 
 def asked(name: str) -> dict[str, str]:
-    """What ``matmul`` has to be told for a product of these elements to be taken in this type."""
+    """Return the keywords that make ``matmul`` compute in this type."""
     return {"precision": precision_of(compute_element(name))}
 
 
 def small_integers(rng: np.random.Generator, shape: tuple[int, ...], dtype: Any, bound: int = 4) -> np.ndarray:
-    """Integers up to ``bound`` in size, as ``dtype``: 16-bit floats sum thousands of their products exactly.
+    """Return integers up to ``bound`` in size, as ``dtype``; 16-bit floats sum thousands of their products exactly.
 
     bfloat16 holds integers up to 256 exactly, so with ``bound=4`` up to 16 terms; float16 holds up to 2048.
     """
@@ -57,7 +57,7 @@ def small_integers(rng: np.random.Generator, shape: tuple[int, ...], dtype: Any,
 
 
 def random_matrix(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:
-    """Normal numbers, as ``dtype``: a floating or complex type."""
+    """Return normal numbers in a floating or complex type."""
     values = rng.standard_normal(shape)
     if dtype.startswith("complex"):
         values = values + 1j * rng.standard_normal(shape)
@@ -65,29 +65,29 @@ def random_matrix(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) 
 
 
 def sums_type(dtype: str) -> str:
-    """The type that tensor cores sum products of floats in."""
+    """Return the type in which tensor cores sum products of floats."""
     return dtype if dtype in ("float64", "complex128") else "float32"
 
 
 def componentwise_error(c: np.ndarray, a: np.ndarray, b: np.ndarray) -> float:
-    """The largest |c - a @ b| / (|a| @ |b|); NaN where c is."""
+    """Return the largest |c - a @ b| / (|a| @ |b|); NaN where c is."""
     wide = np.clongdouble if np.iscomplexobj(a) else np.longdouble
     x, y = a.astype(wide), b.astype(wide)
     return float((abs(c - x @ y) / (abs(x) @ abs(y))).max())
 
 
 def bound_of_sums(dtype: str, k: int) -> float:
-    """What that is below for sums of k products on tensor cores.
+    """Return the bound of that error for sums of k products on tensor cores.
 
-    Narrow floats are cut off 16 products at a time, tf32 8. Others are rounded each time, complex sums four times.
+    Narrow floats are truncated every 16 products, tf32 every 8. Others are rounded each time, complex sums four times.
     """
     return k / (8 if dtype == "tf32" else 16) * 2.0**-22 if sums_type(dtype) == "float32" else k * 2.0**-52
 
 
 def multiplied(x: np.ndarray, dtype: str, variant: str = "tensor_core") -> np.ndarray:
-    """Elements as they are multiplied: for tf32, float32 rounded to 11 significant bits.
+    """Round elements as they are multiplied: for tf32, float32 to 11 significant bits.
 
-    Ties go away from zero, but to even where the copy engine rounds.
+    Ties round away from zero, but to even in TMA loads.
     """
     if dtype != "tf32":
         return x
@@ -98,7 +98,7 @@ def multiplied(x: np.ndarray, dtype: str, variant: str = "tensor_core") -> np.nd
 
 
 def awkward_floats(rng: np.random.Generator, count: int) -> np.ndarray:
-    """float32 numbers of any bits, in a column: some of each kind first, such as NaNs with no bit but the last."""
+    """Return a column of random float32 bits that begins with special ones, such as NaNs with only the last bit set."""
     some = [
         0x00000000, 0x80000000, 0x00000001, 0x80000FFF, 0x00001000, 0x007FFFFF, 0x3F800FFF, 0x3F801000, 0xBF803000,
         0x3FFFFFFF, 0x7F7FEFFF, 0xFF7FF000, 0x7F7FFFFF, 0x7F800000, 0xFF800000, 0x7F800001, 0xFF801000, 0x7FC00000,
@@ -109,12 +109,12 @@ def awkward_floats(rng: np.random.Generator, count: int) -> np.ndarray:
 
 
 def beside_zeros(column: np.ndarray, row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Matrices of the same product, with more steps of k: of zeros."""
+    """Pad two matrices with steps of k of zeros, which do not change their product."""
     return np.pad(column, ((0, 0), (0, 3))), np.pad(row, ((0, 3), (0, 0)))
 
 
 def any_bits(rng: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-    """Integers or booleans over the whole range of their type, so that products wrap."""
+    """Return integers or booleans over the whole range of their type, so that products wrap."""
     dtype = np.dtype(dtype)
     if dtype.kind == "b":
         return rng.integers(0, 2, shape).astype(bool)
@@ -124,12 +124,12 @@ def any_bits(rng: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> np
 
 @dataclass(frozen=True)
 class Layout:
-    """How an array lies in memory.
+    """A memory layout of an array.
 
     Attributes:
-        memory: Its axes from slowest to fastest in memory.
-        steps: Elements of memory between neighbours, a number an axis; negative where the axis is reversed.
-        margins: Unused places before and after each axis in memory.
+        memory: Axes from slowest to fastest in memory.
+        steps: Elements in memory between adjacent elements, per axis; negative where the axis is reversed.
+        margins: Unused elements before and after each axis in memory.
         broadcast: Axes along which all elements are one (a stride of 0).
     """
 
@@ -140,12 +140,12 @@ class Layout:
 
 
 def plain(ndim: int) -> Layout:
-    """C order, without gaps."""
+    """Return the layout of C order without gaps."""
     return Layout(tuple(range(ndim)), (1,) * ndim, (0,) * ndim)
 
 
 def tight(letter: str, batch: int = 0) -> Layout:
-    """A matrix of layout N or T, without gaps, or G; or so many dimensions of such."""
+    """Return layout N or T without gaps, or G, with ``batch`` leading dimensions."""
     rows, cols = batch, batch + 1
     memory = (cols, rows) if letter == "T" else (rows, cols)
     steps = (2, -2) if letter == "G" else (1, 1)
@@ -154,7 +154,7 @@ def tight(letter: str, batch: int = 0) -> Layout:
 
 @st.composite
 def layouts(draw: st.DrawFn, ndim: int, *, broadcast: bool = False) -> Layout:
-    """Any transposition, with some axes stepped, reversed, padded or (if asked for) broadcast."""
+    """Draw any transposition, with some axes stepped, reversed, padded or, if allowed, broadcast."""
     kind = draw(st.sampled_from(("C", "F", "matrix", "any")))
     if kind == "any" or (kind == "matrix" and ndim < 2):
         memory = tuple(draw(st.permutations(range(ndim))))
@@ -171,16 +171,16 @@ def layouts(draw: st.DrawFn, ndim: int, *, broadcast: bool = False) -> Layout:
 
 
 def lay_out(xp: Any, values: np.ndarray, layout: Layout, *, poison: bool = False) -> tuple[Any, Any]:
-    """Puts values into memory as a layout says.
+    """Copy values into memory in a layout.
 
     Args:
         xp: ``numpy`` or ``cupy``.
-        values: What to put there. Along broadcast axes the first element counts.
-        layout: Where.
-        poison: Whether all other places hold bytes of 255, which are NaNs, instead of zeros.
+        values: Values to copy. Along broadcast axes the first element counts.
+        layout: Layout of the array.
+        poison: Whether gaps and margins hold bytes of 255, which are NaNs, instead of zeros.
 
     Returns:
-        The array, and all the memory it lies in (an array of unsigned bytes, so that NaNs compare).
+        The array, and its whole memory (an array of unsigned bytes, so that NaNs compare).
     """
     values = np.asarray(values)
     shape = values.shape
@@ -214,7 +214,7 @@ def lay_out(xp: Any, values: np.ndarray, layout: Layout, *, poison: bool = False
 
 
 def byte_bounds(array: np.ndarray) -> tuple[int, int]:
-    """Addresses of an array's first byte and of the byte behind its last."""
+    """Return the addresses of an array's first byte and of the byte past its last."""
     address = array.__array_interface__["data"][0]
     if not array.size:
         return address, address
@@ -223,14 +223,14 @@ def byte_bounds(array: np.ndarray) -> tuple[int, int]:
 
 
 def letter(matrix: Any) -> str:
-    """How the last two axes of an array lie in memory: the letter a layout such as "NT" has for it."""
+    """Return the letter for the layout of an array's last two axes, as in "NT"."""
     row, col = (stride // matrix.dtype.itemsize for stride in matrix.strides[-2:])
     return "N" if col == 1 else "T" if row == 1 else "G"
 
 
 @st.composite
 def batches(draw: st.DrawFn, max_ndim: int = 6) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Two batch shapes that broadcast against each other."""
+    """Draw two batch shapes that broadcast against each other."""
     full = draw(st.lists(st.sampled_from((1, 2, 2, 3, 3, 0)), max_size=max_ndim))
     shapes = []
     for _ in range(2):
@@ -241,7 +241,7 @@ def batches(draw: st.DrawFn, max_ndim: int = 6) -> tuple[tuple[int, ...], tuple[
 
 @st.composite
 def operand_shapes(draw: st.DrawFn, max_batch: int = 6) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Shapes of two operands that make a product; either may be a vector."""
+    """Draw the shapes of two operands that can be multiplied; either may be a vector."""
     m, n, k = (draw(st.sampled_from(SIZES)) for _ in range(3))
     left_batch, right_batch = draw(batches(max_batch))
     left = (k,) if draw(st.integers(0, 5)) == 0 else (*left_batch, m, k)
@@ -251,18 +251,18 @@ def operand_shapes(draw: st.DrawFn, max_batch: int = 6) -> tuple[tuple[int, ...]
 
 @st.composite
 def moved_axes(draw: st.DrawFn, ndim: int, core: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Where an operand's core axes may stand: an entry of ``axes=`` and the same axes, none negative."""
+    """Draw positions of an operand's core axes: an entry of ``axes=``, and the same axes without negative ones."""
     positions = draw(st.permutations(range(ndim)))[:core]
     return tuple(p - ndim if draw(st.booleans()) else p for p in positions), tuple(positions)
 
 
 def move_core(shape: tuple[int, ...], positions: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape with its last axes standing at ``positions``, the others keeping their order."""
+    """Return the shape with its last axes moved to ``positions`` and the others in order."""
     core = dict(zip(positions, shape[len(shape) - len(positions) :], strict=True))
     rest: itertools.chain[int] = itertools.chain(shape)
     return tuple(core[axis] if axis in core else next(rest) for axis in range(len(shape)))
 
 
 def dtype_names(names: tuple[str, ...] = tuple(ELEMENTS)) -> st.SearchStrategy[str]:
-    """Names of element types."""
+    """Draw the name of an element type."""
     return st.sampled_from(names)

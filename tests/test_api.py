@@ -1,4 +1,4 @@
-"""What users call, as far as it goes without a GPU."""
+"""Tests of the public functions, as far as they need no GPU."""
 
 from __future__ import annotations
 
@@ -322,7 +322,7 @@ def test_precision_is_one_of_a_few(precision: str) -> None:
 
 
 class _FakeArray:
-    """Looks like a CuPy array to the plan cache."""
+    """A stand-in that the plan cache takes for a CuPy array."""
 
     def __init__(self, *shape: int, dtype: str = "f4", device: int = 0) -> None:
         self.shape = shape
@@ -333,7 +333,7 @@ class _FakeArray:
 
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Plans made since the test began; the cache is empty and holds eight."""
+    """Record the plans that are made; the cache starts empty and holds eight."""
     made: list[Any] = []
 
     def make(*args: Any) -> Any:
@@ -485,7 +485,7 @@ def test_threads_may_fill_the_cache_at_once(made: list[Any]) -> None:
 
 @pytest.fixture
 def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Symbols that ``precompile`` has asked for."""
+    """Record the symbols that ``precompile`` requests."""
     symbols: list[str] = []
 
     def raw_kernels(kernels: Any, progress: Any) -> None:

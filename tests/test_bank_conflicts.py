@@ -17,7 +17,7 @@ from tiledmm.kernels.variants import kernel_spec
 
 
 def launches(**changes):
-    """What ncu prints of every case."""
+    """Format what ncu prints for all cases."""
     counts = {metric: f"{i:,}" for i, metric in enumerate(METRICS.values(), start=1_000_000)} | changes
     return raw_page(*((kernel_spec(name, tile=tile, layout=layout).symbol, counts) for name, tile, layout in CASES))
 
@@ -46,7 +46,7 @@ def test_other_kernels_than_were_launched(monkeypatch, tmp_path, raw, message):
 
 
 def benchmark(monkeypatch, *arguments):
-    """The exit status of the command."""
+    """Run the command and return its exit status."""
     monkeypatch.setattr(nsight, "missing_gpu", lambda: None)
     machine = SimpleNamespace(this_machine=lambda: Machine(*[""] * len(fields(Machine))))
     monkeypatch.setitem(sys.modules, "tiledmm.bench.environment", machine)
@@ -76,12 +76,12 @@ def test_where_ncu_watches_kernels_are_launched(monkeypatch):
 
 
 def ways(words):
-    """Wavefronts for 4-byte accesses: the most different words in one bank."""
+    """Return the wavefronts of 4-byte accesses: the largest number of different words in one bank."""
     return max(len({word for word in words if word % 32 == bank}) for bank in range(32))
 
 
 def read(rows, pitch):
-    """Loads and wavefronts a step of k, for reads along k in the rows of a tile."""
+    """Return loads and wavefronts per step of k, for reads along k in the rows of a tile."""
     if pitch % 4:
         return 1, ways([row * pitch for row in rows])
     quarters = [[row * pitch + word for row in rows[i : i + 8] for word in range(4)] for i in range(0, 32, 8)]

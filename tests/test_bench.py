@@ -1,4 +1,4 @@
-"""Timing, references, records and tables of comparisons, with NumPy and clocks of our own in the GPU's place."""
+"""Tests of timing, references, records and tables of comparisons, with NumPy and fake clocks in place of a GPU."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_everyone_takes_part_as_often_as_planned_and_in_the_last_round(total: in
 
 
 class DriftingClock:
-    """Each call takes its own time, ever longer as the machine heats up; remembers who was timed."""
+    """A clock whose calls take longer as the machine heats up, and which records what was timed."""
 
     max_calls = 10
 
@@ -168,7 +168,7 @@ def test_rivals_take_turns_and_drift_cancels_in_their_ratio() -> None:
 
 
 def test_no_rival_is_always_timed_behind_the_same_one() -> None:
-    """What the one before it leaves, a lower clock rate for one, would count as its own."""
+    """Check that predecessors vary, since one may leave a lower clock rate that biases the next rival's time."""
     rivals = {name: rival() for name in "abcdef"}
     clock = DriftingClock(dict.fromkeys(rivals.values(), 1e-4))
     timing.measure(rivals, clock, seconds=1.0)
@@ -255,7 +255,7 @@ def test_host_clock_synchronizes_once_before_and_once_after() -> None:
 
 
 def test_the_environment_of_a_cuda_13_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its properties have no clock rates."""
+    """Check a device whose properties lack clock rates, as in CUDA 13."""
     module = pytest.importorskip("tiledmm.bench.environment", exc_type=ImportError)
     properties = {"name": b"made up", "major": 9, "minor": 0, "multiProcessorCount": 132, "l2CacheSize": 50 << 20,
                   "totalGlobalMem": 80 << 30}  # fmt: skip
@@ -277,7 +277,7 @@ def test_the_environment_of_a_cuda_13_device(monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.fixture
 def device(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    """A CuPy with a stream that only remembers how long it was held."""
+    """Replace CuPy by a stand-in whose stream records how long it is held."""
     state = SimpleNamespace(holds=[], syncs=0)
 
     def synchronize() -> None:
@@ -320,7 +320,7 @@ def test_device_clock_says_when_the_host_was_waited_for(
 def test_a_reading_is_pure_if_queueing_is_over_before_the_hold(
     device: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, queueing: float, pure: bool
 ) -> None:
-    """``queueing`` is in units of the longest hold."""
+    """Check readings by how long the host queues calls; ``queueing`` is in units of the longest hold."""
     now = [0.0]
 
     def call(i: int) -> None:
@@ -346,7 +346,7 @@ def test_host_clock_divides_by_the_calls(monkeypatch: pytest.MonkeyPatch) -> Non
 
 @pytest.fixture
 def stream(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    """A CuPy that logs what is done in which order, and how long the stream is held; time passes as it is told to."""
+    """Replace CuPy by a stand-in that logs operations and holds of the stream, and whose time is set by the test."""
     state = SimpleNamespace(log=[], holds=[], now=50.0, milliseconds=8.0)
 
     class Event:
@@ -439,14 +439,14 @@ def operands(dtype: np.dtype[Any], m: int = 17, n: int = 13, k: int = 29) -> tup
 
 
 def product(a: Any, b: Any) -> Any:
-    """What a right kernel gives: narrow floats summed in float32."""
+    """Compute what a right kernel gives, with narrow floats summed in float32."""
     if a.dtype.itemsize == 2 and a.dtype.kind not in "iu":
         return (a.astype(np.float32) @ b.astype(np.float32)).astype(a.dtype)
     return a @ b
 
 
 def largest_rounding(kind: Any, k: int) -> float:
-    """Bound on the error of one part of a sum of `k` products, in units of |A| |B|: Higham, "Accuracy", (3.5)."""
+    """Return the bound of a sum's error in units of |A| |B|, for `k` products: Higham, "Accuracy", (3.5)."""
     double = kind.dtype.name in ("float64", "complex128")
     products = 2 * k if kind.dtype.kind == "c" else k
     error = products * (2.0**-53 if double else 2.0**-24)
@@ -476,9 +476,9 @@ def test_a_right_product_passes_and_one_wrong_element_fails(kind: Any) -> None:
 
 @pytest.mark.parametrize("name", ["float32", "float64", "complex64", "complex128", "tf32"])
 def test_what_rounding_can_do_passes_and_what_it_cannot_fails(name: str) -> None:
-    """The largest error of a sum of few products is allowed; of many it is not, for roundings are independent.
+    """Check that the largest possible error passes for a sum of few products but not of many.
 
-    As large as they can be, K of them add up to about the root of K.
+    Roundings are independent, so that K of them add up to about the square root of K.
     """
     kind = compute_element(name)
 
@@ -1221,7 +1221,7 @@ def test_integers_have_no_tolerance(dtype: Any) -> None:
 
 
 def test_an_error_where_all_terms_are_zero_is_seen() -> None:
-    """There an error is not divided by the size of terms, which is 0."""
+    """Check that an error is reported even where it cannot be divided by the size of the terms, which is 0."""
     zeros = np.zeros((2, 3), "f4")
     expected = ref.reference(zeros, zeros.T.copy())
     wrong = ref.judge(np.array([[0, 0], [0, 5]], "f4"), expected)

@@ -1,4 +1,4 @@
-"""From timings to rates, on timings that a cost model has made up; and what is kept of an interrupted calibration."""
+"""Tests of rates fitted to made-up timings of a cost model, and of what an interrupted calibration keeps."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ TRUE = replace(nearest_rates(GPU), gpu=GPU)
 
 
 def made_up(rates: Rates, rows: tuple[KernelRates, ...], noise: float) -> dict[str, Any]:
-    """Timings of kernels that are as fast as rates say, but for noise."""
+    """Compute timings of kernels by a cost model with these rates, and add noise."""
     cost, generator = Cost(rates.gpu, rates), random.Random(7)
     known: dict[str, Any] = {}
     for row in rows:
@@ -169,7 +169,7 @@ def runs_on(row: KernelRates, gpu: Gpu) -> bool:
 
 
 class Devices:
-    """Stands for the module that asks CuPy."""
+    """A stand-in for the module that queries CuPy."""
 
     def __init__(self) -> None:
         self.forgotten = 0
@@ -182,7 +182,7 @@ class Devices:
 
 
 class Bench:
-    """Times kernels without a GPU; it may be interrupted."""
+    """A stand-in that times kernels without a GPU and can be interrupted."""
 
     def __init__(self, stop_after: int | None = None) -> None:
         self.stop_after, self.timed = stop_after, list[str]()
@@ -211,7 +211,7 @@ class Bench:
 
 @pytest.fixture
 def rows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> tuple[KernelRates, ...]:
-    """The kernels of a calibration."""
+    """Select the kernels of a calibration."""
     monkeypatch.setenv("TILEDMM_CACHE_DIR", str(tmp_path))
     chosen = some("double_buffered 16 float32", "warp_tiled 32 float32", "warp_tiled 64 float32")
     monkeypatch.setattr(calibration, "nearest_rates", lambda gpu: replace(TRUE, rows=chosen))
@@ -229,7 +229,7 @@ def run(monkeypatch: pytest.MonkeyPatch, bench: Bench, **keywords: Any) -> Rates
 
 @pytest.fixture
 def unfitted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rates as they were: fitting takes most of the time of a calibration, and other tests look at what it finds."""
+    """Skip fitting, which takes most of a calibration's time and is checked by other tests."""
     rates = lambda gpu, device, kernels: replace(TRUE, rows=tuple(each.row for each in kernels))  # noqa: E731
     monkeypatch.setattr(calibration, "fit", rates)
 
@@ -419,7 +419,7 @@ def test_a_case_is_a_product() -> None:
 
 
 def test_a_timing_tells_what_it_costs_to_write_rows_that_are_not_aligned() -> None:
-    """Products that are not aligned in any way do not: the kernel reads them by other accesses, too."""
+    """Check that some timed products have unaligned rows in C only, which isolates the cost of writing them."""
     for name in ("tensor_core 128 float16", "tensor_core 16 float16", "wgmma 128 float16"):
         (row,) = some(name)
         cost, found = Cost(TRUE.gpu, TRUE), 0

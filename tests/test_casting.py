@@ -1,4 +1,4 @@
-"""Types: which one a product is taken in, and which conversions are allowed."""
+"""Tests of computation types and permitted conversions."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_no_text_is_a_type_but_the_names_numpy_knows(text: str) -> None:
 
 @pytest.mark.parametrize("char", ["l", "q", "L", "Q"])
 def test_types_of_one_size_keep_their_names(char: str) -> None:
-    """``longlong`` is equal to int64 and another type all the same: NumPy's results are of it."""
+    """Check that results may be ``longlong``, which NumPy treats as a type apart although it equals int64."""
     one, other = np.ones((1, 1), char), np.ones((1, 1), "q" if char.islower() else "Q")
     for x1, x2 in ((one, one), (one, other), (other, one)):
         assert loop_type(x1.dtype, x2.dtype).char == np.matmul(x1, x2).dtype.char

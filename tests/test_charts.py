@@ -1,4 +1,4 @@
-"""Pictures of comparisons: every variant is on them, in both themes, and the same data gives the same bytes."""
+"""Tests of charts: all variants are shown, in both themes, and equal data gives equal bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command line, without a GPU and with one that is made up."""
+"""Tests of the command line, without a GPU and with a made-up one."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def invoke(*arguments: str) -> Any:
 
 
 def fake_compile(monkeypatch: pytest.MonkeyPatch, only: str = "", **changes: int) -> None:
-    """A compiler with the same figures for all kernels, changed for those with ``only`` in their symbol."""
+    """Replace the compiler by one with fixed results, changed for kernels with ``only`` in their symbol."""
     figures = {
         "registers": 32, "shared_bytes": 0, "spill_store_bytes": 0, "spill_load_bytes": 0, "stack_bytes": 0,
     }  # fmt: skip
@@ -92,7 +92,7 @@ def test_mistakes_are_named(arguments: tuple[str, ...], message: str, no_gpu: No
 
 
 def test_flags_may_be_repeated() -> None:
-    """Unlike values, of which the last would count alone."""
+    """Check that flags may be repeated, unlike options with values, of which only the last would count."""
     result = CliRunner().invoke(cli.app, ["variants", "--json", "--json"])
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["ok"]
@@ -136,7 +136,7 @@ def test_one_kernel_of_many_that_spills_fails(no_gpu: None, monkeypatch: pytest.
 def test_one_wrong_result_of_many_fails(
     no_gpu: None, monkeypatch: pytest.MonkeyPatch, wrong: tuple[int, ...], compiler: bool
 ) -> None:
-    """Two products, with two kernels each, are simulated."""
+    """Check the exit status if one of four simulated products (two sizes, two kernels) is wrong."""
     fake_compile(monkeypatch)
     left, simulate_right = list(wrong), simulated.simulate_all
 
@@ -166,7 +166,7 @@ def test_one_wrong_result_of_many_fails(
 def test_a_result_that_is_wrong_in_the_layout_beside_fails(
     no_gpu: None, monkeypatch: pytest.MonkeyPatch, wrong: str
 ) -> None:
-    """Where no layout is named, NT stands beside NN, of the first product."""
+    """Check that the first product is also simulated in layout NT if no layout is named, and that its errors count."""
     fake_compile(monkeypatch)
     asked = []
 
@@ -311,7 +311,7 @@ def test_missing_gpu_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    """A machine on which every comparison has one row, and remembers what was asked of it."""
+    """Make up a machine on which every comparison has one row, and record the requests."""
     state = SimpleNamespace(asked=[], ok=True, wrong=[])
 
     def compare(
@@ -400,7 +400,7 @@ def test_no_gpu_can_be_asked_for(gpu: SimpleNamespace, monkeypatch: pytest.Monke
 
 
 def modules_after(program: str, *words: str) -> set[str]:
-    """The modules that a process has which shows help."""
+    """Return the modules imported by a process that shows help."""
     code = f"import sys\nsys.argv = ['x', *{words!r}, '--help']\n{program}\n"
     code += "try:\n    main()\nexcept SystemExit as done:\n    assert not done.code\n"
     code += "print(*sys.modules, sep='\\n', file=sys.stderr)"
@@ -412,7 +412,7 @@ def modules_after(program: str, *words: str) -> set[str]:
 
 @pytest.fixture(scope="module")
 def empty_application() -> set[str]:
-    """The modules that typer takes by itself to show help."""
+    """Return the modules that typer itself imports to show help."""
     return modules_after(benchmarks.help.EMPTY)
 
 
@@ -421,7 +421,7 @@ COMMANDS = benchmarks.help.commands()
 
 @pytest.mark.parametrize("command", ["", *COMMANDS])
 def test_help_imports_nothing_but_typer(command: str, empty_application: set[str]) -> None:
-    """So it is as quick as an empty application's; ``benchmarks.help`` measures that."""
+    """Check that help imports only what an empty typer application does, so that it is as fast."""
     found = modules_after("from tiledmm.cli import main", *filter(None, [command]))
     others = {name for name in found - empty_application if name.split(".")[0] != "tiledmm"}
     assert not others
@@ -464,7 +464,7 @@ def started(*words: str, stdout: Any) -> subprocess.Popen[bytes]:
 
 @pytest.mark.parametrize("words", [("source", "warp_tiled"), ("--help",), ("compare", "--help"), ("variants",)])
 def test_who_reads_on_no_more_is_told_nothing(words: tuple[str, ...]) -> None:
-    """As by ``| head``; nor does it look as if a kernel were wrong, or as if all were well."""
+    """Check that a closed pipe, as by ``| head``, gives no message and an exit status of its own."""
     with started(*words, stdout=subprocess.PIPE) as process:
         assert process.stdout and process.stderr
         process.stdout.close()
@@ -535,7 +535,7 @@ def test_what_would_do_is_said(words: tuple[str, ...], says: str) -> None:
     "command", ["compare", "explain", "inspect", "precompile", "profile", "tiles", "tune", "validate"]
 )
 def test_options_are_spelled_alike_and_their_plurals_work(command: str) -> None:
-    """Every command that has one of these options, whether it takes one value or several."""
+    """Check that every command spells these options in the singular and accepts their plurals."""
     taken = typer.main.get_command(cli.app).commands[command]  # type: ignore[attr-defined]
     spellings = {name for parameter in taken.params for name in parameter.opts if name.startswith("--")}
     assert "--size" in spellings
@@ -563,7 +563,7 @@ def test_sizes_may_be_an_option(no_gpu: None, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.fixture
 def own_kernel(tmp_path: Path) -> Iterator[Path]:
-    """A file that registers the variant ``own_kernel``; what it registered here is gone afterwards."""
+    """Write a file that registers the variant ``own_kernel``; unregister it afterwards."""
     template, file = tmp_path / "own_kernel.cu.j2", tmp_path / "own.py"
     template.write_text((template_folder() / "tiled.cu.j2").read_text())
     file.write_text(f"import tiledmm\ntiledmm.register({str(template)!r})\n")

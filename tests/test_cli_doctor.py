@@ -1,4 +1,4 @@
-"""``tiledmm doctor``, on machines that are broken in many ways."""
+"""Tests of ``tiledmm doctor`` on machines that are broken in many ways."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_programs_get_the_advice_too(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("broken", ["absent", "library", "driver"])
 def test_it_survives_a_broken_cupy(broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every check of the real list comes to an end."""
+    """Check that all real checks complete, however CuPy is broken."""
 
     class CUDARuntimeError(RuntimeError):
         pass
@@ -223,7 +223,7 @@ def test_a_product_has_to_be_right_everywhere(
 def test_a_compiler_that_only_tells_its_version_is_broken(
     rest: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As ``CXX=true``, which is coreutils' own."""
+    """Check a program that passes for a compiler, such as ``CXX=true``, where ``true --version`` succeeds."""
     compiler = tmp_path / "c++"
     compiler.write_text(f'#!/bin/sh\n[ "$1" = --version ] && echo "c++ 1.0" && exit 0\n{rest}\n', encoding="utf-8")
     compiler.chmod(0o755)

@@ -1,4 +1,4 @@
-"""``tiledmm explain``, on machines without a GPU."""
+"""Tests of ``tiledmm explain`` without a GPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``tiledmm inspect``, with a compiler that is made up."""
+"""Tests of ``tiledmm inspect`` with a made-up compiler."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def invoke(*arguments: str) -> Any:
 
 @pytest.fixture
 def spills(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
-    """Bytes that kernels spill, by target."""
+    """Make up the bytes that kernels spill, by target."""
     found: dict[str, int] = {}
 
     def compile_for(source: str, symbol: str, target: str) -> Resources:

@@ -1,4 +1,4 @@
-"""``tiledmm source``: the text of kernels, and what compilers make of it."""
+"""Tests of ``tiledmm source``: the text of kernels, and their compiled code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``tiledmm tiles`` on the simulator, and on a GPU that is made up."""
+"""Tests of ``tiledmm tiles`` on the simulator and with a made-up GPU."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_without_a_compiler_registers_are_left_out(no_gpu: None, monkeypatch: py
 
 @pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    """A GPU on which the largest tile is the fastest."""
+    """Make up a GPU on which the largest tile is the fastest."""
     state = SimpleNamespace(wrong=(), asked=None)
 
     def compare(size: Any, *, dtype: str, layout: str, variant_tiles: Any, seconds: float, progress: Any) -> Comparison:

@@ -1,4 +1,4 @@
-"""``tiledmm validate`` on the simulator, and on a GPU that is made up."""
+"""Tests of ``tiledmm validate`` on the simulator and with a made-up GPU."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def validate(multiply: Any, dtype: str = "float32", variant: str = "naive") -> Validation:
-    """What comes of a variant whose product is that of ``multiply(a, b)``."""
+    """Validate a variant whose product is computed by ``multiply(a, b)``."""
     rng, kind = np.random.default_rng(0), compute_element(dtype)
     a, b = (random_matrix(rng, *shape, kind.dtype, SIZE.k) for shape in ((SIZE.m, SIZE.k), (SIZE.k, SIZE.n)))
     known = (a, b, reference(a, b, kind))
@@ -121,7 +121,7 @@ def test_a_missing_compiler_is_no_kernels_fault() -> None:
 
 
 def worked_out(text: str) -> float:
-    """The tolerance that the sentence about it describes."""
+    """Compute the tolerance from the sentence that describes it."""
     if text.startswith("Exact"):
         return 0.0
     found = re.search(r"(\d+) sqrt\(K\) u, K = (\d+) sums in float\d\d, u = 2\^(-\d+)", text)
@@ -184,7 +184,7 @@ Matmul = Callable[..., None]
 
 @pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch) -> Callable[[Matmul], None]:
-    """Makes up a GPU that multiplies so. Its memory for results holds the right one from the beginning."""
+    """Return a function that makes up a GPU with a given product; its result memory is right from the start."""
 
     class Array(np.ndarray):  # type: ignore[type-arg]
         def set(self, values: Any) -> None:

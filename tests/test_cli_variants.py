@@ -1,4 +1,4 @@
-"""``tiledmm variants``: the registry as a table."""
+"""Tests of ``tiledmm variants``, the table of variants."""
 
 from __future__ import annotations
 

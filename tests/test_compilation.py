@@ -1,4 +1,4 @@
-"""What is compiled and loaded, how often and where, seen by devices that are none. Needs CuPy, and no GPU."""
+"""Tests of what is compiled and loaded, how often and where, on fake devices. Needs CuPy, but no GPU."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ pytestmark = pytest.mark.cupy
 
 
 class CompileError(Exception):
-    """Stands for CuPy's."""
+    """A stand-in for CuPy's exception."""
 
 
 class RuntimeFailure(Exception):
-    """Stands for CUDA's."""
+    """A stand-in for CUDA's exception."""
 
 
 class Device:
-    """Stands for a ``cupy.cuda.Device``, which makes itself current in a thread."""
+    """A stand-in for a ``cupy.cuda.Device``, which makes itself current in a thread."""
 
     def __init__(self, machine: Machine, device: int) -> None:
         self.machine, self.device = machine, device
@@ -47,7 +47,7 @@ class Device:
 
 
 class Machine:
-    """Devices of one compute capability, and all that was done on them."""
+    """A set of devices of one compute capability that records all that is done on them."""
 
     def __init__(self, capability: str = "90") -> None:
         self.current = 0
@@ -68,7 +68,7 @@ class Machine:
         )
 
     def device(self) -> int:
-        """The device of this thread: 0 in a new one, as CUDA has it."""
+        """Return the device of this thread, 0 in a new one, as in CUDA."""
         own = self.of_thread.get(threading.get_ident(), 0)
         return self.current if own < 0 else own
 

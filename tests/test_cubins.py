@@ -1,4 +1,4 @@
-"""Machine code in files: whole, compiled once, not believed when damaged. Needs CuPy and NVRTC, and no GPU."""
+"""Tests of machine code in files: complete, compiled once, rejected if damaged. Needs CuPy and NVRTC, but no GPU."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ OPTIONS = ("-std=c++17", "-arch=sm_90a")
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where files are kept in this test."""
+    """Redirect the cache to a folder of this test."""
     monkeypatch.setenv("CUPY_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.delenv("CUPY_CACHE_IN_MEMORY", raising=False)
     return tmp_path / "cache" / "tiledmm"
@@ -37,7 +37,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What was compiled, by name."""
+    """Record the names of compiled kernels."""
     names: list[str] = []
     compile_anew = cubins._machine_code
 
@@ -50,7 +50,7 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def cubin(source: str = SOURCE, symbol: str = "fill", options: tuple[str, ...] = OPTIONS) -> tuple[str, bytes]:
-    """Name and contents of its file."""
+    """Return the name and contents of a kernel's file."""
     with cubin_file(source, symbol, options) as path:
         return path.name, path.read_bytes()
 

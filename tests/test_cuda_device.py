@@ -1,4 +1,4 @@
-"""What the device of streaming products asks of CuPy, call by call. Needs CuPy, and no GPU."""
+"""Tests of each call that the device of streaming products makes to CuPy. Needs CuPy, but no GPU."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ class Stream:
 
 
 class Cupy:
-    """CuPy, as much as the device asks of it.
+    """A stand-in for the parts of CuPy that the device uses.
 
     Attributes:
-        log: What was asked.
-        current: The current stream.
-        types: By address, the type of memory that CUDA tells; an address that is not there is an error.
-        limit: Most bytes of the pool; 0 for no limit.
+        log: Recorded calls.
+        current: Current stream.
+        types: Memory type that CUDA reports, by address; other addresses are errors.
+        limit: Limit of the pool in bytes; 0 for no limit.
     """
 
     def __init__(self) -> None:

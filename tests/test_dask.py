@@ -1,4 +1,4 @@
-"""Products of Dask arrays: process grids, ranks over TCP, clusters of threads and of processes, faults."""
+"""Tests of products of Dask arrays: process grids, ranks over TCP, clusters of threads and of processes, faults."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ from tiledmm.errors import ConfigError, OperandTypeError, ShapeError, Unsupporte
 
 
 def integers(shape: tuple[int, ...], dtype: Any = "float64", seed: int = 0) -> np.ndarray[Any, Any]:
-    """Small ones: their products are exact in any order."""
+    """Return integers so small that their products are exact in any order."""
     rng = np.random.default_rng([seed, *shape])
     found = rng.integers(0, 3, shape).astype(dtype)
     if np.dtype(dtype).kind == "c":
@@ -227,7 +227,7 @@ def run_ranks(
     absent: int | None = None,
     ended: dict[int, float] | None = None,
 ) -> list[Any]:
-    """What each rank returns or raises, each in a thread."""
+    """Run each rank in a thread, and return what each returns or raises."""
     listeners = [listen("127.0.0.1") for _ in range(layout.size)]
     addresses = [each.getsockname() for each in listeners]
 
@@ -370,7 +370,7 @@ def test_a_rank_that_fails_ends_the_others_at_once() -> None:
 
 
 def test_connecting_to_a_host_that_does_not_answer() -> None:
-    """One that has vanished refuses nothing: here, whose queue of connections is full."""
+    """Check that connecting ends if the host is silent, as when its queue of connections is full."""
     gone = threading.Event()
 
     def check() -> None:
@@ -395,7 +395,7 @@ def test_connecting_to_a_host_that_does_not_answer() -> None:
 
 @pytest.mark.parametrize("has_sent", [False, True])
 def test_a_socket_whose_other_end_has_gone(has_sent: bool) -> None:
-    """Whatever is left to be read; and looking at it changes nothing for a thread that waits for it."""
+    """Check that a closed socket is detected, with or without unread data, and without disturbing a waiting reader."""
     here, there = socket.socketpair()
     with here, there:
         here.settimeout(7)
@@ -414,7 +414,7 @@ def test_connecting_where_nobody_listens() -> None:
 
 
 def test_an_exchange_ends_where_the_product_does() -> None:
-    """With a peer that lives and says nothing."""
+    """Check that an exchange with a silent peer ends when the product is no longer wanted."""
     layout, ends = layout_of(40, 50, 60, 2), threading.Event()
     listeners = [listen("127.0.0.1") for _ in range(2)]
     addresses = [each.getsockname() for each in listeners]
@@ -777,7 +777,7 @@ def test_a_busy_worker_starts_late(client: Any) -> None:
 
 @pytest.fixture
 def planted(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Callable[[int, int], None]], None]]:
-    """Puts a function of rank and step before each step of the workers in this process."""
+    """Return a function that plants a function of rank and step before each step of this process's workers."""
 
     def plant(function: Callable[[int, int], None]) -> None:
         monkeypatch.setattr(ranks, "before_step", lambda worker, rank, step: function(rank, step))
@@ -891,7 +891,7 @@ def plant_exit() -> None:
 
 
 def get_stuck(worker: Any, *others: Any) -> None:
-    """In the place of ``nccl_communicator``, once."""
+    """Replace ``nccl_communicator`` once by a connection that gets stuck."""
     ranks.nccl_communicator = nccl_communicator
     nccl._thread_of(worker).is_stuck = True
     raise CollectiveError("NCCL did not connect")
@@ -951,7 +951,7 @@ def plant_slow_steps() -> None:
 
 
 def survive(client: Any, cluster: Any, seconds: float, trial: int, *, is_second: bool) -> None:
-    """Kills a worker, and checks what comes. Every trial has operands of its own, so that it computes something."""
+    """Kill a worker and check the outcome; every trial has new operands, so that something is computed."""
     a = integers((90, 5000), seed=trial)
     x, y = of_chunks(a, (50, 1000)), of_chunks(a.T, (1000, 50))
     client.run(plant_slow_steps)
@@ -974,7 +974,7 @@ def killed() -> Iterator[Any]:
 
 
 def test_a_worker_that_is_killed_at_any_time(killed: Any) -> None:
-    """A sample, of workers that nothing waits for to be started again."""
+    """Check a sample of times at which a worker is killed, without waiting for workers to be restarted."""
     with distributed.Client(killed) as client:
         for trial, (seconds, is_second) in enumerate([(0.0, False), (0.03, False), (0.06, True)]):
             survive(client, killed, seconds, trial, is_second=is_second)

@@ -1,4 +1,4 @@
-"""Programmatic dependent launches: what the driver is told, by a stand-in, and that kernels wait before they read."""
+"""Tests of programmatic dependent launches: calls of a fake driver, and that kernels wait before they read."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ AUXILIARY = (
 
 @pytest.fixture
 def stream(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    """The current stream, whose ``ptr`` a test may change."""
+    """Make up a current stream, whose ``ptr`` a test may change."""
     current = SimpleNamespace(ptr=7)
     cuda = SimpleNamespace(get_current_stream=lambda: current, driver=SimpleNamespace(CUDADriverError=OSError))
     monkeypatch.setattr(dependent, "cupy", SimpleNamespace(cuda=cuda))
@@ -135,7 +135,7 @@ def test_a_launch_lets_the_next_begin_that_reads_another_operand() -> None:
 
 
 def test_without_waiting_none_depends() -> None:
-    """A text with the wait is of a variant that says so, and the other way round."""
+    """Check that a template contains the wait exactly if its variant declares it."""
     rows = [*VARIANTS.values(), *AUXILIARY]
     for row in rows:
         if row.template not in (None, "warp_tiled.cu.j2"):  # which waits where it stands for operands not decomposed
@@ -144,7 +144,7 @@ def test_without_waiting_none_depends() -> None:
 
 
 def dependent_kernels() -> list[KernelSpec]:
-    """What follows another launch in some products: each such kernel once or twice."""
+    """Return each kernel that follows another launch in some products, once or twice."""
     found: dict[str, KernelSpec] = {}
     for variant, dtype, config in (
         ("split_float32", "f4", {}), ("split_float32", "c8", {}), ("split_tensor_core", "f4", {}),

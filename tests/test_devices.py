@@ -1,4 +1,4 @@
-"""The model of a device, from what CUDA's runtime says of it. Needs CuPy, and no GPU."""
+"""Tests of a device's model made from CUDA's properties. Needs CuPy, but no GPU."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.cupy
 
 
 def become(monkeypatch: pytest.MonkeyPatch, major: int, minor: int) -> None:
-    """Has device 3 be of a compute capability, with CUDA 13's properties: clock rates are attributes only."""
+    """Give device 3 a compute capability and CUDA 13's properties, where clock rates are only attributes."""
     properties = {"name": b"made up", "major": major, "minor": minor, "multiProcessorCount": 114}
     attributes = {"ClockRate": 1_755_000, "MemoryClockRate": 1_593_000, "GlobalMemoryBusWidth": 5120}
     cuda = SimpleNamespace(

@@ -85,7 +85,7 @@ def tools():
 
 
 def at(text: str, accesses: tuple[Access, ...], source: str) -> set[tuple[str, str, int]]:
-    """Accesses of the line that has a text."""
+    """Return the accesses of the lines that contain a text."""
     numbers = {i for i, line in enumerate(source.splitlines(), start=1) if text in line}
     return {(a.kind, a.space, a.bytes) for a in accesses if numbers & set(a.lines)}
 
@@ -142,7 +142,7 @@ def test_without_a_disassembler_the_error_says_how_to_get_one(monkeypatch, tmp_p
 
 @pytest.mark.parametrize("layout", ["NN", *(pytest.param(each, marks=pytest.mark.slow) for each in ("NT", "TN", "TT"))])
 def test_no_multiply_add_of_warp_tiled_meets_a_bank_conflict(tools, layout):
-    """What wide stores of the sums' own registers would bring: see ``store`` in ptx.cuh."""
+    """Check FFMAs for register bank conflicts, which wide stores of sums would cause (``store`` in ptx.cuh)."""
     spec = kernel_spec("warp_tiled", layout=layout)
     code = disassemble(render(spec), spec.symbol, "sm_90")
     assert code.opcodes["FFMA"] >= 1024

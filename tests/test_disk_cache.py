@@ -1,4 +1,4 @@
-"""Compiled code on disk: bounded, cleared, and never removed while somebody uses it."""
+"""Tests of compiled code on disk: bounded, cleared, and never removed while in use."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tiledmm.compile.disk_cache import Contents, bound, clear, contents, in_use,
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Libraries of 1, 2, 4 and 8 bytes, the smallest used longest ago; and what is no compiled code."""
+    """Create libraries of 1, 2, 4 and 8 bytes, the smallest used longest ago, and a file that is no compiled code."""
     for i in range(4):
         path = tmp_path / f"{i}.{'so' if i % 2 else 'cubin'}"
         path.write_bytes(b"x" * 2**i)

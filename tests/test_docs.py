@@ -1,4 +1,4 @@
-"""The documents are true: programs run, outputs are what is printed, commands and links exist, the site builds."""
+"""Tests of the documents: programs run, outputs match, commands and links exist, the site builds."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def commands() -> Iterator[object]:
 
 
 def check_install(arguments: list[str]) -> None:
-    """Every tiledmm requirement names extras that exist."""
+    """Check that every requirement of tiledmm names existing extras."""
     words = iter(arguments)
     for word in words:
         if word == "-e":
@@ -132,14 +132,14 @@ def check_install(arguments: list[str]) -> None:
 
 
 def check_make(arguments: list[str]) -> None:
-    """The targets exist. What they do is run elsewhere, or is this very run."""
+    """Check that the targets exist, without running them."""
     if not shutil.which("make"):
         pytest.skip("make is not installed")
     run("make", "--dry-run", *arguments)
 
 
 def check_command_line(arguments: list[str]) -> None:
-    """The command exists, and takes these arguments; it is not run."""
+    """Check that the command exists and accepts these arguments, without running it."""
     import typer.main
 
     from tiledmm.cli import app
@@ -154,7 +154,7 @@ def check_command_line(arguments: list[str]) -> None:
 
 
 def check_module(arguments: list[str]) -> None:
-    """``python -m`` names a module of the repository, and ``python`` a file."""
+    """Check that ``python -m`` names a module of the repository, and ``python`` a file."""
     match arguments:
         case ["-m", name, *_]:
             assert find_spec(name), name
@@ -194,7 +194,7 @@ def test_console_script_is_the_module() -> None:
 
 
 def test_the_readme_is_short_and_shows_the_ladder() -> None:
-    """The rest is on the pages that it links to."""
+    """Check that the README has at most 150 lines and its table lists the general kernels."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert len(text.splitlines()) <= 150
     table = text.split("<!-- table:ladder-summary -->")[1].split("<!-- /table -->")[0]

@@ -1,4 +1,4 @@
-"""Examples in docstrings print what they show, as far as they need no GPU."""
+"""Tests that examples in docstrings print what they show, if they need no GPU."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ON_A_GPU = {"tiledmm.registration.register"}
 
 
 def examples() -> dict[str, doctest.DocTest]:
-    """The docstrings with examples that print something, of modules that can be imported here, by name."""
+    """Return the docstrings with printing examples in modules that can be imported here, by name."""
     found: dict[str, doctest.DocTest] = {}
     for info in pkgutil.walk_packages(tiledmm.__path__, "tiledmm."):
         if info.name.endswith("__main__"):

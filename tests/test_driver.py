@@ -1,4 +1,4 @@
-"""The driver's library, by the name that it has on each system."""
+"""Tests of finding the driver's library by its name on each system."""
 
 from __future__ import annotations
 

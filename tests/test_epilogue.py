@@ -1,4 +1,4 @@
-"""What the keywords of ``gemm`` mean, whatever calls came before: arrays are described, so no GPU is needed."""
+"""Tests of the keywords of ``gemm``, independent of earlier calls; arrays are only described, so no GPU is needed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def resolved(compute: Any = FLOAT, casting: str = "same_kind", **keywords: Any) 
 
 
 def outcome(call: dict[str, Any]) -> Any:
-    """What a call's epilogue is, or the class of its error."""
+    """Return a call's epilogue, or the class of its error."""
     try:
         found = resolved(**call)
     except (KeywordError, ShapeError, UnsupportedTypeError) as error:
@@ -37,17 +37,17 @@ def outcome(call: dict[str, Any]) -> Any:
 
 
 class Listed(list[float]):
-    """No array."""
+    """An object that is no array."""
 
 
 class Typed:
-    """Something with a type that is no array."""
+    """An object with a type that is no array."""
 
     dtype, shape = FLOAT, (4,)
 
 
 class Strided:
-    """Something with strides that is no array."""
+    """An object with strides that is no array."""
 
     strides, shape = (4,), (4,)
 
@@ -76,7 +76,7 @@ CALLS: list[dict[str, Any]] = [
 
 
 def test_no_call_changes_what_another_means(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Epilogues are kept by what they depend on."""
+    """Check that cached epilogues are keyed by all that they depend on."""
     alone = []
     for call in CALLS:
         monkeypatch.setattr(module, "_kept", {})

@@ -1,4 +1,4 @@
-"""The tree of errors: what the docstring draws is what there is."""
+"""Tests that the docstring's tree of errors matches the classes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ OF_ARGUMENTS: dict[str, dict[str, Any]] = {
 
 
 def parent_of(name: str) -> type[Exception]:
-    """The class that another one is drawn below."""
+    """Return the class below which another is drawn."""
     names = list(DRAWN)
     for above in reversed(names[: names.index(name)]):
         if DRAWN[above][0] < DRAWN[name][0]:
@@ -79,7 +79,7 @@ def test_a_cast_that_is_refused_is_a_type_error_as_cupy_compares_it() -> None:
 
 
 def test_keyword_error_is_what_both_of_its_kinds_are() -> None:
-    """It is never raised itself, so that each error has a builtin."""
+    """Check that the base class is never raised itself, so that each keyword error is also a builtin one."""
     raised = re.compile(r"raise (?:errors\.)?KeywordError\b")
     assert not [path for path in Path(tiledmm.__file__).parent.rglob("*.py") if raised.search(path.read_text("utf-8"))]
 

@@ -1,4 +1,4 @@
-"""What ``auto`` takes on every GPU by its data sheet alone: the units that multiply fastest, never faster than they."""
+"""Tests of what ``auto`` selects on every GPU by its data sheet: the fastest units, within their peak rates."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_the_bound_is_that_of_the_fastest_unit_or_of_memory(name: str) -> None:
 
 
 def has_tensor_cores_for(gpu: Gpu, compute: Element) -> bool:
-    """Whether they multiply this type much faster than CUDA cores do: a GeForce card's multiply tf32 as fast."""
+    """Return whether tensor cores multiply this type much faster than CUDA cores; for tf32, GeForce cards' do not."""
     capability = gpu.arch.capability
     if compute.dtype_name == "float16":
         return True
@@ -99,7 +99,7 @@ def test_large_products_go_to_tensor_cores_wherever_there_are_any(gpu: Gpu, dtyp
 
 @GPUS
 def test_float32_is_decomposed_only_where_that_is_faster(gpu: Gpu) -> None:
-    """Where three products of limbs take longer than CUDA cores do, they are left alone."""
+    """Check that float32 is not decomposed where three products of limbs take longer than CUDA cores."""
     taken = MODELS[gpu.name].best(product(8192, 8192, 8192)).spec.variant
     by_limbs = gpu.tensor_flops(2, by_mma=gpu.arch.capability != (9, 0)) / 3
     if by_limbs < gpu.peak_flops("float32"):
@@ -119,7 +119,7 @@ def test_float64_of_consumer_cards_is_as_slow_as_they_are_unless_it_is_decompose
 
 
 def test_what_a_card_reaches_scales_with_its_units() -> None:
-    """float16 at 8192, of each card's data sheet: an A100's, two A10s' (one halves nothing), a 4090's, which halves."""
+    """Check predicted float16 rates against data sheets, of cards with full and with half rate for float32 sums."""
     wanted = product(8192, 8192, 8192, dtype="float16")
     reached = {
         name: 2.0 * 8192**3 / (MODELS[name].best(wanted).microseconds or 0.0) / 1e6 for name in DATA_SHEETS
@@ -133,7 +133,7 @@ def test_what_a_card_reaches_scales_with_its_units() -> None:
 @GPUS
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
 def test_a_row_times_a_matrix_is_bound_by_memory(gpu: Gpu, dtype: str) -> None:
-    """Also where the unit that multiplies is slow: what holds such kernels up is another."""
+    """Check that a row times a matrix is bound by memory even for types that the GPU multiplies slowly."""
     model = MODELS[gpu.name]
     wanted = of_type(dtype, 1, 8192, 8192)
     (best, *_) = model.rank(wanted)

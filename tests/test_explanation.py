@@ -1,4 +1,4 @@
-"""What ``explain`` says of a choice: measured or expected, on which GPU, by whose rates."""
+"""Tests of the descriptions of choices by ``explain``: measured or predicted, on which GPU, by whose rates."""
 
 from __future__ import annotations
 

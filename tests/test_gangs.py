@@ -1,4 +1,4 @@
-"""The scheduler's part of products of several ranks, without a cluster: who starts when, and what ends a product."""
+"""Tests of the scheduler's part of products of several ranks, without a cluster: when ranks start and products end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tiledmm.distributed.placement import SUMMA
 
 
 class Cluster:
-    """A scheduler as much as the plugin asks of one: tasks by key, each processed on a worker of its own."""
+    """A stand-in for the parts of a scheduler that the plugin uses: tasks by key, each on its own worker."""
 
     def __init__(self) -> None:
         self.plugin = GangPlugin()
@@ -28,7 +28,7 @@ class Cluster:
         self.moved.append(wanted)
 
     async def join(self, product: str, rank: int, worker: str | None = None, alone: bool = False, **others: Any) -> Any:
-        """A rank of two joins, on the worker that processes it; ``alone`` if nobody wants the other one."""
+        """Let one of two ranks join on its worker; ``alone`` if nobody wants the other rank."""
         worker = worker or f"w{rank}"
         key = SUMMA + product, rank
         self.tasks[key] = SimpleNamespace(key=key, processing_on=SimpleNamespace(address=worker), state="processing")
@@ -41,14 +41,14 @@ class Cluster:
         return task
 
     async def end(self, product: str, rank: int, finish: str = "memory") -> None:
-        """A rank's task changes its state."""
+        """Change the state of a rank's task."""
         self.tasks[SUMMA + product, rank].state = finish
         self.plugin.transition((SUMMA + product, rank), "processing", finish)
         await settled()
 
 
 async def settled() -> None:
-    """Lets everything happen that can."""
+    """Let all pending callbacks run."""
     for _ in range(5):
         await asyncio.sleep(0)
 
@@ -79,7 +79,7 @@ def test_all_ranks_start_together_with_the_addresses_by_rank() -> None:
 
 @pytest.mark.parametrize("first", [0, 1])
 def test_workers_are_free_when_the_last_rank_has_ended(first: int) -> None:
-    """One that starts earlier would wait on a worker for a rank that cannot run there yet."""
+    """Check that a product starts only when all ranks of the one before have ended, so that none waits on a worker."""
 
     async def test(cluster: Cluster) -> None:
         await cluster.join("p", 0)

@@ -1,6 +1,6 @@
-"""``tiledmm.gemm`` from call to result, on a GPU that is the host and runs the kernels' own CUDA C.
+"""Tests of ``tiledmm.gemm`` from call to result, on a stand-in GPU that simulates the kernels' CUDA C.
 
-Needs CuPy, and no GPU.
+Needs CuPy, but no GPU.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def gpu(device: HostGpu) -> HostGpu:
 
 
 def integers(seed: int, *shape: int, dtype: str = "float32") -> Any:
-    """So small that sums are exact."""
+    """Return integers so small that sums are exact."""
     return np.random.default_rng(seed).integers(-4, 5, shape).astype(dtype)
 
 

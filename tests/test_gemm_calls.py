@@ -1,6 +1,7 @@
-"""``tiledmm.gemm`` from call to result on every device: plans and what they are kept by, arguments, memory, places.
+"""Tests of ``tiledmm.gemm`` from call to result on every device: cached plans, arguments, memory, placement.
 
-On a GPU that is the host, whose kernels are NumPy's: those that no simulator runs, too. Needs CuPy, and no GPU.
+They run on a stand-in GPU with NumPy versions of all kernels, even those that cannot be simulated. Needs CuPy, but no
+GPU.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def h100(gpu: HostGpu) -> HostGpu:
 
 
 def integers(seed: int, *shape: int, dtype: str = "float32") -> Any:
-    """So small that sums are exact."""
+    """Return integers so small that sums are exact."""
     return np.random.default_rng(seed).integers(-4, 5, shape).astype(dtype)
 
 
@@ -144,13 +145,13 @@ def test_types_and_casts_of_a_call(h100: HostGpu) -> None:
 
 
 def fresh() -> None:
-    """Forgets all that is kept of calls."""
+    """Clear all caches of calls."""
     plans.forget_plans()
     epilogues._kept.clear()
 
 
 def outcome(gpu: HostGpu, call: Callable[[], Any]) -> Any:
-    """What a caller sees, and which kernels ran."""
+    """Return what a caller sees, and which kernels ran."""
     gpu.launched.clear()
     try:
         found = call()
@@ -162,13 +163,13 @@ def outcome(gpu: HostGpu, call: Callable[[], Any]) -> Any:
 
 
 def elsewhere_on(gpu: HostGpu, x: Any, device: int) -> Any:
-    """An array of the same memory, which is said to be on another device."""
+    """Return an array over the same memory that claims to be on another device."""
     memory = cupy.cuda.UnownedMemory(x.data.ptr, max(x.nbytes, 1), x, device)
     return gpu._made(x.shape, x.dtype, cupy.cuda.MemoryPointer(memory, 0), strides=x.strides)
 
 
 def arrays_of(gpu: HostGpu) -> dict[str, Callable[..., Any]]:
-    """Makers of arrays of small integers, by what is told of them: each is another description."""
+    """Return makers of arrays of small integers that differ in one property each, by name."""
     values = integers(1, 12, 12)
     square = gpu.array(values)
     other = gpu.array(integers(2, 12, 12))
@@ -249,7 +250,7 @@ GEMMS: list[dict[str, Any]] = [
 
 
 def made(gpu: HostGpu, function: Callable[..., Any], arrays: dict[str, Any], call: dict[str, Any]) -> Any:
-    """The outcome of a call."""
+    """Return the outcome of a call."""
     outs = {
         "N": ("N", "f4"), "T": ("T", "f4"), "G": ("G", "f4"), "f8": ("N", "f8"), "f2": ("N", "f2"), "i4": ("N", "i4"),
     }  # fmt: skip
@@ -272,7 +273,7 @@ def made(gpu: HostGpu, function: Callable[..., Any], arrays: dict[str, Any], cal
 
 @pytest.mark.parametrize(("function", "calls"), [(tiledmm.matmul, MATMULS), (tiledmm.gemm, GEMMS)])
 def test_no_call_is_taken_for_another(h100: HostGpu, function: Callable[..., Any], calls: list[dict[str, Any]]) -> None:
-    """What is kept of calls changes none: each comes out as it does alone, in whatever order they are made."""
+    """Check that each call has the same outcome alone and after other calls, in either order."""
     arrays, alone = arrays_of(h100), []
     for call in calls:
         fresh()
@@ -296,7 +297,7 @@ def test_a_plan_is_of_one_device(h100: HostGpu, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_plan_for_one_array_twice_is_for_no_other_two(h100: HostGpu) -> None:
-    """Half of C is computed where B is the transpose of A itself."""
+    """Check that half of C is computed only if B is the transpose of A itself."""
     values, others = integers(1, 20, 200, 64), integers(2, 20, 200, 64)
     x, y = h100.array(values), h100.array(others)
     for first, second in ((x, y), (x, x), (y, x)):
@@ -306,7 +307,7 @@ def test_a_plan_for_one_array_twice_is_for_no_other_two(h100: HostGpu) -> None:
 
 
 def test_addresses_and_scalars_of_a_call_are_its_own(h100: HostGpu) -> None:
-    """As a plan keeps the arguments of its launches by what they depend on."""
+    """Check that cached launch arguments are replaced by each call's addresses and scalars."""
     a, b, c, bias = (
         [h100.array(integers(10 * i + j, *shape)) for j in range(2)]
         for i, shape in enumerate(((12, 9), (9, 7), (12, 7), (7,)))
@@ -430,7 +431,7 @@ def test_an_array_on_another_device(h100: HostGpu, name: str) -> None:
 @pytest.mark.parametrize("letter", "NT")
 @pytest.mark.parametrize("variant", ["naive", "split_tensor_core", "split_float64_tensor_core"])
 def test_batches_that_the_host_walks(gpu: HostGpu, variant: str, letter: str) -> None:
-    """Each step begins elsewhere in each array, whose elements are of sizes of their own."""
+    """Check batches that the host walks, whose arrays have their own strides and element sizes."""
     gpu.become("sm_80")
     kind = "f8" if "64" in variant else "f4"
     a, b = integers(1, 2, 1, 3, 1, 2, 9, 260, dtype=kind), integers(2, 1, 2, 1, 3, 2, 260, 7, dtype=kind)
@@ -452,7 +453,7 @@ def test_batches_that_the_host_walks(gpu: HostGpu, variant: str, letter: str) ->
     {"variant": "split_float64_tensor_core", "tile": 64},
 ])  # fmt: skip
 def test_parts_of_c(gpu: HostGpu, kernel: dict[str, Any], letter: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Limits of one launch: its tiles, or the rows whose residues are in memory at a time."""
+    """Check products that exceed one launch, by tiles or by rows whose residues fit in memory."""
     gpu.become("sm_80")
     monkeypatch.setattr(launches, "MOST_TILES", 10**9 if "float64" in kernel["variant"] else 6)
     monkeypatch.setattr(residues, "MOST_RESIDUES_OF_C", 1)
@@ -489,7 +490,7 @@ def test_factors_with_an_imaginary_part(h100: HostGpu, alpha: complex) -> None:
 
 
 def test_the_last_bytes_of_what_is_read_lie_over_the_result(h100: HostGpu) -> None:
-    """Elements that are wider than the result's, of the last of several arrays."""
+    """Check a bias with wider elements than the result, whose last bytes overlap it."""
     a, b, c, bias = integers(1, 16, 9), integers(2, 9, 16), integers(3, 1, 1), integers(4, 16, dtype="f8")
     memory = h100.array(np.zeros(2048, "u1")).held
     memory[:128].view("f8")[...] = bias

@@ -1,6 +1,6 @@
-"""Arrays of other libraries, on a GPU that is the host: stand-ins for them that speak the same protocols.
+"""Tests of other libraries' arrays, by stand-ins with the same protocols, on a stand-in GPU.
 
-Needs CuPy, and no GPU.
+Needs CuPy, but no GPU.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.cupy
 
 
 class Stream:
-    """A CUDA stream that writes down what it is asked."""
+    """A stand-in for a CUDA stream that logs requests."""
 
     def __init__(self, ptr: int, log: list[tuple[Any, ...]], current: list[Stream]) -> None:
         self.ptr, self.log, self.current = ptr, log, current
@@ -56,7 +56,7 @@ class Event:
 
 
 class Gpu:
-    """A host GPU with streams."""
+    """A stand-in GPU with streams."""
 
     def __init__(self, host: HostGpu, monkeypatch: pytest.MonkeyPatch) -> None:
         self.host, self.log = host, list[tuple[Any, ...]]()
@@ -85,7 +85,7 @@ class Gpu:
 
     @contextlib.contextmanager
     def on(self, number: int) -> Iterator[None]:
-        """Makes a device the current one."""
+        """Make a device the current one."""
         with pytest.MonkeyPatch.context() as patch:
             for module in (devices, prepared):
                 patch.setattr(module, "current_device", lambda: number)
@@ -104,7 +104,7 @@ def integers(seed: int, *shape: int, dtype: Any = "float32") -> Any:
 
 
 class WithInterface:
-    """An array by the CUDA array interface."""
+    """An array with the CUDA array interface."""
 
     def __init__(self, array: Any, **entries: Any) -> None:
         self.array, self.entries = array, entries
@@ -179,7 +179,7 @@ def test_a_product_runs_between_the_waits_on_the_first_operands_stream(gpu: Gpu)
 
 
 class ByDlpack:
-    """An array by DLPack, of a library with the standard's namespace."""
+    """An array with DLPack, from a library with the standard's namespace."""
 
     def __init__(self, array: Any, device: tuple[int, int] = (2, 0)) -> None:
         self.array, self.device = array, device
@@ -210,7 +210,7 @@ def test_dlpack_and_the_first_operands_kind(gpu: Gpu) -> None:
 
 @pytest.mark.parametrize(("kind", "works"), [(2, True), (13, True), (1, False), (3, False), (7, False), (10, False)])
 def test_memory_of_the_device_and_managed_memory(gpu: Gpu, kind: int, works: bool) -> None:
-    """DLPack's numbers: 2 is CUDA's memory, 13 its managed memory; 1 the host's, 3 page-locked, 10 another vendor's."""
+    """Check which of DLPack's device types work: CUDA (2) and managed memory (13) do, others do not."""
     a, b = integers(1, 5, 6), integers(2, 6, 4)
     x1, x2 = gpu.host.array(a), gpu.host.array(b)
     if works:
@@ -334,7 +334,7 @@ def test_what_cannot_be_read_or_written(gpu: Gpu) -> None:
 
 
 class Tensor:
-    """What the package asks of a tensor."""
+    """A stand-in with what the package uses of a tensor."""
 
     layout, requires_grad, is_cuda = "strided", False, True
 
@@ -389,7 +389,7 @@ NUMPYS = {f"torch.{name}": np.dtype(ml_dtypes.bfloat16 if name == "bfloat16" els
 
 @pytest.fixture
 def torch(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """The module, as much as the package uses of it."""
+    """Provide a stand-in for the parts of the module that the package uses."""
     made: Any = ModuleType("torch")
     made.grad, made.current, made._C = True, 0, SimpleNamespace()
     made.empty = lambda shape, dtype, device: Tensor(gpu.host.array(np.zeros(shape, NUMPYS[dtype])))
@@ -466,7 +466,7 @@ def test_a_product_of_tensors_runs_on_their_stream(gpu: Gpu, torch: Any) -> None
 
 @pytest.mark.parametrize("stream", [0, 6])
 def test_results_are_tensors_from_the_beginning(gpu: Gpu, torch: Any, stream: int) -> None:
-    """PyTorch's allocator knows their stream; memory of CuPy's pool would be freed on another one."""
+    """Check that results are allocated by PyTorch, since CuPy's pool would free memory on another stream."""
     del torch.from_dlpack
     torch.current = stream
     a, b = (gpu.host.array(integers(seed, 9, 9)) for seed in (1, 2))
@@ -487,7 +487,7 @@ def test_a_result_that_cupy_made_becomes_a_tensor(gpu: Gpu, torch: Any, monkeypa
 
 
 def elsewhere(x: Any, number: int = 1) -> Tensor:
-    """A tensor on another device."""
+    """Return a tensor on another device."""
     return Tensor(x, device=SimpleNamespace(type="cuda", index=number))
 
 
@@ -693,7 +693,7 @@ def test_tensors_on_another_device_than_the_current_one(gpu: Gpu, torch: Any, mo
 def test_tensors_and_their_epilogue_are_on_one_stream(
     gpu: Gpu, torch: Any, current: int, given: dict[str, Any]
 ) -> None:
-    """Also where CuPy's current stream is another: nothing waits, as all of it is on the library's."""
+    """Check that nothing waits, even if CuPy's current stream is another, since all work is on the library's."""
     gpu.host._run = run_on_simulator
     torch.current, values = current, integers(1, 9, 9)
     x, seen = Tensor(gpu.host.array(values)), list[int]()
@@ -751,7 +751,7 @@ def test_the_stream_of_an_array() -> None:
 
 
 class JaxArray:
-    """What the package asks of one of JAX's arrays."""
+    """A stand-in with what the package uses of a JAX array."""
 
     def __init__(self, array: Any, device: tuple[int, int] = (2, 0), dtype: Any = None) -> None:
         self.array, self.shape, self.dtype, self.device = array, array.shape, dtype or array.dtype, device
@@ -772,7 +772,7 @@ class JaxArray:
 
 
 class JaxTracer(JaxArray):
-    """An array while a function is traced."""
+    """A stand-in for an array while a function is traced."""
 
 
 JaxArray.__module__ = JaxTracer.__module__ = "jaxlib.xla"
@@ -780,7 +780,7 @@ JaxArray.__module__ = JaxTracer.__module__ = "jaxlib.xla"
 
 @pytest.fixture
 def jax(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """The module, as much as the package uses of it."""
+    """Provide a stand-in for the parts of the module that the package uses."""
     made: Any = ModuleType("jax")
     made.core, made.dlpack = SimpleNamespace(Tracer=JaxTracer), SimpleNamespace(from_dlpack=JaxArray)
     made.numpy = SimpleNamespace(bfloat16="bfloat16")

@@ -1,4 +1,4 @@
-"""The text of kernels on disk: found as it was kept, until anything that it is made of changes."""
+"""Tests of kernel texts on disk, which are reused until anything that they depend on changes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tiledmm.schedule.schedule import fallback_spec, required_kernels
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where files are kept in this test."""
+    """Redirect the cache to a folder of this test."""
     monkeypatch.setenv("CUPY_CACHE_DIR", str(tmp_path))
     monkeypatch.delenv("CUPY_CACHE_IN_MEMORY", raising=False)
     return tmp_path / "tiledmm"
@@ -54,7 +54,7 @@ def test_each_part_of_a_specialization_tells_texts_apart(folder: Path) -> None:
 
 
 def with_epilogues(spec: KernelSpec) -> list[KernelSpec]:
-    """A kernel without an epilogue, and with some that differ in one thing each."""
+    """Return a kernel without an epilogue, and with epilogues that differ in one property each."""
     bias, f4, f2 = "bias", ELEMENTS["float32"], ELEMENTS["float16"]
     arrays = [
         (), (EpilogueOperand(bias, f4),), (EpilogueOperand(bias, f2),), (EpilogueOperand("addend", f4),),
@@ -67,7 +67,7 @@ def with_epilogues(spec: KernelSpec) -> list[KernelSpec]:
 
 
 def test_no_two_kernels_of_products_share_a_file(folder: Path) -> None:
-    """Split-K reductions with an epilogue may differ in their condition alone, which their names do not show."""
+    """Check that files are distinct even for split-K reductions that differ only in a condition not in their names."""
     decomposing = kernel_spec("split_tensor_core", config={"split_k": 2})
     specs = [*with_epilogues(SPEC)]
     for spec in (decomposing, replace(decomposing, epilogue=Epilogue((), (), "relu")), kernel_spec("split_float64")):

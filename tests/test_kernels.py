@@ -1,4 +1,4 @@
-"""Every kernel compiles, spills nothing and leaves room for the blocks it means to have on an SM. No GPU."""
+"""Tests that every kernel compiles without spills and leaves room for its intended blocks per SM. No GPU is needed."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ LAYOUTS = ["".join(pair) for pair in itertools.product(ORDERS, repeat=2)]
 
 
 def number_of(variant: str, tile: int | None) -> int:
-    """A number of a kernel that does not depend on which others there are: a new one changes no other's cases."""
+    """Return a number of a kernel that does not depend on the other kernels, so that a new one changes no cases."""
     tiles = find_variant(variant).tiles or (None,)
     return zlib.crc32(variant.encode()) + tiles.index(tile)
 
 
 def types_of(variant: str, tile: int | None) -> list[str]:
-    """Every type; but of integers only the signed, or only the unsigned, by turns from tile to tile."""
+    """Return all types, but only the signed or only the unsigned integers, alternating between tiles."""
     if tile is None:
         return TYPES
     left_out = "int" if number_of(variant, tile) % 2 else "uint"
@@ -52,7 +52,7 @@ def types_of(variant: str, tile: int | None) -> list[str]:
 
 
 def pairwise() -> list[tuple[str, int | None, str, str]]:
-    """Every kernel with its types, the layouts dealt out so that every two of kernel, type and layout meet."""
+    """Return every kernel with its types, and layouts such that all pairs of kernel, type and layout occur."""
     return [
         (*kernel, dtype, LAYOUTS[(number_of(*kernel) + j) % len(LAYOUTS)])
         for kernel in KERNELS
@@ -63,7 +63,7 @@ def pairwise() -> list[tuple[str, int | None, str, str]]:
 def covering(
     pairs: Callable[[str, int | None, str, str], set[tuple[object, ...]]],
 ) -> frozenset[tuple[str, int | None, str, str]]:
-    """Fewer of those cases, which have all pairs that they have."""
+    """Return a subset of those cases with all of their pairs."""
     left = {case: pairs(*case) for case in pairwise()}
     chosen = []
     while any(left.values()):
@@ -76,7 +76,7 @@ def covering(
 
 @functools.cache
 def quick() -> frozenset[tuple[str, int | None, str, str]]:
-    """Variant, type and layout meet, two by two, and each tile is met."""
+    """Return cases with all pairs of variant, type and layout, and every tile."""
     return covering(
         lambda variant, tile, dtype, layout: {(variant, dtype), (variant, layout), (dtype, layout), (variant, tile)}
     )
@@ -84,12 +84,12 @@ def quick() -> frozenset[tuple[str, int | None, str, str]]:
 
 @functools.cache
 def quickest() -> frozenset[tuple[str, int | None, str, str]]:
-    """Every variant meets every layout and tile, every type every layout."""
+    """Return cases with all pairs of variant and layout, of type and layout, and of variant and tile."""
     return covering(lambda variant, tile, dtype, layout: {(variant, layout), (dtype, layout), (variant, tile)})
 
 
 def smaller(target: int) -> list[tuple[str, int | None, str, str]]:
-    """Every other tile of each kernel, once for a target, with types and layouts dealt out over kernels and targets."""
+    """Return every other tile of each kernel once per target, with types and layouts spread over all."""
     return [
         (*kernel, TYPES[(5 * i + 3 * target) % len(TYPES)], LAYOUTS[(i + target) % len(LAYOUTS)])
         for kernel, i in ((kernel, number_of(*kernel)) for kernel in KERNELS)
@@ -98,13 +98,13 @@ def smaller(target: int) -> list[tuple[str, int | None, str, str]]:
 
 
 def turn(variant: str, tile: int, dtype: str) -> int:
-    """A number that is even and odd by turns, from tile to tile and from type to type."""
+    """Return a number whose parity alternates between tiles and between types."""
     row = find_variant(variant)
     return row.tiles.index(tile) + [name for name, _ in row.types].index(dtype)
 
 
 def half_of_layouts(variant: str, tile: int, dtype: str) -> list[str]:
-    """Half of the layouts; the other half comes with the next tile, and with the next type."""
+    """Return half of the layouts; the next tile and the next type have the other half."""
     return LAYOUTS[turn(variant, tile, dtype) % 2 :: 2]
 
 
@@ -125,7 +125,7 @@ def test_the_covering_sets_cover_all_pairs():
 
 
 def runs_on(variant: str, tile: int, dtype: str, target: str) -> bool:
-    """Whether a target has the instructions, and the shared memory."""
+    """Return whether a target has the instructions and the shared memory."""
     row, arch, compute = find_variant(variant), TARGETS[target], compute_element(dtype)
     return (
         row.runs_on(arch.capability, compute)

@@ -1,4 +1,4 @@
-"""The walks that latencies are measured by: they visit each line once, and end where they should."""
+"""Tests of the walks for measuring latencies: each line is visited once, and the end is right."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is sent to a device, seen by a device that is none. Needs CuPy, and no GPU."""
+"""Tests of what is sent to a device, recorded by a stand-in. Needs CuPy, but no GPU."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SCRATCH = 0x100000
 
 @pytest.fixture
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
-    """What was launched, filled and encoded, in order."""
+    """Record what is launched, filled and encoded, in order."""
     seen: list[tuple[Any, ...]] = []
 
     def raw_kernels(specs: Any) -> Any:
@@ -218,7 +218,7 @@ def test_arguments_are_kept_for_a_few_addresses(sent: list[Any], monkeypatch: py
 
 
 def test_maps_are_encoded_in_a_context_of_the_device(sent: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """A new thread has none before ``setDevice``."""
+    """Check that ``setDevice`` precedes the encoding, since a new thread has no context before it."""
     chosen: list[int] = []
     monkeypatch.setattr(prepared.cupy.cuda.runtime, "setDevice", chosen.append)
     monkeypatch.setattr(prepared, "current_device", lambda: 3)

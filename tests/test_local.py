@@ -1,4 +1,4 @@
-"""What one process does with its blocks, of NumPy's arrays and of a CuPy's that is made up."""
+"""Tests of one process's work on its blocks, with NumPy arrays and a stand-in for CuPy's."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tiledmm.errors import OperandTypeError
 
 
 class ndarray(np.ndarray):
-    """An array on a device, the first one unless another is named."""
+    """An array on a device, by default the first one."""
 
     device: Any = None
 
@@ -27,11 +27,11 @@ ndarray.__module__ = "cupy"
 
 
 class Cupy:
-    """As much of CuPy as blocks need; it writes down what is asked of it on which device.
+    """A stand-in for the parts of CuPy that blocks need, which records calls with their device.
 
     Attributes:
         calls: Names of calls, with the current device.
-        stream: The current stream's handle.
+        stream: Handle of the current stream.
     """
 
     def __init__(self) -> None:
@@ -87,7 +87,7 @@ def cupy(monkeypatch: pytest.MonkeyPatch) -> Cupy:
 
 @pytest.fixture
 def asked(cupy: Cupy, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
-    """What this package's products were asked: name, precision, type of the result, device."""
+    """Record name, precision, result type and device of this package's products."""
     found: list[tuple[Any, ...]] = []
 
     def matmul(a: Any, b: Any, *, out: Any = None, precision: str = "full") -> Any:
@@ -197,7 +197,7 @@ def test_copies_between_host_and_device_wait(cupy: Cupy) -> None:
 
 @pytest.mark.parametrize(("stream", "waits"), [(0, False), (1, False), (2, True), (4711, True)])
 def test_an_array_is_handed_over_once_it_is_written(stream: int, waits: bool, cupy: Cupy) -> None:
-    """Streams 0 and 1 are the legacy default stream: what other threads launch comes after it."""
+    """Check that only streams other than the legacy default stream (0 or 1) are synchronized."""
     cupy.stream = stream
     local.hand_over(cupy.array([1.0], 2))
     local.hand_over(np.ones(2))

@@ -1,4 +1,4 @@
-"""``benchmarks.measure``: which results are measured again, and by which commands."""
+"""Tests of ``benchmarks.measure``: which results are measured again, and by which commands."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from benchmarks import measure, readme
 
 @pytest.fixture
 def ran(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[list[str]]:
-    """The commands that were run, of three results: of no GPU, of another, and one that is not there."""
+    """Record the commands that run for three results: one without a GPU, one from another GPU, one missing."""
     commands: list[list[str]] = []
 
     def run(command: list[str], **keywords: Any) -> subprocess.CompletedProcess[str]:

@@ -1,4 +1,4 @@
-"""What the model expects: as it is written down, so that no line of it changes unseen."""
+"""Tests that the cost model's predictions equal the recorded ones, so that no change goes unnoticed."""
 
 from __future__ import annotations
 

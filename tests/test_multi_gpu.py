@@ -1,4 +1,4 @@
-"""Which parts of a product go where on several GPUs, on the host: their streams and events are for ``tests/gpu``."""
+"""Tests on the host of how products are divided among GPUs; their streams and events are tested in ``tests/gpu``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.cupy
 
 
 class Array(np.ndarray):
-    """What stands for a CuPy array on device 0."""
+    """A stand-in for a CuPy array on device 0."""
 
     @property
     def data(self) -> Any:  # type: ignore[override]
@@ -50,7 +50,7 @@ def copy(to: int, to_pitch: int, begin: int, pitch: int, width: int, height: int
 
 @pytest.fixture(autouse=True)
 def devices(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Three devices, whose memory is the host's."""
+    """Make up three devices in host memory."""
     runtime = SimpleNamespace(
         getDeviceCount=lambda: 3, deviceCanAccessPeer=lambda one, other: 0, memcpyDefault=4, memcpy2DAsync=copy
     )
@@ -73,7 +73,7 @@ def devices(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def laid_out(x: np.ndarray, layout: str) -> Array:
-    """In rows, in columns, or in neither, with a margin around it."""
+    """Copy a matrix to rows, columns or neither, with a margin around it."""
     rows, cols = x.shape
     wide = {"N": np.zeros((rows, cols + 3)), "T": np.zeros((cols, rows + 5)).T, "G": np.zeros((2 * rows, 2 * cols))}
     made = wide[layout].astype(x.dtype, order="K").view(Array)
@@ -138,7 +138,7 @@ def test_out_may_be_an_operand() -> None:
 @pytest.mark.parametrize("operand", [0, 1])
 @pytest.mark.parametrize("begin", [0, 1, 600])
 def test_out_may_overlap_an_operand(operand: int, begin: int) -> None:
-    """Rows of C are written while all of B is read, and rows of A that another device needs."""
+    """Check that C may overlap A or B although other devices still read them when C's first rows are written."""
     rng = np.random.default_rng(3)
     memory = small_integers(rng, (1300 * 600,), "f8").view(Array)
     arrays = [memory[: 600 * 600].reshape(600, 600), laid_out(small_integers(rng, (600, 600), "f8"), "N")]
@@ -161,7 +161,7 @@ REPEATED = {
 @pytest.mark.parametrize("strides", REPEATED.values(), ids=REPEATED)
 @pytest.mark.parametrize("operand", [0, 1])
 def test_rows_that_are_not_one_after_the_other(strides: tuple[int, int], operand: int) -> None:
-    """Copies take rows that are at least as far apart as they are long."""
+    """Check operands with overlapping rows, which two-dimensional copies do not support."""
     rng = np.random.default_rng(4)
     memory = small_integers(rng, (600 * 1000,), "f8")  # around all that a copy of rows one after the other would read
     x = np.lib.stride_tricks.as_strided(memory[300_000:], (530, 300), strides).view(Array)
@@ -175,7 +175,7 @@ def test_rows_that_are_not_one_after_the_other(strides: tuple[int, int], operand
 
 
 class Clocked(contextlib.AbstractContextManager["Clocked"]):
-    """A stream that knows what has been done before whatever it is given next."""
+    """A stream that tracks which operations precede its next one."""
 
     def __init__(self, gpu: Gpus, device: int) -> None:
         self.gpu, self.device, self.known, self.ptr = gpu, device, set[int](), len(gpu.streams)
@@ -196,11 +196,11 @@ class Clocked(contextlib.AbstractContextManager["Clocked"]):
 
 
 class Gpus:
-    """Devices that check that whatever touches the same memory is in order, and is on the device that has it.
+    """A set of devices that checks that operations on the same memory are ordered and on the right device.
 
     Attributes:
-        done: Of each operation, the array that it touches, and whether it writes it.
-        allocated: Each array of a device's pool, and the stream that it is given back to.
+        done: Per operation, the arrays that it touches, and whether it writes them.
+        allocated: Each array of a device's pool, and the stream on which it is freed.
     """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -228,7 +228,7 @@ class Gpus:
         self.at.pop()
 
     def touch(self, stream: Clocked, *arrays: tuple[np.ndarray, bool]) -> None:
-        """Something that a stream does: conflicts with what it does not know of are races."""
+        """Perform an operation on a stream, and check that it does not race with operations that may be unfinished."""
         arrays = tuple((np.asarray(x), writes) for x, writes in arrays)
         for number, others in enumerate(self.done):
             if number not in stream.known:
@@ -329,7 +329,7 @@ def test_devices_copy_to_each_other_where_they_can(monkeypatch: pytest.MonkeyPat
 
 
 class OnDevice:
-    """What stands for CuPy's class where NumPy's arrays are meant."""
+    """A stand-in for CuPy's class where NumPy's arrays are meant."""
 
 
 @pytest.fixture
@@ -349,7 +349,7 @@ def shares(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int, int, str]]:
         out[...] = a @ b
 
     class Threads(contextlib.nullcontext):  # type: ignore[type-arg]
-        """One after the other, so that the current device is one."""
+        """An executor that runs everything at once, so that there is one current device."""
 
         def __init__(self, count: int, name: str) -> None:
             super().__init__(self)

@@ -1,4 +1,4 @@
-"""The communicator over NCCL, on a CuPy and an NCCL that are the host: what ranks agree on, send, and see of faults."""
+"""Tests of the NCCL communicator with a fake CuPy and NCCL: agreement of ranks, sent data, and faults."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Stream:
 
 
 class Nccl(types.ModuleType):
-    """``cupy.cuda.nccl``. Calls between ``groupStart`` and ``groupEnd`` are made at the end."""
+    """A stand-in for ``cupy.cuda.nccl``, whose calls between ``groupStart`` and ``groupEnd`` happen at the end."""
 
     NCCL_UINT8, available = 1, True
 
@@ -125,7 +125,7 @@ class Nccl(types.ModuleType):
 
 @pytest.fixture(autouse=True)
 def fake(monkeypatch: pytest.MonkeyPatch) -> Nccl:
-    """NCCL, between devices that are the host. Nothing else sends panels, and a call of it sends little."""
+    """Provide NCCL between devices on the host as the only way to send panels, with little data per call."""
     made, cupy, cuda = Nccl(), types.ModuleType("cupy"), types.ModuleType("cupy.cuda")
     status = SimpleNamespace(eventQuery=lambda event: 0, CUDARuntimeError=RuntimeError)
     for name, value in {"nccl": made, "runtime": status, "Stream": Stream, "get_current_stream": Stream}.items():
@@ -161,7 +161,7 @@ def layout_of(m: int, n: int, k: int, size: int) -> Layout:
 
 
 def run(layout: Layout, workers: list[Any], work: Callable[[int, TcpCommunicator], Any]) -> list[Any]:
-    """What each rank returns, each in a thread of its own."""
+    """Run each rank in a thread, and return what each returns."""
     listeners = [listen("127.0.0.1") for _ in workers]
     addresses = [each.getsockname() for each in listeners]
 
@@ -180,7 +180,7 @@ def run(layout: Layout, workers: list[Any], work: Callable[[int, TcpCommunicator
 def made_by(
     layout: Layout, workers: list[Any], deadline: float = DEADLINE, devices: Sequence[int] | None = None
 ) -> list[Any]:
-    """Each rank's communicator. Its device has its number, unless others are named."""
+    """Return each rank's communicator; rank i uses device i unless devices are given."""
 
     def work(rank: int, tcp: TcpCommunicator) -> Any:
         like = on_device([0], devices[rank] if devices else rank)
@@ -268,7 +268,7 @@ def test_products(size: int, dtype: str, fake: Nccl) -> None:
 
 
 def one_of_two(deadline: float = DEADLINE) -> Any:
-    """The communicator of a rank whose peer does nothing."""
+    """Return the communicator of a rank whose peer does nothing."""
     layout = Layout((4,), (2, 3), (3, 3), (6,))
     found = made_by(layout, [SimpleNamespace(), SimpleNamespace()], deadline)[0]
     found.check = lambda: None
@@ -343,11 +343,11 @@ def test_a_thread_that_is_stuck(late: bool, fake: Nccl, monkeypatch: pytest.Monk
 
 
 class Died(Exception):
-    """In the place of a process that ends: its sockets close, and nothing else happens."""
+    """A stand-in for the end of a process: its sockets close, and nothing else happens."""
 
 
 def dying_at(number: int, tcp: TcpCommunicator) -> None:
-    """Lets a rank die before its exchange of this number, from 0."""
+    """Make a rank die before its exchange with this number, counted from 0."""
     exchange, numbers = tcp.exchange, itertools.count()
 
     def counted(message: bytes = b"") -> list[bytes]:
@@ -365,7 +365,7 @@ PATIENT = 60.0
 def survivors(
     layout: Layout, workers: list[Any], work: Callable[[int, TcpCommunicator], Any], victim: int = 1
 ) -> tuple[list[Any], float]:
-    """What each rank returns or raises, and the seconds until the last one but the victim has ended."""
+    """Return what each rank returns or raises, and the seconds until the last survivor has ended."""
     ended: dict[int, float] = {}
 
     def of_rank(rank: int, tcp: TcpCommunicator) -> Any:
@@ -384,7 +384,7 @@ def survivors(
 def guarded_product(
     workers: list[Any], layout: Layout, x: Any, rank: int, tcp: TcpCommunicator, prepare: Callable[[int, Any], None]
 ) -> Any:
-    """A rank's work as ``ranks._run`` has it. A and B are both ``x``, of which rank 0 has the first columns."""
+    """Do a rank's work as ``ranks._run`` does, where A and B are both ``x`` and rank 0 has its first columns."""
     used: list[Any] = []
 
     def work() -> Any:
@@ -411,7 +411,7 @@ TWO = Layout((6,), (3, 3), (3, 3), (6,))
 @pytest.mark.parametrize("kept", [False, True], ids=["first", "second"])
 @pytest.mark.parametrize("number", range(4))
 def test_a_rank_that_dies_before_an_exchange(number: int, kept: bool) -> None:
-    """Devices, generations, identifiers (or, with a communicator that is kept, the end), the end."""
+    """Check the death of a rank before each of its exchanges, with a new and with a kept communicator."""
     workers, x = [SimpleNamespace(), SimpleNamespace()], np.arange(36.0).reshape(6, 6)
     if kept:
         made_by(TWO, workers)
@@ -429,7 +429,7 @@ def test_a_rank_that_dies_before_an_exchange(number: int, kept: bool) -> None:
 
 @pytest.mark.parametrize("has_sent", [False, True], ids=["silently", "after its last message"])
 def test_a_broadcast_whose_sender_has_died(has_sent: bool) -> None:
-    """What the sender has sent by its socket stays unread meanwhile, and hides nothing."""
+    """Check that a dead sender is noticed even if data that it sent before is unread on its socket."""
     workers, x = [SimpleNamespace(), SimpleNamespace()], np.ones((6, 6))
 
     def die(rank: int, found: Any) -> None:
@@ -469,7 +469,7 @@ def test_a_communicator_that_is_never_made_since_a_rank_has_died(fake: Nccl, mon
 
 @pytest.mark.parametrize("hanging", [False, True])
 def test_a_call_of_cuda_that_waits_for_a_broadcast(hanging: bool, fake: Nccl, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Allocating memory, for example: nothing looks at the sockets meanwhile but the guard."""
+    """Check that the guard notices a dead peer while a CUDA call, such as an allocation, blocks the thread."""
     workers, x, ends = [SimpleNamespace(), SimpleNamespace()], np.ones((6, 6)), threading.Event()
     monkeypatch.setattr(guard, "_GRACE", 0.3)
     abort = fake.NcclCommunicator.abort
@@ -518,7 +518,7 @@ def test_guarded_work_returns_and_raises() -> None:
 
 
 def test_what_has_finished_meanwhile_counts() -> None:
-    """A check that fails as the work ends: the result is there."""
+    """Check that the result is returned if a check fails just as the work ends."""
     ends = threading.Event()
 
     def check() -> None:

@@ -1,4 +1,4 @@
-"""``%%tiledmm`` in IPython, on a device that is none. Needs IPython and CuPy, and no GPU."""
+"""Tests of ``%%tiledmm`` in IPython on a fake device. Needs IPython and CuPy, but no GPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much kernels read of operands, how their rows lie, and the peaks of the units that multiply."""
+"""Tests of how much kernels read of operands, of row alignment, and of peak rates."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tiledmm.selection.rates import nearest_rates, rate_type
 
 
 def matrices(a: tuple[int, ...], b: tuple[int, ...], strides: Any = (None, None), types: Any = ("f4", "f4")) -> Product:
-    """A product of arrays of these shapes, with these strides in elements."""
+    """Describe a product of arrays with these shapes and strides, in elements."""
     described = []
     for shape, each, dtype in zip((a, b), strides, map(np.dtype, types), strict=True):
         steps = Array.allocated(shape, dtype).strides if each is None else tuple(dtype.itemsize * step for step in each)

@@ -1,4 +1,4 @@
-"""Every way to call matmul, resolved and carried out on NumPy arrays from nothing but what a kernel gets."""
+"""Tests of every way to call matmul, computed on NumPy arrays from exactly what a kernel receives."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ NUMPY_TYPES = tuple(name for name in ELEMENTS if name != "bfloat16")
 
 
 def matrices(x: Any, offset: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> Any:
-    """An array from a pointer, sizes and strides in elements, as a kernel sees one, inside ``x``'s memory."""
+    """Build an array from a pointer, sizes and strides in elements, as a kernel does, within ``x``'s memory."""
     size = x.dtype.itemsize
     address = x.__array_interface__["data"][0] + offset * size
     if 0 in shape:
@@ -76,12 +76,12 @@ def matrices(x: Any, offset: int, shape: tuple[int, ...], strides: tuple[int, ..
 
 
 def by_letter(letter: str, row: int, col: int) -> tuple[int, int]:
-    """The strides that a kernel of this layout uses: it knows one of them."""
+    """Return the strides that a kernel of this layout uses, of which N and T imply one."""
     return {"N": (row, 1), "T": (1, col), "G": (row, col)}[letter]
 
 
 def carry_out(product: Product, x1: Any, x2: Any, out: Any = None) -> Any:
-    """What a launch does."""
+    """Compute what a launch would."""
     result = np.full(product.shape, 99, product.result_type, product.order) if out is None else out
     problem = product.problem
     if problem.is_empty:
@@ -118,7 +118,7 @@ def carry_out(product: Product, x1: Any, x2: Any, out: Any = None) -> Any:
 
 
 def lay_like(array: Any) -> Any:
-    """An array of the same shape and strides in memory of its own."""
+    """Return an array with the same shape and strides in new memory."""
     low, high = byte_bounds(array)
     memory = np.zeros(high - low, np.uint8)
     start = array.__array_interface__["data"][0] - low
@@ -126,7 +126,7 @@ def lay_like(array: Any) -> Any:
 
 
 class _ReferencePlan:
-    """Stands for ``tiledmm.launch.plan.Plan``."""
+    """A stand-in for ``tiledmm.launch.plan.Plan``."""
 
     def __init__(self, choice: Choice, within: Within | None = None) -> None:
         self.product = choice.product
@@ -138,7 +138,7 @@ class _ReferencePlan:
 
 @pytest.fixture(scope="module", autouse=True)
 def launch_on_numpy() -> Iterator[None]:
-    """Gives ``tiledmm.matmul`` a launch on NumPy arrays: the whole way of a call, without a GPU."""
+    """Let ``tiledmm.matmul`` launch on NumPy arrays, so that whole calls work without a GPU."""
     launch = SimpleNamespace(Plan=_ReferencePlan, cupy=np)
     devices = SimpleNamespace(
         check_device=lambda x, name: None, device_model=lambda ieee=False: H100, as_cupys=lambda x: x
@@ -162,7 +162,7 @@ def expected_product(x1: Any, x2: Any, out: Any = None, **keywords: Any) -> Any:
 
 
 def check(x1: Any, x2: Any, out: Any = None, memory: Any = None, **keywords: Any) -> Any:
-    """The product must be NumPy's: values, type, shape, ``out`` itself; nothing around it may change."""
+    """Check that the product equals NumPy's: values, type, shape and ``out`` itself, with nothing else changed."""
     again = None if out is None else lay_like(out)
     if again is not None:
         again[...] = out
@@ -271,7 +271,7 @@ def test_types(
 
 
 def test_complex_operands_of_a_product_in_float64_are_converted() -> None:
-    """NumPy takes None for float64 where it compares dtypes."""
+    """Check complex operands with ``dtype="float64"``, which equals None where NumPy compares dtypes."""
     x1, x2 = small_integers(np.random.default_rng(5), (3, 4), "float64"), np.full((4, 5), 2 + 3j, "complex64")
     for left, right in ((x1, x2), (x2.T, x1.T), (x2.T[:3, :4] + x1, x2)):
         with pytest.warns(np.exceptions.ComplexWarning):
@@ -565,7 +565,7 @@ MISTAKES: dict[str, tuple[Any, Any, dict[str, Any]]] = {
 
 
 def builtins_of(error: type[BaseException]) -> set[type[BaseException]]:
-    """The classes that user code would name: NumPy's own subclasses are private."""
+    """Return the classes that user code would name, since NumPy's own subclasses are private."""
     if issubclass(error, Warning):  # what a newer NumPy rejects, an older one may only warn of
         return builtins_of(TypeError)
     return {
@@ -633,7 +633,7 @@ def test_where_cupy_raises_another_class_numpys_counts(mistake: str) -> None:
 def test_out_with_fewer_dimensions_is_told_the_shape(
     x1: Any, x2: Any, shape: tuple[int, ...], axes: Any, instead: str
 ) -> None:
-    """CuPy refuses them all, NumPy those that lack more than extents of 1."""
+    """Check that ``out`` may not lack dimensions, as in CuPy; NumPy allows it for extents of 1."""
     with pytest.raises(ShapeError) as ours:
         tiledmm.matmul(x1, x2, out=np.empty(shape), axes=axes)
     assert str(ours.value) == f"out has shape {shape}, with fewer dimensions than the product, of shape {instead}"
@@ -826,7 +826,7 @@ def test_axes_of_the_result_are_named_by_their_place() -> None:
 
 
 def test_axes_of_one_element_have_any_stride() -> None:
-    """Matrices in F order stay so, whatever the stride of a batch of one says."""
+    """Check that F order is recognized whatever the stride along a batch of one."""
     x1 = np.lib.stride_tricks.as_strided(np.zeros(1000), (1, 4, 5), (800, 8, 32))
     x2 = np.zeros((5, 3), order="F")
     assert np.matmul(x1, x2, order="A").flags.f_contiguous

@@ -1,4 +1,4 @@
-"""Products of matrices in host memory, on a device that is the host: ``tests.host_device``. Needs no CuPy."""
+"""Tests of products of matrices in host memory, on the stand-in device ``tests.host_device``. Needs no CuPy."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ LAYOUTS = ("rows", "columns", "reversed", "every other", "broadcast", "page-lock
 
 
 def laid_out(values: np.ndarray, layout: str, device: HostDevice) -> np.ndarray:
-    """An array with these values (but for a broadcast one, which has the first row everywhere), laid out so."""
+    """Copy values to an array with a layout; a broadcast one has the first row everywhere."""
     m, n = values.shape
     match layout:
         case "columns":
@@ -64,13 +64,13 @@ def laid_out(values: np.ndarray, layout: str, device: HostDevice) -> np.ndarray:
 
 
 def wide_product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Integers are exact; float16 is rounded once."""
+    """Compute a product exactly for integers, and rounded once for float16."""
     wide = np.complex128 if a.dtype.kind == "c" else np.float64
     return (a.astype(wide) @ b.astype(wide)).astype(a.dtype)
 
 
 def small_units(monkeypatch: pytest.MonkeyPatch, staging: int = 700) -> None:
-    """Tiles and staging buffers so small that small matrices have many."""
+    """Make tiles and staging buffers so small that small matrices have many."""
     monkeypatch.setattr(tiling_choice, "_SMALL", (2, 4, 8))
     monkeypatch.setattr(tiling_choice, "UNIT", 16)
     monkeypatch.setattr(tiling_choice, "STEP_BYTES", 10)
@@ -124,7 +124,7 @@ STRIDED = {
 @pytest.mark.parametrize("name", STRIDED)
 @pytest.mark.parametrize("turned", [False, True])
 def test_page_locked_rows_that_no_copy_takes(name: str, turned: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two-dimensional copies take contiguous rows, at least as far apart as they are long, and not too far."""
+    """Check page-locked rows that are not contiguous, overlap, or are too far apart for two-dimensional copies."""
     small_units(monkeypatch)
     device = HostDevice().install(monkeypatch)
     monkeypatch.setattr(streaming, "_MOST_PITCH", 200)
@@ -251,7 +251,7 @@ def test_large_tiles() -> None:
     ("m", "n", "k", "limit"), [(65536, 65536, 65536, 16), (20000, 20000, 20000, 1), (9000, 70001, 40000, 4)]
 )
 def test_few_tilings_are_asked_for_their_workspace(m: int, n: int, k: int, limit: int, share: float) -> None:
-    """Which takes long; the one that is found costs about as much as the best all the same."""
+    """Check that few tilings are queried, which is slow, and that the result costs about as much as the best."""
     matrices, asked = Matrices(m, n, k, 4, 4), set()
 
     def workspace(tiling: Tiling, shape: tuple[int, int, int], first: bool, last: bool) -> int:
@@ -314,7 +314,7 @@ def test_empty_products_need_no_device(shape: tuple[int, int, int]) -> None:
 
 
 class Job:
-    """A product in a file, of many tiles, with numbers that are rounded."""
+    """A product in files, with many tiles and rounded numbers."""
 
     shape = 50, 45, 90
 
@@ -616,7 +616,7 @@ def test_what_takes_too_long_to_tell_apart_counts_as_overlapping(monkeypatch: py
 def test_files_that_overlap_in_any_direction(
     name: str, flipped: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two mappings of a file share no address; what counts is which bytes of the file each of them spans."""
+    """Check that overlaps are recognized by bytes of the file, since two mappings of it share no address."""
     HostDevice().install(monkeypatch)
     path, link = tmp_path / "x.bin", tmp_path / "link.bin"
     path.write_bytes(bytes(4 * 4096))

@@ -1,7 +1,7 @@
-"""Products from host memory by the kernels themselves, which the simulator runs on a GPU that is the host.
+"""Tests of products from host memory by the kernels themselves, simulated on a stand-in GPU.
 
-Here ``cuda_device`` is what is tested: addresses, pitches, and where workspace comes from. Streams do all at once.
-Needs CuPy, and no GPU.
+They check ``cuda_device``: addresses, pitches, and allocation of workspace. Stream operations run at once. Needs CuPy,
+but no GPU.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ pytestmark = [
 
 
 class Stream:
-    """A stream, or an event, on which nothing is left to do."""
+    """A stand-in for a stream or event without pending work."""
 
     ptr = 0
 
@@ -58,11 +58,11 @@ class Stream:
 
 
 class Gpu:
-    """A host GPU in the place of CuPy's.
+    """A stand-in GPU in place of CuPy's.
 
     Attributes:
-        allocated: Sizes of allocations of device memory.
-        workspaces: Sizes of what products asked for.
+        allocated: Sizes, in bytes, of allocations of device memory.
+        workspaces: Sizes, in bytes, of the products' workspaces.
     """
 
     def __init__(self, host: HostGpu, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""The built wheel in a clean environment, and every other way to have the package, used from elsewhere."""
+"""Tests of the built wheel in a clean environment, and of other installations, used from another folder."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ print(tiledmm.__file__)
 
 
 def run(*command: object, cwd: Path, **environment: str) -> str:
-    """Standard output of a command that must succeed, without this interpreter's environment."""
+    """Run a command that must succeed, without this interpreter's environment, and return its output."""
     inherited = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")}
     done = subprocess.run(list(map(str, command)), cwd=cwd, env=inherited | environment, capture_output=True, text=True)
     assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
@@ -46,7 +46,7 @@ def run(*command: object, cwd: Path, **environment: str) -> str:
 
 
 def path_with(folder: Path) -> str:
-    """A PYTHONPATH that begins with a folder."""
+    """Return a PYTHONPATH that begins with a folder."""
     return os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")]))
 
 
@@ -59,7 +59,7 @@ def build(source: Path, out: Path, kind: str) -> Path:
 
 
 def environment(folder: Path, *, borrow: bool) -> Path:
-    """The interpreter of a new environment, alone or with this interpreter's installed packages to borrow."""
+    """Create an environment, empty or with this interpreter's packages, and return its interpreter."""
     venv.create(folder, with_pip=not (borrow and importlib.util.find_spec("pip")))
     python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     if borrow:

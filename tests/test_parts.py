@@ -1,4 +1,4 @@
-"""C in a grid of parts, because all of its operands decomposed would be too large. No GPU: descriptions are enough."""
+"""Tests of C in a grid of parts, for operands too large to decompose at once. Needs no GPU."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_the_operands_that_are_too_large_are_cut(
 
 
 def view(flat: np.ndarray, problem: Problem, operand: int) -> np.ndarray:
-    """A, B or C of a problem, in memory that begins with the whole matrix."""
+    """Return A, B or C of a problem, as a view of memory that begins with the whole matrix."""
     m, n, k = problem.m, problem.n, problem.k
     shape = (*(each.size for each in problem.batch), *((m, k), (k, n), (m, n))[operand])
     strides = (*(each.strides[operand] for each in problem.batch), *problem.strides[2 * operand : 2 * operand + 2])
@@ -124,7 +124,7 @@ def _sizes(problem: Problem) -> tuple[int, ...]:
 
 
 def test_parts_of_parts_are_one_list() -> None:
-    """As a tuned row has them that holds the first part only."""
+    """Check that nested parts are flattened, as in a tuned row that contains only the first part."""
     wanted = product(65536, 65536, 65536)
     first, others = H100.with_others(wanted, (16384, 16384))
     choice = Choice(first, H100.best(wanted).spec, 1.0, others)
@@ -148,7 +148,7 @@ def test_all_parts_are_packed_where_tma_cannot_read_in_place() -> None:
 
 
 def test_what_is_in_a_grid_is_not_cut_once_more() -> None:
-    """But a kernel for all of C is, and the other part may be a grid."""
+    """Check that choices in a grid of parts are not cut again, and that their parts cover C exactly."""
     wanted = product(33000, 33000, 33000)
     ranked = list(H100.rank(wanted))
     assert all(choice.spec.variant.name != "split_float32" or choice.others for choice in ranked)

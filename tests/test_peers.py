@@ -1,4 +1,4 @@
-"""What stands beside this package's kernels in a comparison: other libraries, and the CPU."""
+"""Tests of what comparisons show besides this package's kernels: other libraries, and the CPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels compiled ahead: those that given products launch, or any may. By ``precompile`` and on the command line."""
+"""Tests of kernels compiled ahead, for given products or all, by ``precompile`` and on the command line."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from tiledmm.selection.model import H100, H100_IEEE
 
 
 class Compiler:
-    """Stands for ``tiledmm.compile.compilation``.
+    """A stand-in for ``tiledmm.compile.compilation``.
 
     Attributes:
-        asked: The kernels that it was asked for.
-        on_disk: Symbols of those that it need not compile.
-        broken: The symbol of one that does not compile.
+        asked: Requested kernels.
+        on_disk: Symbols of kernels that need not be compiled.
+        broken: Symbol of a kernel that does not compile.
     """
 
     def __init__(self) -> None:

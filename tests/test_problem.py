@@ -1,4 +1,4 @@
-"""From strides to what a kernel gets: layouts, merged batches, grids."""
+"""Tests of the conversion of strides to a kernel's arguments: layouts, merged batches, grids."""
 
 from __future__ import annotations
 
@@ -395,9 +395,9 @@ def test_two_contiguous_elements_are_a_row_or_a_column(
 
 
 def places(problem: Problem) -> list[tuple[int, ...]]:
-    """Where each element of C is, the row of A, the column of B and the epilogue's elements that it is made of.
+    """Return, per element of C, its offset and those of the row of A, the column of B and the epilogue's elements.
 
-    And the steps along K in A and B. All offsets are in elements, in a fixed order.
+    The steps along K in A and B are included. All offsets are in elements, in a fixed order.
     """
     row_a, col_a, row_b, col_b, row_c, col_c = problem.strides
     rows = (row_a, 0, row_c, *(row for row, _ in problem.epilogue))
@@ -421,7 +421,7 @@ def places(problem: Problem) -> list[tuple[int, ...]]:
 
 @st.composite
 def problems(draw: st.DrawFn, most: int = 5) -> tuple[Problem, bool, list[tuple[int, ...]]]:
-    """A problem with an epilogue of two arrays, whether it is transposed, and the places that it has to have."""
+    """Draw a problem with an epilogue of two arrays, whether it is transposed, and its expected ``places``."""
     m, n = draw(st.integers(1, 5)), draw(st.integers(1, 5))
     loop = tuple(draw(st.lists(st.integers(1, 3), max_size=most)))
     c_steps, step = [], 2 * m * n
@@ -450,7 +450,7 @@ def problems(draw: st.DrawFn, most: int = 5) -> tuple[Problem, bool, list[tuple[
 
 
 def in_the_calls_order(problem: Problem, transposed: bool) -> list[tuple[int, ...]]:
-    """The places of x1 first, whichever operand is the kernel's A."""
+    """Reorder places so that those of x1 come first, whichever operand is the kernel's A."""
     found = places(problem)
     return sorted((b, a, *others, y, x) for a, b, *others, x, y in found) if transposed else found
 

@@ -1,4 +1,4 @@
-"""What is public: names, their types as editors and mypy see them, and what they take."""
+"""Tests of the public interface: names, their types as editors and mypy see them, and signatures."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def test_dir_lists_what_is_public() -> None:
 
 
 def test_dir_lists_every_module_of_functions_for_users() -> None:
-    """Those beside ``__init__`` that have an ``__all__``."""
+    """Check that ``dir`` lists every top-level module with an ``__all__``."""
     files = Path(tiledmm.__file__).parent.glob("*.py")
     have = {each.stem for each in files if "__all__ = [" in each.read_text("utf-8")} - {"__init__"}
     assert have == set(MODULES) - {"errors", "simulator"}, "these two are listed, too"
 
 
 def run(code: str) -> str:
-    """What a new process prints that has imported the package and nothing else of it."""
+    """Run code in a new process that has only imported the package, and return its output."""
     done = subprocess.run(
         [sys.executable, "-c", f"import sys, tiledmm\n{code}"], cwd=ROOT, capture_output=True, text=True
     )
@@ -46,7 +46,7 @@ def run(code: str) -> str:
 
 
 def test_modules_are_attributes_and_loaded_at_first_use() -> None:
-    """One process for all: none is there before, and each is the one that ``import`` has after."""
+    """Check all modules in one process: none is loaded at first, and each attribute is the imported module."""
     code = f"""
 from importlib.util import find_spec
 assert not [name for name in sys.modules if name.startswith("tiledmm.") and name != "tiledmm._version"]
@@ -65,7 +65,7 @@ for name, package in {MODULES}.items():
 
 @pytest.mark.parametrize("name", OF_EXTRAS)
 def test_a_module_whose_extra_is_missing(name: str) -> None:
-    """The text is the same whichever way it is asked for, and what walks attributes goes on."""
+    """Check that the message is the same for each kind of access, and that code that walks attributes continues."""
     code = f"""
 import inspect, pickle
 sys.modules[{MODULES[name]!r}] = None

@@ -1,4 +1,4 @@
-"""The products of ``benchmarks.random_shapes``, and its tables."""
+"""Tests of the products and tables of ``benchmarks.random_shapes``."""
 
 from __future__ import annotations
 

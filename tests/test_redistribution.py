@@ -1,4 +1,4 @@
-"""Chunks that are anywhere: which rank gets which, how they become blocks, and clusters that do it."""
+"""Tests of redistribution: which rank receives which chunks, how they become blocks, and whole clusters."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def slices(each: Sequence[int], number: int) -> slice:
 
 
 def cut(x: Any, both: Sizes) -> list[Any]:
-    """A matrix's chunks or blocks, row by row."""
+    """Return a matrix's chunks or blocks, row by row."""
     return [x[slices(both[0], i), slices(both[1], j)] for i in range(len(both[0])) for j in range(len(both[1]))]
 
 
@@ -102,7 +102,7 @@ def test_ranks_are_chosen_by_both_operands() -> None:
 
 
 def blocks_of(x: Any, spread: Spread, blocks: Sizes, layout: Layout) -> list[Any]:
-    """What each rank gets."""
+    """Return the block that each rank receives."""
     listeners = [listen("127.0.0.1") for _ in range(layout.size)]
     addresses = [each.getsockname() for each in listeners]
 
@@ -168,7 +168,7 @@ def test_ranks_send_by_turns() -> None:
 
 
 def test_a_block_is_handed_over_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Other threads broadcast it: on a device they wait for nothing else."""
+    """Check that blocks are complete when they are handed to the threads that broadcast them."""
     handed: list[Any] = []
     monkeypatch.setattr(redistribution, "hand_over", lambda block: handed.append((block, block.copy())))
     layout = Layout((4, 4), (6,), (5,), (2, 3))
@@ -228,7 +228,7 @@ def client(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 
 def scattered(client: Any, x: Any, chunks: Sizes, place: Any) -> Any:
-    """A Dask array whose chunks are on workers by their number."""
+    """Return a Dask array whose chunks are placed on workers by number."""
     workers = sorted(client.scheduler_info()["workers"])
     futures = iter(
         [client.scatter(each, workers=[workers[place(i)]], hash=False) for i, each in enumerate(cut(x, chunks))]
@@ -247,7 +247,7 @@ def keys(*arrays: Any) -> set[Any]:
 
 
 def moved(cluster: Any) -> set[Any]:
-    """The keys of what Dask has moved between workers."""
+    """Return the keys of what Dask has moved between workers."""
     return {key for worker in cluster.workers.values() for log in worker.transfer_incoming_log for key in log["keys"]}
 
 
@@ -282,7 +282,7 @@ def test_products_of_chunks_anywhere(client: Any, cluster: Any, place: str, dtyp
 
 
 def test_blocks_on_other_workers(client: Any, cluster: Any) -> None:
-    """Chunks that are blocks already, but those of A and of B that a rank needs are on different workers."""
+    """Check chunks that equal blocks, where a rank's blocks of A and of B are on different workers."""
     rng = np.random.default_rng(4)
     a, b = small_integers(rng, (60, 60), "int64"), small_integers(rng, (60, 60), "int64")
     halves = (30, 30), (30, 30)
@@ -303,7 +303,7 @@ def test_one_operand_that_is_not_computed_yet(client: Any) -> None:
 
 @pytest.mark.parametrize("chunks", [30, 13, (60, 20)])
 def test_chunks_are_computed_where_their_ranks_are(client: Any, cluster: Any, chunks: Any) -> None:
-    """Chunks that are not computed yet: nothing but the ranks needs them, and Dask moves none."""
+    """Check that Dask moves no chunks that are not computed yet, since only the ranks need them."""
 
     def ramp(block: Any, block_info: Any = None) -> Any:
         (top, _), (left, _) = block_info[0]["array-location"]

@@ -15,7 +15,7 @@ TILED = (template_folder() / "tiled.cu.j2").read_text()
 
 @pytest.fixture
 def mine(tmp_path):
-    """A copy of a template, to be edited; what was registered is gone afterwards."""
+    """Copy a template for editing; unregister what was registered afterwards."""
     before = set(VARIANTS)
     path = tmp_path / "mine.cu.j2"
     path.write_text(TILED)
@@ -161,7 +161,7 @@ def test_it_runs_on_the_simulator_and_its_bugs_are_found(mine):
 
 
 def test_the_registry_may_change_while_another_thread_reads_it(mine):
-    """An iteration goes on over the rows that it began with."""
+    """Check that an iteration continues over the rows with which it began."""
     tiledmm.register(mine)
     rows, names = iter(VARIANTS.values()), iter(VARIANTS)
     assert next(rows).name == next(names) == "naive"

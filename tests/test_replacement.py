@@ -1,4 +1,4 @@
-"""CuPy's products replaced, on real CuPy arrays that NumPy multiplies. Needs CuPy, and no GPU."""
+"""Tests of replaced CuPy products, on real CuPy arrays that NumPy multiplies. Needs CuPy, but no GPU."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ METHODS = ["__matmul__", "dot"]
 
 @pytest.fixture
 def own(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """A device that is none, for this package and for CuPy. What is left to CuPy, by name."""
+    """Replace the device of this package and of CuPy, and record by name what is left to CuPy."""
     calls: list[str] = []
 
     def cupys(name: str, multiply: Callable[..., Any]) -> Callable[..., Any]:
@@ -57,7 +57,7 @@ def own(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
 
 def state() -> list[Any]:
-    """What CuPy has now under all names that a replacement assigns to."""
+    """Return CuPy's current objects under all names that a replacement assigns."""
     return [getattr(owner, name) for owner, name in NAMES] + [vars(cupy.ndarray).get(name) for name in METHODS]
 
 

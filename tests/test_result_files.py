@@ -1,4 +1,4 @@
-"""What result files say of where they come from."""
+"""Tests of what result files record about their origin."""
 
 from __future__ import annotations
 

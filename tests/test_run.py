@@ -1,4 +1,4 @@
-"""``tiledmm run``: a program as Python runs it. Real processes, without a GPU."""
+"""Tests of ``tiledmm run``, which runs a program as Python does, in real processes without a GPU."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ print(f.__annotations__, f.__code__.co_filename)
 
 
 def run(program: Path, *arguments: str, options: tuple[str, ...] = (), cwd: Path | None = None) -> tuple[int, str, str]:
-    """Exit status, stdout and stderr of a program that tiledmm runs; of Python itself if options has ``"python"``."""
+    """Run a program by tiledmm, or by Python if options has ``"python"``; return exit status, stdout and stderr."""
     by = [] if options == ("python",) else ["-m", "tiledmm", "run", *options]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
     command = [sys.executable, "-W", "error", *by, str(program), *arguments]
@@ -121,7 +121,7 @@ def test_a_directory_is_no_program(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize(("ending", "status"), [("", 74), ("sys.exit(0)", 74), ("sys.exit(3)", 3)])
 @pytest.mark.parametrize("option", ["--report", "--json"])
 def test_an_account_that_cannot_be_written_is_no_success(tmp_path: Path, option: str, ending: str, status: int) -> None:
-    """Its folder is gone by then."""
+    """Check the exit status if the report's folder no longer exists at the end."""
     (tmp_path / "folder").mkdir()
     program = write(tmp_path, f"import os, sys\nprint('runs')\nos.rmdir({str(tmp_path / 'folder')!r})\n{ending}")
     found, output, errors = run(program, options=(option, str(tmp_path / "folder" / "x.json")))

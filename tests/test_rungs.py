@@ -1,4 +1,4 @@
-"""The pages of the rungs: the result comes first, plain CUDA is right, selectors have every kernel, no page is long."""
+"""Tests of the variants' pages: results come first, plain CUDA is right, selectors are complete, pages are short."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The model of products on many GPUs: what it is fitted to comes out of it again."""
+"""Tests of the model of products on many GPUs: fitting recovers its constants."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CONSTANTS = Constants(200e12, 1 / 3e12, 300e9, 30e-6, 0.7, 0.015, 0.002)
 
 
 def row(size: int, workers: int) -> dict[str, Any]:
-    """What ``benchmarks.distributed`` would have measured, were the constants true."""
+    """Compute what ``benchmarks.distributed`` would measure if the constants were true."""
     layout = choose_layout(size, size, size, workers, ((size,), (size,)), ((size,), (size,)))
     assert layout is not None
     usual, parts = layout.panel_width(), []

@@ -1,4 +1,4 @@
-"""Launches of chosen products to the last field, as they are written down: no line that makes them changes unseen."""
+"""Tests that the launches of chosen products equal the recorded ones, so that no change goes unnoticed."""
 
 from __future__ import annotations
 

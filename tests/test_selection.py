@@ -1,4 +1,4 @@
-"""What ``auto`` takes, what ``config=`` accepts, what ``explain`` says. No GPU: descriptions of arrays are enough."""
+"""Tests of what ``auto`` selects, ``config=`` accepts and ``explain`` says. Needs no GPU."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from tiledmm.tuning.tune import proposals
 
 
 def product(m: int, n: int, k: int, layout: str = "NN", dtype: str = "float32", batch: int = 1) -> Product:
-    """A product of matrices that lie as a layout says, in a batch or not."""
+    """Describe a product of matrices in a layout, in a batch or not."""
     kind = element(dtype).dtype
 
     def matrix(rows: int, cols: int, letter: str) -> Array:
@@ -264,7 +264,7 @@ def test_a_device_is_described_by_its_properties() -> None:
 
 @pytest.fixture
 def newcomers() -> Iterator[list[str]]:
-    """Variants like some of the package, of which no table has rates."""
+    """Add variants like some of the package's, for which no table has rates."""
     rows = [replace(find_variant(like), name=f"new_{like}") for like in ("tiled", "thin", "tensor_core")]
     for row in rows:
         VARIANTS.add(row)

@@ -1,4 +1,4 @@
-"""The products of ``benchmarks.selection`` that are drawn at random, and what it says of choices."""
+"""Tests of the random products of ``benchmarks.selection``, and of its summaries."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_table_is_judged_by_what_it_would_pick() -> None:
 
 
 def test_the_packages_tables_choose_well_on_their_gpus() -> None:
-    """By timings of random products that no table was made from, and of kernels that may be older than the tables."""
+    """Check the choices of each shipped table against measured times of random products to which it was not fitted."""
     for gpu, rates in tables.shipped().items():
         results = json.loads((FOLDER / f"choices-{tables.own_path(gpu).stem}.json").read_text("utf-8"))
         assert results["machine"]["gpu"] == gpu

@@ -1,6 +1,6 @@
-"""Parts of C that use one workspace, one part after the other, because it would be too large for all at once.
+"""Tests of parts of C that use one workspace in turn, because it would be too large for all at once.
 
-As if kilobytes were large, on a GPU that is the host. Needs CuPy, and no GPU.
+Thresholds are lowered to kilobytes on a stand-in GPU. Needs CuPy, but no GPU.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.cupy
 
 TYPES = ("float32", "complex64", "float64", "complex128", "int16", "int32", "uint32", "int64")
 
-#: The model of an H100 that decomposes whatever it can.
+#: Model of an H100 that decomposes all types that it can.
 DECOMPOSING = Model(H100.gpu, H100.rates.only(lambda name: not find_variant(name).operands.reads_elements))
 
 
@@ -59,7 +59,7 @@ def h100(gpu: HostGpu, monkeypatch: pytest.MonkeyPatch) -> HostGpu:
 
 
 def everything_is_large(patch: pytest.MonkeyPatch) -> None:
-    """Parts share their workspace whatever it is, and may be small."""
+    """Lower the thresholds, so that small parts share their workspace."""
     patch.setattr(choice, "MOST_APART", 0)
     patch.setattr(model, "MOST_APART", 0)
     patch.setattr(parts, "_GRID_TILE", 32)
@@ -67,7 +67,7 @@ def everything_is_large(patch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def limited(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Has operands of a product decomposed in parts: all of them would be so many times too large."""
+    """Return a function that sets the limit of decomposed operands, so that they exceed it ``times`` times."""
 
     def limit(x1: Any, x2: Any, times: float = 2.2) -> None:
         product = resolve(describe(x1), describe(x2))
@@ -84,7 +84,7 @@ def limited(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
 
 def values(rng: np.random.Generator, shape: tuple[int, ...], dtype: str, axis: int) -> np.ndarray:
-    """Integers whose sums are exact; of floats, times another power of two for each 32 rows or columns of C."""
+    """Return integers whose sums are exact; floats are scaled by a power of two per 32 rows or columns of C."""
     if np.dtype(dtype).kind in "iu":
         return any_bits(rng, shape, np.dtype(dtype))
     powers = 2.0 ** (10 * ((np.arange(shape[axis]) // 32 * 5) % 7 - 3))
@@ -98,7 +98,7 @@ def operands(
     right: tuple[int, ...] = (260, 130),
     layout: str = "NN",
 ) -> tuple[Any, Any, np.ndarray]:
-    """Both, and their product."""
+    """Return both operands and their product."""
     rng = np.random.default_rng(sum(left))
     a, b = values(rng, left, dtype, -2), values(rng, right, dtype, -1)
     x1, x2 = (gpu.array(x, tight(letter, x.ndim - 2)) for x, letter in zip((a, b), layout, strict=True))
@@ -112,7 +112,7 @@ def planned(x1: Any, x2: Any, out: Any) -> Plan:
 
 
 def in_parts(x1: Any, x2: Any, out: Any) -> list[Choice]:
-    """A kernel of each variant that computes C in a grid of parts."""
+    """Return a kernel of each variant that computes C in a grid of parts."""
     ranked = DECOMPOSING.alone(resolve(describe(x1), describe(x2), describe(out)))
     found = {each.spec.variant.name: each for each in ranked if each.others}
     assert found
@@ -219,7 +219,7 @@ def test_parts_become_smaller_where_memory_is_short(h100: HostGpu, limited: Any)
 def test_an_epilogue(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, limited: Any, dtype: str
 ) -> None:
-    """Each part reads its own part of c and of bias. By the kernels' own CUDA C."""
+    """Check on the simulator that each part reads its own part of c and of bias."""
     for device in installed(HostGpu(run_on_simulator), tmp_path_factory.mktemp("cache")):
         everything_is_large(monkeypatch)
         simulated = DECOMPOSING.rates.only(lambda name: find_variant(name).simulated)
@@ -301,7 +301,7 @@ def test_scans_are_filled_before_each_part(h100: HostGpu, limited: Any, monkeypa
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int64"])
 def test_launches_by_themselves(h100: HostGpu, limited: Any, dtype: str) -> None:
-    """As measurements call them: in order, all of the product."""
+    """Check the launches as measurements call them: in order, for all of the product."""
     x1, x2, right = operands(h100, dtype)
     limited(x1, x2)
     out = h100.array(right)

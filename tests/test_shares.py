@@ -1,4 +1,4 @@
-"""Rows and columns of a product on several devices."""
+"""Tests of the division of a product's rows and columns among devices."""
 
 from __future__ import annotations
 

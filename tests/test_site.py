@@ -1,4 +1,4 @@
-"""The documentation as a site, built once: its pages as files, and as a headless browser shows them from disk."""
+"""Tests of the documentation as a site, built once: its files, and its pages in a headless browser."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from docs.tools.browser import DESKTOP, PHONE, Browser
 
 ROOT = Path(__file__).resolve().parent.parent
 
-#: Pages that are looked at: each kind of page once.
+#: Pages to check, one of each kind.
 SHOWN = (
     "index.html", "ladder.html", "rungs/tiled.html", "rungs/wgmma.html", "charts.html", "performance.html",
     "padding.html", "sm.html", "tile_loop.html", "interactive/index.html", "simulator.html", "api.html",
@@ -23,7 +23,7 @@ SHOWN = (
 
 
 class Page(HTMLParser):
-    """What a page links to, what it loads, and the places in it that others link to."""
+    """A page's links, what it loads, and its link targets."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Each line of a rendered kernel is known by the template and line that it comes from."""
+"""Tests that each line of a rendered kernel maps to the template and line that it comes from."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ KERNELS = {spec.symbol: spec for pair in renderings().values() for spec in [pair
 
 
 def pattern_of(line: str) -> str:
-    """What a template's line may become. Tree shaking indents the members of a struct alike."""
+    """Return a pattern of what a template's line may become; tree shaking may change a struct member's indentation."""
     parts = re.split(r"(\s*\{[{%].*?[}%]\}\s*)", line)
     return "".join(".*" if part.lstrip().startswith(("{{", "{%")) else re.escape(part) for part in parts)
 
@@ -54,7 +54,7 @@ def test_lines_of_headers_are_those_of_the_file() -> None:
 
 @pytest.fixture
 def mine(tmp_path: Path) -> Iterator[Callable[[str], KernelSpec]]:
-    """Registers naive's template with something before it, as the variant ``mine``."""
+    """Return a function that registers naive's template, with text before it, as the variant ``mine``."""
 
     def register(before: str) -> KernelSpec:
         path = tmp_path / "mine.cu.j2"

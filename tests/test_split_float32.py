@@ -1,4 +1,4 @@
-"""What is launched for a product whose operands are split into pieces. No GPU."""
+"""Tests of the launches of products whose operands are decomposed into limbs. No GPU is needed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ VARIANTS = tuple(row.name for row in kernel_variants() if row.operands.schemes)
 def matrix(
     rows: int, cols: int, letter: str = "N", batch: tuple[int, ...] = (), dtype: str = "float32"
 ) -> np.ndarray[Any, Any]:
-    """A matrix that lies as a letter of a layout says, without memory of that size."""
+    """Return a matrix in a layout without memory of its size."""
     step = {"N": (cols, 1), "T": (1, rows), "G": (2 * cols, 2)}[letter]
     size = rows * cols * (2 if letter == "G" else 1)
     outer = tuple(size * math.prod(batch[i + 1 :]) for i in range(len(batch)))
@@ -188,7 +188,7 @@ def test_short_sums_are_not_split() -> None:
     for short, kernels in (
         (Limbs.shortest // 2, 4),
         (Limbs.shortest // 2 - 1, 1),
-    ):  # complex: two terms a step
+    ):  # complex: two terms per step
         a, b = matrix(500, short, dtype="complex64"), matrix(short, 500, dtype="complex64")
         assert len(planned(a, b).launches) == kernels
 

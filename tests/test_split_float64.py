@@ -1,4 +1,4 @@
-"""float64 by residues: the scheme's bound and accuracy in NumPy, and what is launched. No GPU."""
+"""Tests of float64 by residues: the scheme's bound and accuracy in NumPy, and its launches. No GPU is needed."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_bytes_times_powers_of_256_are_small_sums() -> None:
 
 
 def test_the_worked_example() -> None:
-    """That of docs/rungs/split_float64.md: moduli 7, 8 and 9."""
+    """Check the example in docs/rungs/split_float64.md, with moduli 7, 8 and 9."""
     a, b = np.array([[17, -5]]), np.array([[3], [12]])
     (whole,) = (a @ b)[0]
     residues = [int((a % m @ (b % m))[0, 0]) % m for m in (7, 8, 9)]
@@ -82,7 +82,7 @@ def test_the_worked_example() -> None:
 
 @pytest.mark.parametrize("count", COUNTS)
 def test_no_product_passes_the_bound(count: int) -> None:
-    """Rows whose norm, rounded, is as large as it may be, times themselves: the largest product that there is."""
+    """Check the bound on the largest possible product: a row of the largest norm times itself."""
     for k in (1, 2, 3, 1000, 66_049):
         for below in (1.0, 1 - 2.0**-30):
             row = np.full((1, k), below)
@@ -95,7 +95,7 @@ def test_no_product_passes_the_bound(count: int) -> None:
 
 @pytest.mark.parametrize("count", [14, 15, 16])
 def test_the_bound_leaves_room_for_rounding_and_little_more(count: int) -> None:
-    """Scaled elements are rounded to integers, which may lengthen a row, and the sum of their squares is rounded."""
+    """Check that the bound allows for rounding of elements and of norms, and for little more."""
     half, longest = modulus_product(count) / 2, 2**29
     norm = math.sqrt(norm_limit(count) * (1 + longest * 2.0**-53)) + math.sqrt(longest) / 2
     assert 0.999 * half < norm**2 < half
@@ -113,7 +113,7 @@ def test_reconstruction_is_exact_up_to_the_bound() -> None:
 
 
 def fma_chain(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Sequential FMAs: products by Dekker's splitting, so that each step is rounded once (but for double rounding)."""
+    """Compute sequential FMAs with Dekker's splitting, each rounded once (except for double rounding)."""
 
     def halves(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         shifted = 134217729.0 * x
@@ -133,7 +133,7 @@ def fma_chain(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def exact(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Exact products, as fractions: Python's integers, times a power of two for each row of A and column of B."""
+    """Compute exact products as fractions, from Python's integers and a power of two per row of A and column of B."""
 
     def whole(rows: np.ndarray) -> list[tuple[list[int], int]]:
         found = []
@@ -151,7 +151,7 @@ def exact(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def errors(c: np.ndarray, a: np.ndarray, b: np.ndarray, right: np.ndarray) -> tuple[float, float]:
-    """||C - R|| / ||R|| in the Frobenius norm, and the largest |C - R| / (|A||B|) of an element."""
+    """Return ||C - R|| / ||R|| in the Frobenius norm, and the largest |C - R| / (|A||B|) of any element."""
     apart = np.array([float(Fraction(x) - y) for x, y in zip(c.ravel().tolist(), right.ravel(), strict=True)])
     sizes = (abs(a) @ abs(b)).ravel()
     norm = float(np.linalg.norm(right.astype(np.float64)))
@@ -167,7 +167,7 @@ def _graded(k: int, bits: float) -> np.ndarray:
 
 
 def data(kind: str, rng: np.random.Generator, m: int, n: int, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Operands of a kind."""
+    """Return operands of a kind."""
     if kind == "uniform":
         return rng.random((m, k)), rng.random((k, n))
     if kind.startswith("spread"):
@@ -202,14 +202,14 @@ KINDS = (
     "integers", "scaled apart", "half zero", "lognormal",
 )  # fmt: skip
 
-#: Kinds that residues do justice to from some K on; others go to float64's own multiply-adds.
+#: Kinds of data for which residues are accurate enough from this K on; others use float64 multiply-adds.
 DECOMPOSED = {"normal": 16, "uniform": 16, "cancelling": 64, "integers": 16, "scaled apart": 16, "graded 4": 256}
 
 
 @pytest.mark.parametrize("k", [1, 2, 7, 16, 64, 256, 1000])
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_decomposed_keeps_the_promise(kind: str, k: int) -> None:
-    """Against exact sums, at most 1.05 and 1.25 times the errors of a chain of FMAs."""
+    """Check errors against exact sums: at most 1.05 (norm) and 1.25 (worst element) times those of an FMA chain."""
     a, b = data(kind, np.random.default_rng(250), 12, 14, k)
     taken = model.is_decomposed(a, b)
     assert taken or k < DECOMPOSED.get(kind, k + 1)
@@ -237,7 +237,7 @@ def test_long_sums_keep_the_promise() -> None:
 @pytest.mark.parametrize("k", [1, 16, 256])
 @pytest.mark.parametrize("kind", ["normal", "uniform", "cancelling", "integers"])
 def test_complex_products_keep_the_promise(kind: str, k: int) -> None:
-    """Real and imaginary parts as one matrix, against chains of 2K real multiply-adds."""
+    """Check errors of complex products, of both parts as one matrix, against chains of 2K real multiply-adds."""
     rng = np.random.default_rng(253)
     (ar, br), (ai, bi) = (data(kind, rng, 9, 10, k) for _ in range(2))
     a, b = ar + 1j * ai, br + 1j * bi
@@ -298,7 +298,7 @@ def test_residues_are_k_major_in_any_layout(layout: str) -> None:
 
 
 def test_workspace_of_c_is_bounded() -> None:
-    """Of 16384 x 16384 the residues are 4 GB: rows of C are computed part by part."""
+    """Check that rows of C are computed in parts at 16384 x 16384, where all residues would need 4 GB."""
     a = float64(16384, 16384)
     plan = planned(a, a)
     of_c = next(each for each in plan.scratch if each.name == "residues of C")

@@ -1,4 +1,4 @@
-"""What a streaming product asks of its device, and how often it copies: on ``tests.host_device``. Needs no CuPy."""
+"""Tests of the calls and copies of streaming products, on ``tests.host_device``. Needs no CuPy."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def _form(x: Any) -> tuple[Any, ...]:
 
 
 class Device(HostDevice):
-    """Writes down what it is asked.
+    """A stand-in device that records calls.
 
     Attributes:
-        precisions: Those of workspaces and of products.
-        asked: The products whose workspace was asked for: arrays, and whether there is an addend.
+        precisions: Precisions of workspaces and of products.
+        asked: Products whose workspace was requested: arrays, and whether there is an addend.
         staging: Bytes of the staging buffers.
-        pitches: Bytes from a row to the next of what copies read and write in the host's memory.
+        pitches: Bytes between the rows in host memory that copies read and write.
     """
 
     def __init__(self, **keywords: Any) -> None:
@@ -63,7 +63,7 @@ def device(monkeypatch: pytest.MonkeyPatch) -> Device:
 
 
 def tiled(monkeypatch: pytest.MonkeyPatch, *sizes: int) -> list[Tiling]:
-    """Has products take this tiling: rows, cols, depth, and slots of A and B. Returns what they took."""
+    """Make products use this tiling (rows, cols, depth, slots of A and B), and return the tilings they used."""
     taken: list[Tiling] = []
 
     def tiling_within(matrices: Matrices, *_: Any) -> Tiling:

@@ -1,4 +1,4 @@
-"""What the copy engine is told: sizes, strides and boxes of operands; and which it cannot read where they are."""
+"""Tests of tensor maps for TMA: sizes, strides and boxes of operands, and operands that TMA cannot load."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ HALF = element("float16")
 
 
 def array(shape: tuple[int, ...], strides: tuple[int, ...], dtype: str = "float16") -> np.ndarray:
-    """An array of any extent, of a few bytes; strides in elements."""
+    """Return an array of any extent over a few bytes, with strides in elements."""
     one = np.zeros(1, np_dtype(dtype))
     return np.lib.stride_tricks.as_strided(one, shape, tuple(step * one.itemsize for step in strides))
 
@@ -158,7 +158,7 @@ def test_strides_that_are_long_or_negative_or_of_one_row(x: np.ndarray, reads: b
 @pytest.mark.parametrize("operand", [0, 1])
 @pytest.mark.parametrize("letter", "NT")
 def test_a_matrix_without_elements_has_a_map_that_the_driver_takes(operand: int, letter: str) -> None:
-    """Sizes are at least 1, and strides 16 bytes."""
+    """Check that maps of empty matrices have sizes of at least 1 and strides of at least 16 bytes."""
     for m, n, k in ((0, 5, 7), (5, 0, 7), (5, 7, 0), (0, 0, 0)):
         problem = Problem(m, n, k, (8, 1, 8, 1, 8, 1) if letter == "N" else (1, 8, 1, 8, 8, 1), (), letter * 2, ())
         described = map_of(problem, operand, find_variant("wgmma").config(64, HALF), HALF)
@@ -233,7 +233,7 @@ def test_a_driver_without_tensor_maps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Driver:
-    """Takes what the driver is given, and answers."""
+    """A stand-in driver that records arguments and returns a status."""
 
     def __init__(self, status: int = 0) -> None:
         self.status = status
@@ -298,7 +298,7 @@ def test_sizes_and_strides_of_few_rows_and_of_batches(
 
 
 def test_strides_are_shorter_than_a_tebibyte() -> None:
-    """The driver's limit is of bytes, not of elements."""
+    """Check that the limit of strides is in bytes, not in elements."""
 
     def mapped(stride: int) -> bool:
         return can_be_mapped(Problem(8, 8, 8, (stride, 1, 8, 1, 8, 1), (), "NN", ()), 0, HALF)
@@ -308,7 +308,7 @@ def test_strides_are_shorter_than_a_tebibyte() -> None:
 
 @pytest.mark.parametrize(("itemsize", "kind"), [(1, 0), (2, 1), (4, 2), (8, 4)])
 def test_the_driver_is_told_the_size_of_elements(monkeypatch: pytest.MonkeyPatch, itemsize: int, kind: int) -> None:
-    """By CUtensorMapDataType: UINT8, UINT16, UINT32, UINT64."""
+    """Check the element type by CUtensorMapDataType: UINT8, UINT16, UINT32, UINT64."""
     told: list[int] = []
     driver = SimpleNamespace(cuTensorMapEncodeTiled=lambda encoded, element, *others: told.append(element) or 0)
     monkeypatch.setattr(tensor_maps, "_driver", lambda: driver)

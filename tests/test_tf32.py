@@ -1,4 +1,4 @@
-"""float32 products in tf32: who takes them so, who may, and what is said to who may not. No GPU."""
+"""Tests of float32 products in tf32: which kernels compute them, for which calls, and errors. No GPU is needed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``benchmarks.timings``: what shipped tables were fitted to."""
+"""Tests of ``benchmarks.timings``, the timings to which shipped tables were fitted."""
 
 from __future__ import annotations
 

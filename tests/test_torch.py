@@ -1,4 +1,4 @@
-"""The operator of PyTorch: gradients, shapes while compiling. On the CPU another kernel stands for those of a GPU."""
+"""Tests of the PyTorch operator: gradients, and shapes during compilation, with a CPU kernel in place of a GPU's."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SHAPES = [
 
 @pytest.fixture(scope="module", autouse=True)
 def on_the_cpu() -> None:
-    """Tensors on the CPU go to PyTorch's own product."""
+    """Compute products of CPU tensors by PyTorch."""
     ours._library.impl("matmul", lambda a, b, precision: torch.matmul(a, b).contiguous(), "CPU")
 
 
@@ -49,7 +49,7 @@ def test_compiled_functions_keep_it_whole() -> None:
 
 @pytest.fixture
 def called(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The products that are computed here; of all tensors, on a GPU or not."""
+    """Record the products that are computed here, of tensors on any device."""
     calls: list[Any] = []
 
     def multiplies(a: Any, b: Any) -> bool:

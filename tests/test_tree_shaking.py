@@ -1,4 +1,4 @@
-"""What of its headers a rendered kernel keeps."""
+"""Tests of which parts of its headers a rendered kernel keeps."""
 
 from __future__ import annotations
 

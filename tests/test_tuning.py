@@ -1,4 +1,4 @@
-"""The table of what was measured, and the search that fills it, as far as they go without a GPU."""
+"""Tests of the table of tuned kernels and of the search that fills it, as far as they need no GPU."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_searches_at_the_same_time_lose_no_row(path: Path) -> None:
 
 
 def search_path() -> str:
-    """Where this process imports from, for another one."""
+    """Return this process's import path, for another process."""
     return os.pathsep.join(sys.path)
 
 
@@ -138,7 +138,7 @@ def test_a_row_tells_what_was_measured() -> None:
 
 
 def test_a_row_whose_kernel_has_changed_is_ignored(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The text that counts is the row's kernel without comments and blank lines."""
+    """Check that rows become invalid with the kernel's text, except for its comments and blank lines."""
     of_the_model = select(AUTO, None, WANTED)
     tuned.add(path, ENTRY)
     monkeypatch.setattr(tuned, "__version__", "9.9.9")
@@ -157,7 +157,7 @@ def test_a_row_whose_kernel_has_changed_is_ignored(path: Path, monkeypatch: pyte
 
 
 def former(entry: tuned.Entry, kernel: str) -> dict[str, Any]:
-    """A row of format 2, whose hash counts comments."""
+    """Return a row of format 2, whose hash includes comments."""
     text = render(tuned._spec(entry).kernel).replace(tiledmm.__version__, "")
     return asdict(entry) | {"kernel": kernel or hashlib.sha256(text.encode()).hexdigest()[:12]}
 
@@ -245,7 +245,7 @@ def test_a_triangle_is_for_a_symmetric_c(path: Path) -> None:
 
 
 def views(*strides: tuple[int, int], dtypes: tuple[str, str] = ("f4", "f4")) -> Product:
-    """A product of matrices whose rows begin so many elements apart, (8, 4) and (4, 12)."""
+    """Describe a product of matrices (8, 4) and (4, 12) with these strides, in elements."""
     one, other = (
         Array(shape, tuple(np.dtype(dtype).itemsize * stride for stride in each), np.dtype(dtype))
         for shape, each, dtype in zip(((8, 4), (4, 12)), strides, dtypes, strict=True)
@@ -271,7 +271,7 @@ def views(*strides: tuple[int, int], dtypes: tuple[str, str] = ("f4", "f4")) -> 
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_a_product_has_the_name_that_files_have(wanted: Product, name: str) -> None:
-    """Rows are aligned (a) where each begins at a multiple of 16 bytes, as the widest loads have to."""
+    """Check names of products, in which "a" marks rows that begin at multiples of 16 bytes."""
     assert tuned.describe_product(wanted) == name
 
 
@@ -387,7 +387,7 @@ def test_without_a_table_nothing_is_said(path: Path) -> None:
 
 @pytest.fixture
 def device(monkeypatch: pytest.MonkeyPatch, path: Path) -> list[str]:
-    """A device that is made up: kernels that spill, that are wrong, and one that is quick. Returns what was run."""
+    """Make up a device with kernels that spill, a wrong one and a fast one, and record what is run."""
     ran: list[str] = []
     products: dict[int, np.ndarray] = {}
 

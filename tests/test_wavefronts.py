@@ -21,7 +21,7 @@ CONTIGUOUS = {width: [lane * width for lane in LANES] for width in (1, 2, 4, 8, 
 
 
 def counted():
-    """Rows of the results by metric, kind and width: name, lanes, and what ncu gave."""
+    """Return rows of the results by metric, kind and width: name, lanes, and ncu's count."""
     results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"accesses": [], "metrics": {}}
     rows = defaultdict(list)
     for row in results["accesses"]:
@@ -197,7 +197,7 @@ def test_counts_are_read_from_what_ncu_prints_and_missing_ones_are_none():
 
 
 class FakeProfiler(Profiler):
-    """Answers with ncu's output for what it is asked to launch, without one metric that it does not know."""
+    """A stand-in for ncu that refuses one metric."""
 
     refused = "memory_l1_tag_requests_global"
 

@@ -1,4 +1,4 @@
-"""The steps of ``wgmma``: each changes one thing, and their counts are those of the kernels."""
+"""Tests of the steps to ``wgmma``: each changes one thing, and its counts are the kernel's."""
 
 from __future__ import annotations
 

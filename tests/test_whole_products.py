@@ -1,6 +1,6 @@
-"""Products from call to result, on a GPU that is the host: any types, shapes and strides, by ``auto`` and by name.
+"""Tests of products from call to result, with any types, shapes and strides, by ``auto`` and by name.
 
-Needs CuPy, and no GPU.
+They run on a stand-in GPU. Needs CuPy, but no GPU.
 """
 
 from __future__ import annotations
@@ -58,13 +58,13 @@ def h100(gpu: HostGpu) -> HostGpu:
 
 
 def random_values(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:
-    """Of all bits, or normal numbers: sums of small integers would not show what is rounded where."""
+    """Return random bits or normal numbers, since sums of small integers would not show what is rounded where."""
     kind = np_dtype(dtype)
     return any_bits(rng, shape, kind) if kind.kind in "biu" else random_matrix(rng, shape, dtype)
 
 
 def check(result: np.ndarray, a: np.ndarray, b: np.ndarray, compute: np.dtype[Any], coarse: float = 0.0) -> None:
-    """The result is the operands' product, taken in a type, but for rounding."""
+    """Check that the result is the operands' product in a computation type, except for rounding."""
     a, b = a.astype(compute), b.astype(compute)
     if compute.kind in "biu":
         with np.errstate(over="ignore"):
@@ -112,7 +112,7 @@ NAMED: tuple[dict[str, Any], ...] = (
 
 @st.composite
 def calls(draw: st.DrawFn) -> dict[str, Any]:
-    """A product: operands' shapes, types and layouts, a result's, and what is asked for."""
+    """Draw a product: shapes, types and layouts of operands and result, and keywords."""
     m, n, k = (draw(st.sampled_from(sizes)) for sizes in (SIZES, SIZES, DEPTHS))
     left_batch, right_batch = draw(batches(4)) if draw(st.booleans()) else ((), ())
     shapes = (
@@ -214,7 +214,7 @@ def test_auto_computes_the_product_on_every_device(
 
 
 def kept(gpu: HostGpu, x1: Any, x2: Any, cut: tuple[int, int], **numbers: int) -> None:
-    """Has ``auto`` take warp_tiled 32 for this part of a product's C, as if that had been measured."""
+    """Make ``auto`` use warp_tiled 32 for a part of a product's C, as if it had been measured."""
     product = resolve(describe(x1), describe(x2), same_memory=x1.data.ptr == x2.data.ptr)
     name, variant = tuned.describe_product(product), find_variant("warp_tiled")
     own, other = (variant.config(tile, product.compute).as_dict() for tile in (32, None))
@@ -267,7 +267,7 @@ def test_wide_results_on_every_device(gpu: HostGpu, name: str, layout: str) -> N
 
 
 def triangles(gpu: HostGpu) -> list[int]:
-    """Of each kernel that ran, whether it computed C's lower half alone."""
+    """Return for each kernel that ran whether it computed only C's lower half."""
     return [each.config.triangle for each in gpu.launched]
 
 
@@ -279,7 +279,7 @@ def test_a_symmetric_c_is_computed_by_half(h100: HostGpu) -> None:
 
 
 def multiply(gpu: HostGpu, x1: np.ndarray, x2: np.ndarray, **keywords: Any) -> np.ndarray:
-    """A product of views of one device's arrays."""
+    """Compute a product of views of one device's arrays."""
     gpu.launched.clear()
     return tiledmm.matmul(gpu.over(x1), gpu.over(x2), **keywords).held
 
@@ -377,7 +377,7 @@ def test_a_signature_names_the_type_by_any_of_its_entries(h100: HostGpu, signatu
 
 @pytest.mark.parametrize(("kept_wide", "narrow"), [(0, 1), (1, 0)])
 def test_each_operand_is_mapped_by_the_bytes_of_its_own_elements(h100: HostGpu, kept_wide: int, narrow: int) -> None:
-    """Rows of 4 elements are 16 bytes of float32, which TMA loads, and 8 of float16, which it does not."""
+    """Check rows of 4 elements, which TMA loads in float32 (16 bytes) but not in float16 (8 bytes)."""
     rng = np.random.default_rng(10)
     a, b = random_values(rng, (64, 4), "float16"), random_values(rng, (4, 4), "float16")
     operands = [a, b]

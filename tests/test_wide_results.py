@@ -1,4 +1,4 @@
-"""Products of 8-bit integers with wider results: who multiplies them, from which calls, and what is said. No GPU."""
+"""Tests of products of 8-bit integers with wider results: kernels, calls and errors. No GPU is needed."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ LAYOUTS = ("NN", "NT", "TN", "TT")
 
 
 def product(name: str, m: int, n: int, k: int, layout: str = "NN") -> Product:
-    """A product of matrices of a computation type."""
+    """Describe a product of matrices of a computation type."""
     return call_of((m, n, k), name, layout, "float32")[0].multiplied
 
 
 def of_types(a: str, b: str, dtype: Any, k: int = 40, out: str | None = None, **keywords: Any) -> Element:
-    """The computation type of a call with arrays of these types."""
+    """Return the computation type of a call with arrays of these types."""
     left, right = Array.allocated((30, k), np_dtype(a)), Array.allocated((k, 50), np_dtype(b))
     target = None if out is None else Array.allocated((30, 50), np_dtype(out))
     return resolve(left, right, target, dtype=dtype, **keywords).compute

@@ -1,6 +1,6 @@
-"""Products whose workspace cannot be had: ``auto`` takes kernels that need less, and a named one says so.
+"""Tests of products whose workspace cannot be allocated: ``auto`` selects other kernels, named ones report it.
 
-On a GPU that is the host. Needs CuPy, and no GPU.
+They run on a stand-in GPU. Needs CuPy, but no GPU.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def h100(gpu: HostGpu) -> HostGpu:
 
 
 class Product:
-    """A product of small integers, into a result that is there, so that only workspace is allocated."""
+    """A product of small integers into an existing result, so that only workspace is allocated."""
 
     def __init__(self, gpu: HostGpu, dtype: str, *shapes: tuple[int, ...], layout: str = "NN", **keywords: Any) -> None:
         self.gpu, self.keywords = gpu, keywords
@@ -68,7 +68,7 @@ class Product:
         self.out = gpu.array(np.zeros_like(self.right))
 
     def run(self, most: int | None = None) -> list[Any]:
-        """The kernels that compute it with so many bytes of workspace; any number if None."""
+        """Compute the product within a limit of workspace in bytes (None: no limit), and return its kernels."""
         self.gpu.launched.clear()
         self.gpu.failed, self.gpu.most = 0, most
         self.out.fill(0)
@@ -79,12 +79,12 @@ class Product:
 
     @property
     def plan(self) -> Plan:
-        """Its plan."""
+        """Plan of the product."""
         return planned(self.x1, self.x2, self.out, self.keywords.get("precision", "float32"))
 
 
 def planned(x1: Any, x2: Any, out: Any, precision: str = "float32") -> Plan:
-    """The plan of ``auto``."""
+    """Return the plan of ``auto``."""
     return plans.plan_of(x1, x2, out, tuple(UfuncKeywords()), ("auto", None, None, precision))
 
 
@@ -155,7 +155,7 @@ def test_the_precision_is_that_of_the_call(h100: HostGpu, precision: str) -> Non
 
 
 def test_an_operand_that_tma_cannot_read_where_it_lies(h100: HostGpu) -> None:
-    """The same kernel would not need less: it packs what does not begin at a multiple of 16 bytes."""
+    """Check that without workspace another kernel is used if an operand is not aligned to 16 bytes."""
     product = Product(h100, "float16", (640, 640), (640, 640))
     assert names(product.run(most=0)) == ["wgmma"], "which needs no workspace"
     shifted = h100.array(np.zeros(640 * 640 + 1, "f2")).held[1:].reshape(640, 640)
@@ -192,7 +192,7 @@ def test_a_measured_kernel_gives_way_to_the_models(h100: HostGpu) -> None:
 
 
 def test_c_in_parts(h100: HostGpu, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Their workspaces add up."""
+    """Check that the parts' workspaces add up."""
     monkeypatch.setattr(model, "_WORTH_CUTTING", 0.0)
     monkeypatch.setattr(model, "_LEFT_AFTER_CUTTING", 2.0)
     found = [each for each in H100.rank(_described(520, 530, 20000)) if each.others]
@@ -208,7 +208,7 @@ def _described(m: int, n: int, k: int) -> Any:
 
 
 def test_a_batch_of_more_dimensions_than_a_kernel_counts(h100: HostGpu) -> None:
-    """Workspace is allocated once, before the first step of the others: what is begun again has written nothing."""
+    """Check that workspace is allocated once before the first step, so that a failed try has written nothing."""
     rng = np.random.default_rng(5)
     left, right = small_integers(rng, (2, 3, 2, 3, 2, 5, 300), "float32"), small_integers(rng, (300, 6), "float32")
     x1, x2 = h100.over(h100.array(left).held.transpose(4, 1, 2, 0, 3, 5, 6)), h100.array(right)
@@ -297,7 +297,7 @@ def test_a_result_that_does_not_fit_is_cupys_error(h100: HostGpu) -> None:
 
 
 def test_a_result_over_its_operand(h100: HostGpu) -> None:
-    """The copy that it is computed in is made once."""
+    """Check a result that overlaps its operand, with memory for a single copy."""
     product = Product(h100, "float32", (1000, 1000), (1000, 1000))
     h100.most = product.out.nbytes
     assert tiledmm.matmul(product.x1, product.x2, out=product.x1) is product.x1
@@ -316,7 +316,7 @@ def test_where_no_kernel_fits_the_error_is_the_allocators(h100: HostGpu) -> None
 
 @pytest.mark.parametrize("error", [MemoryError("std::bad_alloc"), RuntimeError("something else"), KeyError("x")])
 def test_other_allocators(h100: HostGpu, error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They may have errors of their own, and those that are not of memory are not hidden."""
+    """Check that a MemoryError of any allocator leads to a smaller kernel, and that other errors are raised."""
     product = Product(h100, "float32", (64, 20000), (20000, 64), precision="ieee")
 
     def alloc(size: int) -> Any:

@@ -1,4 +1,4 @@
-"""A small model that is trained: code that knows nothing of this package."""
+"""Training of a small model by code that does not use this package."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def training_losses(torch: Any, device: str) -> list[float]:
-    """The losses of five steps, the same in every call."""
+    """Return the losses of five steps, the same in every call."""
     torch.manual_seed(3)
     model = torch.nn.Sequential(torch.nn.Linear(80, 160), torch.nn.GELU(), torch.nn.Linear(160, 3, bias=False))
     model = model.to(device)

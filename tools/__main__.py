@@ -1,4 +1,4 @@
-"""Lists the commands of this repository that are modules: ``python -m tools``. ``make help`` shows them, too."""
+"""List the modules of this repository that are commands: ``python -m tools``. ``make help`` shows them, too."""
 
 from __future__ import annotations
 

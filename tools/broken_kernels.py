@@ -1,4 +1,4 @@
-"""Kernels that ``tools.simulator_bugs`` plants bugs in: their texts, and how an edited text runs."""
+"""Kernels in which ``tools.simulator_bugs`` plants bugs: their texts, and how to run an edited text."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tiledmm.simulator.findings import Finding
 #: The kind of a finding that an element is wrong.
 WRONG = "wrong result"
 
-# A kernel that waits for ever is to be a finding long before the process is ended.
+# A kernel that waits forever must be a finding long before the process is ended.
 _TIMEOUT = 10
 
 _LEARNERS = {**KERNELS, **HELD_OUT_KERNELS}
@@ -35,7 +35,7 @@ _LEARNERS = {**KERNELS, **HELD_OUT_KERNELS}
 
 @dataclass(frozen=True)
 class Found:
-    """What a finding says."""
+    """A finding or warning of the simulator: its kind, source lines and message."""
 
     kind: str
     line: int
@@ -45,7 +45,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one run of a kernel showed."""
+    """Result of one run of a kernel."""
 
     right: bool
     findings: tuple[Found, ...] = ()
@@ -54,22 +54,22 @@ class Outcome:
 
     @property
     def sound(self) -> bool:
-        """Whether nothing is wrong."""
+        """Whether the result is right, without findings or errors."""
         return self.right and not self.findings and not self.error
 
 
 @dataclass(frozen=True)
 class LearnersKernel:
-    """One of ``KERNELS`` or of ``HELD_OUT_KERNELS``."""
+    """A kernel of ``KERNELS`` or ``HELD_OUT_KERNELS``."""
 
     name: str
 
     def text(self) -> str:
-        """The file's text."""
+        """Return the text of the kernel's file."""
         return _LEARNERS[self.name].path.read_text("utf-8")
 
     def run(self, text: str, keywords: dict[str, Any]) -> Outcome:
-        """Launches the kernel with another text, and with some other keywords of ``simulator.launch``."""
+        """Launch the kernel with an edited text and with some keywords of ``simulator.launch`` replaced."""
         launch = _LEARNERS[self.name].prepare()
         call: dict[str, Any] = {
             "grid": launch.grid, "block": launch.block, "name": launch.name, "shared_bytes": launch.shared_bytes,
@@ -93,9 +93,9 @@ class OwnKernel:
     """A kernel that this package renders.
 
     Attributes:
-        variant, tile, dtype, layout, target, config: The call that runs it.
-        sizes: m, n, k.
-        auxiliary: The auxiliary kernel of that call which is edited, by its variant's name; empty for the main one.
+        variant, tile, dtype, layout, target, config: Arguments of the call that runs it.
+        sizes: m, n and k, in elements.
+        auxiliary: Variant name of the auxiliary kernel to edit instead of the main one; empty for the main one.
     """
 
     variant: str
@@ -108,11 +108,11 @@ class OwnKernel:
     auxiliary: str = ""
 
     def text(self) -> str:
-        """The rendered text."""
+        """Return the rendered text."""
         return render(_planned(self)[0].spec)
 
     def run(self, text: str, keywords: dict[str, Any]) -> Outcome:
-        """Computes a product with another text; if only the result is wrong, launches the kernel by itself, too."""
+        """Compute a product with an edited text; if only the result is wrong, also launch the kernel by itself."""
         a, b = self.operands()
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "broken.cu"
@@ -128,7 +128,7 @@ class OwnKernel:
         return Outcome(right, findings, _found(report.warnings))
 
     def operands(self) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-        """Small integers in the layout."""
+        """Return A and B with small integers, in the layout."""
         m, n, k = self.sizes
         rng = np.random.default_rng(0)
         low = 0 if np.dtype(self.dtype).kind in "bu" else -4
@@ -137,7 +137,7 @@ class OwnKernel:
         return left, right
 
     def _wrong_elements(self, text: str) -> tuple[Found, ...]:
-        """Findings of a launch of the edited kernel on its own: its last operand must be as without the edit."""
+        """Launch the edited kernel by itself; return findings where its result differs from the original's."""
         launch, scratch = _planned(self)
         if launch.scan or any(launch.begins):
             return ()
@@ -174,7 +174,7 @@ def _found(findings: Iterable[Finding]) -> tuple[Found, ...]:
 
 @functools.cache
 def _planned(kernel: OwnKernel) -> tuple[Launch, tuple[Scratch, ...]]:
-    """The launch of the kernel that is edited, and the scratch memory of all."""
+    """Return the launch of the kernel to edit, and the scratch memory of the whole schedule."""
     a, b = kernel.operands()
     keywords = KernelKeywords(kernel.variant, kernel.tile, kernel.config or None, "float32")
     call = resolve_call(describe(a), describe(b), None, UfuncKeywords.of("matmul", {}), "float32", begin_together(a, b))
@@ -186,6 +186,6 @@ def _planned(kernel: OwnKernel) -> tuple[Launch, tuple[Scratch, ...]]:
 
 
 def _model(ieee: bool) -> Model:
-    """The kernels that can be simulated."""
+    """Return the cost model of the kernels that can be simulated."""
     rates = H100.rates.only(lambda variant: find_variant(variant).simulated)
     return Model(H100.gpu, rates, ieee=ieee)

@@ -1,4 +1,4 @@
-"""Child processes that run broken kernels, which may end or hang them."""
+"""Child processes that run broken kernels, which may crash or hang them."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from typing import Any
 
 from tools.broken_kernels import AnyKernel, Outcome
 
-# A bug may make a kernel loop for ever, and the simulator with it.
+# A bug may make a kernel loop forever, and the simulator with it.
 _SECONDS = 60
 
 
 class End(Enum):
-    """How a child ended that did not answer."""
+    """Reason why a child process did not answer."""
 
     KILLED = "killed"
     HUNG = "hung"
 
 
 def _end_with_parent() -> None:
-    """Ends this process, whatever it runs, when its parent has ended."""
+    """Wait until the parent process ends, then end this process, whatever it is running."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()
@@ -34,7 +34,7 @@ def _end_with_parent() -> None:
 
 
 def _serve(connection: Connection) -> None:
-    """Runs kernels until the parent goes."""
+    """Run kernels that the parent sends, until it disconnects."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     with suppress(EOFError, KeyboardInterrupt):
         while True:
@@ -47,13 +47,13 @@ def _serve(connection: Connection) -> None:
 
 
 class Child:
-    """A process that runs kernels, and a new one whenever it has ended."""
+    """A process that runs kernels, replaced whenever it has ended."""
 
     def __init__(self) -> None:
         self._process: Any = None
 
     def run(self, kernel: AnyKernel, text: str | None, keywords: Mapping[str, Any]) -> Outcome | End:
-        """What the kernel did with this text (None for its own), or how the process ended."""
+        """Run a kernel with a text (None for its own) and return its outcome, or how the process ended."""
         if self._process is None:
             context = multiprocessing.get_context("spawn")
             self._connection, theirs = context.Pipe()
@@ -72,7 +72,7 @@ class Child:
         return end
 
     def end(self) -> None:
-        """Ends the process."""
+        """Kill the process."""
         if self._process is not None:
             self._process.kill()
             self._process.join()
@@ -81,7 +81,7 @@ class Child:
 
 
 class Children:
-    """Several, each of which runs one kernel at a time."""
+    """Several child processes, each of which runs one kernel at a time."""
 
     def __init__(self, number: int) -> None:
         self._all = [Child() for _ in range(number)]
@@ -99,7 +99,7 @@ class Children:
     def run(
         self, kernel: AnyKernel, text: str | None = None, keywords: Mapping[str, Any] | None = None
     ) -> Outcome | End:
-        """As ``Child.run``, by any free one."""
+        """Run a kernel in any free child, as ``Child.run`` does."""
         child = self._free.get()
         try:
             return child.run(kernel, text, keywords or {})

@@ -1,12 +1,12 @@
-"""Which files does a change cost? Makes three changes in a scratch clone, lists the files of each and runs the tests.
+"""Make three changes in a scratch clone, list the files that each changes, and run the tests.
 
     python -m tools.cost_of_a_change                            # all three, with the tests that ``make test`` runs
     python -m tools.cost_of_a_change --only variant tests/test_codegen.py
 
 A *comment* in each of five templates may change the goldens that show it. A new *tile* of a variant may change that
 variant's row and goldens, and outputs of commands that list its tiles. A new *variant* may take five files, of which
-all goldens count as one: its template, its row, its page as a rung of the ladder, and a line in the changelog.
-``tools/example_variant/`` is such a variant. The exit status is 1 if a change touches another file, or if tests fail.
+all goldens count as one: its template, its row, its page, and a line in the changelog. ``tools/example_variant/`` is
+such a variant. The exit status is 1 if a change touches another file, or if tests fail.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ LISTING_TILES = ("docs/tiles.md", "docs/occupancy.md")
 
 
 def git(clone: Path, *arguments: str) -> str:
-    """Run git in a clone, and return what it prints."""
+    """Run git in a clone, and return its output."""
     who = ("-c", "user.name=tiledmm", "-c", "user.email=tiledmm@localhost")
     return subprocess.run(["git", *who, *arguments], cwd=clone, check=True, capture_output=True, text=True).stdout
 
 
 def cloned(folder: Path) -> Path:
-    """Return a clone of the repository with the files as they are now, committed."""
+    """Clone the repository and commit the current state of its files; return the clone."""
     clone = folder / "tiledmm"
     git(folder, "clone", "--quiet", str(ROOT), str(clone))
     names = listed(ROOT)
@@ -72,12 +72,12 @@ def replaced(path: Path, old: str, new: str) -> None:
 
 
 def table_of_variants(clone: Path) -> Path:
-    """Return the file that has the rows of the variants."""
+    """Return the file that contains the rows of the variants."""
     return clone / git(clone, "grep", "--files-with-matches", "^VARIANTS = ", "--", "tiledmm").strip()
 
 
 def comment(clone: Path) -> None:
-    """Insert a comment into each of the templates, into its first function that declares something."""
+    """Insert a comment into the first function with a declaration of each template."""
     for name in TEMPLATES:
         path = clone / "cuda_src" / name
         text, count = re.subn(r"^(?= +const )", f"    {COMMENT}\n", path.read_text("utf-8"), count=1, flags=re.M)
@@ -110,7 +110,7 @@ def changed(clone: Path) -> list[str]:
 
 
 def after_comment(clone: Path, files: list[str]) -> Iterator[str]:
-    """Say which files a comment must not change."""
+    """Yield a problem for each file that a comment must not change."""
     for name in files:
         if name in {f"cuda_src/{each}" for each in TEMPLATES}:
             continue
@@ -121,14 +121,14 @@ def after_comment(clone: Path, files: list[str]) -> Iterator[str]:
 
 
 def after_tile(clone: Path, files: list[str]) -> Iterator[str]:
-    """Say which files a tile must not change."""
+    """Yield a problem for each file that a new tile must not change."""
     table = table_of_variants(clone).relative_to(clone).as_posix()
     own = re.compile(rf"{re.escape(table)}|{GOLDENS}tiled_\d+\.diff|{'|'.join(map(re.escape, LISTING_TILES))}")
     yield from (f"{name} changed" for name in files if not own.fullmatch(name))
 
 
 def after_variant(clone: Path, files: list[str]) -> Iterator[str]:
-    """Say which goldens of other variants changed, and whether a variant takes too many files."""
+    """Yield a problem for each golden of another variant that changed, and one if too many files changed."""
     goldens = [name for name in files if name.startswith(GOLDENS)]
     yield from (f"{name} changed" for name in goldens if not name.startswith(f"{GOLDENS}{NAME}"))
     count = len(files) - len(goldens) + bool(goldens)
@@ -136,7 +136,7 @@ def after_variant(clone: Path, files: list[str]) -> Iterator[str]:
         yield f"{count} files, of which goldens are one: more than {MOST_FILES}"
 
 
-#: By the name of a change: what makes it, and what is wrong with the files that it changed.
+#: Changes by name: the function that makes each, and the one that checks the files that it changed.
 CHANGES: dict[str, tuple[Callable[[Path], None], Callable[[Path, list[str]], Iterator[str]]]] = {
     "comment": (comment, after_comment),
     "tile": (tile, after_tile),
@@ -150,7 +150,7 @@ def run(clone: Path, *command: str) -> int:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Make the changes, print their files; return the exit status."""
+    """Make the changes and print their files; return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m tools.cost_of_a_change", description=__doc__.split("\n")[0])
     parser.add_argument("--only", choices=CHANGES, action="append", help="this change")
     parser.add_argument("--no-tests", action="store_true", help="list the files, and run no tests")

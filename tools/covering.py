@@ -1,6 +1,6 @@
-"""A pytest plugin for ``tools.mutation``: it records the lines that each test runs, or runs only the tests of a list.
+"""Pytest plugin for ``tools.mutation`` that records the lines that each test runs, or runs only listed tests.
 
-The environment chooses: TILEDMM_RECORD names a folder for records, TILEDMM_SELECT a file with one test a line.
+Environment variables choose: TILEDMM_RECORD names a folder for records, TILEDMM_SELECT a file with one test per line.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ disable_warnings = no-data-collected, module-not-imported
 
 
 class Recorder:
-    """Writes two files for each process: the lines, with tests as their contexts, and the seconds of each test."""
+    """A recorder that writes two files per process: covered lines by test, and the seconds of each test."""
 
     def __init__(self, folder: Path) -> None:
         import coverage
@@ -48,7 +48,7 @@ class Recorder:
         self._coverage.start()
 
     def _clear_caches(self) -> None:
-        """Otherwise only the first test that calls a cached function would run its lines."""
+        """Clear all caches, because otherwise only the first test that calls a cached function would run its lines."""
         if self._modules != len(sys.modules):
             self._modules = len(sys.modules)
             self._caches = [
@@ -82,7 +82,7 @@ class Recorder:
 
 
 def spread(names: list[str], most: int) -> set[str]:
-    """At most ``most`` cases of each test function, in even steps."""
+    """Select at most ``most`` cases of each test function, evenly spaced."""
     cases = defaultdict(list)
     for name in names:
         cases[name.partition("[")[0]].append(name)
@@ -90,7 +90,7 @@ def spread(names: list[str], most: int) -> set[str]:
 
 
 class Selector:
-    """Runs the named tests. One that is missing, since a mutant makes other cases of it, is no failure."""
+    """A filter that runs only the named tests and ignores missing ones, since a mutant may rename cases."""
 
     def __init__(self, names: set[str]) -> None:
         self._names = names
@@ -104,7 +104,7 @@ class Selector:
 
 
 class Thinned:
-    """Runs at most ``most`` cases of each test function."""
+    """A filter that runs at most ``most`` cases of each test function."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -116,7 +116,7 @@ class Thinned:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Registers the plugin that the environment chooses."""
+    """Register the plugin that the environment selects."""
     if folder := os.environ.get("TILEDMM_RECORD"):
         if config.getoption("numprocesses", None) and not hasattr(config, "workerinput"):
             return  # pytest-xdist's workers run the tests

@@ -1,12 +1,12 @@
-"""CuPy's own tests of ``cupy.matmul``, which are in its repository and not in its wheels, on the simulator's matmul.
+"""Run CuPy's own tests of ``cupy.matmul``, from its repository, on the simulator's matmul.
 
     python -m tools.cupys_tests CUPY/tests/cupy_tests/math_tests/test_matmul.py [arguments of pytest]
 
-Needs CuPy, and no GPU. Most tests loop over all pairs of types, a kernel for each: hours where none is compiled.
-``CUPY_TEST_RANDOM_SUBSAMPLE=1``, which is CuPy's own, takes one pair for each test, by ``_CUPY_TEST_SUBSAMPLE_SEED``.
+Needs CuPy, but no GPU. Most tests loop over all pairs of types and compile a kernel for each, which takes hours the
+first time. CuPy's own ``CUPY_TEST_RANDOM_SUBSAMPLE=1`` selects one pair per test, by ``_CUPY_TEST_SUBSAMPLE_SEED``.
 
-One thing differs from CuPy on purpose: cuBLAS's compute types, which some tests set before they multiply, mean nothing
-to the simulator.
+One difference from CuPy is intended: the simulator ignores cuBLAS's compute types, which some tests set before they
+multiply.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Simulated(np.ndarray):
     """An array whose products are simulated."""
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, out: Any = None, **keywords: Any) -> Any:
-        """Calls the simulator for matmul, and NumPy for all else."""
+        """Call the simulator for matmul, and NumPy for everything else."""
         plain = [np.asarray(x) if isinstance(x, Simulated) else x for x in inputs]
         if out is not None:
             keywords["out"] = tuple(map(np.asarray, out))
@@ -45,7 +45,7 @@ CALLS: list[int] = []
 
 
 class _InPlaceOfCupy(ModuleType):
-    """NumPy's functions, but arrays that they make are simulated."""
+    """A stand-in for CuPy with NumPy's functions, whose arrays are simulated."""
 
     ndarray = Simulated
     asnumpy = staticmethod(np.asarray)
@@ -62,7 +62,7 @@ class _InPlaceOfCupy(ModuleType):
 
 
 class _OnTheSimulator:
-    """The plugin of pytest that has tests use it, and counts products."""
+    """The pytest plugin that replaces CuPy in the tests and checks that each multiplies on the simulator."""
 
     @pytest.fixture(autouse=True)
     def _in_place_of_cupy(self, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:

@@ -1,7 +1,7 @@
-"""Kernels with a planted bug: edits of rendered text, and what the simulator has to find in each.
+"""Kernels with a planted bug: edits of rendered text, and the finding that the simulator must report for each.
 
-The simulator's tests find them; ``tools.sanitize_bugs`` asks compute-sanitizer. Bugs of the host code are
-``tools.planted``.
+The simulator's tests check them; ``tools.sanitize_bugs`` runs them under compute-sanitizer. Bugs in the host code are
+in ``tools.planted``.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Bug:
-    """One edit.
+    """An edit that plants a bug in a kernel.
 
     Attributes:
-        name: What is wrong.
-        variant, tile, layout, dtype, target: The kernel that is broken.
-        old, new: The edit; ``old`` occurs in the text.
-        kinds: Kinds of findings, one of which the simulator must report; none where only the result is wrong.
+        name: Description of the bug.
+        variant, tile, layout, dtype, target: Kernel that is broken.
+        old, new: Text to replace, which occurs in the kernel, and its replacement.
+        kinds: Kinds of findings, one of which the simulator must report; none if only the result is wrong.
         line: Text of a line that the finding must name, if any.
-        sizes: m, n, k.
+        sizes: m, n and k, in elements.
     """
 
     name: str
@@ -107,10 +107,10 @@ BUGS = (
 
 
 def plant(bug: Bug, folder: Path) -> Path:
-    """Writes the broken kernel to a file.
+    """Write the broken kernel to a file and return its path.
 
     Raises:
-        ValueError: If the kernel is not what the bug was written for.
+        ValueError: If the kernel no longer contains the text to replace.
     """
     text = tiledmm.source(bug.variant, tile=bug.tile, layout=bug.layout, dtype=bug.dtype)
     if bug.old not in text:
@@ -121,7 +121,7 @@ def plant(bug: Bug, folder: Path) -> Path:
 
 
 def operands(bug: Bug) -> tuple[np.ndarray, np.ndarray]:
-    """Small integers in the bug's layout."""
+    """Return A and B with small integers, in the bug's layout."""
     m, n, k = bug.sizes
     rng = np.random.default_rng(0)
     pair = (rng.integers(-4, 5, shape).astype(bug.dtype) for shape in ((m, k), (k, n)))
@@ -130,7 +130,7 @@ def operands(bug: Bug) -> tuple[np.ndarray, np.ndarray]:
 
 
 def simulate(bug: Bug, folder: Path, **keywords: Any) -> tuple[bool, simulator.Report]:
-    """Whether the result is right despite the bug, and the report."""
+    """Simulate the broken kernel; return whether the result is right despite the bug, and the report."""
     from tiledmm import simulator  # the bugs also serve without a C++ compiler
 
     a, b = operands(bug)

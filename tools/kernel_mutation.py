@@ -1,19 +1,19 @@
-"""Does the simulator notice? Small edits of every kernel, one at a time, each run on small products.
+"""Check that the simulator notices small edits of every kernel, made one at a time and run on small products.
 
     python -m tools.kernel_mutation                               # all of them, some minutes
     python -m tools.kernel_mutation --kernels 'tiled*' --limit 100 --seed 1
     python -m tools.kernel_mutation --json benchmarks/results/mutation.json
 
-Edited is the text of rendered kernels, and the simulator judges; ``tools.mutation`` edits the host code, and the tests
-judge.
+This tool edits the text of rendered kernels, and the simulator judges them. ``tools.mutation`` edits the host code, and
+the tests judge it.
 
 A mutant is caught if it does not compile, if the simulator has findings, if the result is wrong, or if it does not
-end. One with the original's machine code, and one that is declared equivalent below, with a reason, does not count. Any
-other survivor is listed, counts against the score and makes the command fail. Survivors are compiled by NVRTC as well,
-which rejects what C++ compilers accept, such as arrays of no elements.
+end. A mutant with the original's machine code does not count, nor does one that is declared equivalent below, with a
+reason. Any other survivor is listed, lowers the score and makes the command fail. Survivors are also compiled by NVRTC,
+which rejects some code that C++ compilers accept, such as arrays of no elements.
 
-Edited are the kernel's own text and the parts of ``matrices.cuh.j2`` and ``ptx.cuh`` that it shares with others. Lines
-that compute nothing (static_assert, types, tile sizes) are not: they tell the host or the compiler something.
+Mutants edit the kernel's own text and the parts of ``matrices.cuh.j2`` and ``ptx.cuh`` that it shares with others. They
+leave lines that compute nothing (static_assert, types, tile sizes), which only inform the host or the compiler.
 """
 
 from __future__ import annotations
@@ -57,12 +57,12 @@ from tiledmm.simulator.simulate import simulate
 
 @dataclass(frozen=True)
 class Kernel:
-    """One kernel.
+    """A kernel to edit.
 
     Attributes:
-        variant, tile, layout: What is rendered.
-        target: The target architecture.
-        shared: Every N-th edit of the shared parts is made in this kernel.
+        variant, tile, layout: Specialization that is rendered.
+        target: Target architecture.
+        shared: Interval N of the shared parts' edits that are made in this kernel: every N-th.
     """
 
     variant: str
@@ -73,18 +73,18 @@ class Kernel:
 
     @property
     def name(self) -> str:
-        """The name in tables, and for ``--kernels``."""
+        """Name in tables and for ``--kernels``."""
         parts = [self.variant, *([] if self.tile is None else [str(self.tile)]), self.layout]
         return " ".join(parts if self.target == "sm_90" else [*parts, self.target])
 
     @functools.cached_property
     def text(self) -> str:
-        """The kernel's text, unedited."""
+        """Unedited text of the kernel."""
         return tiledmm.source(self.variant, tile=self.tile, layout=self.layout, dtype="float32")
 
     @property
     def symbol(self) -> str:
-        """The kernel's symbol."""
+        """Symbol of the kernel."""
         return kernel_spec(self.variant, tile=self.tile, layout=self.layout, dtype="float32").symbol
 
 
@@ -121,13 +121,13 @@ _LEFT_ALONE = re.compile(
 
 
 def code_of(line: str) -> str:
-    """A line with blanks in place of its comment."""
+    """Replace a line's comment by blanks."""
     at = line.find("//")
     return line if at < 0 else line[:at] + " " * (len(line) - at)
 
 
 def editable_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Number (from 0) and code of each line that mutants differ in."""
+    """Yield the number (from 0) and code of each line that mutants edit."""
     lines = text.split("\n")
     page = next(i for i, line in enumerate(lines) if line.startswith("#define KERNEL"))
     spans = [range(page, len(lines))]
@@ -163,7 +163,7 @@ _SWAPPED = dict(
 
 
 def _replaced(pattern: str, *replacements: str) -> Callable[[str], Iterator[Edit]]:
-    """Every match, replaced by each of the templates."""
+    """Return an operator that replaces every match of a pattern by each of the templates."""
     compiled = re.compile(pattern)
 
     def edits(code: str) -> Iterator[Edit]:
@@ -268,7 +268,7 @@ class Mutant:
 
 
 def mutants(kernel: Kernel) -> Iterator[Mutant]:
-    """Every mutant of a kernel. One that two operators make is the first's."""
+    """Yield every mutant of a kernel; if two operators make the same one, it belongs to the first."""
     lines = kernel.text.split("\n")
     page = next(i for i, line in enumerate(lines) if line.startswith("#define KERNEL"))
     turn = itertools.count(KERNELS.index(kernel) if kernel in KERNELS else 0)
@@ -295,9 +295,9 @@ class Known:
     """Edits that survive for a known reason.
 
     Attributes:
-        kernels: Names, a regular expression.
-        before, after: The line's code, stripped; regular expressions.
-        reason: Why they survive.
+        kernels: Regular expression for the kernels' names.
+        before, after: Regular expressions for the line's code, stripped.
+        reason: Reason why they survive.
     """
 
     kernels: str
@@ -306,7 +306,7 @@ class Known:
     reason: str
 
     def covers(self, mutant: Mutant) -> bool:
-        """Whether a mutant is one of these."""
+        """Return whether a mutant is one of these edits."""
         pairs = ((self.kernels, mutant.kernel.name), (self.before, mutant.before), (self.after, mutant.after))
         return all(re.fullmatch(pattern, text) for pattern, text in pairs)
 
@@ -372,13 +372,13 @@ EQUIVALENT = (
 
 
 def why(mutant: Mutant, known: Iterable[Known] = EQUIVALENT) -> str | None:
-    """The declared reason, if there is one."""
+    """Return the declared reason why a mutant survives, if there is one."""
     return next((each.reason for each in known if each.covers(mutant)), None)
 
 
 # ---- the products they run on ----
 
-#: Most accesses of one thread: several times what the largest product takes.
+#: Limit of accesses per thread, several times what the largest product needs.
 MAX_STEPS = 20_000
 
 
@@ -391,7 +391,7 @@ class _Case(NamedTuple):
 
 
 def _among_nans(values: np.ndarray, margins: Sequence[int], step: int = 1) -> np.ndarray:
-    """float32 values in memory of their own, NaNs in the margins of each axis and between every ``step`` columns."""
+    """Copy values to float32 memory with NaNs in the margins of each axis and between every ``step`` columns."""
     steps = (*(1,) * (values.ndim - 1), step)
     ends = [margin + (size - 1) * each + 1 for size, each, margin in zip(values.shape, steps, margins, strict=True)]
     memory = np.full([end + margin for end, margin in zip(ends, margins, strict=True)], np.nan, np.float32)
@@ -401,7 +401,7 @@ def _among_nans(values: np.ndarray, margins: Sequence[int], step: int = 1) -> np
 
 
 def _matrices(rng: np.random.Generator, shape: tuple[int, ...], letter: str, margins: Sequence[int]) -> np.ndarray:
-    """Small integers, none of them 0, in a layout, NaNs around them."""
+    """Return nonzero small integers in a layout, surrounded by NaNs."""
     values = np.where(rng.integers(0, 2, shape), 1, -1) * (1 + abs(rng.integers(-2, 3, shape)))
     if letter == "N":
         return _among_nans(values, margins)
@@ -410,7 +410,7 @@ def _matrices(rng: np.random.Generator, shape: tuple[int, ...], letter: str, mar
 
 
 def cases(kernel: Kernel) -> list[_Case]:
-    """The products: partial tiles, a batch, whole tiles, less than a tile, K = 0, and split-K. All are exact."""
+    """Return products with exact results: partial and whole tiles, a batch, under one tile, K = 0, and split-K."""
     config = kernel_spec(kernel.variant, tile=kernel.tile, layout=kernel.layout, dtype="float32").config
     bm, bn, bk = config.bm, config.bn, max(config.bk, 8)
     rng = np.random.default_rng(0)
@@ -438,7 +438,7 @@ CAUGHT = ("found", "wrong result", "does not compile", "hangs", "crashes")
 
 
 class Verdict(NamedTuple):
-    """A mutant's end: one of CAUGHT, ``"same code"``, ``"equivalent"`` or ``"survived"``."""
+    """Outcome of a mutant: one of CAUGHT, ``"same code"``, ``"equivalent"`` or ``"survived"``."""
 
     status: str
     kinds: tuple[str, ...] = ()
@@ -446,7 +446,7 @@ class Verdict(NamedTuple):
 
 
 def _code_of_library(path: Path) -> dict[str, bytes]:
-    """Instructions and constants of a library, without its data, which hold positions in the source."""
+    """Read a library's instructions and constants, without its data, which include positions in the source."""
     from elftools.elf.elffile import ELFFile
 
     with path.open("rb") as file:
@@ -455,7 +455,7 @@ def _code_of_library(path: Path) -> dict[str, bytes]:
 
 
 class Judge:
-    """Runs mutants in this process, which one that crashes ends."""
+    """A judge that runs mutants in this process, so that a mutant that crashes ends it."""
 
     def __init__(self) -> None:
         self._cases = functools.cache(cases)
@@ -470,12 +470,12 @@ class Judge:
         return toolchain.build_kernel(text, kernel.symbol, arch=arch, build=build)
 
     def __call__(self, kernel: Kernel, text: str, *, same_code: bool = True) -> Verdict:
-        """The end of a mutant.
+        """Build and run a mutant, and return its verdict.
 
         Args:
             kernel: The kernel.
-            text: The mutant's text.
-            same_code: Whether to compare machine code first, and not to run one that has the original's.
+            text: Text of the mutant.
+            same_code: Whether to compare machine code first and skip running mutants whose code is the original's.
         """
         try:
             library = self._build(kernel, text)
@@ -524,7 +524,7 @@ class Judge:
 
 
 def _serve(connection: Connection) -> None:
-    """A worker: judges the mutants that it receives until it receives None."""
+    """Judge the mutants that arrive on a connection, until None arrives."""
     judge = Judge()
     with open(os.devnull, "w") as nowhere:
         os.dup2(nowhere.fileno(), 2)  # a crash prints there
@@ -581,13 +581,13 @@ def run(
     limit: float = 20.0,
     progress: Callable[[int], None] = lambda done: None,
 ) -> list[Verdict]:
-    """The end of each mutant.
+    """Judge all mutants in parallel processes, and return their verdicts in order.
 
     Args:
-        chosen: The mutants.
-        workers: Processes.
-        limit: Seconds that a mutant may take.
-        progress: Called with the number of mutants done.
+        chosen: Mutants to run.
+        workers: Number of processes.
+        limit: Seconds after which a mutant is killed.
+        progress: Function called with the number of completed mutants.
     """
     verdicts: list[Verdict | None] = [None] * len(chosen)
     queue = iter(range(len(chosen)))
@@ -623,7 +623,7 @@ def run(
 
 
 def score(verdicts: Iterable[Verdict]) -> float:
-    """The share of caught mutants, without equivalent ones and those of the same code."""
+    """Return the fraction of mutants that are caught, without equivalent ones and those with the original's code."""
     counts = Counter(verdict.status for verdict in verdicts)
     caught = sum(counts[status] for status in CAUGHT)
     return caught / (caught + counts["survived"]) if caught + counts["survived"] else 1.0
@@ -655,7 +655,7 @@ def _table(chosen: Sequence[Mutant], verdicts: Sequence[Verdict]) -> Iterator[Ta
 
 
 def sample(kernels: Sequence[Kernel], limit: int | None, seed: int) -> list[Mutant]:
-    """All mutants of these kernels, or ``limit`` of them, drawn at random."""
+    """Return all mutants of these kernels, or ``limit`` of them drawn at random."""
     every = [mutant for kernel in kernels for mutant in mutants(kernel)]
     if limit is None or limit >= len(every):
         return every
@@ -663,7 +663,7 @@ def sample(kernels: Sequence[Kernel], limit: int | None, seed: int) -> list[Muta
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs the mutants that the command line names. Returns 1 if any survives."""
+    """Run the selected mutants and print the results; return 1 if any survives."""
     parser = argparse.ArgumentParser(prog="python -m tools.kernel_mutation", description=__doc__.split("\n")[0])
     parser.add_argument("--kernels", nargs="+", metavar="NAME", default=["*"], help="names, * and ? allowed")
     parser.add_argument("--operators", nargs="+", metavar="NAME", default=list(OPERATORS), choices=list(OPERATORS))

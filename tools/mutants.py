@@ -1,8 +1,8 @@
-"""Mutants of Python files: small edits that Cosmic Ray's operators make, and two more.
+"""Mutants of Python files: small edits made by Cosmic Ray's operators and two more.
 
-Of Cosmic Ray's ninety operators (each arithmetic operator becomes each other one), those are used that a slip of the
-hand could make: most others raise a TypeError wherever they run, which any test sees. Code that computes nothing is not
-edited: annotations, ``if TYPE_CHECKING``, decorators, ``__slots__``, and texts of errors. No operator edits strings.
+Of Cosmic Ray's ninety operators (one per pair of arithmetic operators), only those are used that could be a slip of the
+hand: most others raise a TypeError wherever they run, which any test notices. Code that computes nothing is not edited:
+annotations, ``if TYPE_CHECKING``, decorators, ``__slots__``, and texts of errors. No operator edits strings.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Position = tuple[tuple[int, int], tuple[int, int]]
 
 
 class ReplaceIn(Operator):
-    """``in`` becomes ``not in``, and the other way round."""
+    """An operator that replaces ``in`` by ``not in``, and vice versa."""
 
     def mutation_positions(self, node: NodeOrLeaf) -> Iterator[Position]:
         if node.type == "comparison":
@@ -44,7 +44,7 @@ class ReplaceIn(Operator):
 
 
 class RemoveCall(Operator):
-    """A call whose result is not used is removed."""
+    """An operator that removes a call whose result is not used."""
 
     def mutation_positions(self, node: NodeOrLeaf) -> Iterator[Position]:
         if node.type == "atom_expr" and node.parent.type == "simple_stmt" and node.children[-1].get_code()[-1] == ")":
@@ -76,7 +76,7 @@ _OTHERS = (
 
 @functools.cache
 def operators() -> dict[str, Operator]:
-    """The operators, by name."""
+    """Return all operators by name."""
     names = [
         *(f"ReplaceBinaryOperator_{name}" for name in _BINARY),
         *(f"ReplaceComparisonOperator_{name}" for name in _COMPARISONS),
@@ -88,16 +88,17 @@ def operators() -> dict[str, Operator]:
 
 @dataclass(frozen=True)
 class Mutant:
-    """One edit.
+    """An edit of a Python file.
 
     Attributes:
-        file: Its path from the top of the tree.
-        operator, occurrence: Cosmic Ray's operator, and which of its places. Without an operator, nothing changes.
-        line: The line of the edit.
-        statement: The line where its statement begins.
-        where: Its function or class, ``"Class.function"``; empty at module level.
+        file: Path from the top of the tree.
+        operator, occurrence: Cosmic Ray's operator, and the index of its place in the file. Without an operator,
+            nothing changes.
+        line: Line number of the edit.
+        statement: Line number at which its statement begins.
+        where: Name of its function or class, ``"Class.function"``; empty at module level.
         imported: Whether it runs on import, not when a function is called.
-        source: The file's text.
+        source: Text of the file before the edit.
     """
 
     file: str
@@ -111,10 +112,10 @@ class Mutant:
 
     @functools.cached_property
     def text(self) -> str:
-        """The file's text with the edit.
+        """Text of the file after the edit.
 
         Raises:
-            ValueError: If the result is not Python.
+            ValueError: If the result is not valid Python.
         """
         if not self.operator:
             return self.source
@@ -127,27 +128,27 @@ class Mutant:
 
     @property
     def hunk(self) -> list[str]:
-        """The lines that change, with ``-`` and ``+`` before them."""
+        """Changed lines, prefixed with ``-`` and ``+``."""
         difference = difflib.unified_diff(self.source.splitlines(), self.text.splitlines(), n=0, lineterm="")
         return [line for line in list(difference)[2:] if not line.startswith("@@")]
 
     @property
     def change(self) -> tuple[str, str]:
-        """The lines before and after, each joined to one: a mutant's identity, wherever its file moves."""
+        """Text before and after, each joined to one line, which identifies a mutant even if its file moves."""
         sides = ([line[1:].strip() for line in self.hunk if line[0] == sign] for sign in "-+")
         before, after = (" ".join(side) for side in sides)
         return before, after
 
 
 def _ancestors(node: NodeOrLeaf) -> Iterator[tuple[NodeOrLeaf, NodeOrLeaf]]:
-    """The nodes around a node, the innermost first, each with the child that leads to it."""
+    """Yield the nodes around a node, innermost first, each with the child that leads to it."""
     while node.parent is not None:
         yield node.parent, node
         node = node.parent
 
 
 def _computes_nothing(node: NodeOrLeaf) -> bool:
-    """Whether an edit of a node changes no value that a program computes."""
+    """Return whether an edit of a node changes no value that a program computes."""
     inside: set[str] = set()
     for parent, child in [(node, node), *_ancestors(node)]:
         inside.add(parent.type)
@@ -167,7 +168,7 @@ def _computes_nothing(node: NodeOrLeaf) -> bool:
 
 
 def _is_an_edit(name: str, node: NodeOrLeaf) -> bool:
-    """Whether an operator makes an edit of its own here, and valid Python."""
+    """Return whether an operator's edit of a node is valid Python and not made by another operator."""
     if name.startswith("ReplaceBinaryOperator"):  # not of `def f(*, x)`, nor of `{**x}`
         return node.parent.type in ("arith_expr", "term", "power", "shift_expr", "and_expr", "xor_expr", "expr")
     if name == "AddNot":  # a comparison has its opposite, `not` has none, and `:=` would need parentheses
@@ -176,7 +177,7 @@ def _is_an_edit(name: str, node: NodeOrLeaf) -> bool:
 
 
 def _scope(node: NodeOrLeaf) -> tuple[str, bool]:
-    """The name of a node's function or class, and whether it runs on import."""
+    """Return the name of a node's function or class, and whether it runs on import."""
     names, called = [], False
     for parent, child in _ancestors(node):
         if parent.type in ("funcdef", "classdef"):
@@ -186,7 +187,7 @@ def _scope(node: NodeOrLeaf) -> tuple[str, bool]:
 
 
 def _statement(node: NodeOrLeaf) -> int:
-    """The line where a node's statement begins."""
+    """Return the line at which a node's statement begins."""
     for parent, child in _ancestors(node):
         if parent.type in ("suite", "file_input"):
             return child.start_pos[0]
@@ -194,7 +195,7 @@ def _statement(node: NodeOrLeaf) -> int:
 
 
 def mutants(root: Path, file: str) -> list[Mutant]:
-    """All mutants of a file, in the order of its lines."""
+    """Return all mutants of a file, ordered by line."""
     source = (root / file).read_text("utf-8")
     nodes = list(ast_nodes(get_ast(source)))
     found = []

@@ -1,22 +1,23 @@
-"""Do the tests see small edits of the host code? A sample of mutants, each with the tests that run its line.
+"""Check that the tests notice small edits of the host code: run a sample of mutants, each with the tests of its line.
 
     python -m tools.mutation                            # 450 of all modules
     python -m tools.mutation launch 'cli/*' --limit 50  # of modules whose paths contain these
     python -m tools.mutation --seed 3 -j 4
 
-Edited is the host code, and the tests judge; ``tools.kernel_mutation`` edits kernels' text, and the simulator judges.
+This tool edits the host code, and the tests judge it. ``tools.kernel_mutation`` edits the text of kernels, and the
+simulator judges them.
 
-Which modules, which tests, and which survivors are known and why: ``tools/mutation.toml``. ``tools.mutants`` makes the
-mutants. The tests run once without a mutant, to record the lines that each runs; a cache keeps the record until a file
-changes that tests may read. At most ``--cases`` cases of a parametrized test take part. Then each mutant is written to
-a scratch copy of the tree, where the tests that run its line run until one fails, first one case of each. A line that
-runs on import gets the tests that run anything of its module. They stop after ``--budget`` seconds of tests: a mutant
-that only later ones would kill has survived.
+``tools/mutation.toml`` lists the modules, the tests, and the known survivors with their reasons. ``tools.mutants``
+makes the mutants. The tests run once without a mutant to record the lines that each runs; a cache keeps the record
+until a file changes that tests may read. Parametrized tests run at most ``--cases`` cases. Then each mutant is written
+to a scratch copy of the tree, and the tests that run its line run there until one fails, starting with one case of
+each. For a line that runs on import, the tests are those that run anything in its module. They stop after ``--budget``
+seconds of tests; a mutant that only later tests would kill has survived.
 
 A mutant is *killed* if a test fails, *timed out* if the tests do not end, *survived* if all pass, and *not covered* if
-no test runs its line. The score is the share of the first two among the mutants that the list does not call equivalent:
-no test can see these. Among the mutants are five that change nothing: they must survive. The exit status is 1 if the
-score is below 92%, or if a mutant is left that the list does not know.
+no test runs its line. The score is the fraction of the first two among the mutants that the list does not call
+equivalent, since no test can notice these. Five of the mutants change nothing and must survive. The exit status is 1 if
+the score is below 92%, or if a survivor is not in the list.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ FATES = ("killed", "timed out", "survived", "not covered")
 
 
 def modules(patterns: Iterable[str], root: Path = ROOT) -> list[str]:
-    """The Python files that patterns name: files, and all files in folders."""
+    """Return the Python files that patterns name: files, and all files in folders."""
     found = []
     for pattern in patterns:
         path = root / pattern
@@ -68,12 +69,12 @@ def modules(patterns: Iterable[str], root: Path = ROOT) -> list[str]:
 
 @dataclass
 class Recorded:
-    """The lines that the tests run.
+    """A record of the lines that each test runs.
 
     Attributes:
         seconds: Seconds that each test takes.
         lines: Tests that run each line of each file.
-        first: Beginnings of the names of tests that check most, which run before others.
+        first: Prefixes of the names of the tests that check most and run before the others.
     """
 
     seconds: dict[str, float] = field(default_factory=dict)
@@ -81,7 +82,7 @@ class Recorded:
     first: tuple[str, ...] = ()
 
     def of(self, mutant: Mutant) -> list[str]:
-        """Tests to run with a mutant: ``first``, then fast ones, one case of each test before a second of any."""
+        """Return the tests to run with a mutant: ``first``, then by speed, one case per test before a second of any."""
         lines = self.lines.get(mutant.file, {})
         names = set(lines.get(mutant.line) or lines.get(mutant.statement) or ())
         if mutant.imported:
@@ -94,7 +95,7 @@ class Recorded:
         return sorted(names, key=lambda name: (not name.startswith(self.first), ranks[name], self.seconds[name], name))
 
     def stages(self, names: Sequence[str], budget: float, first: float = 4.0) -> Iterator[list[str]]:
-        """The first few seconds of tests, then the rest: collecting tests of many modules takes time as well."""
+        """Yield the first few seconds of tests, then the rest, since collecting many modules takes time as well."""
         parts: tuple[list[str], list[str]] = [], []
         spent = 0.0
         for name in names:
@@ -106,7 +107,7 @@ class Recorded:
 
 
 def record(copy: Path, words: Sequence[str], cases: int, workers: int) -> Recorded:
-    """Runs all tests, which must pass, and records them."""
+    """Run all tests, which must pass, and record the lines that each runs."""
     with tempfile.TemporaryDirectory() as folder:
         environment = {"TILEDMM_RECORD": folder, "TILEDMM_CASES": str(cases)}
         print("Running the tests without a mutant, some minutes ...", flush=True)
@@ -129,7 +130,7 @@ def record(copy: Path, words: Sequence[str], cases: int, workers: int) -> Record
 
 
 def recorded(copy: Path, words: Sequence[str], cases: int, workers: int) -> Recorded:
-    """The record, from the cache if no file has changed since."""
+    """Return the record of the tests, from the cache if no file has changed since."""
     digest = hashlib.sha256(repr((sys.version, words, cases)).encode())
     for name in listed(ROOT):
         ours = name.startswith(("tools/", "tests/tools/")) and name != "tools/kernel_bugs.py"  # which other tests read
@@ -157,7 +158,7 @@ def recorded(copy: Path, words: Sequence[str], cases: int, workers: int) -> Reco
 
 
 def fate_of(mutant: Mutant, copies: Copies, tests: Recorded, budget: float) -> str:
-    """One of FATES."""
+    """Run the tests of a mutant's line in a copy, and return one of FATES."""
     if not (names := tests.of(mutant)):
         return "not covered"
     with copies.one() as copy, written(copy / mutant.file, mutant.text):
@@ -175,12 +176,12 @@ def fate_of(mutant: Mutant, copies: Copies, tests: Recorded, budget: float) -> s
 
 
 def reasons(rows: Iterable[dict[str, Any]]) -> dict[tuple[str, str, str], str]:
-    """Reasons why mutants survive, by where they are and what changes."""
+    """Return the known reasons why mutants survive, by their place and change."""
     return {(row["where"], row["before"], after): row["reason"] for row in rows for after in row["after"]}
 
 
 def main() -> int:
-    """Prints the survivors, and a row for each module. Returns the exit status."""
+    """Run the selected mutants and print the survivors and a row per module; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("modules", nargs="*", help="parts of modules' paths, such as launch or cli/*")
     parser.add_argument("--limit", type=int, default=450, help="mutants (450); 0: all")
@@ -217,7 +218,7 @@ def main() -> int:
 
 
 def report(fates: Sequence[tuple[Mutant, str]], known: dict[tuple[str, str, str], str]) -> int:
-    """Prints the mutants' fates. Returns the exit status."""
+    """Print the mutants' fates; return the exit status."""
     rows: dict[str, Counter[str]] = defaultdict(Counter)
     unknown = equivalent = 0
     for mutant, fate in sorted(fates, key=lambda each: (each[0].file, each[0].line)):

@@ -1,12 +1,12 @@
-"""Do the tests see a bug in the host code? Bugs that they once missed, planted one at a time.
+"""Check that the tests notice bugs in the host code that they once missed, planted one at a time.
 
     python -m tools.planted                  # all of them
     python -m tools.planted results -k span  # those of tools/bugs/results.toml with "span" in their names
 
-Each bug of ``tools/bugs/*.toml`` is an edit of one file, and the tests that must fail with it. They run in a scratch
-copy of the tree, first without the bug, where they must pass, then with it: *killed* if a test fails, *survived* if
-none does. The exit status is 1 if a bug survived, or if the tests fail without one. Bugs in kernels are
-``tools/kernel_bugs.py``.
+Each bug in ``tools/bugs/*.toml`` is an edit of one file, with the tests that it must make fail. They run in a scratch
+copy of the tree, first without the bug, where they must pass, then with it. A bug is *killed* if a test fails, and has
+*survived* if none does. The exit status is 1 if a bug survived, or if the tests fail without one. Bugs in kernels are
+in ``tools/kernel_bugs.py``.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ else:
 
 BUGS = Path(__file__).resolve().parent / "bugs"
 
-# A mutant may loop for ever.
+# A mutant may loop forever.
 _SECONDS = 300
 
 
 @dataclass(frozen=True)
 class Bug:
-    """One edit.
+    """An edit that plants a bug.
 
     Attributes:
-        name: What is wrong, in a few words.
-        file: The path of the edited file from the top of the tree.
+        name: Short description of the bug.
+        file: Path of the edited file from the top of the tree.
         old, new: Text that occurs there exactly once, and its replacement.
-        tests: Arguments for pytest, which then sees it.
+        tests: Arguments of pytest for the tests that must fail.
     """
 
     name: str
@@ -54,7 +54,7 @@ class Bug:
     tests: tuple[str, ...]
 
     def planted(self, text: str) -> str:
-        """The file's text with the bug.
+        """Return the file's text with the bug.
 
         Raises:
             ValueError: If ``old`` does not occur exactly once.
@@ -65,7 +65,7 @@ class Bug:
 
 
 def read(path: Path, root: Path = ROOT) -> list[Bug]:
-    """The bugs of a file, each of which fits the tree."""
+    """Read the bugs of a file, and check that each fits the tree."""
     bugs = [Bug(**{**row, "tests": tuple(row["tests"])}) for row in tomllib.loads(path.read_text("utf-8"))["bug"]]
     for bug in bugs:
         bug.planted((root / bug.file).read_text("utf-8"))
@@ -73,7 +73,7 @@ def read(path: Path, root: Path = ROOT) -> list[Bug]:
 
 
 def passes(copy: Path, tests: Sequence[str]) -> tuple[bool, str]:
-    """Whether tests pass in a copy, and what pytest printed."""
+    """Run tests in a copy; return whether they pass, and pytest's output."""
     status, printed = pytest(copy, ["-x", *tests], _SECONDS)
     if status not in (0, 1, None):  # such as an unknown test: neither passed nor failed
         raise RuntimeError(f"pytest {' '.join(tests)}: exit status {status}\n{printed[-3000:]}")
@@ -81,13 +81,13 @@ def passes(copy: Path, tests: Sequence[str]) -> tuple[bool, str]:
 
 
 def passing(copies: Copies, tests: Sequence[str]) -> tuple[bool, str]:
-    """Whether tests pass in any free copy."""
+    """Run tests in any free copy; return whether they pass, and pytest's output."""
     with copies.one() as copy:
         return passes(copy, tests)
 
 
 def killed(copies: Copies, bug: Bug) -> bool:
-    """Whether the tests see a bug."""
+    """Return whether a test fails with a bug."""
     with copies.one() as copy:
         path = copy / bug.file
         with written(path, bug.planted(path.read_text("utf-8"))):
@@ -96,7 +96,7 @@ def killed(copies: Copies, bug: Bug) -> bool:
 
 
 def main() -> int:
-    """Prints a row for each bug. Returns the exit status."""
+    """Run the selected bugs and print a row for each; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="*", choices=[[], *sorted(path.stem for path in BUGS.glob("*.toml"))])
     parser.add_argument("-k", default="", help="bugs whose name has this in it")

@@ -1,11 +1,11 @@
-"""Do kernels compile to the same machine code as at another commit? For changes that only move text.
+"""Check that kernels compile to the same machine code as at another commit, after changes that only move text.
 
     python -m tools.same_sass 8132d6d                    # every variant, tile and type, and auxiliary kernels
     python -m tools.same_sass HEAD~1 -k 'tiled*' --every 5
 
-Renders the kernels of both trees, and compiles those whose text changed for compute capability 9.0, some of them for
-8.0 and 7.5 too. Compares instructions, constants, parameters and shared memory, but no names.
-The exit status is 1 if a kernel differs, or is in one tree only. Needs the extra ``inspect``; no GPU.
+Renders the kernels of both trees, and compiles those whose text changed for compute capability 9.0, some of them also
+for 8.0 and 7.5. Compares instructions, constants, parameters and shared memory, but no names. The exit status is 1 if a
+kernel differs or is in one tree only. Needs the extra ``inspect``, but no GPU.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 LAYOUTS = ("NN", "NT", "TN", "TT", "GG")
 
-#: Targets that every N-th kernel is also compiled for.
+#: Other targets, by the interval N: every N-th kernel is also compiled for them.
 OTHER_TARGETS = {"sm_80": 4, "sm_75": 12}
 
 #: Mixed types of A, B, the computation and C.
@@ -48,7 +48,7 @@ Kernel = tuple[str, str, str, list[str]]  # identity, name, text, target archite
 
 
 def kernels() -> Iterator[Kernel]:
-    """The kernels of the imported tree: each tile and type in at least one layout."""
+    """Yield the kernels of the imported tree: each tile and type in at least one layout."""
     from tiledmm.codegen.rendering import render
     from tiledmm.elements import ELEMENTS
     from tiledmm.kernels.variants import general_variants, kernel_spec, kernel_variants
@@ -82,7 +82,7 @@ def kernels() -> Iterator[Kernel]:
 
 
 def code_of(symbol: str, text: str, target: str) -> str:
-    """A digest of the machine code, cached from run to run."""
+    """Return a digest of a kernel's machine code, which is cached between runs."""
     from elftools.elf.elffile import ELFFile
 
     from tiledmm.compile.inspection import compile_for
@@ -102,7 +102,7 @@ def code_of(symbol: str, text: str, target: str) -> str:
 
 
 def compare(before: tuple[str, str], after: tuple[str, str], target: str) -> str:
-    """How a kernel compares, by name and text: ``"same text"``, ``"same code"``, ``"differs"``, or an error."""
+    """Compare two kernels, given by name and text: ``"same text"``, ``"same code"``, ``"differs"``, or an error."""
     if before == after:
         return "same text"
     try:
@@ -112,7 +112,7 @@ def compare(before: tuple[str, str], after: tuple[str, str], target: str) -> str
 
 
 def rendered(tree: Path) -> dict[str, Kernel]:
-    """The kernels of a tree, by identity. Its own copy of this file lists them, because names change."""
+    """Render the kernels of a tree, by identity, with that tree's own copy of this file, because names change."""
     environment = {**os.environ, "PYTHONPATH": str(tree)}
     command = [sys.executable, str(tree / "tools" / "same_sass.py"), "--render"]
     done = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True, check=False)
@@ -122,7 +122,7 @@ def rendered(tree: Path) -> dict[str, Kernel]:
 
 
 def main() -> int:
-    """Compares, prints what differs. Returns the exit status."""
+    """Compare the kernels and print those that differ; return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m tools.same_sass", description=__doc__.split("\n")[0])
     parser.add_argument("revision", nargs="?", default="HEAD", help="the commit to compare with")
     parser.add_argument("-k", metavar="NAME", default="*", help="kernels whose name matches: * and ? allowed")

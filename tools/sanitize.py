@@ -1,11 +1,11 @@
-"""Runs every kernel on awkward shapes, or one planted bug, for compute-sanitizer to watch.
+"""Run every kernel on awkward shapes, or one planted bug, under compute-sanitizer.
 
     compute-sanitizer --tool memcheck python -m tools.sanitize
     compute-sanitizer --tool memcheck python -m tools.sanitize --planted memcheck
 
-Each array is an allocation of its own, of exactly its size, and unused places between elements are never written: so
-the tools see an access behind an array, or to such a place. Results are checked, too. ``tests/gpu/check.py`` runs all
-tools over all kernels.
+Each array is a separate allocation of exactly its size, and unused elements within it are never written, so that the
+tools notice accesses past the end of an array or to such an element. Results are checked, too. ``tests/gpu/check.py``
+runs all tools over all kernels.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ extern "C" __global__ void planted(const int* in, int* out) {
 
 
 def shapes(config: Config) -> list[tuple[int, int, int]]:
-    """(m, n, k) with partial tiles and partial steps along K, one of them with more than two steps."""
+    """Return (m, n, k) with partial tiles and partial steps along K, one of them with more than two steps."""
     if config.launch.split_k > 1 or config.launch.pack_a:
         return [(37, 30, 700), (37, 32, 700)]
     bk = max(config.bk, 8)
@@ -89,9 +89,9 @@ def shapes(config: Config) -> list[tuple[int, int, int]]:
 
 
 def exact_array(shape: tuple[int, int], dtype: np.dtype[Any], letter: str) -> cupy.ndarray:
-    """An uninitialised matrix in an allocation that ends with its last element.
+    """Return an uninitialized matrix in an allocation that ends with its last element.
 
-    N: rows contiguous. T: columns contiguous. G: columns reversed and every other place unused.
+    N: contiguous rows. T: contiguous columns. G: reversed columns with every other element unused.
     """
     rows, cols = shape
     size = dtype.itemsize
@@ -107,7 +107,7 @@ def exact_array(shape: tuple[int, int], dtype: np.dtype[Any], letter: str) -> cu
 
 
 def put(array: cupy.ndarray, values: np.ndarray) -> cupy.ndarray:
-    """Writes an array's elements, and nothing between them."""
+    """Write an array's elements, but nothing between them."""
     if not array.size:
         return array
     if array.flags.c_contiguous:
@@ -120,7 +120,7 @@ def put(array: cupy.ndarray, values: np.ndarray) -> cupy.ndarray:
 
 
 def run(variant: str, tile: int | None, overrides: dict[str, Any], dtype: str, layout: str) -> None:
-    """Multiplies with one kernel and compares with NumPy."""
+    """Multiply with one kernel and compare with NumPy."""
     kind = compute_element(dtype).dtype
     rng = np.random.default_rng(0)
     for m, n, k in shapes(VARIANTS[variant].config(tile, compute_element(dtype), overrides)):
@@ -145,7 +145,7 @@ def run(variant: str, tile: int | None, overrides: dict[str, Any], dtype: str, l
 
 
 def run_planted(tool: str) -> None:
-    """Runs the bug that a tool must report."""
+    """Run the planted bug that a tool must report."""
     kernel = cupy.RawKernel(PLANTED[tool], "planted")
     count = 256
     source = cupy.ndarray((2 * count,), np.int32, cupy.cuda.alloc(2 * count * 4))
@@ -159,7 +159,7 @@ def run_planted(tool: str) -> None:
 
 
 def main() -> None:
-    """Runs the kernels or the planted bug that the command line names."""
+    """Run the selected kernels or planted bug."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--planted", choices=PLANTED, help="run a bug that this tool must find, and nothing else")
     parser.add_argument("--kernels", default="", help="only variants whose names begin with this")

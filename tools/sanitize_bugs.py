@@ -1,4 +1,4 @@
-"""The planted bugs of ``tools/kernel_bugs.py`` under compute-sanitizer: a second opinion beside the simulator's.
+"""Run the planted bugs of ``tools/kernel_bugs.py`` under compute-sanitizer, to compare it with the simulator.
 
 python -m tools.sanitize_bugs              # each broken kernel on a GPU, under each tool, into results/bugs.json
 python -m tools.sanitize_bugs --simulate   # adds what the simulator finds; needs no GPU
@@ -29,7 +29,7 @@ FOUND = re.compile(r"=+ (?:ERROR SUMMARY: ([1-9]\d*) error|RACECHECK SUMMARY: ([
 
 
 def run(number: int) -> None:
-    """Launches one broken kernel, on arrays of exactly their size; the result's memory is as the allocator gives it."""
+    """Launch one broken kernel on arrays of exactly their size, with an uninitialized result."""
     import cupy
     import numpy as np
 
@@ -49,7 +49,7 @@ def run(number: int) -> None:
 
 
 def judge(number: int, tool: str) -> int:
-    """How many errors a tool reports for a bug; -1 if it printed no summary."""
+    """Run one bug under a tool; return the number of errors that it reports, or -1 if it printed no summary."""
     command = ["compute-sanitizer", "--tool", tool, "--report-api-errors", "no", "--print-limit", "3"]
     if tool == "racecheck":
         command = command[:3] + command[5:]
@@ -68,14 +68,14 @@ def judge(number: int, tool: str) -> int:
 
 
 def simulated(bug: Bug) -> list[str]:
-    """Kinds of the simulator's findings; if it has none, that the result is wrong."""
+    """Return the kinds of the simulator's findings, or, if it has none, whether the result is wrong."""
     with tempfile.TemporaryDirectory() as folder:
         right, report = simulate(bug, Path(folder))
     return sorted({found.kind for found in report.findings}) or ([] if right else [WRONG])
 
 
 def main() -> int:
-    """Runs every bug under every tool and writes what each reports."""
+    """Run every bug under every tool and save what each reports; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=FOLDER / "bugs.json")
     parser.add_argument("--simulate", action="store_true", help="add what the simulator finds to the results")

@@ -1,16 +1,16 @@
-"""Does the simulator find a bug, and name its line? Bugs planted in kernels, one at a time.
+"""Check that the simulator finds bugs planted in kernels, one at a time, and names their lines.
 
     python -m tools.simulator_bugs                    # all of them, some minutes
     python -m tools.simulator_bugs -k reduce          # those with "reduce" in their kernel, cause or name
-    python -m tools.simulator_bugs --json FILE        # and what became of each, into a file
-    python -m tools.simulator_bugs --held-out         # bugs that were written without knowledge of what it finds
+    python -m tools.simulator_bugs --json FILE        # also writes the verdict on each to a file
+    python -m tools.simulator_bugs --held-out         # bugs whose authors did not know what it finds
 
-The bugs of ``tests/simulator/bugs/*.toml`` are edits of the kernels of ``tests/simulator/kernels``, and of kernels that
-this package renders. Each runs in a child process, which it may end or hang. First each kernel runs unedited: it must
+The bugs in ``tests/simulator/bugs/*.toml`` are edits of the kernels in ``tests/simulator/kernels``, and of kernels that
+this package renders. Each runs in a child process, which it may crash or hang. First each kernel runs unedited: it must
 be right, without a finding.
 
-A bug is *found* if a finding names a planted line: by default the lines of the edit, otherwise those that the bug
-lists (where a barrier is removed, the accesses that race). What else may become of it is ``Verdict``.
+A bug is *found* if a finding names a planted line: by default a line of the edit, otherwise one that the bug lists
+(such as the accesses that race where a barrier was removed). ``Verdict`` lists the other outcomes.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _BY_RESULT = (WRONG, "views of dynamic shared memory", "read before set: global"
 
 
 class Verdict(str, Enum):
-    """What became of a bug."""
+    """Outcome of running a bug."""
 
     FOUND = "found"  # a finding names a planted line
     WARNED = "warned"  # no finding, and a warning names a planted line
@@ -70,17 +70,17 @@ class Verdict(str, Enum):
 
 @dataclass(frozen=True)
 class Bug:
-    """One edit.
+    """An edit that plants a bug in a kernel.
 
     Attributes:
-        kernel: A name in ``KERNELS``, or in the file's own ``kernels``.
-        name: What is wrong, in a few words.
-        cause: What it is an example of: the table has a row for each.
+        kernel: Name in ``KERNELS``, or in ``kernels`` of the bug's own file.
+        name: Short description of the bug.
+        cause: Kind of mistake; the table has one row for each.
         old, new: Text that occurs exactly once, and its replacement; both empty if only the launch is wrong.
-        lines: Parts of lines of the edited text, each of which may be named; without any, the lines of the edit.
-        kinds: Kinds of findings, one of which must name the line; any, if there are none.
-        launch: Keywords of ``simulator.launch`` that are wrong.
-        error: Part of the error's message, if the launch itself must fail.
+        lines: Parts of the edited text's lines that a finding may name; if empty, the lines of the edit.
+        kinds: Kinds of findings, one of which must name the line; if empty, any.
+        launch: Wrong keywords of ``simulator.launch``.
+        error: Part of the error message if the launch itself must fail.
     """
 
     kernel: str
@@ -95,16 +95,16 @@ class Bug:
 
     @property
     def id(self) -> str:
-        """Kernel and name."""
+        """Kernel and name, which identify the bug."""
         return f"{self.kernel}: {self.name}"
 
     @property
     def keywords(self) -> dict[str, Any]:
-        """Keywords of the run."""
+        """Keywords of ``simulator.launch`` for the run."""
         return {"checks": "full", **self.launch} if self.cause.startswith("read before set") else self.launch
 
     def planted(self, text: str) -> str:
-        """The kernel's text with the bug.
+        """Return the kernel's text with the bug.
 
         Raises:
             ValueError: If ``old`` does not occur exactly once, or if a part of a line does not occur.
@@ -120,7 +120,7 @@ class Bug:
         return edited
 
     def planted_lines(self, text: str) -> set[int]:
-        """The numbers, from 1, of the edited text's lines that a finding may name."""
+        """Return the line numbers (from 1) of the edited text that a finding may name."""
         if self.lines:
             edited = self.planted(text).splitlines()
             return {number for number, line in enumerate(edited, 1) if any(part in line for part in self.lines)}
@@ -130,7 +130,7 @@ class Bug:
 
 @dataclass(frozen=True)
 class Judgement:
-    """What became of a bug, and what was found."""
+    """A verdict on a bug, with the findings or the error on which it is based."""
 
     verdict: Verdict
     findings: tuple[Found, ...] = ()
@@ -138,7 +138,7 @@ class Judgement:
 
     @property
     def said(self) -> str:
-        """A line that shows it."""
+        """First finding or line of the error, for a list of bugs."""
         if self.findings:
             return self.findings[0].message
         lines = self.error.splitlines()
@@ -146,7 +146,7 @@ class Judgement:
 
 
 def judge(bug: Bug, text: str, outcome: Outcome) -> Judgement:
-    """What an outcome comes to."""
+    """Judge the outcome of running a bug."""
     lines = bug.planted_lines(text)
     if outcome.error:
         found = bool(bug.error) and bug.error in outcome.error
@@ -174,18 +174,18 @@ def judge(bug: Bug, text: str, outcome: Outcome) -> Judgement:
 
 @dataclass(frozen=True)
 class Suite:
-    """All bugs, and this package's kernels that they are planted in, by name."""
+    """All bugs, and this package's kernels in which they are planted, by name."""
 
     bugs: tuple[Bug, ...]
     own: dict[str, OwnKernel]
 
     def kernel(self, name: str) -> AnyKernel:
-        """The kernel of a bug."""
+        """Return the kernel of a bug by its name."""
         return self.own[name] if name in self.own else LearnersKernel(name)
 
 
 def read(folder: Path = BUGS) -> Suite:
-    """The bugs of all files. A bug with several kernels is one of each."""
+    """Read the bugs of all files; a bug with several kernels becomes one for each."""
     bugs: list[Bug] = []
     own: dict[str, OwnKernel] = {}
     for path in sorted(folder.glob("*.toml")):
@@ -205,7 +205,7 @@ def read(folder: Path = BUGS) -> Suite:
 def judge_all(
     suite: Suite, bugs: Sequence[Bug], workers: int, progress: Callable[[Bug, Judgement], None] = lambda *_: None
 ) -> dict[str, Judgement]:
-    """Judgements by the bugs' ids."""
+    """Run and judge all bugs in parallel; return the judgements by the bugs' ids."""
     lock = threading.Lock()
     with Children(workers) as children, ThreadPoolExecutor(workers) as pool:
         names = list(dict.fromkeys(bug.kernel for bug in bugs))
@@ -232,7 +232,7 @@ def judge_all(
 
 
 def rates(bugs: Iterable[Bug], judgements: dict[str, Judgement]) -> dict[str, Counter[str]]:
-    """How many there are of each verdict, by cause."""
+    """Count the bugs of each verdict, by cause."""
     counts: dict[str, Counter[str]] = {}
     for bug in sorted(bugs, key=lambda bug: bug.cause):
         counts.setdefault(bug.cause, Counter())[judgements[bug.id].verdict.value] += 1
@@ -240,7 +240,7 @@ def rates(bugs: Iterable[Bug], judgements: dict[str, Judgement]) -> dict[str, Co
 
 
 def table(counts: dict[str, Counter[str]]) -> Table:
-    """A row for each cause."""
+    """Format one row per cause."""
     made = Table(title="Bugs planted in kernels")
     for heading in ("cause", *(verdict.value for verdict in Verdict), "of"):
         made.add_column(heading, justify="left" if heading == "cause" else "right", no_wrap=True)
@@ -251,7 +251,7 @@ def table(counts: dict[str, Counter[str]]) -> Table:
 
 
 def results(bugs: Sequence[Bug], judgements: dict[str, Judgement]) -> dict[str, Any]:
-    """What is written to a file."""
+    """Return the contents of the result file."""
     commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True).stdout.strip()
     found = sum(each.verdict is Verdict.FOUND for each in judgements.values())
     return {
@@ -272,7 +272,7 @@ def _lines(bugs: Iterable[Bug], judgements: dict[str, Judgement]) -> Iterator[st
 
 
 def main() -> int:
-    """Prints a row for each cause. Returns the exit status."""
+    """Run the selected bugs and print a row per cause; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("-k", default="", help="bugs whose kernel, cause or name has these words in it")
     parser.add_argument("-j", type=int, default=min(2, os.cpu_count() or 1), help="how many at a time")

@@ -1,12 +1,12 @@
-"""Runs a short selection of tests with the oldest and the newest that pyproject.toml allows.
+"""Run a short selection of tests with the oldest and the newest versions that pyproject.toml allows.
 
-``python -m tools.supported lowest``: the lowest version of each dependency, in the oldest Python that this machine has.
-``python -m tools.supported newest``: the newest versions, in each Python that this machine has.
+``python -m tools.supported lowest``: the lowest version of each dependency, in the oldest Python on this machine.
+``python -m tools.supported newest``: the newest versions, in each Python on this machine.
 ``python -m tools.supported latest``: the newest versions, in the newest of these Pythons.
 
-Needs nothing but a Python with pip. Each environment is a folder ``.venv-NAME`` at the top, made anew when
-pyproject.toml changes. uv reads the lowest versions out of pyproject.toml itself: there is no second list. Where the
-lowest version has no wheel for a Python, the next one that has is taken.
+Needs only a Python with pip. Each environment is a folder ``.venv-NAME`` at the top of the repository, created again
+when pyproject.toml changes. uv reads the lowest versions from pyproject.toml itself, so that there is no second list.
+If the lowest version has no wheel for a Python, the next version with one is used.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ SELECTION = (
     "test_source_map.py",
 )
 
-#: The tests of those files that take longest; others there use the same libraries.
+#: Slowest tests of those files, which are left out; others there use the same libraries.
 LEFT_OUT = (
     "test_a_picture_is_written_for_both_themes",
     "test_auto_compiles_a_handful_of_kernels",
@@ -66,7 +66,7 @@ for name in sorted({re.match(r"[\\w.-]+", each)[0] for each in requires("tiledmm
 
 
 def oldest_allowed(pyproject: str) -> int:
-    """N of the oldest Python 3.N that a pyproject.toml allows. Python 3.10 itself cannot parse that file."""
+    """Return the N of the oldest Python 3.N that a pyproject.toml allows; Python 3.10 itself cannot parse TOML."""
     found = re.search(r'^requires-python = ">=3\.(\d+)"$', pyproject, re.MULTILINE)
     if not found:
         raise SystemExit('pyproject.toml has no line such as: requires-python = ">=3.10"')
@@ -74,7 +74,7 @@ def oldest_allowed(pyproject: str) -> int:
 
 
 def interpreter(minor: int, pyenv: Path) -> str | None:
-    """The command of Python 3.``minor``, from PATH or among pyenv's versions; None if there is none that runs."""
+    """Return the command of Python 3.``minor`` from PATH or pyenv's versions; None if there is none that runs."""
     name = f"python3.{minor}"
     on_path = shutil.which(name)
     for command in [*([on_path] if on_path else []), *map(str, sorted(pyenv.glob(f"versions/3.{minor}.*/bin/{name}")))]:
@@ -86,10 +86,10 @@ def interpreter(minor: int, pyenv: Path) -> str | None:
 
 
 def selection(tests: Path) -> Iterator[str]:
-    """Test files that are run, and tests of others.
+    """Yield the test files to run, and single tests of other files.
 
     Raises:
-        SystemExit: A pattern matches none: a file was renamed.
+        SystemExit: If a pattern matches no file, which may have been renamed.
     """
     for each in SELECTION:
         pattern, separator, test = each.partition("::")
@@ -100,10 +100,10 @@ def selection(tests: Path) -> Iterator[str]:
 
 
 def uv_settings(pip_settings: str) -> dict[str, str]:
-    """Environment variables by which uv uses the index and the certificates that pip is configured with.
+    """Return the environment variables that make uv use pip's configured index and certificates.
 
     Args:
-        pip_settings: What ``pip config list`` prints.
+        pip_settings: Output of ``pip config list``.
     """
     settings = dict(re.findall(r"^(\S+)='(.*)'$", pip_settings, re.MULTILINE))
     found = {}
@@ -116,7 +116,7 @@ def uv_settings(pip_settings: str) -> dict[str, str]:
 
 
 def prepare(base: str, folder: Path, options: Sequence[str]) -> str:
-    """The interpreter of an environment with this package, which is made anew where it is not up to date."""
+    """Create an environment with this package, or update an outdated one, and return its interpreter."""
     python = str(folder / "bin" / "python")
     version = subprocess.run([base, "-VV"], check=True, capture_output=True, text=True).stdout
     wanted = "\n".join([version, *options, EXTRAS, (ROOT / "pyproject.toml").read_text("utf-8")])
@@ -137,7 +137,7 @@ def prepare(base: str, folder: Path, options: Sequence[str]) -> str:
 
 
 def run(base: str, folder: Path, options: Sequence[str], arguments: Sequence[str]) -> bool:
-    """Whether the selection passes; prints the versions that it ran with."""
+    """Run the selection in an environment and print its versions; return whether the tests pass."""
     python = prepare(base, folder, options)
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run([python, "-c", _VERSIONS], check=True, capture_output=True, text=True, env=environment)
@@ -150,7 +150,7 @@ def run(base: str, folder: Path, options: Sequence[str], arguments: Sequence[str
 
 
 def main() -> None:
-    """Entry point of ``python -m tools.supported``."""
+    """Test all selected interpreters and exit with 1 if any fails."""
     parser = argparse.ArgumentParser(prog="python -m tools.supported", description="Other arguments are pytest's.")
     parser.add_argument("versions", choices=["lowest", "newest", "latest"], help="of the dependencies")
     parser.add_argument("--python", help="the one interpreter to test, instead of those that are found")

@@ -1,4 +1,4 @@
-"""Scratch copies of the tree, and pytest in them."""
+"""Scratch copies of the tree, and running pytest in them."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def listed(root: Path) -> list[str]:
-    """Paths of a checkout's files that git does not ignore, from its top."""
+    """Return the paths of a checkout's files that git does not ignore, relative to its top."""
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     done = subprocess.run(command, cwd=root, check=True, capture_output=True)
     return [name for name in sorted(os.fsdecode(done.stdout).split("\0")) if (root / name).is_file()]
 
 
 class Copies:
-    """Copies of a checkout, one for each thread that needs one."""
+    """A pool of copies of a checkout, each for one thread at a time."""
 
     def __init__(self, folder: Path, count: int, root: Path = ROOT) -> None:
         self._free: SimpleQueue[Path] = SimpleQueue()
@@ -36,7 +36,7 @@ class Copies:
 
     @contextmanager
     def one(self) -> Iterator[Path]:
-        """A copy that no other thread uses meanwhile."""
+        """Lend a copy that no other thread uses meanwhile."""
         copy = self._free.get()
         try:
             yield copy
@@ -46,7 +46,7 @@ class Copies:
 
 @contextmanager
 def written(path: Path, text: str) -> Iterator[None]:
-    """Another text in a file, until the context ends."""
+    """Replace a file's text until the context ends."""
     before = path.read_text("utf-8")
     path.write_text(text, "utf-8")
     try:
@@ -58,16 +58,16 @@ def written(path: Path, text: str) -> Iterator[None]:
 def pytest(
     copy: Path, arguments: Sequence[str], seconds: float | None = None, environment: Mapping[str, str] | None = None
 ) -> tuple[int | None, str]:
-    """Runs tests in a copy.
+    """Run pytest in a copy.
 
     Args:
-        copy: The copy.
-        arguments: pytest's arguments.
-        seconds: Limit after which it is killed, with all that it started.
-        environment: More variables.
+        copy: Folder of the copy.
+        arguments: Arguments of pytest.
+        seconds: Time limit after which pytest and all processes that it started are killed.
+        environment: Additional environment variables.
 
     Returns:
-        The exit status, None if it was killed; and what it printed.
+        The exit status, or None if it was killed, and the output.
     """
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:benchmark", "-p", "no:cacheprovider", *arguments]
     here = {"PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1", "CI": "true", **(environment or {})}

@@ -1,1 +1,1 @@
-"""Experiments behind one page each: ``python -m benchmarks.studies.NAME``."""
+"""Experiments, each for one page of the documentation: ``python -m benchmarks.studies.NAME``."""

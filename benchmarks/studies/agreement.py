@@ -1,10 +1,10 @@
-"""The simulator's counts beside Nsight Compute's.
+"""Compare the simulator's counts with Nsight Compute's.
 
     python -m benchmarks.studies.agreement              # counts on a GPU, into results/agreement.json
     python -m benchmarks.studies.agreement --simulate   # adds the simulator's counts; needs no GPU
 
-Kernels of every kind, on products of whole tiles and on one with partial tiles. The counters are of instructions and
-of their requests to L1 and shared memory: none depends on caches or on time.
+Covers kernels of every kind, on products of whole tiles and on one with partial tiles. The counters are of
+instructions and their requests to L1 and shared memory, so that none depends on caches or on time.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ RESULTS = FOLDER / "agreement.json"
 
 
 class Case(NamedTuple):
-    """One kernel on one product."""
+    """A kernel and the product on which it is counted."""
 
     variant: str
     tile: int | None
@@ -36,11 +36,11 @@ class Case(NamedTuple):
 
     @property
     def symbol(self) -> str:
-        """The kernel's name."""
+        """The kernel's symbol."""
         return kernel_spec(self.variant, tile=self.tile, dtype=self.dtype, layout=self.layout).symbol
 
     def operands(self) -> list[np.ndarray[Any, Any]]:
-        """A and B, small integers in the case's layout."""
+        """Return A and B with small integers, in the case's layout."""
         m, n, k = self.sizes
         rng = np.random.default_rng(0)
         found = []
@@ -79,7 +79,7 @@ CASES = [
 #: The kernels, as ``benchmarks.support.kernels`` names them.
 NAMES = {f"{case.variant} {case.dtype}" for case in CASES}
 
-#: What is compared: Nsight Compute's metric, and what the column is called.
+#: Nsight Compute's metrics, by the column that shows them.
 METRICS = {
     "global loads": "smsp__sass_inst_executed_op_global_ld.sum",
     "global load sectors": "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
@@ -96,7 +96,7 @@ METRICS = {
 
 
 def launch_all() -> None:
-    """Runs every kernel once, for a profiler to watch."""
+    """Run every kernel once, for the profiler to watch."""
     import cupy
 
     import tiledmm
@@ -109,7 +109,7 @@ def launch_all() -> None:
 
 
 def _on_gpu(cupy: Any, array: np.ndarray[Any, Any]) -> Any:
-    """The array with its strides."""
+    """Copy an array to the GPU with its strides."""
     whole = array if array.base is None or array.base.ndim != 2 else array.base
     copied = cupy.asarray(whole, order="K")
     if whole is array:
@@ -119,7 +119,7 @@ def _on_gpu(cupy: Any, array: np.ndarray[Any, Any]) -> Any:
 
 
 def simulated(case: Case) -> dict[str, int]:
-    """The simulator's counts for a case."""
+    """Simulate a case, check its result, and return its counts by metric."""
     from tiledmm import simulator
 
     a, b = case.operands()
@@ -134,7 +134,7 @@ def simulated(case: Case) -> dict[str, int]:
 
 
 def agreement_table(kernels: list[dict[str, Any]]) -> Table:
-    """A row a case: each count, and the simulator's in brackets where it differs."""
+    """Format one row per case: each count on the GPU, followed in brackets by the simulator's if it differs."""
     rows = []
     for kernel in kernels:
         cells = []
@@ -153,7 +153,7 @@ def agreement_table(kernels: list[dict[str, Any]]) -> Table:
 
 
 def count_all() -> dict[str, Any]:
-    """Nsight Compute's counts of every case."""
+    """Count every case by Nsight Compute."""
     counted = nsight.counts("benchmarks.studies.agreement", METRICS, [case.symbol for case in CASES])
     kernels = [
         case._asdict() | {"symbol": row["symbol"], "counted": {name: row[name] for name in METRICS}, "simulated": {}}
@@ -163,7 +163,7 @@ def count_all() -> dict[str, Any]:
 
 
 def simulate_all(path: Path) -> int:
-    """Adds the simulator's counts to the results, and shows the table; returns the exit status."""
+    """Add the simulator's counts to the saved results and show the table; return the exit status."""
     results = json.loads(path.read_text())
     for case, kernel in zip(CASES, results["kernels"], strict=True):
         if case.symbol != kernel["symbol"]:
@@ -176,7 +176,7 @@ def simulate_all(path: Path) -> int:
 
 
 def main() -> int:
-    """Counts and writes the results, or adds the simulator's; returns the exit status."""
+    """Count and save the results, or add the simulator's counts; return the exit status."""
     parser = nsight.arguments(__doc__, RESULTS)
     parser.add_argument("--simulate", action="store_true", help="add the simulator's counts to the results")
     options = parser.parse_args()

@@ -1,9 +1,9 @@
-"""What padding does, counted by Nsight Compute: ``python -m benchmarks.studies.bank_conflicts --out FILE.json``.
+"""Count what padding saves, by Nsight Compute: ``python -m benchmarks.studies.bank_conflicts --out FILE.json``.
 
-Profiles ``tiled`` and ``tiled_padded`` at tiles 8, 16 and 32, and ``double_buffered`` at 32, on all four layouts:
+Profiles ``tiled`` and ``tiled_padded`` at tiles 8, 16 and 32, and ``double_buffered`` at 32, in all four layouts:
 instructions and wavefronts of shared memory, and the ideal wavefronts of those instructions. These are the counters
-that Nsight Compute attributes to source lines; ``l1tex__data_bank_conflicts`` also count arbitration, and are not zero
-on kernels without a conflict. Needs a GPU, ``ncu`` on PATH and permission for its counters.
+that Nsight Compute attributes to source lines; ``l1tex__data_bank_conflicts`` also counts arbitration and is not zero
+for kernels without a conflict. Needs a GPU, ``ncu`` on PATH and permission to read its counters.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ METRICS = {
 
 
 def launch_all() -> None:
-    """Runs every kernel once, for a profiler to watch."""
+    """Run every kernel once, for the profiler to watch."""
     import cupy
     import numpy as np
 
@@ -50,10 +50,10 @@ def launch_all() -> None:
 
 
 def count_all() -> list[dict[str, Any]]:
-    """Counts for every case, in order.
+    """Count every case by Nsight Compute, and return the counts in order.
 
     Raises:
-        ProfilingError: As ``nsight.counts``.
+        ProfilingError: As for ``nsight.counts``.
     """
     symbols = [kernel_spec(name, tile=tile, layout=layout).symbol for name, tile, layout in CASES]
     counted = nsight.counts("benchmarks.studies.bank_conflicts", METRICS, symbols)
@@ -62,7 +62,7 @@ def count_all() -> list[dict[str, Any]]:
 
 
 def conflicts_table(counted: list[dict[str, Any]]) -> Table:
-    """A row a kernel and layout: instructions and wavefronts for one multiply-add of a warp."""
+    """Format one row per kernel and layout: instructions and wavefronts per multiply-add of a warp."""
     multiply_adds = SIZE**3 / 32
     rows = []
     for row in counted:
@@ -84,14 +84,14 @@ def conflicts_table(counted: list[dict[str, Any]]) -> Table:
 
 
 def count_and_show() -> dict[str, Any]:
-    """What is written."""
+    """Count every case, print the table, and return the results to save."""
     counted = count_all()
     nsight.show(conflicts_table(counted))
     return {"kernels": counted}
 
 
 def main() -> int:
-    """Profiles, prints the table, writes the results; returns the exit status."""
+    """Profile all kernels, print the table and save the results; return the exit status."""
     names = of_variants(*dict(KERNELS))
     return nsight.run(nsight.arguments(__doc__, RESULTS).parse_args(), launch_all, count_and_show, names)
 

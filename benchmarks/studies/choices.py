@@ -1,7 +1,7 @@
-"""How well a table of rates chooses, by measured times of all that it may choose.
+"""Judge how well a table of rates chooses, by the measured times of all kernels that it may choose.
 
-For products drawn at random, every kernel that is expected within three times the fastest is timed, each with three
-split-K factors. Any table is compared with these times later, and that needs no GPU:
+Draws random products and times every kernel that is predicted to be within three times the fastest, each with three
+split-K factors. Any table can later be compared with these times, without a GPU:
 
     python -m benchmarks.studies.choices --seed 7                              # measure, on a GPU
     python -m benchmarks.studies.choices --judge results.json                  # the package's tables
@@ -45,7 +45,7 @@ _APART = 3
 
 
 def considered(model: Model, product: Product) -> Iterator[Choice]:
-    """Kernels for all of C, each with several split-K factors."""
+    """Yield the kernels that compute all of C and are predicted to be fast, each with several split-K factors."""
     ranked = sorted(model.alone(product), key=lambda choice: choice.microseconds or 0.0)
     fastest = ranked[0].microseconds or 0.0
     for choice in ranked:
@@ -61,7 +61,7 @@ def considered(model: Model, product: Product) -> Iterator[Choice]:
 
 
 def named(choice: Choice) -> str:
-    """A kernel's name, packed operands and split-K included."""
+    """Return a kernel's name, which includes its packed operands and split-K factor."""
     return _named(choice.spec)
 
 
@@ -71,7 +71,7 @@ def _named(spec: KernelSpec) -> str:
 
 
 def measure(dtype: str, products: list[tuple[Size, str]]) -> list[dict[str, Any]]:
-    """The microseconds of each kernel and split-K factor, a row a product."""
+    """Time each kernel and split-K factor in microseconds, and return one row per product."""
     from tiledmm.bench.timing import one_after_the_other
     from tiledmm.compile.compilation import raw_kernels
     from tiledmm.devices import device_model
@@ -97,7 +97,7 @@ def measure(dtype: str, products: list[tuple[Size, str]]) -> list[dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What a table would pick for a product of what was timed: its name, the fastest's, and its speed beside that."""
+    """A table's choice for a product among the timed kernels, the fastest kernel, and the choice's relative speed."""
 
     product: str
     pick: str
@@ -106,7 +106,7 @@ class Judgement:
 
 
 def judged(model: Model, row: dict[str, Any]) -> Judgement | None:
-    """A model's pick for a product; None if none of its kernels was timed: results may be older than the kernels."""
+    """Judge a model's choice for one product; return None if none of its kernels was timed, as in older results."""
     taken, size = row["kernels"], Size(*row["size"])
     product = call_of(size, row["type"], row["layout"], "float32")[0].multiplied
     expected = {key: each.microseconds or 0.0 for each in model.every(product) if (key := named(each)) in taken}
@@ -117,7 +117,7 @@ def judged(model: Model, row: dict[str, Any]) -> Judgement | None:
 
 
 def judge(results: dict[str, Any], rates: tables.Rates) -> list[Judgement]:
-    """A table's picks on the GPU of the results, the worst first."""
+    """Judge a table's choices on the GPU of the results, worst first."""
     measured = tables.shipped().get(results["machine"]["gpu"], rates)
     model = Model(measured.gpu, rates)
     found = (judged(model, row) for row in results["products"])
@@ -125,7 +125,7 @@ def judge(results: dict[str, Any], rates: tables.Rates) -> list[Judgement]:
 
 
 def choices_table(results: dict[str, Any]) -> Table:
-    """How well each of the package's tables chooses on the GPU of the results, its own first."""
+    """Format how well each shipped table chooses on the GPU of the results, starting with the table of that GPU."""
     own = results["machine"]["gpu"]
     rows = []
     for name, rates in sorted(tables.shipped().items(), key=lambda each: each[0] != own):
@@ -146,7 +146,7 @@ def choices_table(results: dict[str, Any]) -> Table:
 
 
 def main() -> int:
-    """Measures, or judges a table; returns the exit status."""
+    """Measure, or judge tables by earlier results; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, help="where the results go (default: results/choices-GPU.json)")
     parser.add_argument("--seed", type=int, default=1, help="of the products")

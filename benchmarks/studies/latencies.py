@@ -1,8 +1,9 @@
-"""How long one load takes, by where it is served: ``python -m benchmarks.studies.latencies``, on a GPU.
+"""Measure the latency of one load, per memory level: ``python -m benchmarks.studies.latencies``. Needs a GPU.
 
-One thread follows a random cycle through an array: each load's address is the value of the load before, so that no two
-overlap. The array fits in shared memory, in L1, in L2, or in none of them; a first walk brings it there. Cycles of the
-SM's clock, with a few that the address takes; in memory, misses of the page tables' caches are included, too.
+One thread follows a random cycle through an array: the value of each load is the address of the next, so that no two
+overlap. The array fits into shared memory, L1, L2, or none of them; a first walk loads it into the caches. Times are in
+cycles of the SM's clock and include a few cycles of address arithmetic and, in memory, misses of the address
+translation caches (TLBs).
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ LINE = 128
 LOADS = 2048
 _TIMES = 9
 
-#: Where loads are served: bytes of the array, and the load's cache operator.
+#: Memory levels: bytes of the array, and the load's cache operator.
 LEVELS = {
     "shared memory": (32 << 10, ""),
     "L1": (64 << 10, ".ca"),
@@ -65,7 +66,7 @@ _SHARED = """extern __shared__ unsigned tile[];
 
 
 def source(level: str) -> str:
-    """The kernel that walks through an array at a level."""
+    """Return the CUDA source of the kernel that walks through an array at a memory level."""
     _, operator = LEVELS[level]
     is_shared = level == "shared memory"
     return SOURCE % {
@@ -79,7 +80,7 @@ def source(level: str) -> str:
 
 
 def cycle(size: int, seed: int = 0) -> np.ndarray[Any, Any]:
-    """An array of so many bytes: each line's first word is the index of another line's, in one cycle through all."""
+    """Build an array of ``size`` bytes with a random cycle: each line's first word is the index of the next line."""
     lines = size // LINE
     order = np.random.default_rng(seed).permutation(lines).astype(np.uint32) * np.uint32(LINE // 4)
     order = np.roll(order, -int(np.flatnonzero(order == 0)[0]))  # a walk begins at 0
@@ -89,7 +90,7 @@ def cycle(size: int, seed: int = 0) -> np.ndarray[Any, Any]:
 
 
 def measure(level: str) -> dict[str, Any]:
-    """Cycles of one load at a level: the median of several walks."""
+    """Measure the cycles per load at a memory level, as the median of several walks."""
     import cupy
 
     size, _ = LEVELS[level]
@@ -108,13 +109,13 @@ def measure(level: str) -> dict[str, Any]:
 
 
 def latencies_table(rows: list[dict[str, Any]]) -> Table:
-    """A row a level."""
+    """Format one row per memory level."""
     cells = tuple((row["level"], f"{row['bytes'] >> 10:,}", significant(row["cycles"])) for row in rows)
     return Table("Latencies", ("<served by", "array (KiB)", "cycles a load"), cells)
 
 
 def main() -> int:
-    """Measures, prints the table, writes the results; returns the exit status."""
+    """Measure all levels, print the table and save the results; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=RESULTS, help="where the results go")
     options = parser.parse_args()

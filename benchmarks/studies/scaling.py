@@ -1,8 +1,8 @@
-"""Products on more GPUs than were measured: ``python -m benchmarks.studies.scaling``.
+"""Predict products on more GPUs than were measured: ``python -m benchmarks.studies.scaling``. Needs no GPU.
 
-A model of the collective product. Its constants are fitted to what ``benchmarks.distributed`` measured on a few GPUs:
-the time of products and of broadcasts of panels, and what broadcasts beside products add to these. It is shown
-beside what was measured, then for other grids, as predictions. Needs no GPU.
+The constants of a model of the collective product are fitted to what ``benchmarks.distributed`` measured on a few GPUs:
+the times of products and of broadcasts of panels, and the time that simultaneous broadcasts add to products. The
+model is first compared with measured times, then used to predict other grids.
 
 E. Solomonik, J. Demmel, "Communication-Optimal Parallel 2.5D Matrix Multiplication and LU Factorization", 2011.
 """
@@ -22,7 +22,7 @@ from tiledmm.distributed.grid import Layout, choose_layout
 from tiledmm.report.cells import significant
 from tiledmm.report.tables import Table
 
-#: Bytes per second that each GPU of a host of eight has to other hosts: a port of 400 Gbit/s each, by its data sheet.
+#: Bytes per second between a GPU and other hosts: a host of eight GPUs has a 400 Gbit/s port for each, by data sheet.
 NETWORK = 50e9
 
 #: Grids and sizes that are predicted: GPUs, whether they are of several hosts, and m = n = k.
@@ -31,22 +31,22 @@ PREDICTED = (
     (1000, True, (65536, 262144, 1048576)),
 )
 
-#: Replications that are tried: each of so many layers of ranks multiplies a part of k, and their sums are added.
+#: Numbers of layers to try: each layer of ranks multiplies a part of k, and their sums are added.
 REPLICATIONS = (1, 2, 4, 8)
 
 
 @dataclass(frozen=True, slots=True)
 class Constants:
-    """What a GPU and its links need.
+    """Measured rates of a GPU, of its links and of Dask.
 
     Attributes:
         rate: FLOP/s of products of panels.
-        sums: Seconds per byte of C in each of them, which reads and writes it.
-        link: Bytes per second that a rank receives by broadcasts.
-        latency: Seconds of a step's broadcasts that do not depend on bytes, for each rank that a panel passes.
-        exposed: Seconds that broadcasts add to products, as a fraction of what they take alone.
-        dask: Seconds of a product through Dask that the collective does not account for.
-        dask_rank: Seconds more of it for each rank.
+        sums: Seconds per byte of C for reading and writing it in each of them.
+        link: Bytes per second that a rank receives from broadcasts.
+        latency: Seconds per step and per rank that a panel passes, independent of its bytes.
+        exposed: Seconds that broadcasts add to products, as a fraction of the broadcasts' own time.
+        dask: Seconds that Dask adds to the collective product, apart from ``dask_rank``.
+        dask_rank: Seconds that Dask adds per rank.
     """
 
     rate: float
@@ -60,14 +60,14 @@ class Constants:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What the rank that has most to do does, by a layout and a width of panels.
+    """Work of the busiest rank, for a layout and a panel width.
 
     Attributes:
-        flops: Of its products.
-        added: Bytes of C that they read and write, all together.
-        received: Bytes by broadcasts.
-        passed: Ranks that panels pass, of all steps.
-        summed: Bytes that it receives to add the layers' sums.
+        flops: Floating-point operations of its products.
+        added: Bytes of C that all its products read and write.
+        received: Bytes received from broadcasts.
+        passed: Number of ranks that panels pass, summed over all steps.
+        summed: Bytes received to add up the layers' sums.
     """
 
     flops: float
@@ -78,7 +78,7 @@ class Work:
 
 
 def work_of(layout: Layout, itemsize: int, width: int, replication: int = 1) -> Work:
-    """The work of a rank, of a layout for one of so many layers. C is in float32 for elements of 2 bytes."""
+    """Return a rank's work in one of ``replication`` layers; C is in float32 for elements of 2 bytes."""
     (p_r, p_c), steps = layout.grid, layout.steps(width)
     m, n, k = max(layout.rows), max(layout.columns), sum(layout.a_depths)
     begin, end = min(map(layout.own, range(layout.size)), key=lambda own: own[1] - own[0])
@@ -90,7 +90,7 @@ def work_of(layout: Layout, itemsize: int, width: int, replication: int = 1) -> 
 
 
 def fitted(row: Mapping[str, Any], dask_rank: float) -> Constants:
-    """The constants of a measured row: its products and broadcasts in panels of two widths, and the whole."""
+    """Fit the constants to a measured row: products and broadcasts with two panel widths, and the whole product."""
     layout = _layout(row["size"], row["workers"])
     itemsize = {"float32": 4, "float16": 2}[row["dtype"]]
     wide, narrow = row["parts"]
@@ -107,12 +107,12 @@ def fitted(row: Mapping[str, Any], dask_rank: float) -> Constants:
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """Seconds of a product, and of its parts.
+    """Predicted times of a product, in seconds.
 
     Attributes:
-        products, broadcasts, sums: Of each alone; the last of adding layers.
-        dask: What Dask adds.
-        exposed: As in ``Constants``.
+        products, broadcasts, sums: Seconds of the products, of the broadcasts, and of adding up the layers.
+        dask: Seconds that Dask adds.
+        exposed: Fraction of the broadcasts' time that adds to the products' time.
     """
 
     products: float
@@ -128,12 +128,12 @@ class Prediction:
 
     @property
     def seconds(self) -> float:
-        """Seconds in all."""
+        """Seconds of the whole product."""
         return self.collective + self.dask
 
     @property
     def bound(self) -> str:
-        """The part that takes longest."""
+        """Name of the part that takes longest."""
         parts = {
             "products": self.products,
             "broadcasts": self.broadcasts,
@@ -146,7 +146,7 @@ class Prediction:
 def predicted(
     constants: Constants, size: int, ranks: int, itemsize: int = 4, replication: int = 1, link: float | None = None
 ) -> Prediction | None:
-    """A square product on ranks in layers, by a link of so many bytes per second; None if they do not divide."""
+    """Predict a square product on ranks in layers; ``link`` is in bytes per second. None if ranks do not divide."""
     if ranks % replication or size // replication < 1:
         return None
     layout = choose_layout(
@@ -172,7 +172,7 @@ def _layout(size: int, ranks: int) -> Layout:
 
 
 def constants_table(constants: Constants) -> Table:
-    """The constants."""
+    """Format the constants."""
     rows = (
         ("products of panels", f"{significant(constants.rate / 1e12)} TFLOP/s"),
         ("reading and writing C", f"{significant(1e-9 / constants.sums) if constants.sums else '-'} GB/s"),
@@ -185,7 +185,7 @@ def constants_table(constants: Constants) -> Table:
 
 
 def measured_table(constants: Constants, rows: list[Mapping[str, Any]]) -> Table:
-    """Predictions of what was measured: they are fitted to one of these rows."""
+    """Format the measured times with the model's, which is fitted to one of the rows."""
     cells = []
     for row in rows:
         found = predicted(constants, row["size"], row["workers"])
@@ -198,7 +198,7 @@ def measured_table(constants: Constants, rows: list[Mapping[str, Any]]) -> Table
 
 
 def predictions_table(constants: Constants, one: float) -> Table:
-    """Predictions of larger grids. ``one`` is the rate of one GPU in FLOP/s."""
+    """Format predictions for larger grids; ``one`` is the rate of one GPU in FLOP/s."""
     cells = []
     for ranks, on_hosts, sizes in PREDICTED:
         for size in sizes:
@@ -238,7 +238,7 @@ TABLES = ("constants", "measured", "predictions")
 
 
 def scaling_tables(results: Mapping[str, Any]) -> dict[str, Table]:
-    """All tables of a run of ``benchmarks.distributed``: constants are those of its largest float32 product."""
+    """Return all tables of a run of ``benchmarks.distributed``, with constants from its largest float32 product."""
     rows = [row for row in results["rows"] if row["dtype"] == "float32" and "parts" in row]
     last = max(rows, key=lambda row: row["size"])
     constants = fitted(last, results["dask_rank"])
@@ -248,7 +248,7 @@ def scaling_tables(results: Mapping[str, Any]) -> dict[str, Table]:
 
 
 def main() -> int:
-    """Prints the tables; returns the exit status."""
+    """Print the tables; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--results", type=Path, default=RESULTS, help="of benchmarks.distributed")
     options = parser.parse_args()

@@ -1,6 +1,6 @@
-"""What ``tiledmm profile`` shows of a few variants: ``python -m benchmarks.studies.stalls``.
+"""Record the output of ``tiledmm profile`` for a few variants: ``python -m benchmarks.studies.stalls``.
 
-Needs a GPU and Nsight Compute. The documents show what was printed, as it was.
+Needs a GPU and Nsight Compute. The documents quote the recorded output unchanged.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ NAMED = tuple(word for command in COMMANDS for word in command.split() if word i
 
 
 def printed(results: dict[str, Any], number: int) -> str:
-    """A command and what it printed, as Markdown."""
+    """Format one command and its output as Markdown."""
     command, shown = COMMANDS[number], results["shown"][COMMANDS[number]]
     return f"```text\n$ tiledmm profile {command}\n{shown.rstrip()}\n```\n\n{origin(results)}"
 
 
 def main() -> int:
-    """Profiles, writes what was printed; returns the exit status."""
+    """Profile all variants, print the output and save it; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=RESULTS, help="where the results go")
     options = parser.parse_args()

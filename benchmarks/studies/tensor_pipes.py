@@ -1,8 +1,8 @@
-"""What limits the tensor-core kernels, counted by Nsight Compute: ``python -m benchmarks.studies.tensor_pipes``.
+"""Measure what limits the tensor-core kernels, by Nsight Compute: ``python -m benchmarks.studies.tensor_pipes``.
 
-One product of each kind, 4096 x 4096 x 4096, by this package and by ``cupy.matmul``: in how many cycles of an SM its
-tensor cores work, in how many a scheduler issues, and what is read from the L2 cache and from memory. Needs a GPU,
-``ncu`` on PATH and permission for its counters.
+Profiles one product of each kind, 4096 x 4096 x 4096, by this package and by ``cupy.matmul``: the fraction of an SM's
+cycles in which its tensor cores work and in which a scheduler issues, and the bytes read from the L2 cache and from
+memory. Needs a GPU, ``ncu`` on PATH and permission to read its counters.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _SECTOR = 32
 
 
 def launch_all() -> None:
-    """Runs every product once, for a profiler to watch."""
+    """Run every product once, for the profiler to watch."""
     import cupy
 
     import tiledmm
@@ -75,7 +75,7 @@ def launch_all() -> None:
 
 
 def pipes_table(counted: Sequence[dict[str, Any]]) -> Table:
-    """A row a kernel."""
+    """Format one row per kernel."""
     cells = []
     for row in counted:
         count = {name: int(row[name]) for name in METRICS}
@@ -96,7 +96,7 @@ def pipes_table(counted: Sequence[dict[str, Any]]) -> Table:
 
 
 def of_variant(counted: Sequence[dict[str, Any]], variant: str) -> list[dict[str, Any]]:
-    """One variant's kernels, each followed by cuBLAS's of the same product."""
+    """Select one variant's kernels, each followed by cuBLAS's kernels for the same product."""
     found, its = [], False
     for row in counted:
         symbol = str(row["symbol"])
@@ -106,14 +106,14 @@ def of_variant(counted: Sequence[dict[str, Any]], variant: str) -> list[dict[str
 
 
 def count_all() -> dict[str, Any]:
-    """Counts, and shows the table."""
+    """Profile all products and print the table; return the results to save."""
     counted = nsight.counts("benchmarks.studies.tensor_pipes", METRICS, kernels="gemm|nvjet|cutlass|^tiledmm")
     nsight.show(pipes_table(counted))
     return {"kernels": counted}
 
 
 def main() -> int:
-    """Profiles, prints the table, writes the results; returns the exit status."""
+    """Profile all products, print the table and save the results; return the exit status."""
     return nsight.run(nsight.arguments(__doc__, RESULTS).parse_args(), launch_all, count_all, NAMES)
 
 

@@ -1,10 +1,10 @@
-"""Counts wavefronts and sectors of single accesses: ``python -m benchmarks.studies.wavefronts --out FILE.json``.
+"""Count wavefronts and sectors of single accesses: ``python -m benchmarks.studies.wavefronts --out FILE.json``.
 
-Makes each access of ``benchmarks/support/access_patterns.py`` in a kernel of one warp, REPEATS times, under
-Nsight Compute: loads and stores of shared and global memory of 1 to 16 bytes a lane, and ``cp.async``. These counts
-are what ``tiledmm/hardware/banks.py`` reproduces. Needs a GPU, ``ncu`` on PATH and permission for its counters; what
-there is no time for (``--budget``), or no counter, is null in the results. Beside FILE.json goes FILE-metrics.txt:
-the names of ncu's metrics that concern memory, and what its own sections hold for a few accesses.
+Performs each access of ``benchmarks/support/access_patterns.py`` REPEATS times in a kernel of one warp under Nsight
+Compute: loads and stores of shared and global memory of 1 to 16 bytes per lane, and ``cp.async``.
+``tiledmm/hardware/banks.py`` reproduces these counts. Needs a GPU, ``ncu`` on PATH and permission to read its counters.
+Accesses for which there is no time left (``--budget``) or no counter are null in the results. FILE-metrics.txt, beside
+FILE.json, lists ncu's metrics that concern memory, and the contents of ncu's own sections for a few accesses.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ SECTIONS = ("SourceCounters", "MemoryWorkloadAnalysis", "MemoryWorkloadAnalysis_
 
 
 def parse(output: str, metrics: Sequence[str]) -> list[tuple[str, list[float | None]]]:
-    """What ``ncu --csv --page raw`` printed: each kernel's name and counts, None where there is no number."""
+    """Parse the output of ``ncu --csv --page raw`` into kernel names and counts; a count is None if it is no number."""
     return [
         (launch.name.partition("(")[0].strip(), [launch.values.get(metric) for metric in metrics])
         for launch in ncu.parse_raw(output)
@@ -113,7 +113,7 @@ def parse(output: str, metrics: Sequence[str]) -> list[tuple[str, list[float | N
 
 
 class Profiler:
-    """Runs ncu on accesses within a budget of seconds."""
+    """A runner of ncu with a budget in seconds."""
 
     def __init__(self, budget_s: float) -> None:
         self.ncu = ncu.find_ncu() or "ncu"
@@ -128,7 +128,7 @@ class Profiler:
         return self.deadline - time.monotonic()
 
     def run(self, arguments: Sequence[str], limit_s: float) -> str:
-        """What ncu prints, both streams; what went wrong goes into the notes."""
+        """Run ncu and return both its output streams; note its complaints, and kill it after ``limit_s`` seconds."""
         with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as said:
             process = subprocess.Popen(
                 [self.ncu, *arguments], stdout=said, stderr=subprocess.STDOUT, cwd=ROOT, start_new_session=True
@@ -148,7 +148,7 @@ class Profiler:
         return output
 
     def list_metrics(self, path: Path) -> None:
-        """Writes the names of the metrics that may matter to a file, and keeps all."""
+        """Write the names of the metrics that may matter to a file, and remember all names."""
         texts = [f"$ ncu --version\n{self.run(['--version'], 20)}"]
         lines = self.run(["--help"], 20).splitlines()
         at = [i for i, line in enumerate(lines) if "query-metrics" in line]
@@ -164,7 +164,7 @@ class Profiler:
         path.write_text("\n\n".join(texts) + "\n", encoding="utf-8")
 
     def list_sections(self, path: Path, cases: Sequence[tuple[str, int]]) -> None:
-        """Adds what ncu's own sections hold for a few accesses, the metrics that are zero for all left out."""
+        """Append the contents of ncu's own sections for a few accesses, without metrics that are zero for all."""
         options = [word for section in SECTIONS for word in ("--section", section)]
         output = self.run([*self._common(), *options, *self._command(cases)], min(90, self.left_s))
         lines = output.splitlines()
@@ -180,7 +180,7 @@ class Profiler:
     def count(
         self, cases: Sequence[tuple[str, int]], metrics: Sequence[str], limit_s: float
     ) -> list[list[float | None]] | None:
-        """Counts for each case, or None if ncu did not give them for just these."""
+        """Count every case by ncu; return None if ncu did not report exactly these kernels."""
         output = self.run([*self._common(), "--metrics", ",".join(metrics), *self._command(cases)], limit_s)
         if "ERR_NVGPUCTRPERM" in output:
             raise PermissionError("ncu may not read the GPU's performance counters (ERR_NVGPUCTRPERM): run as root")
@@ -193,7 +193,7 @@ class Profiler:
         return [counts for _, counts in rows]
 
     def choose_metrics(self, group: str) -> tuple[list[str], float, float]:
-        """The metrics of a group that give numbers, and the seconds that a launch and a start take with them."""
+        """Return the metrics of a group that yield numbers, and the seconds per launch and per start with them."""
         wanted = [*REQUIRED[group], *WANTED[group]]
         if group == "async":
             wanted += sorted(f"{name}.sum" for name in self.listed if ASYNC_ONLY.match(name))[:24]
@@ -238,7 +238,7 @@ class Profiler:
 
 
 def profile(profiler: Profiler, save: Any) -> dict[str, Any]:
-    """Counts what the budget allows, batch by batch, each group as far along as the others.
+    """Count as many accesses as the budget allows, in batches that advance all groups equally.
 
     Args:
         profiler: Runs ncu.
@@ -278,7 +278,7 @@ def profile(profiler: Profiler, save: Any) -> dict[str, Any]:
 def _results(
     chosen: dict[str, tuple[list[str], float, float]], counts: dict[str, Any], profiler: Any
 ) -> dict[str, Any]:
-    """Each access with its counts, for one execution."""
+    """Return every access with its counts per execution, and how they were measured."""
     rows = []
     for group, cases in accesses().items():
         for access, counted in zip(cases, counts[group], strict=True):
@@ -299,7 +299,7 @@ def _whole(number: float) -> float:
 
 
 def write(results: dict[str, Any], path: Path) -> None:
-    """Writes results, one access a line."""
+    """Write the results to a file, one access per line."""
     head = {key: value for key, value in results.items() if key != "accesses"}
     rows = ",\n".join(json.dumps(row, separators=(",", ":")) for row in results["accesses"])
     text = json.dumps(head, indent=1)[:-2] + f',\n "accesses": [\n{rows}\n ]\n}}\n'
@@ -309,7 +309,7 @@ def write(results: dict[str, Any], path: Path) -> None:
 
 
 def summary(results: dict[str, Any]) -> str:
-    """What was counted, in a few lines."""
+    """Summarize the counts in a few lines."""
     lines = []
     for group, metrics in results["metrics"].items():
         rows = [row for row in results["accesses"] if row["kind"].startswith(group)]
@@ -325,7 +325,7 @@ def summary(results: dict[str, Any]) -> str:
 
 
 def main() -> int:
-    """Counts, writes the results and prints a summary; returns the exit status."""
+    """Count, save the results and print a summary; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=RESULTS, help="where the results go")
     parser.add_argument("--budget", type=float, default=220, help="seconds that may be spent")

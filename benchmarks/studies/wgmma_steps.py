@@ -1,9 +1,9 @@
-"""``wgmma`` one change at a time: ``python -m benchmarks.studies.wgmma_steps``.
+"""Build ``wgmma`` step by step and measure each change: ``python -m benchmarks.studies.wgmma_steps``.
 
-From ``tensor_core`` to the kernel with its default tile, float16. Without a GPU it counts what machine code and
-parameters say, and keeps the times that the file has if they are of the same kernel sources; on a GPU it also times the
-steps and ``cupy.matmul``, which alternate. Results are checked first; exit status 1 if one is wrong. Needs the extra
-``inspect``.
+The steps lead from ``tensor_core`` to ``wgmma`` with its default tile, in float16. Without a GPU, counts what machine
+code and parameters show, and keeps the times in the file if they belong to the same kernel sources. On a GPU, also
+times the steps and ``cupy.matmul``, which alternate. Results are checked first; the exit status is 1 if one is wrong.
+Needs the extra ``inspect``.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ _WARP_COLUMNS = 8
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A kernel of the ladder, and what it changes.
+    """A step on the way to ``wgmma``.
 
     Attributes:
-        name: What changes.
-        variant, tile, config: The kernel.
+        name: Description of what it changes.
+        variant, tile, config: Kernel that it runs.
     """
 
     name: str
@@ -60,12 +60,12 @@ class Step:
 
     @property
     def kernel(self) -> KernelSpec:
-        """How it is specialized."""
+        """The kernel's specialization."""
         spec = kernel_spec(self.variant, tile=self.tile, config=dict(self.config) or None, dtype=DTYPE, layout=LAYOUT)
         return spec.kernel
 
 
-#: Each changes one thing in the step before.
+#: Steps, each of which changes one thing in the step before.
 STEPS = (
     Step("before: mma.sync, cp.async", "tensor_core", 128),
     Step("wgmma and TMA, two stages", "wgmma", 96, {"stages": 2}),
@@ -77,9 +77,9 @@ STEPS = (
 
 
 def counted(step: Step) -> dict[str, Any]:
-    """What a step's parameters and machine code say.
+    """Count what a step's parameters and machine code show.
 
-    The rate and the cycles are those at which a block would multiply if its SM's tensor cores never waited.
+    Bytes per cycle and cycles ahead assume that the SM's tensor cores never wait.
     """
     from tiledmm.compile.disassembly import sass
 
@@ -100,7 +100,7 @@ def counted(step: Step) -> dict[str, Any]:
 
 
 def timed(seconds: float) -> tuple[list[dict[str, float]], float, bool]:
-    """Times of all steps in us, with ratios to ``cupy.matmul``; its own; and whether all results are right."""
+    """Check and time all steps and ``cupy.matmul``; return the steps' rows, CuPy's us, and whether all are right."""
     import cupy
 
     from tiledmm.bench import reference, timing
@@ -128,7 +128,7 @@ def timed(seconds: float) -> tuple[list[dict[str, float]], float, bool]:
 
 
 def steps_table(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """A row a step; times where they were measured."""
+    """Format one row per step, with times if they were measured."""
     flops = 2 * SIZE.m * SIZE.n * SIZE.k
     cells = []
     for row in rows:
@@ -153,7 +153,7 @@ def steps_table(rows: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def main() -> int:
-    """Counts, times on a GPU, prints the table, writes the results; returns the exit status."""
+    """Count, time if there is a GPU, print the table and save the results; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=RESULTS, help="where the results go")
     parser.add_argument("--seconds", type=float, default=0.3, help="time for each step")

@@ -1,1 +1,1 @@
-"""What runs and studies share. Nothing in here is a command."""
+"""Code that benchmarks and studies share. Nothing in this folder is a command."""

@@ -1,4 +1,4 @@
-"""The kernels that make one access of ``benchmarks/support/access_patterns.py`` each, and their launch."""
+"""Kernels that each perform one access of ``benchmarks/support/access_patterns.py``, and their launch."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ extern "C" __global__ void __launch_bounds__(32) %(symbol)s(const __grid_constan
 
 
 def source(access: Access) -> str:
-    """The kernel that makes accesses of this kind, width and form."""
+    """Return the CUDA source of the kernel for an access's kind, width and form."""
     kind, width = access.kind, access.width
     count = max(1, width // 4)
     type_ = f"{'' if count == 1 else f'.v{count}'}.u{8 * width // count}"
@@ -90,7 +90,7 @@ def _address_class(access: Access) -> str:
 
 
 def launch(cases: Sequence[tuple[str, int]]) -> None:
-    """Makes accesses, by group and number, for a profiler to watch."""
+    """Perform accesses, given by group and number, for the profiler to watch."""
     import cupy
     import numpy as np
 

@@ -1,4 +1,4 @@
-"""The accesses that ``benchmarks.studies.wavefronts`` counts: addresses and active lanes of a warp, from one seed."""
+"""Accesses that ``benchmarks.studies.wavefronts`` counts: addresses and active lanes of a warp, from fixed seeds."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ MASKS = [
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """One instruction of one warp.
+    """A memory instruction of one warp.
 
     Attributes:
-        name: What tells it from others.
+        name: Description of the pattern.
         kind: ``"shared_ld"``, ``"shared_st"``, ``"global_ld"``, ``"global_st"``, ``"async_ca"`` or ``"async_cg"``
-            (``cp.async``, through L1 or past it).
-        width: Bytes of a lane.
-        form: How lanes are left out: ``"branch"`` around it, ``"predicate"`` on it, or ``"zfill"`` (``cp.async``
-            for all lanes, that copies nothing for these and writes zeros).
-        addresses: Byte offset of each lane, also of those left out; of the source in a ``cp.async``.
-        active: Bit i is set if lane i takes part.
-        to: Byte offset of each lane in shared memory, where a ``cp.async`` writes.
+            (``cp.async`` through L1 or past it).
+        width: Bytes per lane.
+        form: Way in which lanes are left out: ``"branch"`` around the instruction, ``"predicate"`` on it, or
+            ``"zfill"`` (a ``cp.async`` of all lanes that writes zeros for these).
+        addresses: Byte offset of each lane, inactive ones included; in a ``cp.async``, of the source.
+        active: Mask of active lanes, bit i for lane i.
+        to: Byte offset in shared memory to which each lane of a ``cp.async`` writes.
     """
 
     name: str
@@ -65,18 +65,18 @@ class Access:
 
     @property
     def group(self) -> str:
-        """``"shared"``, ``"global"`` or ``"async"``: what is counted together."""
+        """Group of accesses that are counted together: ``"shared"``, ``"global"`` or ``"async"``."""
         return self.kind.partition("_")[0]
 
     @property
     def symbol(self) -> str:
-        """The kernel that makes it."""
+        """Symbol of the kernel that performs the access."""
         return f"wavefronts_{self.kind}_{self.width}_{self.form}"
 
 
 @functools.cache
 def accesses() -> dict[str, list[Access]]:
-    """Every access, by group. Their sorts alternate, so that the beginning of a list has some of each."""
+    """Return every access by group, with kinds interleaved so that the beginning of a list contains some of each."""
     found: dict[str, list[Access]] = {}
     for group, of_group in (("shared", _shared), ("global", _global), ("async", _async)):
         queues: dict[tuple[str, bool, bool], list[Access]] = {}
@@ -88,7 +88,7 @@ def accesses() -> dict[str, list[Access]]:
 
 
 def _take_turns(queues: list[list[Access]]) -> Iterator[Access]:
-    """Merges queues so that all end together."""
+    """Interleave queues so that all end together."""
     placed = [((i + 0.5) / len(queue), n, access) for n, queue in enumerate(queues) for i, access in enumerate(queue)]
     yield from (access for *_, access in sorted(placed, key=lambda item: item[:2]))
 
@@ -109,7 +109,7 @@ def _shared() -> Iterator[Access]:
 
 
 def _shared_patterns(width: int) -> Iterator[tuple[str, list[int]]]:
-    """Structured patterns; those that tell most come first."""
+    """Yield structured patterns, the most informative ones first."""
     row = 128  # bytes from one word of a bank to the next
     yield "broadcast", [0 for _ in LANES]
     yield "contiguous", [lane * width for lane in LANES]
@@ -172,13 +172,13 @@ def _shared_patterns(width: int) -> Iterator[tuple[str, list[int]]]:
 
 
 def _squeeze(lane: int, without: int) -> int:
-    """The lane's number without some of its bits, the others moved together."""
+    """Remove some bits from a lane's number and close the gaps."""
     kept = [bit for bit in range(5) if not without >> bit & 1]
     return sum((lane >> bit & 1) << place for place, bit in enumerate(kept))
 
 
 def _random_pattern(rng: random.Random, width: int, limit: int) -> tuple[tuple[int, ...], int]:
-    """Addresses drawn from a pool of few or many, sometimes equal in pairs, sometimes with lanes left out."""
+    """Draw addresses from a small or large pool, sometimes equal in pairs, sometimes with inactive lanes."""
     span = rng.choice((16 * width, 256, 1024, 4096, limit)) // width
     pool = [rng.randrange(span) * width for _ in range(rng.choice((2, 3, 4, 6, 8, 12, 16, 24, 32, 32, 32)))]
     drawn = [rng.choice(pool) for _ in LANES]
@@ -194,7 +194,7 @@ def _random_pattern(rng: random.Random, width: int, limit: int) -> tuple[tuple[i
 
 
 def _bases(width: int, rng: random.Random) -> list[tuple[str, tuple[int, ...]]]:
-    """Patterns that lanes are removed from."""
+    """Return the patterns from which lanes are removed."""
     return [
         ("contiguous", tuple(lane * width for lane in LANES)),
         ("8 vectors of a quarter in one bank", tuple(lane * 128 for lane in LANES)),
@@ -204,7 +204,7 @@ def _bases(width: int, rng: random.Random) -> list[tuple[str, tuple[int, ...]]]:
 
 
 def _masked(like: Access, bases: Iterable[tuple[str, tuple[int, ...]]], step: int) -> Iterator[Access]:
-    """Each mask on one of the bases in turn, and every few of them in the other forms; then no lane at all."""
+    """Yield each mask with the base patterns in turn, some in the other forms, and finally an access without lanes."""
     bases = list(bases)
     for i, (name, mask) in enumerate(MASKS):
         if i % step:
@@ -260,7 +260,7 @@ def _global_patterns(width: int) -> Iterator[tuple[str, list[int]]]:
 
 
 def _async() -> Iterator[Access]:
-    """``cp.async``: where it reads from, where it writes to, and which lanes."""
+    """Yield ``cp.async`` accesses with various sources, destinations and active lanes."""
     for kind, width in (("async_ca", 4), ("async_cg", 16), ("async_ca", 16), ("async_ca", 8)):
         rng = random.Random(f"{kind} {width}")
         row = [lane * width for lane in LANES]
@@ -296,7 +296,7 @@ def _async() -> Iterator[Access]:
 
 
 def _aligned(patterns: Iterable[tuple[str, list[int]]], width: int) -> list[tuple[str, tuple[int, ...]]]:
-    """The patterns that an access of this width can have, each once, under the first of its names."""
+    """Return the distinct patterns that are aligned for this width, each under its first name."""
     names: dict[tuple[int, ...], str] = {}
     for name, addresses in patterns:
         if not any(address % width for address in addresses):

@@ -1,4 +1,4 @@
-"""Errors of products against float64, and how large ``auto``'s may be."""
+"""Errors of products relative to float64, and the bounds that ``auto`` promises."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PROMISE = (1.05, 1.25)
 
 
 def errors(result: Any, exact: Any, sizes: Any) -> tuple[float, float]:
-    """||C - R|| / ||R|| in the Frobenius norm, and the largest |C - R| / (|A||B|) of an element."""
+    """Return ||C - R|| / ||R|| in the Frobenius norm, and the largest |C - R| / (|A||B|) of any element."""
     import cupy
 
     apart = result - exact
@@ -21,15 +21,15 @@ def errors(result: Any, exact: Any, sizes: Any) -> tuple[float, float]:
 def accuracy(
     a: Any, b: Any, others: Mapping[str, Callable[[], Any]] | None = None, **keywords: Any
 ) -> dict[str, list[float]]:
-    """Errors of several products of the same operands; of a batch, the first 64.
+    """Measure the errors of several products of the same operands; of a batch, use the first 64 products.
 
     Args:
-        a, b: The operands.
-        others: More products, by name.
-        **keywords: For ``tiledmm.matmul``, whose errors are named ``"auto"``.
+        a, b: Operands.
+        others: Functions that return other products, by name.
+        **keywords: Arguments of ``tiledmm.matmul``, whose errors are named ``"auto"``.
 
     Returns:
-        Errors as ``errors`` has them, by name: ``"auto"``, ``"cublas"``, ``"chain"`` (sequential FMAs) and others.
+        Pairs as from ``errors``, by name: ``"auto"``, ``"cublas"``, ``"chain"`` (sequential FMAs) and others.
     """
     import cupy
 
@@ -49,7 +49,7 @@ def accuracy(
 
 
 def keeps_promise(row: dict[str, Any], product: str = "auto") -> bool:
-    """Whether a product's errors are as small as ``auto``'s are promised to be."""
+    """Return whether a product's errors are within the bounds promised for ``auto``."""
     errors = row["errors"]
     bounds = [max(pair) for pair in zip(errors["cublas"], errors["chain"], strict=True)]
     return all(ours <= factor * bound for ours, factor, bound in zip(errors[product], PROMISE, bounds, strict=True))

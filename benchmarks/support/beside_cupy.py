@@ -1,4 +1,4 @@
-"""``auto`` and ``cupy.matmul`` on the same operands, by both clocks."""
+"""Times of ``auto`` and ``cupy.matmul`` on the same operands, by both clocks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _MAX_SETS = 64
 
 
 def set_count(set_bytes: int) -> int:
-    """How many sets of operands take twice the L2 cache, so that each comes from memory: 64 at most."""
+    """Return how many sets of operands fill twice the L2 cache, so that each is read from memory; 64 at most."""
     import cupy
 
     cache = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.runtime.getDevice())["l2CacheSize"]
@@ -19,15 +19,15 @@ def set_count(set_bytes: int) -> int:
 
 
 def beside_cupy(sets: Sequence[tuple[Any, Any, Any]], seconds: float, **keywords: Any) -> dict[str, dict[str, float]]:
-    """The microseconds of a product by ``auto`` and by CuPy, and how many times as fast ``auto`` is.
+    """Time a product by ``auto`` and by CuPy, in microseconds, and compute how many times as fast ``auto`` is.
 
     Args:
-        sets: A, B and C, which calls use one after the other.
+        sets: Sets of A, B and C, which calls use in turn.
         seconds: Time for each rival and clock.
-        **keywords: For ``tiledmm.matmul``.
+        **keywords: Arguments of ``tiledmm.matmul``.
 
     Returns:
-        Times per call in a loop of calls (``"loop"``), and on the device alone (``"device"``).
+        Times per call in a loop of calls (``"loop"``) and on the device alone (``"device"``).
     """
     import cupy
 

@@ -1,4 +1,4 @@
-"""The tables under the charts, with every variant; those that the pictures draw are in bold."""
+"""Tables below the charts, which list every variant; those that the charts draw are in bold."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tiledmm.selection.select import AUTO
 
 
 def throughput_table(report: ComparisonReport) -> Table:
-    """TFLOP/s of every variant, a column a size."""
+    """Format the TFLOP/s of every variant, one column per size."""
     comparisons = _by_size(report)
     lines = rates(comparisons)
     drawn = readable(lines)
@@ -26,7 +26,7 @@ def throughput_table(report: ComparisonReport) -> Table:
 
 
 def roofline_table(report: ComparisonReport) -> Table:
-    """What memory allows at each size, the fastest variant, and how much of its roofline it reaches."""
+    """Format, per size, what memory bandwidth allows, the fastest variant, and its fraction of the roofline."""
     bandwidth = gpu_of(report.machine).bandwidth
     comparisons = _by_size(report)
     lines = rates(comparisons)
@@ -61,7 +61,7 @@ def roofline_table(report: ComparisonReport) -> Table:
 
 
 def speed_up_table(report: ComparisonReport) -> Table:
-    """How many times as fast ``auto`` is, a column a size."""
+    """Format how many times as fast ``auto`` is, one column per size."""
     comparisons = _by_size(report)
     lines = speed_ups(comparisons)
     rows = []
@@ -72,7 +72,7 @@ def speed_up_table(report: ComparisonReport) -> Table:
 
 
 def tiles_table(report: ComparisonReport) -> Table:
-    """TFLOP/s and occupancy of some variants, a column a tile."""
+    """Format the TFLOP/s and occupancy of some variants, one column per tile."""
     rows = report.comparisons[-1].rows
     tiles = sorted({row.tile for row in rows if row.variant in STUDIED and row.tile})
     shown = []
@@ -87,7 +87,7 @@ def tiles_table(report: ComparisonReport) -> Table:
 
 
 def _by_size(report: ComparisonReport) -> list[Comparison]:
-    """The comparisons of a report by size, without those of tiles after them."""
+    """Return a report's comparisons by size, without the comparison of tiles that follows them."""
     sizes: dict[int, Comparison] = {}
     for each in report.comparisons:
         sizes.setdefault(each.n, each)
@@ -95,7 +95,7 @@ def _by_size(report: ComparisonReport) -> list[Comparison]:
 
 
 def _tile(comparison: Comparison, variant: str) -> int | None:
-    """The tile of a variant's fastest row."""
+    """Return the tile of a variant's fastest row."""
     rows = [row for row in comparison.rows if row.variant == variant and row.tflops]
     return max(rows, key=lambda row: row.tflops or 0).tile
 

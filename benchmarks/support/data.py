@@ -1,7 +1,7 @@
-"""Data that errors are measured on: synthetic, and real.
+"""Synthetic and real data on which errors are measured.
 
-Real data is the language reference that comes with Python and, where matplotlib is installed, two pictures that come
-with that. It has as many rows and steps of k as are asked for; rows repeat only by chance.
+Real data is the language reference included with Python and, if matplotlib is installed, two pictures included with
+that. Matrices of any size can be made from it; rows repeat only by chance.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 Pair = tuple[Any, Any]
 Kind = Callable[[Any, Any, int, int, int], Pair]
 
-#: Where matplotlib keeps pictures for its examples. It is not imported, as it may warn.
+#: Folder of matplotlib's example pictures. matplotlib itself is not imported, since that may warn.
 MATPLOTLIB = importlib.util.find_spec("matplotlib")
 SAMPLES = Path(MATPLOTLIB.origin if MATPLOTLIB and MATPLOTLIB.origin else "").parent / "mpl-data" / "sample_data"
 
@@ -29,7 +29,7 @@ WORDS = 300
 
 
 def _of(draw: Callable[[Any, Any, tuple[int, int]], Any]) -> Kind:
-    """Both operands alike."""
+    """Make a kind whose operands are both drawn by the same function."""
     return lambda xp, rng, m, n, k: (
         draw(xp, rng, (m, k)).astype(xp.float32),
         draw(xp, rng, (k, n)).astype(xp.float32),
@@ -86,7 +86,7 @@ def _one_a_row(xp: Any, rng: Any, m: int, n: int, k: int) -> Pair:
 
 @functools.cache
 def _terms() -> np.ndarray[Any, Any]:
-    """The word at each place in the language reference, and the pair of words: 0 for the most common, and so on."""
+    """Return the frequency ranks (0 first) of the word and of the word pair at each place in the language reference."""
     text = "\n".join(topics[each] for each in sorted(topics)).lower()
     known, words = np.unique(re.findall("[a-z]+", text), return_inverse=True)
     pairs = len(known) * (1 + words[:-1]) + words[1:]
@@ -97,7 +97,7 @@ def _terms() -> np.ndarray[Any, Any]:
 
 
 def _documents(xp: Any, rng: Any, count: int, k: int) -> Any:
-    """How often each of the ``k`` most common terms occurs in stretches of text that begin anywhere: (count, k)."""
+    """Count the ``k`` most common terms in random stretches of text; the shape is (count, k)."""
     terms = xp.asarray(_terms())
     begins = rng.randint(0, terms.shape[1] - WORDS + 1, count)
     found = terms[:, begins[:, None] + xp.arange(WORDS)]
@@ -124,7 +124,7 @@ def _tf_idf_by_weights(xp: Any, rng: Any, m: int, n: int, k: int) -> Pair:
 
 @functools.cache
 def _photograph() -> np.ndarray[Any, Any]:
-    """How red a portrait is, from 0 to 1: (600, 512)."""
+    """Read the red channel of a portrait, from 0 to 1; the shape is (600, 512)."""
     from PIL import Image  # which matplotlib needs, too
 
     with Image.open(SAMPLES / "grace_hopper.jpg") as image:
@@ -133,13 +133,13 @@ def _photograph() -> np.ndarray[Any, Any]:
 
 @functools.cache
 def _terrain() -> np.ndarray[Any, Any]:
-    """Heights in whole metres: (344, 403)."""
+    """Read a map of heights in whole metres; the shape is (344, 403)."""
     with np.load(SAMPLES / "jacksboro_fault_dem.npz") as file:
         return file["elevation"]
 
 
 def _patches(xp: Any, rng: Any, picture: np.ndarray[Any, Any], count: int, k: int) -> Any:
-    """The first ``k`` elements of squares that lie anywhere in a picture: (count, k)."""
+    """Read the first ``k`` elements of random squares of a picture; the shape is (count, k)."""
     side = math.isqrt(k - 1) + 1
     height, width = picture.shape
     corners = rng.randint(0, height - side + 1, count) * width + rng.randint(0, width - side + 1, count)
@@ -158,7 +158,7 @@ def _terrain_by_terrain(xp: Any, rng: Any, m: int, n: int, k: int) -> Pair:
 
 
 def _rows_and_columns(xp: Any, left: Any, right: Any) -> Pair:
-    """Rows of A and columns of B, both given as rows."""
+    """Convert rows of A and columns of B, both given as rows, to float32 operands."""
     return left.astype(xp.float32), xp.ascontiguousarray(right.T.astype(xp.float32))
 
 
@@ -213,7 +213,7 @@ EITHER = {"text, tf-idf by weights", "photograph by filters"}
 
 
 def operands(kind: str, dtype: str, xp: Any, rng: Any, m: int, n: int, k: int) -> Pair:
-    """Operands of a kind. The imaginary parts of complex ones are the real parts of other steps of k."""
+    """Return operands of a kind; imaginary parts of complex ones are the real parts shifted along K."""
     a, b = KINDS[kind](xp, rng, m, n, k)
     if dtype == "float32":
         return a, b

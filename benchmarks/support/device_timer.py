@@ -1,4 +1,4 @@
-"""A clock for pytest-benchmark that runs only while the device works on what is being timed."""
+"""Clock for pytest-benchmark that runs only while the device does the timed work."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from tiledmm.bench.timing import DeviceClock
 class DeviceTimer:
     """Seconds of device time since the first call, by events on the current stream.
 
-    pytest-benchmark calls it before and after a loop of calls and takes the difference. Each call waits for
-    the device, reads it, and then holds the stream for a moment that is not counted: calls that are queued
-    meanwhile run back to back, however long the host took over them.
+    pytest-benchmark calls it before and after a loop of calls and subtracts. Each call waits for the device, reads
+    the time, and then blocks the stream for a moment that is not counted. Calls queued meanwhile run back to back, no
+    matter how long the host took to queue them.
     """
 
     def __init__(self) -> None:
-        """Touches no GPU yet."""
+        """Initialize without using the GPU."""
         self.hold_seconds = 0.0
         self._total = 0.0
         self._clock: DeviceClock | None = None
         self._resumed: Any = None
 
     def __repr__(self) -> str:
-        """As pytest-benchmark's files name it."""
+        """Return the name that pytest-benchmark writes to its files."""
         return "device_timer"
 
     def __call__(self) -> float:
-        """The time now."""
+        """Return the device time in seconds."""
         import cupy
 
         now = cupy.cuda.Event()

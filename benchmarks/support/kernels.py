@@ -1,8 +1,8 @@
-"""The kernels that results depend on: their names, and a hash of the code behind each name.
+"""Names of the kernels on which results depend, and a hash of the code behind each name.
 
-A name is a variant and a computation type, such as ``"warp_tiled float32"``, with ``gemm`` behind it for kernels with
-an epilogue. It stands for all tiles in all layouts, and for the auxiliary kernels that such products launch, so a file
-with hundreds of kernels lists some dozens of names.
+A name is a variant and a computation type, such as ``"warp_tiled float32"``, followed by ``gemm`` for kernels with an
+epilogue. It represents all tiles in all layouts, and the auxiliary kernels that such products launch, so that a file
+with hundreds of kernels lists only dozens of names.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ _PACKED = {"pack_elements": 1}
 
 
 def hashes(names: Iterable[str]) -> dict[str, str]:
-    """Return the hash of today's code for each name."""
+    """Return the hash of the current code for each name."""
     return {name: _hash(name) for name in sorted(names)}
 
 
 def changed(known: Mapping[str, str]) -> list[str]:
-    """Return the names whose code is no longer that of the given hashes, in order."""
+    """Return the names whose current code differs from the given hashes, in order."""
     return [name for name, found in known.items() if not _exists(name) or _hash(name) != found]
 
 
 def loaded() -> set[str]:
-    """Return the names of all kernels that this process has compiled for a GPU; none where it has no CuPy."""
+    """Return the names of all kernels that this process has compiled for a GPU; none without CuPy."""
     compilation = sys.modules.get("tiledmm.compile.compilation")
     return {name for spec in (compilation.loaded_kernels() if compilation else ()) for name in names_of(spec)}
 
 
 def names_of(spec: KernelSpec) -> list[str]:
-    """Return the names of a kernel. Auxiliary kernels have none: they belong to the kernels that they serve."""
+    """Return the names of a kernel; auxiliary kernels have none, since they belong to the kernels that they serve."""
     variant = spec.variant
     if VARIANTS.get(variant.name) is not variant or variant.user is not None:
         return []
@@ -65,7 +65,7 @@ def of_variants(*variants: str, dtype: str = "float32") -> list[str]:
 
 
 def of_auto(*dtypes: str) -> list[str]:
-    """Return the names of all kernels that ``auto`` may choose for some types, by the package's tables."""
+    """Return the names of all kernels that ``auto`` may choose for some types, according to the shipped tables."""
     rows = {row.variant for table in shipped().values() for row in table.rows}
     types = {dtype: compute_element(dtype) for dtype in dtypes}
     pairs = itertools.product(sorted(rows), types.items())
@@ -87,7 +87,7 @@ def _hash(name: str) -> str:
 
 
 def _kernels(variant: Variant, dtype: str) -> dict[KernelSpec, None]:
-    """Return what products of all tiles and layouts launch."""
+    """Return the kernels that products of all tiles and layouts launch."""
     found: dict[KernelSpec, None] = {}
     ways = (*_WAYS, _PACKED) if variant.reads.packs_elements and dtype in PACKED_ELEMENTS else _WAYS
     for tile, layout, split, way in itertools.product(variant.tiles or (None,), ("NN", "NT", "TN", "TT"), (1, 2), ways):

@@ -1,4 +1,4 @@
-"""Tables of single variants from ``results/ladder.json``: what each reaches, and the bound of its loads."""
+"""Tables of single variants from ``results/ladder.json``: measured rates, and the bounds that their loads set."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from tiledmm.report.tables import Table
 
 
 def variant_table(report: ComparisonReport, variant: str) -> Table:
-    """The rows of one variant, and the baseline's."""
+    """Select the rows of one variant and of the baseline."""
     full = ladder_table(report, report.comparisons[0].size)
     rows = tuple(cells for cells in full.rows if cells[0] in (variant, BASELINE))
     return Table(full.title, full.columns, rows)
 
 
 def bounds_table(report: ComparisonReport) -> Table:
-    """The bound of each CUDA-core kernel's loads on an H100, beside what it reached."""
+    """Format the bound that each CUDA-core kernel's loads set on an H100, with the measured rate."""
     comparison = report.comparisons[0]
     rows = []
     for row in comparison.rows:

@@ -1,4 +1,4 @@
-"""Products that take so long that they are timed by the wall clock and checked by samples of C."""
+"""Products that take so long that they are timed by the wall clock and checked on samples of C."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def median_seconds(
     before: Callable[[], None] = lambda: None,
     after: Callable[[], None] = lambda: None,
 ) -> float:
-    """Seconds of a call, the median after one that does not count.
+    """Return the median seconds of a call, after one warm-up call.
 
     Args:
-        call: What is timed.
-        times: How often.
-        wait: Called before each, and timed after each: it waits for what the call has others do.
-        before, after: Called before and after each, and not timed.
+        call: Function to time.
+        times: Number of timed calls.
+        wait: Called before and after each call, and timed after it; waits for asynchronous work.
+        before, after: Called before and after each call, untimed.
     """
     found = []
     for _ in range(times + 1):
@@ -45,7 +45,7 @@ def median_seconds(
 
 
 def synchronize_devices() -> None:
-    """Waits for all GPUs."""
+    """Wait for all GPUs."""
     import cupy
 
     for device in range(cupy.cuda.runtime.getDeviceCount()):
@@ -54,7 +54,7 @@ def synchronize_devices() -> None:
 
 
 def is_right(a: Any, b: Any, c: Any) -> bool:
-    """Whether elements of C, evenly spread, are those of a product in float64."""
+    """Check evenly spaced elements of C against a product in float64."""
     chosen = np.linspace(0, len(a) - 1, _CHECKED).astype(int)
     left, right, found = (_on_host(x).astype("f8") for x in (a[chosen], b[:, chosen], c[chosen][:, chosen]))
     error = abs(found - left @ right)

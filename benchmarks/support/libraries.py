@@ -1,4 +1,4 @@
-"""Other libraries' arrays on a GPU, as much of them as is told of their products: types, ``out=`` and streams."""
+"""Other libraries' arrays on a GPU: which types, ``out=`` and streams products of them support."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ _HELD = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """A library.
+    """A library with arrays on a GPU.
 
     Attributes:
-        name: Its name.
-        of: Its array of the memory of a CuPy array; raises if it has none of that type.
-        kind: The class of its arrays.
-        back: A CuPy array of an array's memory.
-        stream: A context in which another stream than the default one is current, or is that of arrays made by the
-            function that it gives, with the stream's handle; None for a library whose streams are its own affair.
+        name: Name of the library.
+        of: Function that returns its array over the memory of a CuPy array, and raises if it lacks the type.
+        kind: Class of its arrays.
+        back: Function that returns a CuPy array over the memory of its array.
+        stream: Context manager that returns the handle of a non-default stream, and a function that makes arrays that
+            use this stream; None for a library that manages its streams itself.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Library:
 
 
 def installed() -> Iterator[Library]:
-    """CuPy, and those of PyTorch, JAX and Numba that are installed and find a GPU."""
+    """Yield CuPy, and those of PyTorch, JAX and Numba that are installed and find a GPU."""
     yield Library("CuPy", lambda x: x, cupy.ndarray, lambda x: x, _cupys_stream)
     for package, library in (("torch", _torch), ("jax", _jax), ("numba", _numba)):
         if importlib.util.find_spec(package) is not None and (found := library()) is not None:
@@ -53,7 +53,7 @@ def installed() -> Iterator[Library]:
 
 
 def supported(library: Library) -> dict[str, Any]:
-    """What products of a library's arrays there are: ``types``, ``out`` and ``stream``, each as it was tried."""
+    """Try which types, ``out=`` and streams work with products of a library's arrays."""
     types = [dtype for dtype in ELEMENTS if _multiplies(library, dtype)]
     out = _refused(lambda: _product(library, "float32", with_out=True))
     stream = None if library.stream is None else _is_ordered(library)
@@ -86,7 +86,7 @@ def _integers(seed: int, rows: int, columns: int, dtype: str) -> Any:
 
 
 def _product(library: Library, dtype: str, with_out: bool = False) -> bool:
-    """Whether a product is right, and the array that it should be."""
+    """Return whether a product is right and is returned in the expected array."""
     a, b = _integers(1, 70, 50, dtype), _integers(2, 50, 60, dtype)
     wide = np.complex128 if dtype.startswith("complex") else np.float64
     wanted = (a.get().astype(wide) @ b.get().astype(wide)).astype(a.dtype)
@@ -97,7 +97,7 @@ def _product(library: Library, dtype: str, with_out: bool = False) -> bool:
 
 
 def _is_ordered(library: Library) -> bool:
-    """Whether a product on a busy stream reads what was written there before it, and is not overtaken."""
+    """Return whether a product on a busy stream runs after earlier writes to its operand and before later ones."""
     assert library.stream is not None
     source, memory = _integers(1, 200, 200, "float32"), cupy.zeros((200, 200), "float32")
     wanted, clock = source.get() @ source.get(), DeviceClock()

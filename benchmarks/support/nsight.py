@@ -19,20 +19,20 @@ from tiledmm.report.tables import Table
 def counts(
     module: str, metrics: Mapping[str, str], symbols: Sequence[str] | None = None, kernels: str = "^tiledmm"
 ) -> list[dict[str, Any]]:
-    """Counts of the kernels that ``python -m module --launch`` launches.
+    """Count the kernels that ``python -m module --launch`` launches.
 
     Args:
-        module: A study's module.
-        metrics: Nsight Compute's names of metrics, by ours.
-        symbols: The kernels that it launches, in order; None if their names are not known.
-        kernels: A regular expression that the names of counted kernels match.
+        module: Name of the study's module.
+        metrics: Nsight Compute's metrics, by the names to use in the results.
+        symbols: Symbols of the launched kernels, in order; None if they are not known.
+        kernels: Regular expression that selects the kernels to count.
 
     Returns:
-        For each kernel its name (``"symbol"``), and its counts by the names of ``metrics``.
+        One dictionary per kernel: its symbol (``"symbol"``), and its counts by the names in ``metrics``.
 
     Raises:
-        ProfilingError: If ncu is missing, may not read the counters, saw other kernels than were expected, or did not
-            give a count for every metric.
+        ProfilingError: If ncu is missing, may not read the counters, saw other kernels than expected, or did not give a
+            count for every metric.
     """
     program = (sys.executable, "-m", module, "--launch")
     command = ncu.Command(program, tuple(metrics.values()), options=("--kernel-name", f"regex:{kernels}"))
@@ -52,11 +52,11 @@ def counts(
 
 
 def arguments(about: str | None, results: Path) -> argparse.ArgumentParser:
-    """The command line of a benchmark.
+    """Create the argument parser of a study.
 
     Args:
-        about: Its description, for ``--help``.
-        results: Where the results go, if not elsewhere.
+        about: Description for ``--help``.
+        results: Default path of the results.
     """
     parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=results, help="where the results go")
@@ -70,13 +70,13 @@ def run(
     count_all: Callable[[], dict[str, Any]],
     names: Iterable[str],
 ) -> int:
-    """Counts, and writes the results and the machine; or launches, where ncu watches. Returns the exit status.
+    """Count and save the results, or launch the kernels if ncu is watching; return the exit status.
 
     Args:
-        options: What ``arguments`` found.
-        launch_all: Launches every kernel once.
-        count_all: Counts them, shows tables, and returns the results to write.
-        names: The kernels, as ``benchmarks.support.kernels`` names them.
+        options: Parsed options of ``arguments``.
+        launch_all: Function that launches every kernel once.
+        count_all: Function that counts them, prints tables, and returns the results to save.
+        names: Names of the kernels, as in ``benchmarks.support.kernels``.
     """
     if reason := missing_gpu():
         print(f"this needs a GPU: {reason}", file=sys.stderr)
@@ -96,7 +96,7 @@ def run(
 
 
 def show(table: Table, width: int = 160) -> None:
-    """Prints a table, ``width`` columns wide where no terminal has a width."""
+    """Print a table, ``width`` columns wide if the output is not a terminal."""
     from rich.console import Console
 
     Console(width=None if sys.stdout.isatty() else width).print(table.rich())

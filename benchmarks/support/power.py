@@ -1,4 +1,4 @@
-"""Products for seconds on end: speed, and the power and clock of the GPU meanwhile, by ``nvidia-smi``."""
+"""Products repeated for seconds, with their speed and the GPU's power and clock according to ``nvidia-smi``."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from tiledmm.report.tables import Table
 
 
 def readings(text: str) -> tuple[float, float]:
-    """Mean watts and MHz of the second half of what ``nvidia-smi`` printed.
+    """Return the mean watts and MHz in the second half of the output of ``nvidia-smi``.
 
     Raises:
-        ValueError: If it printed no two readings.
+        ValueError: If the output has fewer than two readings.
     """
     rows = [tuple(map(float, line.split(","))) for line in text.splitlines() if line.count(",") == 1]
     if len(rows) < 2:
@@ -27,7 +27,7 @@ def readings(text: str) -> tuple[float, float]:
 
 
 def under_load(call: Callable[[], Any], seconds: float) -> tuple[float, float, float]:
-    """Repeats a call without a pause. Returns seconds a call, watts and MHz, each over the second half of the time."""
+    """Repeat a call without pause; return seconds per call, watts and MHz, each over the second half of the time."""
     import cupy
 
     command = ["nvidia-smi", "-i", cupy.cuda.Device().pci_bus_id, "--query-gpu=power.draw,clocks.sm"]
@@ -49,7 +49,7 @@ def under_load(call: Callable[[], Any], seconds: float) -> tuple[float, float, f
 
 
 def load_all(rivals: Sequence[tuple[str, str, float, Callable[[], Any]]], seconds: float) -> list[dict[str, Any]]:
-    """A row for each rival, given as name, product, floating-point operations of a call, and the call."""
+    """Run each rival (name, product, floating-point operations per call, call) under load; return one row for each."""
     rows = []
     for name, product, flops, call in rivals:
         print(f"{name} {product} ...", file=sys.stderr, flush=True)
@@ -60,7 +60,7 @@ def load_all(rivals: Sequence[tuple[str, str, float, Callable[[], Any]]], second
 
 
 def load_table(rows: Sequence[dict[str, Any]]) -> Table:
-    """One row for each rival and product."""
+    """Format one row per rival and product."""
     cells = (
         (
             row["rival"],

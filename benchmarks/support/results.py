@@ -1,4 +1,4 @@
-"""Result files: where they are, and what each says of the machine and the sources that it was made with."""
+"""Result files: their paths, and their records of the machine and the sources behind them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tiledmm.bench.report_files import to_json
 from tiledmm.bench.results import ComparisonReport, Machine
 from tiledmm.report.documents import json_text
 
-#: The repository, and its results: a file a run.
+#: The repository, and its results, one file per run.
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "benchmarks" / "results"
 
@@ -28,9 +28,9 @@ PAGE = "benchmarks/results/README.md"
 
 
 def commit(root: Path = ROOT) -> str:
-    """The commit of a checkout, ``"+changes"`` behind it if kernels or host code differ; empty if there is none.
+    """Return the commit of a checkout, with ``"+changes"`` if kernels or host code differ; empty if there is none.
 
-    A tree without its git directory may be told its commit by ``TILEDMM_COMMIT``.
+    ``TILEDMM_COMMIT`` names the commit of a tree without a git directory.
     """
     if told := os.environ.get("TILEDMM_COMMIT"):
         return told
@@ -51,10 +51,10 @@ _commit = functools.cache(commit)
 
 
 def sources(names: Iterable[str] | None = None) -> dict[str, Any]:
-    """Return what is measured: the commit, if it is known, and a hash for each kernel.
+    """Return the measured sources: the commit, if it is known, and a hash for each kernel.
 
     Args:
-        names: The kernels, as ``kernels`` names them; None for those that this process has compiled for a GPU.
+        names: Names of the kernels, as in ``kernels``; None for those that this process has compiled for a GPU.
     """
     known = {"commit": _commit()} if _commit() else {}
     return known | {"kernels": kernels.hashes(kernels.loaded() if names is None else names)}
@@ -66,14 +66,14 @@ def measured(
     beside: Mapping[str, Any] | None = None,
     names: Iterable[str] | None = None,
 ) -> dict[str, Any]:
-    """Return a run's results, with the machine and the sources.
+    """Return a run's results together with the machine and the sources.
 
     Args:
-        machine: Where it was.
-        found: What it found, by name.
+        machine: Machine that measured them.
+        found: Results by name.
         beside: Older results that stay in the file, with the hashes of their kernels. If they are of another commit,
             the file names none.
-        names: As of ``sources``.
+        names: Names of the kernels, as for ``sources``.
     """
     head: dict[str, Any] = {"machine": asdict(machine) if isinstance(machine, Machine) else dict(machine)}
     head["sources"] = sources(names)
@@ -86,37 +86,37 @@ def measured(
 
 
 def save(path: Path, results: Mapping[str, Any]) -> None:
-    """Writes results."""
+    """Write results to a file, and create its folder if necessary."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json_text(dict(results)), encoding="utf-8")
 
 
 def save_report(path: Path, report: ComparisonReport) -> None:
-    """Write a report, with the sources; ``from_json`` reads it."""
+    """Write a report and its sources to a file that ``from_json`` reads."""
     save(path, {**json.loads(to_json(report)), "sources": sources()})
 
 
 def changed_kernels(results: Mapping[str, Any]) -> list[str]:
-    """Return the kernels of results that have changed since; ``"unknown"`` for results that name none."""
+    """Return the kernels that have changed since the results; ``"unknown"`` for results that name none."""
     known = results.get("sources", {}).get("kernels")
     return ["unknown"] if known is None else kernels.changed(known)
 
 
 def origin(results: Mapping[str, Any]) -> str:
-    """Return the processor and the date of results, with a link to the page of all results, in a short line."""
+    """Format the processor and date of results, with a link to the page of all results, in a short line."""
     machine = results["machine"]
     return f"{machine.get('gpu', next(iter(machine.values())))}, {machine['date'][:10]} ([details]({PAGE}))"
 
 
 def details(results: Mapping[str, Any]) -> tuple[str, str, str]:
-    """Return machine, commit and number of runs of results, as the page of all results shows them."""
+    """Return the machine, commit and number of runs of results, as shown on the page of all results."""
     machine = results["machine"]
     where = str(Machine(**machine)) if "gpu" in machine else ", ".join(machine.values())
     return where, results.get("sources", {}).get("commit", ""), runs.in_words(results)
 
 
 def simulating_machine(cores: int) -> dict[str, str]:
-    """What a simulation ran on, and when."""
+    """Describe the machine that runs a simulation, with today's date."""
     from tiledmm.simulator.compiler import cxx
 
     model = ""

@@ -1,4 +1,4 @@
-"""How fast each rung is, in the lines that its page opens with: times cuBLAS, and times the rung before."""
+"""The speed of each variant as quoted at the top of its page: relative to cuBLAS and to the variant before."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ SIZE = (4096, 4096, 4096)
 
 CUBLAS = f"cuBLAS (`{BASELINE}`)"
 
-#: What stands in the place of a result.
+#: Text in place of a missing result.
 NOT_TIMED = "It was not timed yet."
 
-#: What the baseline of integers is called, which cuBLAS does not multiply.
+#: Name of the baseline for integers, which cuBLAS does not multiply.
 NOT_CUBLAS = f"`{BASELINE}`"
 
 
 def result(variant: str, text: str) -> str:
-    """The result of a rung, as a quotation in Markdown.
+    """Format the result of a variant as a quotation in Markdown.
 
     Args:
-        variant: Name of the rung's variant.
-        text: The results, ``file_of(variant)``.
+        variant: Name of the variant.
+        text: Contents of the result file ``file_of(variant)``.
     """
     few = find_variant(variant).is_for_few_shapes
     found = (_of_many_shapes if few else _of_one)(variant, text)
@@ -46,7 +46,7 @@ def result(variant: str, text: str) -> str:
 
 
 def file_of(variant: str) -> str:
-    """The name of the results that have a rung's; of some that do not, if no report has its types."""
+    """Return the name of the result file that includes a variant, or of a default one if no report has its types."""
     row = find_variant(variant)
     if row.is_for_few_shapes:
         return SHAPES
@@ -55,7 +55,7 @@ def file_of(variant: str) -> str:
 
 
 def before(variant: str, comparison: Comparison) -> str | None:
-    """The last rung before a variant that serves any shape and was timed on the same product; None for the first."""
+    """Return the last general variant before this one that was timed on the same product; None for the first."""
     names = [row.name for row in kernel_variants() if not row.is_for_few_shapes]
     timed = {row.variant for row in comparison.rows if row.microseconds}
     return next((name for name in reversed(names[: names.index(variant)]) if name in timed), None)
@@ -111,7 +111,7 @@ def _of_many_shapes(variant: str, text: str) -> tuple[str, str]:
 
 @functools.cache
 def _variant_of(kernel: str) -> str | None:
-    """The variant of a kernel, by its symbol."""
+    """Return the variant of a kernel, by its symbol."""
     names = sorted((row.name for row in kernel_variants()), key=len, reverse=True)
     return next((name for name in names if kernel.startswith(f"tiledmm_{name}_")), None)
 

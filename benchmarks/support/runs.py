@@ -1,4 +1,4 @@
-"""Several runs of one command in one result: of each product the middle one, and how far the others are from it."""
+"""Several runs of one command merged into one result: the median run of each product, and the spread of the others."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _RATIOS = ("ratio", "to_cupy")
 
 
 def merged(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Results of several runs of one command, as one result.
+    """Merge the results of several runs of one command.
 
-    Each element of its lists, such as a product, is that of one run, since figures of different runs do not belong
-    together: of the run whose ratios are nearest to the medians of all.
+    Each element of the result's lists, such as a product, is copied from one run, since values of different runs must
+    not be mixed: from the run whose ratios are closest to the medians of all runs.
 
     Returns:
-        A result with ``runs``: how many there were, and the least and the greatest of each ratio that differs, by its
-        place. If there is one, it stays as it is.
+        A result with ``runs``: their number, and the least and greatest value of each ratio that differs, by its path.
+        A single run is returned unchanged.
 
     Raises:
         ValueError: If they are not single runs of the same processor, sources and elements.
@@ -50,19 +50,19 @@ def merged(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def processor(result: Mapping[str, Any]) -> str | None:
-    """The GPU of a result, or the CPU of one without a GPU; None where it names no machine."""
+    """Return the GPU of a result, or the CPU of one without a GPU; None if it names no machine."""
     machine = result.get("machine", {})
     found: str | None = machine.get("gpu") or machine.get("cpu")
     return found
 
 
 def _identities(elements: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """What does not depend on the run: sizes and names of elements."""
+    """Return the values of each element that do not depend on the run, such as sizes and names."""
     return [{name: value for name, value in each.items() if isinstance(value, int | str)} for each in elements]
 
 
 def _middle(elements: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, Any], dict[str, list[float]]]:
-    """The element that is nearest to the medians of all, and the extremes of what is compared and differs."""
+    """Return the element closest to the medians of all, and the extremes of each compared value that differs."""
     figures = [dict(_figures(each)) for each in elements]
     shared = [place for place in figures[0] if all(place in each for each in figures)]
     compared = [place for place in shared if place.rpartition(".")[2] in _RATIOS] or shared
@@ -77,7 +77,7 @@ def _middle(elements: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, Any], d
 
 
 def _figures(found: Any, place: str = "") -> Iterator[tuple[str, float]]:
-    """The positive numbers of an element that are not whole, by their places; not those of a list of numbers."""
+    """Yield the positive floats of an element with their paths, except those in lists of numbers."""
     if isinstance(found, float) and found > 0 and place:
         yield place, found
     elif isinstance(found, Mapping):
@@ -89,7 +89,7 @@ def _figures(found: Any, place: str = "") -> Iterator[tuple[str, float]]:
 
 
 def in_words(results: Mapping[str, Any]) -> str:
-    """Return how many runs there were and how far they differ; empty for one."""
+    """Format the number of runs and their spread; empty for one run."""
     if not (runs := results.get("runs")):
         return ""
     far = [high / low - 1 for low, high in runs["spread"].values()] or [0.0]
@@ -99,7 +99,7 @@ def in_words(results: Mapping[str, Any]) -> str:
 
 
 def extremes(results: Mapping[str, Any], names: Sequence[str]) -> str:
-    """The extremes of some variants' ratios in a report's first product, in a sentence; empty for one run."""
+    """Format the extremes of some variants' ratios in a report's first product; empty for one run."""
     if not (runs := results.get("runs")):
         return ""
     parts = [

@@ -16,7 +16,7 @@ SCHEMES = ("tf32x3", "bf16x6")
 
 
 def calls(a: Any, b: Any, c: Any) -> dict[str, Callable[[int], Any]]:
-    """Calls that compute ``c = a @ b`` of CuPy arrays and return it, by name, for the schemes that this Triton has."""
+    """Return functions that compute ``c = a @ b`` of CuPy arrays, one for each scheme of this Triton, by name."""
     tensors = [tensor(array) for array in (a, b, c)]
 
     def call(i: int, scheme: str) -> Any:

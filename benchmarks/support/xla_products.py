@@ -19,7 +19,7 @@ SCHEMES = {
 
 
 def calls(a: Any, b: Any, c: Any) -> dict[str, Callable[[int], Any]]:
-    """Calls that return ``a @ b`` of CuPy arrays, by name, for the schemes that this JAX has for this device.
+    """Return functions that compute ``a @ b`` of CuPy arrays, one for each scheme of this JAX on this device, by name.
 
     JAX cannot write into ``c``.
     """

@@ -1,8 +1,8 @@
-"""Takes the picture of the page that README.md and the site show: ``python -m docs.interactive.picture``.
+"""Take screenshots of the tile-loop page for README.md and the site: ``python -m docs.interactive.picture``.
 
-A file for each color scheme, ``tile_loop-light.png`` and ``tile_loop-dark.png`` in ``docs/pictures``. It needs a
-Chromium on PATH (or ``$TILEDMM_BROWSER``). Browsers and fonts differ: tests see that the pictures are there, and do not
-compare them.
+Writes one file per color scheme, ``tile_loop-light.png`` and ``tile_loop-dark.png`` in ``docs/pictures``. Needs a
+Chromium on PATH (or ``$TILEDMM_BROWSER``). Tests check that the pictures exist but do not compare them, since browsers
+and fonts differ.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _BEGIN = "document.querySelector('.now').scrollIntoView()"
 
 
 def pictures() -> dict[str, Path]:
-    """The files by color scheme."""
+    """Return the paths by color scheme."""
     return {scheme: FOLDER / f"tile_loop-{scheme}.png" for scheme in ("light", "dark")}
 
 
 def main() -> int:
-    """Writes the pictures; returns the exit status."""
+    """Write the pictures; return the exit status."""
     command = find_browser()
     if command is None:
         print("There is no Chromium on PATH; $TILEDMM_BROWSER may name one.", file=sys.stderr)

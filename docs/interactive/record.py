@@ -1,7 +1,7 @@
-"""Writes what the page of the tile loop shows: ``python -m docs.interactive.record [--check]``.
+"""Record the data of the tile-loop page: ``python -m docs.interactive.record [--check]``.
 
-The simulator runs each kernel on a small product and records one block; ``recorded.js`` beside this file gets that, as
-compact as it can be and still be read. With ``--check`` nothing is written: exit status 1 if something would change.
+The simulator runs each kernel on a small product and records one block, which is written to ``recorded.js`` beside this
+file in a compact but readable form. ``--check`` writes nothing and exits with 1 if something would change.
 """
 
 from __future__ import annotations
@@ -56,23 +56,30 @@ Element = tuple[int, ...]
 
 
 def sizes_of(kernel: KernelSpec) -> tuple[int, int, int]:
-    """m, n and k of the product that is recorded."""
+    """Return m, n and k of the recorded product."""
     config = kernel.config
     return TILES_OF_C * config.bm, TILES_OF_C * config.bn, STEPS * config.bk
 
 
 def record(variant: str, layout: str, tile: int) -> dict[str, Any]:
-    """One kernel's block, instruction by instruction.
+    """Record one kernel's block, instruction by instruction.
 
-    An instruction is ``[line, kind, array, base, pattern, units, ideal, width, base, pattern]``: its source line,
-    counted from the first that is shown; the array's number among ``arrays``, -1 for arithmetic and barriers; and what
-    a lane of a warp touches first, ``base + patterns[pattern].warps[warp] + patterns[pattern].lanes[lane]``. Elements
-    of A, B and C are counted in row-major order, whatever the layout in memory; those of shared arrays are 4 bytes
-    each, and the second base and pattern have the elements that they hold. Units are wavefronts of shared memory
-    or sectors of global memory. The width is in elements. All products with one k are one instruction, whose base is k.
+    An instruction is ``[line, kind, array, base, pattern, units, ideal, width, base, pattern]``:
+
+    - its source line, counted from the first line shown;
+    - its kind;
+    - the array's index in ``arrays``, -1 for arithmetic and barriers;
+    - the base and pattern of the first element that each lane touches, which is
+      ``base + patterns[pattern].warps[warp] + patterns[pattern].lanes[lane]``: for A, B and C in row-major order,
+      whatever the layout in memory; for shared arrays in words of 4 bytes;
+    - its wavefronts of shared memory or sectors of global memory, and their ideal number;
+    - its width in elements;
+    - for shared arrays, base and pattern of the elements that the words hold.
+
+    All products with one k are one instruction, whose base is k.
 
     Raises:
-        ValueError: If warps do not all do the same, each a constant further: nothing to draw in one picture.
+        ValueError: If warps do different things, so that one picture cannot show them.
     """
     kernel = kernel_spec(variant, tile=tile, layout=layout)
     sizes = sizes_of(kernel)
@@ -124,7 +131,7 @@ def record(variant: str, layout: str, tile: int) -> dict[str, Any]:
 
 
 def _in_step(traced: Trace, kernel: KernelSpec) -> Iterator[tuple[Request, ...] | int]:
-    """What all warps do, one instruction after the other: each warp's request, or the line of a barrier."""
+    """Yield what all warps do, one instruction after the other: each warp's request, or the line of a barrier."""
     warps = [traced.requests(warp) for warp in range(kernel.threads // WARP)]
     if kernel.variant.name not in ELEMENTWISE:
         warps = [joined(each) for each in warps]
@@ -141,10 +148,10 @@ def _in_step(traced: Trace, kernel: KernelSpec) -> Iterator[tuple[Request, ...] 
 
 
 def joined(requests: tuple[Request, ...]) -> tuple[Request, ...]:
-    """One warp's accesses as the compiler joins them: four successive words of each lane are one access of 16 bytes.
+    """Join one warp's accesses as the compiler does: four successive words per lane become one access of 16 bytes.
 
-    It takes the place of the first of the four. The others may come later, between two barriers: the compiler unrolls
-    the loop.
+    The joined access replaces the first of the four. The others may come later, between the same two barriers, because
+    the compiler unrolls the loop.
     """
     by_place = defaultdict(list)
     for number, each in enumerate(requests):
@@ -161,7 +168,7 @@ def joined(requests: tuple[Request, ...]) -> tuple[Request, ...]:
 
 
 def _wide(group: list[Request]) -> Request | None:
-    """Four accesses as one of 16 bytes, if they can be."""
+    """Join four accesses into one of 16 bytes; return None if that is impossible."""
     first, size = group[0], _JOINED * WORD_BYTES
     for number, each in enumerate(group):
         if each.addresses != tuple(address + number * WORD_BYTES for address in first.addresses):
@@ -175,7 +182,7 @@ def _wide(group: list[Request]) -> Request | None:
 
 
 class _Shared:
-    """What lies in shared memory: arrays by what they hold, ``As`` and ``Bs``, whatever they are called."""
+    """Contents of shared memory, as arrays ``As`` and ``Bs`` named after the matrices whose elements they hold."""
 
     def __init__(self, traced: Trace, layout: str) -> None:
         self._layout = layout
@@ -185,7 +192,7 @@ class _Shared:
         self._words: dict[str, dict[int, Element]] = {"As": {}, "Bs": {}}  # the first that a word held
 
     def load(self, together: tuple[Request, ...]) -> None:
-        """Elements on their way to shared memory, with the next stores."""
+        """Queue elements that the next stores write to shared memory."""
         first = together[0]
         if first.array == "C":
             return
@@ -196,7 +203,7 @@ class _Shared:
             self._loaded.append([[(first.array, *element) for element in row] for row in moved])  # type: ignore[misc]
 
     def follow(self, together: tuple[Request, ...]) -> tuple[str, list[list[int]], list[list[Element]]]:
-        """The array that an access is of, and its first word and element by warp and lane."""
+        """Return the array that an access touches, and its first word and element by warp and lane."""
         first = together[0]
         if first.kind != "load":
             for ahead in range(first.bytes // WORD_BYTES):
@@ -217,7 +224,7 @@ class _Shared:
         return name, words, [[self._held[address][1] for address in each.addresses] for each in together]
 
     def shapes(self) -> dict[str, dict[str, int]]:
-        """Rows of each array, words in one that hold elements, and words from one to the next."""
+        """Return, per array, its number of rows, the words per row that hold elements, and the words between rows."""
         found = {}
         for name, words in self._words.items():
             row, col = words[0]
@@ -238,7 +245,7 @@ class _Shared:
 
 
 def _begin(lines: list[str], timeline: list[tuple[Request, ...] | int]) -> int:
-    """The first line that is shown: where the first function begins that does something."""
+    """Return the first line to show, where the first function that does something begins."""
     touched = min(each if isinstance(each, int) else each[0].line for each in timeline) - 1
     function = next(number for number, line in enumerate(lines) if line.startswith(_FUNCTION))
     while touched < function and lines[touched - 1]:
@@ -247,7 +254,7 @@ def _begin(lines: list[str], timeline: list[tuple[Request, ...] | int]) -> int:
 
 
 def _number(element: Element, array: str, sizes: tuple[int, int, int]) -> int:
-    """An element's number in a matrix, row after row."""
+    """Return an element's row-major index in its matrix."""
     _, n, k = sizes
     row, col = element
     return row * {"A": k, "B": n, "C": n}[array] + col
@@ -259,7 +266,7 @@ def _place(numbers: list[list[int]], patterns: list[dict[str, list[int]]]) -> li
 
 
 def _separate(elements: list[list[int]]) -> tuple[int, dict[str, list[int]]]:
-    """Elements by warp and lane as a base, a distance for each warp and a distance for each lane."""
+    """Split elements by warp and lane into a base, an offset per warp and an offset per lane."""
     base = elements[0][0]
     warps = [row[0] - base for row in elements]
     lanes = [element - base for element in elements[0]]
@@ -273,14 +280,14 @@ def _separate(elements: list[list[int]]) -> tuple[int, dict[str, list[int]]]:
 
 
 def _index(value: Any, among: list[Any]) -> int:
-    """Its place in a list, at whose end it is put if it is new."""
+    """Return a value's index in a list, and append it first if it is new."""
     if value not in among:
         among.append(value)
     return among.index(value)
 
 
 def cases() -> Iterator[tuple[str, str, int]]:
-    """Variant, layout and tile of all that the page shows."""
+    """Yield the variant, layout and tile of every recording on the page."""
     for variant, tiles in KERNELS.items():
         for tile in tiles:
             for layout in LAYOUTS:
@@ -288,12 +295,12 @@ def cases() -> Iterator[tuple[str, str, int]]:
 
 
 def recordings() -> list[dict[str, Any]]:
-    """All that the page shows."""
+    """Record everything that the page shows."""
     return [record(*case) for case in cases()]
 
 
 def render(found: list[dict[str, Any]]) -> str:
-    """The file: a line a source text and a recording, so that a change shows."""
+    """Format the file with one line per source text and per recording, so that diffs are readable."""
     sources: list[list[str]] = []  # the same for all tiles, whose sizes are names in it
     shown = [{**each, "source": _index(each["source"], sources)} for each in found]
     parts = {"sources": sources, "recordings": shown}
@@ -302,7 +309,7 @@ def render(found: list[dict[str, Any]]) -> str:
 
 
 def read(path: Path = DATA) -> list[dict[str, Any]]:
-    """The recordings in a file, as ``recordings`` gives them."""
+    """Read the recordings of a file, in the form of ``recordings``."""
     text = path.read_text(encoding="utf-8").split("const RECORDED = ", 1)[1].rstrip(";\n")
     found = json.loads(text)
     return [{**each, "source": found["sources"][each["source"]]} for each in found["recordings"]]
@@ -313,7 +320,7 @@ def _lines(values: list[Any]) -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Writes or checks; returns the exit status."""
+    """Write or check the file; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing; fail if something would change")
     check = parser.parse_args(arguments).check

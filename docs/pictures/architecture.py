@@ -1,4 +1,4 @@
-"""The folders of the package in layers, as the contract in ``pyproject.toml`` has them: imports run downward only."""
+"""Picture of the package's layers from the contract in ``pyproject.toml``; imports run downward only."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _SUMMARY, _LETTER = 118, 6.2
 
 
 def layers() -> list[list[str]]:
-    """Folders and modules of the package from the top layer down; those of one layer import none of each other."""
+    """Return the package's folders and modules by layer, top first; those in one layer do not import each other."""
     settings = tomllib.loads((_ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]
     (contract,) = (each for each in settings["contracts"] if each.get("containers") == ["tiledmm"])
     return [layer.split(" | ") for layer in contract["layers"]]
 
 
 def summary(name: str) -> str:
-    """The first sentence of a folder's or a module's docstring."""
+    """Return the first sentence of the docstring of a folder or module."""
     folder = _ROOT / "tiledmm" / name
     path = folder / "__init__.py" if folder.is_dir() else folder.with_suffix(".py")
     words = " ".join((ast.get_docstring(ast.parse(path.read_text("utf-8"))) or "").partition("\n\n")[0].split())
@@ -40,7 +40,7 @@ def summary(name: str) -> str:
 
 
 def picture() -> str:
-    """A row a folder, lines between layers."""
+    """Draw one row per folder, with lines between layers."""
     parts: list[str] = []
     y = 0
     for layer in layers():

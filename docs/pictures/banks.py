@@ -1,4 +1,4 @@
-"""Eight rows of a tile in shared memory by bank: as they are, padded by 4 and by 16 bytes, and swizzled."""
+"""Pictures of eight rows of a tile in shared memory, by bank: unpadded, padded by 4 and by 16 bytes, and swizzled."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _WIDTH, _HEIGHT, _BETWEEN, _ABOVE, _BELOW = 8, 14, 44, 22, 54
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """How rows of 32 words lie in shared memory.
+    """A placement of rows of 32 words in shared memory.
 
     Attributes:
-        name: What this is called.
-        pitch: Words from a row to the next.
-        swizzled: Whether the chunks of a row are permuted: chunk ``c`` of row ``r`` lies where chunk ``c XOR r`` would.
+        name: Name in the picture.
+        pitch: Words from one row to the next.
+        swizzled: Whether the chunks of a row are permuted: chunk ``c`` of row ``r`` is stored at chunk ``c XOR r``.
     """
 
     name: str
@@ -31,11 +31,11 @@ class Tile:
     swizzled: bool = False
 
     def column(self, row: int, col: int) -> int:
-        """Where a word lies in its row."""
+        """Return the column at which a word is stored."""
         return (col // _CHUNK ^ row) * _CHUNK + col % _CHUNK if self.swizzled else col
 
     def told(self) -> str:
-        """In how many wavefronts eight lanes read one word, and one chunk, of a column of rows."""
+        """Describe how many wavefronts eight lanes take to read one word, and one chunk, in a column of rows."""
         words = []
         for width in (4, 16):
             addresses = [4 * (self.pitch * row + self.column(row, _READ * _CHUNK)) for row in range(_ROWS)]
@@ -44,7 +44,7 @@ class Tile:
         return f"wavefronts: {', '.join(words)}"
 
     def formula(self) -> str:
-        """The number of a word in shared memory."""
+        """Return the formula for a word's index in shared memory."""
         col = f"{_CHUNK} (chunk XOR row) + col % {_CHUNK}" if self.swizzled else "col"
         return f"{self.pitch} row + {col}"
 
@@ -58,7 +58,7 @@ TILES = (
 
 
 def picture() -> str:
-    """A panel for each way: words where they lie, in the color of their bank; outlined, what eight lanes read."""
+    """Draw a panel per placement: words colored by bank, with the words that eight lanes read outlined."""
     parts: list[str] = []
     across, down = _WORDS * _WIDTH + _BETWEEN, _ABOVE + _ROWS * _HEIGHT + _BELOW
     for number, tile in enumerate(TILES):

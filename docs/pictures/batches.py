@@ -1,4 +1,4 @@
-"""What a block of ``tiny`` touches of a batch: many products, a group of threads each."""
+"""Picture of what a block of ``tiny`` touches in a batch of small products, each computed by a group of threads."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _LINE, _BETWEEN = 8, 3
 
 
 def picture(variant: str, tile: int, *, lane: int = 9) -> str:
-    """Products that are as large as a tile.
+    """Draw products that are as large as a tile.
 
     Args:
         variant, tile: The kernel.
-        lane: Whose share is shown, of the block's second warp.
+        lane: Lane of the block's second warp whose elements are highlighted.
     """
     kernel = kernel_spec(variant, tile=tile).kernel
     config = kernel.config

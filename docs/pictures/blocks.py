@@ -1,4 +1,4 @@
-"""What a block, a warp and a thread touch of A, B and C in one iteration along K."""
+"""Pictures of what a block, a warp and a thread touch in A, B and C in one iteration along K."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ _SINGLE_STEPS = 24
 
 @dataclass(frozen=True)
 class Scene:
-    """What is drawn of a kernel.
+    """A kernel and the part of its product that a picture shows.
 
     Attributes:
-        variant, tile, dtype, layout: The kernel; no tile is the default one.
-        blocks: That C is high and wide. The last of them is followed.
-        steps: Of k that there are; None for as many as the pipeline needs.
-        shown: Of these, how many from the first on; None for all.
-        lane: Whose share is shown.
-        number: Of the iteration along k that is drawn, from 0: the second, when pipelines are full.
+        variant, tile, dtype, layout: The kernel; without a tile, its default one.
+        blocks: Number of blocks down and across C. The last one is followed.
+        steps: Number of steps of k; None for as many as the pipeline needs.
+        shown: Number of these steps to draw, from the first; None for all.
+        lane: Lane whose elements are highlighted.
+        number: Index of the iteration along k that is drawn. Pipelines are full in iteration 1.
     """
 
     variant: str
@@ -46,18 +46,18 @@ class Scene:
 
     @property
     def kernel(self) -> KernelSpec:
-        """The kernel."""
+        """The kernel's specialization."""
         return kernel_spec(self.variant, tile=self.tile, dtype=self.dtype, layout=self.layout).kernel
 
     @property
     def sizes(self) -> tuple[int, int, int]:
-        """m, n, k."""
+        """m, n and k, in elements."""
         config, (down, across) = self.kernel.config, self.blocks
         steps = config.bk * max(self.number + 2, self.number + config.stages) if config.bk > 1 else _SINGLE_STEPS
         return down * config.bm, across * config.bn, self.steps or steps
 
     def recorded(self) -> Trace:
-        """The last block."""
+        """Record the last block on the simulator."""
         down, across = self.blocks
         return trace(
             self.variant, tile=self.tile, dtype=self.dtype, layout=self.layout, sizes=self.sizes,
@@ -65,14 +65,14 @@ class Scene:
         )  # fmt: skip
 
     def iteration(self, recorded: Trace) -> Iteration:
-        """What that does, and its second warp."""
+        """Return what the recorded block and its second warp do in the drawn iteration."""
         kernel = self.kernel
         return iteration(recorded, kernel, self.number, warp=min(1, kernel.threads // WARP - 1), lane=self.lane)
 
 
 @dataclass(frozen=True)
 class Layer:
-    """Elements that are filled alike: how, what that means, and which."""
+    """A set of elements drawn alike: their look, its meaning, and the elements."""
 
     look: str
     words: str
@@ -80,7 +80,7 @@ class Layer:
 
 
 def picture(scene: Scene) -> str:
-    """A kernel's picture."""
+    """Draw the picture of a kernel."""
     recorded = scene.recorded()
     done = scene.iteration(recorded)
     layers = _layers(scene, done)
@@ -113,14 +113,14 @@ def picture(scene: Scene) -> str:
 
 
 def caption(kernel: KernelSpec) -> str:
-    """The kernel that is drawn: its tile, which others of the same variant do not have."""
+    """Describe the drawn kernel with its tile, since other kernels of the variant have other tiles."""
     config = kernel.config
     step = f", steps of {config.bk} along K" if config.bk > 1 else ""
     return f"A block of {kernel.threads} threads: a tile of {config.bm} x {config.bn} elements of C{step}"
 
 
 def _part(elements: set[Element], shape: tuple[int, int], limb: int | None) -> set[Element]:
-    """The elements of a limb, or of the matrix, that are inside what is shown."""
+    """Return the elements of a limb, or of the matrix, that are inside the drawn part."""
     front = () if limb is None else (limb,)
     return {(*_, row, col) for *_, row, col in elements if tuple(_) == front and row < shape[0] and col < shape[1]}
 

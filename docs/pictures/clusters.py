@@ -1,7 +1,7 @@
-"""Which block of a Hopper cluster issues the TMA load of what, and which warpgroup multiplies it.
+"""Pictures of a Hopper cluster: which block issues which TMA load, and which warpgroup multiplies the data.
 
-The simulator does not run these kernels, so nothing here is recorded: it is worked out from the rendered text, from its
-constants and from what it says of a thread's sums.
+The simulator does not run these kernels, so nothing is recorded: the pictures are computed from the rendered text, its
+constants and its formulas for the elements of C that each thread sums.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _SUMS = re.compile(r"of element \((.+), (.+)\) in c\[i\]")
 
 @dataclass(frozen=True)
 class Cluster:
-    """A kernel, by its rendered text."""
+    """A kernel, described by its rendered text."""
 
     symbol: str
     text: str
 
     @cached_property
     def constants(self) -> dict[str, int]:
-        """Those of its constants that are plain arithmetic."""
+        """Values of the kernel's constants that are plain arithmetic, by name."""
         known: dict[str, int] = {}
         for name, expression in _CONSTANT.findall(self.text):
             try:
@@ -50,23 +50,23 @@ class Cluster:
 
     @property
     def limbs(self) -> int:
-        """That an element is the sum of, or bytes."""
+        """Number of limbs or bytes whose sum an element is."""
         return self.constants.get("LIMBS", self.constants.get("BYTES", 1))
 
     @property
     def called(self) -> str:
-        """What one of them is called."""
+        """Name of these parts: "limb" or "byte"."""
         return "byte" if "BYTES" in self.constants else "limb"
 
     def sums(self, lane: int) -> set[Element]:
-        """What a lane has of its warp's rows of C."""
+        """Return the elements that a lane sums, within its warp's rows of C."""
         (row, col), *_ = _SUMS.findall(self.text)
         count = self.constants["BN"] // 2
         names = [{"row": lane // 4, "quad": lane % 4, "i": i} for i in range(count)]
         return {(_value(row, each), _value(col, each)) for each in names}
 
     def pairs(self) -> list[Element]:
-        """Limbs of A and of B that are multiplied, in this order: small ones, or bytes of high places, first."""
+        """Return the pairs of limbs of A and B in the order of their products: small limbs or high bytes first."""
         count = self.limbs
         first = 2 * count - 2 if self.constants.get("PRODUCTS") == count**2 else count - 1
         pairs = [(limb, both - limb) for both in range(first, -1, -1) for limb in range(count)]
@@ -74,12 +74,12 @@ class Cluster:
 
 
 def _value(expression: str, names: dict[str, int]) -> int:
-    """Of an expression of whole numbers, none of them negative: so CUDA C's division is Python's ``//``."""
+    """Evaluate an expression of nonnegative integers, for which CUDA C's division equals Python's ``//``."""
     return int(eval(expression.replace("/", "//"), {"__builtins__": {}}, dict(names)))
 
 
 def picture(variant: str) -> str:
-    """A cluster's first step along K, in a variant's usual tile and type."""
+    """Draw a cluster's first step along K, in a variant's usual tile and type."""
     kernel = kernel_spec(variant).kernel
     cluster = Cluster(kernel.symbol, render(kernel))
     its = cluster.constants
@@ -109,7 +109,7 @@ def picture(variant: str) -> str:
 
 
 def _operand(name: str, cluster: Cluster, shape: tuple[int, int], at: tuple[float, float], scale: float) -> str:
-    """A or B: by step and loading block, what is multiplied and what is on its way."""
+    """Draw A or B: the part being multiplied and the parts being loaded, by step and by the block that loads them."""
     its = cluster.constants
     depth, blocks = its["BK"], range(its["CLUSTER"])
 
@@ -129,7 +129,7 @@ def _operand(name: str, cluster: Cluster, shape: tuple[int, int], at: tuple[floa
 
 
 def _result(cluster: Cluster, at: tuple[float, float], scale: float) -> str:
-    """C: by block and warpgroup, and one thread's sums."""
+    """Draw C by block and warpgroup, and one thread's sums."""
     its = cluster.constants
     rows, cols = its["ROWS"], its["BN"]
     layers = {_LOOKS[block]: _box(block * rows, 0, rows, cols) for block in range(its["CLUSTER"])}
@@ -149,7 +149,7 @@ def _box(row: int, col: int, height: int, width: int) -> set[Element]:
 
 
 def _stages(cluster: Cluster, top: float) -> tuple[list[str], float]:
-    """What lies in each block's shared memory; and where that ends."""
+    """Draw the contents of each block's shared memory; also return the lower edge."""
     its = cluster.constants
     pitch = (svg.WIDTH - _LEFT) / its["STAGES"]
     limbs = [f" {limb}" for limb in range(cluster.limbs)] if "LIMBS" in its else [""]
@@ -175,7 +175,7 @@ def _stages(cluster: Cluster, top: float) -> tuple[list[str], float]:
 
 
 def _band(matrix: str, look: str, words: str, at: tuple[float, float], size: tuple[float, float]) -> str:
-    """A part of a stage."""
+    """Draw one part of a stage."""
     (x, y), (wide, high) = at, size
     return (
         f'<g class="{matrix}" transform="translate({x:.1f} {y:.1f})">'
@@ -186,7 +186,7 @@ def _band(matrix: str, look: str, words: str, at: tuple[float, float], size: tup
 
 
 def _pairs(cluster: Cluster, top: float) -> tuple[list[str], float]:
-    """Which limbs are multiplied with which, and when; and where that ends."""
+    """Draw which limbs are multiplied with which, and in what order; also return the lower edge."""
     count, called, right = cluster.limbs, cluster.called, _LEFT + cluster.limbs * _PAIR
     says = (f"Pairs of {called}s, in the", "order of their products")
     drawn = [svg.text(words, 0, top + 16 + 18 * line) for line, words in enumerate(says)]

@@ -1,16 +1,16 @@
-"""Draws what a kernel's threads touch: ``python -m docs.pictures.draw [--check]``, a file ``<name>.svg`` a picture.
+"""Draw what a kernel's threads touch: ``python -m docs.pictures.draw [--check]``, one file ``<name>.svg`` per picture.
 
-    naive, coalesced, ...       A, B and C; what a block multiplies in an iteration, and what one of its warps and one
-                                thread of that warp read of it; what it meanwhile fetches; which elements of C are whose
-    tiny                        the same of a block of many products
+    naive, coalesced, ...       A, B and C: what a block multiplies in an iteration, what one of its warps and one
+                                thread of that warp read, what is loaded meanwhile, and who computes which part of C
+    tiny                        the same for a block of many products
     architecture                the folders of the package in layers
     banks                       rows of a shared tile by bank, with paddings and swizzled
     pipelines                   when tiles are copied and multiplied, by the number of stages
-    rasterization               which tiles of C blocks compute at the same time
-    sm                          one SM: what an instruction reads from, how wide each is, and how long a load takes
+    rasterization               which tiles of C are computed at the same time
+    sm                          one SM: the memories that an instruction reads, their widths and load latencies
 
-What threads touch is followed through the accesses that the simulator recorded: a picture shows what the kernel does.
-With ``--check`` nothing is written: exit status 1 if something would change.
+The pictures of threads follow the accesses that the simulator recorded, so they show what the kernels really do.
+``--check`` writes nothing and exits with 1 if something would change.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ SCENES = (
     Scene("split_tensor_core", steps=256, shown=96),
 )
 
-#: By the names of their files, what draws them.
+#: Functions that draw the pictures, by file name.
 PICTURES: dict[str, Callable[[], str]] = {
     **{scene.variant: partial(blocks.picture, scene) for scene in SCENES},
     "tiny": partial(batches.picture, "tiny", 8),
@@ -62,7 +62,7 @@ PICTURES: dict[str, Callable[[], str]] = {
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Writes or checks; returns the exit status."""
+    """Write or check the pictures; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="write nothing; fail if something would change")
     check = parser.parse_args(arguments).check

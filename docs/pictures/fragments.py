@@ -1,8 +1,8 @@
-"""One instruction of a tensor core: which lane has which element of A, B and C.
+"""Picture of one tensor-core instruction: which lane holds which elements of A, B and C.
 
-C is what the simulator recorded: who writes it. A and B get to their lanes by ``ldmatrix``, whose lanes read for each
-other; so a kernel of its own (``fragments.cu.j2``), by the functions that ``tensor_core`` reads with, writes out what
-each lane has in the end.
+The owners of C's elements are those that the simulator recorded writing them. A and B are loaded by ``ldmatrix``, where
+lanes read for each other. Therefore a separate kernel (``fragments.cu.j2``) loads them by the same functions as
+``tensor_core`` and writes out what each lane then holds.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _TILE = 64
 
 
 def operands() -> list[Touched]:
-    """Of each lane, its elements of an instruction's A and B of float16."""
+    """Return the elements of A and B of a float16 instruction that each lane holds."""
     tiledmm.register(_TEMPLATE, name="fragments", like="tensor_core")
     try:
         config = kernel_spec("fragments", tile=_TILE, dtype="float16").config
@@ -42,10 +42,10 @@ def operands() -> list[Touched]:
 
 
 def picture(scene: Scene) -> str:
-    """The first instruction of a warp of ``tensor_core``.
+    """Draw the first instruction of a warp of ``tensor_core``.
 
     Args:
-        scene: The kernel, of float16, and the lane that is followed.
+        scene: The kernel, in float16, and the lane that is followed.
     """
     done = scene.iteration(scene.recorded())
     first, own = together(done.first), operands()
@@ -81,13 +81,13 @@ def picture(scene: Scene) -> str:
 
 
 def _moved(elements: set[Element], origin: set[Element]) -> set[Element]:
-    """Counted from the first row and column of others."""
+    """Shift elements so that they are relative to the first row and column of others."""
     row, col = (min(x) for x in zip(*origin, strict=True))
     return {(i - row, j - col) for i, j in elements}
 
 
 def _cells(lane: int, elements: set[Element], followed: bool) -> list[str]:
-    """Neighbours that a lane has, with its number."""
+    """Draw the adjacent elements that a lane holds, with its number."""
     drawn = []
     for row, col, height, width in svg.rectangles(elements):
         x, y, w, h = (each * _CELL for each in (col, row, width, height))

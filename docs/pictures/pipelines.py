@@ -1,4 +1,4 @@
-"""When tiles are copied and multiplied: with one buffer, two, three stages, and with barriers for each stage."""
+"""Timelines of copies and products of tiles: with one, two or three stages, and with a barrier per stage."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LEFT, _LINE, _BAR, _ABOVE, _BELOW = 66, 17, 14, 14, 26
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """A tile's copy, or its product: from when to when, in units of time."""
+    """Begin and end of a tile's copy or product, in units of time."""
 
     tile: int
     begin: int
@@ -29,13 +29,13 @@ class _Work:
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """A way to copy tiles and to multiply them.
+    """A way to copy and multiply tiles.
 
     Attributes:
-        name: What this is called.
-        rungs: Kernels that do it, in their default tiles.
-        stages: Tiles that shared memory has room for.
-        by_stage: Whether each stage has barriers of its own, in place of the block's.
+        name: Name in the picture.
+        rungs: Kernels that work this way with their default tiles.
+        stages: Number of tiles that fit in shared memory.
+        by_stage: Whether each stage has its own barriers, instead of those of the block.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Way:
     by_stage: bool = False
 
     def works(self) -> tuple[list[_Work], list[_Work]]:
-        """The copy and the product of each tile."""
+        """Return the times of each tile's copy and product."""
         copies: list[_Work] = []
         products: list[_Work] = []
         for tile in range(_TILES):
@@ -55,7 +55,7 @@ class Way:
         return copies, products
 
     def _free(self, tile: int, products: list[_Work]) -> int:
-        """From when on a tile may be requested: its place is free, which threads know from a barrier."""
+        """Return the time from which a tile may be requested, when a barrier has shown that its place is free."""
         if self.stages == 1 or self.by_stage:
             return products[tile - self.stages].end if tile >= self.stages else 0
         ahead = self.stages - 1  # the barrier before a product says that the product before it has ended
@@ -71,7 +71,7 @@ WAYS = (
 
 
 def picture() -> str:
-    """A timeline for each way; time runs to the right, at the same scale."""
+    """Draw a timeline for each way, all to the same scale."""
     last = max(_end(way) for way in WAYS)
     unit = (WIDTH - _LEFT) / last
     parts: list[str] = []
@@ -121,7 +121,7 @@ def _bar(work: _Work, look: str, y: float, unit: float) -> Iterator[str]:
 
 
 def _barriers(way: Way, copies: list[_Work], products: list[_Work]) -> Iterator[tuple[int, int]]:
-    """When threads wait at a barrier, and for which stage: until a tile is there, and until its place is free again."""
+    """Yield the time and stage of each barrier: until a tile has arrived, and until its place is free again."""
     for copy, product in zip(copies, products, strict=True):
         stage = copy.tile % way.stages
         yield product.begin, stage

@@ -1,4 +1,4 @@
-"""Which tiles of C blocks compute at the same time, by their order: row by row, or in groups."""
+"""Picture of the tiles of C that are computed at the same time, by their order: row by row, or in groups."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _BETWEEN, _ABOVE = 40, 50
 
 
 def order(rows: int, cols: int, group: int) -> list[tuple[int, int]]:
-    """Row and column of tiles as blocks get them: along the rows of a group of so many columns, group by group."""
+    """Return row and column of the tiles in the order of the blocks: along rows within groups of ``group`` columns."""
     return [
         (row, col)
         for first in range(0, cols, group)
@@ -24,12 +24,12 @@ def order(rows: int, cols: int, group: int) -> list[tuple[int, int]]:
 
 
 def read(tiles: list[tuple[int, int]], bm: int, bn: int) -> tuple[int, int]:
-    """Rows of A and columns of B that tiles need."""
+    """Return how many rows of A and columns of B some tiles need."""
     return bm * len({row for row, _ in tiles}), bn * len({col for _, col in tiles})
 
 
 def picture() -> str:
-    """C's tiles twice, those of the first blocks filled."""
+    """Draw C's tiles in both orders, with those of the first blocks filled."""
     config, gpu = kernel_spec(VARIANT).config, REFERENCE_GPUS["sm_90"]
     rows, cols, together = SIZE // config.bm, SIZE // config.bn, gpu.sms
     width = (WIDTH - _BETWEEN) / 2

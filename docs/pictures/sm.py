@@ -1,4 +1,4 @@
-"""One SM of an H100: schedulers, registers, the MIO queue, shared memory, L2 and memory: widths and latencies."""
+"""Picture of one SM of an H100: schedulers, registers, the MIO queue, shared memory, L2 and memory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from docs.pictures.svg import WIDTH, document, text
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS, Gpu
 from tiledmm.simulator.requests import BANKS, WARP, WORD_BYTES
 
-#: What ``python -m benchmarks.studies.latencies`` measured.
+#: Results of ``python -m benchmarks.studies.latencies``.
 LATENCIES = Path(__file__).parents[2] / "benchmarks" / "results" / "latencies.json"
 
 #: The GPU that is drawn.
@@ -24,7 +24,7 @@ _GAP, _LINE, _BOX, _SM = 8, 15, 40, 312
 
 
 def widths(gpu: Gpu) -> dict[str, float]:
-    """Bytes a cycle, for one SM, of what it reads from: the nearest first."""
+    """Return the bytes per cycle that one SM can read from each level, nearest first."""
     arch = gpu.arch
     return {
         "registers": arch.partitions * _OPERANDS * WARP * WORD_BYTES,
@@ -34,13 +34,13 @@ def widths(gpu: Gpu) -> dict[str, float]:
 
 
 def cycles() -> dict[str, float]:
-    """Cycles that a load takes, by where it is served, as they were measured."""
+    """Read the measured latencies of a load, in cycles, by the level that serves it."""
     measured = json.loads(LATENCIES.read_text(encoding="utf-8"))
     return {row["level"]: row["cycles"] for row in measured["rows"]}
 
 
 def picture() -> str:
-    """Boxes from the schedulers down to memory, and between two of them what passes in a cycle."""
+    """Draw boxes from the schedulers down to memory, with the bytes per cycle between each two."""
     gpu = REFERENCE_GPUS[GPU]
     arch, wide = gpu.arch, widths(gpu)
     takes = {level: f"a load takes {each:.0f} cycles" for level, each in cycles().items()}
@@ -84,14 +84,14 @@ def picture() -> str:
 
 
 def _partitions(count: int, look: str, y: float, *lines: str) -> Iterator[str]:
-    """The same box in each partition."""
+    """Draw the same box in each partition."""
     across = (WIDTH - (count + 1) * _GAP) / count
     for number in range(count):
         yield from _box(look, _GAP + number * (across + _GAP), y, across, _BOX, *lines)
 
 
 def _box(look: str, x: float, y: float, width: float, height: float, *lines: str) -> Iterator[str]:
-    """A box with lines of text in its middle; without any, the frame of others."""
+    """Draw a box with lines of text in its middle, or without text as a frame around other boxes."""
     kind = {"": "ground", "once": "half C"}.get(look, f"cell {look}")
     yield f'<rect class="{kind}" x="{x:.2f}" y="{y:.2f}" width="{width:.2f}" height="{height:.2f}"/>'
     first = y + height / 2 + 4 - (len(lines) - 1) * _LINE / 2
@@ -100,6 +100,6 @@ def _box(look: str, x: float, y: float, width: float, height: float, *lines: str
 
 
 def _link(words: str, y: float) -> Iterator[str]:
-    """What connects two boxes, and what it carries."""
+    """Draw the connection of two boxes, and describe what it carries."""
     yield f'<path class="marks" fill="none" stroke-width="2" d="M{_GAP + 12} {y}v18m-5 -6l5 6l5 -6m-10 -6l5 -6l5 6"/>'
     yield text(words, _GAP + 28, y + 13)

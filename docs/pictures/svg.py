@@ -1,4 +1,4 @@
-"""The parts that pictures are drawn with, as SVG, and how they look: in the reader's light or dark colors."""
+"""SVG building blocks of all pictures, and their style, which follows the reader's light or dark color scheme."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from itertools import groupby
 
 from docs.pictures.traced import Element
 
-#: px that a picture is wide.
+#: Width of a picture in px.
 WIDTH = 560
-#: px between matrices, of which a label takes a part.
+#: Distance between matrices in px, part of which a label uses.
 GAP = 36
 
 _LABEL = 28  # px above a matrix
@@ -54,12 +54,12 @@ text { font: 13px system-ui, sans-serif; fill: #5d6370 }
 
 
 def document(title: str, description: str, bottom: float, parts: Iterable[str]) -> str:
-    """A picture.
+    """Assemble an SVG picture.
 
     Args:
-        title, description: What it is of, and what is seen, in words.
-        bottom: px to its lower edge; its upper one is where a label needs it.
-        parts: What is drawn.
+        title, description: Subject of the picture, and its contents in words.
+        bottom: Lower edge in px; the upper edge leaves room for a label.
+        parts: SVG elements of the picture.
     """
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="-1 {-_LABEL} {WIDTH + 2} {_LABEL + bottom:.0f}"',
@@ -84,15 +84,15 @@ def matrix(
     below: bool = False,
     inside: Iterable[str] = (),
 ) -> str:
-    """A, B or C, with elements of it filled in layers, the first below.
+    """Draw A, B or C, with elements filled in layers, the first below.
 
     Args:
-        name, shape: The matrix.
-        at, scale: Where its corner is, and px an element.
-        layers: Its elements, by how they look.
-        label: What stands beside its letter; its shape, if None. Empty: no letter either.
-        below: Whether the label stands below the matrix, not above.
-        inside: What else is drawn in it.
+        name, shape: Name and shape of the matrix.
+        at, scale: Position of its corner, and px per element.
+        layers: Elements, by their look.
+        label: Text beside its letter; None for its shape, empty for no text and no letter.
+        below: Whether the label is placed below the matrix, not above.
+        inside: Other SVG elements drawn in it.
     """
     rows, cols = shape
     drawn = [f'<rect class="ground" width="{cols * scale:.2f}" height="{rows * scale:.2f}"/>']
@@ -105,7 +105,7 @@ def matrix(
 
 
 def legend(told: Mapping[str, str], top: float) -> tuple[list[str], float]:
-    """What the looks mean, two a line; and where that ends."""
+    """Draw the meaning of each look, two per line; also return the lower edge."""
     drawn = []
     for number, (kind, words) in enumerate(told.items()):
         x, y = number % 2 * WIDTH / 2, top + number // 2 * _LINE
@@ -115,13 +115,13 @@ def legend(told: Mapping[str, str], top: float) -> tuple[list[str], float]:
 
 
 def text(words: object, x: float, y: float, look: str = "") -> str:
-    """A line of text."""
+    """Draw a line of text."""
     of_class = f' class="{look}"' if look else ""
     return f'<text{of_class} x="{x:.5g}" y="{y:.5g}">{words}</text>'
 
 
 def path(elements: Iterable[Element], scale: float) -> str:
-    """The outline of elements: rows and columns are the last two of their numbers."""
+    """Return the outline of elements, whose last two indices are row and column."""
     return "".join(
         f"M{col * scale:.4g} {row * scale:.4g}h{width * scale:.4g}v{height * scale:.4g}h{-width * scale:.4g}z"
         for row, col, height, width in rectangles(element[-2:] for element in elements)
@@ -129,7 +129,7 @@ def path(elements: Iterable[Element], scale: float) -> str:
 
 
 def rectangles(elements: Iterable[Element]) -> list[tuple[int, int, int, int]]:
-    """Rectangles that cover elements and nothing else, each once: row, column, height, width."""
+    """Return disjoint rectangles that cover exactly these elements: row, column, height, width."""
     runs: dict[tuple[int, int], list[int]] = defaultdict(list)  # by first column and width: the rows
     for row, in_row in groupby(sorted(elements), key=lambda element: element[0]):
         cols = [col for _, col in in_row]
@@ -145,6 +145,6 @@ def rectangles(elements: Iterable[Element]) -> list[tuple[int, int, int, int]]:
 
 
 def spans(name: str, elements: Iterable[Element]) -> str:
-    """Where elements lie, in words."""
+    """Describe in words which rows and columns elements occupy."""
     rows, cols = zip(*(element[-2:] for element in elements), strict=True)
     return f"{name} rows {min(rows)} to {max(rows)}, columns {min(cols)} to {max(cols)}"

@@ -1,4 +1,4 @@
-"""What a block touches in one iteration of its loop along K, by the accesses that the simulator recorded."""
+"""Elements that a block touches in one iteration of its loop along K, from the accesses that the simulator recorded."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ Element = tuple[int, ...]
 
 @dataclass
 class Touched:
-    """What someone has to do with, by matrix."""
+    """Elements that are touched, by matrix."""
 
     A: set[Element] = field(default_factory=set)
     B: set[Element] = field(default_factory=set)
     C: set[Element] = field(default_factory=set)
 
     def of(self, matrix: str) -> set[Element]:
-        """Elements of A, B or C."""
+        """Return the elements of A, B or C."""
         found: set[Element] = getattr(self, matrix)
         return found
 
 
 @dataclass
 class Iteration:
-    """One iteration of a block's loop along K, with one of its warps.
+    """An iteration of a block's loop along K, with one of its warps.
 
     Attributes:
-        block: All that takes part in the block's products. Of C, what it sums, whichever thread writes it in the end:
-            so of the others.
-        lanes: What each lane of the warp reads for its own. (``ldmatrix`` has a lane read what it passes on to others.)
-        first: What it reads first of each matrix, or of each of its limbs.
-        fetched: What the block meanwhile reads from global memory for a later iteration.
-        lane: One of the warp's.
+        block: Elements in the block's products. An element of C belongs to the thread that sums it, whichever thread
+            writes it in the end; so, too, for the others.
+        lanes: Elements that each lane of the warp multiplies. (With ``ldmatrix``, lanes also read for each other.)
+        first: Elements that each lane reads first from each matrix, or from each of its limbs.
+        fetched: Elements that the block reads meanwhile from global memory for a later iteration.
+        lane: Index of the lane to highlight.
     """
 
     lane: int
@@ -54,17 +54,17 @@ class Iteration:
 
     @property
     def warp(self) -> Touched:
-        """What its lanes read together."""
+        """Elements that the warp's lanes touch together."""
         return together(self.lanes)
 
     @property
     def thread(self) -> Touched:
-        """What one lane does."""
+        """Elements that the highlighted lane touches."""
         return self.lanes[self.lane]
 
 
 def together(parts: Iterable[Touched]) -> Touched:
-    """What any of them touches."""
+    """Return the union of several sets of touched elements."""
     found = Touched()
     for part in parts:
         for matrix in "ABC":
@@ -73,16 +73,16 @@ def together(parts: Iterable[Touched]) -> Touched:
 
 
 def iteration(recorded: Trace, kernel: KernelSpec, number: int, *, warp: int = 1, lane: int = 9) -> Iteration:
-    """What a block does in one iteration.
+    """Return what a block does in one iteration.
 
-    That is what it reads from shared memory between two barriers, followed to where that came from; in a kernel without
-    tiles there, its share of what each thread reads from A and from B.
+    These are the elements that it reads from shared memory between two barriers, traced back to where they were loaded
+    from. In a kernel without shared tiles, it is an equal share of what each thread reads from A and from B.
 
     Args:
-        recorded: A block of the kernel.
-        kernel: How it is specialized.
-        number: The iteration, from 0 on.
-        warp, lane: Which warp of the block, and which thread of it.
+        recorded: Recorded block of the kernel.
+        kernel: Specialization of the kernel.
+        number: Index of the iteration.
+        warp, lane: Warp of the block, and lane of the warp.
     """
     found, itemsize = Iteration(lane), kernel.a.itemsize
     tiles = kernel.config.stages > 0
@@ -161,7 +161,7 @@ def _is_write(event: Event) -> bool:
 
 
 def _turns(events: list[Event], step: int) -> dict[int, tuple[int, int]]:
-    """When an epilogue's warps write sums to shared memory (0), read them (1) and write them to C (2), turn by turn."""
+    """Sort an epilogue's accesses into turns of three kinds: writing sums to shared memory, reading them, writing C."""
     found: dict[int, tuple[int, int]] = {}
     turn: Counter[tuple[int, int, int]] = Counter()
     before: dict[tuple[int, int, int], int] = {}
@@ -175,20 +175,20 @@ def _turns(events: list[Event], step: int) -> dict[int, tuple[int, int]]:
 
 
 def _lane(thread: tuple[int, int, int], recorded: Trace) -> tuple[int, int]:
-    """Numbers of the warp and of the lane."""
+    """Return the numbers of the warp and of the lane."""
     x, y, z = thread
     width, height, _ = recorded.block
     return divmod(x + width * (y + height * z), WARP)
 
 
 def _matrix(event: Event) -> str:
-    """``"A"``, ``"B"`` or ``"C"``, of which limbs are a part; empty of anything else."""
+    """Return ``"A"``, ``"B"`` or ``"C"`` for a matrix or its limbs; empty for anything else."""
     name = event.array.removeprefix(_LIMBS)
     return name if name in ("A", "B", "C") else ""
 
 
 def _elements(event: Event, letter: str, itemsize: int) -> list[Element]:
-    """The elements of one access, which are neighbours in memory."""
+    """Return the elements of one access, which are contiguous in memory."""
     count = event.bytes // itemsize
     if event.array.startswith(_LIMBS):  # the limb's number, then rows; the batch is one
         limb, _, line, first = event.element

@@ -1,4 +1,4 @@
-"""Drives a headless Chromium through its own protocol, by pipes: nothing to install beside the browser."""
+"""Driver of a headless Chromium through its own protocol over pipes, which needs nothing but the browser."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ _EXTENT = """(() => {
 
 
 def find_browser() -> str | None:
-    """The command of a Chromium on PATH that starts (or ``$TILEDMM_BROWSER``), or None where there is none."""
+    """Return the command of a Chromium on PATH that starts (or ``$TILEDMM_BROWSER``), or None if there is none."""
     if named := os.environ.get("TILEDMM_BROWSER"):
         return named
     return next((path for name in NAMES if (path := shutil.which(name)) and _starts(path)), None)
 
 
 def _starts(command: str) -> bool:
-    """Whether there is a browser: some systems have a command of its name that tells how to install one."""
+    """Check that a command starts a browser, as some systems have one that only tells how to install it."""
     try:
         return subprocess.run([command, "--version"], capture_output=True, timeout=_PATIENCE).returncode == 0
     except (OSError, subprocess.TimeoutExpired):
@@ -47,7 +47,7 @@ def _starts(command: str) -> bool:
 
 
 class Browser:
-    """One tab. ``errors`` has what a page complains of: uncaught exceptions, console errors, missing files."""
+    """A tab of the browser. ``errors`` lists a page's uncaught exceptions, console errors and missing files."""
 
     def __init__(self, command: str) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="tiledmm-browser-", ignore_cleanup_errors=True)
@@ -82,7 +82,7 @@ class Browser:
             raise
 
     def close(self) -> None:
-        """Ends the browser."""
+        """Close the browser."""
         try:
             self._call("Browser.close")
             self._process.wait(timeout=30)
@@ -94,20 +94,20 @@ class Browser:
         self._folder.cleanup()
 
     def open(self, path: Path, fragment: str = "") -> None:
-        """Opens a file, as a double click on it does."""
+        """Open a file, as a double click on it does."""
         self._call("Page.navigate", url="about:blank")
         self._call("Page.navigate", url=path.resolve().as_uri() + fragment)
         self.wait_for("document.readyState === 'complete' && location.protocol === 'file:'")
 
     def evaluate(self, expression: str) -> Any:
-        """The value of a JavaScript expression in the page."""
+        """Evaluate a JavaScript expression in the page and return its value."""
         answer = self._call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         if "exceptionDetails" in answer:
             raise RuntimeError(f"{expression}: {answer['exceptionDetails']}")
         return answer["result"].get("value")
 
     def wait_for(self, expression: str) -> None:
-        """Waits until an expression is true, for ten seconds at most."""
+        """Wait until an expression is true, for ten seconds at most."""
         seen = (
             "new Promise((done) => { const end = Date.now() + 10000; (function look() { const is = Boolean("
             f"{expression}); is || Date.now() > end ? done(is) : setTimeout(look, 20); }})(); }})"
@@ -122,21 +122,21 @@ class Browser:
         raise RuntimeError(f"never true: {expression}")
 
     def press(self, key: str, *, shift: bool = False) -> None:
-        """Presses a key, such as ``"ArrowRight"``."""
+        """Press a key, such as ``"ArrowRight"``."""
         keys = {"key": key, "code": "Space" if key == " " else key, "modifiers": 8 if shift else 0}
         typed = {"text": key} if len(key) == 1 else {}
         self._call("Input.dispatchKeyEvent", type="keyDown", **keys, **typed)
         self._call("Input.dispatchKeyEvent", type="keyUp", **keys)
 
     def click(self, selector: str, *, right: float = 0.5, down: float = 0.5) -> None:
-        """Clicks with the mouse on the middle of an element, or so much of its extent further right and down."""
+        """Click on an element, at fractions ``right`` and ``down`` of its extent; by default on its middle."""
         x, y, width, height = self.evaluate(_EXTENT % json.dumps(selector))
         x, y = x + width * right, y + height * down
         for kind in ("mousePressed", "mouseReleased"):
             self._call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
 
     def resize(self, width: int, height: int, *, scale: int = 1) -> None:
-        """Sets the size of the window."""
+        """Set the size of the window, in px."""
         self._call(
             "Emulation.setDeviceMetricsOverride",
             width=width,
@@ -146,11 +146,11 @@ class Browser:
         )
 
     def prefer(self, scheme: str) -> None:
-        """Sets ``prefers-color-scheme``."""
+        """Set ``prefers-color-scheme``."""
         self._call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
 
     def screenshot(self, path: Path, *, whole: bool = False) -> None:
-        """Writes what is seen as a PNG, or the whole page."""
+        """Save the visible part of the page, or the whole page, as a PNG."""
         picture = self._call("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
         path.write_bytes(b64decode(picture["data"]))
 

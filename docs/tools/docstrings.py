@@ -1,4 +1,4 @@
-"""What griffe, which reads docstrings for the API reference, is told of this project's."""
+"""Extension of griffe, which reads docstrings for the API reference, for this project's docstrings."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import griffe
 
 
 class Examples(griffe.Extension):
-    """An ``Example:`` is a section: griffe knows only several."""
+    """An extension that treats ``Example:`` as a section, since griffe knows only ``Examples:``."""
 
     def on_object(self, *, obj: griffe.Object, **kwargs: Any) -> None:
-        """Renames the section."""
+        """Rename the section."""
         if obj.docstring:
             obj.docstring.value = re.sub(r"^Example:$", "Examples:", obj.docstring.value, flags=re.MULTILINE)

@@ -1,7 +1,7 @@
-"""What MkDocs calls while it builds the site: pages that stand outside ``docs/``, links to the repository, markers.
+"""Hooks that MkDocs calls while it builds the site: pages from outside ``docs/``, links to the repository, markers.
 
-The documents are read on the repository's own page, too. So they link to files as they lie there, and what the site
-adds stands in comments: ``<!-- code: tiled -->`` is the rendered kernel, with selectors for others.
+The documents are also read on the repository's own page. Therefore they link to files at their paths there, and
+comments mark what the site adds: ``<!-- code: tiled -->`` becomes the rendered kernel, with selectors for others.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ PAGES = {
 #: heading, a link to it or a search.
 FOLDED = ("api.md", "changelog.md", "command_line.md", "profiling.md", "selection.md", "shapes.md", "simulator.md")
 
-#: Where other files of the repository get pages, once something links to them.
+#: Folder of the pages for other files of the repository that something links to.
 SOURCES = "source"
 
 _LOG = get_plugin_logger("markers")
@@ -48,12 +48,12 @@ _LINK = re.compile(r"(?<=\]\()(?P<path>[^\s()#:]+)(?P<anchor>#[\w-]+)?(?=\))")
 _MARKER = re.compile(r"^<!-- (?P<kind>[a-z]+): (?P<what>.+?) -->$", re.MULTILINE)
 
 
-#: What stands in the navigation for the pages of the rungs.
+#: Placeholder in the navigation for the variants' pages.
 RUNGS = "rungs/"
 
 
 def on_config(config: Any) -> Any:
-    """Puts the page of each rung into the navigation, in ladder order."""
+    """Insert the pages of the variants into the navigation, in ladder order."""
     for section in config["nav"]:
         for name, pages in section.items():
             if RUNGS in pages:
@@ -63,7 +63,7 @@ def on_config(config: Any) -> Any:
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Adds the pages that are no files of ``docs/``."""
+    """Add the pages that are not files in ``docs/``."""
     for path, uri in PAGES.items():
         text = (ROOT / path).read_text(encoding="utf-8")
         files.append(File.generated(config, uri, content=_of_notebook(text) if path.endswith(".ipynb") else text))
@@ -79,7 +79,7 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
-    """Expands markers, and turns links to files of the repository into links to pages."""
+    """Expand markers, and turn links to files of the repository into links to pages."""
     here = page.file.src_uri
     if here.startswith(f"{SOURCES}/"):
         return markdown
@@ -89,7 +89,7 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
 
 
 def on_page_content(html: str, page: Any, config: Any, files: Files) -> str:
-    """Folds the sections of pages that are looked up; a script opens the glossary's where there is room."""
+    """Fold the sections of reference pages; a script opens the glossary's where there is room."""
     if page.file.src_uri == "glossary.md":
         opening, terms = folded(html).split("<details", 1)
         return f'{opening}<div class="glossary"><details{terms}</div>'
@@ -97,7 +97,7 @@ def on_page_content(html: str, page: Any, config: Any, files: Files) -> str:
 
 
 def folded(html: str) -> str:
-    """A page whose sections are folded, each under its heading."""
+    """Return a page with each section folded under its heading."""
     opening, *sections = re.split(r"(?=<h2[ >])", html)
     parts = [opening]
     for section in sections:
@@ -158,7 +158,7 @@ def _outside_of_code(text: str, change: Any) -> str:
 
 
 def _target(path: str, link: str) -> str:
-    """What a document at a path of the repository links to, as such a path."""
+    """Return the repository path of a link in the document at a repository path."""
     return posixpath.normpath(posixpath.join(posixpath.dirname(path), link))
 
 
@@ -167,7 +167,7 @@ def _path_of(file: File) -> str:
 
 
 def _path_at(uri: str) -> str:
-    """Where in the repository a page comes from."""
+    """Return the repository path from which a page is made."""
     for path, known in PAGES.items():
         if uri == known:
             return path
@@ -175,7 +175,7 @@ def _path_at(uri: str) -> str:
 
 
 def _uri_of(path: str) -> str:
-    """The page of a file, or of a folder, of the repository."""
+    """Return the page of a file or folder of the repository."""
     if path in PAGES:
         return PAGES[path]
     if path.startswith("docs/") and not path.endswith(".py"):
@@ -184,13 +184,13 @@ def _uri_of(path: str) -> str:
 
 
 def on_post_build(config: Any) -> None:
-    """The page of the tile loop is no Markdown: what it links to has become HTML."""
+    """Fix the links of the tile-loop page, which is not Markdown, so that they name HTML pages."""
     page = Path(config["site_dir"], "interactive", "index.html")
     page.write_text(page.read_text(encoding="utf-8").replace('.md">', '.html">'), encoding="utf-8")
 
 
 def _of_notebook(text: str) -> str:
-    """A notebook's cells as a page."""
+    """Convert a notebook's cells to a page."""
     cells = [("".join(cell["source"]), cell["cell_type"]) for cell in json.loads(text)["cells"]]
     parts = [text if kind == "markdown" else rendered.fenced(text, "python") for text, kind in cells]
     download = "[Download it](notebook.ipynb){ download }, and run it: with a GPU, or without one on the simulator."
@@ -198,7 +198,7 @@ def _of_notebook(text: str) -> str:
 
 
 def _page_of(path: str) -> str:
-    """A file as a page: its text; or a folder: what lies in it."""
+    """Return a page with a file's text or a folder's contents."""
     head = f"---\nsearch: {{ exclude: true }}\n---\n\n# {path}\n\n"
     file = ROOT / path
     if file.is_dir():

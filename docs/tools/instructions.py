@@ -1,9 +1,9 @@
-"""The machine code of the rungs' mainloops, as the pages show it. Needs the extra ``inspect``, and no GPU.
+"""Write the machine code of the variants' mainloops for their pages. Needs the extra ``inspect``, but no GPU.
 
     python -m docs.tools.instructions            # writes docs/rungs/instructions/
     python -m docs.tools.instructions --check    # writes nothing; exit status 1 if something would change
 
-The mainloop is the innermost loop that multiplies most, in the usual kernel of a variant.
+The mainloop is the innermost loop with the most multiplications, in the usual kernel of a variant.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FOLDER = Path(__file__).resolve().parents[1] / "rungs" / "instructions"
 #: Instructions of a loop that are shown; the rest is counted.
 MOST = 120
 
-#: What multiplies.
+#: Instructions that multiply.
 MULTIPLIES = re.compile(r"[FDH]FMA2?|[HIDB]MMA|[HIQ]GMMA")
 
 _LABEL = re.compile(r"^(?P<label>\.L_x_\d+):")
@@ -32,7 +32,7 @@ _TARGET = re.compile(r"BRA(?:\.\w+)* .*`\((?P<label>\.L_x_\d+)\)")
 
 
 def listing(variant: str) -> str:
-    """A variant's mainloop: what it is of, how many of each instruction, and the instructions."""
+    """Return a variant's mainloop: a heading, the number of each instruction, and the instructions."""
     from tiledmm.compile.disassembly import sass
 
     spec = kernel_spec(variant).kernel
@@ -61,14 +61,14 @@ def folded(variant: str) -> str:
 
 
 def sentence(variant: str) -> str:
-    """Say how many instructions the mainloop of a variant's usual kernel has, and of which kinds; empty as above."""
+    """Say which instructions the mainloop of a variant's usual kernel has; empty if it was not written yet."""
     if not is_written(variant):
         return ""
     return f"This kernel's [machine code](#the-kernel) has {_counts(variant)}."
 
 
 def is_written(variant: str) -> bool:
-    """Return whether a variant's mainloop stands in a file: writing it needs the compiler of the extra ``inspect``."""
+    """Return whether a variant's mainloop is in a file; writing it needs the compiler of the extra ``inspect``."""
     return (FOLDER / f"{variant}.txt").exists()
 
 
@@ -83,7 +83,7 @@ def _file(variant: str) -> str:
 
 
 def mainloop(text: str) -> list[tuple[str, str]]:
-    """The instructions of the mainloop in a listing of nvdisasm, each with its name without modifiers."""
+    """Return the instructions of the mainloop in nvdisasm's listing, each with its name without modifiers."""
     code: list[tuple[str, str]] = []
     labels: dict[str, int] = {}
     loops: list[tuple[int, int]] = []
@@ -115,7 +115,7 @@ def mainloop(text: str) -> list[tuple[str, str]]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Writes or checks; returns the exit status."""
+    """Write or check the files; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing; fail if something would change")
     check = parser.parse_args(arguments).check

@@ -1,4 +1,4 @@
-"""The plain CUDA of the rungs' pages: each page's own text, and what changes from one to another."""
+"""Plain CUDA versions on the variants' pages: the text of each, and the changes from one to another."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ RUNGS = Path(__file__).resolve().parents[1] / "rungs"
 
 _SECTION = re.compile(r"^## In plain CUDA\n\n```cuda\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 
-#: Unchanged lines around those that change.
+#: Unchanged lines around changed ones in a diff.
 _AROUND = 1
 
-#: Lines of a difference that is not folded.
+#: Most lines of a diff that is not folded.
 _UNFOLDED = 24
 
 
@@ -25,7 +25,7 @@ def rungs() -> list[str]:
 
 
 def text(rung: str) -> str:
-    """The plain CUDA of a rung's page.
+    """Read the plain CUDA version on a variant's page.
 
     Raises:
         ValueError: If the page has none.
@@ -37,9 +37,9 @@ def text(rung: str) -> str:
 
 
 def diff(old: str, new: str) -> str:
-    """What changes from a rung's plain CUDA to another's, as a block of Markdown, folded if it is long.
+    """Return the changes from one variant's plain CUDA to another's as a Markdown block, folded if it is long.
 
-    The kernel's name does not count.
+    Differences in the kernel's name are ignored.
     """
     before = re.sub(rf"\b{old}\b", new, text(old)).splitlines()
     lines = list(difflib.unified_diff(before, text(new).splitlines(), n=_AROUND, lineterm=""))[2:]

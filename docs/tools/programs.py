@@ -1,14 +1,14 @@
-"""Programs and commands of the documents: found, run, and what they print written below them.
+"""Run the programs and commands in the documents, and write their output below them.
 
-    python -m docs.tools.programs            # writes what stands between <!-- output --> and <!-- /output -->
+    python -m docs.tools.programs            # writes the text between <!-- output --> and <!-- /output -->
     python -m docs.tools.programs --check    # writes nothing; exit status 1 if something would change
 
-The Python blocks of a document are one program, run from top to bottom in a folder of its own. What a block prints, or
-the error that it ends with, belongs between the markers below it, if there are any; a command's output, too.
-``<!-- output: markdown -->`` is for tables.
+The Python blocks of a document form one program, which runs from top to bottom in a temporary folder. If a pair of
+markers follows a block, the block's output, or the error that ends it, is written between them; so is a command's
+output. ``<!-- output: markdown -->`` is for tables.
 
-A block that imports CuPy at its top needs a GPU; ``<!-- gpu -->`` on the line before a block says so, too, and
-``<!-- inspect -->`` that it needs what the extra ``inspect`` brings: where there is none, the block is left out.
+A block that imports CuPy at its top needs a GPU, as does one with ``<!-- gpu -->`` on the line before it;
+``<!-- inspect -->`` marks one that needs the extra ``inspect``. Blocks whose needs are not met are left out.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ class Block:
     """A fenced block of a document.
 
     Attributes:
-        line: Where its text begins.
-        language: What the fence says.
-        text: The text.
-        needs: ``"gpu"``, ``"inspect"`` or empty: what it is marked as for.
-        place: Where what it prints stands in the document; None if that is not shown.
-        form: ``"text"`` or ``"markdown"``.
+        line: Line number at which its text begins.
+        language: Language that the fence names.
+        text: Contents of the block.
+        needs: Marked requirement: ``"gpu"``, ``"inspect"`` or empty.
+        place: Position of its output in the document; None if the output is not shown.
+        form: Format of the output: ``"text"`` or ``"markdown"``.
     """
 
     line: int
@@ -67,12 +67,12 @@ class Block:
 
     @property
     def is_program(self) -> bool:
-        """Whether it is Python."""
+        """Whether the block is Python."""
         return self.language in _PYTHON
 
     @property
     def commands(self) -> list[list[str]]:
-        """Its shell commands, in words: of a ``console`` block only what follows a prompt, for the rest is output."""
+        """Shell commands of the block, split into words; of a ``console`` block only those after a prompt."""
         if self.language not in _SHELL:
             return []
         prompts = self.text.lstrip().startswith("$ ")
@@ -81,7 +81,7 @@ class Block:
 
 
 def blocks(text: str) -> Iterator[Block]:
-    """The fenced blocks of a document."""
+    """Yield the fenced blocks of a document."""
     for found in _BLOCK.finditer(text):
         place = found.span("shown") if found["open"] else None
         line = text.count("\n", 0, found.start("body")) + 1
@@ -91,19 +91,19 @@ def blocks(text: str) -> Iterator[Block]:
 
 
 def documents(root: Path = ROOT) -> list[Path]:
-    """Everything that is read."""
+    """Return the documents whose blocks run."""
     return [root / "README.md", root / "CONTRIBUTING.md", *sorted((root / "docs").glob("**/*.md"))]
 
 
 def run(path: Path, *, gpu: bool = False) -> str:
-    """Runs a document's programs, and the commands whose output it shows; returns it with what they print.
+    """Run a document's programs, and the commands whose output it shows; return the document with their output.
 
     Args:
         path: The document.
-        gpu: Whether what needs a GPU is run, too.
+        gpu: Whether to run blocks that need a GPU, too.
 
     Raises:
-        AssertionError: If one fails that is not shown to, or a command with an output is not ``tiledmm``.
+        AssertionError: If a block fails whose error is not shown, or a command with shown output is not ``tiledmm``.
     """
     text = path.read_text(encoding="utf-8")
     names: dict[str, Any] = {"__name__": "__main__"}
@@ -128,7 +128,7 @@ def run(path: Path, *, gpu: bool = False) -> str:
 
 @functools.cache
 def _can_inspect() -> bool:
-    """Whether kernels are compiled as they were for what is shown: the next compiler counts other registers."""
+    """Return whether this compiler is the one behind the shown output, since others count other registers."""
     try:
         from cuda.bindings import nvrtc
 
@@ -184,12 +184,12 @@ def _shown(printed: str, form: str) -> str:
 
 
 def _without_lines(text: str) -> str:
-    """A text without the numbers of lines of kernels: a comment in a template moves them."""
+    """Remove line numbers of kernels from a text, because a comment in a template shifts them."""
     return re.sub(r"(?<=\.cu):\d+", "", text)
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Writes or checks; returns the exit status."""
+    """Write or check the documents; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="write nothing; fail if something would change")
     parser.add_argument("--gpu", action="store_true", help="run what is marked as for a GPU, too")

@@ -1,4 +1,4 @@
-"""Rendered kernels for pages: as the templates make them, never pasted."""
+"""Kernels on the documentation's pages, always rendered from the templates, never pasted."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ KERNELS = "kernels"
 
 
 class Choice(NamedTuple):
-    """A rendered kernel of a variant: its tile (None: the variant has one only), layout and type."""
+    """A rendered kernel of a variant: its tile (None if the variant has only one), layout and type."""
 
     tile: int | None
     layout: str
@@ -50,12 +50,12 @@ class Choice(NamedTuple):
 
     @property
     def label(self) -> str:
-        """What names it: ``"32 NN float32"``."""
+        """Name of the choice, such as ``"32 NN float32"``."""
         return f"{self.tile or ''} {self.layout} {self.dtype}".strip()
 
 
 def choices(variant: str) -> dict[Choice, KernelSpec]:
-    """Every kernel that a variant's page can show, the usual one first."""
+    """Return every kernel that a variant's page can show, the usual one first."""
     row = find_variant(variant)
     others = sorted(set(row.tiles) - {row.default_tile})
     tiles: list[int | None] = [row.default_tile, *others] if row.tiles else [None]
@@ -71,9 +71,9 @@ def choices(variant: str) -> dict[Choice, KernelSpec]:
 
 
 def selectors(variant: str) -> str:
-    """The usual kernel of a variant, and three selectors for the others, which ``docs/rungs.js`` shows.
+    """Return the usual kernel of a variant, and three selectors for the others, which ``docs/rungs.js`` shows.
 
-    The headers before the kernel's own page are folded, and the machine code of the usual kernel.
+    The headers before the kernel itself are folded, and so is the machine code of the usual kernel.
     """
     found = choices(variant)
     own, headers = _shown(next(iter(found.values())))
@@ -89,7 +89,7 @@ def selectors(variant: str) -> str:
 
 
 def script(variant: str) -> str:
-    """Every kernel of ``choices`` for ``docs/rungs.js``: distinct lines, highlighted, and which of them each has."""
+    """Return all kernels of ``choices`` for ``docs/rungs.js``: distinct lines as HTML, and each kernel's indices."""
     numbers: dict[str, int] = {}
     kernels = {}
     for choice, spec in choices(variant).items():
@@ -101,7 +101,7 @@ def script(variant: str) -> str:
 
 
 def row(variant: str) -> str:
-    """A variant's row of the table, as it stands there."""
+    """Return a variant's row of the table of variants, as source code."""
     tree = ast.parse(inspect.getsource(variants))
     for node in ast.walk(tree):
         names = node.args[:1] if isinstance(node, ast.Call) else ()
@@ -112,13 +112,13 @@ def row(variant: str) -> str:
 
 
 def _ladder() -> str:
-    """The rungs, with what each adds to those before."""
+    """Return the table of variants with pages, and of what each adds to those before it."""
     rows = tuple((f"[`{rung}`](rungs/{rung}.md)", find_variant(rung).summary) for rung in plain.rungs())
     return Table("", ("<rung", "<adds"), rows).markdown(title=False)
 
 
 def _tiles() -> str:
-    """Every variant with its types and tiles: the default one in bold, each with the tile of C that it computes."""
+    """Return the table of variants with their types and tiles, default in bold, each with its tile of C."""
 
     def of_c(row: Variant, tile: int | None) -> str:
         config = row.config(tile, compute_element(row.default_type))
@@ -142,12 +142,12 @@ TABLES: dict[str, Callable[[], str]] = {"ladder": _ladder, "tiles": _tiles}
 
 
 def fenced(text: str, language: str) -> str:
-    """Text as a block of code."""
+    """Return text as a fenced block of code."""
     return f"````{{ .{language} }}\n{text.rstrip()}\n````\n"
 
 
 def _shown(spec: KernelSpec) -> tuple[str, str]:
-    """A kernel's own page, and the headers before it, without what is said to clang-format."""
+    """Return a kernel's own page and the headers before it, without comments for clang-format."""
     text = render(spec)
     own = page_of(text)
     return _FORMATTING.sub("", own), _FORMATTING.sub("", text.removesuffix(own))
@@ -163,7 +163,7 @@ def _values(found: Iterable[Choice], field: str) -> list[str]:
 
 
 def _selector(name: str, values: list[str]) -> str:
-    """One of the three, unless there is nothing to select."""
+    """Return one of the three selectors, or nothing if there is only one value."""
     if values == ["None"]:
         return ""
     usual, shown = values[0], sorted(values, key=int) if name == "tile" else values
@@ -175,7 +175,7 @@ def _selector(name: str, values: list[str]) -> str:
 
 
 def _runs(numbers: Iterable[int]) -> Iterator[int]:
-    """Numbers as runs of successive ones: where a run begins, and how long it is."""
+    """Yield the first number and the length of each run of successive numbers."""
     first = count = 0
     for number in numbers:
         if count and number == first + count:
@@ -189,7 +189,7 @@ def _runs(numbers: Iterable[int]) -> Iterator[int]:
 
 
 def _highlighted(text: str) -> Iterator[str]:
-    """Lines of CUDA C in HTML. A line that ends in a backslash goes on in the next."""
+    """Yield lines of CUDA C as HTML; a line that ends in a backslash is joined with the next."""
     joined: list[str] = []
     for line in text.rstrip().splitlines():
         joined.append(line)

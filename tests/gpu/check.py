@@ -1,8 +1,8 @@
-"""Everything that needs a GPU, in one call: the tests, and compute-sanitizer's four tools over every kernel.
+"""Run everything that needs a GPU: the tests, and compute-sanitizer's four tools over every kernel.
 
     python tests/gpu/check.py --logs build/gpu
 
-Needs compute-sanitizer on PATH (it comes with the CUDA toolkit). Prints a short table at the end; details are in the
+Needs compute-sanitizer on PATH (it is part of the CUDA toolkit). Prints a short table at the end; details are in the
 logs. The exit status is 0 only if every step ran and passed.
 """
 
@@ -53,7 +53,7 @@ for dtype in ("float32", "complex128"):
 
 @dataclass
 class Outcome:
-    """One line of the table."""
+    """Result of one step, a row of the table."""
 
     step: str
     passed: bool
@@ -63,10 +63,10 @@ class Outcome:
 
 
 def execute(command: list[str], limit: float, environment: dict[str, str] | None = None) -> tuple[int | None, str]:
-    """Runs a command.
+    """Run a command in its own session.
 
     Returns:
-        Its exit status (None if it ran longer than ``limit`` seconds and was killed) and what it printed.
+        Its exit status (None if it was killed after ``limit`` seconds) and its output.
     """
     # In a session of its own: compute-sanitizer's child would outlive it and hold the pipe open.
     process = subprocess.Popen(
@@ -89,14 +89,14 @@ def execute(command: list[str], limit: float, environment: dict[str, str] | None
 
 
 def timed(step: str, work: Callable[[], tuple[bool, str, str]]) -> Outcome:
-    """Runs a step that returns (passed, note, log)."""
+    """Run and time a step that returns (passed, note, log)."""
     start = time.monotonic()
     passed, note, log = work()
     return Outcome(step, passed, time.monotonic() - start, note, log)
 
 
 def tests(workers: int, limit: float, arguments: list[str]) -> Outcome:
-    """The GPU tests."""
+    """Run the GPU tests."""
     # -v: a run that is killed has printed which tests failed.
     command = [sys.executable, "-m", "pytest", str(ROOT / "tests" / "gpu"), "-v", "--durations=15"]
     command += ["-p", "no:cacheprovider"]
@@ -118,7 +118,7 @@ def tests(workers: int, limit: float, arguments: list[str]) -> Outcome:
 
 
 def sanitizer(tool: str, limit: float, arguments: list[str]) -> tuple[int | None, str]:
-    """Runs ``tools.sanitize`` under a tool of compute-sanitizer."""
+    """Run ``tools.sanitize`` under a tool of compute-sanitizer."""
     command = ["compute-sanitizer", "--tool", tool, "--error-exitcode", str(REPORTED), "--print-limit", "20"]
     if tool == "memcheck":
         # CuPy asks the driver for what it may not have; only what kernels do counts here.
@@ -127,7 +127,7 @@ def sanitizer(tool: str, limit: float, arguments: list[str]) -> tuple[int | None
 
 
 def planted(tool: str, limit: float) -> Outcome:
-    """A bug that the tool must find."""
+    """Run a bug that the tool must find."""
 
     def work() -> tuple[bool, str, str]:
         status, log = sanitizer(tool, limit, ["--planted", tool])
@@ -139,13 +139,13 @@ def planted(tool: str, limit: float) -> Outcome:
 
 
 def every_kernel(step: str, kernels: str, shards: int, run: Callable[[list[str]], tuple[int | None, str]]) -> Outcome:
-    """Every kernel, in several processes.
+    """Run every kernel, in several processes.
 
     Args:
-        step: ``"uninstrumented"`` or the tool that watches.
-        kernels: What the names of their variants begin with.
-        shards: Processes.
-        run: Runs ``tools.sanitize`` with such arguments.
+        step: ``"uninstrumented"`` or the name of the tool.
+        kernels: Prefix of the variants' names.
+        shards: Number of processes.
+        run: Function that runs ``tools.sanitize`` with the given arguments.
     """
 
     def work() -> tuple[bool, str, str]:
@@ -169,7 +169,7 @@ def every_kernel(step: str, kernels: str, shards: int, run: Callable[[list[str]]
 
 
 def first_use(limit: float) -> Outcome:
-    """Seconds that the first use of a kernel takes with an empty cache, for information: no limit is checked."""
+    """Measure the seconds of a kernel's first use with an empty cache, for information only."""
 
     def work() -> tuple[bool, str, str]:
         with tempfile.TemporaryDirectory() as folder:
@@ -185,7 +185,7 @@ def first_use(limit: float) -> Outcome:
 
 
 def main() -> int:
-    """Runs all steps, writes logs, prints the table; returns the exit status."""
+    """Run all steps, write logs and print the table; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     cores = os.cpu_count() or 1
     parser.add_argument("--logs", type=Path, help="folder for the logs; a temporary one if not given")

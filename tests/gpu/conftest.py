@@ -1,4 +1,4 @@
-"""What all GPU tests share. Nothing here is imported by pytest where there is no device."""
+"""Fixtures of all GPU tests, which import CuPy only if there is a device."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 
 @pytest.fixture(autouse=True)
 def finished_kernels() -> Iterator[None]:
-    """Waits for the device after each test, so that a kernel that fails does so in the test that launched it."""
+    """Wait for the device after each test, so that a failing kernel fails the test that launched it."""
     yield
     if missing_gpu():
         return
@@ -27,7 +27,7 @@ def finished_kernels() -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="module")
 def returned_memory() -> Iterator[None]:
-    """Gives memory back after each module: a dozen processes may share the device."""
+    """Free the memory pool after each module, as a dozen processes may share the device."""
     yield
     if missing_gpu():
         return

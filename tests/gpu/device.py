@@ -1,4 +1,4 @@
-"""Arrays on the device and back, and the check that most tests here are: equal to NumPy, bit for bit."""
+"""Copies of arrays to the device and back, and bitwise comparison with NumPy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tiledmm.kernels.variants import general_variants
 from tiledmm.problem.arrays import describe
 from tiledmm.problem.product import resolve
 
-#: Every kernel there is, but for types and layouts: (variant, tile), the tile None where there is none to choose.
+#: Every kernel except for types and layouts: (variant, tile), with tile None for variants that have only one.
 KERNELS = [(row.name, tile) for row in general_variants() for tile in row.tiles or (None,)]
 
 #: One kernel of each variant, the smallest tile: what quickly compiles and has the most edges.
@@ -23,19 +23,19 @@ SMALLEST = [(row.name, min(row.tiles, default=None)) for row in general_variants
 
 
 def to_device(values: np.ndarray, layout: Layout | None = None) -> cupy.ndarray:
-    """A CuPy array with these values, laid out as asked for (C order if None)."""
+    """Copy values to a CuPy array in a layout (C order if None)."""
     return lay_out(cupy, np.asarray(values), layout or plain(np.ndim(values)))[0]
 
 
 def to_host(array: cupy.ndarray) -> np.ndarray:
-    """A copy on the host. Moved as bits: CuPy need not know how to copy the type."""
+    """Copy an array to the host; bfloat16 as bits, since CuPy may not support it."""
     if array.dtype.name == "bfloat16":
         return array.view(np.uint16).get().view(array.dtype)
     return array.get()
 
 
 def matrix_layout(letter: str) -> Layout:
-    """A matrix of layout N, T (with unused places at the ends of its rows or columns) or G."""
+    """Return layout N or T (with unused elements at the ends of its rows or columns) or G."""
     return {
         "N": Layout((0, 1), (1, 1), (0, 2)),
         "T": Layout((1, 0), (1, 1), (2, 0)),
@@ -44,11 +44,11 @@ def matrix_layout(letter: str) -> Layout:
 
 
 def exact_product(x1: np.ndarray, x2: np.ndarray, dtype: Any = None) -> np.ndarray:
-    """The product of integers that every type sums exactly, or that wrap; zeros are +0.
+    """Compute a product of integers that every type sums exactly, or that wrap; zeros are +0.
 
     Args:
         x1, x2: Operands of any types.
-        dtype: Type the product is taken in; their common type if None.
+        dtype: Computation type; the operands' common type if None.
     """
     compute = np.promote_types(x1.dtype, x2.dtype) if dtype is None else element(dtype).dtype
     if compute.kind in "iub":
@@ -60,14 +60,14 @@ def exact_product(x1: np.ndarray, x2: np.ndarray, dtype: Any = None) -> np.ndarr
 def check_into(
     expected: np.ndarray, layout: Layout, x1: cupy.ndarray, x2: cupy.ndarray, what: str, **keywords: Any
 ) -> None:
-    """Multiplies into an ``out`` poisoned with NaNs: all of its memory must be as expected, gaps and edges too.
+    """Multiply into an ``out`` poisoned with NaNs, and check all of its memory, including gaps and edges.
 
     Args:
-        expected: The result, in ``out``'s type.
-        layout: How ``out`` lies in memory.
-        x1, x2: The operands.
-        what: What to say of the product if it is wrong.
-        **keywords: For ``tiledmm.matmul``.
+        expected: Expected result, in ``out``'s type.
+        layout: Layout of ``out`` in memory.
+        x1, x2: Operands.
+        what: Description of the product for the error message.
+        **keywords: Arguments of ``tiledmm.matmul``.
     """
     poison = np.full(expected.shape, 255, np.uint8).repeat(expected.dtype.itemsize).view(expected.dtype)
     out, memory = lay_out(cupy, poison.reshape(expected.shape), layout, poison=True)
@@ -83,12 +83,12 @@ def check_into(
 
 
 def layout_of(x1: cupy.ndarray, x2: cupy.ndarray, out: cupy.ndarray | None = None) -> str:
-    """The layout whose kernel takes a product."""
+    """Return the layout of the kernel that computes a product."""
     return resolve(describe(x1), describe(x2), None if out is None else describe(out)).problem.layout
 
 
 def assert_bits(found: cupy.ndarray, expected: np.ndarray | Sequence[Any], what: str = "") -> None:
-    """Equal bit for bit, but for which NaN a NaN is: tells -0 from +0."""
+    """Check equality bit for bit, -0 and +0 included, but not the bits of NaNs."""
     host = to_host(found)
     expected = np.asarray(expected, host.dtype)
     np.testing.assert_array_equal(host.astype("D"), expected.astype("D"), err_msg=what)

@@ -1,4 +1,4 @@
-"""Random data against the bounds that the theory of rounding errors gives, and real data against cuBLAS and a chain."""
+"""Errors on random data compared with the theory's bounds, and on real data with cuBLAS and a chain of FMAs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def random(rng: np.random.Generator, shape: tuple[int, int], dtype: str, positiv
 
 
 def parts(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Real and imaginary part in NumPy's widest type."""
+    """Return real and imaginary part in NumPy's widest type."""
     if x.dtype.kind == "c":
         return x.real.astype(np.longdouble), x.imag.astype(np.longdouble)
     wide = (x.astype(np.float64) if x.dtype.itemsize == 2 else x).astype(np.longdouble)

@@ -1,4 +1,4 @@
-"""The disk cache: a second process compiles nothing; many may begin at once; a damaged file is written anew."""
+"""Tests of the disk cache: a second process compiles nothing, many start at once, damaged files are rewritten."""
 
 from __future__ import annotations
 

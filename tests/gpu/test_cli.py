@@ -1,4 +1,4 @@
-"""The command line where there is a GPU: its figures come from there, and are machine-readable."""
+"""Tests of the command line with a GPU: its results are measured there and machine-readable."""
 
 from __future__ import annotations
 

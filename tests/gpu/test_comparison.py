@@ -1,4 +1,4 @@
-"""Against the installed ``cupy.matmul``: results, types, shapes, memory order."""
+"""Comparison with the installed ``cupy.matmul``: results, types, shapes and memory order."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_out(data: st.DataObject) -> None:
 
 
 def test_where_cupy_is_not_numpy() -> None:
-    """What docs/ lists as different from CuPy, so that the list is dropped when CuPy changes."""
+    """Check the differences from CuPy that docs/ lists, so that the list is updated when CuPy changes."""
     x = cupy.full((2, 2), 100, np.int8)
     assert int(cupy.matmul(x, x, dtype=np.int16)[0, 0]) == np.array(20_000).astype(np.int8)
     assert int(tiledmm.matmul(x, x, dtype=np.int16)[0, 0]) == 20_000

@@ -1,4 +1,4 @@
-"""Dask arrays of CuPy chunks: a worker for each GPU, or two that share one."""
+"""Tests of Dask arrays of CuPy chunks, with a worker per GPU or two workers that share one."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def client(cluster: Any) -> Iterator[Any]:
 
 
 def memory_in_use(dask_worker: Any) -> tuple[int, int]:
-    """Bytes that CuPy's pool has handed out, and Dask's keys."""
+    """Return the bytes in use from CuPy's pool, and the number of Dask's keys."""
     gc.collect()  # tracebacks of errors that tests want
     return cupy.get_default_memory_pool().used_bytes(), len(dask_worker.data)
 
@@ -200,7 +200,7 @@ STARTING = threading.Lock()
 
 
 def warm_up() -> None:
-    """Loads the kernels of a rank's product, so that workers are killed in the product and not before it."""
+    """Load the kernels of a rank's product, so that workers are killed during the product and not before it."""
     from tiledmm.distributed.local import multiply_add
 
     a, b = cupy.ones((500, 2050), np.float32), cupy.ones((2050, 900), np.float32)
@@ -211,10 +211,10 @@ def warm_up() -> None:
 
 
 def kill_at(times: list[tuple[float, bool]], number: int) -> list[str]:
-    """Kills a worker at each of these times, of a first or a second product, in a cluster of its own.
+    """Kill a worker at each of these times, during a first or a second product, in a separate cluster.
 
     Returns:
-        What was wrong.
+        Descriptions of what was wrong.
     """
     wrong = []
     with contextlib.ExitStack() as stack:
@@ -254,7 +254,7 @@ def kill_at(times: list[tuple[float, bool]], number: int) -> list[str]:
 
 @pytest.mark.skipif(GPUS < 2, reason="NCCL needs a GPU for each worker")
 def test_a_worker_that_is_killed_at_every_time() -> None:
-    """A first product finds no communicator: it is killed in the handshake, in connecting, or among panels."""
+    """Kill workers in the handshake, while connecting and among panels; a first product has no communicator yet."""
     times = [(seconds, is_second) for is_second in (False, True) for seconds in KILLS]
     with dask.config.set(PATIENT), ThreadPoolExecutor(CLUSTERS) as threads:
         wrong = list(threads.map(kill_at, [times[i::CLUSTERS] for i in range(CLUSTERS)], range(CLUSTERS)))

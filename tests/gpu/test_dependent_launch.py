@@ -1,4 +1,4 @@
-"""Programmatic dependent launches: on every kind of stream, in graphs, and one product after the other."""
+"""Tests of programmatic dependent launches on every kind of stream, in graphs, and of successive products."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ROUNDS = 40
 
 
 def planned(product: tuple[str, str, dict[str, int], int]) -> tuple[Plan, list[Any], list[np.ndarray]]:
-    """A plan, ``ROUNDS`` pairs of operands, and the products."""
+    """Return a plan, ``ROUNDS`` pairs of operands, and their products."""
     variant, dtype, config, launches = product
     rng = np.random.default_rng(7)
     pairs = [(small_integers(rng, (260, 600), dtype), small_integers(rng, (600, 200), dtype)) for _ in range(ROUNDS)]
@@ -54,7 +54,7 @@ def planned(product: tuple[str, str, dict[str, int], int]) -> tuple[Plan, list[A
 @pytest.mark.parametrize("stream", ["null", "per-thread", "blocking", "non-blocking"])
 @pytest.mark.parametrize("product", PRODUCTS, ids=lambda product: f"{product[0]}-{product[1]}")
 def test_one_product_after_the_other(product: tuple[str, str, dict[str, int], int], stream: str) -> None:
-    """They share workspace: a launch that did not wait would read what is not there yet, or is another product's."""
+    """Check products that share workspace: a launch that did not wait would read missing data or another product's."""
     plan, pairs, expected = planned(product)
     outs = [cupy.full(expected[0].shape, 77, expected[0].dtype) for _ in pairs]
     cupy.cuda.runtime.deviceSynchronize()

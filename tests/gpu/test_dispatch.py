@@ -1,4 +1,4 @@
-"""In place of ``cupy.matmul``: what NumPy and CuPy look up by that name reaches this package."""
+"""Tests of NumPy's and CuPy's dispatch to this package by the name ``cupy.matmul``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.strategies import small_integers
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """Keywords of each call that came by the name ``cupy.matmul``."""
+    """Record the keywords of each call by the name ``cupy.matmul``."""
     seen: list[dict[str, Any]] = []
 
     def matmul(x1: Any, x2: Any, /, **keywords: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The documents' programs that need a GPU run on one; those that take what there is, as well."""
+"""Tests that run the documents' programs on a GPU: those that need one, and those that use one if there is one."""
 
 from __future__ import annotations
 

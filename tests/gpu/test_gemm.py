@@ -1,4 +1,4 @@
-"""``tiledmm.gemm`` on a GPU: every kernel with an epilogue, against NumPy on exact integers, and in place."""
+"""Tests of ``tiledmm.gemm`` on a GPU: every kernel with an epilogue, on exact integers, and in place."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_any_call(call: GemmCall) -> None:
 
 
 def integers(seed: int, shape: tuple[int, ...], dtype: str) -> Any:
-    """So small that sums are exact."""
+    """Return integers so small that sums are exact."""
     return cupy.asarray(small_integers(np.random.default_rng(seed), shape, dtype, 3))
 
 
@@ -73,7 +73,7 @@ def test_every_kernel(variant: str, tile: int | None, dtype: str, layout: str) -
     case for case in CASES if case[0] in ("warp_tiled", "tensor_core", "wgmma")
 ])  # fmt: skip
 def test_reads_of_several_elements(variant: str, tile: int | None, dtype: str, n: int, first: int, pitch: int) -> None:
-    """Rows of c and the bias begin at any element, are of any length, and are any distance apart."""
+    """Check vector loads where rows of c and the bias begin at any element, with any length and any pitch."""
     a, b = integers(1, (300, 70), dtype), integers(2, (70, n), dtype)
     memory, bias = integers(3, (300 * pitch + first,), dtype), integers(4, (n + first,), dtype)[first:]
     strides = (pitch * memory.itemsize, memory.itemsize)

@@ -1,4 +1,4 @@
-"""Arrays of torch, JAX and Numba on a GPU: in place, of their own kind, in the order of their streams."""
+"""Tests of arrays of torch, JAX and Numba on a GPU: results in place, of the same kind, in stream order."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def torch() -> Any:
 
 
 def test_all_libraries_that_are_here() -> None:
-    """What the table in ``docs/interchange.md`` says of each."""
+    """Check the table in ``docs/interchange.md`` for each library."""
     found = {library.name: supported(library) for library in installed()}
     for name, row in found.items():
         assert row["out"] == (name != "JAX"), name
@@ -81,7 +81,7 @@ def test_gemm_of_tensors(torch: Any) -> None:
 
 
 def test_products_are_on_the_librarys_stream(torch: Any) -> None:
-    """The stream is busy when the operand is written, and when the product is asked for."""
+    """Check a product on a stream that is busy when the operand is written and when the product is called."""
     a, b = (torch.from_numpy(integers(seed, 200, 200)).cuda() for seed in (5, 6))
     zeros = torch.zeros_like(a)
     tiledmm.matmul(zeros, b)  # compiled: nothing below waits for that
@@ -99,7 +99,7 @@ def test_products_are_on_the_librarys_stream(torch: Any) -> None:
 
 
 def test_streams_of_several_libraries(torch: Any) -> None:
-    """What CuPy's stream computes is waited for, and waits."""
+    """Check that a product waits for earlier work on CuPy's stream, and later work for the product."""
     left, right = integers(7, 200, 200), integers(8, 200, 200)
     a, b, zeros = torch.from_numpy(left).cuda(), cupy.asarray(right), cupy.zeros((200, 200), "f4")
     tiledmm.matmul(a, zeros)

@@ -1,4 +1,4 @@
-"""Every variant, tile, type and layout against exact arithmetic, around every edge of a tile."""
+"""Tests of every variant, tile, type and layout against exact arithmetic, around every edge of a tile."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LAYOUTS = ("NN", "NT", "TN", "TT", "GG")
 
 
 def shapes(config: Config) -> list[tuple[int, int, int]]:
-    """(m, n, k): nothing, one, just below, at and above a tile and a step, primes, tall, flat."""
+    """Return (m, n, k) of 0 and 1, just below, at and just above a tile and a step, primes, tall and flat."""
     bm, bn, bk = config.bm, config.bn, max(config.bk, 8)
     return [
         (bm - 1, bn + 1, bk),
@@ -40,7 +40,7 @@ def shapes(config: Config) -> list[tuple[int, int, int]]:
 
 
 def operand(rng: np.random.Generator, shape: tuple[int, int], dtype: np.dtype[Any]) -> np.ndarray:
-    """Whole numbers over the whole range of integers; of a size whose sums of up to 200 products all types hold."""
+    """Return integers over their whole range, or floats so small that sums of up to 200 products are exact."""
     if dtype.kind in "iub":
         return any_bits(rng, shape, dtype)
     return small_integers(rng, shape, dtype, 1 if dtype.itemsize == 2 else 3)

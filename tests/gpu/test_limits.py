@@ -1,4 +1,4 @@
-"""More tiles, more batches, larger arrays than 16 or 31 bits can count."""
+"""Tests of more tiles, larger batches and larger arrays than 16 or 31 bits can count."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BILLIONS = 2**31
 
 @pytest.fixture(autouse=True)
 def room() -> Iterator[None]:
-    """Keeps nothing between these tests: several processes may be in them at once."""
+    """Free the memory pool between these tests, which several processes may run at once."""
     yield
     cupy.get_default_memory_pool().free_all_blocks()
 

@@ -1,4 +1,4 @@
-"""Products in a memory pool that is limited, as a user limits it: ``auto`` stays within, and is right."""
+"""Tests of ``auto`` in a limited memory pool: results are right and the limit is kept."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.strategies import small_integers
 from tiledmm import plans
 from tiledmm.problem.keywords import UfuncKeywords
 
-#: Bytes beside the result that there is room for: fewer than any of these products' workspace.
+#: Bytes available besides the result, fewer than the workspace of any of these products.
 ROOM = 4 << 20
 
 #: Types, precisions and sizes.
@@ -32,7 +32,7 @@ PRODUCTS = (
 
 @pytest.fixture
 def pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """A pool of its own, which is CuPy's in this test."""
+    """Replace CuPy's pool by a new one for a test."""
     monkeypatch.setattr(plans, "_plans", {})
     made = cupy.cuda.MemoryPool()
     with cupy.cuda.using_allocator(made.malloc):
@@ -47,7 +47,7 @@ def operands(dtype: str = "float32", sizes: tuple[int, int, int] = (4096, 4096, 
 
 
 def planned(x1: Any, x2: Any, precision: str) -> Any:
-    """The plan of ``auto``; skips the test where that needs no workspace, or little."""
+    """Return the plan of ``auto``; skip the test if it needs little or no workspace."""
     plan: Any = plans.plan_of(x1, x2, None, tuple(UfuncKeywords()), ("auto", None, None, precision))
     if plan.scratch_bytes <= ROOM:
         pytest.skip(f"{plan.choice} needs {plan.scratch_bytes} bytes of workspace on this device")
@@ -77,7 +77,7 @@ def test_a_product_without_room_for_workspace(
 
 
 def right_of(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """The product, by floats that hold it and that BLAS multiplies."""
+    """Compute the product in floats that hold it exactly and that BLAS multiplies."""
     wide = np.complex64 if left.dtype.kind == "c" else np.float64
     return (left.astype(wide) @ right.astype(wide)).astype(left.dtype)
 

@@ -1,4 +1,4 @@
-"""One product on several devices: those that there are, and one of them several times, which copies all the same."""
+"""Tests of one product on several devices: all that exist, or one device several times, which copies all the same."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DEVICES = [[0], [0, 0], [0, 0, 0], [*range(COUNT)], [*range(COUNT)][::-1]]
 
 @pytest.fixture
 def equal_shares(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As much for each device: by time, products as small as these are left to one."""
+    """Give each device an equal share, since products this small would otherwise stay on one device."""
     monkeypatch.setattr(several, "_expected_seconds", lambda *product: 0.0)
 
 

@@ -1,4 +1,4 @@
-"""``tiledmm.out_of_core.matmul`` on a GPU: exact products within small limits, and one that is interrupted."""
+"""Tests of ``tiledmm.out_of_core.matmul`` on a GPU: exact products within small limits, and an interrupted one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ M, N, K = 3000, 2500, 2000
 
 @pytest.fixture
 def pool() -> Iterator[Any]:
-    """A pool of its own, which no product takes more than the limit from."""
+    """Replace CuPy's pool by one with a limit, and check that products stayed within it."""
     made = cupy.cuda.MemoryPool()
     made.set_limit(size=LIMIT)
     with cupy.cuda.using_allocator(made.malloc):
@@ -38,7 +38,7 @@ def operands(dtype: str, m: int = M, n: int = N, k: int = K) -> tuple[np.ndarray
 
 
 def product_of(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """By floats that hold it and that BLAS multiplies."""
+    """Compute the product in floats that hold it exactly and that BLAS multiplies."""
     wide = np.complex128 if a.dtype.kind == "c" else np.float64
     return (a.astype(wide) @ b.astype(wide)).astype(a.dtype)
 

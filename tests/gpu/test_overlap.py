@@ -1,4 +1,4 @@
-"""``out`` that shares memory with an operand: as if the operands had been read first."""
+"""Tests of ``out`` that shares memory with an operand: results are as if the operands had been read first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``tiledmm profile`` with Nsight Compute; skipped where it is missing, or may not read the counters."""
+"""Tests of ``tiledmm profile`` with Nsight Compute; skipped if it is missing or may not read the counters."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def profiled(rungs: list[VariantTile], size: int, dtype: str, layout: str, repor
 
 @pytest.fixture(scope="module")
 def padding(tmp_path_factory: pytest.TempPathFactory) -> tuple[Collection, Path]:
-    """Where ``tiled`` has bank conflicts and ``tiled_padded`` has none; cuBLAS beside them."""
+    """Profile ``tiled``, which has bank conflicts, ``tiled_padded``, which has none, and cuBLAS."""
     report = tmp_path_factory.mktemp("profile") / "kept.ncu-rep"
     return profiled(
         [VariantTile("tiled", 32), VariantTile("tiled_padded", 32), CUBLAS], 512, "float32", "NT", report
@@ -94,7 +94,7 @@ def test_lines_add_up_to_their_kernel(padding: tuple[Collection, Path]) -> None:
     ["float32", *(pytest.param(each, marks=pytest.mark.full) for each in ("float16", "int8", "int32", "float64"))],
 )
 def test_every_variant_and_its_lines(dtype: str) -> None:
-    """What ran is what is compiled anew for its lines, and every launch is told apart."""
+    """Check that every launch is identified, and that its source lines belong to the kernel that ran."""
     kind = compute_element(dtype)
     rungs = [
         rung

@@ -1,4 +1,4 @@
-"""Mistakes on a GPU: the right error, nothing written, and a device that still works."""
+"""Tests of mistakes on a GPU: the right error, nothing written, and a device that still works."""
 
 from __future__ import annotations
 

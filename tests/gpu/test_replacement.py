@@ -1,4 +1,4 @@
-"""CuPy's products replaced, on a device: the same results, the same errors, and a true account of it."""
+"""Tests of replaced CuPy products on a device: the same results and errors, and a correct report."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def integers(*shape: int, dtype: Any = "f4", seed: int = 300) -> np.ndarray:
 
 
 def into(a: Any, b: Any) -> Any:
-    """A poisoned array for a product of matrices."""
+    """Return a poisoned array for a product of matrices."""
     return cupy.full((a.shape[0], b.shape[1]), np.nan, np.float32)
 
 
@@ -335,7 +335,7 @@ def test_cupys_own_products_are_there_after_the_block() -> None:
 
 
 def run(folder: Path, text: str, *options: str, arguments: tuple[str, ...] = ()) -> tuple[int, str, str]:
-    """Exit status, stdout and stderr of a program that tiledmm runs."""
+    """Run a program by tiledmm; return its exit status, stdout and stderr."""
     program = folder / "program.py"
     program.write_text(textwrap.dedent(text), encoding="utf-8")
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
@@ -409,7 +409,7 @@ def test_a_program_that_fails(tmp_path: Path) -> None:
 
 
 def test_a_program_may_choose_its_device_and_fork_first(tmp_path: Path) -> None:
-    """CUDA is not begun before the program begins it: after that a child could not use it."""
+    """Check that tiledmm does not initialize CUDA before the program does, which would break forked children."""
     text = """
     import os
     import cupy

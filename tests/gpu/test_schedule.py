@@ -1,4 +1,4 @@
-"""What is launched before and after a kernel: packed operands, words, slices of K; and the memory in between."""
+"""Tests of auxiliary kernels: packing, decomposition, split-K partitions, and the scratch memory between them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tiledmm.kernels.variants import VARIANTS, general_variants, kernel_variants
 from tiledmm.launch.plan import Plan
 from tiledmm.selection import model
 
-#: Variants whose C goes by way of shared memory.
+#: Variants that stage C in shared memory.
 WITH_WARPS = ("warp_tiled", "thin")
 
 
@@ -88,7 +88,7 @@ def test_tiles_of_several_slices_meet_at_the_barriers_of_a_warp(slices: int) -> 
     [(row.name, tile) for row in general_variants() if row.name in WITH_WARPS for tile in row.tiles],
 )
 def test_rows_of_c_that_are_not_aligned(variant: str, tile: int, dtype: str) -> None:
-    """They take the place of tiles in shared memory, of which some may be on their way where K is short."""
+    """Check unaligned rows of C, staged in the shared memory of tiles whose loads may be in flight for short K."""
     rng = np.random.default_rng(84)
     for m, n, k in ((9, 131, 0), (9, 131, 1), (40, 257, 5), (130, 131, 9), (9, 1031, 40), (257, 259, 300)):
         left, right = (operand(rng, shape, np_dtype(dtype)) for shape in ((m, k), (k, n)))
@@ -262,7 +262,7 @@ def test_c_in_parts(monkeypatch: pytest.MonkeyPatch, dtype: str, layout: str, or
     ("dtype", "bytes_"), [("float32", 4), ("complex64", 12), ("float64", 15), ("complex128", 45), ("int32", 4)]
 )
 def test_parts_that_share_a_workspace(monkeypatch: pytest.MonkeyPatch, dtype: str, bytes_: int) -> None:
-    """On a stream with work ahead, so that the host is far ahead of the device and each launch begins when it may."""
+    """Check parts of C on a busy stream, where the host is far ahead and each launch begins as early as it may."""
     for module in ("choice", "model"):  # as if small operands were large
         monkeypatch.setattr(f"tiledmm.selection.{module}.MOST_APART", 0)
     for row in kernel_variants():

@@ -1,4 +1,4 @@
-"""The scripts that run on the simulator after one changed import are CuPy's own."""
+"""Tests of the scripts that run on the simulator after one changed import, with CuPy itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Infinities, NaNs, signed zeros, subnormals, overflow: what IEEE arithmetic gives, in every variant."""
+"""Tests of infinities, NaNs, signed zeros, subnormals and overflow, by IEEE arithmetic, in every variant."""
 
 from __future__ import annotations
 

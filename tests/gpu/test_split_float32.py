@@ -1,4 +1,4 @@
-"""Products of pieces on a device: exact where float32 is, as accurate where not, whatever the data is."""
+"""Tests of decomposed products on a device: exact where float32 is, and as accurate otherwise, for any data."""
 
 from __future__ import annotations
 
@@ -54,23 +54,23 @@ def integers(rng: np.random.Generator, *shape: int, dtype: str = "float32", boun
 
 
 def normal(rng: Any, *shape: int, dtype: str = "float32") -> Any:
-    """Normal numbers, of CuPy's or NumPy's: of complex types, in both parts."""
+    """Return normal numbers from CuPy's or NumPy's generator, in both parts of complex types."""
     values = rng.standard_normal(shape)
     return (values + 1j * rng.standard_normal(shape) if dtype == "complex64" else values).astype(dtype)
 
 
 def wide(x: Any) -> Any:
-    """The same in float64 or complex128."""
+    """Convert an array to float64 or complex128."""
     return x.astype(np.promote_types(x.dtype, np.float64))
 
 
 def parts(x: cupy.ndarray) -> np.ndarray:
-    """The real numbers of an array on the host, so that each NaN is in its place."""
+    """Return an array's real numbers on the host, so that NaNs of both parts can be compared."""
     return np.ascontiguousarray(x.get()).view(np.float32)
 
 
 def scaled(numbers: dict[str, Any], dtype: str) -> dict[str, Any]:
-    """A tile of so many real columns and steps of k as a type has it."""
+    """Convert a tile given in real columns and steps of k to elements of a type."""
     count = ELEMENTS[dtype].parts
     return {
         name: value // count if name in ("bn", "wn", "tn", "bk", "unroll") else value for name, value in numbers.items()

@@ -1,4 +1,4 @@
-"""float64 by residues on a device: bit for bit what the scheme gives in NumPy, and as accurate as it promises."""
+"""Tests of float64 by residues on a device: bit for bit as in NumPy, and within the promised error."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_complex_products(layout: str) -> None:
 @pytest.mark.parametrize("k", [66_047, 66_048, 66_049, 140_000])
 @pytest.mark.parametrize("variant", [row.name for row in RUN])
 def test_sums_that_are_reduced_on_the_way(variant: str, k: int) -> None:
-    """Residues of 255 everywhere, modulo 256: no sums are larger. Others follow by chance."""
+    """Check sums of residues of 255 modulo 256, which are the largest possible, and random ones."""
     rng = np.random.default_rng(262)
     left, right = np.full((70, k), -1.0), np.full((k, 66), -1.0)
     left[1:35], right[:, 1:33] = rng.integers(-9, 9, (34, k)), rng.integers(-9, 9, (k, 32))

@@ -1,4 +1,4 @@
-"""Integers from tensor cores: bytes of them, multiplied pair by pair. Modulo the type's range every result is exact."""
+"""Tests of integers on tensor cores, by pairs of bytes: every result is exact modulo the type's range."""
 
 from __future__ import annotations
 

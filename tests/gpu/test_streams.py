@@ -1,4 +1,4 @@
-"""Streams, graphs, threads and devices."""
+"""Tests of streams, graphs, threads and devices."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def test_graph_capture_of_several_launches() -> None:
 
 
 def in_threads(count: int, work: Callable[[int], None]) -> None:
-    """Runs ``work(number)`` in threads that begin together; the first error is raised here."""
+    """Run ``work(number)`` in threads that begin together; raise the first error here."""
     errors: list[BaseException] = []
     start = threading.Barrier(count)
 

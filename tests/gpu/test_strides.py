@@ -1,4 +1,4 @@
-"""Any shapes, batches and views, through the kernels themselves: the property tests of test_operands.py on a GPU."""
+"""Property tests of test_operands.py on a GPU: any shapes, batches and views, through the kernels themselves."""
 
 from __future__ import annotations
 

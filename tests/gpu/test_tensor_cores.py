@@ -1,4 +1,4 @@
-"""Tensor cores on a device: exact where sums are, within the bound where not, and bit for bit as the simulator."""
+"""Tests of tensor cores: exact where sums are, within the bound otherwise, and bit for bit as the simulator."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def test_tf32_is_taken_where_it_was_asked_for_and_nowhere_else() -> None:
     np.testing.assert_array_equal(named.get(), tiledmm.matmul(a, b, variant="warp_tiled").get())
 
 
-# ---- what the copy engine brings: operands it cannot read in place, tiles by the hundred, the way out of C ----
+# ---- TMA: operands that it cannot load in place, hundreds of tiles, stores of C ----
 
 COPIED = pytest.mark.skipif(not find_variant("wgmma").runs_on(CAPABILITY, ELEMENTS["float16"]), reason="needs Hopper")
 
@@ -209,7 +209,7 @@ def test_more_tiles_than_blocks(numbers: dict[str, int]) -> None:
 def test_wider_results(dtype: str, tile: int) -> None:
     rng = np.random.default_rng(97)
     left, right = halves(rng, 300, 100), halves(rng, 100, 272)
-    for columns in (272, 271):  # rows of C that leave by the copy engine, and others
+    for columns in (272, 271):  # rows of C that TMA stores, and others
         expected = exact_product(left, right[:, :columns]).astype(dtype)
         x1, x2 = to_device(left), to_device(right[:, :columns])
         check_into(expected, plain(2), x1, x2, dtype, variant="wgmma", tile=tile)

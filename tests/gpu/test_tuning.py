@@ -1,4 +1,4 @@
-"""The search on a device: what it finds is right, kept, and taken."""
+"""Tests of tuning on a device: the result is right, stored, and used."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_tune_and_go_on(dtype: str, layout: str, tmp_path: Path, monkeypatch: py
 
 
 def test_calibrate_and_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A few kernels; ``auto`` chooses among these afterwards, by what was measured."""
+    """Calibrate a few kernels, and check that ``auto`` then chooses among these by the measured rates."""
     from tiledmm.selection import rates as tables
     from tiledmm.tuning import calibrate as calibration
 

@@ -1,4 +1,4 @@
-"""Types: every pair of operands, every conversion on the way in and out, rounding to the last bit."""
+"""Tests of every pair of operand types and every conversion of operands and results, to the last bit."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FAST = {"variant": "double_buffered", "tile": 8}
 
 
 def common_type(left: str, right: str) -> Any:
-    """What NumPy takes their product in; float32 for the pairs that it has no rule for."""
+    """Return NumPy's common type, or float32 for pairs without one."""
     try:
         return np.promote_types(np_dtype(left), np_dtype(right))
     except TypeError:
@@ -136,7 +136,7 @@ def test_float16_sums_may_leave_float16_on_the_way() -> None:
 
 
 def patterns(dtype: str, count: int) -> np.ndarray:
-    """Random bits of a type: every exponent, subnormals, infinities, NaNs; for integers every size."""
+    """Return random bits of a type: every exponent, subnormals, infinities, NaNs; integers of every size."""
     rng = np.random.default_rng(18)
     kind = np_dtype(dtype)
     bits = rng.integers(0, 256, (count, kind.itemsize), np.uint8)

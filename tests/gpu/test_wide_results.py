@@ -1,4 +1,4 @@
-"""Products of 8-bit integers with wider results on the device: NumPy's, bit for bit."""
+"""Tests of products of 8-bit integers with wider results on the device, bit for bit as NumPy's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An ncu for tests: prints what the real one would, of launches that are made up."""
+"""A stand-in for ncu that prints what the real one would, for made-up launches."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ sys.exit(answers["status"])
 
 
 class FakeNcu:
-    """An executable ``ncu`` in a folder of its own."""
+    """An executable ``ncu`` in its own folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -50,32 +50,32 @@ class FakeNcu:
         self, *, raw: str = "", source: str = "", output: str = "==PROF== Profiling", status: int = 0,
         writes: bool = True, unknown: Sequence[str] = (), import_status: int = 0,
     ) -> None:  # fmt: skip
-        """What it does from now on."""
+        """Set what it prints and returns from now on."""
         answers: dict[str, Any] = {"pages": {"raw": raw, "source": source}, "output": output, "status": status}
         answers |= {"writes": writes, "unknown": list(unknown), "import_status": import_status}
         (self.folder / "answers.json").write_text(json.dumps(answers))
 
     @property
     def calls(self) -> list[list[str]]:
-        """The command lines it was given."""
+        """Command lines that it was given."""
         return [json.loads(line) for line in (self.folder / "calls.jsonl").read_text().splitlines()]
 
 
 def install(monkeypatch: pytest.MonkeyPatch, folder: Path) -> FakeNcu:
-    """The only ncu there is."""
+    """Make this the only ncu on PATH."""
     monkeypatch.setenv("PATH", str(folder / "bin"))
     return FakeNcu(folder / "bin")
 
 
 def table(*rows: Sequence[object]) -> str:
-    """CSV as ncu writes it."""
+    """Format CSV as ncu does."""
     text = io.StringIO()
     csv.writer(text, quoting=csv.QUOTE_ALL, lineterminator="\n").writerows(rows)
     return text.getvalue()
 
 
 def raw_page(*launches: tuple[str, Mapping[str, object]]) -> str:
-    """What ``--page raw`` prints of launches: names, and values by metric."""
+    """Format what ``--page raw`` prints for launches, given by name and values by metric."""
     metrics = list(dict.fromkeys(name for _, values in launches for name in values))
     head = ["ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Context", "Stream", "Block Size"]
     rows: list[list[object]] = [[*head, *metrics], ["", "", "", "", "", "", "", "", *("unit" for _ in metrics)]]
@@ -86,7 +86,7 @@ def raw_page(*launches: tuple[str, Mapping[str, object]]) -> str:
 
 
 def source_page(*launches: tuple[str, Sequence[tuple[str, Mapping[str, object]]]]) -> str:
-    """What ``--page source --print-source sass`` prints of launches: names, and instructions with their counts."""
+    """Format what ``--page source --print-source sass`` prints for launches with instructions and counts."""
     text = ""
     for name, instructions in launches:
         headings = list(dict.fromkeys(heading for _, counts in instructions for heading in counts))

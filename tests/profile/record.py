@@ -1,7 +1,7 @@
-"""Writes down what ncu prints, for tests of what reads it: ``python -m tests.profile.record --out FOLDER``, on a GPU.
+"""Record the output of ncu for tests of its parsers: ``python -m tests.profile.record --out FOLDER``. Needs a GPU.
 
-``raw.csv`` and ``source.csv`` are of two small kernels, and belong into ``tests/profile/recorded/``. ``ncu.txt``, what
-ncu says of itself, is to be looked at.
+``raw.csv`` and ``source.csv`` describe two small kernels and belong in ``tests/profile/recorded/``. ``ncu.txt`` has
+ncu's version and messages, for inspection.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tiledmm.errors import ProfilingError
 from tiledmm.profile import ncu
 from tiledmm.profile.collection import command_of
 
-#: Where the recorded pages are kept.
+#: Folder of the recorded pages.
 FOLDER = Path(__file__).parent / "recorded"
 
 #: What is recorded: bank conflicts of ``tiled``, none of ``tiled_padded``, which was counted before
@@ -32,7 +32,7 @@ _UNREAD = re.compile(r"\(Not Issued\)|Explicit|Divergent|Predicated")
 
 
 def main() -> None:
-    """Records."""
+    """Record the output of ncu."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=FOLDER, help="where the files go")
     out = parser.parse_args().out
@@ -54,7 +54,7 @@ def main() -> None:
 
 
 def _needed(page: str) -> str:
-    """A page of source without columns that nothing here reads: a third of it."""
+    """Remove the columns of a source page that nothing here reads, which are two thirds of it."""
     text = io.StringIO()
     writer = csv.writer(text, quoting=csv.QUOTE_ALL, lineterminator="\n")
     kept: list[int] = []

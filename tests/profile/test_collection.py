@@ -1,4 +1,4 @@
-"""From variants to profiles, with an ncu that is made up and kernels that are not."""
+"""Tests of the steps from variants to profiles, with a made-up ncu and real kernels."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RUNGS = (VariantTile("tiled", 32), VariantTile("cublas"))
 
 @pytest.fixture
 def known(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[KernelSpec]]:
-    """What each variant launches; their machine code is not asked for."""
+    """Replace what each variant launches, and provide no machine code."""
     kernels: dict[str, list[KernelSpec]] = {"tiled": [TILED], "cublas": []}
 
     def no_lines(spec: KernelSpec, target: str) -> None:
@@ -107,7 +107,7 @@ def test_operands_without_data(letter: str, strides: tuple[int, int]) -> None:
 
 @pytest.mark.cupy
 def test_lines_of_a_kernel_as_it_is_compiled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Where B's transpose is read, conflicts are where the source has them. Needs CuPy, NVRTC and nvdisasm."""
+    """Check that conflicts of reads of B's transpose are attributed to their line. Needs CuPy, NVRTC and nvdisasm."""
     try:
         code, source = machine_code_with_lines(TILED, "sm_90")
     except (MissingDependencyError, CompilationError, RuntimeError, OSError) as error:

@@ -1,4 +1,4 @@
-"""``tiledmm profile``, with an ncu and a GPU that are made up."""
+"""Tests of ``tiledmm profile`` with a made-up ncu and GPU."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def invoke(*arguments: str) -> Any:
 
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeNcu:
-    """Two variants, as ncu would count them."""
+    """Provide an ncu that reports two variants."""
     kernels = {"tiled": [TILED], "naive": [NAIVE], "cublas": []}
     monkeypatch.setattr(device, "missing_gpu", lambda: None)
     monkeypatch.setattr(collection, "launched", lambda rung, *product: kernels[rung.variant])

@@ -1,4 +1,4 @@
-"""What a profile is in words: the limit by its number, then what costs most."""
+"""Tests of diagnoses in words: the limit with its number, then what costs most."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_nothing_is_near_its_peak() -> None:
 
 
 def test_what_is_nearest_its_peak_comes_first() -> None:
-    """As of ``auto`` on an H100, whose tensor cores are its busiest unit, and of a kernel whose tiles are copied."""
+    """Check ``auto`` on an H100, whose tensor cores are its busiest unit, and a kernel limited by copies of tiles."""
     found = diagnose(replace(IDLE, tensor_active=0.68))[0]
     assert found.startswith("Near a limit: the tensor cores at 68%, the SMs at 40%")
     found = diagnose(replace(IDLE, shared_throughput=0.72))[0]

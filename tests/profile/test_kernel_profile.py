@@ -1,4 +1,4 @@
-"""From counters to numbers that mean something."""
+"""Tests of the values derived from counters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nsight Compute's command line, messages and pages, as one that is made up has them."""
+"""Tests of Nsight Compute's command line, messages and pages, with a made-up ncu."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_the_raw_page() -> None:
 
 
 def test_the_source_page() -> None:
-    """Each launch has headings of its own, and places count from where its kernel begins."""
+    """Check that each launch has its own headings, and that addresses count from the start of its kernel."""
     text = source_page(
         ("tiledmm_x", [("MOV R1, R2 ;", {"stall_wait": 1})]), ("other", [("EXIT ;", {"# Samples": "-"})])
     )

@@ -1,4 +1,4 @@
-"""Variants side by side, and the lines of one."""
+"""Tests of the tables of several variants, and of one variant's lines."""
 
 from __future__ import annotations
 

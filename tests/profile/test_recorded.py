@@ -1,4 +1,4 @@
-"""What ncu printed on a GPU (``tests/profile/record.py``) is read as it was meant."""
+"""Tests that read real output of ncu, recorded on a GPU by ``tests/profile/record.py``."""
 
 from __future__ import annotations
 

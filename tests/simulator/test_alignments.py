@@ -1,4 +1,4 @@
-"""Shared arrays are aligned as declared on a GPU: wider accesses are right by luck."""
+"""Tests that shared arrays are aligned only as declared, as on a GPU, where wider accesses are right only by luck."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Atomics: every function and type that CUDA documents, on shared and global memory."""
+"""Tests of every atomic function and type that CUDA documents, on shared and global memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TYPES = {**INTEGERS, "float": np.float32, "double": np.float64, "__half": np.flo
 
 
 def after(body: str, start: np.ndarray, *, blocks: int = 3, threads: int = 64, header: str = "", target: str = "sm_90"):
-    """What an array holds after a kernel with a pointer to it."""
+    """Run a kernel with a pointer to an array, and return the array's contents."""
     kind = next(name for name, dtype in TYPES.items() if dtype == start.dtype)
     index = "const int i = threadIdx.x + blockIdx.x * blockDim.x;"
     text = f"{header}\n__global__ void kernel({kind}* at) {{\n{index}\n{body}\n}}"
@@ -102,7 +102,6 @@ def test_atomics_of_block_scope_are_for_threads_of_a_block_and_shared_memory():
 
 
 def test_the_old_value_comes_back():
-    """Every thread gets a number of its own."""
     got = after("at[1 + atomicAdd(at, 1)] = 1;", np.zeros(N + 1, np.int32))
     assert got.tolist() == [N] + [1] * N
 
@@ -127,7 +126,7 @@ def test_compare_and_swap_makes_other_atomics():
 
 @pytest.mark.parametrize("space", ["", "__shared__ int s; if (i == 0) s = 0; __syncthreads(); int* at = &s;"])
 def test_not_all_lanes_can_swap_what_they_read(space):
-    """A loop that does not look again never ends, as on a GPU, where lanes compare at the same time."""
+    """Check that a compare-and-swap loop that does not read again never ends, since all lanes compare at once."""
     text = f"""
     __global__ void kernel(int* x) {{
         const int i = threadIdx.x;

@@ -1,4 +1,4 @@
-"""Casts to integers saturate, and nothing else of a text changes."""
+"""Tests that casts to integers saturate, and that the rest of a text is unchanged."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ TYPES = {
 
 
 def gpu(value: float, dtype: type, bytes_: int) -> int:
-    """What a GPU makes of a number: 32 or 64 bits, saturated, and of these the lowest."""
+    """Return what a GPU casts a number to: 32 or 64 bits, saturated, and the lowest bits of these."""
     info = np.iinfo(dtype)
     wide = np.iinfo(f"{'i' if info.min else 'u'}{max(info.bits // 8, 4)}")
     if np.isnan(value):

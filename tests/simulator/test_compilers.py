@@ -1,4 +1,4 @@
-"""Each other C++ compiler that is here finds and counts what the usual one does; Zig also builds for other systems."""
+"""Tests that every other installed C++ compiler gives the same findings and counts, and that Zig cross-compiles."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ZIG = shlex.join((sys.executable, "-m", "ziglang", "c++"))
 
 
 def compilers() -> list[str]:
-    """Values for $CXX: g++ and clang++ on PATH, of every release, and Zig; but the compiler of all other tests."""
+    """Return values for $CXX: all releases of g++ and clang++ on PATH, and Zig, but not the usual compiler."""
     folders = (Path(folder) for folder in os.get_exec_path() if Path(folder).is_dir())
     programs = (path for folder in folders for path in folder.iterdir())
     named = (path for path in programs if re.fullmatch(r"(?:g|clang)\+\+(?:-\d+)?", path.name))

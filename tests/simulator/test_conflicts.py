@@ -1,4 +1,4 @@
-"""Lanes and banks of accesses that are made up: how wide an access is taken, and who takes part."""
+"""Tests of lanes and banks of made-up accesses: the assumed width of an access, and the lanes that take part."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def explained(
     wide: int | None = None,
     **changes: object,
 ) -> tuple[conflicts.BankAccess, ...]:
-    """What is said of accesses to 4-byte elements at line 2, which machine code makes so many bytes wide."""
+    """Explain accesses to 4-byte elements at line 2, which machine code makes ``wide`` bytes wide."""
     known = {"step": 0, "kind": "load", "space": "shared", "array": "As", "element": (0,), "bytes": 4, "line": 2}
     events = tuple(Event(**{**known, "thread": thread, "address": at, **changes}) for thread, at in accesses)
     text = "one\n  two \nthree"
@@ -39,7 +39,7 @@ def explained(
 
 
 def in_a_row(count: int, apart: int = 16, begin: int = 0) -> list[Access]:
-    """Every lane reads so many elements, one after the other."""
+    """Return accesses in which every lane reads ``count`` successive elements."""
     return [((lane, 0, 0), begin + apart * lane + 4 * i) for lane in range(32) for i in range(count)]
 
 

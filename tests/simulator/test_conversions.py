@@ -1,4 +1,4 @@
-"""Conversions to integers that are not written as casts, and shifts: out of range they are a finding."""
+"""Tests of shifts and of conversions to integers that are not written as casts: out of range they are findings."""
 
 from __future__ import annotations
 

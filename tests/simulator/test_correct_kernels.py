@@ -1,4 +1,4 @@
-"""Kernels as learners write them are right, and nothing is found in them."""
+"""Tests that learners' correct kernels give right results without findings."""
 
 from __future__ import annotations
 

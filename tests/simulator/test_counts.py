@@ -1,4 +1,4 @@
-"""The counts in the documents are what the simulator counts, and what the roofline works out."""
+"""Tests that the counts in the documents match the simulator and the roofline model."""
 
 from __future__ import annotations
 

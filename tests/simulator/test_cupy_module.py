@@ -1,4 +1,4 @@
-"""Scripts of tutorials with one changed import, and what ``tiledmm.simulator.cupy`` has for them."""
+"""Tests of ``tiledmm.simulator.cupy``, and of tutorial scripts that import it in place of CuPy."""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ SHARED_ARRAYS = [("As", 1088), ("As", 24), ("tile", 80), ("in_file", 7), ("in_na
 
 @pytest.fixture(scope="module")
 def build(tmp_path_factory):
-    """Compiles sources, file names and texts, to a shared library in the folder where they lie."""
+    """Return a function that compiles sources, given by file name and text, to a shared library in a new folder."""
     if sys.platform != "linux":
         pytest.skip("debug information is read from ELF files")
     try:
@@ -163,7 +163,7 @@ def kernel(request, build):
 
 
 def lines_of(library: Path) -> dict[str, tuple[str, int]]:
-    """File and line by the comment that the line ends with."""
+    """Return file and line of each line that ends with a comment, by that comment."""
     folder = library.parent
     found = {}
     for file in (folder / "include" / "steps.h", folder / "kernel.cpp", folder / "other.cpp"):
@@ -174,7 +174,7 @@ def lines_of(library: Path) -> dict[str, tuple[str, int]]:
 
 
 def marks(library: Path, debug: DebugInfo) -> list[tuple[int, int]]:
-    """Runs the kernel: for each mark its number, and in which instruction of the file it was made."""
+    """Run the kernel; return the number of each mark, and the offset in the file of the instruction that made it."""
 
     class Mark(ctypes.Structure):
         _fields_ = (("id", ctypes.c_long), ("place", ctypes.c_size_t))

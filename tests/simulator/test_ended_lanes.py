@@ -1,4 +1,4 @@
-"""Lanes of a warp that have ended: others do not wait for them, and a value from one is undefined."""
+"""Tests of lanes of a warp that have ended: others do not wait for them, and their values are undefined."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_a_lane_that_waits_elsewhere_is_waited_for():
 
 
 def test_lanes_at_different_places_are_named_where_some_are_left_over():
-    """Exchanges of one kind come together wherever they are, on a GPU as well, until some lane waits alone."""
+    """Check that exchanges of one kind meet at any places, as on a GPU, until some lane waits alone."""
     body = """int sum = lane;
     if (lane < 16)
         sum += __shfl_down_sync(~0u, sum, 8);

@@ -1,4 +1,4 @@
-"""Kernels that do not end, or that would end the process: each is a finding with block, thread and line."""
+"""Tests of kernels that do not end or would end the process: each is a finding with block, thread and line."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Texts in which variables that may not be set have a value."""
+"""Tests of texts in which variables that may be uninitialized are given a value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every planted bug is found, at its line; kernels as they are have none."""
+"""Tests that every planted bug is found at its line, and that unedited kernels have no findings."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_the_message_names_lines_block_and_threads(tmp_path):
 
 
 def test_a_finding_names_the_template_and_the_line(tmp_path: Path) -> None:
-    """Not the rendered text, which nobody sees: its lines are others, and some come from headers."""
+    """Check that a finding names the template's line, not that of the rendered text, which users do not see."""
     template = (template_folder() / "naive.cu.j2").read_text(encoding="utf-8")
     write = "    c_tile.write(row, col, sum);\n"
     assert template.count(write) == 1
@@ -71,7 +71,7 @@ def test_a_finding_names_the_template_and_the_line(tmp_path: Path) -> None:
 
 
 def test_races_do_not_hide_behind_the_order_of_threads(tmp_path):
-    """Both barriers of a step, each order: the same pairs of lines race."""
+    """Check that a missing barrier gives the same pairs of racing lines in each order of threads."""
     for name in ("no barrier after the stores", "no barrier after the reads"):
         bug = next(bug for bug in BUGS if bug.name == name)
         found = []
@@ -101,7 +101,7 @@ MAKES_ONE = """\
 
 
 def edited(folder: Path, *edits: tuple[str, str], variant: str = "naive", layout: str = "NN") -> Path:
-    """A kernel's text, changed."""
+    """Write an edited kernel to a file."""
     text = tiledmm.source(variant, layout=layout, **({} if variant == "naive" else {"tile": 16}))
     for old, new in edits:
         assert text.count(old) == 1, old
@@ -225,7 +225,7 @@ def test_the_message_says_which_subscript(tmp_path: Path, subscript: int) -> Non
 
 
 class Lines:
-    """Made-up source lines: those of places, each with its number as text."""
+    """A stand-in for source lines: the line number of each place, which is also its text."""
 
     def __init__(
         self, lines: dict[int, int], text: Callable[[int], str] = str, calls: tuple[int, ...] = (), loop: int = 0
@@ -249,7 +249,7 @@ class Lines:
 
 
 def made_up(kind: str, **changes: object) -> RawFinding:
-    """What the runtime writes down of a global access to address 104 of A, 100 to 108."""
+    """Return the runtime's record of a global access to address 104 of A, which spans 100 to 108."""
     raw = RawFinding(kind=finding_kinds.KINDS.index(kind), space=1, bytes=1, address=104, count=1)
     raw.block, raw.thread = (1, 2, 3), (4, 5, 6)
     raw.other_block, raw.other_thread = (1, 2, 3), (7, 8, 9)
@@ -279,7 +279,7 @@ def test_a_finding_says_who_and_how_much_where_its_line_is_not_known(size, words
     [(5, 0, True), (6, 0, True), (7, 0, False), (6, 1, False), (0, 0, False)],
 )
 def test_a_barrier_that_the_compiler_duplicated_is_one(other, instance, is_one):
-    """Places 5 and 6 are of one text. Another instance of the text, or no other place at all, is no duplicate."""
+    """Check that places on one source line count as one barrier, unless they are of another inlined instance."""
     lines = Lines({0: 9, 5: 9, 6: 9, 7: 10})
     raw = made_up("barrier not reached by all", pc=5, other_pc=other, bytes=instance)
     assert (findings.finding(raw, "k", lines, (), ()) is None) == is_one

@@ -1,4 +1,4 @@
-"""``gemm``: the epilogue of every kernel, against NumPy."""
+"""Tests of ``gemm``: the epilogue of every kernel, compared with NumPy."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def test_every_kernel(variant: str, dtype: str, layout: str) -> None:
     ("n", "first", "pitch"), [(96, 0, 96), (96, 1, 98), (96, 0, 97), (95, 0, 96), (2, 0, 8), (1, 0, 2)]
 )
 def test_reads_of_several_elements(variant: str, dtype: str, n: int, first: int, pitch: int) -> None:
-    """Rows of c and the bias begin at any element, are of any length, and are any distance apart."""
+    """Check vector loads where rows of c and the bias begin at any element, with any length and any pitch."""
     rng = np.random.default_rng(9)
     a, b = random(rng, (70, 40), dtype), random(rng, (40, n), dtype)
     memory = random(rng, (70 * pitch + first,), dtype)
@@ -235,7 +235,7 @@ def test_batches_and_broadcasting(variant: str) -> None:
 
 @pytest.mark.parametrize("shape", [(2, 1, 1, 6), (3, 1, 6), (2, 1, 5, 1), (2, 3, 1, 1), (2, 1, 5, 6), (1, 3, 5, 6)])
 def test_arrays_that_differ_along_some_batch_dimensions(shape: tuple[int, ...]) -> None:
-    """Dimensions that are one for the operands and C are not, where an array is broadcast along one of them."""
+    """Check arrays broadcast along one of the batch dimensions that the operands and C merge into one."""
     rng = np.random.default_rng(12)
     a, b, array = (rng.integers(-4, 5, size).astype("f4") for size in ((2, 3, 5, 7), (2, 3, 7, 6), shape))
     for name, wanted in (("bias", a @ b + array), ("alpha", array * (a @ b)), ("c", a @ b + array)):

@@ -1,4 +1,4 @@
-"""cuda_fp16.h and cuda_bf16.h: every operation is the exact result, rounded once."""
+"""Tests of cuda_fp16.h and cuda_bf16.h: every operation is the exact result, rounded once."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def value(bits: int, name: str) -> float:
 
 
 def rounded(exact: Fraction, mode: str, name: str) -> float:
-    """The number of a format that an exact one is rounded to."""
+    """Round an exact number to a number of a format."""
     digits, least = FORMATS[name]
     if exact == 0:
         return 0.0
@@ -49,7 +49,7 @@ def rounded(exact: Fraction, mode: str, name: str) -> float:
 
 
 def numbers(name: str, n: int) -> np.ndarray:
-    """Bits of finite numbers: of all sizes, near one another, small, and the largest."""
+    """Return the bits of finite numbers: of all sizes, close to one another, small, and the largest."""
     anything = RNG.integers(0, 2**16, n)
     one = 0x3C00 if name == "half" else 0x3F80
     near = (one + RNG.integers(-300, 300, n)) | RNG.integers(0, 2, n) << 15
@@ -63,7 +63,7 @@ def numbers(name: str, n: int) -> np.ndarray:
 def computed(
     expressions: list[str], name: str, *inputs: np.ndarray, result: str = "unsigned short"
 ) -> list[np.ndarray]:
-    """Each expression of x, y and z of a format, element by element: as bits, unless ``result`` is another type."""
+    """Compute each expression of x, y and z of a format elementwise, as bits unless ``result`` is another type."""
     n, kind = inputs[0].size, TYPES[name]
     names = "xyz"[: len(inputs)]
     lines = [f"    const {kind} {each} = ((const {kind}*){each}s)[i];" for each in names]

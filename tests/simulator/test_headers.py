@@ -1,4 +1,4 @@
-"""Headers that kernels include: cooperative groups, wmma, pipelines, complex numbers, and C's."""
+"""Tests of headers that kernels include: cooperative groups, wmma, pipelines, complex numbers, and C's."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ def test_pipelines(target):
 
 
 def padded(matrix: np.ndarray) -> np.ndarray:
-    """With rows of a multiple of 16 bytes."""
+    """Pad a matrix's rows to a multiple of 16 bytes."""
     return np.ascontiguousarray(np.pad(matrix, ((0, 0), (0, -matrix.shape[1] % (16 // matrix.itemsize)))))
 
 

@@ -1,4 +1,4 @@
-"""Inline PTX on the simulator: each family of instructions beside NumPy, and what the translation leaves as it is."""
+"""Tests of inline PTX: each family of instructions compared with NumPy, and texts that stay unchanged."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HAS_NVRTC = importlib.util.find_spec("cuda") and importlib.util.find_spec("cuda.
 
 
 def check_ptx(text: str) -> None:
-    """Where NVRTC is there, it compiles the text, too: it is PTX to ptxas as well."""
+    """Compile the text by NVRTC if it is installed, to check that ptxas accepts its PTX."""
     if HAS_NVRTC:
         from tiledmm.compile.inspection import compile_for
 
@@ -31,7 +31,7 @@ def check_ptx(text: str) -> None:
 
 
 def launch(text: str, *arrays: np.ndarray, blocks: int = 1, order: str = "forward", checked: bool = True):
-    """Runs the kernel of the text with a warp in each block."""
+    """Run the kernel of the text with one warp per block."""
     if checked:
         check_ptx(text)
     return simulator.launch(text, blocks, 32, arrays, threads=order)
@@ -63,7 +63,7 @@ TYPES = {
 
 
 def computed(cases: list[Case], inputs: list[np.ndarray], to: str) -> np.ndarray:
-    """Runs each statement for each element of the inputs, one element a thread."""
+    """Run each statement for each element of the inputs, one element per thread."""
     count = inputs[0].size
     parameters = ", ".join(f"const {TYPES[x.dtype.str[1:]]}* x{i}" for i, x in enumerate(inputs))
     body = "\n".join(
@@ -92,7 +92,7 @@ def check(cases: list[Case], inputs: list[np.ndarray], to: str) -> None:
 
 
 def integers(kind: str, count: int, seed: int = 0) -> list[np.ndarray]:
-    """Random integers with the extreme ones among them."""
+    """Return random integers that include the extreme ones."""
     rng = np.random.default_rng(seed)
     limits = np.iinfo(kind)
     found = []
@@ -281,7 +281,7 @@ def step(x: np.float32, direction: float) -> np.float32:
 
 
 def rounded(exact: Fraction, mode: str) -> np.float32:
-    """A float32 beside an exact number, on the side that the mode says."""
+    """Round an exact number to float32 in a mode."""
     near = np.float32(float(exact))
     up = mode == "rp" or (mode == "rz" and exact < 0)
     if Fraction(float(near)) < exact and up:
@@ -292,7 +292,7 @@ def rounded(exact: Fraction, mode: str) -> np.float32:
 
 
 def flushed(x: np.ndarray) -> np.ndarray:
-    """Subnormals become zeros of their sign."""
+    """Replace subnormals by zeros of their sign."""
     return np.where(abs(x) < 2.0**-126, np.copysign(np.float32(0), x), x)
 
 
@@ -386,7 +386,7 @@ def test_pairs_of_halves():
 
 
 def bfloat(values: np.ndarray) -> np.ndarray:
-    """float64 to the nearest bfloat16, as float32. The values need 24 bits at most."""
+    """Round float64 to the nearest bfloat16, as float32; the values must fit 24 bits."""
     bits = values.astype("f4").view("u4").astype("u8")
     return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16 << 16).astype("u4").view("f4")
 
@@ -617,7 +617,7 @@ def test_ldmatrix(count, transposed):
 
 
 def bits_of(values: np.ndarray, kind: str) -> np.ndarray:
-    """Elements as unsigned integers of their size, or float64."""
+    """Return elements as unsigned integers of their size, or as float64."""
     if kind == "bf16":
         return (values.astype("f4").view("u4") >> 16).astype("u2")
     return values.astype({"f16": "f2", "tf32": "f4", "s8": "i1", "u8": "u1", "f64": "f8"}[kind])
@@ -680,7 +680,7 @@ def test_mma(shape, of_sum, of_a, of_b):
 
 
 def test_mma_with_other_accumulators():
-    """D and C in different registers, as a constant zero."""
+    """Check an mma whose operands C and D are different registers, with C a constant."""
     text = """extern "C" __global__ void kernel(const unsigned* a, float* out) {
     float d[4];
     asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "

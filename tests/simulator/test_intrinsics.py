@@ -1,4 +1,4 @@
-"""What kernels compute with on the CPU rounds, wraps and converts as on a GPU."""
+"""Tests that arithmetic on the CPU rounds, wraps and converts as on a GPU."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_every_half_is_widened_exactly(library):
 
 
 def spacing(values: np.ndarray) -> np.ndarray:
-    """Distance from each half to the next."""
+    """Return the distance from each half to the next."""
     with np.errstate(over="ignore"):
         return np.nan_to_num(np.spacing(values.astype("f2")).astype("f8"), nan=0, posinf=32)
 

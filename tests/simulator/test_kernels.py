@@ -1,4 +1,4 @@
-"""Every kernel runs on the simulator with every check on: types, layouts, edges and batches in a covering set."""
+"""Tests of every kernel with all checks on, in a covering set of types, layouts, edges and batches."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ BATCHES = (((), ()), ((2,), (2,)), ((3,), ()), ((2, 1), (3,)), ((), (2, 1, 2)))
 
 
 def matrix(rng: np.random.Generator, batch: tuple[int, ...], rows: int, cols: int, dtype: str, letter: str):
-    """Integers small enough for exact sums, in a layout, with NaNs around them where there is room."""
+    """Return integers with exact sums in a layout, surrounded by NaNs where the layout has gaps."""
     values = small_integers(rng, (*batch, rows, cols), np_dtype(dtype), bound=1)
     ndim = values.ndim
     if letter == "N":

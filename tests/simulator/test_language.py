@@ -1,4 +1,4 @@
-"""What a kernel may say beyond what those of the package do: small kernels of all kinds, run on the bare runtime."""
+"""Tests of CUDA C that the package's own kernels do not use: small kernels of all kinds on the bare runtime."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tiledmm.simulator.finding_kinds import KINDS
 
 
 def launch(body: str, *, out: np.ndarray, threads: tuple[int, int] = (32, 1), blocks: int = 1, **options: Any):
-    """Runs ``kernel(T* out)``; returns the outcome. ``out`` holds the result."""
+    """Run ``kernel(T* out)`` and return the outcome; ``out`` receives the result."""
     text = body if "__global__" in body else f'extern "C" __global__ void kernel(int* out) {{\n{body}\n}}\n'
     code = execution.Code.load(toolchain.build_kernel(text, "kernel", arch=900, build="checked"))
     debug = debug_info(code.path)
@@ -152,7 +152,7 @@ def test_constants_are_no_operands():
 
 
 def test_copies_in_groups():
-    """Two stages in flight: the older is waited for, and only that is there."""
+    """Check that waiting for the older of two groups of copies makes only that group's data available."""
     body = """__shared__ int x[2][32];
     cp_async<4>(&x[0][threadIdx.x], out + 32 + threadIdx.x, 4); tiledmm_commit_copies();
     cp_async<4>(&x[1][threadIdx.x], out + 64 + threadIdx.x, 4); tiledmm_commit_copies();

@@ -1,4 +1,4 @@
-"""Kernels of the user's: ``simulator.launch``."""
+"""Tests of ``simulator.launch`` on users' kernels."""
 
 import ctypes
 
@@ -77,7 +77,7 @@ def test_dynamic_shared_memory_has_the_size_that_the_launch_gives_it():
 
 
 def test_an_access_that_misses_shared_memory_is_one_to_shared_memory():
-    """Before its arrays, far behind them, or where the launch gives it none."""
+    """Check accesses before the shared arrays, far past their end, and in a launch without shared memory."""
     text = """
     __global__ void miss(float* x, int which, int i) {
         extern __shared__ float given[];

@@ -1,4 +1,4 @@
-"""The loop around a line of a kernel's text."""
+"""Tests of finding the loop around a line of a kernel's text."""
 
 from __future__ import annotations
 

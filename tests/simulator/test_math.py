@@ -1,4 +1,4 @@
-"""What kernels compute with: exact where CUDA rounds correctly, otherwise within the errors that it documents."""
+"""Tests of math functions: exact where CUDA rounds correctly, otherwise within the documented errors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RNG = np.random.default_rng(0)
 
 
 def computed(expressions: list[str], result: str, *inputs: np.ndarray, header: str = "") -> list[np.ndarray]:
-    """Each expression of x, y and z, element by element, as an array of a type of C."""
+    """Compute each expression of x, y and z elementwise, as an array of a C type."""
     n = inputs[0].size
     types = {
         "f4": "float",
@@ -70,7 +70,7 @@ def floats(n: int) -> np.ndarray:
 
 
 def rounded(exact: Fraction, mode: str, dtype: type) -> float:
-    """The number of a type that an exact one is rounded to: n, z, u or d."""
+    """Round an exact number to a type in mode n, z, u or d."""
     digits, least, most = (24, -149, 2.0**128) if dtype is np.float32 else (53, -1074, None)
     if exact == 0:
         return 0.0
@@ -92,7 +92,7 @@ def rounded(exact: Fraction, mode: str, dtype: type) -> float:
 
 
 def root(x: Fraction) -> Fraction:
-    """A square root to 400 bits: exact, or a little more than it."""
+    """Return a square root to 400 bits, exact or slightly too large."""
     scale = 4**1500
     found = math.isqrt(int(x * scale))
     return Fraction(found, 2**1500) + (0 if Fraction(found * found, scale) == x else Fraction(1, 2**1501))
@@ -198,7 +198,7 @@ def test_conversions_from_integers_are_rounded_once():
 
 
 def ulps(got: np.ndarray, expected: np.ndarray) -> float:
-    """The largest error in units of the last place of what is expected."""
+    """Return the largest error in units in the last place of the expected value."""
     close = expected.astype(got.dtype)
     wrong = np.abs(got.astype(np.longdouble) - expected.astype(np.longdouble))
     with np.errstate(invalid="ignore"):

@@ -1,8 +1,9 @@
-"""NumPy's own tests of ``numpy.matmul``, as they are installed with NumPy, on the simulator's matmul.
+"""Run of NumPy's installed tests of ``numpy.matmul`` on the simulator's matmul.
 
-Left out, because ``simulator.matmul`` differs on purpose: object arrays and long double, which no kernel multiplies;
-operands that are not arrays (lists, and what has ``__array__``), which no function of this package takes; the operators
-``@`` and ``@=``, which belong to NumPy's array. Operands at odd addresses, which a GPU cannot read, are copied here.
+Some are left out because ``simulator.matmul`` differs on purpose: object arrays and long double, which no kernel
+multiplies; operands that are not arrays (lists and objects with ``__array__``), which no function of this package
+accepts; and the operators ``@`` and ``@=``, which belong to NumPy's array. Operands at odd addresses, which a GPU
+cannot read, are copied.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ of_ufuncs = pytest.importorskip("numpy._core.tests.test_ufunc", reason="NumPy is
 
 
 def matmul(*operands: Any, **keywords: Any) -> Any:
-    """The simulator's matmul, with NumPy's words for two mistakes."""
+    """Call the simulator's matmul, with NumPy's wording of two errors."""
     try:
         return simulator.matmul(*operands, **keywords)
     except UnsupportedTypeError as error:

@@ -1,4 +1,4 @@
-"""What orders two accesses: barriers of blocks and warps, named barriers, fences with atomics; and what does not."""
+"""Tests of what orders two accesses, and what does not: barriers, named barriers, fences with atomics."""
 
 import numpy as np
 import pytest
@@ -79,7 +79,7 @@ def test_4096_barriers_of_a_warp_between_two_writes():
 @pytest.mark.parametrize("grid", [1, 2])
 @pytest.mark.parametrize("workers", [1, 2])
 def test_two_threads_with_nothing_between(first, second, found, grid, workers):
-    """Two threads of a block, in different warps, or of two blocks."""
+    """Check unordered accesses of two threads, in different warps of a block and in two blocks."""
     body = (
         f"if (threadIdx.x == 0 && blockIdx.x == 0) {{ {first} }}\n"
         f"if (threadIdx.x == (gridDim.x == 1 ? 32 : 0) && blockIdx.x == gridDim.x - 1) {{ {second} }}"
@@ -129,7 +129,7 @@ def test_a_message_between_warps_by_a_flag_in_shared_memory(data, fence, ordered
 
 
 def test_blocks_have_shared_memory_at_the_same_addresses():
-    """What a block released there, no other block takes."""
+    """Check that a release in one block's shared memory is not acquired by another block."""
     body = """
     __shared__ int ready;
     if (threadIdx.x) return;
@@ -153,7 +153,7 @@ def test_blocks_have_shared_memory_at_the_same_addresses():
 )
 @pytest.mark.parametrize("read", ["*flag", "atomicAdd((int*)flag, 0)"])
 def test_whoever_reads_a_flag_needs_a_fence_or_a_barrier_too(read, after, ordered):
-    """As in readXY of the CUDA C++ Programming Guide; its sum in one launch has a barrier there."""
+    """Check that data may be read after a flag only past a fence or a barrier, as in the CUDA guide's ``readXY``."""
     body = f"""
     if (threadIdx.x == 0 && blockIdx.x == 0) {{ x[0] = 7; __threadfence(); *flag = 1; }}
     if (blockIdx.x == 0) return;
@@ -215,7 +215,7 @@ def test_volatile_data_in_shared_memory_need_a_barrier():
 
 
 def test_an_update_by_volatile_accesses_that_another_overwrites():
-    """A flag that all set to the same is none, and neither is what a lock guards."""
+    """Check that a lock makes volatile updates safe, and that they race without one."""
     sum_up = "volatile int* sum = &x[1]; if (threadIdx.x == 0) { LOCK *sum = *sum + 1 + blockIdx.x; FREE }"
     lock = "while (atomicCAS(&x[0], 0, 1)) {} __threadfence();"
     free = "__threadfence(); atomicExch(&x[0], 0);"
@@ -235,7 +235,7 @@ def test_an_update_by_volatile_accesses_that_another_overwrites():
 
 @pytest.mark.parametrize("writer", [0, 1])
 def test_a_volatile_read_that_nothing_orders_is_a_warning(writer):
-    """Whichever of the two comes first."""
+    """Check the warning whether the volatile read or the write comes first."""
     body = """
     volatile int* total = &x[0];
     if (threadIdx.x == 0) { if (blockIdx.x == WRITER) *total = 7; else x[1] = *total; }

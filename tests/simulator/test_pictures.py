@@ -1,4 +1,4 @@
-"""Pictures of what threads touch: that they are what the recorded accesses say, or the kernel's parameters."""
+"""Tests that pictures of what threads touch match the recorded accesses or the kernel's parameters."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_wavefronts_by_padding_are_those_of_the_hardware():
 
 @pytest.mark.parametrize("scene", draw.SCENES, ids=lambda scene: scene.variant)
 def test_text_picture_and_registry_have_the_same_numbers(scene):
-    """A picture is of the default tile, which its page describes, and says so."""
+    """Check that a picture shows the default tile, which its page describes, and says so."""
     kernel = kernel_spec(scene.variant, dtype=scene.dtype, layout=scene.layout).kernel
     config = kernel.config
     picture = (draw.FOLDER / f"{scene.variant}.svg").read_text(encoding="utf-8")

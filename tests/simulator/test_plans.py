@@ -1,4 +1,4 @@
-"""Whole products whose kernels are the CUDA C itself, run by the simulator. Needs CuPy, and no GPU."""
+"""Tests of whole products whose CUDA C kernels run on the simulator. Needs CuPy, but no GPU."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def check(gpu: HostGpu, result: Any, x1: Any, x2: Any) -> None:
     gpu.memory.check()
 
 
-#: The smallest tiles: what the simulator takes its time for is threads.
+#: Smallest tiles, since the simulator's time grows with the number of threads.
 DECOMPOSE = {"variant": "split_tensor_core", "tile": 64}
 
 KERNELS: list[tuple[str, dict[str, Any]]] = [

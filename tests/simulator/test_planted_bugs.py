@@ -1,4 +1,4 @@
-"""Bugs planted in kernels are found, and a planted line is named."""
+"""Tests that bugs planted in kernels are found and that a planted line is named."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tools.simulator_bugs import HELD_OUT, Bug, Judgement, Verdict, judge, judge
 
 SUITE = read()
 
-#: One of each of the causes that are met most, for the tests of every day.
+#: One bug per frequent cause, for the everyday tests.
 FEW = (
     "reduce_tree: no barrier after the loads",
     "named_barrier: of 96 threads",
@@ -60,7 +60,7 @@ def test_a_few_bugs_are_found() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("part", [0, *(pytest.param(part, marks=pytest.mark.full) for part in (1, 2))])
 def test_no_bug_is_lost_that_was_found(part: int) -> None:
-    """A third of them, from all kernels and causes."""
+    """Check that a third of the bugs found before, from all kernels and causes, are still found."""
     before = json.loads((FOLDER / "simulator_bugs.json").read_text("utf-8"))["verdicts"]
     bugs = [bug for bug in SUITE.bugs if before.get(bug.id) == Verdict.FOUND.value][part::3]
     assert bugs

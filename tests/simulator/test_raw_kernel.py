@@ -1,4 +1,4 @@
-"""``simulator.RawKernel`` and ``simulator.RawModule``."""
+"""Tests of ``simulator.RawKernel`` and ``simulator.RawModule``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a kernel may not use is refused by its name, at its line, with what to use instead."""
+"""Tests that unsupported features are refused by name and line, with an alternative."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def test_errors_of_clang():
 
 
 def test_the_names_that_bring_headers_are_theirs(tmp_path):
-    """``headers.needed`` finds every function of the headers that are not always there."""
+    """Check that ``headers.needed`` knows every function of the headers that are not always included."""
     command = [
         *cxx.compiler(),
         "-x",

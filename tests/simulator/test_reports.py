@@ -1,4 +1,4 @@
-"""Counts: by hand where that can be done, and those of Nsight Compute where it was asked."""
+"""Tests of counts, compared with counts by hand and with recorded ones of Nsight Compute."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_counts_of_a_tiled_kernel_by_hand():
     ],
 )
 def test_rows_that_are_not_aligned_are_read_in_contiguous_words(variant, tile, layout, sizes, dtype):
-    """A warp's 32 words lie in four sectors, and often begin within one: so five, and six if they are of four rows."""
+    """Check that a warp's 32 words of unaligned rows touch five or six sectors, hardly more than four aligned ones."""
     report = simulator.run(*laid_out(layout, *sizes, dtype=dtype), variant=variant, tile=tile)[1]
     traffic = report.source
     loads = traffic.global_load + traffic.copy_load
@@ -165,7 +165,7 @@ def machine_code():
 
 
 def agrees(case, kernel):
-    """Whether every count is Nsight Compute's."""
+    """Check that every count equals Nsight Compute's."""
     counts = agreement.simulated(case)
     assert counts == {name: kernel["counted"][name] for name in counts}
     assert counts == kernel["simulated"]  # as the table in the documentation has it
@@ -201,7 +201,7 @@ def test_all_counts_are_those_of_nsight_compute(case, kernel):
     ],
 )
 def test_the_runtime_counts_by_the_rules_of_banks(dtype, layout):
-    """The runtime's C++ and hardware.banks are two hands at the same rules: every first access of a line agrees."""
+    """Check that the runtime's C++ and ``hardware.banks`` count the same wavefronts for each line's first access."""
     rng = np.random.default_rng(0)
     tile, size = 32, 32
     a, b = (rng.integers(0, 3, (size, size)).astype(dtype) for _ in range(2))
@@ -238,7 +238,7 @@ def test_explained_conflicts_of_the_machine_code():
 
 
 def test_a_copy_has_the_wavefronts_of_a_store(tmp_path):
-    """Loads of two successive quarters of a warp may be served at once, copies to shared memory are not."""
+    """Check that copies to shared memory do not share wavefronts between quarters of a warp, as loads may."""
     begins = "    const int row = threadIdx.x;\n"
     copies = """\
     struct alignas(16) Vector { float element[4]; };

@@ -1,6 +1,6 @@
-"""The kernels of ``split_float64`` on the simulator: residues, the operand scan, and float64 numbers from residues.
+"""Tests of ``split_float64``'s kernels on the simulator: residues, the operand scan, and reconstruction.
 
-The product of residues, which needs ``wgmma``, is NumPy's. All else is the CUDA C, and C has the model's bits.
+Only the product of residues, which needs ``wgmma``, is NumPy's. The rest is the CUDA C, and C has the model's bits.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from tiledmm.problem.product import Product, resolve
 from tiledmm.schedule.schedule import schedule
 from tiledmm.selection.select import select
 
-#: What multiplies operands that are not decomposed.
+#: Variant that multiplies operands that are not decomposed.
 OTHERWISE = find_variant("split_float64").operands.otherwise
 
-#: C before the kernels: what no product is.
+#: Elements of C before the kernels run, which no product has.
 UNWRITTEN = 1.2345678e-200
 
 
 class Device:
-    """The memory of a product by residues, on the CPU, and all its launches but those that no simulator runs."""
+    """A product by residues on the CPU: its memory, and all launches that a simulator can run."""
 
     def __init__(self, product: Product, planned: Schedule, x1: np.ndarray, x2: np.ndarray) -> None:
         self.planned, self.product = planned, product
@@ -59,14 +59,14 @@ class Device:
         execute(launch.spec, launch.blocks, [*pointers, np.array([*launch.kernel_args, *found], np.int64)])
 
     def residues(self, launch: Launch, operand: int) -> np.ndarray:
-        """(moduli, matrices, rows, k) as the launch's tensor map has them."""
+        """Return residues (moduli, matrices, rows, k) as the launch's tensor map describes them."""
         described, memory = launch.maps[operand], self.memory[launch.operands[operand]]
         k, rows, matrices, planes, _ = described.sizes
         strides = (described.strides[2], described.strides[1], described.strides[0], 1)
         return np.lib.stride_tricks.as_strided(memory[launch.begins[operand] :], (planes, matrices, rows, k), strides)
 
     def multiply(self, launch: Launch) -> None:
-        """Writes C's residues in the kernel's order."""
+        """Write C's residues in the kernel's order."""
         args = [int(each) for each in launch.kernel_args]
         m, n, batch, plane, pitch = args[0], args[1], args[10:13], args[28], args[29]
         left, right = self.residues(launch, 0), self.residues(launch, 1)
@@ -80,7 +80,7 @@ class Device:
             written[...] = model.in_kernels_order(padded)
 
     def found(self, operand: int, rows: int) -> tuple[int, int, int, np.ndarray]:
-        """Least count of near elements, whether all are exact, least scale, exponents."""
+        """Return the least number of near elements, whether all are exact, the least scale, and the exponents."""
         begin = self.planned.multiplying.scan[operand]
         words = self.memory[SCAN][begin : begin + SCAN_HEAD + 4 * rows].view(np.int32)
         return int(words[0]), int(words[1]), int(words[2]), words[3:]
@@ -89,7 +89,7 @@ class Device:
 def run(
     x1: np.ndarray, x2: np.ndarray, variant: str = "split_float64", tile: int | None = None, **keywords: int
 ) -> tuple[np.ndarray, Device]:
-    """C, and the memory afterwards."""
+    """Compute a product; return C, and the memory afterwards."""
     product = resolve(describe(x1), describe(x2))
     choice = select(variant, tile, product, keywords or None)
     planned = schedule(choice.spec, choice.product.problem)
@@ -137,7 +137,7 @@ def test_bits_are_those_of_the_model(layout: str, moduli: int) -> None:
 
 @pytest.mark.parametrize("layout", [LAYOUTS[0], *(pytest.param(each, marks=pytest.mark.slow) for each in LAYOUTS[1:])])
 def test_complex_products(layout: str) -> None:
-    """Three real products each, exact modulo each modulus: the bits are those of real products by the model."""
+    """Check that complex products by three real ones give the model's bits."""
     rng = np.random.default_rng(249)
     for m, n, k in ((3, 5, 40), (18, 67, 301), (1, 70, 300)):
         left, right = complex_normal(rng, m, k), complex_normal(rng, k, n)
@@ -176,7 +176,7 @@ def test_with_instructions_of_a_warp_bits_are_those_of_the_model(layout: str, ti
 
 @pytest.mark.slow
 def test_sums_that_are_reduced_on_the_way() -> None:
-    """Residues of 255 everywhere, modulo 256, which pass 2^32 after 66,051 steps of k."""
+    """Check sums of residues of 255, which exceed 2^32 after 66,051 steps of k unless they are reduced in between."""
     for k in (66_049, 132_200):
         left, right = np.full((2, k), -1.0), np.full((k, 3), -1.0)
         left[1], right[:, 1] = np.arange(k) % 7 - 3, np.arange(k) % 5 - 2
@@ -198,7 +198,7 @@ def test_batches_with_instructions_of_a_warp(monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
 def test_all_checks_of_the_simulator(dtype: str) -> None:
-    """No race, no access out of bounds, no element of scratch memory that is read before it is written."""
+    """Check for races, accesses out of bounds, and scratch memory that is read before it is written."""
     rng = np.random.default_rng(272)
     left, right = rng.standard_normal((70, 100)).astype(dtype), rng.standard_normal((100, 67)).astype(dtype)
     for a, decomposed in ((left, True), (left * np.exp2(rng.uniform(-99, 99, left.shape)), False)):
@@ -234,7 +234,7 @@ def test_c_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def special_values(rng: np.random.Generator) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Operands that residues do not do justice to, by name."""
+    """Return operands for which residues are not accurate enough, by name."""
     a, b = rng.standard_normal((20, 64)), rng.standard_normal((64, 24))
     with_inf, with_nan, far = a.copy(), b.copy(), a * np.exp2(rng.uniform(-50, 50, a.shape))
     with_inf[3, 7], with_nan[5, 6] = -np.inf, np.nan
@@ -286,7 +286,7 @@ def test_other_types_in_memory() -> None:
 
 
 def test_exactly_one_kernel_writes_c() -> None:
-    """The others return at once: C's residues are not touched, or C is not."""
+    """Check that, of the two kernels that can write C, the one that the operand scan rules out writes nothing."""
     rng = np.random.default_rng(247)
     plain, far = rng.standard_normal((20, 64)), rng.standard_normal((20, 64)) * np.exp2(rng.uniform(-99, 99, (20, 64)))
     for left, taken in ((plain, "reconstruct"), (far, OTHERWISE)):
@@ -300,7 +300,7 @@ def test_exactly_one_kernel_writes_c() -> None:
 
 
 def test_residues_are_those_of_every_integer() -> None:
-    """Each modulus, and the largest integers, too: a row of K = 1 is scaled to its full 58 bits."""
+    """Check every modulus on integers of up to 58 bits, to which a row of K = 1 is scaled."""
     rng = np.random.default_rng(248)
     x = np.concatenate([rng.standard_normal(200), np.exp2(np.arange(-20.0, 20.0)), -np.exp2(np.arange(-20.0, 20.0))])[
         :, None

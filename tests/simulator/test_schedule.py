@@ -1,4 +1,4 @@
-"""What is launched before and after a kernel, on the simulator: right, and nothing wrong with any of the launches."""
+"""Tests of auxiliary kernels on the simulator: right results, and no finding in any launch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tiledmm.problem.product import Product
 from tiledmm.selection import model
 from tiledmm.selection.choice import Choice
 
-#: Variants whose C goes by way of shared memory.
+#: Variants that stage C in shared memory.
 WITH_WARPS = ("warp_tiled", "thin")
 
 CASES = [
@@ -183,7 +183,7 @@ def test_c_in_parts(monkeypatch: pytest.MonkeyPatch, dtype: str, layout: str, or
     ],
 )
 def test_rows_of_c_that_are_not_aligned(variant: str, tile: int, dtype: str, k: int) -> None:
-    """They take the place of tiles in shared memory, of which some may be on their way where K is short."""
+    """Check unaligned rows of C, staged in the shared memory of tiles whose loads may be in flight for short K."""
     rng = np.random.default_rng(8)
     x1, x2 = (small_integers(rng, shape, dtype, 1) for shape in ((9, k), (k, 131)))
     result, report = simulator.run(x1, x2, variant=variant, tile=tile, counts=False)
@@ -192,7 +192,7 @@ def test_rows_of_c_that_are_not_aligned(variant: str, tile: int, dtype: str, k: 
 
 
 def in_parts(product: Product) -> dict[str, Choice]:
-    """What is considered for a product in parts, of kernels that can be simulated."""
+    """Return the choices that split a product in parts, from kernels that can be simulated."""
     simulated = model.Model(model.H100.gpu, model.H100.rates.only(lambda name: find_variant(name).simulated))
     return {str(choice): choice for choice in simulated.rank(product) if choice.others}
 

@@ -1,4 +1,4 @@
-"""``block_dot_products``, whose threads share k."""
+"""Tests of ``block_dot_products``, whose threads share K."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``outer_products``, which writes C in words."""
+"""Tests of ``outer_products``, which writes C in words."""
 
 from __future__ import annotations
 

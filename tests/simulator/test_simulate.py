@@ -1,4 +1,4 @@
-"""The simulator's matmul is NumPy's, for every kind of operand."""
+"""Tests of the simulator's matmul against NumPy's, for every kind of operand."""
 
 from __future__ import annotations
 

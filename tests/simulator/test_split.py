@@ -1,4 +1,4 @@
-"""What ``split`` writes, on the simulator: limbs whose products are the product, and what it finds of the data."""
+"""Tests of ``split`` on the simulator: limbs whose products add up to the product, and the operand scan."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OF_TWO_LIMBS = [scheme.name for scheme in SCHEMES.values() if scheme.limbs == 2]
 
 
 def laid_out(x: np.ndarray, letter: str) -> np.ndarray:
-    """The same values, rows contiguous (N), columns contiguous (T), or neither, in a matrix that begins anywhere."""
+    """Copy values to contiguous rows (N), contiguous columns (T), or neither, at any offset (G)."""
     first, last = x.ndim - 2, x.ndim - 1
     outer = tuple(range(first))
     layout = {
@@ -38,7 +38,7 @@ def laid_out(x: np.ndarray, letter: str) -> np.ndarray:
 
 
 class Device:
-    """The scratch memory of a product whose operands were split, on the CPU."""
+    """The scratch memory of a product on the CPU, after its operands were decomposed."""
 
     def __init__(self, product: Product, planned: Schedule, x1: np.ndarray, x2: np.ndarray) -> None:
         self.memory = {each.name: np.full(each.bytes, 255, np.uint8) for each in planned.scratch}
@@ -58,7 +58,7 @@ class Device:
         execute(spec, launch.blocks, [*pointers, np.array([*launch.kernel_args, *found], np.int64)])
 
     def limbs(self, name: str, described: TensorMap, piece: Any) -> np.ndarray:
-        """(limbs, matrices, rows, contiguous elements) as the tensor map has them, in float64."""
+        """Return (limbs, matrices, rows, contiguous elements) as the tensor map describes them, in float64."""
         neighbours, lines, matrices, count, _ = described.sizes
         strides = (described.strides[2], described.strides[1], described.strides[0], described.itemsize)
         words = self.memory[name].view(piece.dtype)
@@ -68,13 +68,13 @@ class Device:
         return found.astype("f8")
 
     def found(self, begin: int, count: int) -> tuple[int, int, int, np.ndarray]:
-        """Usual elements, whether all are short (2: alike, too), the least scale, exponents."""
+        """Return the number of usual elements, whether all are short (2: and alike), the least scale, the exponents."""
         words = self.memory[SCAN][begin : begin + SCAN_HEAD + 4 * count].view(np.int32)
         return int(words[0]), min(int(words[1]), 2), int(words[2]), words[3:]
 
 
 def multiplied(planned: Schedule, product: Product, device: Device) -> np.ndarray:
-    """C, batch and all, as ``split_float32`` computes it: of real numbers, or of pairs of columns that are complex."""
+    """Compute C, with its batch, as ``split_float32`` does, in real numbers or pairs of real columns."""
     launch = planned.multiplying
     spec, problem = launch.spec, product.problem
     parts = product.compute.parts
@@ -107,12 +107,12 @@ def split(x1: np.ndarray, x2: np.ndarray, scheme: str = "fp16x3") -> tuple[Produ
 
 
 def reals(x: np.ndarray) -> np.ndarray:
-    """An array of complex numbers as one of twice as many real ones along the last axis."""
+    """View complex numbers as twice as many real ones along the last axis."""
     return np.ascontiguousarray(x).view(x.real.dtype)
 
 
 def first_limbs(rows: np.ndarray, scheme: str) -> np.ndarray:
-    """The first limbs of scaled numbers."""
+    """Return the first limbs of scaled numbers."""
     if scheme == "fp16x3":
         return rows.astype("f2").astype("f8")
     bits = rows.astype("f4").view("u4") + np.uint32(1 << 12) & np.uint32(0xFFFFE000)
@@ -120,7 +120,7 @@ def first_limbs(rows: np.ndarray, scheme: str) -> np.ndarray:
 
 
 def expected_of(rows: np.ndarray, scheme: str = "fp16x3") -> tuple[int, bool, int, np.ndarray]:
-    """What is to be found of rows of real numbers that two limbs of 11 bits are taken of."""
+    """Return the expected operand scan of rows of real numbers, for two limbs of 11 bits."""
     finite = np.isfinite(rows).all(axis=1)
     long = (rows.view(np.uint32) & 0x7FF) != 0
     rows = np.where(finite[:, None], rows, np.float32(1))

@@ -1,4 +1,4 @@
-"""Products of pieces from the operands on: split, multiplied by tensor cores, or by CUDA cores instead."""
+"""Tests of decomposed products from their operands on: on tensor cores, or on CUDA cores instead."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def wide(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def errors(found: np.ndarray[Any, Any], a: Any, b: Any) -> tuple[float, float]:
-    """Of the result in the Frobenius norm; and the largest, over the product of absolute values."""
+    """Return the error in the Frobenius norm, and the largest error relative to the product of absolute values."""
     exact, sizes = wide(a) @ wide(b), wide(abs(a)) @ wide(abs(b))
     apart = found - exact
     norm = float(np.linalg.norm(apart) / (np.linalg.norm(exact) or 1.0))

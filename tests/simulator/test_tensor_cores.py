@@ -1,4 +1,4 @@
-"""Tensor cores on the simulator: each instruction, and how sums are rounded."""
+"""Tests of tensor cores on the simulator: each instruction, and the rounding of sums."""
 
 from __future__ import annotations
 
@@ -220,7 +220,7 @@ def test_few_rows_are_16_or_32() -> None:
 
 
 def slow(*names: str) -> list[Any]:
-    """Parameters of slow tests."""
+    """Return parameters marked as slow."""
     return [pytest.param(name, marks=slow_unless(False)) for name in names]
 
 
@@ -309,7 +309,7 @@ def test_skinny_tiles_convert_as_they_store() -> None:
 def check_exact(
     dtype: str, layout: str, shape: tuple[int, int, int], batch: int = 0, offset: int = 0, **arguments: Any
 ) -> None:
-    """Multiplies small integers, whose sums are exact; operands begin so many elements after a multiple of 16 bytes."""
+    """Check a product of small integers with exact sums; operands begin ``offset`` elements past 16-byte alignment."""
     rng, (m, n, k) = np.random.default_rng(7), shape
     of_batch = (batch,) if batch else ()
     pair = [small_integers(rng, (*of_batch, *each), np_dtype(dtype), bound=1) for each in ((m, k), (k, n))]
@@ -324,7 +324,7 @@ def check_exact(
 
 
 def shifted(array: np.ndarray, offset: int) -> np.ndarray:
-    """The same array, so many elements later in memory."""
+    """Move an array by ``offset`` elements relative to 16-byte alignment."""
     if not offset:
         return array
     memory = np.zeros(array.size + offset + 16, array.dtype)

@@ -1,4 +1,4 @@
-"""The page of the tile loop: that its data is what the simulator records, and that it shows just that."""
+"""Tests that the tile-loop page's data is what the simulator records, and that the page shows it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_every_kernel_is_there_and_the_file_is_as_it_is_written():
 
 
 def without_comments(recording: dict[str, Any]) -> dict[str, Any]:
-    """A recording without its source's comments, and with lines in place of their numbers."""
+    """Return a recording without its source's comments, with source lines in place of line numbers."""
     source = [line.partition("//")[0].strip() for line in recording["source"]]
     steps = [(source[line], *rest) for line, *rest in recording["steps"]]
     return {**recording, "source": list(filter(None, source)), "steps": steps}
@@ -71,7 +71,7 @@ def test_what_cannot_be_drawn_in_one_picture_is_an_error():
 
 
 def conflicts(variant: str, layout: str, tile: int) -> tuple[int, int]:
-    """Of a warp and one tile along K: conflicts of stores to shared memory, and of loads from it."""
+    """Count a warp's bank conflicts per tile along K, of stores to shared memory and of loads from it."""
     found = recordings()[variant, layout, tile]
     sums = {"store": 0, "load": 0}
     for _, kind, array, _, _, units, ideal, *_ in found["steps"]:
@@ -94,7 +94,7 @@ COUNTED = ("variant", "layout", "tile")
 
 
 def test_joined_accesses_are_those_of_the_machine_code():
-    """Loads and wavefronts for one multiply-add of a warp, as ``benchmarks.counts`` counts them."""
+    """Compare loads and wavefronts per multiply-add of a warp with the counts of ``benchmarks.counts``."""
     counts = json.loads((ROOT / "benchmarks" / "results" / "counts.json").read_text(encoding="utf-8"))["kernels"]
     compared = 0
     for (variant, layout, tile), found in recordings().items():
@@ -158,13 +158,13 @@ def lit(look: dict[str, Any], matrix: str) -> set[tuple[int, int]]:
 
 
 def own(look: dict[str, Any], matrix: str) -> set[tuple[int, ...]]:
-    """Row, column, height and width of what is marked as the thread's."""
+    """Return row, column, height and width of the areas marked as the thread's."""
     found = re.findall(r"M(\d+) (\d+)h(\d+)v(\d+)h-\d+z", look["matrices"][matrix]["own"])
     return {(int(row), int(col), int(height), int(width)) for col, row, width, height in found}
 
 
 class Expected:
-    """What the page has to show of a block, straight from the simulator's trace."""
+    """Data that the page must show of a block, computed from the simulator's trace."""
 
     def __init__(self, variant: str, layout: str, tile: int, warp: int) -> None:
         kernel = kernel_spec(variant, tile=tile, layout=layout)
@@ -214,7 +214,7 @@ class Expected:
         return [(row + i, col) if down else (row, col + i) for i in range(size // 4)]
 
     def held(self, address: int, step: int, is_load: bool) -> tuple[str, Element]:
-        """What lies at an address of shared memory when it is read in a step, or is written there."""
+        """Return the matrix and element at an address of shared memory when it is read or written in a step."""
         before = [each for each in self.stored[address] if (each[0] < step if is_load else each[0] <= step)]
         _, matrix, element = before[-1]
         return matrix, element

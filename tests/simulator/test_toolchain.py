@@ -1,4 +1,4 @@
-"""Libraries are compiled once, kept where nobody else writes, and errors say what to do."""
+"""Tests of the compilation of libraries: done once, stored privately, with helpful errors."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tiledmm.simulator.compiler import built_libraries, cxx, toolchain
 
 SOURCE = 'extern "C" __global__ void kernel(int* out) { out[threadIdx.x] = %d; }'
 
-#: To compile the runtime with little optimization: in half of the time.
+#: Flags that compile the runtime with little optimization, in half the time.
 QUICK = tuple("-Og" if flag.startswith("-O") else flag for flag in toolchain._RUNTIME_FLAGS)
 
 
@@ -39,7 +39,7 @@ def cache(tmp_path, monkeypatch):
 
 @pytest.fixture
 def no_runtime(monkeypatch, tmp_path_factory):
-    """The runtime is compiled from an empty text, in no time: kernels are linked with it, and not run."""
+    """Replace the runtime by an empty text that compiles at once; kernels are linked with it but do not run."""
     empty = tmp_path_factory.mktemp("native") / "runtime.cpp"
     empty.write_text("")
     monkeypatch.setattr(toolchain, "_RUNTIME", (empty,))
@@ -72,7 +72,7 @@ def test_the_cache_does_not_grow_beyond_its_bound(cache, no_runtime, monkeypatch
 
 @pytest.mark.slow
 def test_a_cache_that_is_cleared_meanwhile_loses_nobody_a_kernel(cache, quick_runtime):
-    """Another thread clears as often as it can, while this one compiles and loads: the runtime too, each time."""
+    """Check that kernels and the runtime load while another thread clears the cache as often as it can."""
     ended, removed = threading.Event(), []
 
     def clear() -> None:
@@ -125,7 +125,7 @@ def test_two_that_build_at_once_get_the_same(cache, no_runtime):
 
 @pytest.fixture
 def quick_runtime(monkeypatch):
-    """The runtime is compiled with little optimization."""
+    """Compile the runtime with little optimization."""
     monkeypatch.setattr(toolchain, "_RUNTIME_FLAGS", QUICK)
 
 
@@ -142,7 +142,7 @@ def empty(path: Path) -> None:
 
 
 def zero_the_end(path: Path) -> None:
-    """What a power failure leaves on some file systems. The file is another one: sizes are as they were."""
+    """Simulate what a power failure leaves on some file systems: a new file of the same size that ends in zeros."""
     data = path.read_bytes()
     path.unlink()
     path.write_bytes(data[:-1000].ljust(len(data), b"\0"))
@@ -212,7 +212,7 @@ def test_the_cache_may_have_any_path(tmp_path):
 
 
 def in_namespace(*commands: str) -> str:
-    """What commands of the shell print that may mount file systems, which nobody else sees."""
+    """Run shell commands in a private mount namespace and return their output."""
     own = ["unshare", "--user", "--map-root-user", "--mount"]
     if not shutil.which("unshare") or subprocess.run([*own, "true"], capture_output=True).returncode:
         pytest.skip("file systems cannot be mounted here")
@@ -222,7 +222,7 @@ def in_namespace(*commands: str) -> str:
 
 
 def building(folder: Path, *numbers: int) -> str:
-    """The command that builds kernels with a cache in a folder."""
+    """Return the command that builds kernels with a cache in a folder."""
     root = Path(tiledmm.__file__).parents[1]
     variables = [f"PYTHONPATH={root}", f"TILEDMM_CACHE_DIR={folder}"]
     return shlex.join(["env", *variables, sys.executable, "-c", BUILD, *map(str, numbers)])
@@ -393,7 +393,7 @@ def test_what_does_not_compile_is_named_by_the_users_file_and_line(tmp_path):
     a = np.zeros((4, 4), np.float32)
 
     def line_of(path):
-        """A file with an error in it, and its line."""
+        """Plant an error in a file and return the expected message with its line."""
         before, after = path.read_text().split("Sum acc = {};")
         path.write_text(f"{before}Summ acc = {{}};{after}")
         return f"{path.name}:{before.count(chr(10)) + 1}: the simulator knows no Summ; did you mean Sum?\n  Summ acc"

@@ -1,4 +1,4 @@
-"""Traces by warp: requests, barriers and arithmetic. Traces by thread are in test_reports.py."""
+"""Tests of traces by warp: requests, barriers and arithmetic. Traces by thread are in test_reports.py."""
 
 from __future__ import annotations
 

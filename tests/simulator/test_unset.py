@@ -1,4 +1,4 @@
-"""``checks="full"``: variables that are read before they are set, and accesses beside a thread's own variables."""
+"""Tests of ``checks="full"``: uninitialized variables, and accesses outside a thread's variables."""
 
 import numpy as np
 import pytest
@@ -119,7 +119,7 @@ __global__ void k(float* x, int n) {{
     ],
 )
 def test_a_part_of_a_structure_or_an_array_that_only_a_nan_shows(declared: str, set_: str, read: str) -> None:
-    """It is multiplied by zero where it is not set: so a tile is loaded whose other operand has zeros."""
+    """Check that a variable is found even if its uninitialized parts are only multiplied by zeros."""
     text = ZEROS.format(declared=declared, set=set_, read=read)
     (found,) = launch(text, checks="full").findings
     assert (found.kind, found.line, found.other_line) == ("variable read before it is set", 12, 7)

@@ -1,4 +1,4 @@
-"""``__device__`` and ``__constant__`` variables, launch bounds and limits of shared memory."""
+"""Tests of ``__device__`` and ``__constant__`` variables, launch bounds and limits of shared memory."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What lanes of a warp do together: votes, matches and reductions. Shuffles are in test_language.py."""
+"""Tests of votes, matches and reductions of warps. Shuffles are in test_language.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Products of 8-bit integers with wider results, on the simulator: NumPy's, bit for bit."""
+"""Tests of products of 8-bit integers with wider results on the simulator, bit for bit as NumPy's."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LAYOUTS = ("NN", "NT", "TN", "TT", "GR", "RG")
 
 
 def matrix(rng: np.random.Generator, shape: tuple[int, ...], dtype: str, letter: str) -> np.ndarray:
-    """A matrix that lies so: N, T, every other element of a larger one (G), or reversed (R)."""
+    """Return a matrix in layout N, T, every other element of a larger one (G), or reversed (R)."""
     x = any_bits(rng, shape, np_dtype(dtype))
     if letter == "T":
         return np.ascontiguousarray(x.swapaxes(-1, -2)).swapaxes(-1, -2)
@@ -61,7 +61,7 @@ def test_every_kernel(kernel: tuple[str, int | None, dict[str, int] | None], nam
 
 
 def largest(operand: str, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Operands whose products are (-128)^2 or 255^2 in a whole sum, and mixed ones in the others."""
+    """Return operands with a sum of only (-128)^2 or 255^2, and mixed products in the other sums."""
     value = -128 if operand == "int8" else 255
     x1, x2 = np.full((3, k), value, operand), np.full((k, 2), value, operand)
     x1[1, ::2], x2[1::3, 1] = 127, 1

@@ -1,4 +1,4 @@
-"""A kernel on the CPU as a device runs it: on addresses, with nothing checked or counted."""
+"""Kernels on the CPU that use plain addresses as on a device, without checks or counts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tiledmm.simulator.compiler import toolchain
 
 
 def execute(spec: KernelSpec, blocks: int, arguments: Sequence[Any]) -> None:
-    """Runs so many blocks of it. ``arguments`` are ctypes objects, or NumPy arrays that hold one each."""
+    """Run blocks of a kernel; ``arguments`` are ctypes objects, or NumPy arrays that hold one each."""
     path = toolchain.build_kernel(render(spec), spec.symbol, arch=900, build="bare")
     execution.execute(
         execution.Code.load(path),

@@ -1,4 +1,4 @@
-"""What the edits of ``tools.kernel_mutation`` are, and that the simulator notices a sample, or all with ``--full``."""
+"""Tests of the edits of ``tools.kernel_mutation``, and that the simulator notices a sample, or all with ``--full``."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.skipif(missing_simulator() is not None, reason=str(miss
 
 
 def results(operator: str, code: str) -> list[str]:
-    """The line after each edit."""
+    """Return the line after each edit."""
     return [code[:start] + new + code[end:] for start, end, new in OPERATORS[operator](code)]
 
 
@@ -166,7 +166,7 @@ def test_verdicts():
 
 @pytest.mark.slow
 def test_samples_are_caught():
-    """One after the other: they share mutants, and a run removes the libraries of its own."""
+    """Check that the simulator notices random mutants; runs are sequential because each removes its libraries."""
     for size in (16, 50):
         chosen = sample(KERNELS, size, seed=3)
         verdicts = run(chosen)

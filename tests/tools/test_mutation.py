@@ -48,7 +48,7 @@ def made(tmp_path: Path) -> list[Mutant]:
 
 
 def test_what_computes_is_edited_and_nothing_else(made: list[Mutant]) -> None:
-    """Not annotations, decorators, TYPE_CHECKING, slots, strings, and what an error says; but properties are."""
+    """Check that annotations, decorators, TYPE_CHECKING, slots, strings and error texts are not edited."""
     assert [(mutant.where, mutant.change) for mutant in made] == [
         ("", ("LIMIT: int | None = 7", "LIMIT: int | None = 8")),
         ("", ("LIMIT: int | None = 7", "LIMIT: int | None = 6")),
@@ -97,7 +97,7 @@ def test_cases_are_spread() -> None:
     ],
 )
 def test_the_exit_status(made: list[Mutant], last: str, listed: bool, status: int) -> None:
-    """What is left over has to be few, and known."""
+    """Check that the exit status is 0 only if survivors are few and listed."""
     survivor = made[-1]
     before, after = survivor.change
     row = {"where": survivor.where, "before": before, "after": [after], "reason": "nobody asks"}
@@ -117,7 +117,7 @@ def test_what_no_test_can_see_does_not_count(made: list[Mutant], capsys: pytest.
 
 
 def test_listed_survivors_have_a_reason_and_their_line() -> None:
-    """A reason goes when its line does."""
+    """Check that each listed survivor is unique, has a reason, and that its line still exists."""
     settings = tomllib.loads((ROOT / "tools" / "mutation.toml").read_text(encoding="utf-8"))
     known = settings.get("survivor", ())
     assert len(reasons(known)) == sum(len(row["after"]) for row in known), "no survivor twice"

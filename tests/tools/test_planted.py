@@ -14,7 +14,7 @@ TEST = "from module import larger\n\n\ndef test_larger():\n    assert larger(2, 
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """A checkout of a module and its test."""
+    """Create a checkout of a module and its test."""
     root = tmp_path / "tree"
     root.mkdir()
     (root / "module.py").write_text(MODULE, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The choice of interpreters and tests for the oldest and newest versions; ``make test-lowest`` runs them."""
+"""Tests of the choice of interpreters and tests for the oldest and newest versions; ``make test-lowest`` runs those."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Correct kernels, as those who learn CUDA C write them: a ``.cu`` file each, and how it is launched.
+"""Correct kernels as learners of CUDA C write them: a ``.cu`` file each, and its launch.
 
-``KERNELS`` has a function for each file. It makes new arguments and says what the arrays hold afterwards. The float32
-inputs of sums are small integers: the sums are exact, whatever their order.
+``KERNELS`` has a function for each file, which creates arguments and states the arrays' contents after the launch. The
+float32 inputs of sums are small integers, so that sums are exact in any order.
 """
 
 from __future__ import annotations

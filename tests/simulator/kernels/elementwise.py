@@ -1,4 +1,4 @@
-"""Kernels whose threads compute elements on their own."""
+"""Kernels whose threads compute elements independently."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transposes, stencils, convolutions, rows of a network, graphs."""
+"""Kernels for transposes, stencils, convolutions, rows of a neural network, and graphs."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def box_blur(rng: np.random.Generator) -> Launch:
 
 
 def quotients(x: np.ndarray) -> np.ndarray:
-    """Softmax of each row."""
+    """Compute the softmax of each row."""
     e = np.exp(x.astype(float) - x.max(axis=-1, keepdims=True))
     return (e / e.sum(axis=-1, keepdims=True)).astype(np.float32)
 

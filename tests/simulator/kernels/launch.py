@@ -1,4 +1,4 @@
-"""How a kernel is launched, and arrays for its arguments."""
+"""Launches of kernels, and arrays for their arguments."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ Dimensions = int | tuple[int, ...]
 
 @dataclass(frozen=True)
 class Launch:
-    """One launch.
+    """A launch of a kernel.
 
     Attributes:
-        grid, block: Dimensions.
+        grid, block: Dimensions of the grid in blocks and of a block in threads.
         arguments: Arrays and scalars, in the order of the parameters.
-        expected: What arrays hold afterwards, by the parameter's name.
-        any_order: Elements that arrays hold afterwards in an order that the threads decide.
-        name: The kernel, where the text has no other way to say which.
+        expected: Contents of arrays after the launch, by the parameter's name.
+        any_order: Elements of arrays after the launch, in an order that depends on the threads.
+        name: Name of the kernel, if the text has several.
         shared_bytes: Dynamic shared memory, in bytes.
-        rtol: Relative error that rounding may make.
+        rtol: Relative error that rounding may cause.
     """
 
     grid: Dimensions
@@ -40,7 +40,7 @@ class Launch:
 
 @dataclass(frozen=True)
 class Kernel:
-    """A file, and its launch with fresh arguments."""
+    """A kernel's file, and its launch with fresh arguments."""
 
     name: str
     launch: Callable[[np.random.Generator], Launch]
@@ -48,11 +48,11 @@ class Kernel:
 
     @property
     def path(self) -> Path:
-        """Where the text is."""
+        """Path of the text."""
         return self.folder / f"{self.name}.cu"
 
     def prepare(self) -> Launch:
-        """The launch, the same each time."""
+        """Return the launch, with the same arguments each time."""
         return self.launch(np.random.default_rng(0))
 
 
@@ -60,26 +60,26 @@ KERNELS: dict[str, Kernel] = {}
 
 
 def kernel(launch: Callable[[np.random.Generator], Launch]) -> Callable[[np.random.Generator], Launch]:
-    """Enters a function whose name is a file's."""
+    """Register a launch under its function's name, which is that of the kernel's file."""
     KERNELS[launch.__name__] = Kernel(launch.__name__, launch)
     return launch
 
 
 def small(rng: np.random.Generator, *shape: int, dtype: Any = np.float32, bound: int = 9) -> np.ndarray[Any, Any]:
-    """Integers from -bound to bound."""
+    """Draw integers from -bound to bound."""
     return rng.integers(-bound, bound + 1, shape).astype(dtype)
 
 
 def uniform(rng: np.random.Generator, *shape: int, low: float = -1, high: float = 1) -> np.ndarray[Any, Any]:
-    """Numbers of float32."""
+    """Draw float32 numbers."""
     return rng.uniform(low, high, shape).astype(np.float32)
 
 
 def zeros(*shape: int, dtype: Any = np.float32) -> np.ndarray[Any, Any]:
-    """What a kernel adds to."""
+    """Return an array of zeros to which a kernel adds."""
     return np.zeros(shape, dtype)
 
 
 def unset(*shape: int, dtype: Any = np.float32) -> np.ndarray[Any, Any]:
-    """Memory for results: every byte is 0xEE."""
+    """Return memory for results in which every byte is 0xEE."""
     return np.frombuffer(bytearray(b"\xee" * (int(np.prod(shape)) * np.dtype(dtype).itemsize)), dtype).reshape(shape)

@@ -1,4 +1,4 @@
-"""Products of matrices, from the tutorials' first to tiles of warps and cp.async."""
+"""Matrix products, from the tutorials' first to warp tiles and cp.async."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels that reduce, and those that show how threads wait for each other."""
+"""Kernels that reduce, and kernels that show how threads wait for each other."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ INT = np.int32
 
 
 def block_sums(x: np.ndarray, size: int) -> np.ndarray:
-    """Sums of consecutive parts."""
+    """Sum consecutive parts."""
     return np.pad(x, (0, -len(x) % size)).reshape(-1, size).sum(axis=1, dtype=x.dtype)
 
 
 def stride_sums(x: np.ndarray, grid: int, block: int) -> np.ndarray:
-    """Sums of the elements that a grid-stride loop gives each block."""
+    """Sum the elements that a grid-stride loop assigns to each block."""
     padded = np.pad(x, (0, -len(x) % (grid * block)))
     return padded.reshape(-1, grid, block).sum(axis=(0, 2), dtype=x.dtype)
 

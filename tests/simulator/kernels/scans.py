@@ -1,4 +1,4 @@
-"""Scans, sorts, compaction and histograms."""
+"""Kernels for scans, sorts, compaction and histograms."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ INT = np.int32
 
 
 def exclusive(x: np.ndarray) -> np.ndarray:
-    """Sums of the elements before each."""
+    """Return the sum of the elements before each."""
     return (np.cumsum(x) - x).astype(x.dtype)
 
 
 def scans(x: np.ndarray, size: int) -> np.ndarray:
-    """Inclusive scans of consecutive parts."""
+    """Compute inclusive scans of consecutive parts."""
     padded = np.pad(x, (0, -len(x) % size)).reshape(-1, size)
     return np.cumsum(padded, axis=1, dtype=x.dtype).reshape(-1)[: len(x)].copy()
 

@@ -1,4 +1,4 @@
-"""Correct kernels that only held-out bugs are planted in: a ``.cu`` file each, and how it is launched."""
+"""Correct kernels in which only held-out bugs are planted: a ``.cu`` file each, and its launch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The launches of the fourth batch's kernels. Sums are of small integers, which are exact in any order."""
+"""Launches of the fourth batch's kernels. Inputs of sums are small integers, so that sums are exact in any order."""
 
 from __future__ import annotations
 
@@ -211,7 +211,7 @@ def second_moments(rng: np.random.Generator) -> Launch:
 
 
 def _bits(x: np.ndarray) -> np.ndarray:
-    """The bits in bfloat16 of whole numbers so small that nothing is rounded away."""
+    """Return the bfloat16 bits of whole numbers so small that they are exact."""
     return (x.astype(np.float32).view(np.uint32) >> np.uint32(16)).astype(np.uint16)
 
 

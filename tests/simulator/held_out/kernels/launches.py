@@ -1,4 +1,4 @@
-"""The launch of each kernel of this folder. Sums are of small integers, which are exact in any order."""
+"""Launches of the kernels in this folder. Inputs of sums are small integers, so that sums are exact in any order."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HELD_OUT_KERNELS: dict[str, Kernel] = {}
 
 
 def held_out(launch: Callable[[np.random.Generator], Launch]) -> Callable[[np.random.Generator], Launch]:
-    """Enters a function whose name is a file's."""
+    """Register a launch under its function's name, which is that of the kernel's file."""
     HELD_OUT_KERNELS[launch.__name__] = Kernel(launch.__name__, launch, _FOLDER)
     return launch
 

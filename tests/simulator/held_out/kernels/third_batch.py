@@ -1,4 +1,4 @@
-"""The launches of the third batch's kernels. Sums are of small integers, which are exact in any order."""
+"""Launches of the third batch's kernels. Inputs of sums are small integers, so that sums are exact in any order."""
 
 from __future__ import annotations
 
@@ -221,7 +221,7 @@ def half2_axpby(rng: np.random.Generator) -> Launch:
 
 
 def _bfloat16(x: np.ndarray) -> np.ndarray:
-    """The bits of whole numbers so small that nothing is rounded away."""
+    """Return the bfloat16 bits of whole numbers so small that they are exact."""
     return (x.astype(np.float32).view(np.uint32) >> np.uint32(16)).astype(np.uint16)
 
 
