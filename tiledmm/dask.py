@@ -77,7 +77,7 @@ def matmul(x: Array, y: Array, *, precision: str = "full") -> Array:
     if x.shape[1] != y.shape[0]:
         raise ShapeError(f"shapes {x.shape} and {y.shape} do not make a product: {x.shape[1]} is not {y.shape[0]}")
     if x.dtype != y.dtype:
-        raise UnsupportedTypeError(f"operands are of one type; got {x.dtype} and {y.dtype}: use .astype()")
+        raise UnsupportedTypeError(f"operands must be of one type; got {x.dtype} and {y.dtype}: use .astype()")
     if x.dtype.name not in ELEMENTS and x.dtype.kind not in "fc":
         raise UnsupportedTypeError(f"arrays of {x.dtype} have no product here")
     return product_of(x, y, precision)
@@ -87,12 +87,12 @@ def _not_arrays(x: Any, y: Any) -> str:
     """Return the reason why two operands are not Dask arrays with chunks of one library; empty if they are."""
     for each in (x, y):
         if not isinstance(each, Array):
-            return f"operands are Dask arrays; got {type(each).__module__}.{type(each).__qualname__}"
+            return f"operands must be Dask arrays; got {type(each).__module__}.{type(each).__qualname__}"
     try:
         kinds = kind(x._meta), kind(y._meta)
     except OperandTypeError as error:
         return str(error)
-    return "" if kinds[0] == kinds[1] else f"chunks of a product are of one library; got {' and '.join(kinds)} arrays"
+    return "" if kinds[0] == kinds[1] else f"chunks must be of one library; got {' and '.join(kinds)} arrays"
 
 
 class Registration:

@@ -94,7 +94,7 @@ def matmul(
     limit = _bytes(memory)
     may_decompose(precision)
     if not (progress is None or isinstance(progress, bool) or callable(progress)):
-        raise KeywordTypeError(f"progress is a bool, None or a function of two counts; got {progress!r}")
+        raise KeywordTypeError(f"progress must be a bool, None or a function of two counts; got {progress!r}")
     result = np.empty(shape, a.dtype) if out is None else out
     if journal is not None:
         journals.check_out(result)
@@ -110,7 +110,7 @@ def _check_operands(a: Any, b: Any) -> None:
     for name, x in (("a", a), ("b", b)):
         _check_array(name, x)
         if x.ndim != 2:
-            raise ShapeError(f"{name} is a matrix, with 2 dimensions; its shape is {x.shape}")
+            raise ShapeError(f"{name} must be a matrix, with 2 dimensions; its shape is {x.shape}")
         if x.dtype.name not in TYPES or not x.dtype.isnative:
             types = f"{', '.join(TYPES[:-1])} or {TYPES[-1]}, in this machine's byte order"
             raise UnsupportedTypeError(f"{name} is of type {x.dtype.str}; expected {types}: {name}.astype() converts")
@@ -133,15 +133,15 @@ def _check_array(name: str, x: Any) -> None:
             f"{name} is a CuPy array, which is in device memory: tiledmm.matmul multiplies it there, and "
             f"cupy.asnumpy({name}) copies it to the host"
         )
-    raise OperandTypeError(f"{name} is a NumPy array or memmap; got {type(x).__module__}.{type(x).__qualname__}")
+    raise OperandTypeError(f"{name} must be a NumPy array or memmap; got {type(x).__module__}.{type(x).__qualname__}")
 
 
 def _check_out(a: _Matrix, b: _Matrix, out: Any, shape: tuple[int, int]) -> None:
     _check_array("out", out)
     if out.shape != shape:
-        raise ShapeError(f"out has the shape {shape} of the product; its shape is {out.shape}")
+        raise ShapeError(f"out must have the shape {shape} of the product; its shape is {out.shape}")
     if out.dtype != a.dtype:
-        raise UnsupportedTypeError(f"out is of the operands' type, {a.dtype}; it is of type {out.dtype.str}")
+        raise UnsupportedTypeError(f"out must be of the operands' type, {a.dtype}; it is of type {out.dtype.str}")
     if not out.flags.writeable:
         raise KeywordValueError("out is read-only; a memmap is opened with mode='r+' to be written")
     describe(out).check_writable()
@@ -164,7 +164,7 @@ def _bytes(memory: Any) -> int | None:
     is_number = isinstance(memory, (int, float, np.integer, np.floating)) and not isinstance(memory, bool)
     if not is_number or not 0 < memory < math.inf:
         error = KeywordValueError if is_number else KeywordTypeError
-        raise error(f"memory is a number of bytes greater than 0, such as 16e9, or None; got {memory!r}")
+        raise error(f"memory must be a number of bytes greater than 0, such as 16e9, or None; got {memory!r}")
     return int(memory)
 
 

@@ -85,7 +85,7 @@ class Device:
         return self._streams[-1]
 
     def record(self, stream: Any) -> Any:
-        """Record an event behind the work that a stream has been given so far."""
+        """Record an event after the work that a stream has been given so far."""
         event = cupy.cuda.Event(disable_timing=True)
         event.record(stream)
         return event

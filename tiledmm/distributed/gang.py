@@ -78,7 +78,7 @@ class _Attempt:
     reason: str = ""
 
     def end(self, lost: str = "") -> None:
-        """Give those that wait for ``lost`` its value, unless it has one."""
+        """Set the result of ``lost``, unless it is set already."""
         if not self.lost.done():
             self.lost.set_result(lost)
 
@@ -258,7 +258,7 @@ def _problem_of(gang: _Gang) -> Sequence[str] | None:
     if found := next((seat.problem for seat in gang.seats.values() if seat.problem), None):
         return found
     if len(kinds := {each for seat in gang.seats.values() for each in seat.kinds}) > 1:
-        return "OperandTypeError", f"chunks of a product are of one library; got {' and '.join(sorted(kinds))} arrays"
+        return "OperandTypeError", f"chunks must be of one library; got {' and '.join(sorted(kinds))} arrays"
     return None
 
 

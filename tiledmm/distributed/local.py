@@ -23,7 +23,7 @@ def kind(array: Any) -> str:
         return "numpy"
     if cls.__module__.partition(".")[0] == "cupy" and cls.__name__ == "ndarray":
         return "cupy"
-    raise OperandTypeError(f"chunks are NumPy or CuPy arrays; got {cls.__module__}.{cls.__qualname__}")
+    raise OperandTypeError(f"chunks must be NumPy or CuPy arrays; got {cls.__module__}.{cls.__qualname__}")
 
 
 def nothing(kind: str, dtype: np.dtype[Any]) -> Any:
@@ -90,7 +90,7 @@ def sum_of_products(left: Iterable[Any], right: Iterable[Any], precision: str) -
     c: Any = None
     for a, b in zip(left, right, strict=True):
         if kind(a) != kind(b):
-            raise OperandTypeError(f"chunks of A and B are of one library; got {kind(a)} and {kind(b)} arrays")
+            raise OperandTypeError(f"chunks of A and B must be of one library; got {kind(a)} and {kind(b)} arrays")
         first = c is None
         c = allocate_sums((a.shape[0], b.shape[1]), a) if first else c
         multiply_add(a, b, c, precision, first=first)

@@ -48,12 +48,12 @@ def matmul(a: Any, b: Any, out: Any, numbers: Sequence[int], precision: Any) -> 
     arrays = {"x1": a, "x2": b} | ({} if out is None else {"out": out})
     on_host = all(isinstance(x, np.ndarray) for x in arrays.values())
     if not on_host and not all(isinstance(x, cupy.ndarray) for x in arrays.values()):
-        raise OperandTypeError("devices= is for CuPy arrays, or for NumPy arrays alone")
+        raise OperandTypeError("devices= needs CuPy arrays only, or NumPy arrays only")
     for name in ("x1", "x2"):
         if arrays[name].ndim != 2:
             raise ShapeError(f"devices= is for matrices; {name} has {arrays[name].ndim} dimensions")
     if a.shape[1] != b.shape[0]:
-        raise ShapeError(f"x1 has {a.shape[1]} columns and x2 {b.shape[0]} rows: they must be as many")
+        raise ShapeError(f"x1 has {a.shape[1]} columns and x2 {b.shape[0]} rows")
     kind, shape = loop_type(a.dtype, b.dtype, None), (a.shape[0], b.shape[1])
     if out is not None and out.shape != shape:
         raise ShapeError(f"out has shape {out.shape}; the product has {shape}")
@@ -74,14 +74,14 @@ def _check_devices(numbers: Sequence[int]) -> None:
     are_numbers = all(isinstance(each, int) for each in numbers)
     if not numbers or not are_numbers or not all(0 <= each < count for each in numbers):
         error = KeywordValueError if are_numbers else KeywordTypeError
-        raise error(f"devices has numbers of devices, from 0 to {count - 1}; got {list(numbers)!r}")
+        raise error(f"devices must list numbers of devices, from 0 to {count - 1}; got {list(numbers)!r}")
 
 
 def _of_host_arrays(a: Any, b: Any, out: Any, numbers: Sequence[int], precision: Any) -> Any:
     """Compute the product of host arrays. Each device streams its rows of A, and all of B."""
     if a.dtype != b.dtype or a.dtype.kind not in "fc":
         raise UnsupportedTypeError(
-            f"host arrays are floats or complex numbers of one type; got {a.dtype} and {b.dtype}"
+            f"host arrays must be floats or complex numbers of one type; got {a.dtype} and {b.dtype}"
         )
 
     def share(number: int, rows: slice) -> None:
@@ -196,7 +196,7 @@ def _rows(x: Any) -> _Rows | None:
 def _share(
     turn: int, number: int, matrices: tuple[_Rows, _Rows, _Rows], rows: slice, ready: Any, precision: Any
 ) -> Any:
-    """Launch all work of one device for its rows of C, and return the event behind it."""
+    """Launch all work of one device for its rows of C, and return the event that follows it."""
     a, b, c = matrices
     _let_copy(number, c.x.data.device_id)
     with cupy.cuda.Device(number):

@@ -146,7 +146,7 @@ class _Staging:
             yield slice(begin, begin + size), buffer.view(host.dtype).reshape(size, width)
 
     def copied(self, event: Any) -> None:
-        """Set the event behind the copy from or to the buffer that was yielded last."""
+        """Set the event that follows the copy from or to the buffer that was yielded last."""
         self._copied[self._turn] = event
 
 
@@ -185,7 +185,7 @@ class _Streaming:
         return self._device.rows(begin, shape, self._tiling.pitch(which, dtype.itemsize), dtype)
 
     def _transposed(self, which: int, x: Any) -> Any:
-        """Return the contiguous rows of a matrix, which is transposed if its layout is T. Also convert them back."""
+        """Transpose a matrix of layout T, so that its rows are contiguous, or transpose such rows back."""
         return x if self._layouts[which] == "N" else x.T
 
     def _copies_directly(self, which: int) -> bool:

@@ -146,7 +146,7 @@ def _edges(longest: int) -> list[int]:
 
 
 def _with_spare(tiling: Tiling, spare: int) -> Tiling:
-    """Return the tiling with more panels in the memory that is left, as far as later tiles need them again."""
+    """Return the tiling with more panels: as many as fit into spare memory and as later tiles need again."""
     (down, across), steps = tiling.grid, tiling.steps
     slots = [tiling.a_slots, tiling.b_slots]
     kept, other = tiling.kept, 1 - tiling.kept
@@ -161,6 +161,6 @@ def _with_spare(tiling: Tiling, spare: int) -> Tiling:
 
 
 def _even(size: int, most: int) -> int:
-    """Return a size of equal parts: as many parts as parts of ``most`` would be, rounded up to a unit."""
+    """Split a size into as few parts of at most ``most`` as possible. Return their even size, rounded up to a unit."""
     per = -(-size // parts(size, most))
     return min(round_up(per, UNIT if most >= UNIT else _SMALL[0]), most, size)

@@ -31,7 +31,7 @@ def device(x: Any, name: str) -> int:
 def view(x: Any, name: str, *, written: bool = False) -> Any:
     """Return a CuPy array of the same memory. Raise OperandTypeError if it would be written."""
     if written:
-        raise OperandTypeError(f"{name} is a JAX array, which nothing can write; leave {name}= out")
+        raise OperandTypeError(f"{name} is a JAX array, which nothing can write; omit {name}=")
     if x.dtype != _BFLOAT16:
         return protocols.view(x, name)
     # CuPy does not import this type by DLPack, but exporting it orders the streams.

@@ -192,4 +192,4 @@ def _unlike_matmul(a: Any, b: Any, out: Any) -> str:
     shape = a.shape[:-1] + b.shape[1:]
     if out is None or (out.shape == shape and out.dtype == np.result_type(a.dtype, b.dtype) and out.flags.c_contiguous):
         return ""
-    return f"cupy.dot has rules of its own for out: of shape {shape}, of the operands' type and in C order it is taken"
+    return f"cupy.dot needs an out of shape {shape}, of the operands' type and in C order"

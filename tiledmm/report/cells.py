@@ -9,7 +9,7 @@ NONE = "-"
 
 
 class Figure(str):
-    """Text of a cell for people, with the value that it shows for programs."""
+    """A cell's text, for people, together with the value that it shows, for programs."""
 
     value: Any
 

@@ -184,7 +184,10 @@ def _staged_wavefronts(spec: KernelSpec, rows: Sequence[int], cols: Sequence[int
 
 
 def _k_major_wavefronts(spec: KernelSpec, rows: Sequence[int], cols: Sequence[int]) -> float:
-    """Return the wavefronts per multiply-add of loads from K-major tiles, an element or 16 bytes per lane each."""
+    """Return the wavefronts per multiply-add of loads from K-major tiles.
+
+    Each lane reads one element or 16 bytes at a time.
+    """
     size = spec.compute.sum_bytes
     width = VECTOR_BYTES if spec.variant.shared_reads == "K-major vectors" else size
     read_a, read_b = (wavefronts([at * width for at in across], width) * size / width for across in (rows, cols))

@@ -38,7 +38,12 @@ _MULTIPLYING = 2
 
 @dataclass(frozen=True, slots=True)
 class Jobs:
-    """The cases of a kernel with their choices, and the most blocks of it that are resident on an SM."""
+    """The timings to make of one kernel.
+
+    Attributes:
+        residents: Most blocks of the kernel that are resident on an SM.
+        cases: Cases, each with the choice that is timed.
+    """
 
     residents: int
     cases: tuple[tuple[Case, Choice], ...]
@@ -63,7 +68,7 @@ class Bench:
 
         Args:
             rows: Kernels, with the cases to time; None for all cases.
-            tell: Function that is called as steps proceed.
+            tell: Function that is called with a step and the number of its parts, whenever a part is done.
         """
         from tiledmm.compile.compilation import compiled, raw_kernels
 

@@ -92,7 +92,7 @@ def calibrate(*, again: bool = False, progress: bool = True) -> Rates:
 
 
 def kernels_of(rates: Rates) -> list[KernelRates]:
-    """Return the kernels of a table, and the newer tiles and variants that it does not have.
+    """Return the kernels of a table, and the tiles and variants that are newer than the table.
 
     A new tensor-core tile begins with the rates of the nearest tile in the table; a tile that the table has for another
     type is left out. A new variant begins with half the peak of the unit that multiplies. New CUDA-core variants that
@@ -166,7 +166,7 @@ def _missing(row: KernelRates, gpu: Gpu, known: dict[str, Any]) -> list[Case] | 
 
 
 def _kernels_of(row: KernelRates) -> list[KernelSpec]:
-    """Return a row's kernel in each layout, and those launched before and after it."""
+    """Return a row's kernel in each layout, and the kernels that are launched before and after it."""
     found: list[KernelSpec] = []
     for layout in ("NN", "NT", "TN", "TT"):
         with contextlib.suppress(TiledmmError):  # the kernel does not support such products
@@ -186,7 +186,7 @@ def _auxiliary_hash(rows: Sequence[KernelRates]) -> str:
 
 
 def _former_hash(row: KernelRates) -> str:
-    """Return the hash of timings before format 2, in which comments counted, except for the one with the version."""
+    """Return the hash of a row's timings as before format 2: of the code with its comments, but without the version."""
     found = hashlib.sha256()
     for kernel in _kernels_of(row):
         lines = _text(kernel).splitlines()

@@ -164,7 +164,7 @@ def _matrices(case: Case, kind: Any) -> tuple[Array, Array]:
 
 
 def choice_of(row: KernelRates, case: Case) -> tuple[Choice, tuple[str, ...]]:
-    """Return the choice of a kernel for a case, and the fields that pack its operands as the kernel requires.
+    """Return a kernel as the choice for a case, and the fields that pack its operands as the kernel requires.
 
     Raises:
         ConfigError: If the kernel does not support such products.
@@ -183,7 +183,7 @@ def choice_of(row: KernelRates, case: Case) -> tuple[Choice, tuple[str, ...]]:
 
 
 def named(variant_name: str, tile: int, dtype: str, case: Case, **launch: int) -> Choice:
-    """Return the choice of a variant and tile for a case, with fields of ``LaunchConfig``."""
+    """Return a kernel, by variant and tile, as the choice for a case. ``launch`` has fields of ``LaunchConfig``."""
     product = product_of(case, dtype)
     config = find_variant(variant_name).config(tile, product.compute).changed({"split_k": case.split, **launch})
     return Choice(product, kernel_spec_of(variant_name, config, product))
