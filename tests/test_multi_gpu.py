@@ -398,7 +398,7 @@ def test_more_devices_than_rows_of_host_arrays(shares: list[Any]) -> None:
 def test_what_is_not_in_one_place(shares: list[Any]) -> None:
     x = np.ones((3, 3))
     for arrays in ((x, OnDevice()), (OnDevice(), x), (x, x, OnDevice()), (x, [[1.0]])):
-        with pytest.raises(OperandTypeError, match="NumPy arrays alone"):
+        with pytest.raises(OperandTypeError, match="NumPy arrays only"):
             multi_gpu.matmul(*arrays, devices=[0])
     for pair in ((x, x.astype("f4")), (x.astype("i4"), x.astype("i4")), (x > 0, x > 0)):
         with pytest.raises(UnsupportedTypeError, match="floats or complex"):
@@ -434,5 +434,5 @@ def test_mistakes() -> None:
     for arrays, name in (((x[0], x.T), "x1"), ((x, x.T[:, 0]), "x2"), ((x[None], x.T), "x1"), ((x, x.T[None]), "x2")):
         with pytest.raises(ShapeError, match=f"{name} has"):
             multi_gpu.matmul(*arrays, devices=[0])
-    with pytest.raises(OperandTypeError, match="NumPy arrays alone"):
+    with pytest.raises(OperandTypeError, match="NumPy arrays only"):
         multi_gpu.matmul(x, [[1.0]], devices=[0])

@@ -1,10 +1,10 @@
-"""Hand-written CUDA C matrix multiplication for CuPy arrays: a ladder of kernels, chosen by name.
+"""Hand-written CUDA C matrix multiplication for CuPy arrays, by a kernel that is chosen automatically or by name.
 
     import cupy, tiledmm
     c = tiledmm.matmul(a, b)                                      # the fastest kernel for this product
     c = tiledmm.matmul(a, b, variant="tiled_padded", tile=16)     # a variant by name
 
-Importing this package needs no CuPy, no GPU and no driver; rendering and inspecting kernels never does.
+Importing this package needs no CuPy, GPU or driver. Neither does rendering or inspecting kernels.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ __all__ = [
     "variants",
 ]
 
-# Each public name's module. Imported when first asked for, so that the command line's help needs no NumPy.
+# Module of each public name, which is imported at first access, so that the command line's help needs no NumPy.
 _HOMES = {
     **dict.fromkeys(("explain", "gemm", "matmul", "variants"), "tiledmm.api"),
     **dict.fromkeys(("kernel", "precompile", "source"), "tiledmm.compile.ahead_of_time"),
@@ -62,12 +62,12 @@ _HOMES = {
 }
 _MODULES = ("errors", "multi_gpu", "out_of_core", "simulator")
 
-# Modules that need an extra. ``dir`` lists them, and ``__all__`` does not: ``from tiledmm import *`` is to work without
-# the extras, and with them not to import PyTorch and Dask.
+# Modules that need an extra. ``dir`` lists them and ``__all__`` does not, so that ``from tiledmm import *`` works
+# without the extras, and with them does not import PyTorch and Dask.
 _OF_EXTRAS = ("dask", "torch")
 
 
-if not TYPE_CHECKING:  # or every name would do
+if not TYPE_CHECKING:  # otherwise type checkers would accept every name
 
     def __getattr__(name: str) -> Any:
         if name in _MODULES:
@@ -77,32 +77,33 @@ if not TYPE_CHECKING:  # or every name would do
         if name not in _HOMES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         value = getattr(importlib.import_module(_HOMES[name]), name)
-        globals()[name] = value  # the next access finds it without coming here
+        globals()[name] = value  # the next access does not call this function
         return value
 
 
 def _of_extra(name: str) -> Any:
-    """Return a module that needs an extra.
+    """Import and return a module that needs an extra.
 
     Raises:
-        MissingModuleError: If that is not installed; the text is that of the error which importing the module raises.
+        MissingModuleError: If the extra is not installed. The text is that of the error which importing the module
+            raises.
     """
     from tiledmm.errors import MissingDependencyError, MissingModuleError
 
     try:
         return importlib.import_module(f"tiledmm.{name}")
     except MissingDependencyError as error:
-        # An AttributeError, as NumPy raises for its modules that a Python version has not: ``hasattr``,
-        # ``inspect.getmembers``, ``pickle`` and whatever else walks attributes expect no other error. ``import`` and
+        # An AttributeError, as NumPy raises for modules that a Python version lacks: ``hasattr``,
+        # ``inspect.getmembers``, ``pickle`` and other code that walks attributes expect no other error. ``import`` and
         # ``from tiledmm import`` try to import the module once more, and so raise the ImportError.
         raise MissingModuleError(str(error), name=name) from error
 
 
 def __dir__() -> list[str]:
-    """What is public."""
+    """Return the public names."""
     return sorted([*__all__, *_OF_EXTRAS])
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """What ``%load_ext tiledmm`` calls: adds the cell magic ``%%tiledmm``."""
+    """Add the cell magic ``%%tiledmm`` to IPython, which calls this for ``%load_ext tiledmm``."""
     importlib.import_module("tiledmm.replacement.notebook").load(shell)

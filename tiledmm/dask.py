@@ -1,11 +1,12 @@
-"""``matmul`` of Dask arrays: one collective task a worker, or one task for each chunk of the result.
+"""``matmul`` of Dask arrays: one collective task per worker, or one task per chunk of the result.
 
     import tiledmm.dask
     z = tiledmm.dask.matmul(x, y)      # lazy, as every Dask array
-    with tiledmm.dask.register():      # x @ y in code that knows nothing of this package
+    with tiledmm.dask.register():      # x @ y in code that does not use this package
         z = x @ y
 
-Needs Dask, which nothing else here imports. Scheduling, workers, spilling and the dashboard are Dask's.
+This module needs Dask, which ``import tiledmm`` does not import. Scheduling, workers, spilling and the dashboard are
+Dask's.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from tiledmm.selection.select import is_ieee
 with needs("Dask and its package distributed", extra="dask"):
     import dask.array as da
     from dask.array import routines
-    from dask.array.core import Array  # not those of array expressions, which have no such graphs
+    from dask.array.core import Array  # not the class of array expressions, which has no such graphs
 
     from tiledmm.distributed.graph import product_of
 
@@ -33,29 +34,29 @@ __all__ = ["Registration", "matmul", "register"]
 
 
 def matmul(x: Array, y: Array, *, precision: str = "full") -> Array:
-    """The product of two Dask arrays of CuPy's or NumPy's chunks. It is computed when Dask computes it.
+    """Return the product of two Dask arrays with CuPy or NumPy chunks. Dask computes it when the result is needed.
 
-    Where the current client has two workers or more, it is one task a worker: they exchange panels among themselves,
-    and each makes one chunk of the result. The number of workers is that of now; which rank each worker gets is decided
-    when the graph reaches the scheduler. CuPy's chunks, of any sizes and on whichever workers, go from GPU to GPU; wait
-    for what you persist, so that it is known which worker has what. NumPy's chunks are rechunked by Dask, and
-    multiplied by NumPy, in the same graph. With one worker or none, each chunk of the result is a task, which adds the
-    products along k in place.
+    If the current client has two workers or more, there is one task per worker: the tasks exchange panels among
+    themselves, and each computes one chunk of the result. The number of workers is that at the time of this call; which
+    worker gets which rank is decided when the graph reaches the scheduler. CuPy chunks, of any sizes and on any
+    workers, move from GPU to GPU. Wait for the arrays that you persist, so that it is known which worker holds which
+    chunk. NumPy chunks are rechunked by Dask and multiplied by NumPy, in the same graph. With one worker or none, each
+    chunk of the result is one task, which adds the products along k in place.
 
     Args:
         x: Left operand, ``(m, k)``.
         y: Right operand, ``(k, n)``, of the same type and with chunks of the same library. Chunks may have any sizes,
             which must be known.
-        precision: As for ``tiledmm.matmul``. NumPy's products ignore it.
+        precision: Precision, as for ``tiledmm.matmul``. Products of NumPy chunks ignore it.
 
     Returns:
         A Dask array, ``(m, n)``, of the operands' type.
 
     Raises:
-        ShapeError: Not two dimensions each, or sizes that do not fit or are unknown.
-        OperandTypeError: Not Dask arrays, or chunks of different libraries.
-        UnsupportedTypeError: Different element types, or one that has no product here.
-        ConfigError: No such precision.
+        ShapeError: If an operand does not have two dimensions, or sizes do not fit or are unknown.
+        OperandTypeError: If an operand is not a Dask array, or the chunks are of different libraries.
+        UnsupportedTypeError: If the element types differ, or have no product here.
+        ConfigError: If the precision is unknown.
 
     Example:
         >>> x, y = x.persist(), y.persist()
@@ -76,32 +77,32 @@ def matmul(x: Array, y: Array, *, precision: str = "full") -> Array:
     if x.shape[1] != y.shape[0]:
         raise ShapeError(f"shapes {x.shape} and {y.shape} do not make a product: {x.shape[1]} is not {y.shape[0]}")
     if x.dtype != y.dtype:
-        raise UnsupportedTypeError(f"operands are of one type; got {x.dtype} and {y.dtype}: use .astype()")
+        raise UnsupportedTypeError(f"operands must be of one type; got {x.dtype} and {y.dtype}: use .astype()")
     if x.dtype.name not in ELEMENTS and x.dtype.kind not in "fc":
         raise UnsupportedTypeError(f"arrays of {x.dtype} have no product here")
     return product_of(x, y, precision)
 
 
 def _not_arrays(x: Any, y: Any) -> str:
-    """The reason why two operands are not Dask arrays with chunks of one library; empty if they are."""
+    """Return the reason why two operands are not Dask arrays with chunks of one library; empty if they are."""
     for each in (x, y):
         if not isinstance(each, Array):
-            return f"operands are Dask arrays; got {type(each).__module__}.{type(each).__qualname__}"
+            return f"operands must be Dask arrays; got {type(each).__module__}.{type(each).__qualname__}"
     try:
         kinds = kind(x._meta), kind(y._meta)
     except OperandTypeError as error:
         return str(error)
-    return "" if kinds[0] == kinds[1] else f"chunks of a product are of one library; got {' and '.join(kinds)} arrays"
+    return "" if kinds[0] == kinds[1] else f"chunks must be of one library; got {' and '.join(kinds)} arrays"
 
 
 class Registration:
-    """Dask's products by this package, until it is undone. It is what a ``with`` statement takes."""
+    """Replacement of Dask's products by this package's, until it is undone. It is also a context manager."""
 
     def __init__(self, precision: str, kinds: tuple[str, ...]) -> None:
         self.precision, self.kinds = precision, kinds
 
     def undo(self) -> None:
-        """Takes it out of force. With the last one, Dask's own functions are back."""
+        """End this replacement. When the last one ends, Dask's own functions are restored."""
         global _in_force
         with _lock:
             _in_force = tuple(each for each in _in_force if each is not self)
@@ -110,7 +111,7 @@ class Registration:
                     _restore.pop()()
 
     def takes(self, x: Any, y: Any) -> bool:
-        """Whether a product is computed here: of two matrices of known sizes, of one type and one library."""
+        """Return whether this package computes a product: of two matrices of known sizes, of one type and library."""
         return (
             not _not_arrays(x, y)
             and kind(x._meta) in self.kinds
@@ -128,21 +129,21 @@ class Registration:
 
 
 def register(*, precision: str = "full", numpy: bool = False) -> Registration:
-    """Computes Dask's products of CuPy's chunks by this package: ``x @ y``, ``dask.array.matmul`` and ``dot``.
+    """Replace Dask's products of CuPy chunks by this package's: ``x @ y``, ``dask.array.matmul`` and ``dot``.
 
-    It is in force in all threads, from now on or in a ``with`` block. Other products stay Dask's: those with other
-    dimensions, mixed types or unknown sizes, ``tensordot`` and ``einsum``. Registrations may be nested: the last one
-    counts.
+    The replacement is in force in all threads, from now on or within a ``with`` block. Dask still computes all other
+    products: those with other dimensions, mixed types or unknown sizes, ``tensordot`` and ``einsum``. Registrations may
+    be nested; the last one applies.
 
     Args:
-        precision: As for ``matmul``.
-        numpy: Whether NumPy's chunks are taken, too: NumPy multiplies them, in this package's graph.
+        precision: Precision, as for ``matmul``.
+        numpy: Whether to replace products of NumPy chunks, too. NumPy multiplies them, in this package's graph.
 
     Returns:
-        What ends it: ``.undo()``, or the end of a ``with`` block.
+        A registration, which ends with its ``undo()`` or with its ``with`` block.
 
     Raises:
-        ConfigError: No such precision.
+        ConfigError: If the precision is unknown.
 
     Example:
         >>> with tiledmm.dask.register():
@@ -162,7 +163,8 @@ def register(*, precision: str = "full", numpy: bool = False) -> Registration:
 # Array's ``@`` and NumPy's functions look these up at each call.
 _PLACES = ((routines, "matmul"), (da, "matmul"), (routines, "dot"), (da, "dot"), (Array, "dot"))
 
-# Those in force: the last one counts. One object, replaced whole: a thread that reads it needs no lock.
+# Registrations in force, of which the last one applies. The tuple is replaced as a whole, so a thread that reads it
+# needs no lock.
 _in_force: tuple[Registration, ...] = ()
 _restore: list[Callable[[], None]] = []
 _lock = threading.Lock()

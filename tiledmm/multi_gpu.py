@@ -3,7 +3,7 @@
     import tiledmm.multi_gpu
     c = tiledmm.multi_gpu.matmul(a, b, devices=[0, 1])   # a and b on one of them, or in host memory
 
-Each device computes rows of C; the other operand's panels are copied to it meanwhile.
+Each device computes rows of C, while panels of the right operand are copied to it.
 """
 
 from __future__ import annotations
@@ -18,19 +18,20 @@ __all__ = ["matmul"]
 
 
 def matmul(a: Any, b: Any, /, out: Any = None, *, devices: Sequence[int], precision: Precision = "full") -> Any:
-    """The product of two matrices, computed by several GPUs of this machine.
+    """Compute the product of two matrices on several GPUs of this machine.
 
     Args:
         a: Left operand, ``(m, k)``, a CuPy array of any strides, or a NumPy array.
-        b: Right operand, ``(k, n)``, on the same device, or a NumPy array too.
-        out: Where the result goes, ``(m, n)``, of the product's type, where the operands are; None for a new array.
-        devices: Numbers of the devices, with or without the one that CuPy arrays are on. Each other one needs memory
-            for its rows of A and C, and for all of B. One that is named twice computes two shares.
-        precision: As for ``tiledmm.matmul``.
+        b: Right operand, ``(k, n)``, a CuPy array on the same device, or a NumPy array if ``a`` is one.
+        out: Array for the result, ``(m, n)``, of the product's type and in the place of the operands; None for a new
+            array.
+        devices: Numbers of the devices, with or without the one that holds CuPy arrays. Every other device needs memory
+            for its rows of A and C, and for all of B. A device that is named twice computes two shares.
+        precision: Precision, as for ``tiledmm.matmul``.
 
     Returns:
-        ``out``, or a new array where the operands are. CuPy arrays: on the current stream of their device, as any
-        product. NumPy arrays: when it is done.
+        ``out``, or a new array in the place of the operands. A CuPy array is computed on the current stream of its
+        device, as in any product. A NumPy array is complete when the call returns.
 
     Raises:
         KeywordError: If there are no such devices.

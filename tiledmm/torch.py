@@ -1,12 +1,14 @@
-"""``matmul`` as an operator of PyTorch: it has gradients, and ``torch.compile`` keeps it whole.
+"""``matmul`` as a PyTorch operator: it has gradients, and ``torch.compile`` does not break its graph there.
 
     import tiledmm.torch
     y = tiledmm.torch.matmul(x, weights)
     y.sum().backward()
-    with tiledmm.torch.replacing():   # the products of code that knows nothing of this package
+    with tiledmm.torch.replacing():   # products in code that does not use this package
         loss = model(x)
 
-Needs PyTorch, which nothing else here imports. PyTorch, "Custom Operators".
+This module needs PyTorch, which ``import tiledmm`` does not import.
+
+PyTorch, "Custom Operators".
 """
 
 from __future__ import annotations
@@ -26,18 +28,20 @@ __all__ = ["matmul", "replacing"]
 
 
 def matmul(input: torch.Tensor, other: torch.Tensor, *, precision: str = "full") -> torch.Tensor:
-    """``torch.matmul`` by the kernel that ``tiledmm.matmul`` takes, with gradients of any order by the same kernels.
+    """Multiply tensors as ``torch.matmul`` does, by the kernel that ``tiledmm.matmul`` selects.
+
+    The same kernels compute gradients, of any order.
 
     Args:
         input: Left operand on a GPU, ``(..., m, k)`` or ``(k,)``.
         other: Right operand, ``(..., k, n)`` or ``(k,)``, of the same type.
-        precision: As for ``tiledmm.matmul``, of the product and of those that make its gradients.
+        precision: Precision, as for ``tiledmm.matmul``, of the product and of those that compute its gradients.
 
     Returns:
-        A new tensor, ``(..., m, n)`` less the axes that 1-D operands lack.
+        A new tensor, ``(..., m, n)`` without the axes that 1-D operands lack.
 
     Raises:
-        TiledmmError: As ``tiledmm.matmul``.
+        TiledmmError: As ``tiledmm.matmul`` does.
     """
     result: torch.Tensor = _product(input, other, precision)
     return result
@@ -50,19 +54,19 @@ def _multiply(a: torch.Tensor, b: torch.Tensor, precision: str) -> torch.Tensor:
 
 
 def _described(a: torch.Tensor, b: torch.Tensor, precision: str) -> torch.Tensor:
-    """A tensor without elements, as the product's."""
+    """Return an uninitialized tensor with the shape and type of the product, for tracing."""
     batch = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     return a.new_empty((*batch, *a.shape[-2:-1], *(b.shape[-1:] if b.dim() > 1 else ())))
 
 
 def _keep(ctx: Any, inputs: tuple[torch.Tensor, torch.Tensor, str], output: torch.Tensor) -> None:
-    """Keeps what gradients are computed from."""
+    """Save the operands, from which gradients are computed."""
     a, b, ctx.precision = inputs
     ctx.save_for_backward(a, b)
 
 
 def _gradients(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, torch.Tensor | None, None]:
-    """Those of the operands: of C = A @ B, they are dC @ B^H and A^H @ dC, summed where operands were broadcast."""
+    """Return the gradients of A and B in C = A @ B: dC @ B^H and A^H @ dC, summed where operands were broadcast."""
     a, b = ctx.saved_tensors
     rows, columns = torch.atleast_2d(a), b if b.dim() > 1 else b[:, None]
     gradient = gradient if a.dim() > 1 else gradient.unsqueeze(-1 if b.dim() == 1 else -2)
@@ -75,7 +79,7 @@ def _gradients(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, t
     return of_a, of_b, None
 
 
-# ``library.custom_op`` does the same, and in each call compares the addresses of operands and result.
+# ``library.custom_op`` does the same, but compares the addresses of operands and result in each call.
 _NAME = "tiledmm::matmul"
 _library = library.Library("tiledmm", "DEF")
 _library.define("matmul(Tensor a, Tensor b, str precision) -> Tensor")
@@ -86,17 +90,17 @@ _product: Any = torch.ops.tiledmm.matmul.default
 
 
 class replacing(TorchFunctionMode):  # type: ignore[misc]
-    """Where it is entered, ``torch.matmul``, ``@``, ``mm``, ``bmm`` and ``linear`` on a GPU are these products.
+    """Context manager in which this package computes ``torch.matmul``, ``@``, ``mm``, ``bmm`` and ``linear`` on a GPU.
 
-    Products with ``out=``, of integers and of mixed types are left to PyTorch.
+    PyTorch still computes products with ``out=``, of integers and of mixed types.
 
     Args:
-        precision: As for ``matmul``.
+        precision: Precision, as for ``matmul``.
 
     Example:
         >>> with tiledmm.torch.replacing():
         ...     loss = torch.nn.functional.mse_loss(model(x), y)
-        >>> loss.backward()   # the gradients are by the same kernels, wherever they are computed
+        >>> loss.backward()   # the same kernels compute the gradients, also outside of the block
     """
 
     def __init__(self, precision: str = "full") -> None:
@@ -106,7 +110,7 @@ class replacing(TorchFunctionMode):  # type: ignore[misc]
     def __torch_function__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
-        """What PyTorch calls in the place of each of its functions."""
+        """Compute a product by this package, or call PyTorch's function. PyTorch calls this for every function."""
         ours = _PRODUCTS.get(func)
         if ours is None or kwargs or not _multiplies(*args[:2]):
             return func(*args, **kwargs or {})
@@ -114,7 +118,7 @@ class replacing(TorchFunctionMode):  # type: ignore[misc]
 
 
 def _multiplies(a: Any, b: Any) -> bool:
-    """Whether a product of two operands is computed here: of tensors on a GPU, of one type with gradients."""
+    """Return whether this package computes a product: of two tensors on a GPU, of one type that has gradients."""
     on_gpu = isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor) and a.device.type == b.device.type == "cuda"
     return on_gpu and a.dtype == b.dtype and (a.is_floating_point() or a.is_complex())
 
@@ -124,7 +128,7 @@ def _linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = N
     return result if bias is None else result + bias
 
 
-# What stands for functions of PyTorch.
+# Replacements of PyTorch's functions.
 _PRODUCTS: dict[Any, Callable[..., torch.Tensor]] = {
     **dict.fromkeys((torch.matmul, torch.mm, torch.bmm), matmul),
     **dict.fromkeys((torch.Tensor.matmul, torch.Tensor.__matmul__, torch.Tensor.mm, torch.Tensor.bmm), matmul),

@@ -112,7 +112,7 @@ def test_mistakes() -> None:
         multi_gpu.matmul(a, a, devices=[0])
     with pytest.raises(ShapeError, match="x2 has 1 dimensions"):
         multi_gpu.matmul(a, a[0], devices=[0])
-    with pytest.raises(OperandTypeError, match="NumPy arrays alone"):
+    with pytest.raises(OperandTypeError, match="NumPy arrays only"):
         multi_gpu.matmul(a, np.ones((4, 3), "f4"), devices=[0])
     with pytest.raises(ShapeError, match="out has shape"):
         multi_gpu.matmul(a, a.T, cupy.ones((3, 4), "f4"), devices=[0])

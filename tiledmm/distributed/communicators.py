@@ -1,11 +1,12 @@
-"""How ranks exchange panels: the interface, and the communicator over TCP.
+"""Exchange of panels between ranks: the interface of a communicator, and the communicator over TCP.
 
 Each grid row and each grid column is a ring: a rank has a socket to the next rank and one from the previous rank. A
-broadcast goes round the ring in parts, and each rank passes a part on while the next one comes in, so that no rank
-sends a panel more than once. One thread a ring does it, in the order in which broadcasts began. Every operation has a
-deadline. A rank that fails closes its sockets; its peers see it and do the same, so all ranks end within moments.
+broadcast goes round the ring in parts. Each rank forwards a part while it receives the next one, so no rank sends a
+panel more than once. Each ring has one thread, which runs broadcasts in the order in which they began. Every operation
+has a deadline. A rank that fails closes its sockets; its peers notice and close theirs, so all ranks end within
+moments.
 
-Sockets are made for each product: it takes a millisecond, and no product finds what another one has left in them.
+Each product opens sockets of its own. That takes a millisecond, and no data of an earlier product can be left in them.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from tiledmm.distributed.grid import Layout
 from tiledmm.distributed.local import as_bytes, from_host, to_host
 from tiledmm.distributed.rings import SIZE, TICK, Address, CollectiveError, Ring, connect, greeting, is_closed
 
-#: Axes of the grid: a broadcast goes along a grid row or a grid column.
+#: Axes of the grid: a broadcast runs along a grid row or along a grid column.
 ROW, COLUMN = 0, 1
 
 
@@ -35,10 +36,10 @@ class Broadcast:
     """A broadcast along a grid row or column, as one of its ranks sees it.
 
     Attributes:
-        axis: ``ROW`` or ``COLUMN``.
-        root: The place in the row or column of the rank that has the panel.
-        panel: The array, of any strides; None on ranks other than the root. Nobody writes into it meanwhile.
-        shape: Its shape.
+        axis: Direction of the broadcast, ``ROW`` or ``COLUMN``.
+        root: Position, within the row or column, of the rank that has the panel.
+        panel: Array of any strides, which nobody writes during the broadcast; None on all ranks but the root.
+        shape: Rows and columns of the panel.
     """
 
     axis: int
@@ -48,42 +49,42 @@ class Broadcast:
 
 
 class Communicator(abc.ABC):
-    """One rank's way to the others of its grid. All ranks call the same operations in the same order."""
+    """Connection of one rank to the other ranks of its grid. All ranks call the same operations in the same order."""
 
     @abc.abstractmethod
     def broadcast(self, wanted: Sequence[Broadcast], like: Any) -> Callable[[], list[Any]]:
-        """Begins broadcasts, all at once, and returns.
+        """Start broadcasts, all at once, and return without waiting for the panels.
 
         Args:
-            wanted: What to broadcast.
-            like: An array of the panels' type, and of the place where they are wanted.
+            wanted: Broadcasts to start.
+            like: Array with the type of the panels, in the place where they are wanted: on a device or in host memory.
 
         Returns:
-            A function that waits for the panels and returns them.
+            A function that waits for the panels and returns them, in the order of ``wanted``.
 
         Raises:
-            CollectiveError: Here, or by that function: a rank failed, or was silent past the deadline.
+            CollectiveError: If a rank failed or was silent past the deadline; the returned function raises it, too.
         """
 
     @abc.abstractmethod
     def close(self) -> None:
-        """Ends it. Waiting peers see an error."""
+        """End the connection. Peers that wait for this rank get an error."""
 
 
 class TcpCommunicator(Communicator):
-    """Ranks that are connected by sockets; panels go through host memory.
+    """Communicator over TCP sockets. Panels pass through host memory.
 
     Args:
-        layout: The grid.
-        rank: The rank.
-        listener: The rank's socket that listens. Its address is in ``addresses``.
-        addresses: All ranks' addresses, by rank.
-        attempt: 16 bytes that only the ranks of this product know.
-        deadline: Seconds that an operation may take: connecting, a part of a panel, a message.
-        check: Called now and then while it waits; raises if the product is not wanted any more.
+        layout: Process grid and the sizes of its blocks.
+        rank: Number of this rank.
+        listener: Socket on which this rank listens. Its address is in ``addresses``.
+        addresses: Host and port of every rank, by rank.
+        attempt: Secret of 16 bytes that only the ranks of this attempt share.
+        deadline: Seconds that one operation may take: a connection, a part of a panel, or a message.
+        check: Function that is called every 0.1 s during a wait. It raises if the product is no longer wanted.
 
     Raises:
-        CollectiveError: A peer did not connect within the deadline, or closed its socket.
+        CollectiveError: If a peer did not connect within the deadline, or closed its socket.
     """
 
     def __init__(
@@ -144,12 +145,12 @@ class TcpCommunicator(Communicator):
                     peer.close()
 
     def broadcast(self, wanted: Sequence[Broadcast], like: Any) -> Callable[[], list[Any]]:
-        """As ``Communicator.broadcast``."""
+        """Start broadcasts in the threads of the rings; see ``Communicator.broadcast``."""
         begun = [self._begin(each, like) for each in wanted]
         return lambda: [self._result(each) if isinstance(each, Future) else each for each in begun]
 
     def _begin(self, wanted: Broadcast, like: Any) -> Any:
-        """The panel, if it is there, or else the future of it."""
+        """Start a broadcast and return the future of its panel. In a ring of one rank, return the panel itself."""
         ring = self.rings[wanted.axis]
         if ring.size == 1:
             return wanted.panel
@@ -165,7 +166,10 @@ class TcpCommunicator(Communicator):
         return self._threads[wanted.axis].submit(work)
 
     def exchange(self, message: bytes = b"") -> list[bytes]:
-        """Everybody's messages, by rank: along the rows, then along the columns. It is a barrier, too."""
+        """Return the messages of all ranks, by rank. This is a barrier: it waits for all ranks.
+
+        Messages travel along the grid rows first, then along the grid columns.
+        """
         in_row = self._exchange(ROW, message)
         of_row = self._exchange(COLUMN, b"".join(SIZE.pack(len(each)) + each for each in in_row))
         return [each for joined in of_row for each in _split(joined)]
@@ -174,20 +178,20 @@ class TcpCommunicator(Communicator):
         ring = self.rings[axis]
         if ring.size == 1:
             return [message]
-        # In the ring's thread, so that this one goes on looking at what else happens.
+        # The ring's thread exchanges the message, so that this thread can go on calling ``check``.
         found: list[bytes] = self._result(self._threads[axis].submit(ring.exchange, message))
         return found
 
     def finish(self) -> None:
-        """Waits until all ranks have finished. From here on, peers may be gone: they have got what they wait for."""
+        """Wait until all ranks have finished. From this call on, a peer may close its sockets: it has all it needs."""
         self._is_finishing = True
         self.exchange()
 
     def check(self) -> None:
-        """Raises if the product is not wanted any more, or a peer has gone before it finished."""
+        """Raise CollectiveError if a peer left before it finished. Raise, too, if the product is no longer wanted."""
         self._check()
         has_left = any(is_closed(each) for ring in self.rings for each in ring.sockets())
-        if has_left and not self._is_finishing:  # in this order: another thread may be finishing
+        if has_left and not self._is_finishing:  # tested last: another thread may set it meanwhile
             raise CollectiveError(f"a peer of rank {self.rank} gave up")
 
     def _result(self, begun: Future[Any]) -> Any:
@@ -201,7 +205,7 @@ class TcpCommunicator(Communicator):
                 self._check()
 
     def close(self, *, wait: bool = True) -> None:
-        """As ``Communicator.close``. Its threads have ended when it returns, unless one may hang: then do not wait."""
+        """Close the rings and wait for their threads. With ``wait=False`` do not wait: one of the threads may hang."""
         for ring in self.rings:
             ring.close()
         for thread in self._threads:

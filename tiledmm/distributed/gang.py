@@ -1,10 +1,11 @@
-"""The scheduler's part of products of several ranks: it starts them together, in one order.
+"""The scheduler plugin for products of several ranks: it starts all ranks of a product together.
 
-Dask starts tasks one by one. A rank's task leaves its worker's thread pool and asks here to ``join``. When all ranks of
-a product wait here, and no rank of another product runs on their workers, all get the others' addresses at once. So
-nothing is held while something is waited for, and overlapping products of any number of clients cannot block each
-other. That a rank has ended, however it did, is seen in the transitions of its task: there is nothing to release. A
-rank that is run again, because a worker died, joins again; the other ranks' tasks are run again, too.
+Dask starts tasks one by one. The task of a rank leaves its worker's thread pool and calls ``join`` here. When all ranks
+of a product have joined, and no rank of another product runs on their workers, all of them receive each other's
+addresses at once. No rank holds anything while it waits, so overlapping products of any number of clients cannot block
+each other. The plugin learns from the transitions of a task that its rank has ended, for whatever reason, so no rank
+has to report its end. A rank that is run again because a worker died joins again, and the tasks of the other ranks are
+run again, too.
 """
 
 from __future__ import annotations
@@ -24,22 +25,23 @@ from tiledmm.distributed.rings import Address
 if TYPE_CHECKING:
     from distributed import Scheduler
 
-# The name of the error of a rank that is not started.
+# Name of the error that a rank raises if it is not started.
 _NOT_STARTED = "CollectiveError"
 
-# Seconds that the data of a worker whose device hangs may take to be copied elsewhere.
+# Seconds within which the data of a worker whose device hangs must be copied to other workers.
 _COPY_IF_HANGING = 5.0
 
 
 @dataclass(slots=True)
 class _Seat:
-    """A rank that waits.
+    """A rank that has joined and waits for its start.
 
     Attributes:
-        worker, address: Where it is.
-        kinds: The libraries of its blocks.
-        problem: What is wrong with them: an error's name and text. None if nothing is.
-        started: What it waits for: the attempt's secret and all addresses, or an error's name and text.
+        worker: Address of the worker that runs the rank.
+        address: Host and port on which the rank listens.
+        kinds: Libraries of the rank's chunks, ``"numpy"`` or ``"cupy"``.
+        problem: Name and text of an error in the chunks; None if they are as expected.
+        started: Future of the attempt's secret and all addresses, or of an error's name and text.
     """
 
     worker: str
@@ -51,7 +53,7 @@ class _Seat:
 
 @dataclass(slots=True)
 class _Gang:
-    """A product some of whose ranks wait."""
+    """A product that has not started, with the ranks that have joined so far."""
 
     size: int
     seats: dict[int, _Seat] = field(default_factory=dict)
@@ -59,10 +61,14 @@ class _Gang:
 
 @dataclass(slots=True)
 class _Attempt:
-    """A product whose ranks run.
+    """A product whose ranks are running.
 
     Attributes:
-        lost: Which worker has left; empty once all ranks have ended.
+        product: Name of the product.
+        ranks: Ranks that have not ended.
+        workers: Addresses of the workers that run the ranks.
+        lost: Future of the message that a worker has left; empty once all ranks have ended.
+        reason: First cause of failure that was reported; empty if there is none.
     """
 
     product: str
@@ -72,13 +78,13 @@ class _Attempt:
     reason: str = ""
 
     def end(self, lost: str = "") -> None:
-        """Answers those that wait for it."""
+        """Set the result of ``lost``, unless it is set already."""
         if not self.lost.done():
             self.lost.set_result(lost)
 
 
 class GangPlugin(SchedulerPlugin):  # type: ignore[misc]
-    """Places ranks, and starts them together. ``tiledmm.dask`` registers it with the scheduler."""
+    """Scheduler plugin that places ranks on workers and starts them together. ``tiledmm.dask`` registers it."""
 
     name = "tiledmm-gang"
     idempotent = True
@@ -89,14 +95,14 @@ class GangPlugin(SchedulerPlugin):  # type: ignore[misc]
         self._restarting = asyncio.Lock()
 
     async def start(self, scheduler: Scheduler) -> None:
-        """What Dask calls when it is registered."""
+        """Register the handlers that ranks call. Dask calls this when the plugin is registered."""
         self.scheduler = scheduler
         calls = {"tiledmm_join": self.join, "tiledmm_failed": self.failed, "tiledmm_restart": self.restart_worker}
         calls["tiledmm_lost"] = self.lost
         scheduler.handlers.update(calls)
 
     def update_graph(self, scheduler: Scheduler, *, tasks: Iterable[Any], **others: Any) -> None:
-        """What Dask calls with new tasks before they may run."""
+        """Bind new ranks to workers. Dask calls this with new tasks before they may run."""
         placement.bind(scheduler, tasks)
 
     async def join(
@@ -109,11 +115,11 @@ class GangPlugin(SchedulerPlugin):  # type: ignore[misc]
         kinds: Sequence[str],
         problem: Sequence[str] | None,
     ) -> Sequence[Any]:
-        """Waits until all ranks of a product have joined, and it is its turn.
+        """Wait until all ranks of a product have joined and no other product runs on their workers.
 
         Returns:
-            The attempt's secret, and the addresses of all ranks; or the name and the text of an error: the rank is not
-            started. (Dask would log an exception whose worker has died.)
+            The attempt's secret and the addresses of all ranks; or, if the rank is not started, an error's name and
+            text. It is returned, not raised, because Dask would log an exception whose worker has died.
         """
         task = self.scheduler.tasks.get((SUMMA + product, rank))
         runs_at = task and task.processing_on
@@ -128,26 +134,27 @@ class GangPlugin(SchedulerPlugin):  # type: ignore[misc]
         return await seat.started
 
     async def failed(self, attempt: bytes, reason: str) -> str:
-        """A rank says why it failed. Returns what the first rank of its attempt has said: the cause of the others."""
+        """Record why a rank failed. Return the first reason recorded for its attempt: it caused the other failures."""
         if attempt not in self.attempts:
             return reason
         self.attempts[attempt].reason = self.attempts[attempt].reason or reason
         return self.attempts[attempt].reason
 
     async def lost(self, attempt: bytes) -> str:
-        """Waits until a worker of an attempt has left, and says which; or until the attempt has ended: empty."""
+        """Wait until a worker of an attempt leaves, and return a message. Return "" once the attempt has ended."""
         running = self.attempts.get(attempt)
         return await asyncio.shield(running.lost) if running else ""
 
     async def restart_worker(self, worker: str, hangs: bool = False) -> str:
-        """Restarts a worker of which a part is stuck, after its data have been copied to others. One after the other.
+        """Restart a worker that is stuck, after its data have been copied to other workers. Restart only one at a time.
 
         Args:
-            worker: Its address.
-            hangs: Whether its device hangs: then what cannot be copied within seconds is lost, as if it had died.
+            worker: Address of the worker.
+            hangs: Whether its device hangs. Then data that cannot be copied within seconds are lost, as if the worker
+                had died.
 
         Returns:
-            Why it is not restarted; empty if it is.
+            The reason why the worker is not restarted; empty if it is.
         """
         scheduler = self.scheduler
         async with self._restarting:
@@ -167,7 +174,7 @@ class GangPlugin(SchedulerPlugin):  # type: ignore[misc]
             return ""
 
     def transition(self, key: Any, start: str, finish: str, *args: Any, **others: Any) -> None:
-        """What Dask calls when a task changes its state: a rank that is not processed any more has ended."""
+        """Record the end of a rank whose task is no longer processing. Dask calls this when a task's state changes."""
         if not (found := rank_of(key)):
             return
         product, rank = found
@@ -179,12 +186,12 @@ class GangPlugin(SchedulerPlugin):  # type: ignore[misc]
                         self.attempts.pop(attempt).end()
             if (gang := self.gangs.get(product)) and (seat := gang.seats.pop(rank, None)):
                 _refuse(seat, "its task was cancelled")
-        # Not here: this is in the middle of the scheduler's transitions.
+        # Deferred, because the scheduler is in the middle of its transitions here.
         if self.gangs:
             asyncio.get_running_loop().call_soon(self._advance)
 
     def restart(self, scheduler: Scheduler) -> None:
-        """What Dask calls when the scheduler forgets all tasks."""
+        """Cancel all products. Dask calls this when the scheduler forgets all tasks."""
         for product, gang in list(self.gangs.items()):
             self._disband(product, gang, "the scheduler was restarted")
         for attempt in self.attempts.values():
@@ -192,14 +199,17 @@ class GangPlugin(SchedulerPlugin):  # type: ignore[misc]
         self.attempts.clear()
 
     def remove_worker(self, scheduler: Scheduler, worker: str, **others: Any) -> None:
-        """What Dask calls when a worker has left."""
+        """End the attempts that use a worker. Dask calls this when the worker has left."""
         for attempt in self.attempts.values():
             if worker in attempt.workers:
                 attempt.reason = attempt.reason or f"worker {worker} left"
                 attempt.end(f"worker {worker} left")
 
     def _advance(self) -> None:
-        """Starts what can start, in the order of first ranks. What cannot is not overtaken on its workers."""
+        """Start the products that can start, in the order in which their first ranks joined.
+
+        A product that has to wait is not overtaken on its workers.
+        """
         busy: set[str] = set().union(*(attempt.workers for attempt in self.attempts.values()))
         for product, gang in list(self.gangs.items()):
             if not gang.seats:
@@ -225,7 +235,7 @@ class GangPlugin(SchedulerPlugin):  # type: ignore[misc]
                 seat.started.set_result((secret, addresses))
 
     def _summon(self, product: str, gang: _Gang) -> None:
-        """Runs the ranks again that have ended, for those that wait for them; or says that they will not come."""
+        """Run ranks that have ended again, because others wait for them. Cancel the product if one cannot run."""
         again = {}
         for rank in set(range(gang.size)) - gang.seats.keys():
             task = self.scheduler.tasks.get((SUMMA + product, rank))
@@ -244,11 +254,11 @@ class GangPlugin(SchedulerPlugin):  # type: ignore[misc]
 
 
 def _problem_of(gang: _Gang) -> Sequence[str] | None:
-    """What is wrong with the ranks' blocks: an error's name and text; None if nothing is."""
+    """Return the name and text of an error in the chunks of a product's ranks; None if there is none."""
     if found := next((seat.problem for seat in gang.seats.values() if seat.problem), None):
         return found
     if len(kinds := {each for seat in gang.seats.values() for each in seat.kinds}) > 1:
-        return "OperandTypeError", f"chunks of a product are of one library; got {' and '.join(sorted(kinds))} arrays"
+        return "OperandTypeError", f"chunks must be of one library; got {' and '.join(sorted(kinds))} arrays"
     return None
 
 

@@ -1,4 +1,4 @@
-"""The Dask graphs of a product: a task for each chunk of C, or one collective task a worker."""
+"""The Dask graphs of a product: one task per chunk of C, or one collective task per worker."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from tiledmm.distributed.local import kind, sum_of_products
 from tiledmm.distributed.placement import SUMMA
 from tiledmm.distributed.redistribution import spreads
 
-#: Seconds that a rank may be silent, unless Dask's configuration has ``tiledmm.deadline``.
+#: Seconds that a rank may be silent, unless Dask's configuration sets ``tiledmm.deadline``.
 DEADLINE = 300.0
 
-#: Libraries whose chunks the ranks redistribute. Dask rechunks NumPy's: it moves them from host to host, too.
+#: Libraries whose chunks the ranks redistribute. Dask rechunks NumPy arrays: it, too, moves them from host to host.
 REDISTRIBUTED = ("cupy",)
 
 _told: weakref.WeakSet[Client] = weakref.WeakSet()
 
 
 def product_of(x: Array, y: Array, precision: str) -> Array:
-    """The product of two arrays whose shapes and types fit."""
+    """Return the product of two Dask arrays whose shapes and types fit. Nothing is computed yet."""
     client = _client()
     if client is not None:
         (m, k), n = x.shape, y.shape[1]
@@ -44,7 +44,7 @@ def product_of(x: Array, y: Array, precision: str) -> Array:
 
 
 def _client() -> Client | None:
-    """The client whose workers multiply; None if there is none, or calls of it must be awaited."""
+    """Return the client whose workers multiply; None if there is no client, or if it is asynchronous."""
     try:
         client: Client = Client.current()
     except ValueError:
@@ -53,9 +53,9 @@ def _client() -> Client | None:
 
 
 def plain(x: Array, y: Array, precision: str) -> Array:
-    """A task for each chunk of C: it adds the products along k in place. No partial products are kept."""
+    """Build a graph with one task per chunk of C. It adds its products along k in place, without partial products."""
     if x.chunks[1] != y.chunks[0]:
-        # The smaller one is moved.
+        # Rechunk the smaller operand.
         if x.nbytes < y.nbytes:
             x = x.rechunk({1: y.chunks[0]})
         else:
@@ -76,22 +76,22 @@ def plain(x: Array, y: Array, precision: str) -> Array:
 
 
 def collective(client: Client, x: Array, y: Array, layout: Layout, precision: str, deadline: float) -> Array:
-    """One task a rank.
+    """Build a graph with one task per rank.
 
-    summa     a rank's block of C; all ranks run at once, when all have their chunks of A and B
-    finished  that it is there
-    done      that all are
-    C         a rank's block; it needs ``done``, so that all ranks run even where only some of C is wanted
+    summa     computes a rank's block of C; all ranks run at once, when all have their chunks of A and B
+    finished  marks that the rank has its block
+    done      marks that all ranks have their blocks
+    C         returns a rank's block; it needs ``done``, so that all ranks run even if only some chunks of C are wanted
 
-    Dask makes one task of tasks in a line. None of these are, even where only some of C is wanted: each depends on two
-    or more, or is needed by two or more. So the scheduler finds them by their names.
+    Dask fuses a chain of tasks into one task. None of these tasks is fused, even if only some chunks of C are wanted:
+    each depends on two or more tasks, or two or more depend on it. So the scheduler finds them by their names.
     """
     operands, held = [x, y], dict[Any, Sequence[str]]()
     if kind(x._meta) in REDISTRIBUTED:
-        # Not client.who_has, which takes the whole graphs of what is not computed yet.
+        # ``client.who_has`` would need the whole graphs of what is not computed yet.
         held = client.sync(client.scheduler.who_has, keys=[key for each in operands for key in _keys(each)])
     else:
-        # Dask's own exchange between workers goes over disks, and knows NumPy's arrays only.
+        # Dask's peer-to-peer rechunking goes through disks, and supports only NumPy arrays.
         x, y = operands = [
             each.rechunk(blocks, method="tasks") for each, blocks in zip(operands, layout.block_sizes, strict=True)
         ]
@@ -123,7 +123,7 @@ def collective(client: Client, x: Array, y: Array, layout: Layout, precision: st
 
 
 def _keys(array: Array) -> list[Any]:
-    """The keys of an array's chunks, row by row."""
+    """Return the keys of an array's chunks, row by row."""
     return list(flatten(array.__dask_keys__()))
 
 

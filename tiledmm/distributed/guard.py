@@ -1,8 +1,8 @@
-"""A rank's work on a GPU, in a thread of its own: the thread of its task watches it, and leaves it behind if it hangs.
+"""A rank's work on a GPU in a thread of its own, which the thread of its task watches and abandons if it hangs.
 
-A call of CUDA that waits for the device, such as allocating memory or loading a kernel, may wait for a kernel of NCCL
-that waits for a rank which has died. Nothing interrupts it but the end of that kernel: so another thread has to abort
-the communicator, and must not wait forever itself.
+A CUDA call that waits for the device, such as one that allocates memory or loads a kernel, may wait for an NCCL kernel
+that waits for a rank which has died. The call returns only when that kernel ends. So another thread has to abort the
+communicator, and must not wait forever itself.
 """
 
 from __future__ import annotations
@@ -14,20 +14,21 @@ from typing import Any
 
 from tiledmm.distributed.rings import TICK, CollectiveError
 
-# Seconds that work gets to end by itself once what it waits for has been aborted: a kernel may be compiling.
+# Seconds within which the work must end after what it waits for has been aborted: it may be compiling a kernel.
 _GRACE = 8.0
 
 
 def guarded(work: Callable[[], Any], check: Callable[[], None], free: Callable[[], None]) -> Any:
-    """Return what ``work`` returns, and raise what it raises.
+    """Run ``work`` in a thread of its own, and return its result or raise its exception.
 
     Args:
-        work: What to do. It may hang.
-        check: Called now and then meanwhile; raises if the work waits in vain.
-        free: Called once after that: ends what the work may be waiting for. It returns within seconds.
+        work: Function to run. It may hang.
+        check: Function that is called every 0.1 s meanwhile. It raises CollectiveError if the work waits in vain.
+        free: Function that is called once after that. It ends what the work may be waiting for, and returns within
+            seconds.
 
     Raises:
-        HangingError: If the work has not ended some seconds after ``free``. Its thread is left behind.
+        HangingError: If the work has not ended some seconds after ``free``. Its thread is left running.
     """
     done: Future[Any] = Future()
 
@@ -37,7 +38,7 @@ def guarded(work: Callable[[], Any], check: Callable[[], None], free: Callable[[
         except BaseException as error:
             done.set_exception(error)
 
-    # A daemon: it may never end, and the worker must be able to.
+    # A daemon thread, because it may never end and must not keep the worker from exiting.
     threading.Thread(target=run, name="tiledmm-rank", daemon=True).start()
     while wait([done], TICK).not_done:
         try:
@@ -51,4 +52,4 @@ def guarded(work: Callable[[], Any], check: Callable[[], None], free: Callable[[
 
 
 class HangingError(CollectiveError):
-    """Work was left behind in a call of CUDA that does not return."""
+    """Failure of work that was abandoned in a CUDA call which does not return."""

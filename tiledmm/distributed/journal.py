@@ -1,7 +1,7 @@
-"""The journal of a product in a file: which tiles of C are finished, so that an interrupted product can go on.
+"""The journal of a product: a file that lists the finished tiles of C, so that an interrupted product can be resumed.
 
-A file of JSON lines: a header that says which product it is and how it is tiled, then a line for each tile that is on
-the disk, with a hash of samples of it. A line is written after the tile, so a tile without a line is computed again.
+The file has JSON lines: a header with the product and its tiling, then one line per tile that is on the disk, with a
+hash of samples of it. The line of a tile is written after the tile, so a tile without a line is computed again.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ import numpy as np
 from tiledmm.errors import ConfigError, KeywordTypeError, KeywordValueError
 from tiledmm.problem.strides import Span
 
-# Blocks of a matrix that are hashed, in each direction, and their size across and along contiguous elements.
+# Number of blocks of a matrix that are hashed in each direction, and their size across and along contiguous elements.
 _SAMPLES, _ACROSS, _ALONG = 8, 4, 256
 
-# What the header says of the file itself.
+# Format of the file, as its header states it.
 _FORMAT = "tiledmm out_of_core 1"
 
 
@@ -30,21 +30,21 @@ class Journal:
     """The journal of one product.
 
     Attributes:
-        tiling: Its tiling as it stands in the file, which says how bits come about; None if nothing was done so far.
-        finished: A hash of samples of each tile that is on the disk.
+        tiling: Tiling that the file states, on which the bits of the result depend; None if the file is new.
+        finished: Hash of samples of each tile that is on the disk, by the tile's number.
     """
 
     def __init__(self, path: str | os.PathLike[str], out: np.ndarray[Any, Any], product: Mapping[str, Any]) -> None:
-        """Reads the file, if there is one.
+        """Read the file, if it exists.
 
         Args:
-            path: Where it is.
+            path: Path of the file.
             out: C, a memmap that is written to its file.
-            product: What else a result depends on, by names that messages give; all of JSON's types.
+            product: Everything else that the result depends on, by the names that messages use; values have JSON types.
 
         Raises:
-            KeywordError: If ``out`` is in no file.
-            ConfigError: If the file is the journal of another product, or none.
+            KeywordError: If ``out`` is not in a file.
+            ConfigError: If the file is the journal of another product, or not a journal.
         """
         self.path, self._out, self._file = Path(path), out, check_out(out)
         self._header = {"format": _FORMAT, **product, "out": _place(out, self._file)}
@@ -55,8 +55,8 @@ class Journal:
             self._read()
 
     def _read(self) -> None:
-        """Raises ConfigError if the file is no journal of this product."""
-        # What stands behind the last end of a line was being written when the program ended: its tile is repeated.
+        """Read the header and the tiles. Raise ConfigError if the file is not a journal of this product."""
+        # Text after the last newline was being written when the program ended: its tile is computed again.
         lines = self.path.read_bytes().split(b"\n")[:-1]
         try:
             header, *tiles = map(json.loads, lines)
@@ -78,7 +78,7 @@ class Journal:
         self.tiling, self._end = tiling, sum(len(line) + 1 for line in lines)
 
     def check(self, tile: int, part: np.ndarray[Any, Any]) -> None:
-        """Raises ConfigError if a finished tile is not what it was, as where ``mode="w+"`` has emptied the file."""
+        """Raise ConfigError if a finished tile has changed, as when ``mode="w+"`` has emptied the file."""
         if fingerprint(part) != self.finished[tile]:
             raise ConfigError(
                 f"journal {self.path} says that tile {tile} is finished, but {self._file} has other elements there: it "
@@ -86,7 +86,7 @@ class Journal:
             )
 
     def begin(self, tiling: Mapping[str, Any]) -> None:
-        """Opens the file for more lines; a new one gets its header, whole or not at all."""
+        """Open the file to append lines. A new file is written with its whole header or not at all."""
         if self.tiling is None:
             own = self.path.with_name(f"{self.path.name}.{os.getpid()}")
             with open(own, "wb") as file:
@@ -99,7 +99,7 @@ class Journal:
         self._lines.seek(self._end)
 
     def finish(self, tile: int, part: np.ndarray[Any, Any]) -> None:
-        """Writes a tile to the disk, then its line."""
+        """Write a tile to the disk, then its line to the journal."""
         _root(self._out).base.flush()
         with open(self._file, "r+b") as file:
             os.fsync(file.fileno())
@@ -107,14 +107,15 @@ class Journal:
         _write(self._lines, {"tile": tile, "hash": self.finished[tile]})
 
     def close(self) -> None:
-        """Closes the file."""
+        """Close the file."""
         self._lines.close()
 
 
 def fingerprint(x: np.ndarray[Any, Any]) -> str:
-    """A hash of a matrix's type, shape, strides and 64 blocks of 1024 elements, evenly spread, corners included.
+    """Return a hash of a matrix's type, shape, strides and samples of its elements.
 
-    It tells matrices of other sizes or other data apart. It does not notice a change that no sampled block has.
+    The samples are 64 blocks of up to 1024 elements, evenly spread and with the corners. Matrices of other sizes or
+    other data have other hashes; a change outside the samples goes unnoticed.
     """
     rows = x if abs(x.strides[0]) >= abs(x.strides[1]) else x.T
     found = hashlib.blake2b(repr((x.dtype.str, x.shape, x.strides)).encode(), digest_size=16)
@@ -125,13 +126,13 @@ def fingerprint(x: np.ndarray[Any, Any]) -> str:
 
 
 def _begins(size: int, block: int) -> list[int]:
-    """Where blocks begin, the last one at the end."""
+    """Return the indices where the sampled blocks of an axis begin. The last block ends where the axis ends."""
     last = max(size - block, 0)
     return sorted({last * i // (_SAMPLES - 1) for i in range(_SAMPLES)})
 
 
 def same_file(x: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> bool:
-    """Whether two arrays are memmaps of one file, and the ranges that they span in it overlap."""
+    """Return whether two arrays are memmaps of one file and span overlapping ranges of it."""
     if not (isinstance(x, np.memmap) and isinstance(y, np.memmap) and x.filename and y.filename):
         return False
     if Path(x.filename).resolve() != Path(y.filename).resolve():
@@ -141,24 +142,24 @@ def same_file(x: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> bool:
 
 
 def _range(x: np.memmap[Any, Any]) -> tuple[int, int]:
-    """Where the elements of a memmap begin in its file, and where they end."""
+    """Return the range of bytes that the elements of a memmap span in its file."""
     first, span = _root(x), Span.of(x.shape, x.strides, x.itemsize)
     begin = int(first.offset) + x.ctypes.data - first.ctypes.data
     return begin + span.start, begin + span.stop
 
 
 def _root(x: np.ndarray[Any, Any]) -> Any:
-    """The memmap that an array is a view of: the one whose base is the mapping itself."""
+    """Return the memmap that an array is a view of: the one whose base is the mapping itself."""
     while not isinstance(x.base, mmap.mmap):
         x = x.base  # type: ignore[assignment]
     return x
 
 
 def check_out(out: np.ndarray[Any, Any]) -> Path:
-    """The file that C is written to.
+    """Return the path of the file that C is written to.
 
     Raises:
-        KeywordError: If it is in none.
+        KeywordError: If C is not a memmap that is written to its file.
     """
     if not isinstance(out, np.memmap) or out.filename is None:
         raise KeywordTypeError(
@@ -172,7 +173,7 @@ def check_out(out: np.ndarray[Any, Any]) -> Path:
 
 
 def _place(out: np.ndarray[Any, Any], file: Path) -> dict[str, Any]:
-    """Where C is: in JSON's types, so that it is equal to what is read."""
+    """Return the position of C in its file, in JSON types, so that it equals what is read back."""
     begin, _ = _range(out)  # type: ignore[arg-type]
     return {"file": str(file), "begin": begin, "strides": list(out.strides), "shape": list(out.shape)}
 

@@ -1,4 +1,4 @@
-"""What one process does with its blocks: NumPy multiplies NumPy's arrays, this package CuPy's."""
+"""Operations of one process on its blocks: NumPy multiplies NumPy arrays, and this package multiplies CuPy arrays."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tiledmm.errors import OperandTypeError
 
 
 def kind(array: Any) -> str:
-    """``"numpy"`` or ``"cupy"``.
+    """Return the library of an array, ``"numpy"`` or ``"cupy"``.
 
     Raises:
         OperandTypeError: If it is an array of another library, or of a subclass such as a masked array.
@@ -23,11 +23,11 @@ def kind(array: Any) -> str:
         return "numpy"
     if cls.__module__.partition(".")[0] == "cupy" and cls.__name__ == "ndarray":
         return "cupy"
-    raise OperandTypeError(f"chunks are NumPy or CuPy arrays; got {cls.__module__}.{cls.__qualname__}")
+    raise OperandTypeError(f"chunks must be NumPy or CuPy arrays; got {cls.__module__}.{cls.__qualname__}")
 
 
 def nothing(kind: str, dtype: np.dtype[Any]) -> Any:
-    """An array of a kind without elements, on the current device."""
+    """Return an array without elements: a NumPy array, or a CuPy array on the current device."""
     if kind == "numpy":
         return np.empty((0, 0), dtype)
     import cupy
@@ -36,7 +36,7 @@ def nothing(kind: str, dtype: np.dtype[Any]) -> Any:
 
 
 def empty(shape: tuple[int, int], like: Any, dtype: Any = None) -> Any:
-    """An array, not yet written, of the library and device of another, and of its type if none is given."""
+    """Allocate an array with the library and device of ``like``, and with its type if ``dtype`` is None."""
     if kind(like) == "numpy":
         return np.empty(shape, dtype or like.dtype)
     import cupy
@@ -46,7 +46,7 @@ def empty(shape: tuple[int, int], like: Any, dtype: Any = None) -> Any:
 
 
 def copy(to: Any, array: Any) -> None:
-    """Copies an array into another one of its shape."""
+    """Copy an array into another one of its shape."""
     if kind(to) == "numpy":
         to[...] = array
         return
@@ -55,12 +55,12 @@ def copy(to: Any, array: Any) -> None:
 
 
 def allocate_sums(shape: tuple[int, int], like: Any) -> Any:
-    """An array for sums, not yet written, of the library and device of another; 16-bit floats are summed in float32."""
+    """Allocate an array for sums with the library and device of ``like``. 16-bit floats are summed in float32."""
     return empty(shape, like, np.dtype("float32") if element(like.dtype).is_narrow_float else like.dtype)
 
 
 def rounded(sums: Any, like: Any) -> Any:
-    """Sums as elements of another array's type."""
+    """Convert sums to the type of another array."""
     if kind(sums) == "numpy":
         return sums.astype(like.dtype, copy=False)
     with sums.device:
@@ -68,7 +68,7 @@ def rounded(sums: Any, like: Any) -> Any:
 
 
 def multiply_add(a: Any, b: Any, c: Any, precision: str, *, first: bool) -> None:
-    """``c += a @ b`` in place, or ``c = a @ b`` for the first product."""
+    """Compute ``c += a @ b`` in place, or ``c = a @ b`` for the first product."""
     if kind(c) == "numpy":
         if first:
             np.matmul(a, b, out=c, dtype=c.dtype)
@@ -76,7 +76,7 @@ def multiply_add(a: Any, b: Any, c: Any, precision: str, *, first: bool) -> None
             np.add(c, np.matmul(a, b, dtype=c.dtype), out=c)
         return
     with c.device:
-        # gemm has no bool.
+        # gemm does not support bool.
         if first:
             api.matmul(a, b, out=c, precision=precision)  # type: ignore[arg-type]
         elif c.dtype == bool:
@@ -86,11 +86,11 @@ def multiply_add(a: Any, b: Any, c: Any, precision: str, *, first: bool) -> None
 
 
 def sum_of_products(left: Iterable[Any], right: Iterable[Any], precision: str) -> Any:
-    """The sum of ``a @ b`` over pairs of chunks along k: one array, into which each product is added in place."""
+    """Return the sum of ``a @ b`` over pairs of chunks along k. Each product is added in place to one array."""
     c: Any = None
     for a, b in zip(left, right, strict=True):
         if kind(a) != kind(b):
-            raise OperandTypeError(f"chunks of A and B are of one library; got {kind(a)} and {kind(b)} arrays")
+            raise OperandTypeError(f"chunks of A and B must be of one library; got {kind(a)} and {kind(b)} arrays")
         first = c is None
         c = allocate_sums((a.shape[0], b.shape[1]), a) if first else c
         multiply_add(a, b, c, precision, first=first)
@@ -98,9 +98,9 @@ def sum_of_products(left: Iterable[Any], right: Iterable[Any], precision: str) -
 
 
 def hand_over(array: Any) -> None:
-    """Lets other threads use an array: waits until it has been written, unless their stream is the one that writes it.
+    """Wait until an array has been written, so that other threads can use it.
 
-    That is the legacy default stream, on which all threads launch work unless they say otherwise.
+    Work on the legacy default stream is not waited for: all threads launch work on it, unless they choose another one.
     """
     if kind(array) == "cupy":
         import cupy
@@ -112,12 +112,12 @@ def hand_over(array: Any) -> None:
 
 
 def as_bytes(array: np.ndarray[Any, Any]) -> memoryview:
-    """The memory of a contiguous array, of any type: bfloat16 has no buffer of its own."""
+    """Return the memory of a contiguous array of any type as bytes. The buffer protocol does not support bfloat16."""
     return array.reshape(-1).view(np.uint8).data
 
 
 def to_host(array: Any) -> np.ndarray[Any, Any]:
-    """The array in host memory, C-contiguous. It waits for the device."""
+    """Wait for the device, and return an array in host memory, C-contiguous."""
     if kind(array) == "numpy":
         return np.ascontiguousarray(array)
     import cupy
@@ -128,12 +128,12 @@ def to_host(array: Any) -> np.ndarray[Any, Any]:
 
 
 def from_host(array: np.ndarray[Any, Any], like: Any) -> Any:
-    """The array where another one is."""
+    """Return a host array in the place of another array: as it is, or copied to the other array's device."""
     if kind(like) == "numpy":
         return array
     import cupy
 
     with like.device:
         on_device = cupy.asarray(array)
-        cupy.cuda.get_current_stream().synchronize()  # another thread uses it, on whatever stream
+        cupy.cuda.get_current_stream().synchronize()  # another thread uses it, on any stream
     return on_device

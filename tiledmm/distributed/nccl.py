@@ -1,11 +1,11 @@
-"""The communicator over NCCL: panels go from device to device.
+"""The communicator over NCCL: panels move from device to device.
 
-A worker keeps the communicators that it has used last: making one takes longer than most products, and each takes
-memory of the device. One thread a worker makes all calls of NCCL that may wait; others only make identifiers, and
-abort. The ranks are connected over TCP first, with a deadline: NCCL itself would wait forever for a rank that does not
-come. There they agree on what to use, and see when a rank has failed, whatever they wait for. What only NCCL can end,
-aborting included, is waited for in seconds, not forever: NCCL may wait for a rank that has died. Environment variables
-such as ``NCCL_NVLS_ENABLE`` are the user's.
+A worker keeps the communicators that it used last: creating one takes longer than most products, and each takes device
+memory. One thread per worker makes all NCCL calls that may wait; other threads only create identifiers and abort. The
+ranks connect over TCP first, with a deadline, because NCCL itself would wait forever for a missing rank. Over TCP they
+agree on a communicator, and notice a failed rank whatever they wait for. NCCL may also wait for a rank that has died,
+so the wait for a call that only NCCL can end, such as an abort, lasts seconds, not forever. Environment variables such
+as ``NCCL_NVLS_ENABLE`` are left to the user.
 
 NVIDIA, "NCCL User Guide", Communicator Creation and Fault Tolerance.
 """
@@ -27,29 +27,30 @@ from tiledmm.distributed.grid import Layout
 from tiledmm.distributed.local import kind
 from tiledmm.distributed.rings import CollectiveError
 
-# Statuses of an event that has happened, and of one that has not yet: cudaSuccess and cudaErrorNotReady.
+# Results of cudaEventQuery: cudaSuccess if the event has happened, and cudaErrorNotReady if it has not.
 _DONE, _NOT_YET = 0, 600
 
-# Counts are C ints. Elements go as bytes: NCCL has no complex types, and not each CuPy has bfloat16.
+# NCCL's counts are C ints. Elements are sent as bytes: NCCL has no complex types, and not every CuPy has bfloat16.
 _MOST_BYTES = 1 << 30
 
-# Communicators that a worker keeps: grids of two GPUs, ranks in either order.
+# Communicators that a worker keeps: enough for both grids of two GPUs, with the ranks in either order.
 _MOST_KEPT = 4
 
-# Seconds between two looks at whether a panel has arrived, and at whether all ranks are still there.
+# Seconds between two checks whether a panel has arrived, and whether all ranks are still there.
 _TICK, _LOOK = 2e-5, 0.1
 
-# Seconds that NCCL gets to notice what the ranks know: that one of them has died, or that a communicator is aborted.
+# Seconds within which NCCL must notice what the ranks know: that one has died, or that a communicator is aborted.
 _GRACE = 5.0
 
 
 class NcclThread:
-    """The thread that makes a worker's calls of NCCL, and the communicators that it has made.
+    """The thread that makes a worker's NCCL calls, and the communicators that it has created.
 
     Attributes:
-        communicators: Those that are kept, by their grid and its devices; the one used last is the last one.
-        is_stuck: Whether a call has not returned within its deadline: no other one will be made.
-        hangs: Whether the device may hang, too: an abort or a call of CUDA has not returned. Then its data are lost.
+        communicators: Communicators that are kept, by grid and devices, in the order of their last use.
+        is_stuck: Whether a call has not returned within its deadline. The thread makes no other call then.
+        hangs: Whether the device may hang, too: an abort or a CUDA call has not returned. Data on the device are lost
+            then.
     """
 
     def __init__(self) -> None:
@@ -60,7 +61,7 @@ class NcclThread:
         threading.Thread(target=self._work, name="tiledmm-nccl", daemon=True).start()
 
     def submit(self, call: Callable[[], Any]) -> Future[Any]:
-        """Makes a call, after those before it."""
+        """Make a call after those that were submitted before it, and return its future."""
         future: Future[Any] = Future()
         self._calls.put((future, call))
         return future
@@ -72,28 +73,28 @@ class NcclThread:
                 future.set_result(call())
             except BaseException as error:
                 future.set_exception(error)
-            del future, call  # and what they hold, before the next one comes
+            del future, call  # release the arrays that they refer to, before the next call
 
 
 class NcclCommunicator(Communicator):
-    """Ranks with a GPU each. Make it where all ranks do at the same time.
+    """Communicator of ranks with one GPU each. All ranks must create it at the same time.
 
     Args:
-        thread: The worker's thread for NCCL.
-        layout: The grid.
-        rank: The rank.
-        ids: NCCL's identifiers of the grid row's and the grid column's communicators.
-        generation: The same on all ranks that made it together.
-        device: The ``cupy.cuda.Device``.
-        deadline: Seconds that an operation may take.
-        check: Called now and then while it waits; raises if it waits in vain.
+        thread: Worker's thread for NCCL calls.
+        layout: Process grid and the sizes of its blocks.
+        rank: Number of this rank.
+        ids: NCCL identifiers of the communicators of this rank's grid row and grid column.
+        generation: Text that is the same on all ranks that created the communicator together.
+        device: ``cupy.cuda.Device`` of this rank.
+        deadline: Seconds that one operation may take.
+        check: Function that is called every 0.1 s during a wait. It raises if the wait is in vain.
 
     Attributes:
-        check: The same, of the product that uses it now.
+        check: The same function, of the product that currently uses the communicator.
 
     Raises:
-        CollectiveError: It was not made within the deadline, or a rank has gone. Where NCCL does not return, the thread
-            is stuck then.
+        CollectiveError: If it was not created within the deadline, or a rank has gone. If NCCL does not return then,
+            the thread is stuck.
     """
 
     def __init__(
@@ -123,7 +124,7 @@ class NcclCommunicator(Communicator):
 
         def make() -> None:
             with device:
-                # Before the products that wait for the same multiprocessors.
+                # Higher priority than products, which wait for the same multiprocessors.
                 self._stream = cupy.cuda.Stream(non_blocking=True, priority=-1)
                 self._of_axis = {
                     ROW: nccl.NcclCommunicator(p_c, ids[ROW], column) if p_c > 1 else None,
@@ -135,13 +136,14 @@ class NcclCommunicator(Communicator):
             self._wait(made.done, f"NCCL did not connect within {deadline:g} s")
             made.result()
         except BaseException:
-            # NCCL sees by itself that a rank has gone, in most cases: what is being made cannot be aborted.
+            # A communicator that is being created cannot be aborted. In most cases NCCL notices by itself that a rank
+            # has gone.
             wait([made], 0 if made.done() else min(_GRACE, deadline))
             self.close()
             raise
 
     def broadcast(self, wanted: Sequence[Broadcast], like: Any) -> Callable[[], list[Any]]:
-        """As ``Communicator.broadcast``. What waits for the panels is the current stream, and the host."""
+        """Start broadcasts; see ``Communicator.broadcast``. The host and the current stream wait for the panels."""
         import cupy
         from cupy.cuda import nccl
 
@@ -149,7 +151,8 @@ class NcclCommunicator(Communicator):
         with self._device:
             for i, each in enumerate(wanted):
                 if self._sizes[each.axis] > 1:
-                    # In the current stream's pool: freed memory is written again only after what it still reads.
+                    # Allocated on the current stream: CuPy's pool reuses the memory only after the work that still
+                    # reads it.
                     buffer = cupy.empty(each.shape, like.dtype) if each.panel is None else each.panel
                     sent.append((each, cupy.ascontiguousarray(buffer)))
                     found[i] = buffer
@@ -162,7 +165,7 @@ class NcclCommunicator(Communicator):
                 raise CollectiveError("the communicator is closed")
             with self._device:
                 self._stream.wait_event(before)
-                nccl.groupStart()  # all at once: those of different roots use both directions of a link
+                nccl.groupStart()  # one group: broadcasts from different roots use both directions of a link
                 try:
                     for each, buffer in sent:
                         for begin in range(0, buffer.nbytes, _MOST_BYTES):
@@ -172,22 +175,22 @@ class NcclCommunicator(Communicator):
                 return self._stream.record()
 
         begun = self._begun = self._thread.submit(call)
-        # The product that is launched next would fill the GPU, and the broadcast wait for its end.
+        # Wait for the launch. Otherwise the next product would fill the GPU, and the broadcast would wait for its end.
         self._wait(begun.done)
 
         def received() -> list[Any]:
             self._wait(lambda: _has_happened(begun.result()))
             with self._device:
                 cupy.cuda.get_current_stream().wait_event(begun.result())
-            sent.clear()  # the copies that were sent
+            sent.clear()  # releases the copies that were sent
             return found
 
         return received
 
     def _begin(self, wanted: Broadcast, address: int, size: int) -> None:
-        """Bytes of a panel. Of two ranks, one sends and the other one receives.
+        """Enqueue the broadcast of some bytes of a panel. Of two ranks, one sends them and the other one receives them.
 
-        NCCL makes the broadcasts of a group one after the other, but sends and receives at the same time.
+        NCCL runs the broadcasts of a group one after the other, but sends and receives at the same time.
         """
         of_axis, arguments = self._of_axis[wanted.axis], (address, size, self._type)
         if self._sizes[wanted.axis] > 2:
@@ -198,7 +201,7 @@ class NcclCommunicator(Communicator):
             of_axis.send(*arguments, 1 - wanted.root, self._stream.ptr)
 
     def _wait(self, is_done: Callable[[], bool], late: str = "") -> None:
-        """Waits on the host for NCCL: so that a rank that fails is seen by the others."""
+        """Wait on the host until NCCL is done. Raise CollectiveError if another rank fails or the deadline passes."""
         look = time.monotonic()
         until = look + self.deadline
         while not is_done():
@@ -215,9 +218,10 @@ class NcclCommunicator(Communicator):
             time.sleep(_TICK)
 
     def close(self) -> None:
-        """Aborts it. It is not kept any longer. Any thread may do so, while another one waits in it.
+        """Abort the communicator and stop keeping it. Any thread may call this while another one waits in it.
 
-        NCCL may not return from that either, where a rank has died: the thread is stuck then, and the device may hang.
+        Where a rank has died, NCCL may not return from the abort, either: then the thread is stuck, and the device may
+        hang.
         """
         with self._closing:
             if self._is_closed:
@@ -237,7 +241,7 @@ class NcclCommunicator(Communicator):
             except BaseException as error:
                 aborted.set_exception(error)
 
-        # Not in the worker's thread for NCCL, which may wait in a call that only this ends. A daemon, as that one.
+        # The worker's thread for NCCL may wait in a call that only the abort ends, so another daemon thread aborts.
         threading.Thread(target=abort, name="tiledmm-abort", daemon=True).start()
         if wait([aborted], _GRACE).not_done:
             self._thread.is_stuck = self._thread.hangs = True
@@ -253,9 +257,9 @@ def nccl_communicator(
     rank: int,
     deadline: float,
 ) -> NcclCommunicator | None:
-    """A communicator over NCCL, made or kept; None without CuPy arrays, without NCCL, or where ranks share a GPU.
+    """Return an NCCL communicator, new or kept. Return None without CuPy arrays or NCCL, or if ranks share a GPU.
 
-    All ranks call it, and all get one or none does.
+    All ranks call this, and either all get a communicator or none does.
     """
     device = "" if is_stuck(worker) else _device_of(like)
     devices = tuple(each.decode() for each in tcp.exchange(device.encode()))
@@ -267,11 +271,11 @@ def nccl_communicator(
     if kept is None or len(generations) > 1:
         if kept is not None:
             kept.close()
-            if thread.is_stuck:  # the other ranks see that this one gives up
+            if thread.is_stuck:  # the other ranks notice that this one gives up
                 raise CollectiveError("NCCL does not return from aborting a communicator whose ranks have gone")
         from cupy.cuda import nccl
 
-        # The first rank of each row and column of several makes its identifier, and rank 0 the generation.
+        # The first rank of each grid row and column of several ranks creates its identifier, and rank 0 the generation.
         (row, column), (p_r, p_c) = layout.place(rank), layout.grid
         made = [
             uuid.uuid4().hex if rank == 0 else "",
@@ -281,7 +285,7 @@ def nccl_communicator(
         known = [json.loads(each) for each in tcp.exchange(json.dumps(made).encode())]
         ids = _identifier(known[layout.rank(row, 0)][1]), _identifier(known[layout.rank(0, column)][2])
         for unused in list(thread.communicators.values())[: 1 - _MOST_KEPT]:
-            unused.close()  # a worker has a rank of one product at a time: no other one uses it
+            unused.close()  # unused, because a worker runs one product at a time
         kept = NcclCommunicator(thread, layout, rank, ids, known[0][0], like.device, deadline, tcp.check)
     thread.communicators.pop(key, None)
     thread.communicators[key] = kept
@@ -290,7 +294,7 @@ def nccl_communicator(
 
 
 def _text(identifier: Any) -> list[Any]:
-    """An identifier of NCCL as JSON has it: bytes, or a tuple of integers in CuPy before 14."""
+    """Convert an NCCL identifier to JSON values. It is bytes, or a tuple of integers in CuPy before 14."""
     return [type(identifier).__name__, list(identifier)]
 
 
@@ -299,7 +303,7 @@ def _identifier(text: list[Any] | None) -> Any:
 
 
 def _has_happened(event: Any) -> bool:
-    """Whether an event has. CuPy's ``Event.done`` takes an error of the device for "not yet"."""
+    """Return whether an event has happened. Raise the device's errors, which CuPy's ``Event.done`` reports as False."""
     from cupy.cuda import runtime
 
     if (status := runtime.eventQuery(event.ptr)) not in (_DONE, _NOT_YET):
@@ -308,31 +312,31 @@ def _has_happened(event: Any) -> bool:
 
 
 def _device_of(like: Any) -> str:
-    """A name of the GPU that an array is on; empty if there is none, or no NCCL."""
+    """Return a unique name of the GPU that holds an array; empty for a NumPy array, or without NCCL."""
     if kind(like) == "numpy":
         return ""
     import cupy
     from cupy.cuda import nccl
 
-    # The UUID alone will not do: CuPy's ends at its first byte of 0.
+    # The UUID alone is not enough: CuPy cuts it off at its first zero byte.
     unique = bytes(cupy.cuda.runtime.getDeviceProperties(like.device.id)["uuid"]).hex()
     return f"{socket.gethostname()} {like.device.pci_bus_id} {unique}" if nccl.available else ""
 
 
 def is_stuck(worker: Any) -> bool:
-    """Whether a worker needs to be restarted before it can use NCCL again."""
+    """Return whether a worker must be restarted before it can use NCCL again."""
     thread: NcclThread | None = getattr(worker, "_tiledmm_nccl", None)
     return thread is not None and thread.is_stuck
 
 
 def hangs(worker: Any) -> bool:
-    """Whether a worker's device may hang: it needs to be restarted, though what is on the device is lost."""
+    """Return whether a worker's device may hang. The worker must then be restarted, and data on the device are lost."""
     thread: NcclThread | None = getattr(worker, "_tiledmm_nccl", None)
     return thread is not None and thread.hangs
 
 
 def mark_hanging(worker: Any) -> None:
-    """Notes that a call of CUDA has not returned on a worker."""
+    """Record that a CUDA call has not returned on a worker."""
     thread = _thread_of(worker)
     thread.is_stuck = thread.hangs = True
 
@@ -341,7 +345,7 @@ _lock = threading.Lock()
 
 
 def _thread_of(worker: Any) -> NcclThread:
-    """The state that is kept on a worker: each worker of a process has its own."""
+    """Return the NCCL thread of a worker, created at first use. Each worker of a process has its own."""
     with _lock:
         thread: NcclThread | None = getattr(worker, "_tiledmm_nccl", None)
         if thread is None:

@@ -1,4 +1,4 @@
-"""On which workers the tasks of a product run: a rank where its chunks are, and its chunks where the rank is."""
+"""Placement of a product's tasks: a rank runs where its chunks are, and tasks that only it needs run where it does."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ if TYPE_CHECKING:
     from distributed import Scheduler
     from distributed.scheduler import TaskState, WorkerState
 
-#: What the name of a rank's task begins with. The product's token and the rank follow: ``(SUMMA + token, rank)``.
+#: Prefix of the name of a rank's task. The product's token and the rank follow: ``(SUMMA + token, rank)``.
 SUMMA = "tiledmm-summa-"
 
-# How often a product is tried again after a rank has failed, unless the client asked for other retries.
+# Number of times that a failed rank is run again, unless the client asked for other retries.
 _RETRIES = 2
 
-# Ranks are in the workers' order unless another one leaves so much more of their elements where they are: each order
-# is a communicator of its own.
+# Ranks are in the order of the workers, unless another order leaves this much more of the elements where they are: each
+# order needs a communicator of its own.
 _LEAST_GAIN = 0.25
 
-# Tasks above a block that are looked at for where its elements are.
+# Most tasks above a block that are searched for the workers which hold its elements.
 _MOST_SEEN = 1000
 
-# Tasks that only one chunk needs are bound to its rank's worker if they are fewer.
+# Tasks that only one chunk needs are bound to its rank's worker if they are fewer than this.
 _MOST_OWN = 100
 
 
 def bind(scheduler: Scheduler, tasks: Iterable[Any]) -> None:
-    """Binds each rank that is among new tasks to a worker of its own, and so the tasks that nothing but it needs.
+    """Bind each new rank to a worker of its own, together with the tasks that only this rank needs.
 
-    The bonds are loose: where a worker has died, its tasks run elsewhere.
+    The restrictions are loose: if the worker has died, its tasks run elsewhere.
     """
     products: dict[str, list[int]] = {}
     for key in tasks:
@@ -47,7 +47,7 @@ def bind(scheduler: Scheduler, tasks: Iterable[Any]) -> None:
 
 
 def _workers_of(scheduler: Scheduler, product: str, ranks: list[int]) -> dict[int, str]:
-    """A worker for each rank: in order, or those first that have most of its elements."""
+    """Return a worker for each rank: workers in order, or those that hold most of the ranks' elements."""
     workers = sorted(worker.address for worker in scheduler.running)
     held = {
         (rank, worker.address): size
@@ -55,7 +55,7 @@ def _workers_of(scheduler: Scheduler, product: str, ranks: list[int]) -> dict[in
         for worker, size in _holders(scheduler.tasks[SUMMA + product, rank]).items()
         if worker.address in workers
     }
-    in_order = dict(zip(ranks, workers, strict=False))  # fewer workers: Dask places the others
+    in_order = dict(zip(ranks, workers, strict=False))  # with fewer workers than ranks, Dask places the others
     chosen = dict(pair((size, *place) for place, size in held.items()))
     gain = sum(held[place] for place in chosen.items()) - sum(held.get(place, 0) for place in in_order.items())
     if gain <= _LEAST_GAIN * sum(held.values()):
@@ -65,14 +65,14 @@ def _workers_of(scheduler: Scheduler, product: str, ranks: list[int]) -> dict[in
 
 
 def rank_of(key: Any) -> tuple[str, int] | None:
-    """Product and rank of a rank's task; None if it is another task."""
+    """Return the product and the rank of a rank's task; None for any other task."""
     if type(key) is tuple and len(key) == 2 and type(key[0]) is str and key[0].startswith(SUMMA):
         return key[0].removeprefix(SUMMA), key[1]
     return None
 
 
 def _own(rank: TaskState) -> set[TaskState]:
-    """Tasks of which nothing has run, and whose results go to a rank alone, one by another."""
+    """Return the tasks that have not run and whose results only this rank needs, directly or through each other."""
     found: set[TaskState] = set()
     for chunk in rank.dependencies:
         tasks, following = {chunk}, [chunk]
@@ -80,21 +80,21 @@ def _own(rank: TaskState) -> set[TaskState]:
             new = following.pop().dependencies - tasks
             tasks |= new
             following += new
-        # What says that the rank has finished needs a chunk, too.
+        # The task ``finished`` of the rank needs a chunk, too.
         if not following and all(task.dependents <= tasks | {rank} | rank.dependents for task in tasks):
             found |= tasks
     return found
 
 
 def _is_free(task: TaskState) -> bool:
-    """Whether a task has not run, and may run anywhere."""
+    """Return whether a task has not run and may run anywhere."""
     return task.state == "released" and not (
         task.worker_restrictions or task.host_restrictions or task.resource_restrictions
     )
 
 
 def _holders(task: TaskState) -> Counter[WorkerState]:
-    """Bytes of a task's inputs on each worker, as far as they are computed already."""
+    """Return the bytes of a task's inputs on each worker, as far as they are computed."""
     held: Counter[WorkerState] = Counter()
     seen, following = {task}, [task]
     while following and len(seen) < _MOST_SEEN:

@@ -26,10 +26,10 @@ from tiledmm.errors import OperandTypeError, UnsupportedTypeError
 
 logger = logging.getLogger(__name__)
 
-# Seconds between two looks at whether a worker that waits for the scheduler still runs.
+# Seconds between two checks whether a worker that waits for the scheduler is still running.
 _TICK = 1.0
 
-# Seconds that a worker whose device hangs waits to be restarted.
+# Seconds that a worker whose device hangs waits for its restart.
 _RESTART = 20.0
 
 _Chunks: TypeAlias = Sequence[Any]
@@ -40,12 +40,12 @@ class Collective:
     """A product of several ranks, as each of them knows it.
 
     Attributes:
-        product: Its name, the same in all of its tasks.
-        layout: The grid.
-        operands: The chunks of A and of B, and which rank has which.
-        kind: ``"numpy"`` or ``"cupy"``, whose arrays they are.
-        dtype: The type of all elements.
-        precision: As for ``tiledmm.matmul``.
+        product: Name of the product, the same in all of its tasks.
+        layout: Process grid and the sizes of its blocks.
+        operands: Chunks of A and of B, with the rank that holds each chunk.
+        kind: Library of the chunks, ``"numpy"`` or ``"cupy"``.
+        dtype: Type of all elements.
+        precision: Precision, as for ``tiledmm.matmul``.
         deadline: Seconds that another rank may be silent.
     """
 
@@ -58,12 +58,12 @@ class Collective:
     deadline: float
 
 
-#: Errors of ranks that are not started, by name.
+#: Errors that a rank which is not started raises, by name.
 ERRORS = {each.__name__: each for each in (CollectiveError, OperandTypeError, UnsupportedTypeError)}
 
 
 def problem_of(chunks: tuple[_Chunks, _Chunks], collective: Collective, rank: int) -> tuple[str, str] | None:
-    """What is wrong with a rank's chunks, if not what its Dask arrays said: an error's name and text."""
+    """Return the name and text of an error if a rank's chunks differ from what their Dask arrays say; else None."""
     for name, held, spread in zip("AB", chunks, collective.operands, strict=True):
         for chunk, number in zip(held, spread.of(rank), strict=True):
             try:
@@ -78,19 +78,19 @@ def problem_of(chunks: tuple[_Chunks, _Chunks], collective: Collective, rank: in
 
 
 def run_rank(a: _Chunks, b: _Chunks, collective: Collective, rank: int) -> Any:
-    """A rank's block of C. It leaves its worker's thread pool, so that it keeps no other task from running.
+    """Compute a rank's block of C. The task leaves its worker's thread pool, so that other tasks can run.
 
-    Nothing is moved or multiplied before all ranks have their chunks, and these are what they should be.
+    Nothing is moved or multiplied before all ranks have their chunks and the chunks have been checked.
 
     Args:
-        a, b: The chunks that it has, as ``collective.operands`` says.
-        collective: The product.
-        rank: Which rank this is.
+        a, b: Chunks of A and B that the rank holds, as ``collective.operands`` says.
+        collective: Product of all ranks.
+        rank: Number of this rank.
 
     Raises:
-        CollectiveError: Another rank failed, or was silent past the deadline.
-        OperandTypeError, UnsupportedTypeError: Chunks of any rank are not what their Dask arrays said, or not all of
-            one library.
+        CollectiveError: If another rank failed, or was silent past the deadline.
+        OperandTypeError, UnsupportedTypeError: If chunks of any rank differ from what their Dask arrays say, or are of
+            more than one library.
     """
     try:
         worker = get_worker()
@@ -105,7 +105,7 @@ def run_rank(a: _Chunks, b: _Chunks, collective: Collective, rank: int) -> Any:
         task = worker.state.tasks.get(key)
         if task is None or task.state in ("cancelled", "resumed"):
             raise CollectiveError("the product is not wanted any more")
-        # Sockets do not tell of a host that has vanished, nor of ranks that are no neighbours.
+        # Sockets do not report a host that has vanished, nor a rank that is not adjacent in a ring.
         is_answered = lost is not None and lost.done() and not lost.cancelled() and not lost.exception()
         if is_answered and lost is not None and (reason := lost.result()):
             raise CollectiveError(reason)
@@ -130,7 +130,7 @@ def run_rank(a: _Chunks, b: _Chunks, collective: Collective, rank: int) -> Any:
             tcp = TcpCommunicator(layout, rank, listener, peers, attempt, collective.deadline, check)
             return _run(worker, tcp, (a, b), known[0], collective, rank)
         except Exception as error:
-            # While its peers do not see it yet: so the first reason is the cause of the others.
+            # Reported before the peers notice, so that the first reason is the cause of the others.
             reason = f"rank {rank} on {worker.address}: {type(error).__name__}: {error}"
             first = _ask(worker, "tiledmm_failed", attempt=attempt, reason=reason)
             if first != reason and isinstance(error, CollectiveError):
@@ -144,7 +144,7 @@ def run_rank(a: _Chunks, b: _Chunks, collective: Collective, rank: int) -> Any:
 
 
 def _restart(worker: Worker) -> None:
-    """Has the scheduler restart this worker, and does not wait. Until then its products go by TCP."""
+    """Ask the scheduler to restart this worker, without waiting. Until the restart its products use TCP."""
 
     async def restart() -> None:
         if reason := await worker.scheduler.tiledmm_restart(worker=worker.address, hangs=hangs(worker)):
@@ -155,7 +155,7 @@ def _restart(worker: Worker) -> None:
 
 
 def _wait_for_restart(worker: Worker, check: Callable[[], None]) -> None:
-    """Waits, on a worker whose device hangs: whatever it began there would hang, too, and its peers with it."""
+    """Wait for the restart of a worker whose device hangs. Work begun there would hang, too, and its peers with it."""
     until = time.monotonic() + _RESTART
     while hangs(worker):
         check()
@@ -173,14 +173,14 @@ def _run(
         return _product(worker, tcp, chunks, like, collective, rank, used)
 
     def work_on_device() -> Any:
-        with like.device:  # a new thread begins on device 0
+        with like.device:  # a new thread starts on device 0
             return work()
 
     def free() -> None:
         for each in used:
             each.close()
 
-    if kind(like) == "numpy":  # whose calls end, if not at once
+    if kind(like) == "numpy":  # NumPy's calls always return
         return work()
     try:
         return guarded(work_on_device, tcp.check, free)
@@ -198,7 +198,7 @@ def _product(
     rank: int,
     used: list[Communicator],
 ) -> Any:
-    """Return a rank's block of C. A communicator that it uses beside ``tcp`` is added to ``used``."""
+    """Return a rank's block of C. A communicator that is used beside ``tcp`` is added to ``used``."""
     layout = collective.layout
     communicator = nccl_communicator(worker, tcp, like, layout, rank, collective.deadline) or tcp
     if communicator is not tcp:
@@ -217,10 +217,10 @@ def _product(
             precision=collective.precision,
             on_step=lambda step: before_step(worker, rank, step),
         )
-        # The last products may still run, as those of any task may that launches work on the default stream. They
-        # depend on no other rank, and take longer than Dask needs to end the task.
+        # The last products may still be running, as with any task that launches work on the default stream. They depend
+        # on no other rank, and Dask ends the task in the meantime.
         hand_over(c)
-        tcp.finish()  # all ranks have all panels, or none says that it has a block
+        tcp.finish()  # either all ranks have all panels, or none reports a block
         return c
     except BaseException:
         if communicator is not tcp:
@@ -229,29 +229,29 @@ def _product(
 
 
 def before_step(worker: Worker, rank: int, step: int) -> None:
-    """Called before a rank's step. Tests put another function in its place."""
+    """Do nothing. This is called before each step of a rank, and tests replace it."""
 
 
 def finished(c: Any, chunk: Any) -> None:
-    """A rank has its block of C. It needs one of its chunks, too, so that neither is made part of another task."""
+    """Mark that a rank has its block of C. The task also needs a chunk of the rank, so that Dask does not fuse it."""
 
 
 def all_finished(ranks: Sequence[None]) -> None:
-    """All ranks have."""
+    """Mark that all ranks have their blocks of C."""
 
 
 def take(block: Any, all_ranks_have_finished: None) -> Any:
-    """A chunk of C. It needs all ranks, whether or not the other chunks are wanted."""
+    """Return a chunk of C. The task needs all ranks, whether or not the other chunks are wanted."""
     return block
 
 
 def _ask(at: Worker, operation: str, /, **arguments: Any) -> Any:
-    """Calls the plugin of the scheduler, and waits."""
+    """Call an operation of the scheduler's plugin and wait for its result."""
     loop: asyncio.AbstractEventLoop = at.loop.asyncio_loop
     asked = asyncio.run_coroutine_threadsafe(getattr(at.scheduler, operation)(**arguments), loop)
     while not wait([asked], _TICK).done:
         if loop.is_closed() or not loop.is_running():
             raise CollectiveError("the worker has been closed")
-    if (found := asked.result()) is None:  # as Dask replies to what it has no handler for
+    if (found := asked.result()) is None:  # Dask's reply to an unknown operation
         raise CollectiveError("the scheduler has no plugin of tiledmm: this product was built for another cluster")
     return found

@@ -1,7 +1,7 @@
-"""From chunks that are anywhere to a rank's block: the ranks exchange what they have of each other's blocks.
+"""Redistribution of an operand: from chunks that any rank may hold to each rank's block.
 
-Each part of a chunk goes along its owner's grid row, then along the grid column of the rank that needs it, by the
-broadcasts that panels go by. All ranks know which rank has which chunk, so nothing is agreed on.
+Each part of a chunk moves along its owner's grid row, then along the grid column of the rank that needs it, by the same
+broadcasts as panels. All ranks know which rank has which chunk, so they need not agree on anything.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from tiledmm.distributed.communicators import COLUMN, ROW, Broadcast, Communicat
 from tiledmm.distributed.grid import Layout, pair
 from tiledmm.distributed.local import copy, empty, hand_over
 
-# Most bytes of a part, and of all that are on their way along a grid row or column at once: they take memory beside the
-# blocks on each of its ranks.
+# Most bytes of one part, and of all parts in flight along a grid row or column: every rank of the row or column needs
+# memory for them, in addition to its blocks.
 _PART_BYTES, _BATCH_BYTES = 64 << 20, 256 << 20
 
-#: Row and column sizes of a matrix's chunks, or of its blocks.
+#: Sizes of the rows and of the columns of a matrix's chunks, or of its blocks.
 Sizes: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]
 
 _Slices: TypeAlias = tuple[slice, slice]
@@ -28,13 +28,13 @@ _Slices: TypeAlias = tuple[slice, slice]
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What a chunk and a block have in common.
+    """The intersection of a chunk and a block.
 
     Attributes:
-        chunk: The chunk's number, row by row.
-        rank: The rank whose block it is.
-        shape: Rows and columns.
-        in_chunk, in_block: Where it is in either.
+        chunk: Number of the chunk, row by row.
+        rank: Rank that owns the block.
+        shape: Rows and columns of the part.
+        in_chunk, in_block: Rows and columns of the chunk, and of the block, that the part covers.
     """
 
     chunk: int
@@ -45,11 +45,11 @@ class Part:
 
     @property
     def size(self) -> int:
-        """The number of elements."""
+        """Number of elements."""
         return self.shape[0] * self.shape[1]
 
     def pieces(self, most: int) -> Iterator[Part]:
-        """Ranges of its rows, of at most so many elements, or one row."""
+        """Yield the part in ranges of its rows, of at most ``most`` elements each, or of one row."""
         rows, columns = self.shape
         step = max(1, most // columns)
         for begin in range(0, rows, step):
@@ -65,22 +65,22 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """The chunks of a matrix, and the ranks that have them.
+    """The chunks of a matrix, and the ranks that hold them.
 
     Attributes:
-        chunks: Their row and column sizes.
-        owners: A rank for each chunk, row by row.
+        chunks: Row sizes and column sizes of the chunks.
+        owners: Rank that holds each chunk, row by row.
     """
 
     chunks: Sizes
     owners: tuple[int, ...]
 
     def of(self, rank: int) -> list[int]:
-        """The numbers of a rank's chunks."""
+        """Return the numbers of the chunks that a rank holds."""
         return [number for number, owner in enumerate(self.owners) if owner == rank]
 
     def shape(self, chunk: int) -> tuple[int, int]:
-        """A chunk's rows and columns."""
+        """Return the rows and columns of a chunk."""
         i, j = divmod(chunk, len(self.chunks[1]))
         return self.chunks[0][i], self.chunks[1][j]
 
@@ -90,7 +90,7 @@ def _rows(within: _Slices, begin: int, height: int) -> _Slices:
 
 
 def parts(chunks: Sizes, blocks: Sizes) -> list[Part]:
-    """The parts of all chunks. Ranks are the blocks' numbers, row by row."""
+    """Return the intersections of all chunks and blocks. The rank of a block is its number, row by row."""
     rows, columns = (list(_common(*sizes)) for sizes in zip(chunks, blocks, strict=True))
     return [
         Part(
@@ -106,7 +106,7 @@ def parts(chunks: Sizes, blocks: Sizes) -> list[Part]:
 
 @dataclass(frozen=True, slots=True)
 class _Range:
-    """What a chunk and a block have in common along an axis."""
+    """The intersection of a chunk and a block along one axis."""
 
     chunk: int
     block: int
@@ -129,13 +129,13 @@ def _common(chunks: Sequence[int], blocks: Sequence[int]) -> Iterator[_Range]:
 
 
 def spreads(operands: Sequence[tuple[Sizes, Sizes, Sequence[Sequence[str]]]]) -> list[Spread]:
-    """Which rank gets which chunks of a product's operands: those that its worker has, where that is known.
+    """Choose the rank of each chunk of a product's operands: a rank whose worker holds the chunk, where that is known.
 
     Args:
-        operands: For each its chunks' sizes, its blocks' sizes, and the workers that have each chunk.
+        operands: Sizes of the chunks, sizes of the blocks, and the workers that hold each chunk, for each operand.
 
     Returns:
-        A spread for each operand. The scheduler gives each rank to the worker that has most of its chunks.
+        A spread for each operand. The scheduler then gives each rank to the worker that holds most of its chunks.
     """
     needed = [[Counter[int]() for _ in holders] for _, _, holders in operands]  # elements, by chunk and rank
     held: Counter[tuple[str, int]] = Counter()
@@ -145,13 +145,13 @@ def spreads(operands: Sequence[tuple[Sizes, Sizes, Sequence[Sequence[str]]]]) ->
             for worker in holders[part.chunk][:1]:
                 held[worker, part.rank] += part.size
     rank_of = {worker: rank for rank, worker in pair((size, rank, worker) for (worker, rank), size in held.items())}
-    # A worker whose ranks were given to others gets one of the rest.
+    # A worker whose ranks went to other workers gets one of the remaining ranks.
     rows, columns = operands[0][1]
     rest = sorted(set(range(len(rows) * len(columns))) - set(rank_of.values()))
     rank_of |= zip(sorted({worker for worker, _ in held} - rank_of.keys()), rest, strict=False)
 
     def owner(needs: Counter[int], workers: Sequence[str]) -> int:
-        """The rank that needs most of a chunk: one whose worker has it, if there is any."""
+        """Return the rank that needs most of a chunk, out of those whose worker holds it, if there are any."""
         ranks = {rank_of[worker] for worker in workers if worker in rank_of}
         return max(ranks or needs, key=lambda rank: (needs[rank], -rank), default=0)
 
@@ -170,19 +170,19 @@ def block_of(
     communicator: Communicator,
     like: Any,
 ) -> Any:
-    """A rank's block of an operand. Every rank calls it at the same time.
+    """Return a rank's block of an operand. Every rank calls this at the same time.
 
     Args:
-        held: The rank's chunks, in the spread's order.
-        spread: All chunks.
-        blocks: Sizes of the operand's blocks.
-        layout: The grid.
-        rank: Which rank this is.
-        communicator: Its way to the others.
-        like: An array of the operand's type, and of the place where the block is wanted.
+        held: Chunks that the rank holds, in the spread's order.
+        spread: All chunks, with their ranks.
+        blocks: Row sizes and column sizes of the operand's blocks.
+        layout: Process grid and the sizes of its blocks.
+        rank: Number of this rank.
+        communicator: Connection to the other ranks.
+        like: Array of the operand's type, in the place where the block is wanted.
 
     Returns:
-        The block; the chunk itself where they are the same.
+        The block. If one chunk is the block, it is returned itself.
     """
     every, own = parts(spread.chunks, blocks), dict(zip(spread.of(rank), held, strict=True))
     row, column = layout.place(rank)
@@ -209,9 +209,9 @@ def block_of(
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A part, and the places in the grid of the rank that has it and of the one that needs it.
+    """A part, with the grid positions of the rank that has it and of the rank that needs it.
 
-    It goes along the grid row of the first to the grid column of the second, and along that.
+    The part moves along the grid row of its source to the grid column of its target, then along that column.
     """
 
     part: Part
@@ -219,15 +219,15 @@ class Move:
     target: tuple[int, int]
 
     def ways(self) -> list[tuple[int, int]]:
-        """The axes along which it goes, and which grid row or column that is: up to two."""
+        """Return the grid rows and columns along which the part moves, up to two, as pairs of axis and index."""
         row, column = (ROW, self.source[0]), (COLUMN, self.target[1])
         return [row] * (self.source[1] != self.target[1]) + [column] * (self.source[0] != self.target[0])
 
 
 def batches(moves: Sequence[Move], most: int) -> Iterator[list[Move]]:
-    """Moves that are made at once: of at most so many elements along each grid row and column, or one.
+    """Yield moves to make at once: at most ``most`` elements along each grid row and column, or one move.
 
-    Those of all ranks come by turns, so that links carry data both ways.
+    Moves of all ranks alternate, so that links carry data both ways.
     """
     turn: defaultdict[tuple[int, int], Iterator[int]] = defaultdict(count)
     batch: list[Move] = []
@@ -248,11 +248,11 @@ def batches(moves: Sequence[Move], most: int) -> Iterator[list[Move]]:
 def _exchange(
     batch: Sequence[Move], own: Mapping[int, Any], here: tuple[int, int], communicator: Communicator, like: Any
 ) -> list[tuple[Part, Any]]:
-    """The parts of a batch that this rank needs. Each goes along a grid row first, then along a grid column."""
+    """Return the parts of a batch that this rank needs. Parts move along grid rows first, then along grid columns."""
     found = {i: own[move.part.chunk][move.part.in_chunk] for i, move in enumerate(batch) if move.source == here}
 
     def along(axis: int) -> None:
-        """What goes along this rank's row or column, from those places of it where it is."""
+        """Broadcast the parts that move along this rank's grid row or column, from the ranks that have them."""
         indices = [i for i, move in enumerate(batch) if (axis, here[axis]) in move.ways()]
         roots = [batch[i].source[1 - axis] for i in indices]
         wanted = [
@@ -262,7 +262,7 @@ def _exchange(
         found.update(zip(indices, communicator.broadcast(wanted, like)(), strict=True))
 
     along(ROW)
-    # All ranks of a row get what goes along it: this is not for them.
+    # All ranks of a row receive the parts that move along it. Drop those that other ranks need.
     for i in [i for i in found if batch[i].target[1] != here[1]]:
         del found[i]
     along(COLUMN)

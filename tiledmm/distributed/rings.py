@@ -1,4 +1,4 @@
-"""A grid row or column as a ring of sockets: a rank has a socket to the next rank and one from the previous rank."""
+"""Grid rows and columns as rings of sockets: each rank has a socket to the next rank and one from the previous rank."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from tiledmm.errors import TiledmmError
 
 Address: TypeAlias = tuple[str, int]
 
-#: What a message begins with: its bytes.
+#: Header of a message: its length in bytes.
 SIZE = struct.Struct("!Q")
 
-# Bytes that a rank receives before it passes them on.
+# Bytes that a rank receives before it forwards them.
 _PART = 1 << 20
 
-# Seconds between two looks at what else may have happened.
+# Seconds between two checks for failures during a wait.
 TICK = 0.1
 
-# What a connection begins with: the attempt, and the axis of its ring.
+# First bytes of a connection: the attempt's secret, and the axis of the ring.
 _HELLO = struct.Struct("!16sB")
 
 
 class CollectiveError(TiledmmError, ConnectionError):
-    """A product of several ranks that one of them did not finish: it died, failed, or was silent past the deadline."""
+    """Failure of a product of several ranks: one of them died, failed, or was silent past the deadline."""
 
 
 class Ring:
-    """A grid row or column, seen from one rank.
+    """A grid row or column, as seen from one rank.
 
     Args:
-        place: The rank's place in it.
-        size: Ranks in it.
+        place: Position of the rank in the ring.
+        size: Number of ranks in the ring.
         onward: Socket to the next rank; None in a ring of one.
-        backward: Socket from the previous rank.
-        deadline: Seconds that a part may take.
+        backward: Socket from the previous rank; None in a ring of one.
+        deadline: Seconds that one part may take.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Ring:
             each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def broadcast(self, root: int, data: memoryview) -> None:
-        """Sends the root's bytes to all, or fills the others' ``data`` with them."""
+        """Send the root's ``data`` to all ranks. On every other rank, fill ``data`` with the root's."""
         steps = (self.place - root) % self.size
         for begin in range(0, len(data), _PART):
             part = data[begin : begin + _PART]
@@ -62,7 +62,7 @@ class Ring:
                 self._send(part)
 
     def exchange(self, message: bytes) -> list[bytes]:
-        """Everybody's messages, in the order of places. It is a barrier, too."""
+        """Return the messages of all ranks in the order of the ring. This is a barrier: it waits for all ranks."""
         found = [b""] * self.size
         found[self.place] = message
         for step in range(1, self.size):
@@ -89,23 +89,23 @@ class Ring:
             _receive(self.backward, data)
 
     def close(self) -> None:
-        """Ends what is under way, also in another thread."""
+        """Shut the sockets down. This ends transfers in progress, in other threads, too."""
         for each in self.sockets():
             with contextlib.suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
 
     def free(self) -> None:
-        """Gives the sockets back, once no thread uses them."""
+        """Close the sockets, once no thread uses them."""
         for each in self.sockets():
             each.close()
 
     def sockets(self) -> list[socket.socket]:
-        """Those that it has."""
+        """Return the sockets of this rank: two, or none in a ring of one."""
         return [each for each in (self.onward, self.backward) if each is not None]
 
 
 def listen(host: str) -> socket.socket:
-    """A socket that listens at a free port."""
+    """Return a socket that listens on a free port of a host."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     return socket.create_server((host, 0), family=family, backlog=16)
 
@@ -113,16 +113,18 @@ def listen(host: str) -> socket.socket:
 def connect(
     address: Address, attempt: bytes, axis: int, deadline: float, check: Callable[[], None] = lambda: None
 ) -> socket.socket:
-    """Return a socket to a peer that listens, which is told what it is for.
+    """Connect to a listening peer, and tell it the attempt and the axis.
 
     Args:
-        address: Where it listens.
-        attempt, axis: What it is told.
-        deadline: Seconds that connecting may take.
-        check: Called now and then while it waits: a host that has vanished refuses nothing.
+        address: Host and port on which the peer listens.
+        attempt: Secret of the attempt, 16 bytes.
+        axis: Axis of the ring that the connection belongs to.
+        deadline: Seconds that the connection may take.
+        check: Function that is called every 0.1 s during the wait, because a host that has vanished does not refuse.
+            Its exceptions pass through.
 
     Raises:
-        CollectiveError: If nobody listens there, or none answers within the deadline; what ``check`` raises.
+        CollectiveError: If no peer listens there, or none answers within the deadline.
     """
     where, until = f"no peer at {address[0]}:{address[1]}", time.monotonic() + deadline
     made = socket.socket(socket.AF_INET6 if ":" in address[0] else socket.AF_INET)
@@ -146,7 +148,7 @@ def connect(
 
 
 def greeting(peer: socket.socket, attempt: bytes) -> int | None:
-    """The axis of the ring that a peer wants to be in; None if it is no peer of this attempt."""
+    """Read the axis of the ring that a peer connects to; return None if it is not a peer of this attempt."""
     peer.settimeout(1)
     hello = bytearray(_HELLO.size)
     try:
@@ -165,9 +167,9 @@ def _receive(peer: socket.socket, data: memoryview) -> None:
 
 
 def is_closed(peer: socket.socket) -> bool:
-    """Whether the other end is gone. Another thread may use the socket meanwhile.
+    """Return whether the peer has closed the connection. Another thread may use the socket at the same time.
 
-    On Linux it is seen also where the other end has left something to be read; elsewhere not before that is read.
+    Linux reports this even if data are left to be read. Other systems report it only after they have been read.
     """
     if peer.fileno() < 0:
         return True
@@ -175,7 +177,7 @@ def is_closed(peer: socket.socket) -> bool:
         poll = select.poll()
         poll.register(peer, select.POLLRDHUP)  # errors are always reported
         return bool(poll.poll(0))
-    with peer.dup() as other:  # whose timeout is its own
+    with peer.dup() as other:  # the copy has a timeout of its own
         other.setblocking(False)
         try:
             return other.recv(1, socket.MSG_PEEK) == b""

@@ -1,9 +1,9 @@
-"""One product on several GPUs of one process: each computes rows of C, while what it multiplies next is copied to it.
+"""One product on several GPUs of one process: each computes rows of C while its next operands are copied to it.
 
-The operands are on one device, or in host memory. A device other than theirs gets its rows of A and, one panel of
-columns after the other, all of B; a panel is copied while the one before it is multiplied, and C goes back likewise.
-It gets so many fewer rows that it ends with the device that has everything, as far as data sheets tell.
-All copies are on streams of their own: one on the legacy default stream would keep both devices from anything else.
+The operands are on one device, or in host memory. Every other device receives its rows of A and all of B, one panel of
+columns after the other: each panel is copied while the one before it is multiplied, and C is copied back likewise.
+These devices get fewer rows, so that they end together with the device that holds the operands, as far as data sheets
+tell. All copies run on streams of their own: a copy on the legacy default stream would block both devices.
 """
 
 from __future__ import annotations
@@ -32,28 +32,28 @@ _kept = threading.local()
 
 
 def matmul(a: Any, b: Any, out: Any, numbers: Sequence[int], precision: Any) -> Any:
-    """The product of two matrices on several devices.
+    """Compute the product of two matrices on several devices.
 
     Args:
-        a, b: ``(m, k)`` and ``(k, n)``, CuPy arrays on one device, or NumPy arrays.
-        out: ``(m, n)``, where they are; None for a new array.
-        numbers: The devices. One that is named twice computes two shares.
-        precision: As for ``tiledmm.matmul``.
+        a, b: Matrices ``(m, k)`` and ``(k, n)``: CuPy arrays on one device, or NumPy arrays.
+        out: Array ``(m, n)`` in the place of the operands; None for a new array.
+        numbers: Numbers of the devices. A device that is named twice computes two shares.
+        precision: Precision, as for ``tiledmm.matmul``.
 
     Raises:
         KeywordError: If there are no such devices.
-        TiledmmError: As ``tiledmm.matmul``.
+        TiledmmError: As ``tiledmm.matmul`` does.
     """
     _check_devices(numbers)
     arrays = {"x1": a, "x2": b} | ({} if out is None else {"out": out})
     on_host = all(isinstance(x, np.ndarray) for x in arrays.values())
     if not on_host and not all(isinstance(x, cupy.ndarray) for x in arrays.values()):
-        raise OperandTypeError("devices= is for CuPy arrays, or for NumPy arrays alone")
+        raise OperandTypeError("devices= needs CuPy arrays only, or NumPy arrays only")
     for name in ("x1", "x2"):
         if arrays[name].ndim != 2:
             raise ShapeError(f"devices= is for matrices; {name} has {arrays[name].ndim} dimensions")
     if a.shape[1] != b.shape[0]:
-        raise ShapeError(f"x1 has {a.shape[1]} columns and x2 {b.shape[0]} rows: they must be as many")
+        raise ShapeError(f"x1 has {a.shape[1]} columns and x2 {b.shape[0]} rows")
     kind, shape = loop_type(a.dtype, b.dtype, None), (a.shape[0], b.shape[1])
     if out is not None and out.shape != shape:
         raise ShapeError(f"out has shape {out.shape}; the product has {shape}")
@@ -74,14 +74,14 @@ def _check_devices(numbers: Sequence[int]) -> None:
     are_numbers = all(isinstance(each, int) for each in numbers)
     if not numbers or not are_numbers or not all(0 <= each < count for each in numbers):
         error = KeywordValueError if are_numbers else KeywordTypeError
-        raise error(f"devices has numbers of devices, from 0 to {count - 1}; got {list(numbers)!r}")
+        raise error(f"devices must list numbers of devices, from 0 to {count - 1}; got {list(numbers)!r}")
 
 
 def _of_host_arrays(a: Any, b: Any, out: Any, numbers: Sequence[int], precision: Any) -> Any:
-    """Each device streams its rows of A, and all of B."""
+    """Compute the product of host arrays. Each device streams its rows of A, and all of B."""
     if a.dtype != b.dtype or a.dtype.kind not in "fc":
         raise UnsupportedTypeError(
-            f"host arrays are floats or complex numbers of one type; got {a.dtype} and {b.dtype}"
+            f"host arrays must be floats or complex numbers of one type; got {a.dtype} and {b.dtype}"
         )
 
     def share(number: int, rows: slice) -> None:
@@ -100,7 +100,7 @@ def _of_host_arrays(a: Any, b: Any, out: Any, numbers: Sequence[int], precision:
 
 
 def _of_device_arrays(a: Any, b: Any, out: Any, numbers: Sequence[int], precision: Any) -> Any:
-    """Launches all shares, first the one of the operands' own device: nothing is copied for that."""
+    """Launch all shares, beginning with that of the operands' own device, for which nothing is copied."""
     home, current = devices.current_device(), cupy.cuda.get_current_stream()
     first, second = (_rows(x) or _Rows(cupy.ascontiguousarray(x), False) for x in (a, b))
     third = None if cupy.may_share_memory(out, a) or cupy.may_share_memory(out, b) else _rows(out)
@@ -122,12 +122,12 @@ def _of_device_arrays(a: Any, b: Any, out: Any, numbers: Sequence[int], precisio
     return out
 
 
-#: Bytes per second of a link that is not NVLink: of PCIe 4.0 by 16 lanes, one way.
+#: Bytes per second and direction of a link other than NVLink: PCIe 4.0 with 16 lanes.
 PCIE = 32e9
 
 
 def fractions(numbers: Sequence[int], a: Any, b: Any, out: Any, precision: Any) -> list[float]:
-    """The share of the rows that each device gets: equal ones, but for the device that has the operands."""
+    """Return each device's fraction of the rows: equal ones, except for the device that holds the operands."""
     count, home = len(numbers), a.data.device_id
     (m, k), n = a.shape, b.shape[1]
 
@@ -140,7 +140,7 @@ def fractions(numbers: Sequence[int], a: Any, b: Any, out: Any, precision: Any) 
     others = [number for number in numbers if number != home]
     linked = all(cupy.cuda.runtime.deviceCanAccessPeer(number, home) for number in others)
     rate = (linked and devices.device_model().gpu.nvlink) or PCIE
-    # As many rows as devices have multiply at the rate that they will. Each panel decomposes them again, for one.
+    # Time one device's rows and scale to all rows, because each panel packs or decomposes the rows again.
     widths = [cols.stop - cols.start for cols in ranges(n, PANELS)]
     panels = [seconds_of(height, width) * m / height if width else 0.0 for width in widths]
     share = share_of_others(Times(seconds, panels, *(x.nbytes / rate for x in (a, b, out))), count)
@@ -151,7 +151,7 @@ def fractions(numbers: Sequence[int], a: Any, b: Any, out: Any, precision: Any) 
 
 @functools.lru_cache(maxsize=1024)
 def _expected_seconds(m: int, n: int, k: int, first: Any, second: Any, precision: Any, device: int) -> float:
-    """Time of the product on one device; 0 if it is not known, as for a kernel that a precision names."""
+    """Return the expected seconds of a product on one device; 0 if unknown, as when ``precision`` names a kernel."""
     x1, x2 = Array.allocated((m, k), first), Array.allocated((k, n), second)
     call = resolve_call(x1, x2, None, UfuncKeywords(), precision)
     choice = choose(call, KernelKeywords(precision=precision), devices.device_model)
@@ -165,28 +165,28 @@ def _free_bytes(number: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """A matrix as rows that are contiguous in memory: of it, or of its transpose."""
+    """A matrix as contiguous rows: its own rows, or those of its transpose."""
 
     x: Any
     transposed: bool
 
     def part(self, rows: slice, cols: slice) -> Any:
-        """The contiguous rows of a part of the matrix."""
+        """Return a part of the matrix as contiguous rows."""
         return self.x[cols, rows] if self.transposed else self.x[rows, cols]
 
     def like(self, height: int, width: int) -> _Rows:
-        """Memory on the current device for so many rows and columns of the matrix, laid out alike."""
+        """Allocate memory on the current device for ``height`` x ``width`` elements, with the same layout."""
         shape = (width, height) if self.transposed else (height, width)
         return _Rows(cupy.empty(shape, self.x.dtype), self.transposed)
 
     @property
     def matrix(self) -> Any:
-        """The matrix."""
+        """The matrix, not transposed."""
         return self.x.T if self.transposed else self.x
 
 
 def _rows(x: Any) -> _Rows | None:
-    """A matrix by its contiguous rows, or those of its transpose; None if neither are."""
+    """Return a matrix as contiguous rows, its own or those of its transpose; None if neither are contiguous."""
     for rows, transposed in ((x, False), (x.T, True)):
         if rows.strides[1] == x.itemsize and rows.strides[0] >= rows.shape[1] * x.itemsize:
             return _Rows(rows, transposed)
@@ -196,12 +196,12 @@ def _rows(x: Any) -> _Rows | None:
 def _share(
     turn: int, number: int, matrices: tuple[_Rows, _Rows, _Rows], rows: slice, ready: Any, precision: Any
 ) -> Any:
-    """Launches all that a device does for its rows of C; returns the event after it."""
+    """Launch all work of one device for its rows of C, and return the event that follows it."""
     a, b, c = matrices
     _let_copy(number, c.x.data.device_id)
     with cupy.cuda.Device(number):
         copies_in, products, copies_out = _streams(turn, number)
-        with products:  # the memory's, for which later calls wait where they get it again
+        with products:  # allocates on this stream: later calls that reuse the memory wait for it
             height, (depth, width) = rows.stop - rows.start, b.matrix.shape
             own_a, own_b, own_c = a.like(height, depth), b.like(depth, width), c.like(height, width)
         copies_in.wait_event(ready)
@@ -224,7 +224,10 @@ def _share(
 
 
 def _streams(turn: int, number: int) -> tuple[Any, Any, Any]:
-    """A share's streams on the current device, for copies in, products and copies out: CuPy keeps memory by stream."""
+    """Return a share's streams on the current device, for copies in, products and copies out.
+
+    They are kept for later calls, because CuPy pools memory by stream.
+    """
     known: dict[tuple[int, int], tuple[Any, Any, Any]] = vars(_kept).setdefault("streams", {})
     if (turn, number) not in known:
         first, second, third = (cupy.cuda.Stream(non_blocking=True) for _ in range(3))
@@ -233,7 +236,7 @@ def _streams(turn: int, number: int) -> tuple[Any, Any, Any]:
 
 
 def _let_copy(number: int, home: int) -> None:
-    """Lets two devices copy to each other without the host's memory between them, if they can."""
+    """Enable direct copies between two devices, without a detour through host memory, if they support it."""
     runtime = cupy.cuda.runtime
     for one, other in ((number, home), (home, number)):
         if one != other and (one, other) not in _linked and runtime.deviceCanAccessPeer(one, other):
@@ -248,12 +251,12 @@ def _let_copy(number: int, home: int) -> None:
 
 _linked: set[tuple[int, int]] = set()
 
-# The status of a second request for what the first has enabled.
+# Status of a second request to enable peer access.
 _ALREADY_ENABLED = 704
 
 
 def _copy(to: Any, rows: Any, stream: Any) -> None:
-    """Copies rows, between any devices."""
+    """Start a copy of rows between any two devices."""
     height, width = rows.shape
     if height and width:
         sides = [(x.data.ptr, max(x.strides[0], width * x.itemsize)) for x in (to, rows)]

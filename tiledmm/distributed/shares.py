@@ -1,4 +1,4 @@
-"""Who computes what: rows of C for each of several devices, and the panels of columns that each takes one by one."""
+"""Division of a product among devices: the rows of C for each device, and the panels of columns it computes in turn."""
 
 from __future__ import annotations
 
@@ -8,22 +8,23 @@ from dataclasses import dataclass
 
 from tiledmm.distributed.tiling_choice import UNIT
 
-#: Panels, as fractions of the columns: each covers the copy of the next, which is twice as wide. The last is narrow, as
-#: nothing covers its copy back. Every panel decomposes the rows of A again, so they are few.
+#: Panels, as fractions of the columns. The product of each panel covers the copy of the next, which is twice as wide.
+#: The last one is narrow, because nothing covers its copy back. There are few panels, because each decomposes the rows
+#: of A again.
 PANELS = (1 / 8, 1 / 4, 1 / 2, 1 / 8)
 
-# Halvings of the interval in which the share of a device is.
+# Bisection steps in the search for a device's share.
 _HALVINGS = 30
 
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """Seconds that one device needs for a product, and that its matrices need to another one.
+    """Seconds that a product takes on one device, and that copies of its matrices take to another device.
 
     Attributes:
-        product: All of it.
-        panels: The products of all rows by each of ``PANELS``.
-        a, b, c: Copies of the whole matrices.
+        product: Seconds of the whole product.
+        panels: Seconds of the product of all rows by each of ``PANELS``.
+        a, b, c: Seconds to copy each whole matrix.
     """
 
     product: float
@@ -33,7 +34,7 @@ class Times:
     c: float
 
     def elsewhere(self, share: float) -> float:
-        """Seconds of a share of the rows on a device that has nothing yet."""
+        """Return the seconds that a share of the rows takes on a device that has no operand yet."""
         copied, multiplied, returned = share * self.a, 0.0, 0.0
         for panel, product in zip(PANELS, self.panels, strict=True):
             copied += panel * self.b
@@ -43,9 +44,10 @@ class Times:
 
 
 def share_of_others(times: Times, count: int) -> float:
-    """The share of the rows that each of ``count - 1`` devices gets, to end with the one that has the operands.
+    """Return the share of the rows for each device that does not hold the operands.
 
-    0 if that one would end before any of them.
+    There are ``count - 1`` such devices. With this share they end together with the device that holds the operands. The
+    share is 0 if that device would end before any of them.
     """
     low, high = 0.0, 1 / count
     for _ in range(_HALVINGS):
@@ -58,9 +60,9 @@ def share_of_others(times: Times, count: int) -> float:
 
 
 def ranges(extent: int, fractions: Sequence[float]) -> list[slice]:
-    """Ranges of rows or columns, near these fractions and cut at multiples of ``UNIT`` where there are enough.
+    """Split rows or columns into ranges near the fractions, cut at multiples of ``UNIT`` where there are enough.
 
-    Some are empty where there are few, or where a fraction is 0.
+    A range is empty if there are too few rows or columns, or if its fraction is 0.
     """
     unit = UNIT if extent >= len(fractions) * UNIT else 1
     ends = [round(each * extent / unit) * unit for each in itertools.accumulate(fractions)]

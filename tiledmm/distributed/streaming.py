@@ -1,8 +1,8 @@
 """A product of matrices in host memory, tile by tile, on three streams: copies in, products, copies out.
 
-The host issues steps in order and waits for two things only: a staging buffer that it is about to fill, and a tile of C
-whose memory the next tile but one needs. Events order the rest. A thread copies tiles to where C is, so that a slow
-disk delays no step.
+The host issues steps in order and waits for two things only: for a staging buffer that it is about to fill, and for the
+memory of a tile of C, which the tile after the next one reuses. Events order everything else. A thread copies tiles to
+C, so that a slow disk delays no step.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from tiledmm.lazy import device_module
 from tiledmm.problem.arrays import Array
 from tiledmm.problem.keywords import Precision
 
-#: Bytes of a staging buffer; there are two for copies in, and two for copies out.
+#: Bytes of a staging buffer. There are two buffers for copies in, and two for copies out.
 STAGING_BYTES = 64 << 20
 
-#: Share of free device memory that is taken where there is no limit.
+#: Fraction of the free device memory that is used if there is no limit.
 SHARE = 0.8
 
-# Most bytes from a row to the next that 2-D copies take.
+# Largest pitch of rows, in bytes, that 2-D copies support.
 _MOST_PITCH = (1 << 31) - 1
 
 _HostArray: TypeAlias = np.ndarray[Any, Any]
 
-#: Called with the number of tiles that are finished, and that of all.
+#: Function that is called with the number of finished tiles and the number of all tiles.
 Told: TypeAlias = Callable[[int, int], Any]
 
 
@@ -50,23 +50,23 @@ def multiply(
     told: Told,
     journal: str | PathLike[str] | None,
 ) -> None:
-    """``a @ b`` into ``out``.
+    """Compute ``a @ b`` into ``out``, on the current device.
 
     Args:
-        a, b, out: ``(m, k)``, ``(k, n)`` and ``(m, n)``, of one type, checked; no size is 0.
-        memory: Most bytes of device memory, or None.
-        precision, journal: As for ``tiledmm.out_of_core.matmul``.
-        told: Called at the start, and after each tile.
+        a, b, out: Matrices ``(m, k)``, ``(k, n)`` and ``(m, n)`` of one type, already checked. No size is 0.
+        memory: Most bytes of device memory; None for 80% of what is free.
+        precision, journal: Precision and path of a journal, as for ``tiledmm.out_of_core.matmul``.
+        told: Function that is called at the start and after each tile.
 
     Raises:
-        TiledmmError: As ``tiledmm.out_of_core.matmul``.
+        TiledmmError: As ``tiledmm.out_of_core.matmul`` does.
     """
     device = device_module("distributed.cuda_device").Device()
     # Sums of float16 are kept in float32 between steps along K, and rounded once.
     types = a.dtype, np.dtype(np.float32) if a.dtype == np.float16 else a.dtype
     layouts = "".join(map(_layout, (a, b, out)))
     matrices = Matrices(a.shape[0], b.shape[1], a.shape[1], a.itemsize, types[1].itemsize, layouts)
-    workspace_of = functools.cache(device.workspace)  # it takes a millisecond or more
+    workspace_of = functools.cache(device.workspace)  # a call takes a millisecond or more
 
     def workspace(tiling: Tiling, shape: tuple[int, int, int], first: bool, last: bool) -> int:
         (m, n, k), result = shape, types[0] if last else types[1]
@@ -106,20 +106,20 @@ def multiply(
 
 
 def _layout(x: _HostArray) -> str:
-    """N if the rows of a matrix are contiguous, or nearer to that than its columns; else T."""
+    """Return N if the rows of a matrix are contiguous, or closer to that than its columns; otherwise T."""
     across, along = (abs(stride) if size > 1 else 1 << 63 for size, stride in zip(x.shape, x.strides, strict=True))
     return "T" if across < along else "N"
 
 
 def _described(tiling: Tiling, which: int, shape: tuple[int, int], dtype: np.dtype[Any]) -> Array:
-    """A part of a panel or a tile, as it is on the device."""
+    """Return a description of a part of a panel or a tile, as it is stored on the device."""
     pitch, layout = tiling.pitch(which, dtype.itemsize), tiling.matrices.layouts[which]
     return Array(shape, (pitch, dtype.itemsize) if layout == "N" else (dtype.itemsize, pitch), dtype)
 
 
 @dataclass
 class _Slot:
-    """Memory for a panel on the device; the events after which it is there, and is read no longer."""
+    """Memory for a panel on the device, with the events after which the panel is there and is no longer read."""
 
     rows: Any
     loaded: Any = None
@@ -127,7 +127,7 @@ class _Slot:
 
 
 class _Staging:
-    """Two page-locked staging buffers, used by turns."""
+    """Two page-locked staging buffers, used alternately."""
 
     def __init__(self, device: Any, size: int) -> None:
         self._device, self._turn = device, 0
@@ -135,7 +135,7 @@ class _Staging:
         self._copied: list[Any] = [None, None]
 
     def blocks(self, host: _HostArray) -> Iterator[tuple[slice, _HostArray]]:
-        """Rows that fit into a buffer, and where they are there, once the buffer's last copy is done."""
+        """Yield ranges of rows that fit into a buffer, each with a buffer whose last copy is done."""
         rows, width = host.shape
         most = self._buffers[0].size // (width * host.itemsize)
         for begin in range(0, rows, most):
@@ -146,12 +146,12 @@ class _Staging:
             yield slice(begin, begin + size), buffer.view(host.dtype).reshape(size, width)
 
     def copied(self, event: Any) -> None:
-        """Tells the event after the copy from or to the buffer that came last."""
+        """Set the event that follows the copy from or to the buffer that was yielded last."""
         self._copied[self._turn] = event
 
 
 class _Streaming:
-    """A product whose memory is allocated. ``which`` is 0 for A, 1 for B and 2 for C."""
+    """A product whose device memory is allocated. ``which`` is 0 for A, 1 for B and 2 for C."""
 
     def __init__(
         self,
@@ -164,7 +164,7 @@ class _Streaming:
     ) -> None:
         self._device, self._tiling, self._precision, self._book = device, tiling, precision, book
         self._layouts, dtype = tiling.matrices.layouts, arrays[0].dtype
-        self._arrays = [x.view(np.ndarray) for x in arrays]  # a memmap takes longer to slice
+        self._arrays = [x.view(np.ndarray) for x in arrays]  # a memmap is slower to slice
         self._copies_in, self._products, self._copies_out = (device.stream() for _ in range(3))
         self._begin = 0
         self._free = [
@@ -178,18 +178,18 @@ class _Streaming:
         self._staging_in, self._staging_out = self._staging(0, 1), self._staging(2)
 
     def _rows(self, which: int, dtype: np.dtype[Any]) -> Any:
-        """The next panel or tile of the device's memory."""
+        """Return the next unused part of the device's memory, as the rows of a panel or tile."""
         rows, cols = self._tiling.shapes[which]
         shape = (rows, cols) if self._layouts[which] == "N" else (cols, rows)
         begin, self._begin = self._begin, self._begin + self._tiling.bytes(which, dtype.itemsize)
         return self._device.rows(begin, shape, self._tiling.pitch(which, dtype.itemsize), dtype)
 
     def _transposed(self, which: int, x: Any) -> Any:
-        """The contiguous rows of a matrix, which is transposed if it is of layout T; or such rows as the matrix."""
+        """Transpose a matrix of layout T, so that its rows are contiguous, or transpose such rows back."""
         return x if self._layouts[which] == "N" else x.T
 
     def _copies_directly(self, which: int) -> bool:
-        """Whether a matrix is page-locked, and 2-D copies take it as it is."""
+        """Return whether a matrix is page-locked and 2-D copies support its strides."""
         rows = self._transposed(which, self._arrays[which])
         width = rows.shape[1] * rows.itemsize
         pitch = rows.strides[0] if rows.shape[0] > 1 else width
@@ -197,7 +197,10 @@ class _Streaming:
         return fits and bool(self._device.is_page_locked(rows))
 
     def _staging(self, *which: int) -> _Staging | None:
-        """Staging buffers for what is not copied directly: as large as a panel at most, and a row fits."""
+        """Return staging buffers for matrices that are not copied directly; None if there are no such matrices.
+
+        A buffer is at most as large as a panel, and at least as large as a row.
+        """
         sizes = [
             max(min(STAGING_BYTES, self._tiling.bytes(each)), self._tiling.pitch(each))
             for each in which
@@ -206,7 +209,7 @@ class _Streaming:
         return _Staging(self._device, max(sizes)) if sizes else None
 
     def run(self, told: Told) -> None:
-        """Computes all tiles that are not finished."""
+        """Compute all tiles that are not finished."""
         tiling, device = self._tiling, self._device
         finished = self._book.finished if self._book is not None else {}
         todo = [number for number in range(tiling.tiles) if number not in finished]
@@ -215,26 +218,26 @@ class _Streaming:
         told(done, tiling.tiles)
 
         def collect(most: int) -> None:
-            """Waits until so many tiles at most are not copied back."""
+            """Wait until at most ``most`` tiles have not been copied back."""
             nonlocal done
             while pending and (len(pending) > most or pending[0].done()):
                 pending.popleft().result()
                 done += 1
                 told(done, tiling.tiles)
 
-        # Where this is left, also by an error, the tiles that were handed over are finished first.
+        # On exit, even after an error, the thread first finishes the tiles that it was given.
         with ThreadPoolExecutor(1, "tiledmm", device.activate) as thread:
             for turn, number in enumerate(todo):
                 result, (i, j) = self._results[turn % len(self._results)], tiling.tile(number)
                 for step, depth in enumerate(tiling.depths(number)):
                     panels = self._panel(0, i, depth), self._panel(1, depth, j)
-                    collect(len(pending) if step else len(self._results) - 1)  # the tile's memory is free
+                    collect(len(pending) if step else len(self._results) - 1)  # now the tile's memory is free
                     self._multiply(panels, result, step)
                 pending.append(thread.submit(self._copy_back, number, result, device.record(self._products)))
             collect(0)
 
     def _panel(self, which: int, i: int, j: int) -> tuple[_Slot, Any]:
-        """A panel of A or B on the device, copied there if it is not: its slot, and the matrix."""
+        """Return a panel of A or B on the device, as its slot and the matrix. Copy it there if it is not there yet."""
         (height, width), held = self._tiling.shapes[which], self._held[which]
         part = self._arrays[which][i * height : (i + 1) * height, j * width : (j + 1) * width]
         host, slot = self._transposed(which, part), held.pop((i, j), None)
@@ -245,7 +248,7 @@ class _Streaming:
         return slot, self._transposed(which, slot.rows[: host.shape[0], : host.shape[1]])
 
     def _copy_in(self, slot: _Slot, host: _HostArray, is_direct: bool) -> None:
-        """Copies a panel to the device."""
+        """Copy a panel to the device."""
         device, rows = self._device, slot.rows[: host.shape[0], : host.shape[1]]
         if slot.used is not None:
             device.wait(self._copies_in, slot.used)
@@ -259,7 +262,7 @@ class _Streaming:
         slot.loaded = device.record(self._copies_in)
 
     def _multiply(self, panels: tuple[tuple[_Slot, Any], tuple[_Slot, Any]], result: Any, step: int) -> None:
-        """Adds the product of two panels to a tile of C; the first one begins it."""
+        """Add the product of two panels to a tile of C. Step 0 overwrites the tile."""
         (a_slot, a), (b_slot, b) = panels
         for slot in (a_slot, b_slot):
             self._device.wait(self._products, slot.loaded)
@@ -270,11 +273,11 @@ class _Streaming:
         a_slot.used = b_slot.used = self._device.record(self._products)
 
     def _tile(self, rows: Any, height: int, width: int) -> Any:
-        """The part of a tile's memory that a tile takes, which is smaller at the edges of C."""
+        """Return the used part of a tile's memory: tiles at the edges of C are smaller."""
         return rows[:height, :width] if self._layouts[2] == "N" else rows[:width, :height].T
 
     def _copy_back(self, number: int, result: Any, computed: Any) -> None:
-        """Copies a tile to C, and writes it down; in the other thread."""
+        """Copy a tile to C and record it in the journal. This runs in the other thread."""
         device, part = self._device, self._arrays[2][self._tiling.part_of_c(number)]
         host = self._transposed(2, part)
         rows = result[: host.shape[0], : host.shape[1]]

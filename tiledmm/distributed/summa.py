@@ -1,4 +1,4 @@
-"""A rank's part of a product: panels come in, products of panels are added to its block of C."""
+"""The SUMMA algorithm on one rank: it receives panels, and adds their products to its block of C."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ def summa(
     width: int | None = None,
     on_step: Callable[[int], None] = lambda step: None,
 ) -> Any:
-    """A rank's block of C = A @ B. Every rank calls it at the same time.
+    """Compute a rank's block of C = A @ B. Every rank calls this at the same time.
 
-    It begins with the range of k that it has of both operands, while the first panels are on their way. While the
-    panels of a step are multiplied, those of the next two are on theirs.
+    The rank begins with the range of k that its blocks of A and B share, while the first panels are in flight. While
+    the panels of a step are multiplied, those of the next two steps are in flight.
 
     Args:
-        a, b: The rank's blocks, of the shapes that ``layout.shapes(rank)`` says, of one type and on one device.
-        layout: The grid and the sizes of all blocks.
-        rank: Which rank this is.
-        communicator: Its way to the others.
-        precision: As for ``tiledmm.matmul``, of CuPy's arrays.
-        width: Largest width of a panel; None for ``layout.panel_width()``. The same on all ranks.
-        on_step: Called before each step with its number.
+        a, b: Blocks of the rank, of the shapes that ``layout.shapes(rank)`` returns, of one type and on one device.
+        layout: Process grid and the sizes of its blocks.
+        rank: Number of this rank.
+        communicator: Connection to the other ranks.
+        precision: Precision of products of CuPy arrays, as for ``tiledmm.matmul``.
+        width: Largest width of a panel, the same on all ranks; None for ``layout.panel_width()``.
+        on_step: Function that is called before each step with its number.
 
     Returns:
         A new array of the operands' type and device. 16-bit floats are summed in float32 and rounded once.
 
     Raises:
-        CollectiveError: Another rank failed, or was silent past the deadline.
+        CollectiveError: If another rank failed, or was silent past the deadline.
     """
     row, column = layout.place(rank)
     a_shape, b_shape, c_shape = layout.shapes(rank)
@@ -74,5 +74,5 @@ def summa(
         for panel, left, right in zip(step, arrived[::2], arrived[1::2], strict=True):
             if (panel.b_owner, panel.a_owner) != (row, column):
                 add(left, right)
-            del left, right  # or they are in memory beside those of three steps
+            del left, right  # otherwise they stay in memory beside the panels of three steps
     return rounded(c, a)

@@ -1,6 +1,6 @@
-"""Tiles of C and panels of A and B: the order in which they are computed, and the memory that they take.
+"""Tiles of C and panels of A and B: the order in which they are computed, and the memory that they need.
 
-Arithmetic only: nothing here knows of a device.
+This is arithmetic only, without a device.
 """
 
 from __future__ import annotations
@@ -9,20 +9,21 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-# Bytes that rows of device matrices are padded to a multiple of, for TMA; and matrices, as CuPy's pool allocates.
+# Rows on the device are padded to a multiple of _PITCH bytes, for TMA, and matrices to a multiple of _ALIGNMENT bytes,
+# as CuPy's pool allocates.
 _PITCH, _ALIGNMENT = 16, 512
 
 
 @dataclass(frozen=True, slots=True)
 class Matrices:
-    """What a tiling depends on of a product ``(m, k) @ (k, n)``.
+    """The properties of a product ``(m, k) @ (k, n)`` on which its tiling depends.
 
     Attributes:
-        m, n, k: Its sizes, none of them 0.
-        itemsize: Bytes of an element.
-        sum_itemsize: Bytes of an element of C between two steps along K: more than ``itemsize`` for float16, which is
+        m, n, k: Sizes of the product, none of them 0.
+        itemsize: Bytes per element.
+        sum_itemsize: Bytes per element of C between two steps along K: more than ``itemsize`` for float16, which is
             rounded once.
-        layouts: Those of A, B and C: N if rows are contiguous, T if columns are.
+        layouts: Layout letters of A, B and C: N if rows are contiguous, T if columns are.
     """
 
     m: int
@@ -35,12 +36,13 @@ class Matrices:
 
 @dataclass(frozen=True, slots=True)
 class Tiling:
-    """Tiles of C of ``rows`` x ``cols``, computed in steps of ``depth`` along K.
+    """Tiles of C of ``rows`` x ``cols`` elements, computed in steps of ``depth`` along K.
 
     Attributes:
-        matrices: The product.
-        rows, cols, depth: Sizes of a tile and of a step. Those at the edges may be smaller.
-        a_slots, b_slots: How many panels of A and of B there is room for on the device.
+        matrices: Product that is tiled.
+        rows, cols, depth: Elements of a tile along M and N, and of a step along K. Tiles and steps at the edges may be
+            smaller.
+        a_slots, b_slots: Number of panels of A and of B that fit on the device.
     """
 
     matrices: Matrices
@@ -57,30 +59,33 @@ class Tiling:
 
     @property
     def tiles(self) -> int:
-        """The number of tiles."""
+        """Number of tiles."""
         return self.grid[0] * self.grid[1]
 
     @property
     def steps(self) -> int:
-        """Steps along K of a tile."""
+        """Number of steps along K per tile."""
         return parts(self.matrices.k, self.depth)
 
     @property
     def by_rows(self) -> bool:
-        """Whether a row of tiles comes after the other, which keeps panels of A; else columns, which keeps those of B.
+        """Whether tiles are computed row by row, which keeps panels of A, and not by columns, which keeps those of B.
 
-        The operand that is kept is copied once, the other one for each row or column of tiles.
+        The operand that is kept is copied once, the other one once per row or column of tiles.
         """
         (down, across), each = self.grid, self.matrices
         return each.m + down * each.n <= each.n + across * each.m
 
     @property
     def kept(self) -> int:
-        """The operand whose panels are kept: A (0) or B (1)."""
+        """Number of the operand whose panels are kept: 0 for A, 1 for B."""
         return 0 if self.by_rows else 1
 
     def tile(self, number: int) -> tuple[int, int]:
-        """Row and column of the tile that comes at a place of the order: serpentine, so that a panel is shared."""
+        """Return the row and column of the tile that is computed at a position of the order.
+
+        The order is serpentine, so that successive tiles share a panel.
+        """
         down, across = self.grid
         outer, inner = divmod(number, across if self.by_rows else down)
         if outer % 2:
@@ -88,14 +93,14 @@ class Tiling:
         return (outer, inner) if self.by_rows else (inner, outer)
 
     def depths(self, number: int) -> Sequence[int]:
-        """The steps along K of a tile, in order: to and fro, so that a tile begins where the one before it ended.
+        """Return the steps along K of a tile, in order. They alternate: a tile begins where the last one ended.
 
-        They depend on the tile's place in the order alone, and so do the bits of the result.
+        The order depends on the position of the tile alone, and so do the bits of the result.
         """
         return range(self.steps)[:: -1 if number % 2 else 1]
 
     def part_of_c(self, number: int) -> tuple[slice, slice]:
-        """The rows and columns of C that a tile has."""
+        """Return the rows and columns of C that a tile covers."""
         i, j = self.tile(number)
         return slice(i * self.rows, (i + 1) * self.rows), slice(j * self.cols, (j + 1) * self.cols)
 
@@ -105,23 +110,23 @@ class Tiling:
         return (self.rows, self.depth), (self.depth, self.cols), (self.rows, self.cols)
 
     def pitch(self, which: int, itemsize: int | None = None) -> int:
-        """Bytes from a contiguous row (or column, of layout T) to the next, of A (0), B (1) or C (2) on the device."""
+        """Return the bytes between contiguous rows (layout T: columns) of A (0), B (1) or C (2) on the device."""
         contiguous = self.shapes[which][1 if self.matrices.layouts[which] == "N" else 0]
         return round_up(contiguous * (itemsize or self.matrices.itemsize), _PITCH)
 
     def bytes(self, which: int, itemsize: int | None = None) -> int:
-        """Bytes of a panel of A (0), a panel of B (1) or a tile of C (2) on the device."""
+        """Return the bytes of a panel of A (0), a panel of B (1) or a tile of C (2) on the device."""
         others = self.shapes[which][0 if self.matrices.layouts[which] == "N" else 1]
         return round_up(others * self.pitch(which, itemsize), _ALIGNMENT)
 
     @property
     def results(self) -> int:
-        """Tiles of C that are on the device: one is copied back while the next is computed."""
+        """Number of tiles of C on the device: one is copied back while the next is computed."""
         return min(2, self.tiles)
 
     @property
     def wide_sums(self) -> bool:
-        """Whether sums have memory of their own, because they are wider than the result."""
+        """Whether sums need memory of their own, because their elements are wider than the result's."""
         return self.steps > 1 and self.matrices.sum_itemsize != self.matrices.itemsize
 
     @property
@@ -131,9 +136,9 @@ class Tiling:
         return self.a_slots * self.bytes(0) + self.b_slots * self.bytes(1) + self.results * self.bytes(2) + sums
 
     def products(self) -> Iterator[tuple[tuple[int, int, int], bool, bool]]:
-        """Every kind of product that is computed: m, n and k, and whether it is a tile's first and last step.
+        """Yield every kind of product: m, n and k, and whether it is the first and the last step of a tile.
 
-        Whole tiles and whole panels are first.
+        Whole tiles and whole panels come first.
         """
         m, n, k = self.matrices.m, self.matrices.n, self.matrices.k
         kinds = [(True, False), (False, True), *([(False, False)] if self.steps > 2 else [])]
@@ -145,25 +150,26 @@ class Tiling:
                 yield shape, first, last
 
 
-#: Bytes of workspace of a product of a tiling: its m, n and k, and whether it is a tile's first and last step.
+#: Function that returns the bytes of workspace of a product, from the tiling, m, n and k, and whether the product is
+#: the first and whether it is the last step of a tile.
 Workspace = Callable[[Tiling, tuple[int, int, int], bool, bool], int]
 
 
 def most_workspace(tiling: Tiling, workspace: Workspace) -> int:
-    """Bytes of workspace that there must be for every product of a tiling."""
+    """Return the bytes of workspace that suffice for every product of a tiling."""
     return round_up(max(workspace(tiling, *kind) for kind in tiling.products()), _ALIGNMENT)
 
 
 def device_bytes(tiling: Tiling, workspace: Workspace) -> int:
-    """Bytes of device memory that a tiling takes."""
+    """Return the bytes of device memory that a tiling needs."""
     return tiling.buffer_bytes + most_workspace(tiling, workspace)
 
 
 def parts(size: int, each: int) -> int:
-    """The number of parts of a size, each of at most so much."""
+    """Return the number of parts of at most ``each`` that a size splits into."""
     return -(-size // each)
 
 
 def round_up(size: int, unit: int) -> int:
-    """The least multiple of a unit that is no less."""
+    """Round a size up to a multiple of ``unit``."""
     return -(-size // unit) * unit

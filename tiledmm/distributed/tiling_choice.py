@@ -1,9 +1,9 @@
-"""From a limit on device memory to the tiling that costs least.
+"""Choice of the tiling that costs least within a limit on device memory.
 
 For tiles of t x t, a step over d of K copies ``2 * t * d`` elements to the device for ``2 * t * t * d`` FLOP: the
-larger the tile, the more arithmetic covers the copies. But nothing covers the copy of the first panels and that of the
-last tile back; and the shorter the steps, the more often C is read and written. The tiling that costs least by these
-is taken, and what memory is left keeps panels for the next tiles.
+larger the tile, the more arithmetic covers the copies. But nothing covers the copy of the first panels, nor that of the
+last tile back; and the shorter the steps, the more often C is read and written. ``cost`` weighs these. Memory that is
+left keeps panels for the next tiles.
 """
 
 from __future__ import annotations
@@ -16,47 +16,48 @@ from dataclasses import replace
 from tiledmm.distributed.tiling import Matrices, Tiling, Workspace, device_bytes, most_workspace, parts, round_up
 from tiledmm.errors import ConfigError
 
-#: Tile edges are multiples of this where they are as large: kernels then have no partial blocks inside of matrices.
+#: Tile edges of at least this size are multiples of it, so that kernels have partial blocks only at the edges of C.
 UNIT = 256
 
-# Those of smaller tiles; the first is the smallest tile there is.
+# Edges of smaller tiles. The first one is the smallest.
 _SMALL = (16, 32, 64, 128)
 
-#: Edge of the largest square tiles. They cover copies from page-locked memory.
+#: Edge of the largest square tile. Such tiles cover copies from page-locked memory.
 LARGEST = 32768
 
-#: How many times as fast memory is read and written on the device as copied to it: by data sheets 26 on an H100 with
-#: PCIe 5.0 (3.35 TB/s both ways, 64 GB/s), 32 on an A100. Products read and write panels, and C but for a tile's first.
+#: Ratio of the bandwidth of device memory to that of copies to the device. By data sheets it is 26 on an H100 with PCIe
+#: 5.0 (3.35 TB/s both ways, 64 GB/s), and 32 on an A100. Products read panels, and they read and write C except in the
+#: first step of a tile.
 PASS = 25
 
-#: Bytes that could be copied while the host issues a step: some 80 us.
+#: Bytes that can be copied while the host issues a step, about 80 us.
 STEP_BYTES = 4 << 20
 
-#: Longest edge of a tile: one of its rows fits into a staging buffer, and its pitch is one that 2-D copies take.
+#: Longest edge of a tile: one of its rows fits into a staging buffer, and 2-D copies support its pitch.
 LONGEST = 1 << 22
 
-# The workspace of a tiling takes long to tell. Once one fits, so many others are tried at most, and only those that are
-# expected to cost at most this fraction.
+# The workspace of a tiling is slow to compute. Once a tiling fits, at most _MOST_ASKED others are tried, and only those
+# whose expected cost is at most _WORTHWHILE of the best one.
 _MOST_ASKED, _WORTHWHILE = 24, 0.95
 
 
 def tiling_within(matrices: Matrices, limit: int, workspace: Workspace) -> Tiling:
-    """The tiling that costs least, as far as can be foretold, of those that a limit has room for.
+    """Return the tiling of least expected cost that fits into a limit.
 
-    Tiles are about as large as each other.
+    All tiles are of about equal size.
 
     Args:
-        matrices: The product.
-        limit: Most bytes of device memory: panels, tiles and workspace.
-        workspace: The workspace of a product.
+        matrices: Product to tile.
+        limit: Most bytes of device memory for panels, tiles and workspace.
+        workspace: Function that returns the bytes of workspace of a product.
 
     Raises:
-        ConfigError: If no tile fits; it says what would.
+        ConfigError: If no tile fits. The message says how many bytes would suffice.
     """
     tilings = list(_tilings(matrices))
     left = {tiling for tiling in tilings if tiling.buffer_bytes <= limit}
     best, best_cost, asked = None, math.inf, 0
-    share = 0.0  # the expected ratio of workspace to panels, by what others need
+    share = 0.0  # expected ratio of workspace to panels, from the tilings that did not fit
 
     def expected(tiling: Tiling) -> tuple[float, int]:
         spare = limit - tiling.buffer_bytes - math.ceil(share * _panel_bytes(tiling))
@@ -68,7 +69,7 @@ def tiling_within(matrices: Matrices, limit: int, workspace: Workspace) -> Tilin
             break
         left.remove(tiling)
         asked += best is not None
-        # Whole tiles need most, as a rule; but other products may need more.
+        # Whole tiles usually need most, but a smaller product may need more.
         need = workspace(tiling, *next(tiling.products()))
         if tiling.buffer_bytes + need <= limit:
             need = most_workspace(tiling, workspace)
@@ -88,12 +89,12 @@ def tiling_within(matrices: Matrices, limit: int, workspace: Workspace) -> Tilin
 
 
 def _panel_bytes(tiling: Tiling) -> int:
-    """Bytes of one panel of A and one of B."""
+    """Return the bytes of one panel of A and one panel of B."""
     return tiling.bytes(0) + tiling.bytes(1)
 
 
 def _least_bytes(tilings: Sequence[Tiling], workspace: Workspace) -> int:
-    """Bytes of device memory of the tiling that takes least."""
+    """Return the bytes of device memory of the tiling that needs fewest."""
     first, *others = sorted(tilings, key=lambda tiling: tiling.buffer_bytes)
     least = device_bytes(first, workspace)
     for tiling in others:
@@ -104,11 +105,11 @@ def _least_bytes(tilings: Sequence[Tiling], workspace: Workspace) -> int:
 
 
 def cost(tiling: Tiling) -> float:
-    """Bytes that are copied to the device, and others that count as many: to compare tilings of a product."""
+    """Return the cost of a tiling: the bytes that it copies to the device, plus other work in units of such bytes."""
     matrices, steps = tiling.matrices, tiling.steps
     slots, lines = (tiling.a_slots, tiling.b_slots), tiling.grid
     kept, other = tiling.kept, 1 - tiling.kept
-    panels = [0, 0]  # copied; at each turn those are used again that are still there
+    panels = [0, 0]  # that are copied; each row or column of tiles reuses those that are still there
     panels[kept] = lines[kept] * (steps + (lines[other] - 1) * max(0, steps - slots[kept]))
     panels[other] = lines[other] * steps + (lines[kept] - 1) * max(0, lines[other] * steps - slots[other])
     a, b, c = (rows * cols for rows, cols in tiling.shapes)
@@ -120,7 +121,7 @@ def cost(tiling: Tiling) -> float:
 
 
 def _tilings(matrices: Matrices) -> Iterator[Tiling]:
-    """Tilings that are tried, with two panels of A and of B: one is copied while the other is multiplied."""
+    """Yield the tilings to try, with two panels each of A and B: one is copied while the other is multiplied."""
     longest = min(max(matrices.m, matrices.n), LONGEST)
     # One edge may be longer where the matrix is narrow.
     most = [LARGEST * LARGEST // min(other, LARGEST) // UNIT * UNIT for other in (matrices.n, matrices.m)]
@@ -135,7 +136,7 @@ def _tilings(matrices: Matrices) -> Iterator[Tiling]:
 
 
 def _edges(longest: int) -> list[int]:
-    """Sizes that are tried along an axis, ascending: multiples of units, a sixteenth apart at least, and all of it."""
+    """Return the sizes to try along an axis, ascending: multiples of units, a sixteenth apart, and the whole axis."""
     found = [edge for edge in _SMALL if edge < longest]
     edge = UNIT
     while edge < longest:
@@ -145,7 +146,7 @@ def _edges(longest: int) -> list[int]:
 
 
 def _with_spare(tiling: Tiling, spare: int) -> Tiling:
-    """The tiling with more panels in memory that is left, as far as later tiles need them again."""
+    """Return the tiling with more panels: as many as fit into spare memory and as later tiles need again."""
     (down, across), steps = tiling.grid, tiling.steps
     slots = [tiling.a_slots, tiling.b_slots]
     kept, other = tiling.kept, 1 - tiling.kept
@@ -160,6 +161,6 @@ def _with_spare(tiling: Tiling, spare: int) -> Tiling:
 
 
 def _even(size: int, most: int) -> int:
-    """A size of parts up to ``most``, with as many parts as those would be, and about equal."""
+    """Split a size into as few parts of at most ``most`` as possible. Return their even size, rounded up to a unit."""
     per = -(-size // parts(size, most))
     return min(round_up(per, UNIT if most >= UNIT else _SMALL[0]), most, size)

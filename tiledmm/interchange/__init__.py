@@ -1,6 +1,6 @@
-"""Arrays of other libraries on a GPU, read in place; results are of their own kind.
+"""Arrays of other libraries on a GPU, which products read in place. Results are arrays of the first operand's library.
 
-``calls`` runs a product of such arrays; a module here for each library that is more than the protocols ask for, of its
-name and an underscore, and ``protocols`` for all others. Everything behind sees arrays of the same memory: CuPy's, or a
-``ForeignArray``, which has as much as a plan needs.
+``calls`` runs a product of such arrays. A library that needs more than the protocols has a module here, with its name
+and an underscore; ``protocols`` serves all others. Later stages see arrays of the same memory: CuPy arrays, or a
+``ForeignArray``, which has the attributes that a plan needs.
 """

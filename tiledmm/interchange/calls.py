@@ -1,4 +1,4 @@
-"""A product of arrays of any libraries: on the first operand's device, in the order of its library's stream."""
+"""Products of arrays of any libraries, on the first operand's device and in the order of its library's stream."""
 
 from __future__ import annotations
 
@@ -17,25 +17,26 @@ from tiledmm.plans import plan_of
 from tiledmm.problem.arrays import Allocate, is_array
 from tiledmm.selection.select import is_ieee
 
-#: Modules of this folder by the package that a class comes from; all other arrays speak the protocols.
+#: Modules of this folder, by the package that defines an array's class. All other arrays use ``protocols``.
 LIBRARIES = {"torch": "torch_", "jax": "jax_", "jaxlib": "jax_", "numba": "numba_"}
 
-# The modules of classes that were met.
+# Module of each class that has been seen.
 _libraries: dict[type, Any] = {}
 
-# What products may still read, with the event after which they do not.
+# Arrays that products may still be reading, with the event after which they are not.
 _in_use: deque[tuple[Any, Any]] = deque()
 
 
 def matmul(x1: Any, x2: Any, out: Any, ufunc: tuple[Any, ...], kernel: tuple[Any, ...]) -> Any:
-    """``tiledmm.matmul`` of arrays of any libraries.
+    """Compute ``tiledmm.matmul`` of arrays of any libraries.
 
     Args:
-        x1, x2, out: The operands and where the result goes, or None.
-        ufunc, kernel: As for ``plan_of``.
+        x1, x2: Operands.
+        out: Array for the result, or None.
+        ufunc, kernel: Keywords, as for ``plan_of``.
 
     Raises:
-        TiledmmError: As ``tiledmm.matmul``.
+        TiledmmError: As ``tiledmm.matmul`` does.
     """
     library = _library_of(kind := type(x1))
     if (
@@ -43,12 +44,12 @@ def matmul(x1: Any, x2: Any, out: Any, ufunc: tuple[Any, ...], kernel: tuple[Any
         and (type(x2) is kind or _library_of(type(x2)) is library)
         and (out is None or type(out) is kind or _library_of(type(out)) is library)
     ):
-        # As ``_on_one_stream``, in half the time.
+        # The same as ``_on_one_stream``, in half the time.
         a, b, device = library.foreign(x1, "x1"), library.foreign(x2, "x2"), devices.current_device()
         c = None if out is None else library.foreign(out, "out", written=True)
         if a.device_id == b.device_id == device and (c is None or c.device_id == device):
             return _native(library, plan_of(a, b, c, ufunc, kernel).run, (a, b, c, None), x1, out)
-    is_ieee(kernel[-1])  # a precision that is none is reported first
+    is_ieee(kernel[-1])  # an unknown precision is reported first
 
     def product(x1: Any, x2: Any, out: Any, allocate: Allocate | None) -> Any:
         return plan_of(x1, x2, out, ufunc, kernel).run(x1, x2, out, None, allocate)
@@ -59,10 +60,10 @@ def matmul(x1: Any, x2: Any, out: Any, ufunc: tuple[Any, ...], kernel: tuple[Any
 def _on_one_stream(
     function: Callable[..., Any], operands: Mapping[str, Any], others: Mapping[str, Any], out: Any
 ) -> Any:
-    """As ``interchanged``, of arrays of one library, all of whose work is on its current stream of the current device.
+    """Run ``interchanged`` for arrays of one library, if all their work is on its current stream of the current device.
 
     Returns:
-        The result; None if they are none. No CuPy arrays are made of them.
+        The result; None if the arrays are not such. No CuPy arrays are made of them.
     """
     x = next(iter(operands.values()))
     library = _library_of(type(x))
@@ -82,7 +83,10 @@ def _on_one_stream(
 
 
 def _native(library: Any, function: Callable[..., Any], views: Sequence[Any], x: Any, out: Any) -> Any:
-    """``function(*views, allocate)`` on a library's current stream: ``out``, or a new array of the library of ``x``."""
+    """Return ``function(*views, allocate)``, called on a library's current stream.
+
+    This is ``out``, or a new array of the library of ``x``.
+    """
     handle = library.stream(x, views[0].device_id)
     if handle == cupy.cuda.get_current_stream().ptr:
         result = function(*views, library.allocate)
@@ -97,19 +101,19 @@ def _native(library: Any, function: Callable[..., Any], views: Sequence[Any], x:
 def interchanged(
     function: Callable[..., Any], operands: Mapping[str, Any], others: Mapping[str, Any], out: Any = None
 ) -> Any:
-    """``function(*operands, *others, out, allocate)`` of arrays that share the arguments' memory.
+    """Return ``function(*operands, *others, out, allocate)``, with arrays that share the arguments' memory.
 
     Args:
-        function: Returns ``out``, or a new array, which it makes with ``allocate`` if that is not None.
+        function: Function that returns ``out``, or a new array, which it makes with ``allocate`` if that is not None.
         operands: Arrays of any libraries, by the names that messages give them.
-        others: The same; what is no array, such as a number, stays as it is.
-        out: Where the result goes, an array of any library; None for a new one.
+        others: Further arguments, likewise. Those that are not arrays, such as numbers, are passed as they are.
+        out: Array of any library for the result; None for a new one.
 
     Returns:
         ``out``, or a new array of the first operand's library.
 
     Raises:
-        OperandTypeError: If an array is not on a GPU, or they are on different ones.
+        OperandTypeError: If an array is not on a GPU, or the arrays are on different ones.
     """
     if (found := _on_one_stream(function, operands, others, out)) is not None:
         return found
@@ -119,7 +123,7 @@ def interchanged(
 def _between_streams(
     function: Callable[..., Any], operands: Mapping[str, Any], others: Mapping[str, Any], out: Any
 ) -> Any:
-    """As ``interchanged``, of CuPy arrays that are made of the arguments, on any device."""
+    """Run ``interchanged`` with CuPy arrays that are made of the arguments, on any device."""
     call = _Call(function, operands, others, out)
     if (device := call.device()) == devices.current_device():
         return call.on_device(device)
@@ -128,10 +132,10 @@ def _between_streams(
 
 
 def viewed(x: Any, name: str) -> Any:
-    """A CuPy array of the memory of an array of any library, to be described: nothing waits for what is done with it.
+    """Return a CuPy array of the memory of an array of any library, to be described but not read: no stream waits.
 
     Raises:
-        OperandTypeError: If it is not on a GPU.
+        OperandTypeError: If the array is not on a GPU.
     """
     if (library := _library_of(type(x))) is None:
         return x
@@ -140,11 +144,11 @@ def viewed(x: Any, name: str) -> Any:
 
 
 class _Call:
-    """A call of ``interchanged``, whose arguments it takes.
+    """A call of ``interchanged``, with the same arguments.
 
     Attributes:
-        arrays: All arrays, by name, the first operand first.
-        libraries: Their modules; None for CuPy's.
+        arrays: All arrays by name, the first operand first.
+        libraries: Module of each array's library; None for CuPy arrays.
     """
 
     __slots__ = ("arguments", "arrays", "function", "libraries", "out")
@@ -160,7 +164,7 @@ class _Call:
         self.libraries = [_library_of(type(x)) for x in self.arrays.values()]
 
     def device(self) -> int:
-        """The device that all arrays are on."""
+        """Return the number of the device that holds all arrays. Raise OperandTypeError if there is more than one."""
         first, device = "", -1
         for (name, x), library in zip(self.arrays.items(), self.libraries, strict=True):
             other: int = x.data.device_id if library is None else library.device(x, name)
@@ -171,9 +175,9 @@ class _Call:
         return device
 
     def on_device(self, device: int) -> Any:
-        """The result, computed on this device, the current one, and on the first operand's stream."""
+        """Return the result, computed on a device, which is the current one, and on the first operand's stream."""
         stream = cupy.cuda.get_current_stream()
-        # Each array's stream; None where DLPack orders what is done with it, or nothing has to.
+        # Stream of each array; None where DLPack orders the work, or where nothing has to.
         handles = [
             stream.ptr if library is None else library.stream(x, device)
             for x, library in zip(self.arrays.values(), self.libraries, strict=True)
@@ -184,7 +188,10 @@ class _Call:
             return self._on_stream(other, handles)
 
     def _on_stream(self, stream: Any, handles: Sequence[int | None]) -> Any:
-        """The result, computed on CuPy's current stream, after what the arrays' streams were given, before the rest."""
+        """Return the result, computed on CuPy's current stream.
+
+        The product runs after the work that the arrays' streams have been given so far, and before their later work.
+        """
         others = [stream_at(handle) for handle in {*handles} - {None, stream.ptr}]
         for each in others:
             _wait(stream, each)
@@ -204,7 +211,7 @@ class _Call:
 
 
 def _library_of(kind: type) -> Any:
-    """The module for arrays of a class; None for CuPy's."""
+    """Return the module for arrays of a class; None for CuPy arrays."""
     library = _libraries.get(kind, kind)
     if library is kind:
         packages = (each.__module__.partition(".")[0] for each in kind.__mro__)
@@ -215,35 +222,35 @@ def _library_of(kind: type) -> Any:
 
 
 class _Handle:
-    """Another library's stream, by the protocol of CUDA's Python packages."""
+    """A stream of another library, by the protocol of CUDA's Python packages."""
 
     def __init__(self, handle: int | None) -> None:
         self.handle = handle or 0
 
     def __cuda_stream__(self) -> tuple[int, int]:
-        """The protocol's version, and the stream."""
+        """Return the version of the protocol, and the handle of the stream."""
         return 0, self.handle
 
 
 @functools.lru_cache(maxsize=64)
 def stream_at(handle: int | None) -> Any:
-    """Another library's stream as one of CuPy's."""
+    """Return another library's stream as a CuPy stream."""
     return cupy.cuda.Stream.from_external(_Handle(handle))
 
 
 def _wait(stream: Any, other: Any) -> None:
-    """Lets a stream wait for what another has been given so far."""
+    """Make a stream wait for the work that another stream has been given so far."""
     event = cupy.cuda.Event(disable_timing=True)
     event.record(other)
     stream.wait_event(event)
 
 
 def _hold(stream: Any, arrays: Any) -> None:
-    """Keeps arrays until a stream has done what it has been given: some libraries do not know that it reads theirs."""
-    with contextlib.suppress(IndexError):  # none is left
+    """Keep arrays until a stream has done its work so far, because some libraries do not know that it reads them."""
+    with contextlib.suppress(IndexError):  # no array is held
         while (held := _in_use.popleft())[0].done:
             pass
-        _in_use.appendleft(held)  # taken first and put back: another thread cannot take it meanwhile
+        _in_use.appendleft(held)  # removed and put back, so that no other thread removes it meanwhile
     event = cupy.cuda.Event(disable_timing=True)
     event.record(stream)
     _in_use.append((event, arrays))

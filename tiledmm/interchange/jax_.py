@@ -1,4 +1,4 @@
-"""JAX's arrays. They are immutable, and no such array is there while a function is traced."""
+"""JAX arrays. They are immutable, and they have no elements while JAX traces a function."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 
 
 def device(x: Any, name: str) -> int:
-    """The device that an array is on; ``OperandTypeError`` if it is on none, or not on a GPU."""
+    """Return the number of an array's device. Raise OperandTypeError if the array is traced or not on a GPU."""
     if isinstance(x, jax.core.Tracer):
         raise OperandTypeError(
             f"{name} is traced, as in jax.jit and jax.grad, and has no elements yet: these products are of arrays"
@@ -29,12 +29,12 @@ def device(x: Any, name: str) -> int:
 
 
 def view(x: Any, name: str, *, written: bool = False) -> Any:
-    """A CuPy array of the same memory; ``OperandTypeError`` if it would be written."""
+    """Return a CuPy array of the same memory. Raise OperandTypeError if it would be written."""
     if written:
-        raise OperandTypeError(f"{name} is a JAX array, which nothing can write; leave {name}= out")
+        raise OperandTypeError(f"{name} is a JAX array, which nothing can write; omit {name}=")
     if x.dtype != _BFLOAT16:
         return protocols.view(x, name)
-    # CuPy does not take this type by DLPack, but asking for it orders the streams.
+    # CuPy does not import this type by DLPack, but exporting it orders the streams.
     handle = cupy.cuda.get_current_stream().ptr
     held = x, x.__dlpack__(stream=handle or 1)
     strides = Array.allocated(x.shape, _BFLOAT16).strides
@@ -42,7 +42,7 @@ def view(x: Any, name: str, *, written: bool = False) -> Any:
 
 
 def native(array: Any, like: Any) -> Any:
-    """A result as a JAX array."""
+    """Return a result as a JAX array."""
     if array.dtype != _BFLOAT16:
         return jax.dlpack.from_dlpack(array)
     return jax.dlpack.from_dlpack(array.view("i2")).view(jax.numpy.bfloat16)

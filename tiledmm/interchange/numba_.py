@@ -1,4 +1,4 @@
-"""Numba's device arrays: the CUDA array interface, both ways."""
+"""Numba's device arrays, by the CUDA array interface in both directions."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ device, stream, view = protocols.device, protocols.stream, protocols.view
 
 
 def native(array: Any, like: Any) -> Any:
-    """A result as a device array of the same memory."""
+    """Return a result as a device array of the same memory."""
     return cuda.as_cuda_array(array)

@@ -1,4 +1,4 @@
-"""Arrays that speak DLPack or the CUDA array interface, whatever their library.
+"""Arrays of any library that supports DLPack or the CUDA array interface.
 
 Python array API standard, "Data interchange mechanisms"; Numba, "CUDA Array Interface (Version 3)".
 """
@@ -14,20 +14,20 @@ from tiledmm.devices import ForeignArray, as_cupys
 from tiledmm.errors import KeywordValueError, OperandTypeError, UnsupportedTypeError
 from tiledmm.problem.arrays import Array
 
-# DLPack's numbers of device memory, and of memory that is the host's as well.
+# DLPack's numbers of CUDA memory and of CUDA managed memory.
 _CUDA = (2, 13)
 
 
 def device(x: Any, name: str) -> int:
-    """The device that an array is on.
+    """Return the number of an array's device.
 
     Raises:
-        OperandTypeError: If it is no array on a GPU.
+        OperandTypeError: If the object is not an array on a GPU.
     """
     if hasattr(type(x), "__dlpack_device__"):
         try:
             kind, number = x.__dlpack_device__()
-        except Exception:  # any: whatever a library says of an array that has no device
+        except Exception:  # libraries raise various errors for an array without a device
             kind, number = -1, -1
         if kind in _CUDA:
             return int(number)
@@ -43,7 +43,7 @@ def device(x: Any, name: str) -> int:
 
 
 def stream(x: Any, device: int) -> int | None:
-    """The stream whose work an array waits for; None if there is none, or DLPack sees to it."""
+    """Return the handle of the stream whose work an array waits for; None if there is none, or if DLPack orders it."""
     if hasattr(type(x), "__dlpack__"):
         return None
     handle = x.__cuda_array_interface__.get("stream")
@@ -51,11 +51,12 @@ def stream(x: Any, device: int) -> int | None:
 
 
 def view(x: Any, name: str, *, written: bool = False) -> Any:
-    """A CuPy array of the same memory.
+    """Return a CuPy array of the same memory.
 
     Raises:
-        OperandTypeError: If CuPy has no such array: a mask, or memory that may not be written.
-        UnsupportedTypeError: If CuPy has no such type.
+        OperandTypeError: If the array has a mask.
+        KeywordError: If the array would be written, but is read-only.
+        UnsupportedTypeError: If CuPy does not import the array by DLPack, as for a type that CuPy does not have.
     """
     if hasattr(type(x), "__dlpack__"):
         try:
@@ -65,7 +66,7 @@ def view(x: Any, name: str, *, written: bool = False) -> Any:
     interface = x.__cuda_array_interface__
     address, read_only = interface["data"]
     if interface.get("mask") is not None:
-        raise OperandTypeError(f"{name} has a mask, which products do not know")
+        raise OperandTypeError(f"{name} has a mask, which products do not support")
     if read_only and written:
         raise KeywordValueError(f"{name} is read-only")
     shape, kind = tuple(interface["shape"]), np.dtype(interface["typestr"])
@@ -74,12 +75,12 @@ def view(x: Any, name: str, *, written: bool = False) -> Any:
 
 
 def native(array: Any, like: Any) -> Any:
-    """A result as an array of the same library; CuPy's, if that has no way to take one."""
+    """Return a result as an array of the library of ``like``; as a CuPy array if that library cannot import one."""
     if hasattr(type(like), "__array_namespace__"):
         return like.__array_namespace__().from_dlpack(array)
     return array
 
 
 def called(x: Any) -> str:
-    """An object's type, as messages name it."""
+    """Return the name of an object's type for messages."""
     return f"{type(x).__module__}.{type(x).__qualname__}"

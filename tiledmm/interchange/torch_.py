@@ -1,4 +1,4 @@
-"""PyTorch's tensors, by address, strides and type: its own protocols refuse those that have gradients."""
+"""PyTorch tensors, by address, strides and type: PyTorch's own protocols refuse tensors that require gradients."""
 
 from __future__ import annotations
 
@@ -12,28 +12,29 @@ from tiledmm.devices import ForeignArray, as_cupys, current_device
 from tiledmm.elements import ELEMENTS
 from tiledmm.errors import OperandTypeError, UnsupportedTypeError
 
-#: NumPy's types by PyTorch's.
+#: NumPy's types, by PyTorch's.
 TYPES = {getattr(torch, name): known.dtype for name, known in ELEMENTS.items()}
 
-#: PyTorch's types by NumPy's.
+#: PyTorch's types, by NumPy's.
 TENSORS = {known: kind for kind, known in TYPES.items()}
 
-#: Whatever is done with a tensor is on the current stream of its device.
+#: Whether all work on an array is on the current stream of its device.
 HAS_CURRENT_STREAM = True
 
 _STRIDED = torch.strided
 
-# The handle of a device's current stream: PyTorch's compilers ask so, which takes a fifth of the time.
+# Function that returns the handle of a device's current stream. This one, which PyTorch's compilers use, takes a fifth
+# of the time.
 _stream_of = getattr(torch._C, "_cuda_getCurrentRawStream", None) or (
     lambda device: torch.cuda.current_stream(device).cuda_stream
 )
 
-# Types that CuPy does not hand over, and those whose bits it does.
+# Types that CuPy does not export by DLPack, with the types that their bits are exported as and restored to.
 _AS_BITS = {np.dtype(ml_dtypes.bfloat16): ("i2", torch.bfloat16), np.dtype(bool): ("u1", torch.bool)}
 
 
 def device(x: Any, name: str) -> int:
-    """The device that a tensor is on; ``OperandTypeError`` if that is no GPU."""
+    """Return the number of a tensor's device. Raise OperandTypeError if it is not a GPU."""
     if not x.is_cuda:
         advice = f"{name}.cuda() is one on a GPU, and tiledmm.simulator.matmul takes NumPy arrays ({name}.numpy())"
         raise OperandTypeError(f"{name} is a tensor on the device {x.device.type!r}; {advice} on the CPU")
@@ -41,21 +42,22 @@ def device(x: Any, name: str) -> int:
 
 
 def stream(x: Any, device: int) -> int | None:
-    """PyTorch's current stream on a device."""
+    """Return the handle of PyTorch's current stream on a device."""
     return int(_stream_of(device))
 
 
 def view(x: Any, name: str, *, written: bool = False) -> Any:
-    """A CuPy array of a tensor's memory, as ``foreign``."""
+    """Return a CuPy array of a tensor's memory; see ``foreign``."""
     return as_cupys(foreign(x, name, written=written))
 
 
 def foreign(x: Any, name: str, *, written: bool = False) -> ForeignArray:
-    """A tensor's memory; that of a copy, if its elements are conjugated or negated when they are read.
+    """Return the memory of a tensor, or of a copy if its elements are conjugated or negated when they are read.
 
     Raises:
-        OperandTypeError: A sparse tensor, one of which gradients would be lost, or one that cannot be written in place.
-        UnsupportedTypeError: No type of NumPy's.
+        OperandTypeError: If the tensor is not on a GPU, is sparse, requires gradients, which would be lost, or cannot
+            be written in place.
+        UnsupportedTypeError: If the type of its elements has no products here.
     """
     number = x.get_device() if x.is_cuda else device(x, name)
     if x.layout is not _STRIDED:
@@ -75,7 +77,7 @@ def foreign(x: Any, name: str, *, written: bool = False) -> ForeignArray:
 
 
 def allocate(shape: tuple[int, ...], kind: np.dtype[Any], order: str) -> ForeignArray:
-    """A new tensor on the current device."""
+    """Create a tensor on the current device."""
     number = current_device()
     if order == "F":
         x = torch.empty(shape[::-1], dtype=TENSORS[kind], device=number).permute(*range(len(shape))[::-1])
@@ -90,6 +92,6 @@ def _foreign(x: Any, shape: tuple[int, ...], kind: np.dtype[Any], number: int) -
 
 
 def native(array: Any, like: Any) -> Any:
-    """A result as a tensor of the same memory."""
+    """Return a result as a tensor of the same memory."""
     bits, kind = _AS_BITS.get(array.dtype, (None, None))
     return torch.from_dlpack(array) if bits is None else torch.from_dlpack(array.view(bits)).view(kind)

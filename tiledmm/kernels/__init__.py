@@ -1,4 +1,4 @@
-"""What a kernel is: ``Variant``, ``Config`` and ``KernelSpec``, the table of variants, and the operands that kernels read.
+"""What a kernel is: ``Variant``, ``Config``, ``KernelSpec``, the table of variants, and the operands that kernels read.
 
 In: a variant's name, a tile, types and a layout. Out: a checked ``KernelSpec``; and, for the stages above, what one
 launch of it consists of. ``variants`` is the table that everything else iterates. ``cuda_cores``, ``tensor_cores`` and

@@ -1,4 +1,4 @@
-"""What limits a kernel, by Nsight Compute: profiles of one product, reduced to figures, tables and sentences.
+"""Profiles of one product by Nsight Compute, as figures, tables and sentences that say what limits a kernel.
 
 In: variants and a product. Out: ``Profile`` data, tables, a diagnosis. May import everything below ``profile``.
 """

@@ -1,9 +1,9 @@
-"""What Nsight Compute profiles: ``python -m tiledmm.profile.application SIZE TYPE LAYOUT VARIANT[:TILE]...``.
+"""The program that ncu profiles: ``python -m tiledmm.profile.application SIZE TYPE LAYOUT VARIANT[:TILE]...``.
 
-At its end are the files of ``tiledmm profile --import``, each after ``--import``: they register variants here, too.
+The files of ``tiledmm profile --import`` follow at the end, each after ``--import``. They register variants here, too.
 
 Each product is computed once, to compile its kernels and to allocate memory, and once more between
-``cudaProfilerStart`` and ``cudaProfilerStop``: with ``--profile-from-start off`` ncu profiles these launches alone.
+``cudaProfilerStart`` and ``cudaProfilerStop``: with ``--profile-from-start off`` ncu profiles only these launches.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from tiledmm.bench.sizes import Size, parse_size
 from tiledmm.bench.variant_tiles import VariantTile
 from tiledmm.registration import IMPORTED, import_file
 
-#: The name of ``cupy.matmul`` among the variants.
+#: Name of ``cupy.matmul`` among the variants.
 CUBLAS = "cublas"
 
 _IMPORT = "--import"
 
 
 def arguments(size: Size, dtype: str, layout: str, variant_tiles: Sequence[VariantTile]) -> list[str]:
-    """The command line after ``-m tiledmm.profile.application``."""
+    """Return the words of the command line after ``-m tiledmm.profile.application``."""
     names = [
         variant_tile.variant if variant_tile.tile is None else f"{variant_tile.variant}:{variant_tile.tile}"
         for variant_tile in variant_tiles
@@ -33,7 +33,7 @@ def arguments(size: Size, dtype: str, layout: str, variant_tiles: Sequence[Varia
 
 
 def imported(words: Sequence[str]) -> list[str]:
-    """Runs the files that variants are from, and returns the words before them: the variants."""
+    """Run the files that register variants. Return the words before them, which are the variants."""
     end = words.index(_IMPORT) if _IMPORT in words else len(words)
     for file in words[end + 1 :: 2]:
         import_file(file)
@@ -41,13 +41,13 @@ def imported(words: Sequence[str]) -> list[str]:
 
 
 def parse_variant_tile(text: str) -> VariantTile:
-    """A variant with or without a tile, from the command line."""
+    """Parse a variant, with or without a tile, from the command line."""
     name, _, tile = text.partition(":")
     return VariantTile(name, int(tile) if tile else None)
 
 
 def main(words: Sequence[str]) -> None:
-    """Computes the products."""
+    """Compute the products of the command line."""
     import cupy
 
     from tiledmm import matmul

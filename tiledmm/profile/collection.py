@@ -1,4 +1,4 @@
-"""From variants and a product to profiles: the expected launches, a run under ncu, and both combined."""
+"""Collection of profiles of variants on a product: the expected launches, a run under ncu, and both combined."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ from tiledmm.schedule.schedule import schedule
 from tiledmm.selection.front_end import choose, resolve_call
 from tiledmm.selection.select import dtype_of, precision_of
 
-#: Options that select launches, and keep clocks as they are: at ncu's base clocks memory would seem faster than it is.
+#: Options that select launches and leave the clocks as they are. At ncu's base clocks memory would seem faster than it
+#: is.
 OPTIONS = ("--profile-from-start", "off", "--clock-control", "none")
 
 _OURS = "tiledmm_"
@@ -37,8 +38,8 @@ class Collection:
     """Profiles of several variants on one product.
 
     Attributes:
-        command: The command line of ncu.
-        profiles: One for each variant.
+        command: Command line of ncu.
+        profiles: Profile of each variant.
     """
 
     command: tuple[str, ...]
@@ -46,7 +47,7 @@ class Collection:
 
 
 def command_of(variant_tiles: Sequence[VariantTile], size: Size, dtype: str, layout: str) -> ncu.Command:
-    """The command for ncu that profiles a product by each of some variants."""
+    """Return the command for ncu that profiles a product by each of the variants."""
     program = (sys.executable, "-m", "tiledmm.profile.application", *arguments(size, dtype, layout, variant_tiles))
     return ncu.Command(program, tuple(METRICS.values()), (SECTION,), OPTIONS)
 
@@ -59,22 +60,22 @@ def collect(
     *,
     report: Path | None = None,
 ) -> Collection:
-    """Profiles variants on one product, on the current device.
+    """Profile variants on one product, on the current device.
 
     Args:
-        variant_tiles: Variants; ``"auto"`` and ``"cublas"``, too.
-        size: m, n, k.
-        dtype: Type of the operands and the result, by NumPy's name, ``"tf32"``, or one with wide results.
-        layout: How A and B lie in memory, see ``tiledmm.source``.
-        report: File for ncu's report, which Nsight Compute's user interface opens.
+        variant_tiles: Variants with their tiles. The names ``"auto"`` and ``"cublas"`` are allowed, too.
+        size: Sizes m, n and k.
+        dtype: Type of the operands and the result, by NumPy's name; ``"tf32"``, or a type with wide results.
+        layout: Layout letters of A and B, see ``tiledmm.source``.
+        report: Path where ncu's report is kept, for Nsight Compute's user interface; None to discard it.
 
     Raises:
         ProfilingError: If ncu is missing, may not read the counters, or profiled other launches.
-        TiledmmError: As ``tiledmm.matmul``, if a variant does not support the product or the device.
+        TiledmmError: As ``tiledmm.matmul`` does, if a variant does not support the product or the device.
     """
     every = [
         launched(variant_tile, size, dtype, layout) for variant_tile in variant_tiles
-    ]  # first of all, so that mistakes are reported soon
+    ]  # first of all, to report mistakes early
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "profile.ncu-rep")
         command = ncu.profile(command_of(variant_tiles, size, dtype, layout), file)
@@ -93,10 +94,10 @@ def collect(
 
 
 def launched(variant_tile: VariantTile, size: Size, dtype: str, layout: str) -> list[KernelSpec]:
-    """The kernels that are launched for a product, in order; empty for ``"cublas"``, whose kernels are unknown.
+    """Return the kernels that a product launches, in order; none for ``"cublas"``, whose kernels are unknown.
 
     Raises:
-        TiledmmError: As ``tiledmm.matmul``.
+        TiledmmError: As ``tiledmm.matmul`` does.
     """
     if variant_tile.variant == CUBLAS:
         return []
@@ -119,7 +120,7 @@ def _profile(
     specs: Sequence[KernelSpec],
     measured: Sequence[tuple[ncu.ProfiledLaunch, ncu.Instructions]],
 ) -> Profile:
-    """The profile of a variant's longest launch, with names and times of the others."""
+    """Return the profile of a variant's longest launch, with the names and durations of its other launches."""
     every = [reduced(variant_tile.label, launch) for launch, _ in measured]
     longest = max(range(len(every)), key=lambda i: every[i].nanoseconds or 0.0)
     others: dict[str, float] = {}
@@ -139,7 +140,7 @@ def _profile(
 
 
 def machine_code_with_lines(spec: KernelSpec, target: str) -> tuple[MachineCode, str]:
-    """A kernel's machine code as it runs, with line information, which changes no instruction; and its source.
+    """Return a kernel's machine code with line information, and its source. Line information changes no instruction.
 
     Raises:
         MissingDependencyError: If nvdisasm is not installed.
@@ -156,9 +157,9 @@ def machine_code_with_lines(spec: KernelSpec, target: str) -> tuple[MachineCode,
 def instructions_of(
     launches: Sequence[ncu.ProfiledLaunch], counted: Sequence[ncu.Instructions]
 ) -> list[ncu.Instructions]:
-    """The instructions of each launch: empty for a library's kernels, and for all if those of our own do not match.
+    """Return the instructions of each launch: none for a library's kernels, and none at all if ours do not match.
 
-    The page of instructions may give a library's kernels other names, more than once, or not at all.
+    The page of instructions may give a library's kernels other names, list them more than once, or omit them.
     """
     ours = [each for each in counted if each.name.startswith(_OURS)]
     if [each.name for each in ours] != [each.name for each in launches if each.name.startswith(_OURS)]:
@@ -169,17 +170,17 @@ def instructions_of(
 
 
 def _target(spec: KernelSpec) -> str:
-    """The architecture that a kernel is compiled for on the current device."""
+    """Return the architecture that a kernel is compiled for on the current device."""
     import cupy
 
     return spec.variant.hopper.arch or f"sm_{cupy.cuda.Device().compute_capability}"
 
 
 def shares(expected: Sequence[Sequence[KernelSpec]], names: Sequence[str]) -> list[int]:
-    """The number of profiled launches of each variant.
+    """Return the number of profiled launches of each variant.
 
     Args:
-        expected: The kernels of each variant, empty where they are unknown.
+        expected: Kernels of each variant; empty if they are unknown.
         names: Names of the profiled kernels, in order.
 
     Raises:

@@ -1,4 +1,4 @@
-"""What limits a kernel, by its profile: sentences with figures."""
+"""The diagnosis of a kernel's profile: sentences with figures that say what limits the kernel."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from collections.abc import Iterator
 
 from tiledmm.profile.kernel_profile import ISSUING, Profile, ProfiledLine
 
-# A unit with this share of its peak limits a kernel: more is hardly ever reached.
+# A unit at this fraction of its peak limits a kernel: higher fractions are rare.
 _BUSY = 0.8
-_BUSY_DRAM = 0.7  # DRAM switches between reads and writes, and needs refreshes
+_BUSY_DRAM = 0.7  # DRAM also switches between reads and writes, and needs refreshes
 
-# If the busiest unit is below this, latency limits: Nsight Compute's rule, too.
+# If the busiest unit is below this fraction, latency limits the kernel. Nsight Compute has the same rule.
 _NEAR = 0.6
 
-# Units below this are not worth mentioning.
+# Units below this fraction are not mentioned.
 _WORKS = 0.05
 
-# Thresholds for a sentence: share of a warp's time, share of wavefronts, multiple of ideal sectors, occupancy.
+# Thresholds for a sentence: fraction of a warp's time, fraction of wavefronts, multiple of ideal sectors, occupancy.
 _WAITS = 0.1
 _CONFLICTS = 0.1
 _SECTORS = 1.25
@@ -49,19 +49,22 @@ REASONS = {
 
 
 def diagnose(profile: Profile) -> list[str]:
-    """What limits a kernel: two to five sentences, the most important first; none without metrics."""
+    """Return two to five sentences that say what limits a kernel, the most important first; none without metrics."""
     sentences = [_limit(profile), *_memory(profile), *_waiting(profile), *_residence(profile)]
     return [sentence for sentence in sentences if sentence][:5]
 
 
 def waits_in_words(line: ProfiledLine) -> str:
-    """What warps wait for at a line: the two most frequent stall reasons, with their shares."""
+    """Return the two most frequent stall reasons of the warps at a line, with their shares."""
     total = sum(line.waits.values())
     return ", ".join(f"{reason} {samples / total:.0%}" for reason, samples in list(line.waits.items())[:_MOST_WAITS])
 
 
 def _limit(profile: Profile) -> str:
-    """The busiest unit, or that none is busy: single units before those that they are part of."""
+    """Return a sentence with the busiest unit, or one which says that no unit is busy.
+
+    Single units are tested before the groups of units that contain them.
+    """
     dram, issued, sm = profile.dram_throughput, profile.issued, profile.sm_throughput
     tensor, shared, memory = profile.tensor_active, profile.shared_throughput, profile.memory_throughput
     if dram is not None and dram >= _BUSY_DRAM:
@@ -91,7 +94,7 @@ def _limit(profile: Profile) -> str:
 
 
 def _memory(profile: Profile) -> Iterator[str]:
-    """Excess wavefronts and sectors."""
+    """Yield sentences about excess wavefronts and excess sectors."""
     wavefronts, conflicts = profile.shared_wavefronts, profile.conflicts
     if wavefronts and conflicts is not None and conflicts >= _CONFLICTS * wavefronts:
         yield (
@@ -105,7 +108,7 @@ def _memory(profile: Profile) -> Iterator[str]:
 
 
 def _waiting(profile: Profile) -> Iterator[str]:
-    """What warps wait for, and where."""
+    """Yield sentences that say what warps wait for, and where."""
     waits = [(reason, profile.share(reason) or 0.0) for reason in profile.waits if reason != ISSUING]
     worth = waits[:1] + [(reason, share) for reason, share in waits[1:_MOST_WAITS] if share >= _WAITS]
     if worth:
@@ -117,7 +120,7 @@ def _waiting(profile: Profile) -> Iterator[str]:
 
 
 def _residence(profile: Profile) -> Iterator[str]:
-    """Low occupancy, and its cause."""
+    """Yield a sentence about low occupancy and its cause."""
     held, possible = profile.occupancy, profile.possible_occupancy
     if held is None or held >= _OCCUPANCY:
         return

@@ -1,4 +1,4 @@
-"""A kernel's profile as data: figures with a meaning, from Nsight Compute's metrics."""
+"""A kernel's profile as data: figures that are named by their meaning, from Nsight Compute's metrics."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tiledmm.compile.disassembly import MachineCode
 from tiledmm.profile.ncu import Instructions, ProfiledLaunch
 from tiledmm.simulator.debug.lines import own_line
 
-# Warp samples by stall reason, as the raw page and the source page name them; not those of cycles without an issued
-# instruction ("..._not_issued", "... (Not Issued)").
+# Warp samples by stall reason, as the raw page and the source page name them. Samples of cycles without an issued
+# instruction ("..._not_issued", "... (Not Issued)") do not match.
 _SAMPLED = re.compile(r"(?:smsp__pcsamp_warps_issue_stalled_|stall_)(\w+?)(?<!_not_issued)")
 
-# The source page's name of a stall reason, and the metric's.
+# Stall reasons, from the source page's names to those of the metrics.
 _SHORT = {
     "dispatch": "dispatch_stall",
     "imc": "imc_miss",
@@ -33,10 +33,10 @@ _SHORT = {
     "tex": "tex_throttle",
 }
 
-#: The reason of samples of warps that do not stall: their instruction was issued.
+#: Stall reason of samples whose warp did not stall: its instruction was issued.
 ISSUING = "selected"
 
-#: The section of Nsight Compute that counts instructions and samples warps.
+#: Section of Nsight Compute that counts instructions and samples warps.
 SECTION = "SourceCounters"
 
 
@@ -53,11 +53,11 @@ class ProfiledLine:
     """Metrics of a source line, including functions that are inlined there.
 
     Attributes:
-        number: Its number in the rendered kernel, 0 if unknown.
+        number: Number of the line in the rendered kernel, 0 if unknown.
         location: Template and line that it comes from: ``"tiled.cu.j2:57"``.
-        text: Its text.
+        text: Text of the line.
         waits: Samples of stalled warps, by stall reason.
-        share: The fraction of the kernel's samples of stalled warps that this line has.
+        share: Fraction of the kernel's samples of stalled warps that this line has.
         wavefronts, ideal_wavefronts: Wavefronts of accesses to shared memory, and wavefronts without bank conflicts.
         sectors, ideal_sectors: 32-byte sectors of accesses to global memory, and sectors if these were coalesced.
     """
@@ -75,10 +75,10 @@ class ProfiledLine:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """The profile of one kernel. Figures are None where this Nsight Compute has none for this GPU.
+    """The profile of one kernel. A figure is None if this Nsight Compute does not have it for this GPU.
 
     Attributes:
-        label: The variant and its tile.
+        label: Name of the variant and its tile.
         kernel: Name of the kernel.
         nanoseconds: Duration of the launch under Nsight Compute, with cold caches.
         sm_throughput: Fraction of peak of the busiest unit in the SMs.
@@ -86,16 +86,16 @@ class Profile:
         dram_throughput: Fraction of peak of DRAM.
         shared_throughput: Fraction of peak of shared memory, in wavefronts.
         tensor_active: Fraction of cycles in which the tensor cores are active.
-        issued: Instructions per cycle and scheduler; at most 1, and an SM has four schedulers.
-        instructions: Executed warp instructions.
+        issued: Instructions per cycle per scheduler, at most 1. An SM has four schedulers.
+        instructions: Warp instructions that were executed.
         shared_wavefronts, ideal_shared_wavefronts: Wavefronts of shared memory, and wavefronts without bank conflicts.
-        load_sectors, load_requests, store_sectors, store_requests: 32-byte sectors, and requests, of global loads and
-            stores, cp.async included.
+        load_sectors, load_requests, store_sectors, store_requests: 32-byte sectors and requests of global loads and of
+            global stores, cp.async included.
         global_sectors, ideal_global_sectors: 32-byte sectors of accesses to global memory, and sectors if these were
             coalesced.
         l2_hit_rate: Fraction of sectors that hit in L2.
-        occupancy: Achieved occupancy: resident warps as a fraction of the maximum, on average while the SM is active.
-        possible_occupancy: Theoretical occupancy, by registers, shared memory and block size.
+        occupancy: Achieved occupancy: resident warps as a fraction of the maximum, averaged while the SM is active.
+        possible_occupancy: Theoretical occupancy, a fraction that registers, shared memory and block size allow.
         registers: Registers per thread.
         registers_limit, shared_limit, warps_limit, blocks_limit: Blocks per SM that each resource allows.
         waits: Warp samples by stall reason (``selected``: not stalled), the most frequent first.
@@ -141,7 +141,7 @@ class Profile:
 
     @property
     def conflicts(self) -> float | None:
-        """Excess wavefronts of shared memory."""
+        """Excess wavefronts of shared memory, which bank conflicts cause."""
         return _difference(self.shared_wavefronts, self.ideal_shared_wavefronts)
 
     @property
@@ -155,16 +155,16 @@ class Profile:
         return _ratio(self.store_sectors, self.store_requests)
 
     def share(self, reason: str) -> float | None:
-        """The fraction of a warp's time in which it stalls for a reason; None if no warp was sampled."""
+        """Return the fraction of a warp's time in which it stalls for a reason; None if no warp was sampled."""
         return _ratio(self.waits.get(reason, 0), sum(self.waits.values()))
 
 
-#: Nsight Compute's metrics, by the attributes of ``Profile``.
+#: Names of Nsight Compute's metrics, by the attributes of ``Profile``.
 METRICS: dict[str, str] = {each.name: each.metadata["metric"] for each in fields(Profile) if "metric" in each.metadata}
 
 
 def reduced(label: str, launch: ProfiledLaunch) -> Profile:
-    """The profile of one launch, without its lines."""
+    """Return the profile of one launch, without source lines."""
     figures = {}
     for each in fields(Profile):
         if "metric" in each.metadata and (value := launch.values.get(each.metadata["metric"])) is not None:
@@ -175,13 +175,13 @@ def reduced(label: str, launch: ProfiledLaunch) -> Profile:
 
 
 def with_lines(profile: Profile, counted: Instructions, code: MachineCode, source: str, places: SourceMap) -> Profile:
-    """The same profile with its source lines.
+    """Return a profile with its source lines. If the code that ran is not this code, return it with a note instead.
 
     Args:
         profile: Profile of the kernel.
         counted: Metrics of its instructions.
-        code: The same machine code, with line information.
-        source: Its source.
+        code: Machine code of the kernel, with line information.
+        source: Source of the kernel.
         places: Template and line of each line of the source.
     """
     for place, text, _ in counted.rows:
@@ -212,7 +212,7 @@ def with_lines(profile: Profile, counted: Instructions, code: MachineCode, sourc
     return replace(profile, lines=tuple(lines))
 
 
-# Headings of the source page.
+# Headings of the source page, by the attributes of ``ProfiledLine``.
 _AT = {
     "wavefronts": "L1 Wavefronts Shared",
     "ideal_wavefronts": "L1 Wavefronts Shared Ideal",
@@ -222,7 +222,7 @@ _AT = {
 
 
 def _waits(numbers: Mapping[str, float]) -> Counter[str]:
-    """Warp samples by stall reason, with one name for each reason."""
+    """Return warp samples by stall reason, with one name for each reason."""
     samples: Counter[str] = Counter()
     for name, value in numbers.items():
         if value and (sampled := _SAMPLED.fullmatch(name)):
@@ -231,7 +231,7 @@ def _waits(numbers: Mapping[str, float]) -> Counter[str]:
 
 
 def _opcode(text: str) -> str:
-    """The name of an instruction, without its predicate and modifiers."""
+    """Return the name of an instruction, without its predicate and modifiers."""
     words = [word for word in text.split() if not word.startswith("@")]
     return words[0].rstrip(";").partition(".")[0] if words else ""
 
@@ -245,5 +245,5 @@ def _difference(left: float | None, right: float | None) -> float | None:
 
 
 def missing_metrics(profiles: Iterable[Profile]) -> list[str]:
-    """Metrics that at least one of the profiles has no value for."""
+    """Return the metrics for which at least one of the profiles has no value."""
     return list(dict.fromkeys(metric for each in profiles for metric in each.missing))

@@ -1,4 +1,4 @@
-"""Nsight Compute's command line tool, ncu: its location, command lines, errors and reports."""
+"""Nsight Compute's command-line tool, ncu: its location, command lines, errors and reports."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from pathlib import Path
 
 from tiledmm.errors import ProfilingError
 
-# Where ncu is installed, besides PATH and the toolkits that CUDA_HOME and CUDA_PATH name; the newest is taken.
+# Folders where ncu may be installed, besides PATH and the toolkits that CUDA_HOME and CUDA_PATH name. The newest is
+# used.
 _FOLDERS = (
     "/opt/nvidia/nsight-compute/*",
     "/usr/local/cuda-*/bin",
@@ -22,7 +23,7 @@ _FOLDERS = (
     "C:/Program Files/NVIDIA Corporation/Nsight Compute *",
 )
 
-# Patterns in ncu's errors, and what they mean.
+# Patterns in ncu's errors, and their meanings.
 _REASONS = (
     (
         "ERR_NVGPUCTRPERM",
@@ -47,16 +48,16 @@ _REASONS = (
     ),
 )
 
-# ncu's own lines, among the output of the profiled program.
+# ncu's own messages in the output of the profiled program.
 _COMPLAINT = re.compile(r"^==(ERROR|WARNING)==\s*(.*)", re.MULTILINE)
 
 _NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][-+]?\d+)?")
 
-#: Options for the pages of a report: launches, and their instructions.
+#: Options for two pages of a report: launches, and their instructions.
 RAW = ("--page", "raw", "--print-units", "base")
 SOURCE = ("--page", "source", "--print-source", "sass")
 
-# ncu runs again without metrics that it does not know, at most this many times.
+# Most runs of ncu: after a run that rejects metrics, ncu runs again without them.
 _ATTEMPTS = 4
 
 
@@ -65,10 +66,10 @@ class Command:
     """A command for ncu.
 
     Attributes:
-        program: The command line of the profiled program.
+        program: Command line of the profiled program.
         metrics: Nsight Compute's names of metrics.
-        sections: Names of its sections, which are sets of metrics.
-        options: Further options: which launches are profiled, and how.
+        sections: Names of Nsight Compute's sections, which are sets of metrics.
+        options: Further options, which say what launches are profiled, and how.
     """
 
     program: tuple[str, ...]
@@ -77,7 +78,7 @@ class Command:
     options: tuple[str, ...] = ()
 
     def line(self, ncu: str, report: str) -> list[str]:
-        """The command line, which writes a report to a file."""
+        """Return the command line that writes a report to a file."""
         sections = [word for section in self.sections for word in ("--section", section)]
         return [
             ncu, "--target-processes", "all", *self.options, *sections, "--metrics", ",".join(self.metrics),
@@ -85,14 +86,14 @@ class Command:
         ]  # fmt: skip
 
     def without(self, names: set[str]) -> Command:
-        """The same command without some metrics."""
+        """Return the same command without some metrics."""
         kept = tuple(metric for metric in self.metrics if metric not in names)
         return Command(self.program, kept, self.sections, self.options)
 
 
 @dataclass(frozen=True, slots=True)
 class ProfiledLaunch:
-    """A profiled launch.
+    """A launch that ncu has profiled.
 
     Attributes:
         name: Name of the kernel.
@@ -109,7 +110,7 @@ class Instructions:
 
     Attributes:
         name: Name of the kernel.
-        rows: Offset in the function, text, and metrics by Nsight Compute's headings, of each instruction.
+        rows: Byte offset in the function, text, and metrics by Nsight Compute's headings, for each instruction.
     """
 
     name: str
@@ -117,12 +118,12 @@ class Instructions:
 
 
 def find_ncu() -> str | None:
-    """Path of ncu; None if it is not installed."""
+    """Return the path of ncu; None if it is not installed."""
     return find_tool("ncu")
 
 
 def find_tool(name: str) -> str | None:
-    """Path of a program, from PATH or where CUDA and Nsight Compute are installed; None if it is not there."""
+    """Return the path of a program on PATH, or where CUDA and Nsight Compute are installed; None if there is none."""
     if found := shutil.which(name):
         return found
     homes = [Path(folder, "bin") for home in ("CUDA_HOME", "CUDA_PATH") if (folder := os.environ.get(home))]
@@ -140,15 +141,15 @@ def _version(folder: Path) -> list[int]:
 
 
 def profile(command: Command, report: Path, *, folder: Path | None = None) -> Command:
-    """Runs a program under ncu, which writes a report.
+    """Run a program under ncu, which writes a report.
 
     Args:
-        command: The program and the metrics.
-        report: The file to write, ``.ncu-rep``.
-        folder: Working directory of the program, if not the current one.
+        command: Program to profile, with the metrics.
+        report: Path of the report, ``.ncu-rep``.
+        folder: Working directory of the program; None for the current one.
 
     Returns:
-        The command that ran: without metrics that this ncu does not have on this GPU.
+        The command that ran. It lacks metrics that this ncu does not have on this GPU.
 
     Raises:
         ProfilingError: If ncu is missing, may not read the counters, or fails; or if the program fails.
@@ -168,25 +169,25 @@ def profile(command: Command, report: Path, *, folder: Path | None = None) -> Co
 
 
 def raw_page(report: Path) -> list[ProfiledLaunch]:
-    """The launches of a report, in order.
+    """Read the launches of a report, in order.
 
     Raises:
-        ProfilingError: If ncu cannot read it.
+        ProfilingError: If ncu cannot read the report.
     """
     return parse_raw(page(report, *RAW))
 
 
 def source_page(report: Path) -> list[Instructions]:
-    """The instructions of each launch of a report, in order.
+    """Read the instructions of each launch of a report, in order.
 
     Raises:
-        ProfilingError: If ncu cannot read it.
+        ProfilingError: If ncu cannot read the report.
     """
     return parse_source(page(report, *SOURCE))
 
 
 def parse_raw(text: str) -> list[ProfiledLaunch]:
-    """Launches from the output of ``ncu --csv --page raw``; values that are not numbers are left out."""
+    """Parse launches from the output of ``ncu --csv --page raw``. Values that are not numbers are left out."""
     rows = list(csv.reader(io.StringIO(_from(text, '"ID"'))))
     if not rows:
         return []
@@ -201,7 +202,7 @@ def parse_raw(text: str) -> list[ProfiledLaunch]:
 
 
 def parse_source(text: str) -> list[Instructions]:
-    """Instructions from the output of ``ncu --csv --page source --print-source sass``: a table a launch."""
+    """Parse instructions from the output of ``ncu --csv --page source --print-source sass``: one table per launch."""
     blocks: list[tuple[str, list[tuple[int, str, Mapping[str, float]]]]] = []
     headings: list[str] = []
     first = 0
@@ -222,10 +223,10 @@ def parse_source(text: str) -> list[Instructions]:
 
 
 def page(report: Path, *options: str) -> str:
-    """The output of ncu for a page of a report.
+    """Return the output of ncu for a page of a report.
 
     Raises:
-        ProfilingError: If ncu cannot read it.
+        ProfilingError: If ncu cannot read the report.
     """
     status, output = _run([_ncu(), "--import", str(report), "--csv", *options])
     if status:
@@ -249,7 +250,7 @@ def _run(line: Sequence[str], folder: Path | None = None) -> tuple[int, str]:
 
 
 def _reason(status: int, complaints: str, output: str) -> str:
-    """The cause of a failure, in words."""
+    """Return the cause of a failure in words."""
     for sign, meaning in _REASONS:
         if re.search(sign, complaints, re.IGNORECASE):
             return f"{meaning}. ncu's message: {complaints}"
@@ -260,23 +261,23 @@ def _reason(status: int, complaints: str, output: str) -> str:
 
 
 def _from(text: str, start: str) -> str:
-    """The lines from the first that begins with ``start``, without ncu's own messages."""
+    """Return the lines from the first one that begins with ``start`` on, without ncu's own messages."""
     lines = text.splitlines()
     begin = next((i for i, line in enumerate(lines) if line.startswith(start)), len(lines))
     return "\n".join(line for line in lines[begin:] if not line.startswith("=="))
 
 
 def _plain(name: str) -> str:
-    """A kernel's name without its parameters."""
+    """Return a kernel's name without its parameters."""
     return name.partition("(")[0].strip() if name.startswith("tiledmm") else name.strip()
 
 
 def _numbers(cells: Mapping[str, str]) -> dict[str, float]:
-    """The cells that are numbers."""
+    """Return the cells that are numbers."""
     return {name: value for name, cell in cells.items() if (value := number(cell)) is not None}
 
 
 def number(cell: str) -> float | None:
-    """A number as ncu prints it; None for other text."""
+    """Parse a number as ncu prints it. Return None for other text."""
     text = cell.strip().replace(",", "")
     return float(text) if _NUMBER.fullmatch(text) else None

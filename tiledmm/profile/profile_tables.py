@@ -9,11 +9,11 @@ from tiledmm.profile.kernel_profile import ISSUING, Profile, missing_metrics
 from tiledmm.report.cells import NONE, count, percent, significant
 from tiledmm.report.tables import Table
 
-#: Stall reasons that are shown for every kernel; others, where a kernel spends more than this share of its time.
+#: Stall reasons that are shown for every kernel. Others are shown if a kernel spends this fraction of its time on them.
 WAITS = ("barrier", "mio_throttle", "short_scoreboard", "long_scoreboard")
 _WORTH_A_ROW = 0.05
 
-#: Number of source lines that are shown for a kernel.
+#: Most source lines that are shown for a kernel.
 LINES = 6
 
 
@@ -46,7 +46,7 @@ _ROWS: dict[str, Callable[[Profile], str]] = {
 
 
 def profiles_table(profiles: Sequence[Profile], title: str) -> Table:
-    """The figures of profiles, a column for each variant."""
+    """Return a table of the figures of profiles, with one column per variant."""
     rows = [(name, *map(cell, profiles)) for name, cell in _ROWS.items()]
     met = dict.fromkeys(reason for each in profiles for reason in each.waits)
     more = [
@@ -74,7 +74,7 @@ def _notes(profile: Profile) -> list[str]:
 
 
 def lines_table(profile: Profile) -> Table:
-    """The source lines where a kernel's warps wait most, a row for each."""
+    """Return a table of the source lines where a kernel's warps wait most, with one row per line."""
     rows = tuple(
         (
             line.location,

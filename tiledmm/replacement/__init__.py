@@ -1,6 +1,6 @@
-"""CuPy's matrix products by this package's kernels, in existing code.
+"""Replacement of CuPy's matrix products by this package's kernels, in existing code.
 
-In: a kernel by its keywords, and a program, a cell or a block of code. Out: the account of its products, ``Products``.
+In: the keywords of a kernel, and a program, a cell or a block of code. Out: ``Products``, the record of the products.
 May import ``api`` and everything below.
 """
 
@@ -29,34 +29,34 @@ def replacing(
     config: Mapping[str, int] | None = None,
     precision: Precision = "full",
 ) -> contextlib.AbstractContextManager[Products]:
-    """Computes CuPy's matrix products by a kernel of your choice, in a ``with`` block.
+    """Compute CuPy's matrix products by a kernel of your choice, within a ``with`` block.
 
-    It replaces ``cupy.matmul``, ``@``, ``cupy.dot`` and ``ndarray.dot`` in all threads, and so all that calls them by
-    these names: ``numpy.matmul``, ``cupy.einsum``, ``cupy.linalg.matrix_power``; and the products of chunks of
-    ``cupyx.distributed.array.matmul``. CuPy computes a product that the kernel cannot, and raises the errors that it
-    raises without the block; these products are counted with the reason.
-    ``cupy.inner``, ``cupy.tensordot`` and ``cupy.vdot`` stay CuPy's, and are counted too. Products in CuPy's compiled
-    code, such as those of ``cupy.linalg.solve``, and functions imported by name before the block
-    (``from cupy import matmul``) are neither replaced nor counted.
+    It replaces ``cupy.matmul``, ``@``, ``cupy.dot`` and ``ndarray.dot`` in all threads, and so everything that calls
+    them by these names: ``numpy.matmul``, ``cupy.einsum``, ``cupy.linalg.matrix_power``, and the products of chunks in
+    ``cupyx.distributed.array.matmul``. CuPy computes a product that the kernel cannot compute, and raises the same
+    errors as without the block; these products are counted with the reason. CuPy also computes ``cupy.inner``,
+    ``cupy.tensordot`` and ``cupy.vdot``, which are counted, too. Products in CuPy's compiled code, such as those of
+    ``cupy.linalg.solve``, and functions that were imported by name before the block (``from cupy import matmul``) are
+    neither replaced nor counted.
 
     Blocks may be nested: the innermost one computes the products, and counts them.
 
     Args:
-        variant, tile, config, precision: As for ``matmul``.
+        variant, tile, config, precision: Keywords of the kernel, as for ``matmul``.
 
     Returns:
-        What a ``with`` statement takes. In the block it is the account of the products, to be printed then or later.
+        A context manager. It yields the record of the products, which can be printed in the block or after it.
 
     Raises:
         UnknownVariantError, ConfigError, UnsupportedTypeError: If there is no such kernel.
-        MissingDependencyError: If there is no CuPy.
+        MissingDependencyError: If CuPy is not installed.
 
     Example:
         >>> with tiledmm.replacing(variant="tiled", tile=16) as products:
         ...     c = a @ b
         >>> print(products)
     """
-    replacement_by(variant=variant, tile=tile, config=config, precision=precision)  # a mistake is an error here
+    replacement_by(variant=variant, tile=tile, config=config, precision=precision)  # reports mistakes before the block
     return _replaced(variant, tile, config, precision)
 
 
@@ -71,11 +71,11 @@ def _replaced(variant: str, tile: int | None, config: Mapping[str, int] | None, 
 
 
 def replacement_by(*, variant: str, tile: int | None, config: Mapping[str, int] | None, precision: str) -> Replacement:
-    """A replacement by a kernel, not yet in force.
+    """Create a replacement by a kernel. It is not in force yet.
 
     Raises:
-        UnknownVariantError, ConfigError, UnsupportedTypeError: If there is no such kernel. It is tried on a product of
-            size 1, so that a mistake is one error, and not a reason to leave every product to CuPy.
+        UnknownVariantError, ConfigError, UnsupportedTypeError: If there is no such kernel. The kernel is tried on a
+            product of size 1, so that a mistake raises an error at once and does not leave every product to CuPy.
     """
     is_ieee(precision)
     kernel = KernelKeywords(variant, tile, config, precision)

@@ -2,9 +2,9 @@
 
 ``cupy.ndarray`` is an ordinary class: ``@`` calls the function that is assigned to its ``__matmul__``. CuPy has no
 ``__imatmul__``, so ``a @= b`` is ``a = a @ b``. ``cupy.dot`` calls ``ndarray.dot``. ``numpy.matmul``, ``cupy.einsum``,
-``cupy.linalg.matrix_power`` and ``pinv`` look up ``cupy.matmul`` by name at each call, and products of arrays of
-``cupyx.distributed`` the ``matmul`` of the module that defines it. CuPy's compiled code calls cuBLAS itself, and is not
-reached.
+``cupy.linalg.matrix_power`` and ``pinv`` look up ``cupy.matmul`` by name at each call. Products of arrays of
+``cupyx.distributed`` look up ``matmul`` in the module that defines it. CuPy's compiled code calls cuBLAS directly, so
+its products are not replaced.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from tiledmm.selection.select import AUTO
 # Keywords of cupy.matmul.
 _KEYWORDS = {"out", "casting", "order", "dtype", "axes", "axis", "keepdims", "signature"}
 
-# Products of CuPy's that are counted and left to it.
+# CuPy's products that are counted but not replaced.
 _COUNTED = ("inner", "tensordot", "vdot")
 
 
 class Replacement:
-    """Computes products in CuPy's place while it is in force.
+    """A replacement of CuPy's products by a kernel.
 
     Args:
-        kernel: ``variant``, ``tile``, ``config`` and ``precision``, as ``tiledmm.matmul`` has them.
+        kernel: Keywords ``variant``, ``tile``, ``config`` and ``precision``, as for ``tiledmm.matmul``.
     """
 
     def __init__(self, kernel: KernelKeywords) -> None:
@@ -44,12 +44,12 @@ class Replacement:
         self.products = Products()
 
     def multiply(self, own: Callable[..., Any], x1: Any, x2: Any, **keywords: Any) -> Any:
-        """The product of two CuPy arrays, by this package if it can, and else by CuPy.
+        """Compute the product of two CuPy arrays, by this package if it can, and otherwise by CuPy.
 
         Args:
-            own: CuPy's function. It gets the products that this package rejects, and raises its own errors.
-            x1, x2: The operands.
-            **keywords: Those of ``cupy.matmul``.
+            own: CuPy's function. It is called for products that this package rejects, and raises its own errors.
+            x1, x2: Operands.
+            **keywords: Keywords of ``cupy.matmul``.
         """
         reason = self._reason(x1, x2, keywords.get("out"))
         if not reason:
@@ -58,7 +58,7 @@ class Replacement:
                 ufunc = UfuncKeywords(**{name: value for name, value in keywords.items() if name != "out"})
                 plan = plan_of(x1, x2, out, ufunc, self.kernel)
                 result = plan.run(x1, x2, out)
-            except (TiledmmError, MemoryError) as error:  # before a launch: nothing is written yet, or will be again
+            except (TiledmmError, MemoryError) as error:  # nothing is written yet, or CuPy overwrites it
                 reason = str(error).partition("\n")[0] or type(error).__name__
             else:
                 self.products.took(plan, x1, x2)
@@ -68,7 +68,7 @@ class Replacement:
         return result
 
     def _reason(self, *arrays: Any) -> str:
-        """The reason why a product is left to CuPy untried; empty if there is none."""
+        """Return the reason why a product is left to CuPy without a try; empty if there is none."""
         if self.is_baseline:
             return f"variant {self.kernel.variant!r} was asked for"
         array = _array_class()
@@ -83,14 +83,15 @@ def _array_class() -> Any:
     return device_module("devices").ndarray
 
 
-# Those in force: the last one computes the products. One object, replaced whole: a thread that reads it needs no lock.
+# Replacements in force, of which the last one computes the products. The tuple is replaced as a whole, so a thread that
+# reads it needs no lock.
 _in_force: tuple[Replacement, ...] = ()
 _restore: list[Callable[[], None]] = []
 _lock = threading.Lock()
 
 
 def begin(replacement: Replacement) -> None:
-    """Puts a replacement in force, in all threads."""
+    """Put a replacement in force, in all threads."""
     global _in_force
     with _lock:
         if not _in_force:
@@ -99,7 +100,7 @@ def begin(replacement: Replacement) -> None:
 
 
 def end(replacement: Replacement) -> None:
-    """Takes it out of force. With the last one, CuPy's own functions are back."""
+    """End a replacement. When the last one ends, CuPy's own functions are restored."""
     global _in_force
     with _lock:
         _in_force = tuple(each for each in _in_force if each is not replacement)
@@ -109,8 +110,8 @@ def end(replacement: Replacement) -> None:
 
 
 def _assign(owner: Any, name: str, value: Any) -> Callable[[], None]:
-    """Assigns to an attribute of a module or class. Returns what undoes it, unless somebody has assigned since."""
-    before = vars(owner).get(name, _assign)  # itself: that nothing was there
+    """Set an attribute of a module or class. Return a function that restores it, unless it was set again since."""
+    before = vars(owner).get(name, _assign)  # ``_assign`` marks a missing attribute
     setattr(owner, name, value)
 
     def restore() -> None:
@@ -125,7 +126,7 @@ def _assign(owner: Any, name: str, value: Any) -> Callable[[], None]:
 
 
 def _stand_ins() -> list[tuple[Any, str, Callable[..., Any]]]:
-    """Module or class, name, and the function that replaces it."""
+    """Return the functions that replace CuPy's, each with the module or class, and the name, where it is assigned."""
     devices = device_module("devices")
     cupy = devices.cupy
     ndarray, own_matmul = cupy.ndarray, devices.cupy_matmul
@@ -183,7 +184,7 @@ def _are_arrays(ndarray: Any, *operands: Any) -> bool:
 
 
 def _unlike_matmul(a: Any, b: Any, out: Any) -> str:
-    """The reason why ``a.dot(b, out)`` differs from ``tiledmm.matmul(a, b, out=out)``; empty if it does not."""
+    """Return the reason why ``a.dot(b, out)`` differs from ``tiledmm.matmul(a, b, out=out)``; empty if it does not."""
     if not a.ndim or not b.ndim:
         return "cupy.dot of a 0-d array is an elementwise product"
     if b.ndim > 2:
@@ -191,4 +192,4 @@ def _unlike_matmul(a: Any, b: Any, out: Any) -> str:
     shape = a.shape[:-1] + b.shape[1:]
     if out is None or (out.shape == shape and out.dtype == np.result_type(a.dtype, b.dtype) and out.flags.c_contiguous):
         return ""
-    return f"cupy.dot has rules of its own for out: of shape {shape}, of the operands' type and in C order it is taken"
+    return f"cupy.dot needs an out of shape {shape}, of the operands' type and in C order"

@@ -1,4 +1,4 @@
-"""The cell magic ``%%tiledmm``, for IPython and what is made with it. Imported by ``%load_ext tiledmm``."""
+"""The cell magic ``%%tiledmm``, for IPython and programs based on it. ``%load_ext tiledmm`` imports this module."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tiledmm.selection.select import AUTO, PRECISIONS
 
 
 def load(shell: Any) -> None:
-    """Adds the magic to a shell."""
+    """Add the magic to a shell."""
     parser = MagicArgumentParser("%%tiledmm", description="CuPy's matrix products in this cell by tiledmm's kernels.")
     parser.add_argument("--variant", default=AUTO, help="a name out of tiledmm.variants(), or 'auto'")
     parser.add_argument("--tile", type=int, help="tile size of the variant")
@@ -27,7 +27,7 @@ def load(shell: Any) -> None:
                 products = block.enter_context(replacing(**vars(parser.parse_argstring(line))))
             except TiledmmError as error:
                 raise UsageError(str(error)) from None
-            block.callback(lambda: print(products))  # whatever becomes of the cell
+            block.callback(lambda: print(products))  # also if the cell raises
             return _run(shell, cell)
 
     tiledmm.__doc__ = parser.format_help()
@@ -35,9 +35,9 @@ def load(shell: Any) -> None:
 
 
 def _run(shell: Any, cell: str) -> Any:
-    """Runs a cell in the user's namespace. Returns what its last line is, if that is an expression.
+    """Run a cell in the user's namespace. Return the value of its last statement if that is an expression.
 
-    Not by ``shell.run_cell``, which shows exceptions itself and lets the notebook go on.
+    ``shell.run_cell`` would show exceptions itself and let the notebook go on.
     """
     source = shell.transform_cell(cell)
     name = shell.compile.cache(source, shell.execution_count, raw_code=cell)

@@ -1,4 +1,4 @@
-"""The account of matrix products: the kernel that computed each, or the reason why CuPy did."""
+"""The record of matrix products: the kernel that computed each product, or the reason why CuPy did."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tiledmm.problem.product import resolve
 if TYPE_CHECKING:
     from tiledmm.report.tables import Table
 
-# Plans whose group is remembered, and rows of a table that anybody reads.
+# Most plans whose group is remembered, and most rows of a table.
 _MAX_PLANS, _MOST_ROWS = 4096, 40
 
 
@@ -24,13 +24,13 @@ class ProductGroup:
     """Products of one kind.
 
     Attributes:
-        operands: Their shapes: ``"(512, 300) @ (300, 400)"``.
-        types: Types of the operands, and the computation type where it differs.
-        layout: Layout of A and B in memory, see ``tiledmm.source``; ``"-"`` where they have none.
-        variants: Variants that computed them; empty where CuPy did.
-        kernel: Their kernels, as text.
-        reason: Why CuPy computed them; empty where this package did.
-        count: Products in the group.
+        operands: Shapes of the operands: ``"(512, 300) @ (300, 400)"``.
+        types: Types of the operands, and the computation type if it differs.
+        layout: Layout letters of A and B, see ``tiledmm.source``; ``"-"`` if there are none.
+        variants: Names of the variants that computed the products; empty if CuPy did.
+        kernel: Description of the kernels; empty if CuPy computed the products.
+        reason: Reason why CuPy computed the products; empty if this package did.
+        count: Number of products in the group.
     """
 
     operands: str
@@ -43,9 +43,9 @@ class ProductGroup:
 
 
 class Products:
-    """Matrix products of CuPy arrays, counted by what computed them. Print it.
+    """Matrix products of CuPy arrays, counted by what computed them. Printed, they are a table.
 
-    Any thread may count, and it may be read at any time, also while products are still counted.
+    Any thread may count products. The counts may be read at any time, even while products are still counted.
     """
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class Products:
         self._lock = threading.Lock()
 
     def took(self, plan: Any, x1: Any, x2: Any) -> None:
-        """Counts a product that a plan has computed."""
+        """Count a product that a plan has computed."""
         with self._lock:
             group = self._of_plan.get(plan)
             if group is None:
@@ -64,7 +64,7 @@ class Products:
             group.count += 1
 
     def left(self, x1: Any, x2: Any, reason: str, *, matmul: bool = True) -> None:
-        """Counts a product that CuPy has computed: one of ``matmul``'s, or of another kind."""
+        """Count a product that CuPy has computed. ``matmul`` says whether it was one of ``cupy.matmul``."""
         with self._lock:
             layout = _layout(x1, x2) if matmul else "-"
             self._group(ProductGroup(_shapes(x1, x2), _types(x1, x2), layout, reason=reason)).count += 1
@@ -75,23 +75,23 @@ class Products:
 
     @property
     def groups(self) -> tuple[ProductGroup, ...]:
-        """The groups so far, most frequent first."""
+        """Groups of products so far, most frequent first."""
         with self._lock:
             groups = [replace(group) for group in self._groups.values()]
         return tuple(sorted(groups, key=lambda group: -group.count))
 
     @property
     def taken(self) -> int:
-        """Products that this package computed."""
+        """Number of products that this package computed."""
         return sum(group.count for group in self.groups if not group.reason)
 
     @property
     def total(self) -> int:
-        """Products in all."""
+        """Number of all products."""
         return sum(group.count for group in self.groups)
 
     def summary(self) -> str:
-        """The number of products, and their kernels, in a sentence."""
+        """Return a sentence with the number of products, and the kernels that computed them."""
         groups = self.groups
         total, taken = (sum(group.count for group in some) for some in (groups, _taken_of(groups)))
         if not total:
@@ -104,7 +104,7 @@ class Products:
         return f"{total:,} matrix product{'s' * (total != 1)}: {', '.join(parts)}"
 
     def table(self) -> Table:
-        """A row for each group, most frequent first."""
+        """Return a table with one row per group, most frequent first."""
         from tiledmm.report.tables import Table
 
         groups = self.groups
@@ -126,7 +126,7 @@ class Products:
         return Table(self.summary(), ("products", "<operands", "<type", "<layout", "<taken by"), rows, tuple(notes))
 
     def to_json(self) -> dict[str, Any]:
-        """All of it, for a program to read."""
+        """Return all counts and groups as a dictionary of JSON types."""
         groups = self.groups
         taken = sum(group.count for group in _taken_of(groups))
         total = sum(group.count for group in groups)
@@ -154,7 +154,7 @@ def _taken(choice: Any, x1: Any, x2: Any) -> ProductGroup:
 def _layout(x1: Any, x2: Any) -> str:
     try:
         return resolve(describe(x1), describe(x2)).problem.layout
-    except TiledmmError:  # of types that only CuPy has, or with axes elsewhere
+    except TiledmmError:  # for types that only CuPy has, or for axes in other places
         return "-"
 
 

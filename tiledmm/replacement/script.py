@@ -1,4 +1,4 @@
-"""Runs a program as ``python program.py`` does, with a replacement in force once it has imported CuPy."""
+"""Running a program as ``python program.py`` does, with a replacement in force once it has imported CuPy."""
 
 from __future__ import annotations
 
@@ -17,19 +17,20 @@ from tiledmm.replacement.names import Replacement, begin
 
 
 def run(script: Path, arguments: Sequence[str], replacement: Replacement) -> None:
-    """Runs a program as the main module of this process, and lets the replacement stay in force after it.
+    """Run a program as the main module of this process. The replacement stays in force afterwards.
 
-    CuPy is not imported for it, and CUDA is not initialized: the program may set environment variables for them first,
-    and may fork. Threads and exit functions that outlive the program find its module unchanged.
+    Before the program starts, CuPy is not imported and CUDA is not initialized, so the program may set environment
+    variables for them first, and may fork. Threads and exit functions that outlive the program find its module
+    unchanged.
 
     Args:
-        script: The program.
-        arguments: Its arguments, ``sys.argv`` after its own name.
-        replacement: The replacement that is put in force.
+        script: Path of the program.
+        arguments: Arguments of the program: ``sys.argv`` after its own name.
+        replacement: Replacement to put in force.
 
     Raises:
-        SystemExit: As the program raises it. With status 1, or 130 for a keyboard interrupt, for any other exception;
-            its traceback, without what is above the program, is printed by then.
+        SystemExit: If the program raises it. Any other exception leads to status 1, or 130 for a keyboard interrupt,
+            after its traceback was printed without the frames above the program.
     """
     when_imported("cupy", lambda: begin(replacement))
     path = os.path.abspath(script)
@@ -50,14 +51,14 @@ def run(script: Path, arguments: Sequence[str], replacement: Replacement) -> Non
 
 
 def _end(error: BaseException) -> NoReturn:
-    """Shows an exception as Python does that ends a program."""
+    """Print an exception as Python does when it ends a program, and exit."""
     below = error.__traceback__.tb_next if error.__traceback__ else None
     sys.excepthook(type(error), error.with_traceback(below), below)
     raise SystemExit(130 if isinstance(error, KeyboardInterrupt) else 1) from None
 
 
 def when_imported(name: str, then: Callable[[], None]) -> None:
-    """Calls a function as soon as a module has been imported: now, if it has."""
+    """Call a function as soon as a module has been imported, or now if it already is."""
     if name in sys.modules:
         then()
     else:
@@ -65,7 +66,7 @@ def when_imported(name: str, then: Callable[[], None]) -> None:
 
 
 class _Watch(MetaPathFinder):
-    """Finds a module as others do, and is told when it has been executed."""
+    """Finder that imports a module as the other finders do, and then calls a function."""
 
     def __init__(self, name: str, then: Callable[[], None]) -> None:
         self.name, self.then = name, then

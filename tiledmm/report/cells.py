@@ -1,4 +1,4 @@
-"""Cells of tables: figures as people read them, which keep their values for programs."""
+"""Cells of tables: figures as text for people, which keep their values for programs."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ NONE = "-"
 
 
 class Figure(str):
-    """A cell that shows a value: text for people, with the value itself for programs."""
+    """A cell's text, for people, together with the value that it shows, for programs."""
 
     value: Any
 
     def __new__(cls, text: str, value: Any) -> Figure:
-        """A text and its value."""
+        """Create a figure from its text and its value."""
         self = super().__new__(cls, text)
         self.value = value
         return self
 
 
 def value_of(cell: str) -> Any:
-    """The value of a cell, for programs."""
+    """Return the value of a cell, for programs; None if the cell has none."""
     if isinstance(cell, Figure):
         return None if cell.value != cell.value else cell.value  # JSON has no NaN
     return None if cell == NONE else str(cell)
 
 
 def significant(value: float | None, digits: int = 3) -> Figure:
-    """A figure to so many significant digits, without exponents: ``0.0123``, ``1.23``, ``12,346``."""
+    """Format a number with ``digits`` significant digits and without an exponent: ``0.0123``, ``1.23``, ``12,346``."""
     if value is None:
         return Figure(NONE, None)
     if value == 0:
@@ -38,17 +38,17 @@ def significant(value: float | None, digits: int = 3) -> Figure:
 
 
 def count(value: int | None) -> Figure:
-    """A whole number, with commas."""
+    """Format a whole number with commas between thousands."""
     return Figure(NONE if value is None else f"{value:,}", value)
 
 
 def percent(value: float | None) -> Figure:
-    """A fraction as a whole percentage; a small one is not shown as none."""
+    """Format a fraction as a whole percentage. A fraction below 1% is shown as ``<1%``, not as 0%."""
     if value is None:
         return Figure(NONE, None)
     return Figure("<1%" if 0 < value < 0.01 else f"{value:.0%}", value)
 
 
 def error_figure(error: float | None) -> Figure:
-    """An error in units of |A| |B|; ``NaN`` where there is a NaN or an infinity."""
+    """Format an error in units of |A| |B|. None, for a result with a NaN or an infinity, is shown as ``NaN``."""
     return Figure("NaN" if error is None else f"{error:.1e}" if error else "0", error)

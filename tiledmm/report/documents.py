@@ -13,7 +13,10 @@ from tiledmm.report.tables import Table
 
 
 def csv_text(tables: Iterable[Table]) -> str:
-    """The rows of tables as one CSV: a column for each heading of any, and where there are several, their titles."""
+    """Return the rows of all tables as one CSV text, with a column for each heading of any table.
+
+    If there is more than one table, the first column is the table's title.
+    """
     every = list(tables)
     rows = [{**({"table": each.title} if len(every) > 1 else {}), **row} for each in every for row in each.records()]
     text = io.StringIO()
@@ -24,14 +27,14 @@ def csv_text(tables: Iterable[Table]) -> str:
 
 
 def _csv_cell(value: Any) -> Any:
-    """A value as CSV has it: several values with spaces between them, ``name=value`` where they have names."""
+    """Format a value for CSV: a list with spaces between its items, and a dictionary as items ``name=value``."""
     if isinstance(value, dict):
         value = [f"{name}={each}" for name, each in value.items()]
     return " ".join(map(str, value)) if isinstance(value, list) else value
 
 
 def json_text(data: dict[str, Any]) -> str:
-    """Data as JSON text, indented."""
+    """Format data as indented JSON text."""
     text = json.dumps(data, indent=1, allow_nan=False)
-    # The rounds of a row on one line: what one scrolls past.
+    # Lists of numbers, such as the rounds of a row, go on one line.
     return re.sub(r"\[[\d.,\snule-]*\]", lambda found: re.sub(r"\s+", " ", found[0]), text) + "\n"

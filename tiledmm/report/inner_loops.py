@@ -1,7 +1,7 @@
-"""On-chip loads of a kernel's inner loop, by its access pattern: the wavefronts of one multiply-add of a warp.
+"""Wavefronts of the on-chip loads in a kernel's inner loop, per multiply-add of a warp, by its access pattern.
 
-Shared memory and L1 answer one *wavefront*, at most 128 bytes, at a time. Counted is a full warp in the middle of C,
-with bases aligned to 128 bytes.
+Shared memory and L1 serve one *wavefront*, at most 128 bytes, at a time. The counts are those of a full warp in the
+middle of C, with base addresses that are aligned to 128 bytes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ WAVEFRONT_BYTES = 128
 
 
 def wavefronts_per_multiply_add(spec: KernelSpec, m: int, n: int, k: int) -> float:
-    """Wavefronts of the inner loop's loads of A and B, for each multiply-add of a warp."""
+    """Return the wavefronts of the inner loop's loads of A and B, per multiply-add of a warp."""
     if spec.variant.tensor_cores:
         return _matrix_wavefronts(spec)
     if spec.config.wm:
@@ -39,7 +39,7 @@ def wavefronts_per_multiply_add(spec: KernelSpec, m: int, n: int, k: int) -> flo
         rows, cols = [y for _, y in lanes], [x for x, _ in lanes]
     if is_staged(spec):
         return _staged_wavefronts(spec, rows, cols)
-    # All lanes are at the same k: what counts is how far apart two rows of A and two columns of B lie.
+    # All lanes read the same k, so only the distances between rows of A and between columns of B matter.
     a_step = spec.a.itemsize * (1 if spec.layout[0] == "T" else k)
     b_step = spec.b.itemsize * (k if spec.layout[1] == "T" else 1)
     from_a = global_wavefronts([row * a_step for row in rows], spec.a.itemsize)
@@ -47,7 +47,7 @@ def wavefronts_per_multiply_add(spec: KernelSpec, m: int, n: int, k: int) -> flo
 
 
 def global_wavefronts(addresses: Sequence[int], width: int) -> int:
-    """Fewest wavefronts in which L1 serves one load of a warp: one for each 128-byte line it touches.
+    """Return the ideal wavefronts in which L1 serves one load of a warp: one per 128-byte line that it touches.
 
     Args:
         addresses: Byte address of each lane.
@@ -60,20 +60,20 @@ def global_wavefronts(addresses: Sequence[int], width: int) -> int:
 
 
 def is_staged(spec: KernelSpec) -> bool:
-    """Whether a kernel reads its factors from tiles in shared memory."""
+    """Return whether a kernel reads its factors from tiles in shared memory."""
     return spec.config.stages > 0
 
 
 def is_too_long(spec: KernelSpec, k: int) -> bool:
-    """Whether K is longer than a kernel for a short one is for: it keeps nothing in registers then."""
+    """Return whether K is too long for a kernel for short K. Such a kernel then keeps nothing in registers."""
     return spec.variant.reads.short_k and k > spec.config.bk
 
 
 def _fragment_wavefronts(spec: KernelSpec) -> float:
-    """Reads of fragments, 16 bytes a lane at a time, from tiles kept K-major, for one multiply-add."""
+    """Return the wavefronts per multiply-add of loads of fragments from K-major tiles, 16 bytes per lane at a time."""
     config = spec.config
-    across, down = config.wn // config.tn, config.wm // config.tm  # lanes of a warp along its tile's rows and columns
-    pair = min(down, 2)  # successive lanes that lie below each other
+    across, down = config.wn // config.tn, config.wm // config.tm  # lanes along the rows and columns of the warp's tile
+    pair = min(down, 2)  # successive lanes in one column
     rows = [lane // (pair * across) * pair + lane % pair for lane in range(WARP_SIZE)]
     cols = [lane // pair % across for lane in range(WARP_SIZE)]
     read_a = wavefronts([row * VECTOR_BYTES for row in rows], VECTOR_BYTES)
@@ -83,7 +83,10 @@ def _fragment_wavefronts(spec: KernelSpec) -> float:
 
 
 def _matrix_wavefronts(spec: KernelSpec) -> float:
-    """Reads of a warp's (or a warpgroup's) rows and columns, swizzled so that no bank is met twice."""
+    """Return the wavefronts per multiply-add of a warp or warpgroup on tensor cores.
+
+    The rows and columns that it reads are swizzled, so that there are no bank conflicts.
+    """
     config = spec.config
     rows = 4 * config.wm if spec.variant.hopper.warpgroup else config.wm  # four warps share what one instruction reads
     cols, size = spec.variant.operands.fragment(spec)
@@ -91,10 +94,10 @@ def _matrix_wavefronts(spec: KernelSpec) -> float:
 
 
 def _shared_k_wavefronts(spec: KernelSpec) -> float:
-    """Global reads of a warp whose lanes share k, for one multiply-add.
+    """Return the wavefronts per multiply-add of the global loads of a warp whose lanes share k.
 
-    K-major rows of A and columns of B, 16 bytes a lane; or, by ``axpy``, whose lanes have a step of k each, parts of
-    rows of B, and an element of A that adjacent lanes read, too.
+    The lanes read K-major rows of A and columns of B, 16 bytes each. In ``axpy`` each lane has its own steps of k: the
+    lanes read parts of rows of B, and each reads an element of A that adjacent lanes read, too.
     """
     config = spec.config
     if spec.variant.reads.from_global == "rows of B":
@@ -106,7 +109,10 @@ def _shared_k_wavefronts(spec: KernelSpec) -> float:
 
 
 def _outer_wavefronts(spec: KernelSpec, k: int) -> float:
-    """Global reads of ``outer_products`` for one multiply-add: B's once for a thread's rows, A's by all lanes."""
+    """Return the wavefronts per multiply-add of the global loads of ``outer_products``.
+
+    B is loaded once for all rows of a thread. An element of A is loaded by all lanes at once.
+    """
     config, word = spec.config, max(1, WORD_BYTES // spec.c.itemsize)
     step = spec.b.itemsize * word * (k if spec.layout[1] == "T" else 1)
     from_b = global_wavefronts([lane * step for lane in range(WARP_SIZE)], spec.b.itemsize)
@@ -116,7 +122,7 @@ def _outer_wavefronts(spec: KernelSpec, k: int) -> float:
 
 
 def _grouped_wavefronts(spec: KernelSpec) -> float:
-    """Reads of a warp whose groups have tiles of their own, kept in swizzled rows, for one multiply-add."""
+    """Return the wavefronts per multiply-add of a warp whose groups of lanes have swizzled tiles of their own."""
     config = spec.config
     across = config.bn // config.tn
     threads = [divmod(lane, config.tile_threads) for lane in range(WARP_SIZE)]
@@ -128,7 +134,10 @@ def _grouped_wavefronts(spec: KernelSpec) -> float:
 
 
 def _swizzled_reads(spec: KernelSpec, lanes: Sequence[tuple[int, int]], width: int, count: int, k_major: bool) -> int:
-    """Wavefronts in which lanes, each of a group and from an i on, read their part of ``tiny.cu.j2``'s tiles."""
+    """Return the wavefronts in which lanes read their parts of the tiles of ``tiny.cu.j2``.
+
+    Each lane is a pair: its group, and the first index of its part.
+    """
     config, size = spec.config, spec.compute.sum_bytes
     vector = VECTOR_BYTES // size
     length = config.bk if k_major else width
@@ -148,20 +157,23 @@ def _swizzled_reads(spec: KernelSpec, lanes: Sequence[tuple[int, int]], width: i
 
 
 def _staged_wavefronts(spec: KernelSpec, rows: Sequence[int], cols: Sequence[int]) -> float:
-    """Reads of ``As[row][k]`` and ``Bs[k][col]``, or of tiles kept transposed, for one multiply-add."""
+    """Return the wavefronts per multiply-add of loads of ``As[row][k]`` and ``Bs[k][col]``, or of transposed tiles."""
     config = spec.config
     if spec.variant.reads.from_shared != "elements":
         return _k_major_wavefronts(spec, rows, cols)
-    # With more than one buffer only a B tile kept by columns is padded: it alone is read across its rows.
+    # With more than one buffer, only a B tile that is stored by columns is padded: only that is read across its rows.
     pad_a = config.pad if config.stages == 1 else 0
     read_a = _tile_read(spec, rows, spec.layout[0] != "T", pad_a)
     read_b = _tile_read(spec, cols, spec.layout[1] == "T", config.pad)
-    # A thread's other rows and columns lie at a constant distance: the same banks, all moved on by as much.
+    # A thread's other rows and columns lie at a constant distance, so their banks are all shifted by the same amount.
     return read_a / config.tn + read_b / config.tm
 
 
 def _k_major_wavefronts(spec: KernelSpec, rows: Sequence[int], cols: Sequence[int]) -> float:
-    """Reads of rows of tiles that are kept K-major, an element or 16 bytes a lane at a time, for one multiply-add."""
+    """Return the wavefronts per multiply-add of loads from K-major tiles.
+
+    Each lane reads one element or 16 bytes at a time.
+    """
     size = spec.compute.sum_bytes
     width = VECTOR_BYTES if spec.variant.reads.from_shared == "K-major vectors" else size
     read_a, read_b = (wavefronts([at * width for at in across], width) * size / width for across in (rows, cols))
@@ -169,9 +181,9 @@ def _k_major_wavefronts(spec: KernelSpec, rows: Sequence[int], cols: Sequence[in
 
 
 def _tile_read(spec: KernelSpec, across: Sequence[int], k_contiguous: bool, pad: int) -> float:
-    """Wavefronts a step of k takes to read, for each lane, the element of a tile at its index in `across`.
+    """Return the wavefronts per step of k in which each lane reads the element of a tile at its index in ``across``.
 
-    Where k runs along the tile's rows and these stay aligned, the compiler joins the loads of successive k.
+    Where k runs along the tile's rows and these stay aligned, the compiler merges the loads of successive k.
     """
     size = spec.compute.sum_bytes
     if not k_contiguous:

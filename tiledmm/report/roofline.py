@@ -1,15 +1,14 @@
-"""The bounds of a kernel on a machine, from its access pattern and a data sheet: a model, nothing measured.
+"""The bounds of a kernel on a GPU, from its access pattern and a data sheet: a model, not a measurement.
 
 Three ceilings, each an upper bound by itself:
 
 - multiply-adds: the peak of the CUDA cores, or of the tensor cores, at the boost clock;
 - memory: every operand read once and C written once, at the memory's full bandwidth (from a cold L2);
-- on-chip loads: shared memory and L1 answer one *wavefront*, at most 128 bytes, at a time. A kernel whose
-  inner loop needs w wavefronts for each multiply-add of a warp does one such multiply-add in the time of w
-  of them.
+- on-chip loads: shared memory and L1 serve one *wavefront*, at most 128 bytes, at a time. A kernel whose
+  inner loop needs w wavefronts per multiply-add of a warp needs the time of w wavefronts for each of them.
 
-The third separates the first variants of the ladder. It counts the loads of the inner loop only, of a
-full warp in the middle of C, with bases aligned to 128 bytes; a real kernel also fills its tiles, and waits.
+The third ceiling tells the first variants apart. It counts the loads of the inner loop only, of a full warp in the
+middle of C, with base addresses that are aligned to 128 bytes. A real kernel also fills its tiles, and waits.
 """
 
 from __future__ import annotations
@@ -28,17 +27,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Roofline:
-    """The bounds of one kernel and product on one machine. Rates in FLOP/s, where a multiply-add counts two.
+    """The bounds of one kernel and product on one GPU. Rates are in FLOP/s; a multiply-add counts as two.
 
     Attributes:
-        gpu: The machine.
-        flops: 2 * m * n * k.
-        requested_bytes: Bytes that the kernel's blocks (or threads, where nothing is shared) request of global memory;
-            caches answer part of them.
-        requested_elements: Elements of A and B in that.
-        compulsory_bytes: Each operand read once, and C written once.
-        wavefronts: Wavefronts of on-chip loads in the inner loop, for each multiply-add of a warp.
-        fma_bound, memory_bound, load_bound: The three ceilings.
+        gpu: GPU, with the rates of its data sheet.
+        flops: FLOP of the product, 2 * m * n * k.
+        requested_bytes: Bytes that the kernel's blocks (or its threads, if they share nothing) request from global
+            memory. Caches serve part of them.
+        requested_elements: Elements of A and B in the requested bytes.
+        compulsory_bytes: Bytes of each operand, read once, and of C, written once.
+        wavefronts: Wavefronts of on-chip loads in the inner loop, per multiply-add of a warp.
+        fma_bound, memory_bound, load_bound: Ceilings of multiply-adds, memory and on-chip loads, in FLOP/s.
     """
 
     gpu: Gpu
@@ -58,33 +57,33 @@ class Roofline:
 
     @property
     def reuse(self) -> float:
-        """Times that an element fetched from global memory is multiplied: both factors of a multiply-add count."""
+        """Multiplications per element that is fetched from global memory. Both factors of a multiply-add count."""
         return self.flops / self.requested_elements
 
     @property
     def compulsory_intensity(self) -> float:
-        """FLOP per byte if nothing were read twice."""
+        """FLOP per compulsory byte, as if nothing were read twice."""
         return self.flops / self.compulsory_bytes
 
     @property
     def bound(self) -> float:
-        """The lowest ceiling in FLOP/s."""
+        """Lowest ceiling, in FLOP/s."""
         return min(self.fma_bound, self.memory_bound, self.load_bound)
 
     @property
     def limited_by(self) -> str:
-        """Which ceiling that is: ``"multiply-adds"``, ``"memory"`` or ``"on-chip loads"``."""
+        """Name of the lowest ceiling: ``"multiply-adds"``, ``"memory"`` or ``"on-chip loads"``."""
         if self.bound == self.fma_bound:
             return "multiply-adds"
         return "memory" if self.bound == self.memory_bound else "on-chip loads"
 
 
 def roofline(spec: KernelSpec, gpu: Gpu, m: int, n: int, k: int) -> Roofline:
-    """The bounds of ``(m, k) @ (k, n)`` with a kernel of this package.
+    """Compute the bounds of ``(m, k) @ (k, n)`` with a kernel of this package.
 
     Args:
-        spec: The kernel. Operands of general strides (layout letter G) are taken to have contiguous rows.
-        gpu: The machine.
+        spec: Kernel. Its operands of general strides (layout letter G) are assumed to have contiguous rows.
+        gpu: GPU, with the rates of its data sheet.
         m, n, k: Sizes of the product.
 
     Example:
@@ -105,7 +104,7 @@ def roofline(spec: KernelSpec, gpu: Gpu, m: int, n: int, k: int) -> Roofline:
         # Each row of blocks reads all of B, each column of blocks all of A.
         reads_a, reads_b = -(-n // spec.config.bn), -(-m // spec.config.bm)
     elif is_too_long(spec, k):
-        reads_a, reads_b = n, m  # an element of C at a time
+        reads_a, reads_b = n, m  # each element of C is computed by itself
     else:
         # Each thread, or each warp whose lanes share k, reads its own rows and columns.
         reads_a, reads_b = -(-n // spec.config.tn), -(-m // spec.config.tm)

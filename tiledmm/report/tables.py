@@ -1,4 +1,4 @@
-"""The one form of all tables: shown on a terminal by rich, or as Markdown; its records are for documents."""
+"""Tables of results: rich shows them on a terminal, and they convert to Markdown and to records for documents."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from tiledmm.report.cells import value_of
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
-# Blanks that a terminal has for each column of a table.
+# Blanks after each column on a terminal.
 _BETWEEN = 2
 
-# Characters of a line of a table as text: all that it needs.
+# Characters per line of a table as text: more than any table needs.
 _WIDTH = 1000
 
-# Longer words, such as paths, may be broken over lines.
+# Words longer than this, such as paths, may be broken over lines.
 _LONG_WORD = 24
 
 
@@ -25,10 +25,10 @@ class Table:
     """A table of text.
 
     Attributes:
-        title: Its subject.
-        columns: Headings; one that begins with ``"<"`` is aligned to the left, all others to the right.
-        rows: Cells; those of figures keep their values (see ``Figure``).
-        notes: Sentences that belong below it.
+        title: Subject of the table.
+        columns: Headings. A column whose heading begins with ``"<"`` is aligned to the left, all others to the right.
+        rows: Cells of each row. Those that are a ``Figure`` keep their values.
+        notes: Sentences below the table.
         bad: Indices of the rows that stand out because something in them is wrong.
         about: Values that all rows share, by name, for programs: ``{"m": 256, "dtype": "float32"}``.
     """
@@ -41,20 +41,23 @@ class Table:
     about: dict[str, Any] = field(default_factory=dict)
 
     def records(self) -> list[dict[str, Any]]:
-        """A dictionary a row, by heading, figures in full and None where a cell has no value; ``about`` comes first."""
+        """Return one dictionary per row: ``about``, then the values of the cells by heading, in full precision.
+
+        A cell without a value is None.
+        """
         headings = [heading.lstrip("<") for heading in self.columns]
         return [{**self.about, **dict(zip(headings, map(value_of, row), strict=True))} for row in self.rows]
 
     def json(self) -> dict[str, Any]:
-        """The table in JSON."""
+        """Return the table as a dictionary of JSON types."""
         return {"title": self.title, "rows": self.records(), "notes": list(self.notes)}
 
     def rich(self, width: int | None = None) -> RichTable:
-        """For a rich console.
+        """Convert the table for a rich console.
 
         Args:
-            width: Characters of a line. A wider table has its headings wrapped, and the cells of all columns that are
-                aligned to the left, except the first; figures stay whole.
+            width: Characters per line; None for any number. A wider table has its headings wrapped, and the cells of
+                columns that are aligned to the left, except the first. Figures stay whole.
         """
         from rich import box
         from rich.markup import escape
@@ -90,9 +93,9 @@ class Table:
         return "\n".join(line.rstrip() for line in text.getvalue().strip("\n").splitlines())
 
     def fitted(self, width: int) -> list[Table]:
-        """The table, or where it is wider than that, several with some of its columns each; all begin with its first.
+        """Return the table, or several tables with some of its columns each if it is wider than ``width`` characters.
 
-        The title stands above the first, the notes below the last.
+        All of them begin with the table's first column. The title stands above the first one, the notes below the last.
         """
         first = 2 if self.columns[1:2] == ("tile",) else 1
         needed = [least + _BETWEEN for least, _ in map(self._needs, range(len(self.columns)))]
@@ -114,14 +117,14 @@ class Table:
         ]
 
     def _needs(self, i: int) -> tuple[int, int]:
-        """Characters that a column needs at least, and those that show all of it."""
+        """Return the least characters that a column needs, and the characters that show all of it."""
         heading, cells = self.columns[i].lstrip("<"), [row[i] for row in self.rows]
         wraps = self.columns[i].startswith("<") and i > 0
         pieces = [word[:_LONG_WORD] for cell in cells for word in cell.split()] if wraps else cells
         return max(map(len, (*heading.split(), *pieces)), default=0), max(map(len, (heading, *cells)))
 
     def _widths(self, room: int | None) -> list[int]:
-        """Characters that columns get, those on the left first where there is not enough for all."""
+        """Return the characters of each column. Columns on the left are widened first if there is not room for all."""
         needs = [self._needs(i) for i in range(len(self.columns))]
         taken = sum(least + _BETWEEN for least, _ in needs)
         left = sum(most for _, most in needs) if room is None else max(0, room - taken)
@@ -133,7 +136,7 @@ class Table:
         return widths
 
     def markdown(self, *, title: bool = True) -> str:
-        """As GitHub-flavoured Markdown, without a line end."""
+        """Return the table as GitHub-flavoured Markdown, without a newline at the end."""
         left = [heading.startswith("<") for heading in self.columns]
         lines = [f"**{self.title}**", ""] if title else []
         lines.append(_markdown_row(heading.lstrip("<") for heading in self.columns))

@@ -1,4 +1,4 @@
-"""Times kernels, and each launch of a product by itself, on the current device, as calibration needs it."""
+"""Timing of kernels, and of each launch of a product by itself, on the current device, for calibration."""
 
 from __future__ import annotations
 
@@ -20,32 +20,37 @@ from tiledmm.tuning.cases import Case, cases_of, choice_of, named, product_of, t
 if TYPE_CHECKING:
     from tiledmm.bench.timing import TimedCall
 
-#: Called with a step, and how many parts it has, whenever one is done.
+#: Function that is called with a step and the number of its parts, whenever a part is done.
 Told = Callable[[str, int], None]
 
-# Readings of a timing, seconds of each, and calls in each at most.
+# Readings per timing, seconds per reading, and most calls per reading.
 _READINGS, _SECONDS, _MOST_CALLS = 5, 4e-4, 40
 
-# A product that takes longer is not timed.
+# Products that take more seconds are not timed.
 _LONGEST = 0.02
 
 # Bytes of random numbers from which operands are taken, and their seed.
 _POOL, _SEED = 1 << 28, 31
 
-# The place of the kernel that multiplies among the launches of a decomposed product: after both decompositions.
+# Index of the kernel that multiplies among the launches of a decomposed product: it follows both decompositions.
 _MULTIPLYING = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Jobs:
-    """A kernel's cases with its plans' choices, and the most blocks of it that are resident on an SM."""
+    """The timings to make of one kernel.
+
+    Attributes:
+        residents: Most blocks of the kernel that are resident on an SM.
+        cases: Cases, each with the choice that is timed.
+    """
 
     residents: int
     cases: tuple[tuple[Case, Choice], ...]
 
 
 class Bench:
-    """Times kernels on the current device."""
+    """Timer of kernels on the current device."""
 
     def __init__(self, gpu: Gpu) -> None:
         import cupy
@@ -59,7 +64,12 @@ class Bench:
     def compiled(
         self, rows: Mapping[KernelRates, Collection[Case] | None], tell: Told
     ) -> Iterator[tuple[KernelRates, Jobs]]:
-        """What is to be timed of each kernel: some cases, or all (None). All are compiled first, in parallel."""
+        """Compile all kernels in parallel, then yield each kernel with the cases to time it with.
+
+        Args:
+            rows: Kernels, with the cases to time; None for all cases.
+            tell: Function that is called with a step and the number of its parts, whenever a part is done.
+        """
         from tiledmm.compile.compilation import compiled, raw_kernels
 
         plain = {}
@@ -77,7 +87,7 @@ class Bench:
             for case in cases_of(row, self.gpu, residents) if cases is None else cases:
                 if 2e-12 * case.batch * case.m * case.n * case.k / row.tflops > _LONGEST:
                     continue
-                with contextlib.suppress(TiledmmError):  # not for such products
+                with contextlib.suppress(TiledmmError):  # the kernel does not support such products
                     choices.append((case, choice_of(row, case)[0]))
             jobs.append((row, Jobs(residents, tuple(choices))))
         launched = dict.fromkeys(kernel for _, each in jobs for _, choice in each.cases for kernel in choice.kernels)
@@ -87,7 +97,7 @@ class Bench:
             tell("timing kernels", len(jobs))
 
     def timings(self, row: KernelRates, jobs: Jobs) -> dict[str, Any]:
-        """Most resident blocks of a kernel; and the microseconds of each case."""
+        """Time the cases of a kernel. Return its most resident blocks per SM, and the microseconds of each case."""
         from tiledmm.bench.timing import one_after_the_other
         from tiledmm.launch.plan import Plan
 
@@ -102,7 +112,7 @@ class Bench:
         return {"residents": jobs.residents, "cases": found}
 
     def operands(self, case: Case, dtype: str) -> list[tuple[Any, Any, Any]]:
-        """Operands in several places, as many as fill L2 twice."""
+        """Return operands at several addresses, as many as fill L2 twice."""
         cupy, kind = self._cupy, compute_element(dtype).dtype
         size = case.batch * (case.m * case.k + case.k * case.n + case.m * case.n)
         count = max(1, min(16, -(-2 * self._cache // (size * kind.itemsize))))
@@ -129,7 +139,7 @@ class Bench:
         return sets
 
     def _pool(self, kind: Any, least: int) -> Any:
-        """Random elements, at least so many."""
+        """Return at least ``least`` random elements."""
         pool = self._pools.get(kind.str)
         if pool is None or pool.dtype != kind or pool.size < least:
             cupy = self._cupy
@@ -145,7 +155,7 @@ class Bench:
         return self._pools[kind.str]
 
     def seconds(self, call: TimedCall) -> float:
-        """Device time of a call: the median of a few readings."""
+        """Return the seconds that a call takes on the device: the median of several readings."""
         self._clock.time(call, 1)
         first = self._clock.time(call, 2).seconds
         if first > _LONGEST:
@@ -154,7 +164,10 @@ class Bench:
         return statistics.median(self._clock.time(call, calls).seconds for _ in range(_READINGS))
 
     def device_rates(self) -> dict[str, Any]:
-        """What the device reaches, whatever the kernel. Left out is what no kernel does here, or what ``fit`` finds."""
+        """Measure the device's own rates, which all kernels share.
+
+        Rates that no kernel uses on this device, and rates that ``fit`` finds, are left out.
+        """
         cupy = self._cupy
         size = 1 << 28
         pair = cupy.ones((2, size), "i1")
@@ -168,7 +181,7 @@ class Bench:
         return {name: _rounded(value) for name, value in found.items()}
 
     def _launches(self, variant: str, tile: int, dtype: str, case: Case, **launch: int) -> list[TimedCall]:
-        """Each launch of a product by itself."""
+        """Return each launch of a product by itself, as a function to time."""
         from tiledmm.launch.plan import Plan
 
         plan, sets = Plan(named(variant, tile, dtype, case, **launch)), self.operands(case, dtype)
@@ -180,7 +193,7 @@ class Bench:
         return [nth(n) for n in range(len(every[0]))]
 
     def _reduction(self) -> dict[str, float]:
-        """The split-K reduction: its time for little, for many partitions of little, and for much."""
+        """Measure the split-K reduction: of few elements, of many partitions of few elements, and of many elements."""
         times = {
             (m, split): 1e6
             * self.seconds(self._launches("warp_tiled", 64, "float32", Case(1, m, m, 8192, "NN", split))[-1])
@@ -191,15 +204,15 @@ class Bench:
         return {"reduction_launch": times[64, 4], "reduction": moved, "reduction_partitions": partitions}
 
     def _first(self, variant: str, tile: int, dtype: str, case: Case, **launch: int) -> float:
-        """Microseconds of the first launch of a product."""
+        """Return the microseconds of the first launch of a product."""
         return 1e6 * self.seconds(self._launches(variant, tile, dtype, case, **launch)[0])
 
     def _packing(self, launch: float) -> dict[str, Any]:
-        """Packing an operand, and elements: the latter for little and for much."""
+        """Measure the packing of an operand, and the packing of elements. The latter is timed for few and for many."""
         whole = self._first("warp_tiled", 64, "float32", Case(1, 64, 8192, 4096, "NT"), pack_b=1) - launch
 
         def of_elements(dtype: str, rows: int, k: int, layout: str) -> float:
-            """Microseconds of packing the elements of A."""
+            """Return the microseconds of the launch that packs the elements of A."""
             return self._first("warp_tiled", 64, dtype, Case(1, rows, 64, k, layout), pack_elements=1) - launch
 
         least = {letter: of_elements("bool", 512, 512, f"{letter}N") for letter in "NT"}
@@ -212,14 +225,14 @@ class Bench:
         }  # fmt: skip
 
     def _decomposing(self) -> dict[str, Any]:
-        """Decomposing operands into limbs, where a kernel that does so runs."""
+        """Measure the decomposition of operands into limbs. Return no rates if no kernel on this device decomposes."""
         capability, limb = self.gpu.arch.capability, compute_element("float16")
         runs = [name for name in ("split_float32", "split_tensor_core") if find_variant(name).runs_on(capability, limb)]
         if not runs:
             return {}
 
         def of_a(m: int, layout: str) -> float:
-            """Microseconds of the launch that decomposes A."""
+            """Return the microseconds of the launch that decomposes A."""
             return self._first(runs[0], 128, "float32", Case(1, m, 128, 4096, layout))
 
         small = self._launches(runs[0], 128, "float32", Case(1, 128, 128, 256))
@@ -233,7 +246,10 @@ class Bench:
         }  # fmt: skip
 
     def _host(self, variant: str) -> float:
-        """Host microseconds of a call with the launches of a decomposed product: the least, as others use it, too."""
+        """Return the host microseconds of a call with the launches of a decomposed product.
+
+        This is the least of several timings, because other programs use the host, too.
+        """
         from tiledmm.bench.timing import HostClock
         from tiledmm.launch.plan import Plan
 
@@ -245,7 +261,7 @@ class Bench:
         return 1e6 * min(clock.time(lambda i: plan.run(a, b, c), 200).seconds for _ in range(_READINGS))
 
     def _bytes(self, launch: float) -> dict[str, Any]:
-        """Decomposing operands into bytes, likewise."""
+        """Measure the decomposition of operands into bytes. Return no rates if no kernel on this device needs it."""
         if not find_variant("split_integer").runs_on(self.gpu.arch.capability, compute_element("int32")):
             return {}
         rates = {}
@@ -255,13 +271,13 @@ class Bench:
         return {"decomposing_bytes": rates}
 
     def _residues(self) -> dict[str, Any]:
-        """Decomposing operands into residues, likewise, and writing C from them."""
+        """Measure the decomposition into residues and the reconstruction of C, if a kernel on this device needs it."""
         variant = "split_float64"
         if not find_variant(variant).runs_on(self.gpu.arch.capability, compute_element("float64")):
             return {}
 
         def times(m: int, n: int, k: int, layout: str = "NN") -> list[float]:
-            """Microseconds of each launch."""
+            """Return the microseconds of each launch."""
             return [
                 1e6 * self.seconds(each) for each in self._launches(variant, 128, "float64", Case(1, m, n, k, layout))
             ]
@@ -281,7 +297,7 @@ class Bench:
 
 
 def _rounded(value: Any) -> Any:
-    """A figure, or one for each layout or type, to four digits."""
+    """Round a figure, or one figure per layout or type, to four digits."""
     if isinstance(value, dict):
         return {name: _rounded(each) for name, each in value.items()}
     return float(f"{value:.4g}")

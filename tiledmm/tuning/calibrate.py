@@ -1,8 +1,8 @@
-"""Measures what the cost model of ``auto`` needs to know of a GPU, and writes it as a table of rates.
+"""Calibration: measurement of what the cost model of ``auto`` needs to know of a GPU, written as a table of rates.
 
-Every kernel that ``auto`` may take is timed for products that fill the SMs once, twice and many times, with long and
-short K, in several layouts, from memory and from L2, and for random ones; and packing, decomposing and the split-K
-reduction by themselves. ``fit`` finds the rates that explain these timings.
+Every kernel that ``auto`` may select is timed for products that fill the SMs once, twice and many times, with long and
+short K, in several layouts, from memory and from L2, and for random ones. Packing, decomposition and the split-K
+reduction are timed by themselves. ``fit`` finds the rates that explain these timings.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ from tiledmm.tuning.fit_kernel import TimedKernel, Timing
 
 
 def calibrate(*, again: bool = False, progress: bool = True) -> Rates:
-    """Measures the current device, for ``auto`` to choose by from then on.
+    """Measure the current device, so that ``auto`` can choose by the device's own rates.
 
-    The kernels are those of the nearest GPU's table, and tiles that it does not know, as far as they run here. What is
-    measured is kept as it comes: so an interrupted calibration can be resumed, and one with a later version measures
-    only kernels and products that are new.
+    The kernels are those in the table of the nearest GPU, and tiles that the table does not have, as far as they run
+    here. Each timing is stored at once. So an interrupted calibration can be resumed, and a calibration with a later
+    version measures only new kernels and products.
 
     Args:
-        again: Whether to measure all of them again.
+        again: Whether to measure everything again.
         progress: Whether to show a progress bar.
 
     Returns:
-        The table, which is in ``own_path(gpu)``.
+        The table, which is stored at ``own_path(gpu)``.
 
     Raises:
         DeviceError, MissingDependencyError: If there is no GPU.
@@ -72,7 +72,7 @@ def calibrate(*, again: bool = False, progress: bool = True) -> Rates:
         _write_timings(kept, known, auxiliary)
     with _progress(progress) as tell:
         missing = {row: cases for row in rows if (cases := _missing(row, gpu, known)) != []}
-        _write_timings(kept, known, auxiliary)  # hashes of the former format are today's now
+        _write_timings(kept, known, auxiliary)  # stores the hashes that replaced those of the former format
         for row, jobs in bench.compiled(missing, tell):
             found = bench.timings(row, jobs)
             measured = {Case(*numbers): time for numbers, time in found["cases"]}
@@ -80,7 +80,7 @@ def calibrate(*, again: bool = False, progress: bool = True) -> Rates:
                 cases = cases_of(row, gpu, found["residents"])
             else:
                 measured |= {Case(*numbers): time for numbers, time in known[name_of(row)]["cases"]}
-            times = {**dict.fromkeys(cases), **measured}  # None for what takes too long, or cannot be computed
+            times = {**dict.fromkeys(cases), **measured}  # None if a case takes too long, or cannot be computed
             found["cases"] = [(astuple(case), time) for case, time in times.items()]
             known[name_of(row)] = found | {"text": _hash_of(row)}
             _write_timings(kept, known, auxiliary)
@@ -92,11 +92,11 @@ def calibrate(*, again: bool = False, progress: bool = True) -> Rates:
 
 
 def kernels_of(rates: Rates) -> list[KernelRates]:
-    """The kernels of a table, and those of tensor-core tiles and variants that it does not know, which came after it.
+    """Return the kernels of a table, and the tiles and variants that are newer than the table.
 
-    Tiles begin from the rates of the next tile that it knows; a tile that it knows of another type it leaves out.
-    Variants begin from half the peak of the unit that multiplies. Those of CUDA cores that serve any product are
-    left out: a table has the fastest of them.
+    A new tensor-core tile begins with the rates of the nearest tile in the table; a tile that the table has for another
+    type is left out. A new variant begins with half the peak of the unit that multiplies. New CUDA-core variants that
+    serve any product are left out, because the table has the fastest of them.
     """
     known = {row.name for row in rates.rows}
     nearest: dict[tuple[str, int, str], KernelRates] = {}
@@ -121,12 +121,13 @@ def kernels_of(rates: Rates) -> list[KernelRates]:
 
 
 def table(gpu: Gpu, device: DeviceRates, rows: Sequence[KernelRates], known: dict[str, Any]) -> Rates:
-    """The rates of all kernels, from their timings.
+    """Return the rates of all kernels, fitted to their timings.
 
     Args:
-        gpu, device: The GPU, and its own rates.
-        rows: The kernels.
-        known: Timings by the kernel's name: most resident blocks, and for each case the microseconds, None for none.
+        gpu: GPU that was measured.
+        device: Rates of the device, as measured by themselves.
+        rows: Kernels.
+        known: Timings by the kernel's name: most resident blocks per SM, and the microseconds of each case, or None.
     """
     rates = fit(gpu, device, timed(rows, known))
     hashed = tuple(replace(row, kernel=_hash_of(row)) for row in rates.rows)
@@ -134,7 +135,7 @@ def table(gpu: Gpu, device: DeviceRates, rows: Sequence[KernelRates], known: dic
 
 
 def timed(rows: Sequence[KernelRates], known: dict[str, Any]) -> list[TimedKernel]:
-    """The kernels that were timed, with their timings."""
+    """Return the kernels that were timed, with their timings."""
     kernels = []
     for row in rows:
         found, timings = known[name_of(row)], []
@@ -149,12 +150,12 @@ def timed(rows: Sequence[KernelRates], known: dict[str, Any]) -> list[TimedKerne
 
 
 def name_of(row: KernelRates) -> str:
-    """The name of a row among timings."""
+    """Return the name under which a kernel's timings are stored."""
     return f"{row.variant} {row.tile} {row.type}"
 
 
 def _missing(row: KernelRates, gpu: Gpu, known: dict[str, Any]) -> list[Case] | None:
-    """Cases of which there are no timings of a kernel as it is now; None for all of them."""
+    """Return the cases for which there is no timing of a kernel's present code; None for all cases."""
     found = known.get(name_of(row))
     if found is not None and found.get("text") == _former_hash(row):
         found["text"] = _hash_of(row)
@@ -165,10 +166,10 @@ def _missing(row: KernelRates, gpu: Gpu, known: dict[str, Any]) -> list[Case] | 
 
 
 def _kernels_of(row: KernelRates) -> list[KernelSpec]:
-    """Return a row's kernel in each layout, and those launched before and after it."""
+    """Return a row's kernel in each layout, and the kernels that are launched before and after it."""
     found: list[KernelSpec] = []
     for layout in ("NN", "NT", "TN", "TT"):
-        with contextlib.suppress(TiledmmError):  # not for such products
+        with contextlib.suppress(TiledmmError):  # the kernel does not support such products
             found += choice_of(row, Case(1, 1, 67, 515, layout, 2))[0].kernels
     return found
 
@@ -185,7 +186,7 @@ def _auxiliary_hash(rows: Sequence[KernelRates]) -> str:
 
 
 def _former_hash(row: KernelRates) -> str:
-    """Return the hash that timings had before format 2: comments counted, but for the one that names the version."""
+    """Return the hash of a row's timings as before format 2: of the code with its comments, but without the version."""
     found = hashlib.sha256()
     for kernel in _kernels_of(row):
         lines = _text(kernel).splitlines()
@@ -204,12 +205,12 @@ def _software() -> str:
 
 
 def _read_timings(path: Path, auxiliary: str, sources: str) -> dict[str, Any]:
-    """Return what has been measured with this software; with other auxiliary kernels, not what the device reaches.
+    """Read the timings that were made with this software, without the device's rates if auxiliary kernels changed.
 
     Args:
-        path: The file.
-        auxiliary: The hash of today's auxiliary kernels.
-        sources: The hash of all kernel sources that a file before format 2 has if it is of these kernels.
+        path: Path of the file.
+        auxiliary: Hash of the present auxiliary kernels.
+        sources: Hash of all kernel sources. A file before format 2 has it if it belongs to these kernels.
     """
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         data = json.loads(path.read_text(encoding="utf-8"))
@@ -231,7 +232,7 @@ def _write_timings(path: Path, known: dict[str, Any], auxiliary: str) -> None:
 
 @contextlib.contextmanager
 def _progress(shown: bool) -> Iterator[Told]:
-    """What is told of a step and its length each time a part of it is done: a bar a step, on stderr."""
+    """Yield the function to call when a part of a step is done. It shows a bar per step on stderr."""
     if not shown:
         yield lambda step, length: None
         return

@@ -1,4 +1,4 @@
-"""The products that kernels are timed with to calibrate the cost model, and what each kernel does for them."""
+"""The products that kernels are timed with to calibrate the cost model, and what each kernel launches for them."""
 
 from __future__ import annotations
 
@@ -21,35 +21,34 @@ from tiledmm.selection.model import packings
 from tiledmm.selection.rates import KernelRates
 from tiledmm.tuning.fit_kernel import KNOTS
 
-# Random products, and their seed.
+# Number of random products, and their seed.
 _RANDOM_PRODUCTS, _SEED = 12, 31
 
-# Products with short K, of which most time goes to writing C; of the last two, rows of C are not aligned.
+# Products with short K, which spend most of their time writing C. In the last two, rows of C are not aligned.
 _SHORT = ((3000, 5000, 8), (1500, 12000, 20), (3001, 5003, 8), (1501, 12002, 20))
 
-# Batches, and rows and columns of C, of the products that kernels for a short K are timed with.
+# Batch, rows and columns of C of products for kernels for short K.
 _OUTER = (
     (1, 3000, 5000), (1, 1500, 12000), (1, 3001, 5003), (1, 1501, 12002), (1, 16001, 90), (1, 5000, 300),
     (1, 64, 20000), (1, 301, 70), (200, 500, 74), (150, 3, 10001),
 )  # fmt: skip
 
-# K-major products of which only C's rows are not aligned: without them, nothing would tell reading from writing.
+# K-major products in which only the rows of C are not aligned. They separate the cost of reading from that of writing.
 _UNALIGNED_C = ((3001, 5003, 16), (1501, 12002, 32), (2003, 3001, 512))
 _SKINNY_UNALIGNED_C = ((4001, 64), (8194, 512))
 
 # Products whose rows are not aligned: of odd and of even lengths.
 _UNALIGNED = ((999, 1003, 1001), (1002, 1010, 998), (40, 4003, 4001), (34, 4010, 3998))
 
-# The same for kernels of skinny products, some with many more rows than a tile.
+# Skinny products whose rows are not aligned. Some have many more rows than a tile.
 _SKINNY_UNALIGNED = (
     (28, 169, 2231), (30, 170, 2230), (60, 4003, 4001), (58, 4010, 3998), (111, 319, 8193), (150, 1900, 3000),
 )  # fmt: skip
 
-# Rows and columns of unaligned matrices that kernels for vectors, or a few of them, are timed with: odd sizes, and
-# multiples of 4.
+# Columns and k of unaligned matrices, for kernels that multiply few vectors: odd sizes, and multiples of 4.
 _MATRICES_UNALIGNED = ((4003, 4001), (4012, 3996), (1171, 7723), (164, 11076))
 
-# Batches, columns and k of skinny products: many blocks, each with little to do.
+# Batch, columns and k of skinny products: many blocks with little work each.
 _SKINNY_BATCHES = ((300, 346, 17), (100, 2000, 40), (1000, 100, 100))
 
 # Columns and k of skinny products.
@@ -57,13 +56,13 @@ _SKINNY_MATRICES = (
     (512, 512), (1024, 8192), (4096, 4096), (16384, 1024), (200, 60000), (400, 48), (4000, 150), (48, 16000),
 )  # fmt: skip
 
-# Skinny products that kernels with tiles are timed with.
+# Skinny products for tiled kernels.
 _SKINNY = ((4, 4096, 4096), (48, 8192, 2048), (32, 1000, 8192), (64, 64, 32768))
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A product to be timed: a batch of (m, k) @ (k, n), its layout, and split-K partitions."""
+    """A product to time: a batch of (m, k) @ (k, n), its layout letters, and its split-K partitions."""
 
     batch: int
     m: int
@@ -74,13 +73,13 @@ class Case:
 
 
 def type_of(row: KernelRates) -> str:
-    """A type that a row stands for, and its variant multiplies."""
+    """Return a type that a row stands for and that its variant multiplies."""
     variant = find_variant(row.variant)
     return row.type if variant.multiplies(compute_element(row.type)) else {"float16": "int16"}[row.type]
 
 
 def cases_of(row: KernelRates, gpu: Gpu, residents: int) -> list[Case]:
-    """The products to time a kernel with: of shapes that show each of its rates, then random ones for all kernels."""
+    """Return the products to time a kernel with: shapes that show each of its rates, then random products."""
     variant, compute = find_variant(row.variant), compute_element(type_of(row))
     config = variant.config(row.tile, compute)
     cases: list[Case] = []
@@ -130,21 +129,21 @@ def cases_of(row: KernelRates, gpu: Gpu, residents: int) -> list[Case]:
         m, n = (int(2 ** generator.uniform(5, 11.5)) for _ in range(2))
         k = int(2 ** generator.uniform(5, 13))
         layout = generator.choice(("NN", "NT"))
-        if number % 2:  # rows that are aligned
+        if number % 2:  # aligned rows
             n, k = n + -n % 16, k + -k % 16
         cases += [Case(1, m, n, k, layout, split) for split in _splits(config, gpu, residents, m, n, k)]
     return [case for case in dict.fromkeys(cases) if case.split == 1 or not config.moduli]
 
 
 def _splits(config: Config, gpu: Gpu, residents: int, m: int, n: int, k: int) -> Iterator[int]:
-    """No split-K, as many partitions as fill all SMs once, and half and three times as many."""
+    """Yield numbers of split-K partitions: 1, as many as fill all SMs once, and half and three times as many."""
     blocks = -(-m // config.bm) * -(-n // config.bn)
     fill = gpu.sms * residents / blocks
     yield from sorted({1, *(int(min(part * fill, k // 64, 256)) for part in (0.5, 1, 3) if part * fill >= 2)})
 
 
 def product_of(case: Case, dtype: str) -> Product:
-    """The product of a case, of arrays that are not there."""
+    """Return the product of a case, of arrays without memory."""
     kind = compute_element(dtype).dtype
     a, b = _matrices(case, kind)
     return resolve(a, b).computed_in(compute_element(dtype))
@@ -161,10 +160,10 @@ def _matrices(case: Case, kind: Any) -> tuple[Array, Array]:
 
 
 def choice_of(row: KernelRates, case: Case) -> tuple[Choice, tuple[str, ...]]:
-    """A kernel for a case, packed as it must be.
+    """Return a kernel as the choice for a case, and the fields that pack its operands as the kernel requires.
 
     Raises:
-        ConfigError: If it does not take such products.
+        ConfigError: If the kernel does not support such products.
     """
     variant = find_variant(row.variant)
     product = product_of(case, type_of(row))
@@ -174,13 +173,13 @@ def choice_of(row: KernelRates, case: Case) -> tuple[Choice, tuple[str, ...]]:
     ways = [packs for packs in packings(row, product) if "pack_elements" not in packs]
     if not ways:
         raise ConfigError(f"{row.variant} takes no such product")
-    packs = ways[-1]  # in place, where it can be
+    packs = ways[-1]  # without packing, where possible
     chosen = config.changed({"split_k": case.split, **dict.fromkeys(packs, 1)})
     return Choice(product, kernel_spec_of(row.variant, chosen, product)), packs
 
 
 def named(variant_name: str, tile: int, dtype: str, case: Case, **launch: int) -> Choice:
-    """A kernel for a case, with fields of ``LaunchConfig``."""
+    """Return a kernel, by variant and tile, as the choice for a case. ``launch`` has fields of ``LaunchConfig``."""
     product = product_of(case, dtype)
     config = find_variant(variant_name).config(tile, product.compute).changed({"split_k": case.split, **launch})
     return Choice(product, kernel_spec_of(variant_name, config, product))

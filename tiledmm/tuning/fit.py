@@ -1,7 +1,7 @@
-"""From timings of kernels to the rates by which the cost model would have expected them. Needs no GPU.
+"""The fit of all rates to timings: the rates by which the cost model comes closest to the timings. It needs no GPU.
 
-Rates of kernels and of the device are found in turn. A timing counts the more, the nearer the kernel comes, or
-is expected to come, to the fastest: how long a kernel takes that nobody would take matters little.
+Rates of kernels and rates of the device are fitted in turn. A timing weighs more if the kernel is, or is expected to
+be, near the fastest one: the time of a kernel that is never selected matters little.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from tiledmm.selection.rates import KernelRates, Rates
 from tiledmm.tuning.fit_kernel import TimedKernel, Timing, fit_kernel, weight
 from tiledmm.tuning.search import STEPS, distances, least, rounded
 
-# How often kernels and device are fitted in turn; and most timings that the device is fitted to at a time.
+# Number of times that kernels and device are fitted in turn, and most timings in a fit of the device.
 _PASSES, _MOST_TIMINGS = 3, 300
 
-# Microseconds of reading from which on a rate of L2 is steady.
+# Least microseconds of reading for a reliable rate of L2.
 _STEADY = 20.0
 
 
 def fit(gpu: Gpu, device: DeviceRates, kernels: Sequence[TimedKernel]) -> Rates:
-    """The rates that explain timings best.
+    """Return the rates that explain the timings best.
 
     Args:
-        gpu: The GPU that they are of.
-        device: Its own rates as they were measured by themselves, which are refined.
-        kernels: The kernels. Their rows' rates are where the search begins.
+        gpu: GPU that was measured.
+        device: Rates of the device, as measured by themselves. The fit refines them.
+        kernels: Kernels with their timings. The search begins with the rates of their rows.
     """
     rates = Rates(gpu, device, tuple(each.row for each in kernels))
     rates = replace(rates, device=_with_l2(gpu, rates, kernels))
@@ -48,13 +48,13 @@ def fit(gpu: Gpu, device: DeviceRates, kernels: Sequence[TimedKernel]) -> Rates:
 
 
 def _with_kernels(gpu: Gpu, rates: Rates, kernels: Sequence[TimedKernel]) -> Rates:
-    """The same rates of the device, and of each kernel those that explain its timings best."""
+    """Return the rates with each kernel's fitted to its timings, and the device's unchanged."""
     cost, pairs = Cost(gpu, rates), zip(rates.rows, kernels, strict=True)
     return replace(rates, rows=tuple(fit_kernel(row, each, cost, rates.device) for row, each in pairs))
 
 
 def errors(rates: Rates, kernels: Sequence[TimedKernel]) -> list[float]:
-    """For each kernel the mean error of what is expected of it, as a fraction, by the timings' weights."""
+    """Return each kernel's mean error of the expected times, as a fraction, weighted as in the fit."""
     cost, found = Cost(rates.gpu, rates), []
     for row, kernel in zip(rates.rows, kernels, strict=True):
         ratios = [each.expected(cost, row) / each.microseconds for each in kernel.timings]
@@ -64,7 +64,7 @@ def errors(rates: Rates, kernels: Sequence[TimedKernel]) -> list[float]:
 
 
 def _tell_fastest(gpu: Gpu, rates: Rates, kernels: Sequence[TimedKernel]) -> None:
-    """Tells each timing what the fastest kernel is expected to take."""
+    """Set in each timing the microseconds that the fastest kernel is expected to take."""
     model = Model(gpu, rates)
     fastest: dict[tuple[object, ...], float] = {}
     for row, kernel in zip(rates.rows, kernels, strict=True):
@@ -82,10 +82,11 @@ def _weight(cost: Cost, row: KernelRates, timing: Timing) -> float:
 
 
 def _with_l2(gpu: Gpu, rates: Rates, kernels: Sequence[TimedKernel]) -> DeviceRates:
-    """The device's rates with those of L2: the highest at which blocks of any kernel were seen to read operands.
+    """Return the device's rates with those of L2: the highest rate at which blocks of any kernel have read operands.
 
-    A cache line that a row begins within is read for two rows, so unaligned operands are read more slowly. Their rate
-    is that of products of which both are. What decomposition takes of a time is known too roughly.
+    Unaligned operands are read more slowly, because the cache line in which a row begins is read for two rows. Their
+    rate comes from products in which both operands are unaligned. Kernels that decompose operands do not count: how
+    much of their time the decomposition takes is not known precisely enough.
     """
     seen = dict.fromkeys(("l2", "l2_tma", "l2_unaligned", "l2_tma_unaligned"), 0.0)
     cost = Cost(gpu, replace(rates, device=_with(rates.device, seen, np.ones(4))))
@@ -123,7 +124,7 @@ def _device_rates() -> Iterator[tuple[tuple[str, ...], Callable[[KernelRates, Ti
 
 
 def _fit_device(gpu: Gpu, rates: Rates, kernels: Sequence[TimedKernel]) -> DeviceRates:
-    """The device's rates, refined a few at a time by the timings that depend on them."""
+    """Refine the device's rates, a few at a time, by the timings that depend on them."""
     device, cost = rates.device, Cost(gpu, rates)
     for names, depends in _device_rates():
         weighed = [

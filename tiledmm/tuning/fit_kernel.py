@@ -1,4 +1,4 @@
-"""From timings of one kernel to its rates: those by which the cost model would have expected them."""
+"""The fit of one kernel's rates to its timings: the rates by which the cost model comes closest to the timings."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from tiledmm.selection.cost import Cost
 from tiledmm.selection.rates import KernelRates
 from tiledmm.tuning.search import distances, least, rounded
 
-#: Numbers of resident blocks whose rates are fitted; those between are interpolated.
+#: Numbers of resident blocks whose rates are fitted. Rates for numbers between them are interpolated.
 KNOTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 
-#: The parameters of a kernel in the order of the search, and their limits; those of reading follow from the memory's.
+#: Parameters of a kernel in the order of the search, with their limits. Those of reading are limited by the memory's
+#: rate.
 LIMITS = {
     "tflops": (1e-3, 1e5),
     "overhead_k": (1.0, 5000.0),
@@ -31,15 +32,15 @@ LIMITS = {
     "words": (0.02, 1.0),
     "elements": (0.02, 1.0),
     "writing": (0.3, 2.0),
-    "writing_unaligned": (0.3, 1.0),  # less would stand for the latency of small products, and be wrong for others
+    "writing_unaligned": (0.3, 1.0),  # a lower limit would fit the latency of small products, and be wrong for others
     "overlap": (1.0, 20.0),
 }
 
-# Where the search begins that does not begin with what was known.
+# First values of the search, for parameters without a known value.
 _GUESS = {"transposed_b": 1.0, "words": 0.5, "elements": 0.5, "writing": 1.0, "writing_unaligned": 1.0, "overlap": 2.0}
 
 
-# The least that a timing counts, and how many times as much one counts of which too little is expected.
+# Least weight of a timing, and the factor by which a timing weighs more if it is longer than expected.
 _LEAST_WEIGHT, _OPTIMISM = 0.02, 1.5
 
 
@@ -48,10 +49,12 @@ class Timing:
     """A product that a kernel was timed with.
 
     Attributes:
-        config, packs, split: Its config, the fields of ``LaunchConfig`` that pack operands, and split-K partitions.
-        product: The product as the kernel computes it.
-        microseconds: What it took.
-        fastest: What the fastest kernel is expected to take for the same product.
+        config: Config of the kernel.
+        product: Product as the kernel computes it.
+        packs: Fields of ``LaunchConfig`` that pack operands.
+        split: Number of split-K partitions.
+        microseconds: Measured microseconds.
+        fastest: Microseconds that the fastest kernel is expected to take for the same product.
     """
 
     config: Config
@@ -62,7 +65,7 @@ class Timing:
     fastest: float = math.inf
 
     def expected(self, cost: Cost, row: KernelRates) -> float:
-        """Microseconds by a kernel's rates: the device's, as the host's, which the model knows too, were not timed."""
+        """Return the microseconds on the device that a kernel's rates predict. Time on the host was not measured."""
         return cost.on_device(row, self.config, self.product, self.packs, self.split)
 
 
@@ -76,16 +79,16 @@ class TimedKernel:
 
 
 def weight(measured: Any, expected: Any, fastest: Any) -> Any:
-    """How much timings count: the more, the nearer what was measured, or is expected, comes to the fastest kernel.
+    """Return the weights of timings: higher, the nearer the measured or the expected time is to the fastest kernel's.
 
-    Those of which too little is expected count more: by them a kernel would be chosen that is not the fastest.
+    Timings that are longer than expected weigh more, because the model would select a kernel that is not the fastest.
     """
     near = np.clip(fastest / np.minimum(measured, expected), _LEAST_WEIGHT, 1.0)
     return near * np.where(expected < measured, _OPTIMISM, 1.0)
 
 
 def fit_kernel(start: KernelRates, kernel: TimedKernel, cost: Cost, device: DeviceRates) -> KernelRates:
-    """The rates of a kernel that explain its timings best."""
+    """Return the rates of a kernel that explain its timings best."""
     knots = [knot for knot in KNOTS if knot < kernel.residents]
     expect = Expected(start.variant, kernel, knots, cost, device)
     measured = np.array([each.microseconds for each in kernel.timings])
@@ -98,16 +101,17 @@ def fit_kernel(start: KernelRates, kernel: TimedKernel, cost: Cost, device: Devi
     highest = 1.1 * device.memory
     limits = {**LIMITS, "mn_major": (0.02, highest), "k_major": (0.02, highest)}
     bounds = [*limits.values(), *[(0.02, 1.0)] * len(knots)]
-    # 0, or infinity: no timing has told it.
+    # A rate of 0 or infinity has not been fitted to any timing.
     known = {name: was if 0 < (was := float(getattr(start, name))) < math.inf else _GUESS[name] for name in LIMITS}
     guess = {**known, **_GUESS, "mn_major": device.memory, "k_major": device.memory}
     begins = [[*guess.values(), *(0.3 + 0.7 * knot / kernel.residents for knot in knots)]]
     if len(start.residents) == kernel.residents - 1:
         begins.append([*known.values(), *(start.residents[knot - 1] for knot in knots)])
-    # What it costs to read unaligned operands is found last: that must not change what is expected of aligned ones.
+    # The cost of unaligned operands is fitted last, so that it does not change what is expected of aligned ones.
     unaligned = expect.words | expect.elements
     of_aligned = functools.partial(loss, counted=~unaligned)
-    # To change one parameter at a time leads to one of several ends, so it begins twice, once where it ended before.
+    # The search changes one parameter at a time and may end in different minima, so it begins twice, if possible also
+    # where the last fit ended.
     values = min((least(of_aligned, np.clip(begin, *np.transpose(bounds)), bounds) for begin in begins), key=of_aligned)
     if unaligned.any():
         free = [name in ("words", "elements") for name in LIMITS] + [False] * len(knots)
@@ -123,7 +127,7 @@ def fit_kernel(start: KernelRates, kernel: TimedKernel, cost: Cost, device: Devi
 
 
 class Expected:
-    """The cost model of one kernel, for all its timings at a time; ``Cost.microseconds`` says the same of one."""
+    """The cost model of one kernel for all of its timings at once. ``Cost.on_device`` computes the same for one."""
 
     def __init__(
         self, variant: str, kernel: TimedKernel, knots: Sequence[int], cost: Cost, device: DeviceRates
@@ -142,7 +146,7 @@ class Expected:
         self.k_major_b = np.array([terms.layout[1] == "N" for terms in found])
         sizes = np.array([terms.sizes for terms in found])
         letters = np.array([list(terms.layout) for terms in found])
-        # Bytes of operands by layout, in units that terabytes a second make microseconds of.
+        # Megabytes of operands, by layout: divided by TB/s, they are microseconds.
         self.by_layout = {letter: (sizes * (letters == letter)).sum(axis=1) / 1e6 for letter in "NTG"}
         self.writing = np.array([terms.writing for terms in found])
         self.aligned_c = np.array([terms.aligned_c for terms in found])
@@ -151,7 +155,7 @@ class Expected:
         self.after = np.array([terms.after for terms in found])
 
     def __call__(self, values: np.ndarray) -> np.ndarray:
-        """Microseconds of each timing, by a kernel's parameters."""
+        """Return the expected microseconds of each timing, for a kernel's parameters."""
         own, others = np.split(values, [len(LIMITS)])
         tflops, overhead, mn_major, k_major, transposed, words, elements, writing, unaligned, overlap = own
         fractions = np.array([1.0, *_between(others, self.knots, self.residents)])
@@ -166,13 +170,16 @@ class Expected:
 
 
 def _together(overlap: float, *times: np.ndarray) -> np.ndarray:
-    """``cost.together`` of many products."""
+    """Return what ``cost.together`` returns, for many products at once."""
     longest = np.maximum.reduce(times)
     return np.asarray(longest * sum((time / longest) ** overlap for time in times) ** (1 / overlap))
 
 
 def _between(fractions: np.ndarray, knots: Sequence[int], residents: int) -> list[float]:
-    """Rates with 1, 2, ... resident blocks, one fewer than the most: fractions, none less than with fewer blocks."""
+    """Interpolate the rates with 1, 2, ... resident blocks, up to one block fewer than the most.
+
+    They are fractions of the full rate, and none is less than with fewer blocks.
+    """
     if residents == 1:
         return []
     rising = np.minimum(np.maximum.accumulate(fractions), 1.0)

@@ -1,4 +1,4 @@
-"""The search of the fits: parameters one at a time, and how errors count."""
+"""The search of the fits, which changes one parameter at a time, and the loss of an error."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-# The search: factors by which a parameter is changed, the smallest last, and most rounds with each.
+# Factors by which a parameter is changed, the smallest last, and most rounds with each factor.
 STEPS, _ROUNDS = (2.0, 1.4, 1.15, 1.05, 1.015), 12
 
-# An error that is small.
+# Error below which the loss is quadratic, as a fraction.
 _SMALL_ERROR = 0.05
 
 
@@ -20,7 +20,15 @@ def least(
     steps: Sequence[float] = STEPS,
     rounds: int = _ROUNDS,
 ) -> np.ndarray:
-    """The parameters of the least loss that changing one at a time finds."""
+    """Minimize a loss by changes of one parameter at a time, and return the parameters.
+
+    Args:
+        loss: Function to minimize.
+        first: First values of the parameters.
+        limits: Least and greatest value of each parameter.
+        steps: Factors by which a parameter is changed, the smallest last.
+        rounds: Most rounds over all parameters with each factor.
+    """
     values, lowest = np.array(first), loss(first)
     for step in steps:
         for _ in range(rounds):
@@ -37,10 +45,14 @@ def least(
 
 
 def distances(logarithms: np.ndarray) -> np.ndarray:
-    """Errors as they count: a large one in proportion, so that no odd timing decides; a small one by its square."""
+    """Return the losses of errors, given as logarithms of ratios.
+
+    The loss of a large error is proportional to it, so that single timings do not decide; that of a small one is
+    quadratic.
+    """
     return np.asarray(np.sqrt(logarithms**2 + _SMALL_ERROR**2) - _SMALL_ERROR)
 
 
 def rounded(value: float) -> float:
-    """To four digits, as tables of rates have them."""
+    """Round a value to four digits, as tables of rates have them."""
     return float(f"{value:.4g}")

@@ -1,4 +1,4 @@
-"""Searches for the fastest kernel of a product on the user's device, and keeps it for ``auto``."""
+"""Search for the fastest kernel of a product on the current device. The result is stored for ``auto``."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from tiledmm.selection.choice import Choice
 from tiledmm.selection.model import H100, SPLIT_K_FACTORS, Model
 from tiledmm.selection.select import dtype_of, precision_of, with_precision
 
-# Kernels that the model expects to take more than so many times as long as the best are not tried.
+# Kernels are not tried if the model expects them to take more than this many times as long as the best one.
 _HOPELESS = 2.0
 
-# The kernels that are varied: so many of the best.
+# Number of the best kernels that are varied.
 _VARIED = 5
 
 
@@ -37,27 +37,27 @@ def tune(
     again: bool = False,
     progress: bool = True,
 ) -> list[tuned.Entry]:
-    """Measures kernels for given products on the current device; ``auto`` takes the fastest from then on.
+    """Measure kernels for given products on the current device, so that ``auto`` uses the fastest from then on.
 
     The search tries the kernels that the model of ``auto`` considers, in its order, and varies the best of them:
     split-K factor, step along K, stages, rasterization order. It leaves out kernels that break a rule, spill registers,
-    give a wrong result, or that the model expects to be far too slow. It writes each product's row as soon as it has
-    it, so an interrupted search can be resumed, and several searches may run at once.
+    give a wrong result, or are expected to be far too slow. It writes the row of each product as soon as it is found.
+    So an interrupted search can be resumed, and several searches may run at once.
 
     Args:
-        shapes: (m, n, k) of each product.
-        dtypes: Types to tune each for; ``"tf32"``: float32 products of ``precision="tf32"``.
-        layouts: Layouts of A and B in memory, see ``source``.
-        trials: Kernels to time for a product, at most.
-        seconds: Time for each.
-        again: Whether to measure products that are in the table.
+        shapes: Sizes (m, n, k) of each product.
+        dtypes: Types to tune each product for; ``"tf32"`` means float32 products of ``precision="tf32"``.
+        layouts: Layout letters of A and B, see ``source``.
+        trials: Most kernels to time per product.
+        seconds: Seconds to time each kernel.
+        again: Whether to measure products that are already in the table.
         progress: Whether to show a progress bar.
 
     Returns:
-        An entry for each product, also for those that were in the table.
+        An entry for each product, including those that were already in the table.
 
     Raises:
-        ConfigError, ShapeError, UnsupportedTypeError: If there is no such product.
+        ConfigError, ShapeError, UnsupportedTypeError: If there is no such product, or ``trials`` is less than 1.
         DeviceError, MissingDependencyError: If there is no GPU.
 
     Example:
@@ -82,7 +82,7 @@ def tune(
         compute = compute_element(dtype)
         product = with_precision(resolve(*map(describe, sets[0]), dtype=dtype_of(compute)), precision_of(compute))
         key = tuned.describe_product(product)
-        entry = tuned.read(path).get(key)  # each time: another search may be writing to the same table
+        entry = tuned.read(path).get(key)  # read each time, because another search may write to the same table
         if again or entry is None or not tuned.is_current(entry):
             entry = _fastest(model, product, sets, trials, seconds)
             tuned.add(path, entry)
@@ -92,7 +92,7 @@ def tune(
 
 
 def proposals(product: Product, trials: int, model: Model = H100) -> list[Choice]:
-    """Kernels to try for a product, the most promising first: the model's, then variations of the best of these."""
+    """Return kernels to try for a product, the most promising first: the model's, then variations of the best ones."""
     ranked = sorted(model.rank(product), key=lambda choice: choice.microseconds or 0.0)
     limit = _HOPELESS * (ranked[0].microseconds or 0.0)
     chosen = [choice for choice in ranked if (choice.microseconds or 0.0) <= limit]
@@ -105,7 +105,7 @@ def proposals(product: Product, trials: int, model: Model = H100) -> list[Choice
 
 
 def _variations(choice: Choice) -> Iterator[Config]:
-    """The config of a kernel with some fields changed, where that keeps its rules."""
+    """Yield the config of a kernel with some fields changed, where that breaks no rule."""
     spec = choice.spec
     config, at = spec.config, SPLIT_K_FACTORS.index(spec.config.launch.split_k)
     splits = [SPLIT_K_FACTORS[i] for i in (at + 1, at - 1, at + 2, at - 2) if 0 <= i < len(SPLIT_K_FACTORS)]
@@ -124,7 +124,7 @@ def _variations(choice: Choice) -> Iterator[Config]:
 
 
 def _fastest(model: Model, product: Product, sets: list[Any], trials: int, seconds: float) -> tuned.Entry:
-    """The fastest of the kernels that give the right result and do not spill."""
+    """Return the entry of the fastest kernel that gives the right result and does not spill registers."""
     from tiledmm.bench import reference, timing
     from tiledmm.compile.compilation import compiled
     from tiledmm.launch.plan import Plan
@@ -140,7 +140,7 @@ def _fastest(model: Model, product: Product, sets: list[Any], trials: int, secon
             plan = Plan(choice)
             reference.poison(first.c, right)
             plan.run(*first)
-        except (TiledmmError, MemoryError):  # CuPy's OutOfMemoryError is one: there is no room for its workspace
+        except (TiledmmError, MemoryError):  # CuPy's OutOfMemoryError is a MemoryError: the workspace does not fit
             continue
         if not reference.judge(first.c, right).ok:
             continue
@@ -167,7 +167,7 @@ def _fastest(model: Model, product: Product, sets: list[Any], trials: int, secon
 
 
 def _shown(jobs: list[tuple[Size, str, str]], progress: bool) -> Iterable[tuple[Size, str, str]]:
-    """The jobs, with a progress bar on stderr."""
+    """Return the jobs, with a progress bar on stderr if ``progress`` is true."""
     if not progress:
         return jobs
     from rich.console import Console
