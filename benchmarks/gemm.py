@@ -37,7 +37,7 @@ def calls(epilogue: str, sets: list[Any]) -> dict[str, Callable[[int], Any]]:
     import cupy
 
     import tiledmm
-    from tiledmm.devices import ACTIVATIONS
+    from tiledmm.launch.by_cupy import ACTIVATIONS
 
     activation, in_place = epilogue.partition(", ")[2] or None, epilogue == EPILOGUES[-1]
     keywords: dict[str, Any] = {"alpha": 2, "beta": 0.5} if in_place else {"activation": activation}

@@ -119,7 +119,7 @@ def measure(dtype: str, shapes: list[Shape], seconds: float) -> list[dict[str, A
 
     import tiledmm
     from tiledmm.compile.compilation import raw_kernels
-    from tiledmm.devices import device_model
+    from tiledmm.launch.devices import device_model
 
     best = [next(iter(device_model().rank(product_of(shape.case, dtype)))) for shape in shapes]
     raw_kernels([kernel for choice in best for kernel in choice.kernels])

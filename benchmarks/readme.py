@@ -51,9 +51,9 @@ from tiledmm.bench.comparison_tables import calls_table, ladder_table, padding_t
 from tiledmm.bench.report_files import from_json
 from tiledmm.bench.results import BASELINE, ComparisonReport
 from tiledmm.kernels.variants import general_variants, kernel_variants
+from tiledmm.problem.keywords import AUTO
 from tiledmm.report.cells import NONE
 from tiledmm.report.tables import Table
-from tiledmm.selection.select import AUTO
 
 
 def _of_report(table: Callable[[ComparisonReport], Table]) -> Callable[[str], str]:

@@ -22,10 +22,10 @@ from benchmarks.support.results import FOLDER, measured, save
 from tiledmm.bench.results import BASELINE
 from tiledmm.bench.sizes import Size
 from tiledmm.cli import missing_gpu
+from tiledmm.problem.call import call_of
 from tiledmm.report.cells import significant
 from tiledmm.report.tables import Table
 from tiledmm.selection.choice import Choice
-from tiledmm.selection.front_end import call_of
 from tiledmm.selection.model import Model
 
 RESULTS, RANDOM_RESULTS = FOLDER / "selection.json", FOLDER / "selection_random.json"
@@ -67,7 +67,7 @@ def measure(dtype: str, products: Iterable[tuple[Size, str]], seconds: float) ->
     from tiledmm.bench import reference, timing
     from tiledmm.bench.comparison import operand_sets
     from tiledmm.compile.compilation import raw_kernels
-    from tiledmm.devices import device_model
+    from tiledmm.launch.devices import device_model
     from tiledmm.launch.plan import Plan
 
     considered = {product: _considered(device_model(), dtype, *product) for product in products}

@@ -59,7 +59,7 @@ def uses_tensor_cores(a: Any, b: Any, variant: str, scheme: str) -> bool:
     from tiledmm.launch.plan import Plan
     from tiledmm.problem.arrays import describe
     from tiledmm.problem.product import resolve
-    from tiledmm.selection.select import select
+    from tiledmm.selection.choose import select
 
     plan = Plan(select(variant, None, resolve(describe(a), describe(b)), {"scheme": scheme}))
     if not plan.scans:

@@ -153,7 +153,7 @@ def main(arguments: list[str] | None = None) -> int:
     if reason := missing_gpu():
         print(f"this needs a GPU: {reason}", file=sys.stderr)
         return 1
-    from tiledmm.devices import device_model
+    from tiledmm.launch.devices import device_model
 
     own = tables.own_path(device_model().gpu.name)
     timings_path = own.with_suffix(".timings.json")

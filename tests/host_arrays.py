@@ -9,10 +9,9 @@ from typing import Any
 import cupy
 import numpy as np
 
-from tiledmm import devices
-from tiledmm.launch import plan
+from tiledmm.launch import devices, plan
 from tiledmm.selection.choice import Choice
-from tiledmm.selection.front_end import Within
+from tiledmm.selection.choose import Within
 from tiledmm.selection.model import H100
 
 

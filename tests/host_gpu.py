@@ -19,16 +19,15 @@ import cupy
 import numpy as np
 import pytest
 
-import tiledmm.plans
+import tiledmm.launch.plans
 from tests.kernels_in_numpy import Argument, run_in_numpy
 from tests.simulator.unchecked import execute
 from tests.strategies import Layout, lay_out, plain
-from tiledmm import devices
 from tiledmm.errors import UnsupportedTypeError
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS
 from tiledmm.kernels import tensor_maps
 from tiledmm.kernels.spec import KernelSpec
-from tiledmm.launch import plan, prepared
+from tiledmm.launch import by_cupy, devices, plan, prepared
 from tiledmm.selection import tuned
 from tiledmm.selection.model import Model
 
@@ -222,7 +221,7 @@ class HostGpu:
         self.memory, self.launched = Memory(), []
         self.most = None
         self.captured = self.copies = self.failed = 0
-        tiledmm.plans.forget_plans()
+        tiledmm.launch.plans.forget_plans()
 
     def install(self, monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
         """Make the package find this device, with an empty folder for its measurements and empty caches."""
@@ -241,7 +240,7 @@ class HostGpu:
             MemoryPointer=cupy.cuda.MemoryPointer,
         )
         stands = SimpleNamespace(ndarray=_Constructor(self._empty), empty=self._empty, copyto=self._copyto, cuda=cuda)
-        for module in (devices, plan, prepared):
+        for module in (by_cupy, devices, plan, prepared):
             monkeypatch.setattr(module, "cupy", stands)
         monkeypatch.setattr(plan, "raw_kernels", lambda kernels: [self._raw_kernel(each) for each in kernels])
         monkeypatch.setattr(prepared, "_PreparedArgument", lambda array: array)

@@ -19,8 +19,8 @@ from tiledmm.kernels.tensor_maps import TensorMap
 from tiledmm.kernels.variants import kernel_spec
 from tiledmm.problem.product import Product, resolve
 from tiledmm.schedule.schedule import required_kernels, schedule
+from tiledmm.selection.choose import select
 from tiledmm.selection.model import H100
-from tiledmm.selection.select import select
 
 PATH = Path(__file__).parent / "schedules.json"
 

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from tiledmm.elements import ELEMENTS, compute_element, kind_of
-from tiledmm.selection.select import precision_of
+from tiledmm.problem.call import precision_of
 
 #: Sizes that find mistakes: nothing, one, around small powers of two, primes.
 SIZES = (0, 1, 2, 3, 4, 5, 7, 8, 11, 13)

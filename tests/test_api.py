@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 
 import tiledmm
 from tests.strategies import PROPERTY
-from tiledmm import plans
 from tiledmm.elements import ELEMENTS
 from tiledmm.errors import (
     ConfigError,
@@ -32,8 +31,9 @@ from tiledmm.errors import (
 )
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS
 from tiledmm.kernels.variants import VARIANTS, general_variants, kernel_spec
+from tiledmm.launch import plans
+from tiledmm.problem.keywords import PRECISIONS
 from tiledmm.selection.model import H100, Model
-from tiledmm.selection.select import PRECISIONS
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -266,7 +266,7 @@ def test_numpy_bfloat16_is_refused_like_any_numpy_array() -> None:
 def test_without_cupy_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cupy", None)
     monkeypatch.setattr(plans, "_devices", None)
-    for name in ("devices", "launch", "compile.compilation"):
+    for name in ("launch.devices", "compile.compilation"):
         monkeypatch.delitem(sys.modules, f"tiledmm.{name}", raising=False)
     with pytest.raises(MissingDependencyError, match="pip install"):
         tiledmm.matmul(X, X)
@@ -496,7 +496,7 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     fake = SimpleNamespace(raw_kernels=raw_kernels)
     monkeypatch.setitem(sys.modules, "tiledmm.compile.compilation", fake)
-    monkeypatch.setitem(sys.modules, "tiledmm.devices", SimpleNamespace(device_model=lambda ieee=False: H100))
+    monkeypatch.setitem(sys.modules, "tiledmm.launch.devices", SimpleNamespace(device_model=lambda ieee=False: H100))
     return symbols
 
 
@@ -529,7 +529,7 @@ def test_precompile_for_auto_compiles_what_the_device_runs(
     assert any("_wgmma_f16_" in symbol for symbol in compiled)
     compiled.clear()
     ampere = SimpleNamespace(device_model=lambda ieee=False: Model(REFERENCE_GPUS["sm_80"]))
-    monkeypatch.setitem(sys.modules, "tiledmm.devices", ampere)
+    monkeypatch.setitem(sys.modules, "tiledmm.launch.devices", ampere)
     tiledmm.precompile(dtypes="float16", layouts=["NN"])
     assert compiled
     assert not any("_wgmma_" in symbol for symbol in compiled)

@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 import benchmarks.help
 import tiledmm
 from tests.conftest import missing_simulator
-from tiledmm import cli, registration
+from tiledmm import cli
 from tiledmm._version import __version__
 from tiledmm.bench import kernel_resources, simulable, simulated
 from tiledmm.bench.report_files import from_json
@@ -33,6 +33,7 @@ from tiledmm.bench.variant_tiles import VariantTile
 from tiledmm.cli import compare, device
 from tiledmm.cli.failures import told
 from tiledmm.cli.output import ALL_RIGHT, Progress, _Lines
+from tiledmm.codegen import registration
 from tiledmm.codegen.template_files import template_folder
 from tiledmm.compile import inspection
 from tiledmm.compile.inspection import Resources

@@ -13,8 +13,8 @@ pytest.importorskip("cupy", reason="needs CuPy, which needs no GPU to be importe
 
 import cupy
 
-from tiledmm import devices
 from tiledmm.distributed import cuda_device
+from tiledmm.launch import devices
 from tiledmm.problem.arrays import Array
 from tiledmm.selection.model import H100, H100_IEEE
 

@@ -32,8 +32,8 @@ from tiledmm.launch.dependent import DependentLaunch
 from tiledmm.problem.arrays import describe
 from tiledmm.problem.product import resolve
 from tiledmm.schedule.split_k import SPLIT_K_REDUCTION
+from tiledmm.selection.choose import select
 from tiledmm.selection.model import Model
-from tiledmm.selection.select import select
 
 pytestmark = pytest.mark.cupy
 

@@ -8,7 +8,7 @@ import pytest
 
 from tiledmm.errors import DeviceError
 
-devices = pytest.importorskip("tiledmm.devices", exc_type=ImportError)
+devices = pytest.importorskip("tiledmm.launch.devices", exc_type=ImportError)
 
 pytestmark = pytest.mark.cupy
 

@@ -11,7 +11,7 @@ import numpy as np
 import tiledmm
 
 # Examples of products on a GPU, by the name of what they explain.
-ON_A_GPU = {"tiledmm.registration.register"}
+ON_A_GPU = {"tiledmm.codegen.registration.register"}
 
 
 def examples() -> dict[str, doctest.DocTest]:

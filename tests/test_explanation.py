@@ -11,10 +11,10 @@ from tests.test_selection import product
 from tiledmm.hardware.data_sheets import DATA_SHEETS
 from tiledmm.selection import explanation as module
 from tiledmm.selection.choice import Choice
+from tiledmm.selection.choose import select
 from tiledmm.selection.explanation import Explanation, explanation, origin
 from tiledmm.selection.model import H100, Model
 from tiledmm.selection.rates import nearest_rates
-from tiledmm.selection.select import select
 
 WANTED = product(700, 600, 500)
 

@@ -16,9 +16,9 @@ pytest.importorskip("cupy", reason="needs CuPy, which needs no GPU to be importe
 import tiledmm
 from tests.host_gpu import HostGpu, run_on_simulator
 from tests.strategies import tight
-from tiledmm import devices, plans
 from tiledmm.errors import ConfigError, OperandTypeError
 from tiledmm.kernels import launches
+from tiledmm.launch import by_cupy, plans
 from tiledmm.problem.epilogue import EpilogueKeywords, resolve_epilogue
 from tiledmm.problem.keywords import UfuncKeywords
 
@@ -125,13 +125,13 @@ def test_nothing_to_multiply(gpu: HostGpu) -> None:
 
 @pytest.mark.parametrize("activation", [None, "relu", "gelu_tanh", "silu", "sigmoid", "tanh"])
 def test_cublas_computes_the_same(gpu: HostGpu, activation: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(devices, "cupy", np)
-    monkeypatch.setattr(devices, "cupy_matmul", np.matmul)
+    monkeypatch.setattr(by_cupy, "cupy", np)
+    monkeypatch.setattr(by_cupy, "cupy_matmul", np.matmul)
     a, b, c, bias = integers(1, 5, 4) / 8, integers(2, 4, 6) / 8, integers(3, 5, 6), integers(4, 6)
     spoilt, ufunc = np.full((5, 6), np.nan, "f4"), UfuncKeywords()
     for keywords in ({"alpha": 2, "beta": -1, "c": c}, {"bias": bias}, {"c": spoilt}, {"alpha": 0, "bias": bias}):
         called = EpilogueKeywords(**keywords, activation=activation)
-        found = devices.cupy_gemm(a, b, resolve_epilogue(a.dtype, "same_kind", called), None, ufunc)
+        found = by_cupy.cupy_gemm(a, b, resolve_epilogue(a.dtype, "same_kind", called), None, ufunc)
         arrays = {name: gpu.array(x) if isinstance(x, np.ndarray) else x for name, x in keywords.items()}
         ours = tiledmm.gemm(gpu.array(a), gpu.array(b), activation=activation, **arrays)
         np.testing.assert_allclose(ours.held, found, rtol=1e-5, atol=1e-6)

@@ -23,10 +23,10 @@ import tiledmm
 from tests.gemm_calls import GemmCall, gemm_calls
 from tests.host_gpu import HostGpu
 from tests.strategies import PROPERTY, tight
-from tiledmm import devices, plans
 from tiledmm.errors import AlignmentError, OperandTypeError, TiledmmError, UnsupportedTypeError
 from tiledmm.kernels import launches
 from tiledmm.kernels.operands import residues
+from tiledmm.launch import devices, plans
 from tiledmm.problem import epilogue as epilogues
 from tiledmm.problem.keywords import UfuncKeywords
 

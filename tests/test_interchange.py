@@ -20,10 +20,9 @@ pytest.importorskip("cupy", reason="needs CuPy, which needs no GPU to be importe
 import tiledmm
 from tests.host_gpu import HostGpu, run_on_simulator
 from tests.strategies import tight
-from tiledmm import devices
 from tiledmm.errors import ConfigError, KeywordValueError, OperandTypeError, UnsupportedTypeError
 from tiledmm.interchange import calls, protocols
-from tiledmm.launch import prepared
+from tiledmm.launch import devices, prepared
 
 pytestmark = pytest.mark.cupy
 
@@ -248,7 +247,7 @@ def test_arrays_that_speak_a_protocol_on_another_device(gpu: Gpu, product: Any) 
     a, b = integers(1, 5, 6), integers(2, 6, 4)
 
     def on(number: int, x: Any) -> Any:
-        return tiledmm.devices.as_cupys(devices.ForeignArray(x.data.ptr, x.shape, x.strides, x.dtype, x, number))
+        return tiledmm.launch.devices.as_cupys(devices.ForeignArray(x.data.ptr, x.shape, x.strides, x.dtype, x, number))
 
     x1, x2 = gpu.host.array(a), gpu.host.array(b)
     found = product(ByDlpack(on(1, x1), (2, 1)), on(1, x2))

@@ -14,18 +14,17 @@ import cupy
 
 import tiledmm
 from tests.host_arrays import pretend
-from tiledmm import devices, plans
 from tiledmm.errors import ConfigError, OperandTypeError, UnsupportedTypeError
 from tiledmm.kernels import tensor_maps
 from tiledmm.kernels.operands.operand_scan import SCAN_INIT
 from tiledmm.kernels.variants import kernel_spec
+from tiledmm.launch import devices, plans, prepared
 from tiledmm.launch import plan as plan_module
-from tiledmm.launch import prepared
 from tiledmm.launch.plan import Plan
 from tiledmm.problem.arrays import describe
 from tiledmm.problem.product import resolve
+from tiledmm.selection.choose import select
 from tiledmm.selection.model import H100
-from tiledmm.selection.select import select
 
 pytestmark = pytest.mark.cupy
 

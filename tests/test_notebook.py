@@ -16,7 +16,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
 from tests.host_arrays import numbers, pretend
-from tiledmm import plans
+from tiledmm.launch import plans
 from tiledmm.replacement import names
 
 pytestmark = pytest.mark.cupy

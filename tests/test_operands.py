@@ -29,7 +29,7 @@ from tests.strategies import (
     plain,
     small_integers,
 )
-from tiledmm import api, plans
+from tiledmm import api
 from tiledmm.elements import ELEMENTS
 from tiledmm.errors import (
     AlignmentError,
@@ -39,13 +39,14 @@ from tiledmm.errors import (
     TiledmmError,
     UnsupportedTypeError,
 )
+from tiledmm.launch import plans
 from tiledmm.problem.arrays import Array, describe
 from tiledmm.problem.casting import can_cast
 from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
 from tiledmm.problem.product import Product, resolve
 from tiledmm.problem.strides import KERNEL_BATCH_DIMENSIONS
 from tiledmm.selection.choice import Choice
-from tiledmm.selection.front_end import Within
+from tiledmm.selection.choose import Within
 from tiledmm.selection.model import H100
 
 MATRIX = (-2, -1)
@@ -140,9 +141,7 @@ class _ReferencePlan:
 def launch_on_numpy() -> Iterator[None]:
     """Let ``tiledmm.matmul`` launch on NumPy arrays, so that whole calls work without a GPU."""
     launch = SimpleNamespace(Plan=_ReferencePlan, cupy=np)
-    devices = SimpleNamespace(
-        check_device=lambda x, name: None, device_model=lambda ieee=False: H100, as_cupys=lambda x: x
-    )
+    devices = SimpleNamespace(current_device=lambda: 0, device_model=lambda ieee=False: H100, as_cupys=lambda x: x)
 
     def plan_of(x1: Any, x2: Any, out: Any, ufunc: Any, kernel: Any, epilogue: Any = None) -> Any:
         return plans._make_plan(x1, x2, out, UfuncKeywords(*ufunc), KernelKeywords(*kernel), epilogue)
@@ -150,9 +149,10 @@ def launch_on_numpy() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for module in (plans, api):
             patch.setattr(module, "plan_of", plan_of)
-        patch.setattr(api, "are_cupys", lambda *arguments: True)
+        patch.setattr(api, "plan_of_cupys", plan_of)
+        patch.setattr(plans, "_check_device", lambda *arguments: None)
         patch.setitem(sys.modules, "tiledmm.launch.plan", launch)
-        patch.setitem(sys.modules, "tiledmm.devices", devices)
+        patch.setitem(sys.modules, "tiledmm.launch.devices", devices)
         yield
 
 

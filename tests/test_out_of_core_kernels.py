@@ -23,9 +23,9 @@ import cupy
 from tests.conftest import missing_simulator
 from tests.host_gpu import HostGpu, run_on_simulator
 from tests.strategies import small_integers
-from tiledmm import devices, out_of_core
+from tiledmm import out_of_core
 from tiledmm.distributed import cuda_device, tiling_choice
-from tiledmm.launch import plan
+from tiledmm.launch import devices, plan
 
 pytestmark = [
     pytest.mark.cupy,

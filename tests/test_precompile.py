@@ -18,10 +18,10 @@ import tiledmm
 from tests.strategies import tight
 from tiledmm import cli
 from tiledmm.cli import device
-from tiledmm.compile import ahead_of_time
 from tiledmm.elements import compute_element
 from tiledmm.errors import CompilationError, ConfigError, ShapeError, UnsupportedTypeError
 from tiledmm.kernels.spec import KernelSpec
+from tiledmm.launch import ahead_of_time
 from tiledmm.problem.arrays import Array, describe
 from tiledmm.selection.model import H100, H100_IEEE
 
@@ -59,7 +59,7 @@ def compiler(monkeypatch: pytest.MonkeyPatch) -> Compiler:
     made = Compiler()
     models = SimpleNamespace(device_model=lambda ieee=False: H100_IEEE if ieee else H100)
     monkeypatch.setitem(sys.modules, "tiledmm.compile.compilation", made)
-    monkeypatch.setitem(sys.modules, "tiledmm.devices", models)
+    monkeypatch.setitem(sys.modules, "tiledmm.launch.devices", models)
     monkeypatch.setattr(device, "missing_gpu", lambda: None)
     return made
 

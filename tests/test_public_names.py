@@ -12,8 +12,7 @@ import pytest
 
 import tiledmm
 from tiledmm.errors import ConfigError, OperandTypeError, ShapeError, UnknownVariantError, UnsupportedTypeError
-from tiledmm.problem.keywords import Precision
-from tiledmm.selection.select import PRECISIONS
+from tiledmm.problem.keywords import PRECISIONS, Precision
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -5,10 +5,11 @@ import pytest
 
 import tiledmm
 from tests.conftest import missing_simulator
-from tiledmm import errors, plans
+from tiledmm import errors
 from tiledmm.bench.variant_tiles import expand
 from tiledmm.codegen.template_files import template_folder
 from tiledmm.kernels.variants import VARIANTS, general_variants
+from tiledmm.launch import plans
 
 TILED = (template_folder() / "tiled.cu.j2").read_text()
 

@@ -20,8 +20,8 @@ import cupy
 
 import tiledmm
 from tests.host_arrays import HostPlan, numbers, of_host, on_host, pretend
-from tiledmm import devices, plans
 from tiledmm.errors import ConfigError, TiledmmError, UnknownVariantError
+from tiledmm.launch import devices, plans
 from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
 from tiledmm.replacement import names, products
 from tiledmm.replacement.products import Products

@@ -22,15 +22,16 @@ from tiledmm.hardware.device_properties import gpu_of
 from tiledmm.kernels.config import CONFIG_FIELDS, STATIC_SHARED_BYTES
 from tiledmm.kernels.spec import KernelSpec
 from tiledmm.kernels.variants import VARIANTS, find_variant, general_variants
+from tiledmm.problem import call as calls
 from tiledmm.problem.arrays import Array, describe
-from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
+from tiledmm.problem.call import resolve_call
+from tiledmm.problem.keywords import AUTO, KernelKeywords, UfuncKeywords
 from tiledmm.problem.product import Product, resolve
 from tiledmm.schedule.schedule import required_kernels, schedule
-from tiledmm.selection import front_end
+from tiledmm.selection import choose as choosing
 from tiledmm.selection.choice import Choice
-from tiledmm.selection.front_end import resolve_call
+from tiledmm.selection.choose import select
 from tiledmm.selection.model import H100, H100_IEEE, SPLIT_K_FACTORS, Model
-from tiledmm.selection.select import AUTO, select
 from tiledmm.tuning.calibrate import kernels_of
 from tiledmm.tuning.tune import proposals
 
@@ -403,23 +404,23 @@ def test_tuned_rows_are_for_auto_and_models_for_a_precision(
     kernel: KernelKeywords, tuned: bool, tables: int, ieee: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[str] = []
-    monkeypatch.setattr(front_end, "table_of", lambda gpu: read.append(gpu) or {})
+    monkeypatch.setattr(choosing, "table_of", lambda gpu: read.append(gpu) or {})
     asked: list[bool] = []
 
     def models(ieee: bool) -> Model:
         asked.append(ieee)
         return H100_IEEE if ieee else H100
 
-    call, _ = front_end.call_of((700, 800, 900), "float32", "NN", kernel.precision)
-    choice = front_end.choose(call, kernel, models, tuned)
+    call, _ = calls.call_of((700, 800, 900), "float32", "NN", kernel.precision)
+    choice = choosing.choose(call, kernel, models, tuned)
     assert read == [H100.gpu.name] * tables and asked == [ieee]
     assert choice.spec.variant.operands.is_ieee or kernel.precision == "full"
     asked.clear()
-    found = front_end.choose_within(call, kernel, models, lambda each: each.workspace == 0)
+    found = choosing.choose_within(call, kernel, models, lambda each: each.workspace == 0)
     assert (found is None) == (kernel.variant != "auto") and asked == [ieee]
     assert found is None or (found.workspace == 0 and not (ieee and not found.spec.variant.operands.is_ieee))
     named = KernelKeywords(tile=16, precision=kernel.precision)
-    assert front_end.choose_within(call, named, models, lambda each: True) is None
+    assert choosing.choose_within(call, named, models, lambda each: True) is None
 
 
 @pytest.mark.parametrize(
@@ -433,7 +434,7 @@ def test_tuned_rows_are_for_auto_and_models_for_a_precision(
 def test_a_call_of_sizes_is_that_of_such_arrays(
     dtype: str, layout: str, precision: str, asked: str, compute: str
 ) -> None:
-    call, found = front_end.call_of((7, 8, 9), dtype, layout, precision)
+    call, found = calls.call_of((7, 8, 9), dtype, layout, precision)
     problem = call.multiplied.problem
     assert (found, call.multiplied.compute.dtype_name) == (asked, compute)
     assert (problem.m, problem.n, problem.k, problem.layout) == (7, 8, 9, layout)
@@ -536,7 +537,7 @@ def required_by(spec: KernelSpec) -> set[KernelSpec]:
     )
 
 
-def test_arrays_are_not_one_matrix_unless_that_is_said() -> None:
-    square = describe(np.zeros((64, 64), "f4")), describe(np.zeros((64, 64), "f4").T)
-    assert not resolve_call(*square, None, UfuncKeywords(), "float32").product.symmetric
-    assert resolve_call(*square, None, UfuncKeywords(), "float32", same_memory=True).product.symmetric
+def test_arrays_are_one_matrix_if_they_begin_together() -> None:
+    one, another = np.zeros((64, 64), "f4"), np.zeros((64, 64), "f4")
+    for x1, x2, symmetric in ((one, one.T, True), (one, another.T, False), (describe(one), describe(one.T), False)):
+        assert resolve_call(x1, x2, None, UfuncKeywords(), "float32").product.symmetric is symmetric

@@ -19,10 +19,10 @@ pytest.importorskip("cupy", reason="needs CuPy, which needs no GPU to be importe
 import tiledmm
 from tests.host_gpu import HostGpu, run_on_simulator
 from tests.strategies import any_bits, small_integers, tight
-from tiledmm import plans, simulator
+from tiledmm import simulator
 from tiledmm.kernels.operands.operand_scan import SCAN, SCAN_INIT
 from tiledmm.kernels.variants import find_variant, kernel_variants
-from tiledmm.launch import prepared
+from tiledmm.launch import plans, prepared
 from tiledmm.launch.plan import Plan
 from tiledmm.problem.arrays import describe
 from tiledmm.problem.keywords import UfuncKeywords

@@ -32,10 +32,11 @@ from tiledmm.kernels.operands.moduli import (
 from tiledmm.kernels.operands.operand_scan import SCAN
 from tiledmm.kernels.variants import kernel_spec
 from tiledmm.problem.arrays import describe
+from tiledmm.problem.keywords import AUTO
 from tiledmm.problem.product import resolve
 from tiledmm.schedule.schedule import fallback_spec, required_kernels, schedule
+from tiledmm.selection.choose import kernel_of, select
 from tiledmm.selection.model import H100, H100_IEEE, Model
-from tiledmm.selection.select import AUTO, kernel_of, select
 from tiledmm.tuning.calibrate import kernels_of
 
 COUNTS = range(FEWEST_MODULI, MOST_MODULI + 1)

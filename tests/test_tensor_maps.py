@@ -20,7 +20,7 @@ from tiledmm.problem.arrays import describe
 from tiledmm.problem.product import Product, resolve
 from tiledmm.problem.strides import BatchDimension, Problem
 from tiledmm.schedule.schedule import schedule
-from tiledmm.selection.select import select
+from tiledmm.selection.choose import select
 
 HALF = element("float16")
 

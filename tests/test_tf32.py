@@ -14,11 +14,13 @@ from tiledmm.elements import ELEMENTS, SCHEMES, TF32, compute_element, element
 from tiledmm.errors import ConfigError, UnsupportedTypeError
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS
 from tiledmm.kernels.variants import find_variant, general_variants, kernel_spec, kernel_variants
+from tiledmm.problem.call import precision_of, with_precision
+from tiledmm.problem.keywords import AUTO, PRECISIONS
 from tiledmm.schedule.schedule import schedule
 from tiledmm.selection import tuned
 from tiledmm.selection.choice import Choice
+from tiledmm.selection.choose import kernel_of, select
 from tiledmm.selection.model import H100, Model
-from tiledmm.selection.select import AUTO, PRECISIONS, kernel_of, precision_of, select, with_precision
 
 AMPERE = Model(REFERENCE_GPUS["sm_80"])
 

@@ -27,10 +27,11 @@ from tiledmm.codegen.template_files import template_folder
 from tiledmm.elements import ELEMENTS
 from tiledmm.errors import ConfigError
 from tiledmm.problem.arrays import Array
+from tiledmm.problem.keywords import AUTO
 from tiledmm.problem.product import Product, resolve
 from tiledmm.selection import tuned
+from tiledmm.selection.choose import select
 from tiledmm.selection.model import H100, Model
-from tiledmm.selection.select import AUTO, select
 from tiledmm.tuning import tune as tuning
 
 WANTED = product(1000, 900, 5000)
@@ -414,7 +415,7 @@ def device(monkeypatch: pytest.MonkeyPatch, path: Path) -> list[str]:
         return SimpleNamespace(local_bytes=8 if spec.variant.name == "thin" else 0)
 
     for name, module in (
-        ("devices", SimpleNamespace(device_model=lambda ieee=False: MADE_UP)),
+        ("launch.devices", SimpleNamespace(device_model=lambda ieee=False: MADE_UP)),
         ("launch.plan", SimpleNamespace(Plan=Plan)),
         ("compile.compilation", SimpleNamespace(compiled=compiled)),
         ("bench.comparison", SimpleNamespace(operand_sets=operand_sets)),

@@ -31,11 +31,11 @@ from tests.strategies import (
     small_integers,
     tight,
 )
-from tiledmm import devices
 from tiledmm.elements import ELEMENTS, SCHEMES, element
 from tiledmm.errors import AlignmentError, OperandTypeError, TiledmmError
 from tiledmm.kernels import launches
 from tiledmm.kernels.variants import find_variant
+from tiledmm.launch import by_cupy
 from tiledmm.problem.arrays import describe
 from tiledmm.problem.product import resolve
 from tiledmm.selection import tuned
@@ -221,7 +221,7 @@ def kept(gpu: HostGpu, x1: Any, x2: Any, cut: tuple[int, int], **numbers: int) -
     differs = {field: value for field, value in own.items() if other[field] != value}
     entry = tuned.Entry(name, product.compute.dtype_name, "warp_tiled", False, differs | numbers, 1.0, 1.0, cut)
     tuned.add(tuned.path_of(gpu.gpu.name), tuned.stamped(entry))
-    tiledmm.plans.forget_plans()
+    tiledmm.launch.plans.forget_plans()
 
 
 def test_c_in_parts_whose_k_is_in_slices(h100: HostGpu) -> None:
@@ -519,7 +519,7 @@ def test_more_tiles_than_one_launch_numbers_are_several_launches(
 
 def test_cublas_gets_the_keywords_that_were_given(h100: HostGpu, monkeypatch: pytest.MonkeyPatch) -> None:
     got: list[dict[str, Any]] = []
-    monkeypatch.setattr(devices, "cupy_matmul", lambda x1, x2, **keywords: got.append(keywords))
+    monkeypatch.setattr(by_cupy, "cupy_matmul", lambda x1, x2, **keywords: got.append(keywords))
     x = h100.array(np.zeros((3, 3), "f4"))
     tiledmm.matmul(x, x, variant="cublas", casting="unsafe", dtype="f8")
     tiledmm.matmul(x, x, variant="cublas", out=x)

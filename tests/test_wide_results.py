@@ -15,12 +15,13 @@ from tiledmm.errors import UnsupportedTypeError
 from tiledmm.hardware.data_sheets import DATA_SHEETS
 from tiledmm.kernels.variants import find_variant, general_variants, kernel_spec, kernel_variants
 from tiledmm.problem.arrays import Array
+from tiledmm.problem.call import call_of, dtype_of, precision_of
+from tiledmm.problem.keywords import AUTO
 from tiledmm.problem.product import Product, resolve
 from tiledmm.schedule.schedule import required_kernels, schedule
 from tiledmm.selection import tuned
-from tiledmm.selection.front_end import call_of
+from tiledmm.selection.choose import select
 from tiledmm.selection.model import H100, Model
-from tiledmm.selection.select import AUTO, dtype_of, precision_of, select
 
 LAYOUTS = ("NN", "NT", "TN", "TT")
 

@@ -21,17 +21,17 @@ import tiledmm
 from tests.conftest import slow_unless
 from tests.host_gpu import HostGpu
 from tests.strategies import small_integers, tight
-from tiledmm import plans
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS
 from tiledmm.kernels.variants import find_variant
 from tiledmm.launch import plan as plan_module
+from tiledmm.launch import plans
 from tiledmm.launch.plan import Plan
 from tiledmm.problem.arrays import describe
 from tiledmm.problem.keywords import UfuncKeywords
 from tiledmm.problem.product import resolve
 from tiledmm.selection import model, tuned
+from tiledmm.selection.choose import select
 from tiledmm.selection.model import H100, Model
-from tiledmm.selection.select import select
 
 pytestmark = pytest.mark.cupy
 

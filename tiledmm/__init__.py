@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from tiledmm import errors, multi_gpu, out_of_core, simulator
     from tiledmm import torch as torch
     from tiledmm.api import explain, gemm, matmul, variants
-    from tiledmm.compile.ahead_of_time import kernel, precompile, source
+    from tiledmm.codegen.registration import register, unregister
     from tiledmm.errors import TiledmmError
-    from tiledmm.registration import register, unregister
+    from tiledmm.launch.ahead_of_time import kernel, precompile, source
     from tiledmm.replacement import replacing
     from tiledmm.simulator.conflicts import explain_conflicts
     from tiledmm.tuning.calibrate import calibrate
@@ -52,8 +52,8 @@ __all__ = [
 # Module of each public name, which is imported at first access, so that the command line's help needs no NumPy.
 _HOMES = {
     **dict.fromkeys(("explain", "gemm", "matmul", "variants"), "tiledmm.api"),
-    **dict.fromkeys(("kernel", "precompile", "source"), "tiledmm.compile.ahead_of_time"),
-    **dict.fromkeys(("register", "unregister"), "tiledmm.registration"),
+    **dict.fromkeys(("kernel", "precompile", "source"), "tiledmm.launch.ahead_of_time"),
+    **dict.fromkeys(("register", "unregister"), "tiledmm.codegen.registration"),
     "TiledmmError": "tiledmm.errors",
     "replacing": "tiledmm.replacement",
     "calibrate": "tiledmm.tuning.calibrate",

@@ -10,15 +10,14 @@ from tiledmm.errors import ConfigError, OperandTypeError
 from tiledmm.hardware.data_sheets import find_gpu
 from tiledmm.kernels.config import ConfigOverrides
 from tiledmm.kernels.variants import VARIANTS
+from tiledmm.launch.plans import are_cupys, plan_of, plan_of_cupys
 from tiledmm.lazy import device_module
-from tiledmm.plans import are_cupys, plan_of
-from tiledmm.problem.arrays import begin_together, describe, is_array, of_shape
+from tiledmm.problem.arrays import is_array, of_shape
+from tiledmm.problem.call import resolve_call
 from tiledmm.problem.casting import loop_type
 from tiledmm.problem.epilogue import EpilogueKeywords, resolve_epilogue
-from tiledmm.problem.keywords import Precision, UfuncKeywords, only_entry
-from tiledmm.selection.front_end import resolve_call
+from tiledmm.problem.keywords import AUTO, Precision, UfuncKeywords, is_ieee, only_entry
 from tiledmm.selection.model import Model
-from tiledmm.selection.select import AUTO, is_ieee
 from tiledmm.selection.tuned import table_of
 
 if TYPE_CHECKING:
@@ -92,8 +91,9 @@ def matmul(
     if isinstance(out, tuple):
         out = only_entry(out)
     ufunc, kernel = (casting, order, dtype, axes, axis, keepdims, signature), (variant, tile, config, precision)
-    if are_cupys(x1, x2, out, kernel):
-        return plan_of(x1, x2, out, ufunc, kernel).run(x1, x2, out)
+    plan = plan_of_cupys(x1, x2, out, ufunc, kernel)
+    if plan is not None:
+        return plan.run(x1, x2, out)
     return _interchange().matmul(x1, x2, out, ufunc, kernel)
 
 
@@ -213,11 +213,10 @@ def explain(
         raise ConfigError(f"precision {precision!r} names a kernel: there is nothing for auto to choose")
     ufunc = UfuncKeywords.of("explain", keywords)
     x1, x2, out = (_to_be_described(x, name, ufunc.dtype) for name, x in (("x1", x1), ("x2", x2), ("out", out)))
-    arrays = describe(x1), describe(x2), None if out is None else describe(out)
-    product = resolve_call(*arrays, ufunc, precision, begin_together(x1, x2)).multiplied
+    product = resolve_call(x1, x2, out, ufunc, precision).multiplied
     if target is not None or not type(x1).__module__.startswith("cupy"):
         return explanation(product, Model(find_gpu(target or "sm_90"), ieee=ieee), {})
-    model = device_module("devices").device_model(ieee)
+    model = device_module("launch.devices").device_model(ieee)
     return explanation(product, model, table_of(model.gpu.name))
 
 

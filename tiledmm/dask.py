@@ -21,7 +21,7 @@ from tiledmm.distributed.local import kind
 from tiledmm.elements import ELEMENTS
 from tiledmm.errors import OperandTypeError, ShapeError, UnsupportedTypeError
 from tiledmm.lazy import needs
-from tiledmm.selection.select import is_ieee
+from tiledmm.problem.keywords import is_ieee
 
 with needs("Dask and its package distributed", extra="dask"):
     import dask.array as da

@@ -22,8 +22,7 @@ from tiledmm.distributed import journal as journals
 from tiledmm.distributed.streaming import Told, multiply
 from tiledmm.errors import KeywordTypeError, KeywordValueError, OperandTypeError, ShapeError, UnsupportedTypeError
 from tiledmm.problem.arrays import describe
-from tiledmm.problem.keywords import Precision
-from tiledmm.selection.select import is_ieee
+from tiledmm.problem.keywords import Precision, is_ieee
 
 __all__ = ["matmul"]
 

@@ -17,10 +17,10 @@ from tiledmm import simulator
 from tiledmm.codegen.rendering import render
 from tiledmm.kernels.launches import Launch, Scratch
 from tiledmm.kernels.variants import find_variant
-from tiledmm.problem.arrays import begin_together, describe
+from tiledmm.problem.call import resolve_call
 from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
 from tiledmm.schedule.schedule import schedule
-from tiledmm.selection.front_end import choose, resolve_call
+from tiledmm.selection.choose import choose
 from tiledmm.selection.model import H100, Model
 from tiledmm.simulator.findings import Finding
 
@@ -177,7 +177,7 @@ def _planned(kernel: OwnKernel) -> tuple[Launch, tuple[Scratch, ...]]:
     """Return the launch of the kernel to edit, and the scratch memory of the whole schedule."""
     a, b = kernel.operands()
     keywords = KernelKeywords(kernel.variant, kernel.tile, kernel.config or None, "float32")
-    call = resolve_call(describe(a), describe(b), None, UfuncKeywords.of("matmul", {}), "float32", begin_together(a, b))
+    call = resolve_call(a, b, None, UfuncKeywords(), "float32")
     part = choose(call, keywords, _model, tuned=False).parts[0]
     planned = schedule(part.spec, part.product.problem)
     name = kernel.auxiliary or kernel.variant

@@ -21,7 +21,7 @@ from tiledmm.elements import PACKED_ELEMENTS, compute_element
 from tiledmm.kernels.config import Config
 from tiledmm.kernels.operands.limbs import Limbs
 from tiledmm.kernels.variants import VARIANTS, kernel_variants
-from tiledmm.selection.select import precision_of
+from tiledmm.problem.call import precision_of
 
 #: One type of each width, in memory and in shared memory; complex64 for its two parts.
 TYPES = ("int8", "float16", "float32", "tf32", "float64", "complex64", "complex128")

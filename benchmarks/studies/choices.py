@@ -25,12 +25,12 @@ from benchmarks.support.results import FOLDER, measured, save
 from tiledmm.bench.sizes import Size
 from tiledmm.cli import missing_gpu
 from tiledmm.kernels.spec import KernelSpec
+from tiledmm.problem.call import call_of
 from tiledmm.problem.product import Product
 from tiledmm.report.cells import significant
 from tiledmm.report.tables import Table
 from tiledmm.selection import rates as tables
 from tiledmm.selection.choice import Choice
-from tiledmm.selection.front_end import call_of
 from tiledmm.selection.model import SPLIT_K_FACTORS, Model
 
 # Kernels that are expected to take so many times as long as the fastest, or so many microseconds, are left out; the
@@ -74,7 +74,7 @@ def measure(dtype: str, products: list[tuple[Size, str]]) -> list[dict[str, Any]
     """Time each kernel and split-K factor in microseconds, and return one row per product."""
     from tiledmm.bench.timing import one_after_the_other
     from tiledmm.compile.compilation import raw_kernels
-    from tiledmm.devices import device_model
+    from tiledmm.launch.devices import device_model
     from tiledmm.launch.plan import Plan
     from tiledmm.tuning.bench import Bench
     from tiledmm.tuning.cases import Case

@@ -64,7 +64,7 @@ def launch_all() -> None:
     import tiledmm
     from tiledmm.bench.comparison import cupy_takes, operand_sets
     from tiledmm.elements import compute_element
-    from tiledmm.selection.select import precision_of
+    from tiledmm.problem.call import precision_of
 
     for variant, dtype, layout in CASES:
         kind = compute_element(dtype)

@@ -8,9 +8,9 @@ from benchmarks.sizes import STUDIED
 from tiledmm.bench.chart_lines import intensity, rates, readable, speed_ups
 from tiledmm.bench.charts import gpu_of
 from tiledmm.bench.results import BASELINE, Comparison, ComparisonReport
+from tiledmm.problem.keywords import AUTO
 from tiledmm.report.cells import NONE, percent, significant
 from tiledmm.report.tables import Table
-from tiledmm.selection.select import AUTO
 
 
 def throughput_table(report: ComparisonReport) -> Table:

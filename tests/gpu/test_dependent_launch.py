@@ -11,11 +11,11 @@ import pytest
 import tiledmm
 from tests.gpu.device import to_device
 from tests.strategies import small_integers
-from tiledmm.devices import device_model
+from tiledmm.launch.devices import device_model
 from tiledmm.launch.plan import Plan
 from tiledmm.problem.arrays import describe
 from tiledmm.problem.product import resolve
-from tiledmm.selection.select import select
+from tiledmm.selection.choose import select
 
 PRODUCTS = [
     ("split_float32", "f4", {}, 4),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tiledmm
-import tiledmm.devices  # keeps CuPy's own matmul, before a test replaces it
+import tiledmm.launch.devices  # keeps CuPy's own matmul, before a test replaces it
 from tests.gpu.device import to_device
 from tests.strategies import small_integers
 

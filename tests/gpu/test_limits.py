@@ -12,8 +12,8 @@ import pytest
 import tiledmm
 from tests.gpu.device import SMALLEST, to_device
 from tests.strategies import any_bits, small_integers
-from tiledmm import plans
 from tiledmm.kernels import launches
+from tiledmm.launch import plans
 
 BILLIONS = 2**31
 

@@ -12,7 +12,7 @@ import pytest
 import tiledmm
 from tests.gpu.device import to_device
 from tests.strategies import small_integers
-from tiledmm import plans
+from tiledmm.launch import plans
 from tiledmm.problem.keywords import UfuncKeywords
 
 #: Bytes available besides the result, fewer than the workspace of any of these products.

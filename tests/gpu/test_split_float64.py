@@ -105,12 +105,12 @@ def test_batches_and_parts_of_c(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(264)
     for part in (1 << 30, 1):
         monkeypatch.setattr("tiledmm.kernels.operands.residues.MOST_RESIDUES_OF_C", part)
-        tiledmm.plans.forget_plans()
+        tiledmm.launch.plans.forget_plans()
         for first, second in (((3, 1), (4,)), ((), (5,)), ((2,), ()), ((2, 1, 2, 1), (2, 1, 3))):
             left, right = integers(rng, *first, 300, 70), integers(rng, *second, 70, 90)
             found = tiledmm.matmul(to_device(left), to_device(right), tile=64, **NAMED)
             np.testing.assert_array_equal(to_host(found), np.matmul(left, right))
-    tiledmm.plans.forget_plans()
+    tiledmm.launch.plans.forget_plans()
 
 
 @pytest.mark.parametrize("k", [1, 2, 16, 256, 2000, 20_000])

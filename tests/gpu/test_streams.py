@@ -12,8 +12,8 @@ import pytest
 import tiledmm
 from tests.gpu.device import SMALLEST, to_device
 from tests.strategies import small_integers
-from tiledmm import plans
 from tiledmm.errors import OperandTypeError
+from tiledmm.launch import plans
 
 # Holds a stream back for long enough that whoever does not wait for it reads what was there before.
 SPIN = cupy.RawKernel(

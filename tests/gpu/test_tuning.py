@@ -12,8 +12,8 @@ import pytest
 import tiledmm
 from tests.gpu.device import to_device
 from tests.strategies import small_integers
-from tiledmm import plans
-from tiledmm.devices import device_model, forget_models
+from tiledmm.launch import plans
+from tiledmm.launch.devices import device_model, forget_models
 from tiledmm.selection import tuned
 
 # Kernels that are calibrated.

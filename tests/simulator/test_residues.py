@@ -23,7 +23,7 @@ from tiledmm.kernels.variants import find_variant
 from tiledmm.problem.arrays import describe
 from tiledmm.problem.product import Product, resolve
 from tiledmm.schedule.schedule import schedule
-from tiledmm.selection.select import select
+from tiledmm.selection.choose import select
 
 #: Variant that multiplies operands that are not decomposed.
 OTHERWISE = find_variant("split_float64").operands.otherwise

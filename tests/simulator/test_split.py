@@ -19,7 +19,7 @@ from tiledmm.kernels.tensor_maps import TensorMap
 from tiledmm.problem.arrays import describe
 from tiledmm.problem.product import Product, resolve
 from tiledmm.schedule.schedule import schedule
-from tiledmm.selection.select import select
+from tiledmm.selection.choose import select
 
 NEVER = -(1 << 30)
 OF_TWO_LIMBS = [scheme.name for scheme in SCHEMES.values() if scheme.limbs == 2]

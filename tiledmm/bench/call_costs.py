@@ -12,7 +12,8 @@ from tiledmm.bench.sizes import Size
 from tiledmm.compile.compilation import raw_kernel
 from tiledmm.elements import compute_element
 from tiledmm.launch.plan import Plan
-from tiledmm.selection.select import AUTO, dtype_of, precision_of
+from tiledmm.problem.call import dtype_of, precision_of
+from tiledmm.problem.keywords import AUTO
 
 _BARE = "cupy.empty + RawKernel"
 

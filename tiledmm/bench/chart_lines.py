@@ -10,7 +10,7 @@ from tiledmm.bench.results import BASELINE, Comparison
 from tiledmm.elements import compute_element
 from tiledmm.kernels.variant import Variant
 from tiledmm.kernels.variants import kernel_variants
-from tiledmm.selection.select import AUTO
+from tiledmm.problem.keywords import AUTO
 
 #: One point of a line: where, and how high.
 Point = tuple[float, float]

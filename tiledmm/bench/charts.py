@@ -26,7 +26,7 @@ from tiledmm.bench.results import BASELINE, Comparison, Machine
 from tiledmm.hardware.architectures import architecture_of
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS, Gpu
 from tiledmm.kernels.variants import kernel_spec, kernel_variants
-from tiledmm.selection.select import AUTO
+from tiledmm.problem.keywords import AUTO
 
 #: Foreground and background of a picture, by theme.
 THEMES = {"light": ("#24292f", "#ffffff"), "dark": ("#e6edf3", "#0d1117")}

@@ -21,17 +21,17 @@ from tiledmm.bench.results import BASELINE, Comparison, Row
 from tiledmm.bench.sizes import Size
 from tiledmm.bench.variant_tiles import VariantTile, expand, multiplying
 from tiledmm.compile.compilation import LoadedKernel, compiled
-from tiledmm.devices import device_model
 from tiledmm.elements import TF32, Element, compute_element
 from tiledmm.errors import TiledmmError
 from tiledmm.kernels.spec import KernelSpec
 from tiledmm.kernels.variants import find_variant, kernel_spec
+from tiledmm.launch.devices import device_model
 from tiledmm.problem.arrays import describe
-from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
+from tiledmm.problem.call import dtype_of, precision_of, resolve_call
+from tiledmm.problem.keywords import AUTO, KernelKeywords, UfuncKeywords
 from tiledmm.report.roofline import roofline
 from tiledmm.selection.choice import Choice
-from tiledmm.selection.front_end import choose, resolve_call
-from tiledmm.selection.select import AUTO, dtype_of, precision_of
+from tiledmm.selection.choose import choose
 
 # Products for which more copies would be needed are so small that memory does not matter.
 _MAX_SETS = 64

@@ -11,7 +11,8 @@ from tiledmm.bench.variant_tiles import VariantTile, multiplying
 from tiledmm.elements import compute_element
 from tiledmm.errors import CompilationError, ConfigError
 from tiledmm.kernels.variants import find_variant, kernel_spec
-from tiledmm.selection.select import AUTO, dtype_of, precision_of
+from tiledmm.problem.call import dtype_of, precision_of
+from tiledmm.problem.keywords import AUTO
 from tiledmm.simulator import run
 
 #: Simulated where no size is asked for, or none that is soon simulated: one that tiles fit, and one that they do not.

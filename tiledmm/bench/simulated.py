@@ -19,9 +19,10 @@ from tiledmm.compile.inspection import compile_for
 from tiledmm.elements import Element, compute_element
 from tiledmm.errors import CompilationError, ConfigError, MissingDependencyError
 from tiledmm.kernels.variants import find_variant, kernel_spec
+from tiledmm.problem.call import dtype_of, precision_of
+from tiledmm.problem.keywords import AUTO
 from tiledmm.report.cells import NONE, count, error_figure, significant, value_of
 from tiledmm.report.tables import Table
-from tiledmm.selection.select import AUTO, dtype_of, precision_of
 from tiledmm.simulator import ProductReport, run
 
 

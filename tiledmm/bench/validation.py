@@ -16,9 +16,10 @@ from tiledmm.bench.variant_tiles import VariantTile, multiplying
 from tiledmm.elements import TF32, Element, compute_element
 from tiledmm.errors import DeviceError, TiledmmError, UnsupportedTypeError
 from tiledmm.kernels.variants import find_variant
+from tiledmm.problem.call import dtype_of, precision_of
+from tiledmm.problem.keywords import AUTO
 from tiledmm.report.cells import NONE, Figure, count, error_figure, percent
 from tiledmm.report.tables import Table
-from tiledmm.selection.select import AUTO, dtype_of, precision_of
 
 Matrix = np.ndarray[Any, Any]
 

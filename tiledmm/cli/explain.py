@@ -72,17 +72,17 @@ def explained(size: tuple[int, int, int], dtype: str, layout: str, target: str, 
     """The explanation of a product of arrays that are not there; an empty target is the current device."""
     from tiledmm.hardware.data_sheets import find_gpu
     from tiledmm.lazy import device_module
+    from tiledmm.problem.call import call_of
+    from tiledmm.problem.keywords import is_ieee
     from tiledmm.selection.explanation import explanation
-    from tiledmm.selection.front_end import call_of
     from tiledmm.selection.model import Model
-    from tiledmm.selection.select import is_ieee
     from tiledmm.selection.tuned import table_of
 
     call, asked = call_of(size, dtype, layout, precision)
     product = call.multiplied
     if target:
         return explanation(product, Model(find_gpu(target), ieee=is_ieee(asked)), {})
-    model = device_module("devices").device_model(is_ieee(asked))
+    model = device_module("launch.devices").device_model(is_ieee(asked))
     return explanation(product, model, table_of(model.gpu.name))
 
 

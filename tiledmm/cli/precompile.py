@@ -41,12 +41,12 @@ def precompile(
         tiledmm precompile 4096 1x4096x4096 --dtype float16,float32
         tiledmm precompile --dtype float32 --layout NN,NT
     """
-    from tiledmm.compile.ahead_of_time import kernels_of_any_product, kernels_of_products
     from tiledmm.elements import compute_element
     from tiledmm.errors import DeviceError
+    from tiledmm.launch.ahead_of_time import kernels_of_any_product, kernels_of_products
+    from tiledmm.problem.keywords import AUTO, is_ieee
     from tiledmm.report.cells import Figure, significant
     from tiledmm.report.tables import Table
-    from tiledmm.selection.select import AUTO, is_ieee
 
     out = Output(json=json, csv=csv, markdown=markdown)
     products, kinds, orders = sizes_of(sizes, size), types_of(dtypes), layouts_of(layouts)

@@ -10,11 +10,13 @@ from typing import Any, TypeAlias
 import cupy
 import numpy as np
 
-from tiledmm import api, devices
+from tiledmm import api
+from tiledmm.launch import devices
 from tiledmm.problem.arrays import Array
+from tiledmm.problem.call import resolve_call
 from tiledmm.problem.epilogue import EpilogueKeywords, resolve_epilogue
 from tiledmm.problem.keywords import KernelKeywords, Precision, UfuncKeywords
-from tiledmm.selection.front_end import choose, resolve_call
+from tiledmm.selection.choose import choose
 
 _HostArray: TypeAlias = np.ndarray[Any, Any]
 

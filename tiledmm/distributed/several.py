@@ -18,15 +18,17 @@ from typing import Any
 import cupy
 import numpy as np
 
-from tiledmm import api, devices
+from tiledmm import api
 from tiledmm.distributed import streaming
 from tiledmm.distributed.cuda_device import Device
 from tiledmm.distributed.shares import PANELS, Times, ranges, share_of_others
 from tiledmm.errors import KeywordTypeError, KeywordValueError, OperandTypeError, ShapeError, UnsupportedTypeError
+from tiledmm.launch import devices
 from tiledmm.problem.arrays import Array
+from tiledmm.problem.call import resolve_call
 from tiledmm.problem.casting import loop_type
 from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
-from tiledmm.selection.front_end import choose, resolve_call
+from tiledmm.selection.choose import choose
 
 _kept = threading.local()
 

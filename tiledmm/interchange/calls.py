@@ -11,11 +11,11 @@ from typing import Any
 
 import cupy
 
-from tiledmm import devices
 from tiledmm.errors import OperandTypeError
-from tiledmm.plans import plan_of
+from tiledmm.launch import devices
+from tiledmm.launch.plans import plan_of
 from tiledmm.problem.arrays import Allocate, is_array
-from tiledmm.selection.select import is_ieee
+from tiledmm.problem.keywords import is_ieee
 
 #: Modules of this folder, by the package that defines an array's class. All other arrays use ``protocols``.
 LIBRARIES = {"torch": "torch_", "jax": "jax_", "jaxlib": "jax_", "numba": "numba_"}

@@ -9,9 +9,9 @@ import jax
 import ml_dtypes
 import numpy as np
 
-from tiledmm.devices import ForeignArray, as_cupys
 from tiledmm.errors import OperandTypeError
 from tiledmm.interchange import protocols
+from tiledmm.launch.devices import ForeignArray, as_cupys
 from tiledmm.problem.arrays import Array
 
 stream = protocols.stream

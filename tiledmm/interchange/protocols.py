@@ -10,8 +10,8 @@ from typing import Any
 import cupy
 import numpy as np
 
-from tiledmm.devices import ForeignArray, as_cupys
 from tiledmm.errors import KeywordValueError, OperandTypeError, UnsupportedTypeError
+from tiledmm.launch.devices import ForeignArray, as_cupys
 from tiledmm.problem.arrays import Array
 
 # DLPack's numbers of CUDA memory and of CUDA managed memory.

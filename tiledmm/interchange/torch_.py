@@ -8,9 +8,9 @@ import ml_dtypes
 import numpy as np
 import torch
 
-from tiledmm.devices import ForeignArray, as_cupys, current_device
 from tiledmm.elements import ELEMENTS
 from tiledmm.errors import OperandTypeError, UnsupportedTypeError
+from tiledmm.launch.devices import ForeignArray, as_cupys, current_device
 
 #: NumPy's types, by PyTorch's.
 TYPES = {getattr(torch, name): known.dtype for name, known in ELEMENTS.items()}

@@ -15,15 +15,15 @@ from typing import Any
 import cupy
 
 from tiledmm.compile.compilation import raw_kernels
-from tiledmm.devices import as_cupys
 from tiledmm.errors import AlignmentError
 from tiledmm.kernels.operands.operand_scan import SCAN
 from tiledmm.kernels.tensor_maps import ALIGNMENT
+from tiledmm.launch.devices import as_cupys
 from tiledmm.launch.prepared import NOTHING, OUT, SCRATCH, X1, X2, Addresses, PreparedLaunch, Read, fill, read_by
 from tiledmm.problem.arrays import Allocate, is_same
 from tiledmm.problem.epilogue import EpilogueCall
 from tiledmm.selection.choice import Choice
-from tiledmm.selection.front_end import Within
+from tiledmm.selection.choose import Within
 
 # Addresses for which a plan keeps its kernels' arguments.
 _KEPT_ARGUMENTS = 64

@@ -9,11 +9,11 @@ from typing import Any, TypeAlias
 import cupy
 import numpy as np
 
-from tiledmm.devices import current_device, device_model
 from tiledmm.kernels.launches import Launch, with_epilogue
 from tiledmm.kernels.operands.operand_scan import SCAN_INIT
 from tiledmm.kernels.tensor_maps import TensorMap
 from tiledmm.launch.dependent import LEAST_CAPABILITY, DependentLaunch, launch_function
+from tiledmm.launch.devices import current_device, device_model
 from tiledmm.problem.epilogue import EpilogueCall
 
 # Indices of what a launch's pointers may point into.

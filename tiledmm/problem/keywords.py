@@ -3,12 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 from tiledmm.errors import ConfigError, KeywordError, KeywordTypeError, KeywordValueError
 
 #: What ``precision=`` takes.
 Precision: TypeAlias = Literal["full", "float32", "ieee", "tf32", "fp16x3", "bf16x6", "bf16x9", "tf32x3"]
+
+
+#: The names that ``precision=`` takes; ``"float32"`` is another name of ``"full"``.
+PRECISIONS: tuple[str, ...] = get_args(Precision)
+
+#: The name that ``variant=`` takes for the fastest kernel.
+AUTO = "auto"
+
+
+def is_ieee(precision: str) -> bool:
+    """Return whether a precision asks for multiply-adds of the operands' own type only.
+
+    Raises:
+        ConfigError: If there is no such precision.
+    """
+    if precision not in PRECISIONS:
+        known = ", ".join(map(repr, PRECISIONS))
+        raise ConfigError(f"precision is one of {known}; got {precision!r}")
+    return precision == "ieee"
 
 
 class UfuncKeywords(NamedTuple):
@@ -42,7 +61,7 @@ class UfuncKeywords(NamedTuple):
 class KernelKeywords(NamedTuple):
     """Keywords that name a kernel; ``tiledmm.matmul`` describes them."""
 
-    variant: str = "auto"
+    variant: str = AUTO
     tile: int | None = None
     config: Mapping[str, Any] | None = None
     precision: str = "full"

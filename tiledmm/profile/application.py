@@ -14,7 +14,7 @@ from typing import Any
 
 from tiledmm.bench.sizes import Size, parse_size
 from tiledmm.bench.variant_tiles import VariantTile
-from tiledmm.registration import IMPORTED, import_file
+from tiledmm.codegen.registration import IMPORTED, import_file
 
 #: Name of ``cupy.matmul`` among the variants.
 CUBLAS = "cublas"
@@ -53,7 +53,7 @@ def main(words: Sequence[str]) -> None:
     from tiledmm import matmul
     from tiledmm.bench.comparison import cupy_takes, operand_sets, run_cupy
     from tiledmm.elements import compute_element
-    from tiledmm.selection.select import dtype_of, precision_of
+    from tiledmm.problem.call import dtype_of, precision_of
 
     size, dtype, layout, *names = words
     kind = compute_element(dtype)

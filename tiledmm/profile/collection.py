@@ -18,13 +18,13 @@ from tiledmm.elements import compute_element
 from tiledmm.errors import CompilationError, MissingDependencyError, ProfilingError
 from tiledmm.kernels.spec import KernelSpec
 from tiledmm.problem.arrays import Array
+from tiledmm.problem.call import dtype_of, precision_of, resolve_call
 from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
 from tiledmm.profile import ncu
 from tiledmm.profile.application import CUBLAS, arguments
 from tiledmm.profile.kernel_profile import METRICS, SECTION, Profile, reduced, with_lines
 from tiledmm.schedule.schedule import schedule
-from tiledmm.selection.front_end import choose, resolve_call
-from tiledmm.selection.select import dtype_of, precision_of
+from tiledmm.selection.choose import choose
 
 #: Options that select launches and leave the clocks as they are. At ncu's base clocks memory would seem faster than it
 #: is.
@@ -102,7 +102,7 @@ def launched(variant_tile: VariantTile, size: Size, dtype: str, layout: str) -> 
     if variant_tile.variant == CUBLAS:
         return []
     from tiledmm.compile.compilation import raw_kernels
-    from tiledmm.devices import device_model
+    from tiledmm.launch.devices import device_model
 
     kind = compute_element(dtype)
     shapes = (size.m, size.k), (size.k, size.n), (size.m, size.n)

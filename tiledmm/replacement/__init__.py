@@ -12,12 +12,12 @@ from collections.abc import Iterator, Mapping
 from tiledmm.elements import ELEMENTS
 from tiledmm.kernels.variants import find_variant, kernel_spec
 from tiledmm.problem.arrays import Array
-from tiledmm.problem.keywords import KernelKeywords, Precision, UfuncKeywords
+from tiledmm.problem.call import resolve_call
+from tiledmm.problem.keywords import AUTO, KernelKeywords, Precision, UfuncKeywords, is_ieee
 from tiledmm.replacement.names import Replacement, begin, end
 from tiledmm.replacement.products import Products
-from tiledmm.selection.front_end import choose, resolve_call
+from tiledmm.selection.choose import choose
 from tiledmm.selection.model import H100
-from tiledmm.selection.select import AUTO, is_ieee
 
 __all__ = ["Products", "replacing"]
 

@@ -18,11 +18,10 @@ import numpy as np
 
 from tiledmm.errors import TiledmmError
 from tiledmm.kernels.variants import find_variant
+from tiledmm.launch.plans import plan_of
 from tiledmm.lazy import device_module
-from tiledmm.plans import plan_of
-from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
+from tiledmm.problem.keywords import AUTO, KernelKeywords, UfuncKeywords
 from tiledmm.replacement.products import Products
-from tiledmm.selection.select import AUTO
 
 # Keywords of cupy.matmul.
 _KEYWORDS = {"out", "casting", "order", "dtype", "axes", "axis", "keepdims", "signature"}
@@ -80,7 +79,7 @@ class Replacement:
 
 @functools.cache
 def _array_class() -> Any:
-    return device_module("devices").ndarray
+    return device_module("launch.devices").ndarray
 
 
 # Replacements in force, of which the last one computes the products. The tuple is replaced as a whole, so a thread that
@@ -127,7 +126,7 @@ def _assign(owner: Any, name: str, value: Any) -> Callable[[], None]:
 
 def _stand_ins() -> list[tuple[Any, str, Callable[..., Any]]]:
     """Return the functions that replace CuPy's, each with the module or class, and the name, where it is assigned."""
-    devices = device_module("devices")
+    devices = device_module("launch.devices")
     cupy = devices.cupy
     ndarray, own_matmul = cupy.ndarray, devices.cupy_matmul
     own_operator, own_dot = ndarray.__matmul__, ndarray.dot

@@ -10,8 +10,8 @@ from IPython.core.error import UsageError
 from IPython.core.magic_arguments import MagicArgumentParser
 
 from tiledmm.errors import TiledmmError
+from tiledmm.problem.keywords import AUTO, PRECISIONS
 from tiledmm.replacement import replacing
-from tiledmm.selection.select import AUTO, PRECISIONS
 
 
 def load(shell: Any) -> None:

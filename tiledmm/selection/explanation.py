@@ -8,8 +8,8 @@ from tiledmm.hardware.data_sheets import Gpu
 from tiledmm.kernels.config import Config
 from tiledmm.problem.product import Product
 from tiledmm.selection.choice import Choice
+from tiledmm.selection.choose import measured
 from tiledmm.selection.model import Model
-from tiledmm.selection.select import measured
 from tiledmm.selection.tuned import TunedTable
 
 # Other kernels that are shown.

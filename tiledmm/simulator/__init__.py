@@ -26,8 +26,7 @@ import numpy as np
 from tiledmm.errors import KeywordTypeError
 from tiledmm.kernels.config import ConfigOverrides
 from tiledmm.problem.epilogue import EpilogueKeywords
-from tiledmm.problem.keywords import KernelKeywords, Precision, UfuncKeywords, only_entry
-from tiledmm.selection.select import AUTO
+from tiledmm.problem.keywords import AUTO, KernelKeywords, Precision, UfuncKeywords, only_entry
 from tiledmm.simulator.conflicts import BankAccess, Lane, explain_conflicts
 from tiledmm.simulator.findings import Finding
 from tiledmm.simulator.kernel_events import Event

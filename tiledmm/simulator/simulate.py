@@ -18,14 +18,15 @@ from tiledmm.hardware.data_sheets import REFERENCE_GPUS
 from tiledmm.kernels.launches import Scratch
 from tiledmm.kernels.operands.operand_scan import SCAN, SCAN_HEAD, SCAN_INIT
 from tiledmm.kernels.variants import find_variant
-from tiledmm.problem.arrays import begin_together, describe, is_same
+from tiledmm.problem.arrays import is_same
+from tiledmm.problem.call import resolve_call
 from tiledmm.problem.casting import loop_type
 from tiledmm.problem.epilogue import EpilogueCall, EpilogueKeywords, resolve_epilogue
 from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
 from tiledmm.problem.strides import Span
 from tiledmm.schedule.schedule import schedule
 from tiledmm.selection.choice import Choice
-from tiledmm.selection.front_end import choose, resolve_call
+from tiledmm.selection.choose import choose
 from tiledmm.selection.model import H100, Model
 from tiledmm.simulator import execution, kernel_events
 from tiledmm.simulator.finding_kinds import NOT_WRITTEN, UNSET_ELEMENT
@@ -75,12 +76,10 @@ def simulate(
             raise OperandTypeError(f"{name} must be a numpy.ndarray for the simulator, not {kind}")
     if out is not None and not out.flags.writeable:
         raise KeywordValueError("out is read-only")
-    described = None if out is None else describe(out)
     epilogue = EpilogueCall()
     if epilogue_keywords is not None:
         epilogue = resolve_epilogue(loop_type(x1.dtype, x2.dtype, ufunc.dtype), ufunc.casting, epilogue_keywords)
-    together = begin_together(x1, x2)
-    call = resolve_call(describe(x1), describe(x2), described, ufunc, kernel.precision, together, epilogue)
+    call = resolve_call(x1, x2, out, ufunc, kernel.precision, epilogue)
     model = functools.partial(_model, settings.target)
     choice, text = choose(call, kernel, model, tuned=False), Source.read(source) if source else None
     run = _Run(choice, text, settings)

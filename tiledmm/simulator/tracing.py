@@ -11,8 +11,8 @@ import numpy as np
 
 from tiledmm.kernels.spec import KernelSpec
 from tiledmm.kernels.variants import kernel_spec
+from tiledmm.problem.call import dtype_of, precision_of
 from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
-from tiledmm.selection.select import dtype_of, precision_of
 from tiledmm.simulator.kernel_events import Event
 from tiledmm.simulator.requests import WARP, Request, requests
 from tiledmm.simulator.settings import Settings

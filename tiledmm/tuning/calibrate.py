@@ -19,7 +19,6 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from tiledmm import plans
 from tiledmm._version import __version__
 from tiledmm.codegen.kernel_hash import kernel_hash
 from tiledmm.codegen.rendering import render
@@ -29,6 +28,7 @@ from tiledmm.hardware.data_sheets import Gpu
 from tiledmm.hardware.device_rates import DeviceRates
 from tiledmm.kernels.spec import KernelSpec
 from tiledmm.kernels.variants import VARIANTS, find_variant, kernel_variants
+from tiledmm.launch import plans
 from tiledmm.lazy import device_module
 from tiledmm.selection.model import runs_on
 from tiledmm.selection.rates import KernelRates, Rates, nearest_rates, own_path, write
@@ -58,7 +58,7 @@ def calibrate(*, again: bool = False, progress: bool = True) -> Rates:
     Example:
         >>> tiledmm.calibrate()
     """
-    devices = device_module("devices")
+    devices = device_module("launch.devices")
     gpu: Gpu = devices.device_model().gpu
     path = own_path(gpu.name)
     kept = path.with_suffix(".timings.json")

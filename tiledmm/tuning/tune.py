@@ -7,18 +7,18 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from tiledmm import plans
 from tiledmm.bench.sizes import Size
 from tiledmm.elements import compute_element
 from tiledmm.errors import ConfigError, TiledmmError
 from tiledmm.kernels.config import Config
+from tiledmm.launch import plans
 from tiledmm.lazy import device_module
 from tiledmm.problem.arrays import describe
+from tiledmm.problem.call import dtype_of, precision_of, with_precision
 from tiledmm.problem.product import Product, resolve
 from tiledmm.selection import tuned
 from tiledmm.selection.choice import Choice
 from tiledmm.selection.model import H100, SPLIT_K_FACTORS, Model
-from tiledmm.selection.select import dtype_of, precision_of, with_precision
 
 # Kernels are not tried if the model expects them to take more than this many times as long as the best one.
 _HOPELESS = 2.0
@@ -69,7 +69,7 @@ def tune(
         (Size(*map(int, shape)), dtype, layout)
         for shape, dtype, layout in itertools.product(list(shapes), list(dtypes), list(layouts))
     ]
-    device = device_module("devices")
+    device = device_module("launch.devices")
     from tiledmm.bench.comparison import operand_sets
 
     model = device.device_model()

@@ -9,13 +9,12 @@ from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 
-from tiledmm import plans
 from tiledmm.codegen.rendering import render
 from tiledmm.codegen.symbols import has_kernel
 from tiledmm.errors import ConfigError
 from tiledmm.kernels.variant import UserTemplate, Variant
 from tiledmm.kernels.variants import VARIANTS, find_variant, kernel_spec
-from tiledmm.selection.select import AUTO
+from tiledmm.problem.keywords import AUTO
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
@@ -84,7 +83,6 @@ def register(
         row = replace(row, default_tile=row.tiles[0])
     _try(row, file)
     VARIANTS.add(row)
-    plans.forget_plans()
     return name
 
 
@@ -106,7 +104,6 @@ def unregister(name: str) -> None:
     if find_variant(name).user is None:
         raise ConfigError(f"{name!r} is a variant of this package, which stays")
     VARIANTS.remove(name)
-    plans.forget_plans()
 
 
 def _tiles(tiles: Iterable[int]) -> tuple[int, ...]:

@@ -1,28 +1,47 @@
-"""The plans of calls: each is made when it is first needed, then kept."""
+"""The plans of calls: each is made when it is first needed, then kept. Imports CuPy only when a plan is needed."""
 
 from __future__ import annotations
 
 import functools
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol, cast
 
 from tiledmm.elements import ELEMENTS
-from tiledmm.errors import ConfigError
+from tiledmm.errors import ConfigError, OperandTypeError
 from tiledmm.kernels.variants import VARIANTS
 from tiledmm.lazy import device_module
-from tiledmm.problem.arrays import Allocate, begin_together, describe, is_array
-from tiledmm.problem.epilogue import EpilogueCall, EpilogueKeywords
-from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
+from tiledmm.problem.arrays import Allocate, is_array
+from tiledmm.problem.call import Call, resolve_call
+from tiledmm.problem.epilogue import EpilogueCall
+from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords, is_ieee
 from tiledmm.selection.choice import Choice
-from tiledmm.selection.front_end import Call, choose, choose_within, resolve_call
-from tiledmm.selection.select import is_ieee
+from tiledmm.selection.choose import choose, choose_within
+
+
+class Runnable(Protocol):
+    """A product, ready to run on any arrays of the same description: a ``Plan``, CuPy's product, or a conversion."""
+
+    def run(
+        self, x1: Any, x2: Any, out: Any, epilogue: EpilogueCall | None = None, allocate: Allocate | None = None
+    ) -> Any:
+        """Compute the product.
+
+        Args:
+            x1, x2: The operands, CuPy arrays or a ``ForeignArray``.
+            out: The array for the result, or None for a new one.
+            epilogue: The arrays and numbers that the plan's epilogue reads.
+            allocate: A function that makes a new array; None for CuPy's.
+
+        Returns:
+            ``out``, or the new array.
+        """
+
 
 #: Most plans that are kept; the oldest goes first.
 MAX_PLANS = 4096
 
-_plans: dict[Any, Any] = {}
+_plans: dict[Any, Runnable] = {}
 _plans_lock = threading.Lock()
 
 
@@ -33,8 +52,8 @@ def plan_of(
     ufunc: tuple[Any, ...],
     kernel: tuple[Any, ...],
     epilogue: EpilogueCall | None = None,
-) -> Any:
-    """The plan of a call, made when it is first needed, then kept.
+) -> Runnable:
+    """Return the plan of a call, made when it is first needed, then kept.
 
     Args:
         x1, x2, out: CuPy arrays, or a ``ForeignArray``; ``out`` may be None.
@@ -67,8 +86,16 @@ def plan_of(
     return plan
 
 
-def are_cupys(x1: Any, x2: Any, out: Any, kernel: tuple[Any, ...], others: Sequence[Any] = ()) -> bool:
-    """Whether operands and result are CuPy arrays, and so are the other arguments, as far as they are arrays."""
+def plan_of_cupys(x1: Any, x2: Any, out: Any, ufunc: tuple[Any, ...], kernel: tuple[Any, ...]) -> Runnable | None:
+    """Return the plan of a call whose arrays are CuPy's; None if one is of another library. As ``plan_of``."""
+    array = (_devices or _find_devices(kernel)).ndarray
+    if isinstance(x1, array) and isinstance(x2, array) and (out is None or isinstance(out, array)):
+        return plan_of(x1, x2, out, ufunc, kernel)
+    return None
+
+
+def are_cupys(x1: Any, x2: Any, out: Any, kernel: tuple[Any, ...], others: Sequence[Any]) -> bool:
+    """Return whether operands and result are CuPy arrays, and so are other arguments, as far as they are arrays."""
     array = (_devices or _find_devices(kernel)).ndarray
     return (
         isinstance(x1, array) and isinstance(x2, array) and (out is None or isinstance(out, array))
@@ -87,26 +114,12 @@ def _frozen(config: Any) -> Any:
 
 
 def forget_plans() -> None:
-    """Drops all plans: a name may mean another kernel now."""
+    """Drop all plans: a name may mean another kernel now."""
     with _plans_lock:
         _plans.clear()
 
 
-class _Baseline:
-    """``cupy.matmul`` itself, for ``variant="cublas"``; with an epilogue, and CuPy's elementwise kernels."""
-
-    def __init__(self, ufunc: UfuncKeywords) -> None:
-        self.ufunc, self.keywords = ufunc, ufunc.given()
-
-    def run(
-        self, x1: Any, x2: Any, out: Any, epilogue: EpilogueCall | None = None, allocate: Allocate | None = None
-    ) -> Any:
-        devices = device_module("devices")
-        x1, x2, out = map(devices.as_cupys, (x1, x2, out))
-        if epilogue is None:
-            return devices.cupy_matmul(x1, x2, out=out, **self.keywords)
-        keywords = EpilogueKeywords(*map(devices.as_cupys, epilogue.keywords))
-        return devices.cupy_gemm(x1, x2, replace(epilogue, keywords=keywords), out, self.ufunc)
+VARIANTS.listeners.append(forget_plans)
 
 
 class _Converted:
@@ -123,7 +136,8 @@ class _Converted:
     def run(
         self, x1: Any, x2: Any, out: Any, epilogue: EpilogueCall | None = None, allocate: Allocate | None = None
     ) -> Any:
-        as_cupys, (left, right) = device_module("devices").as_cupys, self.product.convert
+        """Convert the operands, multiply them, and convert the result."""
+        as_cupys, (left, right) = device_module("launch.devices").as_cupys, self.product.convert
         x1 = x1 if left is None else as_cupys(x1).astype(left)
         x2 = x2 if right is None else as_cupys(x2).astype(right)
         cupy = device_module("launch.plan").cupy
@@ -137,31 +151,38 @@ class _Converted:
 
 def _make_plan(
     x1: Any, x2: Any, out: Any, ufunc: UfuncKeywords, kernel: KernelKeywords, epilogue: EpilogueCall | None
-) -> Any:
+) -> Runnable:
+    """Make the plan of a call, which computes nothing yet."""
     is_ieee(kernel.precision)
     row = VARIANTS.get(kernel.variant) if isinstance(kernel.variant, str) else None
     if row is not None and row.is_baseline:
         row.config(kernel.tile, ELEMENTS["float32"])
         if kernel.config is not None:
             raise ConfigError(f"variant {row.name!r} has no config; leave config= out")
-        return _Baseline(ufunc)
-    devices = device_module("devices")
-    devices.check_device(x1, "x1")
-    devices.check_device(x2, "x2")
-    if out is not None:
-        devices.check_device(out, "out")
+        return cast(Runnable, device_module("launch.by_cupy").Baseline(ufunc))
+    devices = device_module("launch.devices")
+    arrays = {"x1": x1, "x2": x2, "out": out}
     if epilogue is not None and epilogue.epilogue is not None:
-        for name, x in zip(epilogue.epilogue.names, epilogue.arrays, strict=True):
-            devices.check_device(x, "c" if name == "addend" else name)
-    described = None if out is None else describe(out)
-    together = begin_together(x1, x2)
-    call = resolve_call(describe(x1), describe(x2), described, ufunc, kernel.precision, together, epilogue)
+        names = ("c" if name == "addend" else name for name in epilogue.epilogue.names)
+        arrays |= dict(zip(names, epilogue.arrays, strict=True))
+    for name, x in arrays.items():
+        if x is not None:
+            _check_device(name, x, devices.current_device())
+    call = resolve_call(x1, x2, out, ufunc, kernel.precision, epilogue)
     choice = choose(call, kernel, devices.device_model)
     if call.product.converts:
         return _Converted(call, choice, ufunc, kernel)
-    return device_module("launch.plan").Plan(
-        choice, functools.partial(choose_within, call, kernel, devices.device_model)
-    )
+    plan = device_module("launch.plan").Plan
+    return cast(Runnable, plan(choice, functools.partial(choose_within, call, kernel, devices.device_model)))
+
+
+def _check_device(name: str, x: Any, device: int) -> None:
+    """Raise OperandTypeError unless an array is on the current device, or has no elements."""
+    if x.data.device_id != device and x.size:
+        raise OperandTypeError(
+            f"{name} is on device {x.data.device_id} and the current device is {device}; "
+            f"use 'with cupy.cuda.Device({x.data.device_id}):', or copy it"
+        )
 
 
 def _keep(key: Any, plan: Any) -> None:
@@ -178,5 +199,5 @@ def _find_devices(kernel: tuple[Any, ...]) -> Any:
     """The module that asks CuPy, imported at the first call. Mistakes are reported without CuPy, too."""
     global _devices
     is_ieee(KernelKeywords(*kernel).precision)
-    _devices = device_module("devices")
+    _devices = device_module("launch.devices")
     return _devices

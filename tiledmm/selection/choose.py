@@ -1,52 +1,68 @@
-"""From the name of a variant to the kernels of a product: asked for, measured on the device, or expected fastest."""
+"""From a call to the kernels that compute it: asked for by name, measured on the device, or expected fastest."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Callable
+from typing import Any
 
-from tiledmm.elements import SCHEMES, TF32, Element
 from tiledmm.errors import ConfigError, UnsupportedTypeError
 from tiledmm.kernels.config import ConfigOverrides
 from tiledmm.kernels.variants import find_variant, kernel_variants
+from tiledmm.problem.call import Call, with_precision
+from tiledmm.problem.keywords import AUTO, KernelKeywords, is_ieee
 from tiledmm.problem.product import Product
 from tiledmm.selection.choice import Choice, kernel_spec_of, transposed_if_preferred
 from tiledmm.selection.model import H100, Model
-from tiledmm.selection.tuned import TunedTable, describe_product, has_its_kernel
-
-AUTO = "auto"
+from tiledmm.selection.tuned import TunedTable, describe_product, has_its_kernel, table_of
 
 # The variant of ``variant="auto", tile=...``.
 _VARIANT_OF_A_TILE = "double_buffered"
 
-#: What ``precision=`` takes; ``"float32"`` is another name of ``"full"``.
-PRECISIONS = ("full", "float32", "ieee", "tf32", *SCHEMES)
+# The variant of an epilogue without a product: it reads no operand.
+_WITHOUT_PRODUCT = "warp_tiled"
+
+#: From whether kernels fit to the fastest that do; None if none does.
+Within = Callable[[Callable[[Choice], bool]], Choice | None]
+
+#: The model of a device, with or without variants that decompose operands.
+Models = Callable[[bool], Model]
 
 
-def is_ieee(precision: str) -> bool:
-    """Return whether a precision asks for multiply-adds of the operands' own type only.
+def choose(call: Call, kernel: KernelKeywords, models: Models, tuned: bool = True) -> Choice:
+    """The kernels of a call.
+
+    Args:
+        call: See ``resolve_call``.
+        kernel: ``variant``, ``tile``, ``config`` and ``precision``.
+        models: The device's models.
+        tuned: Whether ``auto`` takes what the device's tuned table holds.
 
     Raises:
-        ConfigError: If there is no such precision.
+        UnknownVariantError, ConfigError, UnsupportedTypeError: If there is no such kernel, or not on this device.
     """
-    if precision not in PRECISIONS:
-        known = ", ".join(map(repr, PRECISIONS))
-        raise ConfigError(f"precision is one of {known}; got {precision!r}")
-    return precision == "ieee"
+    model = models(is_ieee(kernel.precision))
+    table: TunedTable | None = table_of(model.gpu.name) if tuned and kernel.variant == AUTO else None
+    choice = select(**kernel_of(call.multiplied, *kernel, model=model), table=table, model=model)
+    if call.multiplied.epilogue and not call.multiplied.problem.k and choice.needs_operands:
+        return select(_WITHOUT_PRODUCT, None, call.multiplied, model=model)
+    return choice
 
 
-def with_precision(product: Product, precision: str) -> Product:
-    """The product, in tf32 if it is a float32 product and tf32 was asked for. Variants without tf32 use float32."""
-    return product.computed_in(TF32) if precision == "tf32" and product.compute == TF32.stored else product
+def choose_within(call: Call, kernel: KernelKeywords, models: Models, fits: Callable[[Choice], bool]) -> Choice | None:
+    """The fastest kernel that fits, of the same precision, for a call whose choice needs more memory than there is.
 
+    Args:
+        call, kernel, models: As for ``choose``.
+        fits: Whether a kernel's workspace is small enough.
 
-def precision_of(compute: Element) -> Literal["full", "tf32"]:
-    """The ``precision=`` for a computation type."""
-    return "tf32" if compute == TF32 else "full"
-
-
-def dtype_of(compute: Element) -> str | None:
-    """The ``dtype=`` for a computation type, given operands of its type in memory: None unless results are wider."""
-    return compute.result_name or None
+    Returns:
+        None if no kernel fits, or if the call names its kernel.
+    """
+    model = models(is_ieee(kernel.precision))
+    found = kernel_of(call.multiplied, *kernel, model=model)
+    if found["name"] != AUTO or kernel.tile is not None:
+        return None
+    return model.best_within(found["product"], fits)
 
 
 def kernel_of(

@@ -14,11 +14,11 @@ from tiledmm.kernels.config import ConfigOverrides
 from tiledmm.kernels.spec import KernelSpec
 from tiledmm.kernels.variants import find_variant, kernel_spec
 from tiledmm.lazy import device_module
-from tiledmm.problem.keywords import KernelKeywords, Precision
+from tiledmm.problem.call import call_of
+from tiledmm.problem.keywords import AUTO, KernelKeywords, Precision, is_ieee
 from tiledmm.schedule.schedule import required_kernels
-from tiledmm.selection.front_end import call_of, choose
+from tiledmm.selection.choose import choose
 from tiledmm.selection.model import SPLIT_K_FACTORS, Model
-from tiledmm.selection.select import AUTO, is_ieee
 
 if TYPE_CHECKING:
     from tiledmm.compile.compilation import LoadedKernel
@@ -168,7 +168,7 @@ def kernels_of_products(
 ) -> dict[KernelSpec, list[str]]:
     """The kernels that given products launch, by name, and the products of each. Arguments as for ``precompile``."""
     found: dict[KernelSpec, list[str]] = {}
-    model, own_or_given = device_module("devices").device_model, tiles or (None,)
+    model, own_or_given = device_module("launch.devices").device_model, tiles or (None,)
     for size, dtype, layout, variant, tile in itertools.product(sizes, dtypes, layouts, variants, own_or_given):
         if len(size) != 3 or min(size) < 1:
             raise ConfigError(f"sizes are (m, n, k), each at least 1; got {size!r}")
@@ -198,6 +198,6 @@ def _kernels_of(name: str, tiles: list[int] | None) -> list[tuple[str, int | Non
 
 def _kernels_of_auto(tiles: list[int] | None, dtype: Any, ieee: bool) -> list[tuple[str, int]]:
     """The kernels of ``auto`` for a type, on the current device."""
-    model: Model = device_module("devices").device_model(ieee)
+    model: Model = device_module("launch.devices").device_model(ieee)
     rows = model.kernels_for(compute_element("float32" if dtype is None else dtype))
     return [(name, tile) for name, tile in dict.fromkeys(row.name for row in rows) if tiles is None or tile in tiles]

@@ -1,19 +1,15 @@
-"""CuPy before a launch: arrays, the current device and its model, and CuPy's own product."""
+"""CuPy before a launch: its arrays, the current device with its model, and its own ``matmul``."""
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
 from typing import Any
 
 import cupy
 
-from tiledmm.errors import ConfigError, OperandTypeError
+from tiledmm.errors import ConfigError
 from tiledmm.hardware.device_properties import gpu_of
-from tiledmm.problem.casting import loop_type
-from tiledmm.problem.epilogue import EpilogueCall
-from tiledmm.problem.keywords import UfuncKeywords
 from tiledmm.problem.strides import Span
 from tiledmm.selection.model import Model
 from tiledmm.selection.rates import rates_of
@@ -80,52 +76,6 @@ def as_cupys(x: Any) -> Any:
     span = Span.of(x.shape, x.strides, x.itemsize)
     memory = cupy.cuda.UnownedMemory(x.ptr + span.start, span.stop - span.start, x.owner, x.device_id)
     return cupy.ndarray(x.shape, x.dtype, cupy.cuda.MemoryPointer(memory, -span.start), x.strides)
-
-
-def check_device(x: Any, name: str) -> None:
-    """Raises OperandTypeError unless an array is on the current device."""
-    device = current_device()
-    if x.data.device_id != device and x.size:
-        raise OperandTypeError(
-            f"{name} is on device {x.data.device_id} and the current device is {device}; "
-            f"use 'with cupy.cuda.Device({x.data.device_id}):', or copy it"
-        )
-
-
-def cupy_gemm(a: Any, b: Any, epilogue: EpilogueCall, out: Any, ufunc: UfuncKeywords) -> Any:
-    """``gemm`` by ``cupy.matmul`` and CuPy's elementwise kernels, in their own types."""
-    c, alpha, beta, bias, activation = epilogue.keywords
-    dtype = loop_type(a.dtype, b.dtype, ufunc.dtype)
-    x = cupy_matmul(a.astype(dtype, copy=False), b.astype(dtype, copy=False))
-    if epilogue.without_product:
-        x = cupy.zeros_like(x)
-    elif isinstance(alpha, ndarray) or alpha != 1:
-        x = x * alpha
-    if c is not None and (isinstance(beta, ndarray) or beta != 0):
-        x = x + beta * c
-    x = x if bias is None else x + bias
-    x = ACTIVATIONS[activation](x) if activation else x
-    if out is None:
-        return x.astype(dtype, copy=False)
-    cupy.copyto(out, x, casting=ufunc.casting)
-    return out
-
-
-def _gelu(x: Any) -> Any:
-    from cupyx.scipy.special import erf
-
-    return 0.5 * x * (1 + erf(x * math.sqrt(0.5)))
-
-
-#: Activations by CuPy.
-ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
-    "relu": lambda x: cupy.maximum(x, 0),
-    "gelu": _gelu,
-    "gelu_tanh": lambda x: 0.5 * x * (1 + cupy.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
-    "silu": lambda x: x / (1 + cupy.exp(-x)),
-    "sigmoid": lambda x: 1 / (1 + cupy.exp(-x)),
-    "tanh": lambda x: cupy.tanh(x),
-}
 
 
 def device_model(ieee: bool = False) -> Model:
