@@ -1,4 +1,4 @@
-"""NVIDIA's driver, as a library that Python calls."""
+"""NVIDIA's driver library, loaded by ctypes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 @functools.cache
 def driver() -> Any:
-    """The driver's library, loaded once.
+    """Load the driver's library, once per process, and return it.
 
     Raises:
         OSError: If no driver is installed.
