@@ -1,4 +1,4 @@
-"""Table of the package's element types, one row per type, with the packed and decomposed forms of each."""
+"""Table of element types, with their packed and decomposed forms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A product on the CPU: by NumPy, and by three nested loops of Python."""
+"""Products on the CPU: by NumPy and by three nested loops in Python."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import numpy as np
 
 from tiledmm.bench.timing import TimedCall
 
-#: Steps, m * n * k, up to which the nested loops are run: a quarter of a second.
+# Largest m * n * k for the nested loops: they run for a quarter of a second.
 _MOST_STEPS = 1 << 21
 
-# Seconds of one product by NumPy, at most; and rows of A that it is judged by.
+# Largest time of one product by NumPy in seconds, and the rows of A on which it is estimated.
 _PATIENCE, _SAMPLE = 4.0, 16
 
 
 def threads() -> int:
-    """Threads that NumPy multiplies floats with."""
+    """Return the number of threads with which NumPy multiplies floats."""
     try:
         from threadpoolctl import threadpool_info
     except ImportError:
@@ -28,7 +28,7 @@ def threads() -> int:
 
 
 def triple_loop(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """(M, K) by (K, N), as one would first write it."""
+    """Multiply (M, K) by (K, N) with three nested loops."""
     (m, k), n = a.shape, b.shape[1]
     rows, cols = a.tolist(), b.tolist()
     c = [[0.0] * n for _ in range(m)]
@@ -42,7 +42,7 @@ def triple_loop(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> np.ndarray[
 
 
 def calls(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> dict[str, TimedCall | str]:
-    """Functions that multiply two matrices, by name; or the reason why one was left out."""
+    """Return functions that multiply two matrices, by name; a text in place of a function says why it is left out."""
     (m, k), n = a.shape, b.shape[1]
     count = threads()
     name = f"numpy, {count} thread{'s' if count > 1 else ''}"

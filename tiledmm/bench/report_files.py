@@ -1,4 +1,4 @@
-"""Reports of comparisons as JSON, written and read back."""
+"""Conversion of comparison reports to and from JSON."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from tiledmm.bench.results import CallCost, Comparison, ComparisonReport, Machin
 from tiledmm.errors import ConfigError
 from tiledmm.report.documents import json_text
 
-#: The format of a report as JSON.
+#: Version of the JSON format of reports.
 REPORT_FORMAT = 1
 
 
 def to_json(report: ComparisonReport) -> str:
-    """A report as JSON text."""
+    """Convert a report to JSON text."""
     return json_text({"format": REPORT_FORMAT, **asdict(report)})
 
 
 def from_json(text: str) -> ComparisonReport:
-    """The report that ``to_json`` wrote.
+    """Read a report that ``to_json`` wrote.
 
     Raises:
-        ConfigError: If it is of another format.
+        ConfigError: If the text has another version of the format.
     """
     data: dict[str, Any] = json.loads(text)
     if data.get("format") != REPORT_FORMAT:

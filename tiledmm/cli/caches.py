@@ -1,4 +1,4 @@
-"""Compiled code that this package keeps on disk. Tuned tables are not among it, nor what CuPy itself compiled."""
+"""Caches of this package's compiled code on disk, without tuned tables and CuPy's own files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tiledmm.report.tables import Table
 
 
 def own_caches() -> dict[str, Path]:
-    """Folders of compiled code, by what is in them; they need not exist."""
+    """Return the folders of compiled code, by a description of their contents; they need not exist."""
     from tiledmm.compile.disk_cache import kernels_folder
     from tiledmm.simulator.compiler.built_libraries import cache_path
 
@@ -17,7 +17,10 @@ def own_caches() -> dict[str, Path]:
 
 
 def clear_caches() -> Table:
-    """Removes all of it, once no process compiles or loads it; a row for each folder says what was removed."""
+    """Remove all compiled code and return a table of what was removed, with one row per folder.
+
+    It waits until no process compiles or loads such code.
+    """
     from tiledmm.compile.disk_cache import clear
 
     rows = []

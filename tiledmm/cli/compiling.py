@@ -1,4 +1,4 @@
-"""Kernels compiled for several targets, with a progress bar."""
+"""Compilation of kernels for several targets, with a progress bar."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 def compiled(
     specs: list[KernelSpec], targets: Collection[str], tell: Callable[[str, int, int], None] | None = None
 ) -> list[Compiled]:
-    """Each kernel on each target that it runs on.
+    """Compile each kernel for each target that it can run on.
 
     Args:
         specs: The kernels.
         targets: Names of targets.
-        tell: Told how far it is; None for a progress bar of its own.
+        tell: Progress to report to; None for a progress bar of this function.
 
     Raises:
-        MissingDependencyError: If there is no compiler.
+        MissingDependencyError: If NVRTC is not installed.
     """
     from tiledmm.bench.kernel_resources import compile_all
 

@@ -1,13 +1,13 @@
-"""Whether kernels can run on a GPU here."""
+"""Test of whether this machine has a GPU for kernels."""
 
 from __future__ import annotations
 
 
 def missing_gpu() -> str | None:
-    """Why no kernel can run here, in a phrase; None if one can."""
+    """Return the reason why kernels cannot run on a GPU here, as a phrase; None if they can."""
     try:
         import cupy
-    except (ImportError, OSError) as error:  # a package, or a library of one
+    except (ImportError, OSError) as error:  # a package is missing, or one of its shared libraries
         return f"CuPy does not import: {first_line(error)}"
     try:
         return None if cupy.cuda.runtime.getDeviceCount() else "CUDA finds no device"
@@ -17,11 +17,11 @@ def missing_gpu() -> str | None:
 
     try:
         driver()
-    except OSError:  # CUDA calls that a driver that is too old
+    except OSError:  # CUDA's own message would be that the driver is too old
         return "no NVIDIA driver"
     return said
 
 
 def first_line(error: Exception) -> str:
-    """The first line of an error's message."""
+    """Return the first line of an error's message, or its class if there is no message."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -1,4 +1,4 @@
-"""``tiledmm doctor``."""
+"""Command ``tiledmm doctor``: checks this machine's installation."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def doctor(
 ) -> None:
     """Check what works on this machine, and say what to do about the rest.
 
-    It runs a small product on the GPU and on the simulator. The exit status is 0 if one of the results is right, and 1
-    if neither is. Everything else serves a single purpose, and may be missing.
+    It runs a small product on the GPU and on the simulator. The exit status is 0 if at least one of the results is
+    right, and else 1. Everything else is optional.
 
         tiledmm doctor
         tiledmm doctor --markdown    (for a bug report)
@@ -72,7 +72,7 @@ def doctor(
 
 
 def _advice(found: list[Check]) -> Iterator[str]:
-    """Advice, each once for everything that it helps."""
+    """Yield lines of advice, with one line for all checks that the same advice helps."""
     helps: dict[str, list[str]] = {}
     for each in found:
         if each.advice and not each.advice.startswith("see "):

@@ -1,4 +1,4 @@
-"""Errors as a command tells them: a sentence, and an exit status that says whose they are."""
+"""Conversion of errors to a command's message and exit status."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ import typer
 
 _Arguments = ParamSpec("_Arguments")
 
-# Errors of a file that was opened and then cannot be written.
+# Error numbers of a write to a file that could be opened.
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 def told(command: Callable[_Arguments, None]) -> Callable[_Arguments, None]:
-    """A command whose errors are told in a sentence.
+    """Wrap a command so that it reports the errors of this package, and of missing things, without a traceback.
 
-    The exit status is 2 where another command line would do, 74 where the disk is full, and 1 where something else is
-    missing or broken.
+    The exit status is 2 if another command line would avoid the error, 74 if the disk is full, and 1 if something else
+    is missing or broken.
     """
 
     @functools.wraps(command)
@@ -36,7 +36,7 @@ def told(command: Callable[_Arguments, None]) -> Callable[_Arguments, None]:
 
             if not isinstance(error, TiledmmError):
                 raise
-            if isinstance(error, RuntimeError):  # the device's fault, or a kernel's
+            if isinstance(error, RuntimeError):  # an error of the device or a kernel, not of the command line
                 raise _missing(error) from None
             raise typer.BadParameter(str(error)) from None
 
@@ -44,7 +44,7 @@ def told(command: Callable[_Arguments, None]) -> Callable[_Arguments, None]:
 
 
 def _missing(error: Exception) -> typer.Exit:
-    """Says what an error says, and Python's name for it where the message alone may not be clear."""
+    """Print an error's message, with its class if it is not one of this package, and return the exit to raise."""
     name = "" if type(error).__module__ == "tiledmm.errors" else f"{type(error).__name__}: "
     typer.secho(f"{name}{error}", err=True, fg=typer.colors.RED)
     return typer.Exit(os.EX_IOERR if isinstance(error, OSError) and error.errno in _FULL else 1)

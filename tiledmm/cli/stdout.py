@@ -1,4 +1,4 @@
-"""Standard output that may end early: closed by its reader, as by ``| head``, or on a full disk."""
+"""Standard output that may end early: the reader closes it, as ``| head`` does, or the disk is full."""
 
 from __future__ import annotations
 
@@ -7,35 +7,39 @@ import os
 import sys
 from typing import Any
 
-# As a shell reports a process that SIGPIPE ended: neither success nor a wrong kernel.
+# Exit status that a shell reports for a process that SIGPIPE ended; it differs from those of the commands.
 _CLOSED_PIPE = 128 + 13
 
 
 class _Raw(io.RawIOBase):
-    """Ends the process where nothing can be written: silently if nobody reads, or else in one line."""
+    """A raw stream that ends the process if a write fails: silently if the reader has gone, else with a message."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
 
     def fileno(self) -> int:
-        """The file descriptor."""
+        """Return the file descriptor."""
         return self._descriptor
 
     def isatty(self) -> bool:
-        """Whether it is a terminal."""
+        """Return whether the stream is a terminal."""
         return os.isatty(self._descriptor)
 
     def writable(self) -> bool:
-        """It is."""
+        """Return True: the stream can be written."""
         return True
 
     def write(self, data: Any, /) -> int:
-        """Writes bytes, or ends the process."""
+        """Write bytes and return their number.
+
+        Raises:
+            SystemExit: If the reader has closed the stream (status 141), or the write fails otherwise (74).
+        """
         try:
             return os.write(self._descriptor, data)
         except OSError as error:
             discarded = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(discarded, self._descriptor)  # what is still buffered ends there
+            os.dup2(discarded, self._descriptor)  # buffered output is discarded from now on
             os.close(discarded)
             if isinstance(error, BrokenPipeError):
                 raise SystemExit(_CLOSED_PIPE) from None
@@ -44,14 +48,17 @@ class _Raw(io.RawIOBase):
 
 
 def guard() -> None:
-    """Puts a guarded stream in place of ``sys.stdout``; one that discards, where there is none."""
+    """Replace ``sys.stdout`` by a stream that ends the process if a write fails.
+
+    Without a stdout, the new stream discards all output.
+    """
     stream = sys.stdout
     if stream is None:
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
         return
     try:
         raw = _Raw(stream.fileno())
-    except (OSError, ValueError):  # no file: a test's, or a notebook's
+    except (OSError, ValueError):  # the stream has no file descriptor: that of a test or a notebook
         return
     sys.stdout = io.TextIOWrapper(
         io.BufferedWriter(raw), stream.encoding, stream.errors, line_buffering=bool(stream.line_buffering)
@@ -59,6 +66,6 @@ def guard() -> None:
 
 
 def unguard() -> None:
-    """Python's own stream again, for a program of the user's."""
+    """Restore Python's own ``sys.stdout``, for a user's program."""
     if sys.__stdout__ is not None:
         sys.stdout = sys.__stdout__

@@ -1,4 +1,4 @@
-"""Compilation by NVRTC: kernels that run on a device, and machine code and resource use for any target without a GPU.
+"""Compilation by NVRTC, for a device or without a GPU for any target.
 
 In: a ``KernelSpec`` or CUDA C. Out: a ``cupy.RawKernel``, a cubin, registers and spills, SASS. May import
 ``codegen`` and ``hardware``. ``compilation`` and ``cubins`` import CuPy; ``disk_cache``, ``kernel_text``,

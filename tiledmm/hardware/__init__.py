@@ -1,4 +1,4 @@
-"""Facts about GPUs: architectures, data sheets, occupancy and shared-memory banks.
+"""Facts about GPUs: architectures, data sheets, occupancy, memory banks.
 
 In: a target such as ``"sm_90"``, or the properties of a device. Out: rates, limits, occupancy, wavefronts; and the
 driver's library (``driver``). Imports ``elements`` and ``errors`` only.

@@ -1,8 +1,8 @@
-"""Products by other libraries, where they are installed, as rows of a comparison.
+"""Rivals in a comparison from other libraries, if these are installed.
 
-A module of this folder is for one of them and imports it. Its ``calls(sets, kind)`` takes sets of operands on the
-device and the element type of the product, and returns calls by name, none if the library has no such product. A call
-writes ``c`` of its set, or returns an array of its own.
+Each module of this folder imports one library. Its function ``calls(sets, kind)`` gets sets of operands on the device
+and the element type of the product, and returns calls by name, or no calls if the library does not support the product.
+A call either writes ``c`` of its set or returns a new array.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from typing import Any
 from tiledmm.bench.timing import TimedCall
 from tiledmm.elements import Element
 
-#: The libraries, by the name that imports them. A module of this folder has the same name and an underscore.
+#: Names by which the libraries are imported. The module for each has the same name with an underscore.
 LIBRARIES = ("torch", "jax", "triton")
 
-#: NumPy on the CPU, and all that a comparison may have rows for besides this package and ``cupy.matmul``.
+#: Name of NumPy on the CPU, and the names of all rivals besides this package and ``cupy.matmul``.
 CPU = "cpu"
 PEERS = (*LIBRARIES, CPU)
 
 
 def calls(libraries: Iterable[str], sets: Sequence[Any], kind: Element) -> dict[str, TimedCall | str]:
-    """Calls by name; for a library that is installed and does not work, its error."""
+    """Return the calls of installed libraries by name; for a library that does not work, its error message."""
     found: dict[str, TimedCall | str] = {}
     for library in libraries:
         if importlib.util.find_spec(library) is None:
@@ -32,6 +32,6 @@ def calls(libraries: Iterable[str], sets: Sequence[Any], kind: Element) -> dict[
         try:
             module = importlib.import_module(f"tiledmm.bench.peers.{library}_")
             found |= module.calls(sets, kind)
-        except Exception as error:  # whatever a version of it says of this device, this CUDA or this type
+        except Exception as error:  # a library may raise anything for this device, this CUDA or this type
             found[library] = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
     return found
