@@ -6,11 +6,10 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 from tiledmm.elements import SCHEMES
-from tiledmm.errors import ConfigError, OperandTypeError
+from tiledmm.errors import ConfigError, OperandTypeError, device_module
 from tiledmm.hardware.data_sheets import find_gpu
 from tiledmm.kernels.config import ConfigOverrides
 from tiledmm.kernels.variants import VARIANTS
-from tiledmm.lazy import device_module
 from tiledmm.plans import are_cupys, plan_of
 from tiledmm.problem.arrays import begin_together, describe, is_array, of_shape
 from tiledmm.problem.casting import loop_type

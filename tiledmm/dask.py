@@ -18,8 +18,7 @@ from typing import Any
 
 from tiledmm.distributed.local import kind
 from tiledmm.elements import ELEMENTS
-from tiledmm.errors import OperandTypeError, ShapeError, UnsupportedTypeError
-from tiledmm.lazy import needs
+from tiledmm.errors import OperandTypeError, ShapeError, UnsupportedTypeError, needs
 from tiledmm.selection.select import may_decompose
 
 with needs("Dask and its package distributed", extra="dask"):

@@ -21,9 +21,16 @@ and CuPy ValueError, or the reverse; ``tests/test_operands.py`` lists them.)
     ├── ProfilingError          RuntimeError           Nsight Compute is missing or failed
     ├── MissingDependencyError  ImportError            an optional package is not installed
     └── MissingModuleError      AttributeError         a module of this package needs such a package
+
+``device_module`` and ``needs`` import optional packages and raise MissingDependencyError if that fails.
 """
 
 from __future__ import annotations
+
+import contextlib
+import importlib
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -104,3 +111,40 @@ class MissingModuleError(TiledmmError, AttributeError):
 
     Its cause is a ``MissingDependencyError``. One class cannot derive from both ImportError and AttributeError.
     """
+
+
+def device_module(name: str) -> Any:
+    """Import a module of this package that needs CuPy, and return it.
+
+    Args:
+        name: Name of the module within the package: ``"compile.compilation"``.
+
+    Raises:
+        MissingDependencyError: If CuPy cannot be imported; the message has the command that installs it.
+    """
+    try:
+        return importlib.import_module(f"tiledmm.{name}")
+    except ImportError as error:
+        raise MissingDependencyError(
+            f"this needs CuPy, which does not import here ({error}); "
+            f"on a machine with an NVIDIA GPU, {INSTALL.format(extra='cuda12')} (or cuda13)"
+        ) from error
+
+
+@contextlib.contextmanager
+def needs(package: str, extra: str) -> Iterator[None]:
+    """Name the extra that installs a package, if its import fails within this context.
+
+    Args:
+        package: Name of the package, for the message.
+        extra: Extra of this package that installs it.
+
+    Raises:
+        MissingDependencyError: If an import within the ``with`` block fails.
+    """
+    try:
+        yield
+    except ImportError as error:
+        raise MissingDependencyError(
+            f"this needs {package}, which does not import here ({error}); {INSTALL.format(extra=extra)}"
+        ) from error

@@ -9,9 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 from tiledmm.elements import ELEMENTS
-from tiledmm.errors import ConfigError
+from tiledmm.errors import ConfigError, device_module
 from tiledmm.kernels.variants import VARIANTS
-from tiledmm.lazy import device_module
 from tiledmm.problem.arrays import Allocate, begin_together, describe, is_array
 from tiledmm.problem.epilogue import EpilogueCall, EpilogueKeywords
 from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords

@@ -78,8 +78,8 @@ def explained(size: tuple[int, int, int], dtype: str, layout: str, target: str, 
         target: Target or GPU by name; empty for the current device.
         precision: As for ``matmul``.
     """
+    from tiledmm.errors import device_module
     from tiledmm.hardware.data_sheets import find_gpu
-    from tiledmm.lazy import device_module
     from tiledmm.selection.explanation import explanation
     from tiledmm.selection.front_end import call_of
     from tiledmm.selection.model import Model

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 from tiledmm.codegen.page import page_of
 from tiledmm.codegen.rendering import render
 from tiledmm.elements import SCHEMES, compute_element
-from tiledmm.errors import ConfigError
+from tiledmm.errors import ConfigError, device_module
 from tiledmm.kernels.config import ConfigOverrides
 from tiledmm.kernels.spec import KernelSpec, kernel_spec
 from tiledmm.kernels.variants import find_variant
-from tiledmm.lazy import device_module
 from tiledmm.problem.keywords import KernelKeywords, Precision
 from tiledmm.schedule.schedule import required_kernels
 from tiledmm.selection.front_end import call_of, choose

@@ -16,9 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from tiledmm.errors import TiledmmError
+from tiledmm.errors import TiledmmError, device_module
 from tiledmm.kernels.variants import find_variant
-from tiledmm.lazy import device_module
 from tiledmm.plans import plan_of
 from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
 from tiledmm.replacement.products import Products

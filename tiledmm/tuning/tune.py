@@ -10,9 +10,8 @@ from typing import Any
 from tiledmm import plans
 from tiledmm.bench.sizes import Size
 from tiledmm.elements import compute_element
-from tiledmm.errors import ConfigError, TiledmmError
+from tiledmm.errors import ConfigError, TiledmmError, device_module
 from tiledmm.kernels.config import Config
-from tiledmm.lazy import device_module
 from tiledmm.problem.arrays import describe
 from tiledmm.problem.product import Product, resolve
 from tiledmm.selection import tuned
