@@ -37,7 +37,7 @@ from tiledmm.codegen.template_files import template_folder
 from tiledmm.compile import inspection
 from tiledmm.compile.inspection import Resources
 from tiledmm.errors import INSTALL, CompilationError, ConfigError, MissingDependencyError
-from tiledmm.hardware import driver as hardware_driver
+from tiledmm.hardware import device as hardware_device
 from tiledmm.hardware.architectures import TARGETS
 from tiledmm.kernels.variants import VARIANTS
 from tiledmm.profile import application
@@ -295,13 +295,13 @@ def test_missing_gpu_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
 
     runtime = SimpleNamespace(getDeviceCount=failing, CUDARuntimeError=CUDARuntimeError)
     monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(cuda=SimpleNamespace(runtime=runtime)))
-    monkeypatch.setattr(hardware_driver, "driver", lambda: None)
+    monkeypatch.setattr(hardware_device, "driver", lambda: None)
     assert device.missing_gpu() == "no driver"
 
     def absent() -> None:
         raise OSError("libcuda.so.1: cannot open shared object file")
 
-    monkeypatch.setattr(hardware_driver, "driver", absent)
+    monkeypatch.setattr(hardware_device, "driver", absent)
     assert device.missing_gpu() == "no NVIDIA driver"
     runtime.getDeviceCount = lambda: 0
     assert device.missing_gpu() == "CUDA finds no device"

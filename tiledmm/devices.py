@@ -10,7 +10,7 @@ from typing import Any
 import cupy
 
 from tiledmm.errors import ConfigError, OperandTypeError
-from tiledmm.hardware.device_properties import gpu_of
+from tiledmm.hardware.device import gpu_of
 from tiledmm.problem.casting import loop_type
 from tiledmm.problem.epilogue import EpilogueCall
 from tiledmm.problem.keywords import UfuncKeywords

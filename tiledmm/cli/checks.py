@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from tiledmm.cli.device import first_line
-from tiledmm.hardware.driver import driver
+from tiledmm.hardware.device import driver
 
 WORKS, MISSING, UNKNOWN, BROKEN = "works", "missing", "unknown", "BROKEN"
 

@@ -13,7 +13,7 @@ def missing_gpu() -> str | None:
         return None if cupy.cuda.runtime.getDeviceCount() else "CUDA finds no device"
     except cupy.cuda.runtime.CUDARuntimeError as error:
         said = first_line(error)
-    from tiledmm.hardware.driver import driver
+    from tiledmm.hardware.device import driver
 
     try:
         driver()

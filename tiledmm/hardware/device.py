@@ -1,12 +1,25 @@
-"""Conversion of a device's properties and attributes in the CUDA runtime to a ``Gpu``."""
+"""This machine's driver library, and conversion of a device's properties to a ``Gpu``."""
 
 from __future__ import annotations
 
+import ctypes
+import functools
+import sys
 from collections.abc import Mapping
 from typing import Any
 
 from tiledmm.hardware.architectures import architecture_of
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS, Gpu
+
+
+@functools.cache
+def driver() -> Any:
+    """Load the driver's library, once per process, and return it.
+
+    Raises:
+        OSError: If no driver is installed.
+    """
+    return ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
 
 
 def gpu_of(properties: Mapping[str, Any], attributes: Mapping[str, int]) -> Gpu:
