@@ -14,8 +14,8 @@ import cupy
 from cupy.cuda import driver
 
 from tiledmm.compile.cubins import cubin_file
+from tiledmm.compile.inspection import COMPILE_OPTIONS
 from tiledmm.compile.kernel_text import find_text, keep_text
-from tiledmm.compile.options import COMPILE_OPTIONS
 from tiledmm.elements import ELEMENTS
 from tiledmm.errors import CompilationError, ConfigError, DeviceError, UnsupportedTypeError
 from tiledmm.kernels.spec import KernelSpec

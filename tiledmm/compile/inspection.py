@@ -11,8 +11,19 @@ import threading
 from dataclasses import dataclass, field
 from typing import Any
 
-from tiledmm.compile.options import CUPYS_OPTIONS, STANDARD
 from tiledmm.errors import INSTALL, CompilationError, ConfigError, MissingDependencyError
+
+# Options for NVRTC, the same for all ways to compile a kernel: with CuPy, to a cubin file, or without a GPU.
+
+STANDARD = "c++17"
+
+#: Options that the package passes to ``cupy.RawKernel``.
+COMPILE_OPTIONS = (f"-std={STANDARD}",)
+
+#: Options that CuPy adds for every kernel, besides the architecture and its include path. The first flushes float32
+#: subnormals in code without explicit rounding modes (the kernels' own multiply-adds keep them); the second makes
+#: functions ``__device__`` by default.
+CUPYS_OPTIONS = ("-ftz=true", "--device-as-default-execution-space")
 
 # cuda-core renames its modules during its import: a second thread that imports it at the same time does not find them.
 _importing = threading.Lock()
@@ -74,7 +85,7 @@ class Resources:
 
 
 def compile_for(source: str, symbol: str, target: str, *, std: str = STANDARD, lineinfo: bool = False) -> Resources:
-    """Compile CUDA C to machine code for a target, with the options that CuPy uses (``tiledmm.compile.options``).
+    """Compile CUDA C to machine code for a target, with the same options as CuPy (``CUPYS_OPTIONS``).
 
     Args:
         source: CUDA C that compiles by itself.
