@@ -879,9 +879,9 @@ def test_compile_all_tells_failures_spills_and_unknown_targets_apart(monkeypatch
         return resources(target, spill_store_bytes=8 if target == "sm_80" else 0)
 
     monkeypatch.setattr(kernel_resources, "compile_for", compile_for)
-    done: list[int] = []
-    kernels = kernel_resources.compile_all([kernel_spec("tiled")], done=lambda: done.append(1))
-    assert len(done) == len(kernels)
+    told: list[tuple[str, int, int]] = []
+    kernels = kernel_resources.compile_all([kernel_spec("tiled")], progress=lambda *each: told.append(each))
+    assert sorted(told) == [(f"compiling {len(kernels)} kernels", i + 1, len(kernels)) for i in range(len(kernels))]
     found = {kernel.target: kernel for kernel in kernels}
     assert {target for target, kernel in found.items() if not kernel.ok} == {"sm_75", "sm_80"}
     matrix = resource_tables.matrix_table(kernels)

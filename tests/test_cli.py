@@ -31,7 +31,7 @@ from tiledmm.bench.simulated import Simulated
 from tiledmm.bench.sizes import Size
 from tiledmm.bench.variant_tiles import VariantTile
 from tiledmm.cli import compare, device
-from tiledmm.cli.failures import told
+from tiledmm.cli.exit_status import report_errors
 from tiledmm.cli.output import ALL_RIGHT, Progress, _Lines
 from tiledmm.codegen.template_files import template_folder
 from tiledmm.compile import inspection
@@ -451,7 +451,7 @@ def test_errors_are_told_in_a_sentence(error: Exception, status: int) -> None:
     def fail() -> None:
         raise error
 
-    app.command()(told(fail))
+    app.command()(report_errors(fail))
     result = CliRunner().invoke(app, [])
     assert result.exit_code == status
     assert "that there is not" in result.stderr and "Traceback" not in result.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -75,18 +76,24 @@ def compile_all(
     specs: Iterable[KernelSpec],
     targets: Iterable[str] = tuple(TARGETS),
     *,
-    done: Callable[[], object] = lambda: None,
+    progress: Callable[[str, int, int], None] | None = None,
 ) -> list[Compiled]:
     """Compile kernels for targets, in parallel on all cores.
 
     Args:
         specs: The kernels.
         targets: Names of targets. A kernel is compiled only for those that it can run on.
-        done: Function that is called, from any thread, after each compilation.
+        progress: Function that is called, from any thread, with the current activity, the finished compilations and the
+            number of compilations.
 
     Raises:
         MissingDependencyError: If NVRTC is not installed; the message has the command that installs it.
     """
+    found = [find_target(target) for target in targets]
+    jobs = [
+        (spec, each.name) for spec in specs for each in found if spec.variant.runs_on(each.capability, spec.compute)
+    ]
+    finished = itertools.count(1)
 
     def one(job: tuple[KernelSpec, str]) -> Compiled:
         spec, target = job
@@ -97,12 +104,9 @@ def compile_all(
         except ConfigError:
             return Compiled(spec, target, None, unknown=True)
         finally:
-            done()
+            if progress is not None:
+                progress(f"compiling {len(jobs)} kernels", next(finished), len(jobs))
 
-    found = [find_target(target) for target in targets]
-    jobs = [
-        (spec, each.name) for spec in specs for each in found if spec.variant.runs_on(each.capability, spec.compute)
-    ]
     pool = ThreadPoolExecutor(_cores())
     try:
         return list(pool.map(one, jobs))

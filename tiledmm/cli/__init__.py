@@ -36,8 +36,7 @@ from tiledmm.cli import (
 )
 from tiledmm.cli.arguments import normalized
 from tiledmm.cli.device import missing_gpu
-from tiledmm.cli.failures import told
-from tiledmm.cli.stdout import guard
+from tiledmm.cli.exit_status import guard_stdout, report_errors
 
 # Exit status that a shell reports for a process that SIGINT ended.
 _INTERRUPTED = 128 + 2
@@ -112,12 +111,12 @@ for _panel, _commands in _COMMANDS.items():
     for _command in _commands:
         _context = run.CONTEXT if _command is run.run else None
         _added = app.command(cls=_Command, help=_help(_command), rich_help_panel=_panel, context_settings=_context)
-        _added(told(_command))
+        _added(report_errors(_command))
 
 
 def main() -> None:
     """Run the command line: the entry point of the console script."""
-    guard()
+    guard_stdout()
     try:
         app(prog_name="tiledmm")
     except KeyboardInterrupt:  # typer handles it only once a command runs

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 import typer
 
-from tiledmm.cli.failures import told
+from tiledmm.cli.exit_status import report_errors
 
 if TYPE_CHECKING:
     from tiledmm.bench.sizes import Size
@@ -106,7 +106,7 @@ ConfigFields = Annotated[
 ]
 
 
-@told
+@report_errors
 def import_files(files: list[str] | None) -> None:
     """Run the files of ``--import`` during parsing, so that later arguments and completion see their variants.
 

@@ -25,7 +25,6 @@ from tiledmm.cli.arguments import (
     tiles_of,
     types_of,
 )
-from tiledmm.cli.compiling import compiled
 from tiledmm.cli.output import ALL_RIGHT, NONE_RAN, Csv, Json, Markdown, Output, Progress, progress
 
 if TYPE_CHECKING:
@@ -225,7 +224,7 @@ def _compile_and_bound(out: Output, asked: _Asked, orders: list[str], tell: Prog
             return None
         if not no_compiler:
             try:
-                kernels = compiled(specs, TARGETS, tell)
+                kernels = kernel_resources.compile_all(specs, TARGETS, progress=tell)
             except MissingDependencyError as error:
                 no_compiler = str(error)
                 out.say(f"Registers, spills and occupancy are not known here: {no_compiler}\n")

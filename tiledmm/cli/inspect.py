@@ -17,8 +17,7 @@ from tiledmm.cli.arguments import (
     size_of,
     tile_of,
 )
-from tiledmm.cli.compiling import compiled
-from tiledmm.cli.output import Csv, Json, Markdown, Output
+from tiledmm.cli.output import Csv, Json, Markdown, Output, progress
 
 if TYPE_CHECKING:
     from tiledmm.bench.kernel_resources import Compiled
@@ -58,6 +57,7 @@ def inspect(
         tiledmm inspect register_tiled --config tm=4 --csv
     """
     from tiledmm.bench import resource_tables
+    from tiledmm.bench.kernel_resources import compile_all
     from tiledmm.errors import ConfigError
     from tiledmm.hardware.architectures import TARGETS, find_target
     from tiledmm.kernels.variants import find_variant
@@ -69,7 +69,8 @@ def inspect(
         specs = list(dict.fromkeys(every))  # two tiles may be one kernel, as with complex128
     product = size_of(size)
     targets = [find_target(target).name] if target else list(TARGETS)
-    kernels = compiled(specs, targets)
+    with progress() as tell:
+        kernels = compile_all(specs, targets, progress=tell)
     if not kernels:
         raise ConfigError(specs[0].why_not_on(find_target(target)))
     if out.for_programs:

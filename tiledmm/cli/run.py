@@ -13,7 +13,7 @@ import typer
 
 from tiledmm.cli import device
 from tiledmm.cli.arguments import Import, Precision, Tile, complete_variants, normalized, tile_of, to_write
-from tiledmm.cli.stdout import unguard
+from tiledmm.cli.exit_status import restore_stdout
 
 if TYPE_CHECKING:
     from tiledmm.replacement import Products
@@ -65,7 +65,7 @@ def run(
     # The program's threads and exit functions may multiply, too. Exit functions run in reverse order, so this is last.
     ending: list[SystemExit] = []
     atexit.register(_report, replacement.products, report, ending)
-    unguard()
+    restore_stdout()
     try:
         scripts.run(script, arguments or [], replacement)
     except SystemExit as end:

@@ -10,7 +10,6 @@ import typer
 
 from tiledmm.cli import device
 from tiledmm.cli.arguments import Dtype, Import, Layout, NoGpu, Target, Variant, kernel_of, size_of, to_write
-from tiledmm.cli.compiling import compiled
 from tiledmm.cli.output import Csv, Json, Markdown, Output, progress
 
 if TYPE_CHECKING:
@@ -120,14 +119,15 @@ def _counted(
     target: str,
 ) -> tuple[Table, bool]:
     from tiledmm.bench import simulated
-    from tiledmm.bench.kernel_resources import Compiled
+    from tiledmm.bench.kernel_resources import Compiled, compile_all
     from tiledmm.bench.tile_sizes import counted_table
     from tiledmm.errors import MissingDependencyError
 
     with progress() as tell:
         rows = simulated.simulate_all(variant_tiles, size, dtype=kind, layout=layout, target=target, progress=tell)
     try:
-        kernels = compiled(specs, [target])
+        with progress() as tell:
+            kernels = compile_all(specs, [target], progress=tell)
     except MissingDependencyError as error:
         out.say(f"Registers and occupancy are not known here: {error}\n")
         kernels = []

@@ -1,14 +1,61 @@
-"""Standard output that may end early: the reader closes it, as ``| head`` does, or the disk is full."""
+"""Ends of a command: the message and exit status after an error, and a stdout that cannot be written.
+
+Readers may close stdout early, as ``| head`` does, and a disk may be full.
+"""
 
 from __future__ import annotations
 
+import errno
+import functools
 import io
 import os
 import sys
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ParamSpec
+
+import typer
+
+_Arguments = ParamSpec("_Arguments")
+
+# Error numbers of a write to a file that could be opened.
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 # Exit status that a shell reports for a process that SIGPIPE ended; it differs from those of the commands.
 _CLOSED_PIPE = 128 + 13
+
+
+def report_errors(command: Callable[_Arguments, None]) -> Callable[_Arguments, None]:
+    """Wrap a command so that it reports the errors of this package, and of missing things, without a traceback.
+
+    The exit status is 2 if another command line would avoid the error, 74 if the disk is full, and 1 if something else
+    is missing or broken.
+    """
+
+    @functools.wraps(command)
+    def wrapper(*arguments: _Arguments.args, **options: _Arguments.kwargs) -> None:
+        try:
+            command(*arguments, **options)
+        except (typer.Exit, typer.BadParameter):
+            raise
+        except (ImportError, MemoryError, OSError) as error:
+            raise _exit_after(error) from None
+        except Exception as error:
+            from tiledmm.errors import TiledmmError
+
+            if not isinstance(error, TiledmmError):
+                raise
+            if isinstance(error, RuntimeError):  # an error of the device or a kernel, not of the command line
+                raise _exit_after(error) from None
+            raise typer.BadParameter(str(error)) from None
+
+    return wrapper
+
+
+def _exit_after(error: Exception) -> typer.Exit:
+    """Print an error's message, with its class if it is not one of this package, and return the exit to raise."""
+    name = "" if type(error).__module__ == "tiledmm.errors" else f"{type(error).__name__}: "
+    typer.secho(f"{name}{error}", err=True, fg=typer.colors.RED)
+    return typer.Exit(os.EX_IOERR if isinstance(error, OSError) and error.errno in _FULL else 1)
 
 
 class _Raw(io.RawIOBase):
@@ -47,7 +94,7 @@ class _Raw(io.RawIOBase):
             raise SystemExit(os.EX_IOERR) from None
 
 
-def guard() -> None:
+def guard_stdout() -> None:
     """Replace ``sys.stdout`` by a stream that ends the process if a write fails.
 
     Without a stdout, the new stream discards all output.
@@ -65,7 +112,7 @@ def guard() -> None:
     )
 
 
-def unguard() -> None:
+def restore_stdout() -> None:
     """Restore Python's own ``sys.stdout``, for a user's program."""
     if sys.__stdout__ is not None:
         sys.stdout = sys.__stdout__
