@@ -24,8 +24,7 @@ from benchmarks.support.results import FOLDER
 from tests.strategies import multiplied
 from tiledmm.bench import comparison_tables, kernel_resources, resource_tables, simulated, timing
 from tiledmm.bench import reference as ref
-from tiledmm.bench.report_files import from_json, to_json
-from tiledmm.bench.results import BASELINE, CallCost, Comparison, ComparisonReport, Machine, Row
+from tiledmm.bench.results import BASELINE, CallCost, Comparison, ComparisonReport, Machine, Row, from_json, to_json
 from tiledmm.bench.sizes import Size, parse_size
 from tiledmm.bench.variant_tiles import VariantTile, expand, left_out, multiplying, running
 from tiledmm.compile.inspection import Resources

@@ -25,8 +25,7 @@ from tests.conftest import missing_simulator
 from tiledmm import cli, registration
 from tiledmm._version import __version__
 from tiledmm.bench import kernel_resources, simulable, simulated
-from tiledmm.bench.report_files import from_json
-from tiledmm.bench.results import Comparison, Machine, Row
+from tiledmm.bench.results import Comparison, Machine, Row, from_json
 from tiledmm.bench.simulated import Simulated
 from tiledmm.bench.sizes import Size
 from tiledmm.bench.variant_tiles import VariantTile

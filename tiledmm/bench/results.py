@@ -1,16 +1,22 @@
-"""Data classes for the results of comparisons."""
+"""Results of comparisons: data classes, and their conversion to and from JSON."""
 
 from __future__ import annotations
 
+import json
 import statistics
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from tiledmm.bench.sizes import Size
 from tiledmm.bench.variant_tiles import VariantTile
 from tiledmm.errors import ConfigError
+from tiledmm.report.documents import json_text
 
 #: Name of the row of ``cupy.matmul``, which is in every comparison.
 BASELINE = "cupy.matmul"
+
+#: Version of the JSON format of reports.
+REPORT_FORMAT = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,3 +223,25 @@ class ComparisonReport:
                 return found
         labels = ", ".join(each.label for each in variant_tiles)
         raise ConfigError(f"the report has no comparison {size} {dtype} {layout} with {labels}")
+
+
+def to_json(report: ComparisonReport) -> str:
+    """Convert a report to JSON text."""
+    return json_text({"format": REPORT_FORMAT, **asdict(report)})
+
+
+def from_json(text: str) -> ComparisonReport:
+    """Read a report that ``to_json`` wrote.
+
+    Raises:
+        ConfigError: If the text has another version of the format.
+    """
+    data: dict[str, Any] = json.loads(text)
+    if data.get("format") != REPORT_FORMAT:
+        raise ConfigError(f"these results have format {data.get('format')!r}, not {REPORT_FORMAT}: measure again")
+    comparisons = []
+    for item in data["comparisons"]:
+        rows = tuple(Row(**{**row, "rounds": tuple(row["rounds"])}) for row in item["rows"])
+        comparisons.append(Comparison(**{**item, "rows": rows}))
+    calls = tuple(CallCost(**call) for call in data["calls"])
+    return ComparisonReport(Machine(**data["machine"]), tuple(comparisons), calls)

@@ -122,8 +122,7 @@ def _on_gpu(
     from tiledmm.bench.comparison_tables import comparison_table
     from tiledmm.bench.environment import this_machine
     from tiledmm.bench.peers import PEERS
-    from tiledmm.bench.report_files import REPORT_FORMAT
-    from tiledmm.bench.results import ComparisonReport
+    from tiledmm.bench.results import REPORT_FORMAT, ComparisonReport
 
     machine = this_machine()
     out.say(f"{machine}\n")
