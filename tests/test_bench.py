@@ -1001,7 +1001,7 @@ def test_a_rival_that_writes_nothing_does_not_pass_for_the_one_before(
         return {"a peer": lambda i: None if idle == "a peer" else of_cupy(sets[0].a, sets[0].b, out=sets[0].c)}
 
     monkeypatch.setattr(comparing, "matmul", matmul)
-    monkeypatch.setattr(comparing, "peer_calls", peers)
+    monkeypatch.setattr(comparing, "library_calls", peers)
     monkeypatch.setattr(comparing.cupy, "matmul", lambda *x, out: None if idle == BASELINE else of_cupy(*x, out=out))
     variant_tiles = [*expand(["naive", "tiled"], [16]), VariantTile("auto")]
     found = comparing.compare(Size(6, 5, 7), dtype=dtype, variant_tiles=variant_tiles, seconds=0.001, peers=["a peer"])
@@ -1106,7 +1106,7 @@ def test_the_cpu_is_judged_and_compared_too(comparing: Any, monkeypatch: pytest.
         assert row.peer and row.ok and row.microseconds and row.error is not None and row.of_roofline is None
         assert row.to_cupy == pytest.approx(base.microseconds / row.microseconds)
         assert row.to_naive == pytest.approx(naive.microseconds / row.microseconds)
-    monkeypatch.setattr(comparing.cpu, "calls", lambda a, b: {"wrong": lambda i: a @ b + 1, "slow": "left out"})
+    monkeypatch.setattr(comparing, "cpu_calls", lambda a, b: {"wrong": lambda i: a @ b + 1, "slow": "left out"})
     *_, wrong, slow = comparing.compare(size, variant_tiles=variant_tiles, seconds=0.001, peers=["cpu"]).rows
     assert (wrong.ok, slow.note, slow.microseconds) == (False, "left out", None)
 
@@ -1128,7 +1128,7 @@ def test_a_peer_is_asked_for_an_error_and_no_figure_where_it_fails(
         held[:] = sets
         return rivals
 
-    monkeypatch.setattr(comparing, "peer_calls", peers)
+    monkeypatch.setattr(comparing, "library_calls", peers)
     found = comparing.compare(Size(6, 5, 7), variant_tiles=expand(["naive"]), seconds=0.001, peers=["torch"])
     rows = {row.label: row for row in found.rows[2:]}
     assert {name: (row.ok, row.microseconds is not None, row.note) for name, row in rows.items()} == {
