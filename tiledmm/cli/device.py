@@ -1,4 +1,4 @@
-"""Test of whether this machine has a GPU for kernels."""
+"""Detection of a GPU that kernels can run on."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def _folder() -> contextlib.AbstractContextManager[str]:
 
 @functools.cache
 def _compiler() -> bytes:
-    """Return the PTX of an empty program: its header has NVRTC's version and build, which is part of a file's name."""
+    """Return the PTX of an empty program, whose header states NVRTC's version and build, for use in file names."""
     return _compiled("", "an empty program", (), nvrtc.getPTX)
 
 

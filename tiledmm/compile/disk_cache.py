@@ -171,9 +171,9 @@ def _files(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
 
 @contextlib.contextmanager
 def _locked(folder: Path, *, exclusive: bool, wait: bool) -> Iterator[bool]:
-    """Lock a folder within this context, and yield False if another process has the lock and ``wait`` is False.
+    """Lock a folder within this context and yield True, or yield False if another process holds the lock.
 
-    It yields True without a lock where there are no locks.
+    With ``wait`` it waits for the other process instead. It yields True without a lock if locks are not available.
     """
     with contextlib.ExitStack() as stack:
         taken = True

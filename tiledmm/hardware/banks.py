@@ -28,8 +28,9 @@ def wavefronts(addresses: Lanes, width: int, *, store: bool = False) -> int:
     largest number of different words in one bank.
 
     Wider accesses are served in parts: half a warp at a time for 8 bytes per lane, a quarter for 16. One wavefront
-    serves two adjacent parts of a load if no two of their words share a bank, and every active lane has the address of
-    its neighbor, which is either the lane whose number differs in bit 0 (for all lanes) or in bit 1 (for all lanes).
+    serves two adjacent parts of a load under two conditions. No two of their words share a bank. And either all pairs
+    of lanes whose numbers differ only in bit 0 have equal addresses, or all pairs whose numbers differ only in bit 1;
+    an inactive lane matches any address.
 
     The hardware counter ``l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld`` differs for loads of 16 bytes: there the
     quarters are joined in both halves of the warp or in neither, with or without conflicts.
@@ -104,7 +105,7 @@ def _check(width: int) -> None:
 
 
 def _agree(lanes: Lanes) -> bool:
-    """Return whether all active lanes have the address of the lane one away, or all that of the lane two away."""
+    """Return whether all pairs of lanes that differ only in bit 0, or all that differ only in bit 1, agree."""
     return any(
         all(
             lanes[i] == lanes[i ^ step]
