@@ -59,8 +59,8 @@ class Verdict:
 def random_matrix(rng: np.random.Generator, rows: int, cols: int, dtype: np.dtype[Any], k: int) -> np.ndarray[Any, Any]:
     """Draw a random matrix on the host.
 
-    Floats are normally distributed. Integers have all values, so that products wrap. Bools are so rarely true that half
-    of the elements of the product are true.
+    Floats are normally distributed. Integers are uniform over their whole range, so that products wrap. Bools are so
+    rarely true that half of the elements of the product are true.
 
     Args:
         rng: Random number generator.

@@ -18,7 +18,7 @@ def calibrate(
     csv: Csv = False,
     markdown: Markdown = False,
 ) -> None:
-    """Measure this GPU so that 'auto' can choose by its own rates. It takes three to six minutes.
+    """Measure this GPU so that 'auto' can choose by its own rates. It takes three to six minutes, with compilation.
 
     Times every kernel that 'auto' may choose and writes the rates that the cost model needs to a file for this GPU. An
     interrupted calibration can be resumed. Without one, 'auto' scales measurements of another GPU by the data sheets of

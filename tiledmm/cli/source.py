@@ -54,7 +54,7 @@ def source(
 ) -> None:
     """Print the complete CUDA C of a kernel, as NVRTC compiles it.
 
-    Needs no GPU. With --diff, the difference from another variant; with --ptx or --sass, the compiler's output.
+    Needs no GPU. --diff prints the difference from another variant; --ptx and --sass print the compiler's output.
 
         tiledmm source tiled --tile 16 --page
         tiledmm source tiled_padded --diff tiled
@@ -90,7 +90,7 @@ def _compiled(spec: KernelSpec, target: str, *, machine_code: bool) -> str:
 
 
 def _other(text: str, tile: str | None, dtype: str | None, layout: str) -> KernelSpec:
-    """Return the kernel of ``--diff``: with the named tile, else the same tile, or the default if it has no such."""
+    """Return the kernel of ``--diff``, with the tile that it names, or the same tile if it has that, or its default."""
     from tiledmm.kernels.variants import find_variant
 
     name, _, size = text.partition(":")
