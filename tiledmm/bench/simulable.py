@@ -107,7 +107,7 @@ def _rates(variant_tiles: Iterable[VariantTile], dtype: str, target: str) -> lis
 
 
 def duration(seconds: float) -> str:
-    """Format a time in the largest unit of which it has two: ``"60 seconds"``, ``"5 minutes"``, ``"300 years"``."""
+    """Format a time in the largest unit that gives 2 or more: ``"60 seconds"``, ``"5 minutes"``, ``"300 years"``."""
     name, unit = next((each for each in _UNITS if seconds >= 2 * each[1]), _UNITS[-1])
     return f"{seconds / unit:,.0f} {name}"
 
