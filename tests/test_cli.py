@@ -501,7 +501,7 @@ def test_an_interrupt_before_a_command_is_found_is_silent(monkeypatch: pytest.Mo
         raise KeyboardInterrupt
 
     monkeypatch.setattr(cli, "app", interrupted)
-    monkeypatch.setattr(cli, "guard", lambda: None)
+    monkeypatch.setattr(cli, "guard_stdout", lambda: None)
     with pytest.raises((SystemExit, KeyboardInterrupt)) as ended:
         cli.main()
     assert isinstance(ended.value, SystemExit) and ended.value.code == 130
