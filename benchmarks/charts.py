@@ -17,8 +17,7 @@ from matplotlib.figure import Figure
 from benchmarks.sizes import STUDIED, TYPES, file_of
 from benchmarks.support.results import FOLDER, ROOT
 from tiledmm.bench import charts
-from tiledmm.bench.report_files import from_json
-from tiledmm.bench.results import ComparisonReport
+from tiledmm.bench.results import ComparisonReport, from_json
 
 CHARTS = ROOT / "docs" / "charts"
 

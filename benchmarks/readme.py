@@ -48,8 +48,7 @@ from benchmarks.support.rung_results import NOT_TIMED, file_of, result
 from benchmarks.support.runs import extremes
 from tiledmm.bench.chart_lines import is_for_any_matrices
 from tiledmm.bench.comparison_tables import calls_table, ladder_table, padding_table
-from tiledmm.bench.report_files import from_json
-from tiledmm.bench.results import BASELINE, ComparisonReport
+from tiledmm.bench.results import BASELINE, ComparisonReport, from_json
 from tiledmm.kernels.variants import general_variants, kernel_variants
 from tiledmm.problem.keywords import AUTO
 from tiledmm.report.cells import NONE

@@ -8,7 +8,7 @@ from tiledmm.elements import ELEMENTS
 from tiledmm.errors import ConfigError, DeviceError, UnsupportedTypeError
 from tiledmm.hardware.architectures import TARGETS, architecture_of, find_target
 from tiledmm.hardware.data_sheets import DATA_SHEETS, REFERENCE_GPUS, find_gpu
-from tiledmm.hardware.device_properties import gpu_of
+from tiledmm.hardware.device import gpu_of
 from tiledmm.hardware.occupancy import Occupancy, occupancy
 
 # What cudaOccMaxActiveBlocksPerMultiprocessor of the CUDA 12.9 toolkit's cuda_occupancy.h answers:

@@ -24,8 +24,7 @@ from benchmarks.support.results import FOLDER
 from tests.strategies import multiplied
 from tiledmm.bench import comparison_tables, kernel_resources, resource_tables, simulated, timing
 from tiledmm.bench import reference as ref
-from tiledmm.bench.report_files import from_json, to_json
-from tiledmm.bench.results import BASELINE, CallCost, Comparison, ComparisonReport, Machine, Row
+from tiledmm.bench.results import BASELINE, CallCost, Comparison, ComparisonReport, Machine, Row, from_json, to_json
 from tiledmm.bench.sizes import Size, parse_size
 from tiledmm.bench.variant_tiles import VariantTile, expand, left_out, multiplying, running
 from tiledmm.compile.inspection import Resources
@@ -878,9 +877,9 @@ def test_compile_all_tells_failures_spills_and_unknown_targets_apart(monkeypatch
         return resources(target, spill_store_bytes=8 if target == "sm_80" else 0)
 
     monkeypatch.setattr(kernel_resources, "compile_for", compile_for)
-    done: list[int] = []
-    kernels = kernel_resources.compile_all([kernel_spec("tiled")], done=lambda: done.append(1))
-    assert len(done) == len(kernels)
+    told: list[tuple[str, int, int]] = []
+    kernels = kernel_resources.compile_all([kernel_spec("tiled")], progress=lambda *each: told.append(each))
+    assert sorted(told) == [(f"compiling {len(kernels)} kernels", i + 1, len(kernels)) for i in range(len(kernels))]
     found = {kernel.target: kernel for kernel in kernels}
     assert {target for target, kernel in found.items() if not kernel.ok} == {"sm_75", "sm_80"}
     matrix = resource_tables.matrix_table(kernels)
@@ -1001,7 +1000,7 @@ def test_a_rival_that_writes_nothing_does_not_pass_for_the_one_before(
         return {"a peer": lambda i: None if idle == "a peer" else of_cupy(sets[0].a, sets[0].b, out=sets[0].c)}
 
     monkeypatch.setattr(comparing, "matmul", matmul)
-    monkeypatch.setattr(comparing, "peer_calls", peers)
+    monkeypatch.setattr(comparing, "library_calls", peers)
     monkeypatch.setattr(comparing.cupy, "matmul", lambda *x, out: None if idle == BASELINE else of_cupy(*x, out=out))
     variant_tiles = [*expand(["naive", "tiled"], [16]), VariantTile("auto")]
     found = comparing.compare(Size(6, 5, 7), dtype=dtype, variant_tiles=variant_tiles, seconds=0.001, peers=["a peer"])
@@ -1106,7 +1105,7 @@ def test_the_cpu_is_judged_and_compared_too(comparing: Any, monkeypatch: pytest.
         assert row.peer and row.ok and row.microseconds and row.error is not None and row.of_roofline is None
         assert row.to_cupy == pytest.approx(base.microseconds / row.microseconds)
         assert row.to_naive == pytest.approx(naive.microseconds / row.microseconds)
-    monkeypatch.setattr(comparing.cpu, "calls", lambda a, b: {"wrong": lambda i: a @ b + 1, "slow": "left out"})
+    monkeypatch.setattr(comparing, "cpu_calls", lambda a, b: {"wrong": lambda i: a @ b + 1, "slow": "left out"})
     *_, wrong, slow = comparing.compare(size, variant_tiles=variant_tiles, seconds=0.001, peers=["cpu"]).rows
     assert (wrong.ok, slow.note, slow.microseconds) == (False, "left out", None)
 
@@ -1128,7 +1127,7 @@ def test_a_peer_is_asked_for_an_error_and_no_figure_where_it_fails(
         held[:] = sets
         return rivals
 
-    monkeypatch.setattr(comparing, "peer_calls", peers)
+    monkeypatch.setattr(comparing, "library_calls", peers)
     found = comparing.compare(Size(6, 5, 7), variant_tiles=expand(["naive"]), seconds=0.001, peers=["torch"])
     rows = {row.label: row for row in found.rows[2:]}
     assert {name: (row.ok, row.microseconds is not None, row.note) for name, row in rows.items()} == {

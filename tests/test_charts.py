@@ -17,7 +17,7 @@ import matplotlib as mpl
 from benchmarks.sizes import TYPES, file_of
 from benchmarks.support import chart_tables
 from tiledmm.bench import chart_lines, charts
-from tiledmm.bench.report_files import from_json
+from tiledmm.bench.results import from_json
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS
 from tiledmm.kernels.variants import kernel_variants
 

@@ -25,20 +25,19 @@ from tests.conftest import missing_simulator
 from tiledmm import cli
 from tiledmm._version import __version__
 from tiledmm.bench import kernel_resources, simulable, simulated
-from tiledmm.bench.report_files import from_json
-from tiledmm.bench.results import Comparison, Machine, Row
+from tiledmm.bench.results import Comparison, Machine, Row, from_json
 from tiledmm.bench.simulated import Simulated
 from tiledmm.bench.sizes import Size
 from tiledmm.bench.variant_tiles import VariantTile
 from tiledmm.cli import compare, device
-from tiledmm.cli.failures import told
+from tiledmm.cli.exit_status import report_errors
 from tiledmm.cli.output import ALL_RIGHT, Progress, _Lines
 from tiledmm.codegen import registration
 from tiledmm.codegen.template_files import template_folder
 from tiledmm.compile import inspection
 from tiledmm.compile.inspection import Resources
 from tiledmm.errors import INSTALL, CompilationError, ConfigError, MissingDependencyError
-from tiledmm.hardware import driver as hardware_driver
+from tiledmm.hardware import device as hardware_device
 from tiledmm.hardware.architectures import TARGETS
 from tiledmm.kernels.variants import VARIANTS
 from tiledmm.profile import application
@@ -296,13 +295,13 @@ def test_missing_gpu_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
 
     runtime = SimpleNamespace(getDeviceCount=failing, CUDARuntimeError=CUDARuntimeError)
     monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(cuda=SimpleNamespace(runtime=runtime)))
-    monkeypatch.setattr(hardware_driver, "driver", lambda: None)
+    monkeypatch.setattr(hardware_device, "driver", lambda: None)
     assert device.missing_gpu() == "no driver"
 
     def absent() -> None:
         raise OSError("libcuda.so.1: cannot open shared object file")
 
-    monkeypatch.setattr(hardware_driver, "driver", absent)
+    monkeypatch.setattr(hardware_device, "driver", absent)
     assert device.missing_gpu() == "no NVIDIA driver"
     runtime.getDeviceCount = lambda: 0
     assert device.missing_gpu() == "CUDA finds no device"
@@ -452,7 +451,7 @@ def test_errors_are_told_in_a_sentence(error: Exception, status: int) -> None:
     def fail() -> None:
         raise error
 
-    app.command()(told(fail))
+    app.command()(report_errors(fail))
     result = CliRunner().invoke(app, [])
     assert result.exit_code == status
     assert "that there is not" in result.stderr and "Traceback" not in result.stderr
@@ -503,7 +502,7 @@ def test_an_interrupt_before_a_command_is_found_is_silent(monkeypatch: pytest.Mo
         raise KeyboardInterrupt
 
     monkeypatch.setattr(cli, "app", interrupted)
-    monkeypatch.setattr(cli, "guard", lambda: None)
+    monkeypatch.setattr(cli, "guard_stdout", lambda: None)
     with pytest.raises((SystemExit, KeyboardInterrupt)) as ended:
         cli.main()
     assert isinstance(ended.value, SystemExit) and ended.value.code == 130

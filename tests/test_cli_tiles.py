@@ -175,7 +175,7 @@ def test_a_chart_is_drawn(no_gpu: None, compiler: None, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("variant", "name", "said"),
-    [("tiled", "x.unheard", "ends in none of"), ("tiled", "x", "ends in none of"), ("naive", "x.svg", "no tiles")],
+    [("tiled", "x.unheard", "svg, svgz"), ("tiled", "x", "svg, svgz"), ("naive", "x.svg", "no tiles")],
 )
 def test_what_cannot_be_drawn_is_said(
     no_gpu: None, compiler: None, tmp_path: Path, variant: str, name: str, said: str

@@ -17,7 +17,7 @@ from cupy.cuda import nvrtc
 from tiledmm.codegen.rendering import render
 from tiledmm.codegen.template_files import template_folder
 from tiledmm.compile import cubins
-from tiledmm.compile.options import COMPILE_OPTIONS, CUPYS_OPTIONS
+from tiledmm.compile.inspection import COMPILE_OPTIONS, CUPYS_OPTIONS
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS
 from tiledmm.kernels.operands.bytes import DECOMPOSE_BYTES
 from tiledmm.kernels.operands.limbs import DECOMPOSE

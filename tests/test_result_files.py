@@ -14,9 +14,7 @@ import pytest
 
 from benchmarks import readme
 from benchmarks.support import kernels, results, runs
-from tiledmm.bench import report_files
-from tiledmm.bench.report_files import from_json
-from tiledmm.bench.results import Comparison, ComparisonReport, Machine, Row
+from tiledmm.bench.results import Comparison, ComparisonReport, Machine, Row, from_json, to_json
 from tiledmm.codegen import kernel_hash, rendering
 from tiledmm.kernels.variants import find_variant, kernel_spec
 
@@ -47,7 +45,7 @@ def test_of_several_runs_the_middle_one_is_kept_of_each_product() -> None:
             for warp_tiled, auto in ratios
         ]
         comparisons = tuple(Comparison(8, 8, 8, "float32", "NN", 1e-6, 1, tuple(each)) for each in rows)
-        report = json.loads(report_files.to_json(ComparisonReport(MACHINE, comparisons)))
+        report = json.loads(to_json(ComparisonReport(MACHINE, comparisons)))
         return {**report, "sources": results.sources()}
 
     found = [run(0, (1.08, 4.0), (2.0, 3.0)), run(1, (1.03, 4.2), (1.0, 3.1)), run(2, (1.02, 4.1), (2.1, 2.0))]

@@ -15,7 +15,7 @@ from benchmarks.support import rung_results
 from docs.tools import instructions, plain, programs
 from docs.tools.browser import DESKTOP, PHONE, Browser
 from tests.conftest import missing_simulator
-from tiledmm.bench.report_files import from_json
+from tiledmm.bench.results import from_json
 from tiledmm.elements import ELEMENTS
 from tiledmm.kernels.variants import find_variant, kernel_spec
 from tiledmm.report.cells import significant

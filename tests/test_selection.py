@@ -18,7 +18,7 @@ from tests.strategies import PROPERTY, np_dtype
 from tiledmm.elements import ELEMENTS, element
 from tiledmm.errors import ConfigError, DeviceError
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS, Gpu
-from tiledmm.hardware.device_properties import gpu_of
+from tiledmm.hardware.device import gpu_of
 from tiledmm.kernels.config import CONFIG_FIELDS, STATIC_SHARED_BYTES
 from tiledmm.kernels.spec import KernelSpec
 from tiledmm.kernels.variants import VARIANTS, find_variant, general_variants

@@ -6,12 +6,11 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 from tiledmm.elements import SCHEMES
-from tiledmm.errors import ConfigError, OperandTypeError
+from tiledmm.errors import ConfigError, OperandTypeError, device_module
 from tiledmm.hardware.data_sheets import find_gpu
 from tiledmm.kernels.config import ConfigOverrides
 from tiledmm.kernels.variants import VARIANTS
 from tiledmm.launch.plans import are_cupys, plan_of, plan_of_cupys
-from tiledmm.lazy import device_module
 from tiledmm.problem.arrays import is_array, of_shape
 from tiledmm.problem.call import resolve_call
 from tiledmm.problem.casting import loop_type

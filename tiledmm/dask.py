@@ -19,8 +19,7 @@ from typing import Any
 
 from tiledmm.distributed.local import kind
 from tiledmm.elements import ELEMENTS
-from tiledmm.errors import OperandTypeError, ShapeError, UnsupportedTypeError
-from tiledmm.lazy import needs
+from tiledmm.errors import OperandTypeError, ShapeError, UnsupportedTypeError, needs
 from tiledmm.problem.keywords import is_ieee
 
 with needs("Dask and its package distributed", extra="dask"):

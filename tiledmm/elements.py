@@ -1,4 +1,4 @@
-"""The element types of the package, and how they are packed and decomposed: one row each, listed here only."""
+"""Table of element types, with their packed and decomposed forms."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ class Element:
     """One element type.
 
     Attributes:
-        name: Short name, as kernel symbols have it: ``"f32"``.
-        dtype_name: NumPy's name: ``"float32"``.
-        itemsize: Bytes of one element in memory.
-        sum_bytes: Bytes of one element in shared memory and registers, where it has the accumulator's type
-            (``Accumulator`` in ``cuda_src/elements.cuh.j2``).
-        multiplies: Real multiplications in one product of two elements; 4 for complex types.
-        per_packed: Narrow elements in one packed element; 1 if it is not packed.
-        held_as: NumPy's name of its type in memory, where NumPy has no such type; empty where NumPy has it.
-        parts: Real numbers in one element; 2 for complex types.
-        result_name: NumPy's name of the type of results, where that is wider than the operands'; else empty.
+        name: Short name, used in kernel symbols: ``"f32"``.
+        dtype_name: NumPy's name of the type: ``"float32"``.
+        itemsize: Size of one element in memory, in bytes.
+        sum_bytes: Size of one accumulator, in bytes; also that of one element in shared memory and registers if the
+            kernel converts elements to the accumulator's type (``Accumulator`` in ``cuda_src/elements.cuh.j2``).
+        multiplies: Number of real multiplications per product of two elements; 4 for complex types.
+        per_packed: Number of narrow elements per packed element; 1 for types that are not packed.
+        held_as: NumPy's name of the type that stores such elements in memory, if NumPy has no type of this name; else
+            empty.
+        parts: Number of real numbers per element; 2 for complex types.
+        result_name: NumPy's name of the result type if it is wider than the operands' type; else empty.
     """
 
     name: str
@@ -39,48 +40,48 @@ class Element:
 
     @property
     def stored(self) -> Element:
-        """The type of such elements in memory: this one, except for tf32 (float32) and types with wide results."""
+        """Row of the type that stores these elements in memory; differs for tf32, packed types and wide results."""
         return ELEMENTS[self.held_as] if self.held_as else self
 
     @property
     def result(self) -> Element:
-        """The type of results in memory, and the computation type of variants that do not have this one."""
+        """Row of the result type in memory. Variants that cannot compute in this type compute in that one."""
         return ELEMENTS[self.result_name] if self.result_name else self.stored
 
     @property
     def multiplied(self) -> str:
-        """The name of the type that is multiplied, whatever the type of results."""
+        """Name of the operands' type without the result type: ``"int8"`` for ``"int8_int32"``."""
         return self.dtype_name.removesuffix(f"_{self.result_name}") if self.result_name else self.dtype_name
 
     @property
     def c_type(self) -> str:
-        """The name in CUDA C of what is multiplied: NumPy's own, except for bool, which is a keyword there."""
+        """Name of the operands' type in CUDA C: NumPy's name, but ``boolean`` for bool, which is a keyword there."""
         return self.multiplied.replace("bool", "boolean")
 
     @property
     def packed(self) -> Element | None:
-        """The type of packed elements; None for types that are not packed."""
+        """Row of the type that packs several of these elements into one; None for types that are not packed."""
         into = PACKED_ELEMENTS.get(self.multiplied)
         return _with_result(into, ELEMENTS[self.result_name]) if into and self.result_name else into
 
     @property
     def is_summed_as_it_is(self) -> bool:
-        """Whether the accumulator has the elements' own type, in CUDA C."""
+        """True if the accumulator has the same CUDA C type as the elements."""
         return self.itemsize == self.sum_bytes and self.dtype_name in ("float32", "float64", "uint32", "uint64")
 
     @property
     def is_narrow_float(self) -> bool:
-        """Whether it is a floating-point type whose products are summed in float32."""
+        """True for floating-point types of less than 32 bits, whose products are summed in float32."""
         return not self.held_as and self.itemsize < self.sum_bytes and kind_of(self.dtype) == "f"
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The NumPy dtype; of packed elements, tf32 and types with wide results, that of their memory."""
+        """NumPy dtype of an array of these elements: of ``stored`` for tf32, packed types and wide results."""
         name = self.held_as or self.dtype_name
         try:
             return np.dtype(name)
         except TypeError:
-            import ml_dtypes  # which has those of machine learning, such as bfloat16
+            import ml_dtypes  # it defines the types of machine learning, such as bfloat16
 
             found: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
             return found
@@ -112,27 +113,28 @@ ELEMENTS: dict[str, Element] = {
     )
 }
 
-#: Packed elements, by the type that is packed: contiguous elements along K, which one instruction multiplies.
+#: Types of packed elements, by the type that is packed. A packed element holds contiguous elements along K, which one
+#: instruction multiplies.
 PACKED_ELEMENTS: dict[str, Element] = {
     "int8": Element("i8x4", "int8x4", 4, 4, per_packed=4, held_as="uint32"),
     "uint8": Element("u8x4", "uint8x4", 4, 4, per_packed=4, held_as="uint32"),
     "bool": Element("b1x32", "boolx32", 4, 4, per_packed=32, held_as="uint32"),
 }
 
-#: The type that tensor cores round float32 to: 11 significant bits. It is a computation type, and no array has it.
+#: Type that tensor cores round float32 to: 11 significant bits. It is a computation type; no array has it.
 TF32 = Element("tf32", "tf32", 4, 4, held_as="float32")
 
 
 def _with_result(operand: Element, result: Element) -> Element:
-    """The computation type of such operands whose results have a wider type."""
+    """Return the computation type of operands whose results have another type, such as ``int8_int32``."""
     return replace(
         operand, name=f"{operand.name}{result.name}", dtype_name=f"{operand.dtype_name}_{result.dtype_name}",
         held_as=operand.held_as or operand.dtype_name, result_name=result.dtype_name,
     )  # fmt: skip
 
 
-#: Computation types of 8-bit integers whose results are wider: the 32-bit sums, which do not wrap in 8 bits. No array
-#: has them: ``int8_int32`` is that of int8 operands and ``dtype="int32"``.
+#: Computation types of 8-bit operands whose results are wider, so that sums do not wrap at 8 bits. No array has such a
+#: type: ``int8_int32`` is the computation type of int8 operands with ``dtype="int32"``.
 WIDE_RESULTS: dict[str, Element] = {
     wide.dtype_name: wide
     for operand, results in (
@@ -142,28 +144,30 @@ WIDE_RESULTS: dict[str, Element] = {
     for wide in (_with_result(ELEMENTS[operand], ELEMENTS[result]) for result in results)
 }
 
-# The same where an epilogue computes in float32: by the types of operands, or of partial sums, and of results.
+# Computation types of products whose epilogue computes in float32, by the type of operands (or of partial sums) and the
+# type of results.
 _FLOAT_RESULTS: dict[tuple[str, str], Element] = {
     (operand, result): _with_result(ELEMENTS[operand], ELEMENTS[result])
     for operand in ("int8", "uint8", "int32", "uint32")
     for result in ("float16", "float32")
 }
 
-# Most products of two elements whose sum 32 bits hold, by the operands' type: of -128 * -128, and of 255 * 255.
+# Largest K whose sums fit into 32 bits for any operands, by the operands' type: the largest products of two elements
+# are -128 * -128 and 255 * 255.
 _EXACT_IN_32_BITS = {"int8": (2**31 - 1) // 128**2, "uint8": (2**32 - 1) // 255**2}
 
 
 def compute_element_of(a: Element, b: Element, loop: Element, k: int | None = None) -> Element:
-    """The computation type of a product.
+    """Return the computation type of a product.
 
     Args:
         a, b: Types of the operands.
-        loop: The type that NumPy converts both to, and multiplies and adds in.
-        k: Terms of a sum; None for any number of them.
+        loop: The type that NumPy converts both operands to, and in which it multiplies and adds.
+        k: Number of terms per sum; None for any number.
 
     Returns:
-        A type with wide results where the 32-bit sums of 8-bit operands are those of ``loop``, modulo its range; or
-        ``loop``.
+        A type with wide results if the operands have 8 bits and their 32-bit sums equal those in ``loop`` modulo its
+        range; else ``loop``.
     """
     wide = WIDE_RESULTS.get(f"{a.dtype_name}_{loop.dtype_name}") if a == b else None
     if wide is None or (loop.itemsize > 4 and (k is None or k > _EXACT_IN_32_BITS[a.dtype_name])):
@@ -172,18 +176,22 @@ def compute_element_of(a: Element, b: Element, loop: Element, k: int | None = No
 
 
 def with_float_epilogue(a: Element, b: Element, loop: Element, k: int) -> Element:
-    """The computation type of a product with an epilogue: of 8-bit operands integer sums, and then float32.
+    """Return the computation type of a product with an epilogue that computes in ``loop``.
 
-    Arguments are those of ``compute_element_of``.
+    For 8-bit operands and a floating-point ``loop`` it sums integers and converts the sums for the epilogue.
+
+    Args:
+        a, b, loop, k: As for ``compute_element_of``.
     """
     known = _FLOAT_RESULTS.get((a.dtype_name, loop.dtype_name)) if a == b and a.itemsize == 1 else None
     return known if known is not None and k <= _EXACT_IN_32_BITS[a.dtype_name] else loop
 
 
 def partial_sums(compute: Element) -> tuple[Element, Element, Element]:
-    """How split-K adds up partial sums: the types that they are computed in, have in memory, and are reduced in.
+    """Return the three types of split-K's partial sums, wide enough that nothing is rounded before the last sum.
 
-    They are wide enough that nothing is rounded before the last sum.
+    Returns:
+        The type that the partitions compute in, the type of partial sums in memory, and the type of the reduction.
     """
     if compute.is_narrow_float:
         return compute, ELEMENTS["float32"], ELEMENTS["float32"]
@@ -195,13 +203,13 @@ def partial_sums(compute: Element) -> tuple[Element, Element, Element]:
 
 @dataclass(frozen=True, slots=True)
 class Scheme:
-    """A decomposition scheme: how tensor cores multiply float32, and the parts of complex64, by limbs.
+    """A decomposition scheme: tensor cores multiply float32, or the parts of complex64, as sums of narrower limbs.
 
     Attributes:
-        name: The name that ``precision=`` takes.
+        name: Name of the scheme, a value of ``precision=``.
         limb: Type of a limb.
-        limbs: Limbs of an element.
-        products: Products of limbs in the product of two elements. Those of low limbs may be left out.
+        limbs: Number of limbs per element.
+        products: Number of products of limbs per product of two elements. Products of low limbs may be left out.
     """
 
     name: str
@@ -210,7 +218,7 @@ class Scheme:
     products: int
 
     def limb_of(self, compute: Element) -> Element:
-        """The type of a computation type's limbs: for complex types, complex numbers of limbs."""
+        """Return the type of a computation type's limbs; for complex types, a complex number of two limbs."""
         limb = self.limb
         return limb if compute.parts == 1 else replace(limb, name=f"c{limb.name}", multiplies=4, parts=2)
 
@@ -227,13 +235,13 @@ SCHEMES: dict[str, Scheme] = {
 
 
 def element(dtype: Any) -> Element:
-    """The row of a dtype.
+    """Return the row of a dtype.
 
     Args:
-        dtype: Anything ``numpy.dtype`` takes, or the name ``"bfloat16"``.
+        dtype: Anything that ``numpy.dtype`` accepts, or the name ``"bfloat16"``.
 
     Raises:
-        UnsupportedTypeError: If products of this type are not supported; the message lists the types that are.
+        UnsupportedTypeError: If products of this type are not supported; the message lists the supported types.
     """
     if isinstance(dtype, str) and dtype in ELEMENTS:
         return ELEMENTS[dtype]
@@ -248,10 +256,10 @@ def element(dtype: Any) -> Element:
             f"{wide.held_as} products"
         )
     try:
-        if dtype is None:  # NumPy would take it for float64
+        if dtype is None:  # numpy.dtype(None) is float64
             raise TypeError("a type is needed")
         resolved = np.dtype(dtype)
-    except (TypeError, ValueError, SyntaxError, DeprecationWarning) as error:  # a warning, where those are errors
+    except (TypeError, ValueError, SyntaxError, DeprecationWarning) as error:  # the last one where warnings are errors
         raise UnsupportedTypeError(f"{dtype!r} is not a dtype: {error}; the types are {', '.join(ELEMENTS)}") from None
     row = ELEMENTS.get(resolved.name) if resolved.isnative else None
     if row is None:
@@ -261,10 +269,10 @@ def element(dtype: Any) -> Element:
 
 
 def compute_element(dtype: Any) -> Element:
-    """The row of a computation type: any dtype, ``"tf32"``, or one with wide results such as ``"int8_int32"``.
+    """Return the row of a computation type: any dtype, ``"tf32"``, or one with wide results such as ``"int8_int32"``.
 
     Raises:
-        As ``element``.
+        UnsupportedTypeError: As ``element``.
     """
     apart = {TF32.dtype_name: TF32, **WIDE_RESULTS}.get(dtype) if isinstance(dtype, str) else None
     return apart or element(dtype)

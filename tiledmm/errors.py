@@ -1,102 +1,150 @@
-"""The errors this package raises.
+"""Errors that this package raises.
 
-Each derives from the builtin that ``numpy.matmul`` raises for the same mistake, and from no other: existing ``except``
-clauses keep working, and none catches a mistake that it is not for. (CuPy raises ValueError for some of those that are
-a TypeError of NumPy's, and the other way round; ``tests/test_operands.py`` lists them.)
+Each derives from the builtin that ``numpy.matmul`` raises for the same mistake, and from no other. So existing
+``except`` clauses keep working, and none of them catches a different mistake. (For some mistakes NumPy raises TypeError
+and CuPy ValueError, or the reverse; ``tests/test_operands.py`` lists them.)
 
     TiledmmError
-    ├── ShapeError              ValueError             shapes that do not make a product
-    ├── AxisError               numpy's AxisError      an axis that is not there (a ValueError and an IndexError)
-    ├── KeywordError            always one of these    a keyword that this function cannot take
-    │   ├── KeywordTypeError    TypeError              a keyword that has no use here, or a value of the wrong type
-    │   └── KeywordValueError   ValueError             a value that is none of those which the keyword takes
-    ├── OperandTypeError        TypeError              something that is not an array of the kind expected
-    ├── UnsupportedTypeError    TypeError              an element type or a cast that is not supported
-    ├── AlignmentError          ValueError             data that does not begin at a multiple of its element size
-    ├── UnknownVariantError     ValueError             a name that is not registered
-    ├── ConfigError             ValueError             a tile that does not fit, or a variant that has none
-    ├── DeviceError             RuntimeError           no GPU, the wrong GPU, or one that is too old
-    ├── CompilationError        RuntimeError           a kernel that does not compile
-    ├── SimulationError         RuntimeError           a kernel with findings of the simulator
-    ├── ProfilingError          RuntimeError           Nsight Compute is missing, or could not do its work
-    ├── MissingDependencyError  ImportError            an optional package that is needed now
-    └── MissingModuleError      AttributeError         a module of this package that needs such a package
+    ├── ShapeError              ValueError             shapes of operands do not match
+    ├── AxisError               numpy's AxisError      an axis does not exist (a ValueError and an IndexError)
+    ├── KeywordError            one of the next two    a keyword is not valid for this function
+    │   ├── KeywordTypeError    TypeError              a keyword is not supported, or its value has the wrong type
+    │   └── KeywordValueError   ValueError             a keyword's value is not one of the allowed values
+    ├── OperandTypeError        TypeError              an operand is not an array of the expected library
+    ├── UnsupportedTypeError    TypeError              an element type or a cast is not supported
+    ├── AlignmentError          ValueError             an address or stride is not a multiple of the element size
+    ├── UnknownVariantError     ValueError             a variant is not registered
+    ├── ConfigError             ValueError             a tile, config field or option does not exist or does not fit
+    ├── DeviceError             RuntimeError           there is no GPU, or the kernel cannot run on it
+    ├── CompilationError        RuntimeError           a kernel does not compile
+    ├── SimulationError         RuntimeError           the simulator found errors in a kernel
+    ├── ProfilingError          RuntimeError           Nsight Compute is missing or failed
+    ├── MissingDependencyError  ImportError            an optional package is not installed
+    └── MissingModuleError      AttributeError         a module of this package needs such a package
+
+``device_module`` and ``needs`` import optional packages and raise MissingDependencyError if that fails.
 """
 
 from __future__ import annotations
 
+import contextlib
+import importlib
+from collections.abc import Iterator
+from typing import Any
+
 import numpy as np
 
-#: How an extra is installed. No package index has this package so far.
+#: Command that installs an extra, for error messages. The package is not on any package index yet.
 INSTALL = 'in a checkout of tiledmm: pip install ".[{extra}]"'
 
 
 class TiledmmError(Exception):
-    """Root of every error raised on purpose by this package."""
+    """Base class of all errors that this package raises deliberately."""
 
 
 class ShapeError(TiledmmError, ValueError):
-    """Operands whose shapes do not make a product."""
+    """Error for operands or outputs whose shapes do not match."""
 
 
 class AxisError(TiledmmError, np.exceptions.AxisError):
-    """An entry of ``axes=`` that names an axis which does not exist, or the wrong number of axes."""
+    """Error for an entry of ``axes=`` that names an axis which does not exist, or the wrong number of axes."""
 
 
 class KeywordError(TiledmmError):
-    """A keyword that this function cannot take. What is raised is one of the two classes below."""
+    """Base class of the errors for keyword arguments: ``KeywordTypeError`` and ``KeywordValueError``."""
 
 
 class KeywordTypeError(KeywordError, TypeError):
-    """A keyword that has no use here or not beside another one, or whose value is of the wrong type."""
+    """Error for a keyword that is not supported, alone or with another one, or whose value has the wrong type."""
 
 
 class KeywordValueError(KeywordError, ValueError):
-    """A keyword whose value is of the right type, and none of those that it takes."""
+    """Error for a keyword whose value has the right type but is not one of the allowed values."""
 
 
 class OperandTypeError(TiledmmError, TypeError):
-    """An operand that is not an array of the expected library."""
+    """Error for an operand that is not an array of the expected library."""
 
 
 class UnsupportedTypeError(TiledmmError, TypeError):
-    """An element type, or a conversion between two, that is not supported."""
+    """Error for an element type, or a conversion between two types, that is not supported."""
 
 
 class AlignmentError(TiledmmError, ValueError):
-    """Data or strides that are not multiples of the element size."""
+    """Error for an address or a stride in bytes that is not a multiple of the element size."""
 
 
 class UnknownVariantError(TiledmmError, ValueError):
-    """A variant name that is not registered."""
+    """Error for a variant name that is not registered."""
 
 
 class ConfigError(TiledmmError, ValueError):
-    """A tile, config field or option that does not exist or does not fit."""
+    """Error for a tile, config field or option that does not exist or does not fit."""
 
 
 class DeviceError(TiledmmError, RuntimeError):
-    """No usable GPU, or one that the kernel cannot run on."""
+    """Error for a missing GPU, or for a GPU that the kernel cannot run on."""
 
 
 class CompilationError(TiledmmError, RuntimeError):
-    """A kernel that does not compile; the message shows the source lines."""
+    """Error for a kernel that does not compile; the message shows the source lines."""
 
 
 class SimulationError(TiledmmError, RuntimeError):
-    """A kernel in which the simulator found errors; the message names lines, blocks and threads."""
+    """Error for a kernel in which the simulator found errors; the message names lines, blocks and threads."""
 
 
 class ProfilingError(TiledmmError, RuntimeError):
-    """Nsight Compute is not installed, may not read the counters, or profiled something else; the message says why."""
+    """Error for a profile that Nsight Compute did not make; the message names the reason.
+
+    Nsight Compute may not be installed, may have no permission to read the GPU's counters, or may have profiled another
+    kernel.
+    """
 
 
 class MissingDependencyError(TiledmmError, ImportError):
-    """An optional package that this call needs is not installed; the message has the command that installs it."""
+    """Error for an optional package that is not installed; the message shows the command that installs it."""
 
 
 class MissingModuleError(TiledmmError, AttributeError):
-    """A module of this package, as an attribute, whose optional package is not installed; its cause is the error above.
+    """Error for an attribute that is a module of this package whose optional package is not installed.
 
-    No class can be an ImportError and an AttributeError, and an attribute that cannot be had is the latter.
+    Its cause is a ``MissingDependencyError``. One class cannot derive from both ImportError and AttributeError.
     """
+
+
+def device_module(name: str) -> Any:
+    """Import a module of this package that needs CuPy, and return it.
+
+    Args:
+        name: Name of the module within the package: ``"compile.compilation"``.
+
+    Raises:
+        MissingDependencyError: If CuPy cannot be imported; the message has the command that installs it.
+    """
+    try:
+        return importlib.import_module(f"tiledmm.{name}")
+    except ImportError as error:
+        raise MissingDependencyError(
+            f"this needs CuPy, which does not import here ({error}); "
+            f"on a machine with an NVIDIA GPU, {INSTALL.format(extra='cuda12')} (or cuda13)"
+        ) from error
+
+
+@contextlib.contextmanager
+def needs(package: str, extra: str) -> Iterator[None]:
+    """Name the extra that installs a package, if its import fails within this context.
+
+    Args:
+        package: Name of the package, for the message.
+        extra: Extra of this package that installs it.
+
+    Raises:
+        MissingDependencyError: If an import within the ``with`` block fails.
+    """
+    try:
+        yield
+    except ImportError as error:
+        raise MissingDependencyError(
+            f"this needs {package}, which does not import here ({error}); {INSTALL.format(extra=extra)}"
+        ) from error

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tiledmm.lazy import device_module
+from tiledmm.errors import device_module
 from tiledmm.problem.keywords import Precision
 
 __all__ = ["matmul"]

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tiledmm import api
-from tiledmm.lazy import needs
+from tiledmm.errors import needs
 
 with needs("PyTorch", extra="torch"):
     import torch

@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from benchmarks.support.results import FOLDER, ROOT, measured, save
-from tiledmm.compile.options import COMPILE_OPTIONS
+from tiledmm.compile.inspection import COMPILE_OPTIONS
 from tiledmm.kernels.variants import kernel_spec
 from tiledmm.problem.arrays import describe
 from tiledmm.problem.product import resolve

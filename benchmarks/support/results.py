@@ -15,8 +15,7 @@ from typing import Any
 
 import tiledmm
 from benchmarks.support import kernels, runs
-from tiledmm.bench.report_files import to_json
-from tiledmm.bench.results import ComparisonReport, Machine
+from tiledmm.bench.results import ComparisonReport, Machine, to_json
 from tiledmm.report.documents import json_text
 
 #: The repository, and its results, one file per run.

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from benchmarks.support.results import origin
-from tiledmm.bench.report_files import from_json
-from tiledmm.bench.results import BASELINE, Comparison, Row
+from tiledmm.bench.results import BASELINE, Comparison, Row, from_json
 from tiledmm.elements import ELEMENTS, compute_element
 from tiledmm.kernels.variants import find_variant, kernel_variants
 from tiledmm.report.cells import significant

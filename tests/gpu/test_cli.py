@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tiledmm import cli
-from tiledmm.bench.report_files import from_json
+from tiledmm.bench.results import from_json
 from tiledmm.cli import checks
 from tiledmm.kernels.variants import kernel_variants
 

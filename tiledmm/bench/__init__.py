@@ -1,5 +1,5 @@
-"""Comparisons of kernels: each is verified, then timed against the others; or compiled and simulated without a GPU.
+"""Comparisons of kernels: timed on a GPU, or simulated without one.
 
-In: variants, tiles, products. Out: results as data, files and tables. No call of ``matmul`` needs it. May import
-everything below it, the simulator too.
+In: variants, tiles, products. Out: results as data, files and tables. ``matmul`` does not import this folder. May
+import everything below it, including the simulator.
 """

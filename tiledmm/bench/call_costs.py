@@ -1,4 +1,4 @@
-"""Host time of small calls: this package, ``cupy.matmul`` and a bare launch of the same kernel."""
+"""Host time of small calls: of this package, of ``cupy.matmul`` and of a bare launch of the same kernel."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _BARE = "cupy.empty + RawKernel"
 
 
 def compare_calls(n: int = 32, *, dtype: str = "float32", seconds: float = 0.6) -> tuple[CallCost, ...]:
-    """Host time of a call on n x n operands: this package, ``cupy.matmul``, and a bare launch.
+    """Measure the host time of calls on n x n operands: of this package, of ``cupy.matmul`` and of a bare launch.
 
-    The bare launch is ``cupy.empty`` and a ``RawKernel`` called with the same kernel and arguments, which
-    were prepared beforehand. Host time, in one process, taken alternately.
+    The bare launch calls ``cupy.empty`` and a ``RawKernel`` with the same kernel and prepared arguments. All calls are
+    timed alternately in one process.
 
     Args:
-        n: Size of the square operands; small, so that the host is what counts.
-        dtype: Their type.
-        seconds: About how long to time each.
+        n: Size of the square operands; small, so that host time dominates.
+        dtype: Element type of the operands.
+        seconds: Approximate time to measure each call, in seconds.
     """
     a, b, out = operand_sets(Size(n, n, n), dtype, "NN")[0]
     compute = compute_element(dtype)

@@ -1,4 +1,4 @@
-"""What charts show: rates by size, which few lines a picture has, and how many times as fast ``auto`` is."""
+"""Data of the charts: rates by size, the lines that a chart shows, and speedups of ``auto``."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from tiledmm.kernels.variant import Variant
 from tiledmm.kernels.variants import kernel_variants
 from tiledmm.problem.keywords import AUTO
 
-#: One point of a line: where, and how high.
+#: One point of a line: x and y.
 Point = tuple[float, float]
 
-#: A variant's TFLOP/s, comparison by comparison.
+#: Rates of a variant in TFLOP/s, each with its comparison.
 Rates = list[tuple[Comparison, float]]
 
-#: The lines that a picture has at most.
+#: Maximum number of lines in a chart.
 MOST_LINES = 6
 
-#: The row of a call whose operands come from the host, and whose result goes back there.
+#: Name of the row whose time includes copies of the operands from the host and of the result to the host.
 WITH_COPIES = "auto, copies included"
 
-#: What the name of the CPU's row begins with.
+#: Beginning of the name of the CPU's row.
 CPU = "numpy"
 
 
 def rates(comparisons: Iterable[Comparison]) -> dict[str, Rates]:
-    """TFLOP/s of each variant and of the baseline, size by size, the best of its tiles."""
+    """Return the TFLOP/s of each variant and of the baseline by size, each with its fastest tile."""
     lines: dict[str, Rates] = {}
     for each in sorted(comparisons, key=lambda c: c.n):
         best: dict[str, float] = {}
@@ -42,11 +42,10 @@ def rates(comparisons: Iterable[Comparison]) -> dict[str, Rates]:
 
 
 def readable(lines: Mapping[str, Rates]) -> dict[str, Rates]:
-    """The lines of a picture: all, or of more than ``MOST_LINES`` those that say most.
+    """Select the lines of a chart: all if there are at most ``MOST_LINES``, else at most six of them.
 
-    These are ``auto`` and the baseline; of the CUDA-core variants for any matrices the slowest and the fastest at the
-    largest size, and the one whose rate is nearest to halfway between theirs, as a ratio; and the fastest on tensor
-    cores.
+    These are ``auto``; the baseline; the slowest and the fastest CUDA-core variant for any matrices at the largest
+    size; the one closest to the geometric mean of these two; and the fastest variant on tensor cores.
     """
     if len(lines) <= MOST_LINES:
         return dict(lines)
@@ -63,17 +62,17 @@ def readable(lines: Mapping[str, Rates]) -> dict[str, Rates]:
 
 
 def is_for_any_matrices(row: Variant) -> bool:
-    """Whether it is a CUDA-core variant of the package without a special case in mind."""
+    """Return whether a variant is one of the package's CUDA-core variants that are not made for special shapes."""
     return row.user is None and not row.tensor_cores and not row.is_for_few_shapes
 
 
 def intensity(comparison: Comparison) -> float:
-    """Operations for each byte of a square product that has to be moved."""
+    """Return the arithmetic intensity of a square product, in FLOP per compulsory byte."""
     return 2 * comparison.n**3 / (3 * comparison.n**2 * compute_element(comparison.dtype).itemsize)
 
 
 def speed_ups(comparisons: Sequence[Comparison]) -> dict[str, list[Point]]:
-    """How many times as fast ``auto`` is as the naive kernel, the CPU and the baseline, by size."""
+    """Return the speedups of ``auto`` over the naive kernel, the CPU and the baseline, by size."""
 
     def over(name: str, mine: str = AUTO) -> list[Point]:
         times = [(each.n, _time(each, mine), _time(each, name)) for each in comparisons]
@@ -93,7 +92,7 @@ def speed_ups(comparisons: Sequence[Comparison]) -> dict[str, list[Point]]:
 
 
 def crossover(line: Sequence[Point]) -> float | None:
-    """The place where a line first crosses 1 from below, on logarithmic scales; None if it does not."""
+    """Return the x at which a line first rises above 1, interpolated on logarithmic scales; None if it never does."""
     for (x0, y0), (x1, y1) in itertools.pairwise(line):
         if y0 < 1 <= y1:
             part = math.log(1 / y0) / math.log(y1 / y0)
@@ -102,5 +101,5 @@ def crossover(line: Sequence[Point]) -> float | None:
 
 
 def _time(comparison: Comparison, name: str) -> float | None:
-    """Microseconds of the first row of a name that begins so."""
+    """Return the time in microseconds of the first row whose name begins with ``name``; None if there is none."""
     return next((row.microseconds for row in comparison.rows if row.variant.startswith(name)), None)

@@ -1,4 +1,4 @@
-"""Charts of comparisons, by matplotlib: for light and dark pages, as SVG and as PNG."""
+"""Charts of comparisons, drawn with matplotlib for light and dark pages, as SVG and PNG."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ from tiledmm.hardware.data_sheets import REFERENCE_GPUS, Gpu
 from tiledmm.kernels.variants import kernel_spec, kernel_variants
 from tiledmm.problem.keywords import AUTO
 
-#: Foreground and background of a picture, by theme.
+#: Foreground and background color of a chart, by theme.
 THEMES = {"light": ("#24292f", "#ffffff"), "dark": ("#e6edf3", "#0d1117")}
 
 _SIZE = (9.0, 5.4)
 _DOTS_PER_INCH = 110
 
-# The colour of ``auto``, and that of other libraries.
+# Colors of ``auto`` and of other libraries.
 _AUTO = "#2f81f7"
 _NOT_OURS = "#8b949e"
 
 
 @contextmanager
 def theme(name: str) -> Iterator[None]:
-    """Sets the colours of pictures drawn in the block, for a ``"light"`` or a ``"dark"`` page."""
+    """Set the colors of charts drawn within this context, for a ``"light"`` or a ``"dark"`` page."""
     ink, paper = THEMES[name]
     settings: Any = {
         "figure.facecolor": paper, "axes.facecolor": paper, "savefig.facecolor": paper,
@@ -55,10 +55,10 @@ def theme(name: str) -> Iterator[None]:
 
 
 def save(draw: Callable[[], Figure], path: Path) -> list[Path]:
-    """Draws a picture for each theme, and writes each as ``path-THEME.svg`` and ``.png``.
+    """Draw a chart once per theme and write each as ``path-THEME.svg`` and ``path-THEME.png``.
 
     Returns:
-        The files. The same data gives the same bytes.
+        The files. Equal data gives equal bytes.
     """
     written = []
     for name in THEMES:
@@ -73,7 +73,7 @@ def save(draw: Callable[[], Figure], path: Path) -> list[Path]:
 
 
 def throughput(comparisons: Sequence[Comparison]) -> Figure:
-    """TFLOP/s against the size of square products: a line a variant, ``MOST_LINES`` at most, cuBLAS dashed."""
+    """Draw TFLOP/s by the size of square products, one line per variant, at most ``MOST_LINES``; cuBLAS is dashed."""
     figure, axes = _axes(
         f"Throughput, {_types(comparisons)}", "size of square matrices", "TFLOP/s (2 n³ a product)", log_y=True
     )
@@ -84,7 +84,7 @@ def throughput(comparisons: Sequence[Comparison]) -> Figure:
 
 
 def roofline(comparisons: Sequence[Comparison], gpu: Gpu) -> Figure:
-    """Rates by the arithmetic intensity of square products of a type, below the ceilings of a device."""
+    """Draw TFLOP/s by the arithmetic intensity of square products of one type, below the ceilings of a GPU."""
     figure, axes = _axes(
         f"Roofline, {_types(comparisons)}, {gpu.name}", "FLOP for each byte that has to be moved", "TFLOP/s", log_y=True
     )
@@ -106,7 +106,7 @@ def roofline(comparisons: Sequence[Comparison], gpu: Gpu) -> Figure:
 
 
 def _ceilings(variants: Iterable[str], dtype: str, gpu: Gpu) -> dict[float, str]:
-    """The peaks of the units that variants multiply with, in FLOP/s, and the units' names."""
+    """Return the names of the units that variants multiply with, by their peak rates in FLOP/s."""
     found = {}
     for spec in (kernel_spec(name, dtype=dtype) for name in variants):
         units = "tensor cores" if spec.variant.tensor_cores else "multiply-adds of CUDA cores"
@@ -117,7 +117,13 @@ def _ceilings(variants: Iterable[str], dtype: str, gpu: Gpu) -> dict[float, str]
 
 
 class Bar(NamedTuple):
-    """A kernel of a tile study: how high its bar is, and its occupancy as a fraction, if that is known."""
+    """A kernel in a chart of tiles.
+
+    Attributes:
+        variant, tile: The kernel.
+        height: Height of its bar, in the unit of the chart.
+        occupancy: Occupancy as a fraction; None if unknown.
+    """
 
     variant: str
     tile: int
@@ -126,7 +132,7 @@ class Bar(NamedTuple):
 
 
 def tile_study(title: str, bars: Sequence[Bar], what: str = "TFLOP/s") -> Figure:
-    """Bars by tile, variants side by side, each with its occupancy."""
+    """Draw bars by tile, with variants side by side, and the occupancy above each bar."""
     figure, axes = _axes(title, "tile", what, log_x=False)
     names = list(dict.fromkeys(bar.variant for bar in bars))
     tiles = sorted({bar.tile for bar in bars})
@@ -145,7 +151,7 @@ def tile_study(title: str, bars: Sequence[Bar], what: str = "TFLOP/s") -> Figure
 
 
 def speed_up(comparisons: Sequence[Comparison]) -> Figure:
-    """The speed of ``auto`` over the naive kernel and the CPU, by size, and the size from which it is faster."""
+    """Draw speedups of ``auto`` over other rivals by size, and mark the size at which it overtakes the CPU."""
     title = f"How many times as fast auto is, {_types(comparisons)}"
     figure, axes = _axes(title, "size of square matrices", "times as fast as the named rival", log_y=True)
     lines = speed_ups(comparisons)
@@ -161,12 +167,12 @@ def speed_up(comparisons: Sequence[Comparison]) -> Figure:
 
 
 def gpu_of(machine: Machine) -> Gpu:
-    """The data sheet of the GPU that a report was made on.
+    """Return the reference GPU of the architecture that a report was measured on.
 
-    A capability without a data sheet has that of the newest architecture before it.
+    For a compute capability without a data sheet, this is the newest older architecture.
 
     Raises:
-        DeviceError: If its compute capability is less than 7.5.
+        DeviceError: If the compute capability is less than 7.5.
     """
     major, _, minor = machine.compute_capability.partition(".")
     return REFERENCE_GPUS[architecture_of((int(major), int(minor))).name]
@@ -195,7 +201,7 @@ def _types(comparisons: Sequence[Comparison]) -> str:
 
 
 def _draw(axes: Axes, lines: dict[str, list[Point]], colours: dict[str, str] | None = None) -> None:
-    """Lines, each with its name at its right end, apart from one another."""
+    """Draw lines, each with its name at the right; names do not overlap."""
     ends: list[tuple[Any, ...]] = []
     for name, line in lines.items():
         if not line:
@@ -224,7 +230,7 @@ def _draw(axes: Axes, lines: dict[str, list[Point]], colours: dict[str, str] | N
 
 
 def _apart(places: Sequence[float], distance: float = 0.04) -> list[float]:
-    """Ascending places between 0 and 1, moved up and then down until none is too near another."""
+    """Move ascending positions between 0 and 1 apart, first up and then down, to at least ``distance``."""
     moved: list[float] = []
     for place in places:
         moved.append(max(place, moved[-1] + distance) if moved else place)
@@ -236,11 +242,11 @@ def _apart(places: Sequence[float], distance: float = 0.04) -> list[float]:
 
 
 def _colour(name: str) -> Any:
-    """By the order of the variants: CUDA-core variants for any matrices from cold to hot, others from blue to green."""
+    """Return the color of a line. Ladder order runs from cold to hot, or blue to green for variants off the ladder."""
     rows = kernel_variants()
     ladder = [row.name for row in rows if is_for_any_matrices(row)]
     if name in ladder:
-        coldest = 0.1 if mpl.rcParams["text.color"] == THEMES["light"][0] else 0.3  # or it would not show on dark
+        coldest = 0.1 if mpl.rcParams["text.color"] == THEMES["light"][0] else 0.3  # 0.1 is invisible on a dark page
         return mpl.colormaps["plasma"](coldest + (0.85 - coldest) * ladder.index(name) / (len(ladder) - 1))
     others = [row.name for row in rows if row.name not in ladder]
     if name in others:

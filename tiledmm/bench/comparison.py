@@ -1,4 +1,4 @@
-"""Kernels and ``cupy.matmul`` on the same random operands: every result is checked, then all are timed."""
+"""Comparison of kernels with ``cupy.matmul`` on the same random operands: results are checked, then calls are timed."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ import numpy as np
 from cupy._core import _routines_linalg
 
 from tiledmm.api import matmul
-from tiledmm.bench import cpu, timing
 from tiledmm.bench import reference as expected
-from tiledmm.bench.peers import CPU
-from tiledmm.bench.peers import calls as peer_calls
+from tiledmm.bench import timing
+from tiledmm.bench.peers import CPU, cpu_calls, library_calls
 from tiledmm.bench.results import BASELINE, Comparison, Row
 from tiledmm.bench.sizes import Size
 from tiledmm.bench.variant_tiles import VariantTile, expand, multiplying
@@ -33,11 +32,11 @@ from tiledmm.report.roofline import roofline
 from tiledmm.selection.choice import Choice
 from tiledmm.selection.choose import choose
 
-# Products for which more copies would be needed are so small that memory does not matter.
+# Limit on sets of operands. Products that need more to fill the L2 cache are so small that memory does not matter.
 _MAX_SETS = 64
 
-# Errors of a product that is refused. PyTorch says so by a plain RuntimeError. Elsewhere that is CUDA's, and
-# nothing can be said of what comes after.
+# Errors of rivals that do not support a product. PyTorch raises a plain RuntimeError. From others a RuntimeError is
+# CUDA's, after which no result can be trusted, so it is not caught.
 _REFUSALS = (TiledmmError, TypeError, ValueError, NotImplementedError)
 _PEERS_REFUSALS = (*_REFUSALS, RuntimeError)
 
@@ -46,7 +45,7 @@ _NOT_PURE = "host time is included, for the call makes the host wait"
 
 
 class Operands(NamedTuple):
-    """A (M, K), B (K, N) and an output C (M, N) on the device."""
+    """A (M, K), B (K, N) and the output C (M, N), arrays on the device."""
 
     a: Any
     b: Any
@@ -63,21 +62,21 @@ def compare(
     peers: Iterable[str] = (),
     progress: Callable[[str], None] | None = None,
 ) -> Comparison:
-    """Compares kernels with each other and with ``cupy.matmul`` on one product, on the current device.
+    """Compare kernels with each other and with ``cupy.matmul`` on one product, on the current device.
 
     Args:
         size: m, n, k.
-        dtype: Type of the operands and the result, by NumPy's name; or ``"tf32"``: they are float32, and CuPy is told
-            to take products in tf32, too; or one with wide results, ``"int8_int32"``: CuPy converts the operands first.
-        layout: How A and B lie in memory, see ``tiledmm.source``.
+        dtype: Type of the operands and the result, by NumPy's name. With ``"tf32"`` they are float32, and CuPy computes
+            in tf32, too. With a type such as ``"int8_int32"`` results are wider, and CuPy converts the operands first.
+        layout: Layout of A and B, as for ``tiledmm.source``.
         variant_tiles: Kernels to compare; None for every variant with its default tile.
-        seconds: About how long to time each.
-        peers: Other rivals, out of ``tiledmm.bench.peers.PEERS``: libraries that are installed, and the CPU.
-        progress: Called with what is being done.
+        seconds: Approximate time to measure each rival, in seconds.
+        peers: Other rivals, from ``tiledmm.bench.peers.PEERS``: libraries, if they are installed, and the CPU.
+        progress: Function that is called with the current activity.
 
     Returns:
-        A row for each kernel, then one for ``cupy.matmul``, then those of peers; all are checked. A wrong result is not
-        timed.
+        The comparison: one row per kernel, then ``cupy.matmul``, then the peers. All results are checked, and calls
+        with wrong results are not timed.
 
     Raises:
         UnsupportedTypeError, ShapeError: If there is no such type or layout.
@@ -126,7 +125,7 @@ def _compared(
     if not rows[-1].note:
         rivals[BASELINE] = baseline
     ceilings[BASELINE] = _ceiling(_plain(kind), size)
-    for name, library in peer_calls((each for each in peers if each != CPU), sets, kind).items():
+    for name, library in library_calls((each for each in peers if each != CPU), sets, kind).items():
         report(f"checking {name}")
         row, ceilings[name] = Row(name, peer=True), ceilings[BASELINE]
         if isinstance(library, str):
@@ -153,10 +152,10 @@ def _on_cpu(
     seconds: float,
     report: Callable[[str], None],
 ) -> list[Row]:
-    """The CPU's rows: its times are the host's, taken after the device's, and compared by their medians."""
+    """Return the CPU's rows, with host times that are measured after the device's; ratios are those of the medians."""
     a, b = (cupy.asnumpy(x).astype(operands.c.dtype, copy=False) for x in operands[:2])
     rows = []
-    for name, call in cpu.calls(a, b).items():
+    for name, call in cpu_calls(a, b).items():
         report(f"timing {name}")
         row = Row(name, peer=True)
         if isinstance(call, str):
@@ -171,7 +170,7 @@ def _on_cpu(
 
 
 def _plain(kind: Element) -> KernelSpec:
-    """A kernel that multiplies with the units that a library would: tensor cores, where they have the type itself."""
+    """Return a kernel on the units that a library would use: tensor cores if they multiply the type, or CUDA cores."""
     model = device_model()
     variant = find_variant("tensor_core")
     own = variant.computes_in(kind)
@@ -180,18 +179,18 @@ def _plain(kind: Element) -> KernelSpec:
 
 
 def _ceiling(spec: KernelSpec, size: Size) -> float:
-    """The lower of the ceilings of a kernel's units and of memory, in FLOP/s where a multiply-add counts two."""
+    """Return the lower of two ceilings in FLOP/s: a kernel's units and memory. A multiply-add counts as two."""
     bounds = roofline(spec, device_model().gpu, *size)
     return min(bounds.fma_bound, bounds.memory_bound)
 
 
 def operand_sets(size: Size, dtype: str, layout: str) -> list[Operands]:
-    """Copies of random operands in several places: as many as fill the L2 cache twice (64 at most).
+    """Allocate copies of the same random operands, enough to fill the L2 cache twice, at most 64.
 
     Raises:
         UnsupportedTypeError, ShapeError: If there is no such type or layout.
     """
-    kernel_spec("naive", layout=layout)  # raises if it is none
+    kernel_spec("naive", layout=layout)  # raises if there is no such layout
     compute = compute_element(dtype)
     kind, result = compute.dtype, compute.result.dtype
     rng = np.random.default_rng(_SEED)
@@ -206,7 +205,7 @@ def operand_sets(size: Size, dtype: str, layout: str) -> list[Operands]:
 def _drawn(
     rng: np.random.Generator, rows: int, cols: int, kind: np.dtype[Any], k: int, order: str
 ) -> Callable[[], Any]:
-    """Copies a random matrix to new device memory: rows contiguous (N), columns contiguous (T), or neither (G)."""
+    """Draw a random matrix and return a function that copies it to new device memory in a layout: N, T or G."""
     if order == "T":
         columns = expected.random_matrix(rng, cols, rows, kind, k)
         return lambda: cupy.asarray(columns).T
@@ -227,7 +226,10 @@ def _run_variant(sets: list[Operands], variant_tile: VariantTile, kind: Element,
 
 @contextlib.contextmanager
 def cupy_takes(kind: Element) -> Iterator[None]:
-    """Makes CuPy compute float32 products in tf32, if that is the type, as ``CUPY_TF32=1`` does for a whole process."""
+    """Make CuPy compute float32 products in tf32 within this context, if the type is tf32.
+
+    ``CUPY_TF32=1`` does this for a whole process.
+    """
     if kind != TF32:
         yield
         return
@@ -240,7 +242,7 @@ def cupy_takes(kind: Element) -> Iterator[None]:
 
 
 def run_cupy(sets: list[Operands], i: int) -> None:
-    """The baseline's call number ``i``. Operands narrower than C are converted: CuPy would compute in their type."""
+    """Run the baseline's call number ``i``. It converts operands narrower than C, in whose type CuPy would compute."""
     a, b, c = sets[i % len(sets)]
     if a.dtype != c.dtype:
         a, b = a.astype(c.dtype), b.astype(c.dtype)
@@ -248,7 +250,10 @@ def run_cupy(sets: list[Operands], i: int) -> None:
 
 
 def _described(variant_tile: VariantTile, operands: Operands, kind: Element, size: Size) -> tuple[Row, float]:
-    """A variant's row with its compiled kernel's resources, or with the reason why there is none; and its ceiling."""
+    """Compile a variant's kernel and return its row with resources, and its ceiling in FLOP/s.
+
+    If the kernel is not available, the row's note says why, and the ceiling is 0.
+    """
     row = Row(variant_tile.variant, variant_tile.tile)
     try:
         choice = choice_of(variant_tile.variant, variant_tile.tile, operands, precision_of(kind), dtype_of(kind))
@@ -269,7 +274,7 @@ def _described(variant_tile: VariantTile, operands: Operands, kind: Element, siz
 def choice_of(
     variant: str, tile: int | None, operands: Sequence[Any], precision: str, dtype: str | None = None
 ) -> Choice:
-    """The kernels that multiply arrays on the current device; a third array is the output."""
+    """Return the kernels that multiply two arrays on the current device; a third array is the output."""
     kernel = KernelKeywords(variant, tile, None, precision)
     described = [describe(x) for x in operands]
     out = described[2] if len(described) > 2 else None
@@ -285,7 +290,7 @@ def _remark(variant_tile: VariantTile, kernel: LoadedKernel, choice: Choice) -> 
 
 
 def _verified(row: Row, call: timing.TimedCall, operands: Operands, right: expected.Reference) -> Row:
-    """The row with its error. A call that raises is a row too: the others are still worth seeing."""
+    """Run a call once and return its row with the error of its result, or with a note if the call raises."""
     if row.ours and row.registers is None:
         return row
     expected.poison(operands.c, right)
@@ -299,7 +304,13 @@ def _verified(row: Row, call: timing.TimedCall, operands: Operands, right: expec
 
 
 class _Work(NamedTuple):
-    """The work of a product: multiply-adds of elements, those of real numbers, and compulsory bytes."""
+    """Work of a product.
+
+    Attributes:
+        multiply_adds: Multiply-adds of elements.
+        real_multiply_adds: Multiply-adds of real numbers.
+        bytes: Compulsory bytes: each operand read and C written once.
+    """
 
     multiply_adds: int
     real_multiply_adds: int

@@ -12,7 +12,7 @@ from tiledmm.report.tables import Table
 
 
 def comparison_table(comparison: Comparison) -> Table:
-    """All rivals on one product."""
+    """Return a table of all rivals on one product."""
     exact = comparison.tolerance == 0
     notes = [f"{row.label}: {row.note}." for row in comparison.rows if row.note]
     for row in comparison.rows:
@@ -43,7 +43,7 @@ def comparison_table(comparison: Comparison) -> Table:
 
 
 def product_about(size: Size, dtype: str, layout: str) -> dict[str, Any]:
-    """The ``about`` of a table of one product."""
+    """Return the ``about`` of a table on one product: its sizes, type and layout."""
     return {**size._asdict(), "dtype": dtype, "layout": layout}
 
 
@@ -78,7 +78,7 @@ def _error(row: Row, *, exact: bool) -> str:
 
 
 def ladder_table(report: ComparisonReport, size: Size, dtype: str = "float32") -> Table:
-    """The performance page's table: every variant on one product, rows contiguous."""
+    """Return the performance page's table: every variant on one product with contiguous rows."""
     full = comparison_table(report.find(size, dtype, "NN", VariantTile("naive")))
     shown = [i for i, heading in enumerate(full.columns) if heading not in ("GB/s", "<check")]
     return Table(
@@ -92,7 +92,7 @@ def ladder_table(report: ComparisonReport, size: Size, dtype: str = "float32") -
 
 
 def padding_table(report: ComparisonReport, size: Size, dtype: str = "float32") -> Table:
-    """The gain of padding: the speed of ``tiled_padded`` over ``tiled``, a row a tile, a column a layout."""
+    """Return a table of the speedup of ``tiled_padded`` over ``tiled``, one row per tile and one column per layout."""
     layouts = ("NN", "NT", "TN", "TT")
     tiles = sorted(set.intersection(*(_padded_tiles(report, size, dtype, layout) for layout in layouts)))
     rows = []
@@ -108,14 +108,14 @@ def padding_table(report: ComparisonReport, size: Size, dtype: str = "float32") 
 
 
 def _padded_tiles(report: ComparisonReport, size: Size, dtype: str, layout: str) -> set[int]:
-    """Tiles at which both ``tiled`` and ``tiled_padded`` were timed on a layout."""
+    """Return the tiles of ``tiled_padded`` that a report has for a product and layout."""
     product = (size, dtype, layout)
     comparisons = [each for each in report.comparisons if (each.size, each.dtype, each.layout) == product]
     return {row.tile for each in comparisons for row in each.rows if row.variant == "tiled_padded" and row.tile}
 
 
 def calls_table(report: ComparisonReport) -> Table:
-    """Host time of one small call."""
+    """Return a table of the host time of small calls."""
     return Table(
         "One call on small operands, host time",
         ("<call", "time (us)", f"of {BASELINE}", "of a bare launch"),

@@ -1,4 +1,4 @@
-"""The machine that a report is made on: its GPU, and the versions of everything that runs there."""
+"""Description of this machine for a report: its GPU, and the versions of its software."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tiledmm.bench.results import Machine
 
 
 def this_machine() -> Machine:
-    """The current device, and the versions of what runs on it."""
+    """Return the description of the current device and of the software on it."""
     runtime = cupy.cuda.runtime
     device = runtime.getDevice()
     properties = runtime.getDeviceProperties(device)
@@ -25,7 +25,7 @@ def this_machine() -> Machine:
         sms=properties["multiProcessorCount"],
         l2_bytes=properties["l2CacheSize"],
         memory_bytes=properties["totalGlobalMem"],
-        # An attribute in every CUDA; a property up to CUDA 12 only.
+        # The clock is an attribute in every CUDA, but a property only up to CUDA 12.
         max_clock_mhz=runtime.deviceGetAttribute(runtime.cudaDevAttrClockRate, device) / 1e3,
         driver=_driver_version(),
         cuda_driver=_cuda_version(runtime.driverGetVersion()),
@@ -49,7 +49,7 @@ def _cublas_version(number: int) -> str:
 
 
 def _driver_version() -> str:
-    """The driver's own version, which CUDA does not tell: from where Linux shows it, else empty."""
+    """Return the driver's own version, which CUDA does not report, from ``/proc``; empty if it is not there."""
     try:
         text = Path("/proc/driver/nvidia/version").read_text(encoding="utf-8")
     except OSError:

@@ -1,7 +1,8 @@
-"""Kernels compiled without a GPU, for every target: registers, shared memory, spills and occupancy."""
+"""Compilation of kernels for every target without a GPU: registers, shared memory, spills and occupancy."""
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -23,10 +24,10 @@ class Compiled:
 
     Attributes:
         spec: The kernel.
-        target: The target's name.
-        resources: Its registers, shared memory and spills; None if it was not compiled.
-        error: Why it does not compile; empty if it does.
-        unknown: True if the installed compiler is too old for the target, which is not the kernel's mistake.
+        target: Name of the target.
+        resources: Registers, shared memory and spills; None if the kernel was not compiled.
+        error: Compiler's message if the kernel does not compile; else empty.
+        unknown: True if the installed compiler is too old for the target, which is not an error of the kernel.
     """
 
     spec: KernelSpec
@@ -37,17 +38,17 @@ class Compiled:
 
     @property
     def spilled(self) -> int:
-        """Bytes of registers that a thread spills to local memory and loads back."""
+        """Spill stores and spill loads per thread together, in bytes."""
         return 0 if self.resources is None else _spilled(self.resources)
 
     @property
     def ok(self) -> bool:
-        """Whether it compiled without spills, as far as the compiler knows the target."""
+        """True if the kernel compiles without spills, or the compiler does not support the target."""
         return not self.error and not self.spilled
 
     @property
     def occupancy(self) -> Occupancy | None:
-        """Its occupancy of an SM."""
+        """Occupancy of the target's SMs; None if the kernel was not compiled."""
         if self.resources is None:
             return None
         shared = self.resources.shared_bytes + self.spec.dynamic_shared_bytes
@@ -59,10 +60,10 @@ def _spilled(resources: Resources) -> int:
 
 
 def specs(variant_tiles: Iterable[VariantTile], dtype: str, layout: str) -> list[KernelSpec]:
-    """The kernels of variants. ``auto`` has none of its own.
+    """Return the kernels of variants for a type and layout, without ``auto``, which has no kernel of its own.
 
     Raises:
-        TiledmmError: As ``tiledmm.source`` does.
+        TiledmmError: As ``tiledmm.source``.
     """
     kernels = (
         kernel_spec(r.variant, tile=r.tile, dtype=dtype, layout=layout).kernel
@@ -76,18 +77,24 @@ def compile_all(
     specs: Iterable[KernelSpec],
     targets: Iterable[str] = tuple(TARGETS),
     *,
-    done: Callable[[], object] = lambda: None,
+    progress: Callable[[str, int, int], None] | None = None,
 ) -> list[Compiled]:
-    """Compiles kernels for targets, on all cores.
+    """Compile kernels for targets, in parallel on all cores.
 
     Args:
         specs: The kernels.
-        targets: Names of targets; a kernel is compiled for those that it runs on.
-        done: Called, from any thread, after each.
+        targets: Names of targets. A kernel is compiled only for those that it can run on.
+        progress: Function that is called, from any thread, with the current activity, the finished compilations and the
+            number of compilations.
 
     Raises:
-        MissingDependencyError: If there is no compiler; the message has the command that installs it.
+        MissingDependencyError: If NVRTC is not installed; the message has the command that installs it.
     """
+    found = [find_target(target) for target in targets]
+    jobs = [
+        (spec, each.name) for spec in specs for each in found if spec.variant.runs_on(each.capability, spec.compute)
+    ]
+    finished = itertools.count(1)
 
     def one(job: tuple[KernelSpec, str]) -> Compiled:
         spec, target = job
@@ -98,12 +105,9 @@ def compile_all(
         except ConfigError:
             return Compiled(spec, target, None, unknown=True)
         finally:
-            done()
+            if progress is not None:
+                progress(f"compiling {len(jobs)} kernels", next(finished), len(jobs))
 
-    found = [find_target(target) for target in targets]
-    jobs = [
-        (spec, each.name) for spec in specs for each in found if spec.variant.runs_on(each.capability, spec.compute)
-    ]
     pool = ThreadPoolExecutor(_cores())
     try:
         return list(pool.map(one, jobs))
@@ -112,6 +116,6 @@ def compile_all(
 
 
 def _cores() -> int:
-    if hasattr(os, "sched_getaffinity"):  # Linux: those this process may use
+    if hasattr(os, "sched_getaffinity"):  # Linux: the cores that this process may use
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

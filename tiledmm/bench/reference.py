@@ -1,4 +1,4 @@
-"""Random operands and what their product must be, for NumPy and CuPy arrays alike."""
+"""Random operands, and reference results to judge products by, for NumPy and CuPy arrays."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ import numpy as np
 
 from tiledmm.elements import TF32, Element
 
-#: How many standard deviations of accumulated rounding a result may be off (see ``tolerance``).
+#: Allowed error in standard deviations of accumulated rounding (see ``tolerance``).
 SAFETY = 8
 
-# Integers are multiplied by limbs of this many bits, whose float64 products stay exact: K steps of
-# 2 * 16 bits are below 2^53 for K up to 2^21.
+# Integers are multiplied in limbs of this many bits, whose float64 products are exact: sums of K products of 2 * 16
+# bits are below 2^53 for K up to 2^21.
 _LIMB_BITS = 16
 _EXACT_STEPS = 2**20
 
-# Elements of a random matrix that one thread draws.
+# Number of elements of a random matrix per task of the thread pool.
 _DRAWN_TOGETHER = 2**20
 
 # Largest relative error of rounding to tf32.
@@ -29,13 +29,12 @@ _TF32_ROUNDING = 2.0**-11
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """The right result of a product.
+    """Correct result of a product.
 
     Attributes:
-        values: (M, N), in float64 or complex128; for integers and bool exact, in their own type.
-        scale: |A| |B|, the product of absolute values, (M, N) in float64: what rounding errors are
-            measured against. None where the result is exact.
-        tolerance: Largest |C - R| allowed, in units of the scale; 0 where the result is exact.
+        values: Result R, (M, N), in float64 or complex128; for integers and bool exact, in their own type.
+        scale: Product of the absolute values |A| |B|, (M, N) in float64, the unit of errors; None for exact results.
+        tolerance: Largest allowed |C - R|, in units of the scale; 0 for exact results.
     """
 
     values: Any
@@ -45,12 +44,12 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The error of a result, and whether it is allowed.
+    """Error of a result, and whether it is allowed.
 
     Attributes:
-        ok: Whether it is within the tolerance everywhere.
-        error: Largest |C - R| / (|A| |B|) of any element; for integers and bool the fraction of elements
-            that are wrong. None if there is a NaN or an infinity.
+        ok: True if all elements are within the tolerance.
+        error: Largest |C - R| / (|A| |B|) of any element; for integers and bool the fraction of wrong elements. None if
+            there is a NaN or an infinity.
     """
 
     ok: bool
@@ -58,13 +57,16 @@ class Verdict:
 
 
 def random_matrix(rng: np.random.Generator, rows: int, cols: int, dtype: np.dtype[Any], k: int) -> np.ndarray[Any, Any]:
-    """A random matrix on the host: floats normal, integers of all values (so products wrap), bool half true.
+    """Draw a random matrix on the host.
+
+    Floats are normally distributed. Integers are uniform over their whole range, so that products wrap. Bools are so
+    rarely true that half of the elements of the product are true.
 
     Args:
-        rng: Source of randomness.
+        rng: Random number generator.
         rows, cols: Shape.
-        dtype: Any type the package multiplies.
-        k: Inner size of the product: how sparse bools must be for half of the *product* to be true.
+        dtype: Element type.
+        k: Inner size of the product that the matrix is for.
     """
     height = max(1, _DRAWN_TOGETHER // max(1, cols))
     if rows <= height:
@@ -93,11 +95,11 @@ def _random_rows(rng: np.random.Generator, rows: int, cols: int, dtype: np.dtype
 
 
 def reference(a: Any, b: Any, compute: Element | None = None) -> Reference:
-    """The product of two matrices in higher precision, by the array library's own float64 product.
+    """Compute the product of two matrices in higher precision, with the array library's float64 product.
 
     Args:
-        a, b: (M, K) and (K, N), of one type.
-        compute: The computation type, where it is not this type: tf32, or one with wide results.
+        a, b: Operands (M, K) and (K, N) of the same type.
+        compute: Computation type if it is another one: tf32, or a type with wide results.
     """
     if compute is not None and compute.result_name:
         a, b = a.astype(compute.result.dtype), b.astype(compute.result.dtype)
@@ -112,13 +114,12 @@ def reference(a: Any, b: Any, compute: Element | None = None) -> Reference:
 
 
 def tolerance(dtype: np.dtype[Any], k: int) -> float:
-    """Largest |C - R| that rounding explains, in units of |A| |B|; 0 for integers and bool.
+    """Return the largest |C - R| that rounding explains, in units of |A| |B|; 0 for integers and bool.
 
-    A sum of K products, each step rounded with unit roundoff u, is off by at most K u in these units, and
-    with independent errors by a few sqrt(K) u (Higham and Mary, "A new approach to probabilistic rounding
-    error analysis", SIAM J. Sci. Comput. 41, 2019). Narrower types are summed in float32 and rounded once.
-    Complex numbers have twice the terms in each of two components. In double precision the reference errs
-    as much as the result.
+    A sum of K products, each step rounded with unit roundoff u, has an error of at most K u in these units, and of a
+    few sqrt(K) u if the errors are independent (Higham and Mary, "A new approach to probabilistic rounding error
+    analysis", SIAM J. Sci. Comput. 41, 2019). Narrower types are summed in float32 and rounded once. Complex numbers
+    have twice the terms in each of two components. In double precision the reference has the same error as the result.
     """
     if dtype.kind in "biu":
         return 0.0
@@ -129,7 +130,7 @@ def tolerance(dtype: np.dtype[Any], k: int) -> float:
 
 
 def judge(result: Any, expected: Reference) -> Verdict:
-    """Compares a result with its reference. NaN never passes."""
+    """Compare a result with its reference. NaN never passes."""
     if expected.scale is None:
         wrong = int((result != expected.values).sum())
         return Verdict(wrong == 0, wrong / result.size)
@@ -141,11 +142,11 @@ def judge(result: Any, expected: Reference) -> Verdict:
 
 
 def poison(result: Any, expected: Reference) -> None:
-    """Fills an output, contiguous in memory, with what cannot be right: NaN, or every right bit inverted."""
+    """Fill a contiguous output with values that cannot be right: NaN, or the inverted bits of the correct values."""
     if expected.scale is None:
         result[...] = ~expected.values
     else:
-        result.view(np.uint8)[...] = 0xFF  # a NaN in every floating-point type
+        result.view(np.uint8)[...] = 0xFF  # these bits are NaN in every floating-point type
 
 
 class _Limits(NamedTuple):
@@ -159,16 +160,16 @@ def _finfo(dtype: np.dtype[Any]) -> _Limits:
 
 
 def _wide(x: Any) -> Any:
-    """The same values in float64 or complex128."""
+    """Convert an array to float64 or complex128."""
     if x.dtype.name == "bfloat16":
-        # By its bits: CuPy's own conversion compiles against a CUDA header that need not be installed.
+        # Converted by its bits, because CuPy's conversion includes a CUDA header that may not be installed.
         bits = x.view(np.uint16).astype(np.uint32) << 16
         return bits.view(np.float32).astype(np.float64)
     return x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)
 
 
 def _wrapped_product(a: Any, b: Any) -> Any:
-    """The exact product of integers, modulo two to the power of their width."""
+    """Return the exact product of integer matrices, modulo two to the power of their width in bits."""
     dtype = a.dtype
     bits = 8 * dtype.itemsize
     unsigned = np.dtype(f"u{dtype.itemsize}")

@@ -1,4 +1,4 @@
-"""Tables of kernels without a GPU: the resources of each on a target, and its bounds on a reference GPU."""
+"""Tables of kernels without a GPU: resources on each target, and bounds on the speed of reference GPUs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LEGEND = "R registers, S shared memory, W warps an SM holds, B blocks an SM hol
 
 
 def resource_table(kernels: list[Compiled], target: str) -> Table:
-    """The resources of each kernel on one target."""
+    """Return a table of each kernel's resources on one target."""
     shown = [kernel for kernel in kernels if kernel.target == target]
     return Table(
         title=f"Compiled for {target} ({REFERENCE_GPUS[target].name})  {_kind(shown)}",
@@ -61,7 +61,7 @@ def _resource_cells(kernel: Compiled) -> tuple[str, ...]:
 
 
 def matrix_table(kernels: list[Compiled]) -> Table:
-    """Registers and occupancy of each kernel on every target."""
+    """Return a table of each kernel's registers and occupancy on every target."""
     targets = [target for target in TARGETS if any(kernel.target == target for kernel in kernels)]
     by_symbol: dict[str, dict[str, Compiled]] = {}
     for kernel in kernels:
@@ -81,7 +81,7 @@ def matrix_table(kernels: list[Compiled]) -> Table:
 
 
 def details_table(kernels: list[Compiled], size: Size) -> Table:
-    """Kernels of one variant, each with its resources on its target and the bounds of a product there."""
+    """Return a table of one variant's kernels: resources on each target, and bounds for a product on its GPU."""
     targets = dict.fromkeys(kernel.target for kernel in kernels)
     only = "" if len(targets) > 1 else next(iter(targets))
     spec = kernels[0].spec
@@ -116,7 +116,7 @@ def details_table(kernels: list[Compiled], size: Size) -> Table:
 
 
 def targets_table(kernels: list[Compiled]) -> Table:
-    """Kernels of one variant on every target: a row a target, a column a tile."""
+    """Return a table of one variant's registers and occupancy, with one row per target and one column per tile."""
     tiles = list(dict.fromkeys(tile_name(kernel.spec) for kernel in kernels))
     by_place = {(kernel.target, tile_name(kernel.spec)): kernel for kernel in kernels}
     targets = list(dict.fromkeys(kernel.target for kernel in kernels))
@@ -135,7 +135,7 @@ def _machine(target: str) -> str:
 
 
 def _matrix_cell(kernel: Compiled | None) -> str:
-    if kernel is None:  # it does not run on the target
+    if kernel is None:  # the kernel does not run on this target
         return NONE
     if kernel.resources is None or kernel.occupancy is None:
         return "fails" if kernel.error else "unknown"
@@ -145,7 +145,7 @@ def _matrix_cell(kernel: Compiled | None) -> str:
 
 
 def _errors(kernels: list[Compiled]) -> tuple[str, ...]:
-    """Each kernel that does not compile, once, with the compiler's message."""
+    """Return a note for each kernel that does not compile, with the compiler's message for its first target."""
     first: dict[str, str] = {}
     for kernel in kernels:
         if kernel.error:
@@ -154,7 +154,7 @@ def _errors(kernels: list[Compiled]) -> tuple[str, ...]:
 
 
 def bounds_table(specs: list[KernelSpec], size: Size, target: str) -> Table:
-    """Arithmetic intensity and roofline of each kernel on a product, on a target's reference machine."""
+    """Return a table of each kernel's arithmetic intensity and roofline for a product on a target's reference GPU."""
     gpu = REFERENCE_GPUS[find_target(target).name]
     rows = []
     for spec in specs:
@@ -189,7 +189,7 @@ def bounds_table(specs: list[KernelSpec], size: Size, target: str) -> Table:
     )
 
 
-#: The meaning of the columns of ``bounds_table``.
+#: Note that explains the columns of ``bounds_table``.
 BOUNDS_NOTE = (
     "FLOP/byte: arithmetic intensity by the bytes that a kernel requests of global memory; 'at most': if it read "
     "nothing twice. Bounds come from a model and the data sheet: the lowest of the peak of CUDA or tensor cores, the "
@@ -199,7 +199,11 @@ BOUNDS_NOTE = (
 
 
 def tile_name(spec: KernelSpec) -> str:
-    """The tile, where the variant has tiles: the one with this config, or all of them."""
+    """Return the name of a kernel's tile for a table.
+
+    It is the tile with this config (several if they have the same config), the sizes of the block tile if no tile has
+    it, or ``NONE`` for a variant without tiles.
+    """
     config = spec.kernel.config
     scheme = (config.scheme,) if config.scheme else ()
     same = [
@@ -221,7 +225,7 @@ def _product(size: Size, spec: KernelSpec) -> dict[str, Any]:
 
 
 def _type(spec: KernelSpec) -> str:
-    """The computation type; for a kernel that multiplies limbs, the type that is decomposed."""
+    """Return the name of a kernel's computation type; for a kernel that multiplies limbs, of the decomposed type."""
     return spec.variant.operands.product_type(spec.variant, spec.compute).dtype_name
 
 

@@ -1,42 +1,47 @@
-"""Results of comparisons, as data."""
+"""Results of comparisons: data classes, and their conversion to and from JSON."""
 
 from __future__ import annotations
 
+import json
 import statistics
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from tiledmm.bench.sizes import Size
 from tiledmm.bench.variant_tiles import VariantTile
 from tiledmm.errors import ConfigError
+from tiledmm.report.documents import json_text
 
-#: The rival that every comparison has: its row's name.
+#: Name of the row of ``cupy.matmul``, which is in every comparison.
 BASELINE = "cupy.matmul"
+
+#: Version of the JSON format of reports.
+REPORT_FORMAT = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One rival in one comparison. Figures are None where there are none.
+    """One rival in one comparison. Values that are not known are None.
 
     Attributes:
-        variant: Its name; ``"cupy.matmul"`` for the baseline.
-        tile: Its tile, where it has one.
-        ok: Whether the result was verified.
-        error: Largest |C - R| / (|A| |B|) against float64; for integers and bool the fraction of wrong
-            elements.
-        microseconds: Device time of one call: the median of ``rounds``.
-        tflops: 2 m n k (complex: 8 m n k) over that time, in TFLOP/s.
-        gbps: Compulsory bytes, each operand read and C written once, over that time, in GB/s.
-        of_roofline: Its rate as a fraction of the lower of two ceilings on this device, by its data sheet: the
-            arithmetic of the units that multiply, and compulsory bytes at the memory's bandwidth.
-        to_cupy: How many times as fast as ``cupy.matmul``: the median of the rounds' ratios.
-        to_naive: How many times as fast as ``naive``, which takes part in few rounds: the ratio of the medians.
-        registers: Registers of a thread.
-        shared_bytes: Shared memory of a block.
-        local_bytes: Local memory of a thread: 0 unless registers were spilled.
-        occupancy: Warps resident on an SM, as a fraction of those it could hold.
-        rounds: Microseconds of one call, round by round; None where it sat out.
-        note: A remark, such as why there are no figures.
-        peer: Whether it is another library's product, or the CPU's.
+        variant: Name of the rival: a variant, ``"cupy.matmul"`` for the baseline, or a peer.
+        tile: Tile; None for rivals without tiles.
+        ok: True if the result is correct.
+        error: Largest |C - R| / (|A| |B|) against float64; for integers and bool the fraction of wrong elements.
+        microseconds: Device time of one call, in microseconds: the median of ``rounds``.
+        tflops: Rate in TFLOP/s: 2 m n k (complex: 8 m n k) per time.
+        gbps: Compulsory bytes (each operand read and C written once) per time, in GB/s.
+        of_roofline: Rate as a fraction of the lower of two ceilings, by the device's data sheet: the peak of the units
+            that multiply, and the compulsory bytes at the bandwidth of memory.
+        to_cupy: Speedup over ``cupy.matmul``: the median of the rounds' ratios.
+        to_naive: Speedup over ``naive``: the ratio of the medians, because ``naive`` is in few rounds.
+        registers: 32-bit registers per thread.
+        shared_bytes: Shared memory per block, in bytes.
+        local_bytes: Local memory per thread, in bytes; 0 unless registers were spilled.
+        occupancy: Resident warps as a fraction of the maximum per SM.
+        rounds: Time of one call in each round, in microseconds; None for a round without this rival.
+        note: Remark, such as the reason for missing values.
+        peer: True for the product of another library or of the CPU.
     """
 
     variant: str
@@ -59,16 +64,16 @@ class Row:
 
     @property
     def label(self) -> str:
-        """Variant and tile, as tables show them."""
+        """Variant and tile in the form of tables: ``"tiled 32"``."""
         return VariantTile(self.variant, self.tile).label
 
     @property
     def ours(self) -> bool:
-        """Whether it is a kernel of this package."""
+        """True for a kernel of this package."""
         return not self.peer and self.variant != BASELINE
 
     def speed_over(self, other: Row) -> float | None:
-        """How many times as fast as another row of the comparison: median of the shared rounds' ratios."""
+        """Return the speedup over another row: the median of the ratios of common rounds; None if there are none."""
         pairs = zip(self.rounds, other.rounds, strict=False)
         ratios = [theirs / mine for mine, theirs in pairs if mine and theirs]
         return statistics.median(ratios) if ratios else None
@@ -76,15 +81,15 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """All rivals on one product.
+    """Results of all rivals on one product.
 
     Attributes:
         m, n, k: Sizes.
         dtype: Type of the operands and the result.
-        layout: How A and B lie in memory, a letter each: N rows contiguous, T columns contiguous, G neither.
-        tolerance: Largest error that counts as right; 0 where results are exact.
-        sets: Sets of operands in memory that calls take in turn, so that none finds its own in the L2 cache.
-        rows: In ladder order, then the baseline, then peers.
+        layout: One letter per operand, A then B: N for contiguous rows, T for contiguous columns, G for neither.
+        tolerance: Largest error that counts as right; 0 if results are exact.
+        sets: Number of sets of operands. Calls use them in turn, so that no call finds its operands in the L2 cache.
+        rows: Results in ladder order, then the baseline, then peers.
     """
 
     m: int
@@ -98,24 +103,24 @@ class Comparison:
 
     @property
     def size(self) -> Size:
-        """The sizes together."""
+        """Sizes of the product."""
         return Size(self.m, self.n, self.k)
 
     @property
     def title(self) -> str:
-        """The product, in a line."""
+        """Text that describes the product in one line: ``"256 x 256 x 256  float32  NN"``."""
         return f"{self.size}  {self.dtype}  {self.layout}"
 
     @property
     def ok(self) -> bool:
-        """Whether every kernel of this package was right. The baseline and peers do not count."""
+        """True if the results of all kernels of this package are right. The baseline and peers do not count."""
         return all(row.ok for row in self.rows if row.ours)
 
     def row(self, variant: str, tile: int | None = None) -> Row:
-        """The row of a variant; its first if no tile is named.
+        """Return the row of a variant and tile, or the variant's first row if no tile is given.
 
         Raises:
-            ConfigError: If there is none.
+            ConfigError: If there is no such row.
         """
         for row in self.rows:
             if row.variant == variant and tile in (None, row.tile):
@@ -128,11 +133,11 @@ class CallCost:
     """Host time of one small call.
 
     Attributes:
-        name: The call.
-        microseconds: Host time of one call, in a loop with one synchronization at its end: median of
-            the rounds.
-        time_to_cupy, time_to_launch: That over the cost of ``cupy.matmul``, and of a bare launch; medians of
-            the rounds' ratios.
+        name: Name of the call.
+        microseconds: Host time of one call, in microseconds, from a loop of calls with one synchronization at the end:
+            the median of the rounds.
+        time_to_cupy, time_to_launch: Ratios of this time to those of ``cupy.matmul`` and of a bare launch: the medians
+            of the rounds' ratios.
     """
 
     name: str
@@ -143,7 +148,18 @@ class CallCost:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """The machine of a report, and its software: versions as the libraries report them, empty if they do not."""
+    """The GPU and software of a report. Versions are those that the libraries report, or empty.
+
+    Attributes:
+        gpu: Name of the GPU.
+        compute_capability: Compute capability: ``"9.0"``.
+        sms: Number of SMs.
+        l2_bytes, memory_bytes: Size of the L2 cache and of device memory, in bytes.
+        max_clock_mhz: Boost clock of the SMs, in MHz.
+        driver, cuda_driver: Version of the driver, and of the newest CUDA that it supports.
+        cuda_runtime, nvrtc, cublas, cupy, numpy, python, tiledmm: Versions.
+        date: Date and time of the report, in UTC.
+    """
 
     gpu: str
     compute_capability: str
@@ -163,7 +179,7 @@ class Machine:
     date: str
 
     def __str__(self) -> str:
-        """In a line."""
+        """Return the GPU, the main versions and the date in one line."""
         parts = [
             self.gpu,
             f"driver {self.driver}" if self.driver else f"driver for CUDA {self.cuda_driver}",
@@ -178,12 +194,12 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class ComparisonReport:
-    """One run.
+    """Report of one run of comparisons.
 
     Attributes:
-        machine: The machine.
-        comparisons: Its comparisons, by device time.
-        calls: Host time of small calls, if it was measured.
+        machine: GPU and software.
+        comparisons: Comparisons by device time.
+        calls: Host time of small calls; empty if it was not measured.
     """
 
     machine: Machine
@@ -192,14 +208,14 @@ class ComparisonReport:
 
     @property
     def ok(self) -> bool:
-        """Whether every kernel of this package was right."""
+        """True if the results of all kernels of this package are right."""
         return all(comparison.ok for comparison in self.comparisons)
 
     def find(self, size: Size, dtype: str, layout: str, *variant_tiles: VariantTile) -> Comparison:
-        """The first comparison of this product that has all these variants and tiles.
+        """Return the first comparison of a product that has rows for all given variants and tiles.
 
         Raises:
-            ConfigError: If there is none.
+            ConfigError: If there is no such comparison.
         """
         for found in self.comparisons:
             has = {(row.variant, row.tile) for row in found.rows}
@@ -207,3 +223,25 @@ class ComparisonReport:
                 return found
         labels = ", ".join(each.label for each in variant_tiles)
         raise ConfigError(f"the report has no comparison {size} {dtype} {layout} with {labels}")
+
+
+def to_json(report: ComparisonReport) -> str:
+    """Convert a report to JSON text."""
+    return json_text({"format": REPORT_FORMAT, **asdict(report)})
+
+
+def from_json(text: str) -> ComparisonReport:
+    """Read a report that ``to_json`` wrote.
+
+    Raises:
+        ConfigError: If the text has another version of the format.
+    """
+    data: dict[str, Any] = json.loads(text)
+    if data.get("format") != REPORT_FORMAT:
+        raise ConfigError(f"these results have format {data.get('format')!r}, not {REPORT_FORMAT}: measure again")
+    comparisons = []
+    for item in data["comparisons"]:
+        rows = tuple(Row(**{**row, "rounds": tuple(row["rounds"])}) for row in item["rows"])
+        comparisons.append(Comparison(**{**item, "rows": rows}))
+    calls = tuple(CallCost(**call) for call in data["calls"])
+    return ComparisonReport(Machine(**data["machine"]), tuple(comparisons), calls)

@@ -1,4 +1,4 @@
-"""Which products the simulator is asked for: those that it computes soon enough on this machine."""
+"""Selection of the products that the simulator computes on this machine in acceptable time."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tiledmm.problem.call import dtype_of, precision_of
 from tiledmm.problem.keywords import AUTO
 from tiledmm.simulator import run
 
-#: Simulated where no size is asked for, or none that is soon simulated: one that tiles fit, and one that they do not.
+#: Sizes that are simulated if no size is given, or all given ones take too long: whole tiles, and partial tiles.
 SIZES = (Size(128, 128, 128), Size(61, 83, 47))
 
-#: Seconds that simulating a product by all kernels may take.
+#: Maximum time to simulate one product with all kernels, in seconds.
 MAX_SECONDS = 60.0
 
-# Multiply-adds of a product that every machine simulates in so short a time that nothing need be estimated.
+# Multiply-adds of a product that every machine simulates fast enough, so that its time need not be estimated.
 _SMALL = 128**3
 
 
@@ -30,9 +30,9 @@ class Simulable:
     """The products to simulate.
 
     Attributes:
-        sizes: Those to simulate.
-        asked: Whether they were asked for; if not, they are ``SIZES``.
-        too_long: Those that were asked for and take longer than ``MAX_SECONDS``, with the seconds that they would take.
+        sizes: Sizes to simulate.
+        asked: True if these sizes were requested; False if they are ``SIZES``.
+        too_long: Requested sizes that would take longer than ``MAX_SECONDS``, each with its time in seconds.
     """
 
     sizes: tuple[Size, ...]
@@ -41,7 +41,7 @@ class Simulable:
 
     @property
     def reason(self) -> str:
-        """Why products that were asked for are not simulated; empty if all are."""
+        """Sentences that say why requested products are not simulated; empty if all are."""
         return " ".join(
             f"{size} is not simulated: that would take {duration(seconds)} here, and the limit is "
             f"{duration(MAX_SECONDS)}."
@@ -49,7 +49,7 @@ class Simulable:
         )
 
     def __str__(self) -> str:
-        """Which other products are simulated, and why; empty if all that were asked for are, and no others."""
+        """Return sentences on what is simulated and why, empty if it is exactly what was requested."""
         if self.asked:
             return self.reason
         fits, cut = self.sizes
@@ -58,12 +58,12 @@ class Simulable:
 
 
 def simulable(sizes: Sequence[Size], variant_tiles: Iterable[VariantTile], dtype: str, target: str) -> Simulable:
-    """The sizes that this machine simulates in less than ``MAX_SECONDS``; ``SIZES`` if there are none.
+    """Select the sizes that this machine simulates in less than ``MAX_SECONDS``, or ``SIZES`` if there are none.
 
     Args:
-        sizes: The sizes that were asked for; none if none was.
+        sizes: Requested sizes; may be empty.
         variant_tiles: The kernels.
-        dtype: The computation type.
+        dtype: Computation type.
         target: Target architecture.
 
     Raises:
@@ -79,12 +79,12 @@ def simulable(sizes: Sequence[Size], variant_tiles: Iterable[VariantTile], dtype
 
 
 def _work(size: Size, tile: tuple[int, int] = (1, 1)) -> int:
-    """Multiply-adds of a product, those of threads beyond the edges of C included."""
+    """Return the multiply-adds of a product, including those of threads beyond the edges of C."""
     return -(-size.m // tile[0]) * -(-size.n // tile[1]) * tile[0] * tile[1] * size.k
 
 
 def _rates(variant_tiles: Iterable[VariantTile], dtype: str, target: str) -> list[tuple[tuple[int, int], float]]:
-    """Each kernel's tile of C, and its seconds for a multiply-add on this machine: measured on a small product."""
+    """Measure each kernel on a small product; return its tile of C and its seconds per multiply-add."""
     compute, pilot = compute_element(dtype), SIZES[0]
     a, b = operands(pilot, compute, "NN")
     found = []
@@ -100,14 +100,14 @@ def _rates(variant_tiles: Iterable[VariantTile], dtype: str, target: str) -> lis
                 a, b, variant=variant, tile=tile, dtype=dtype_of(compute), precision=precision_of(compute),
                 target=target, counts=False,
             )  # fmt: skip
-        except (CompilationError, ConfigError):  # a row of the table says so
+        except (CompilationError, ConfigError):  # the simulation's own table will report it
             continue
         found.append((rows_and_columns, report.seconds / _work(pilot, rows_and_columns)))
     return found
 
 
 def duration(seconds: float) -> str:
-    """A time in the largest unit of which there are two: ``"60 seconds"``, ``"5 minutes"``, ``"300 years"``."""
+    """Format a time in the largest unit that gives 2 or more: ``"60 seconds"``, ``"5 minutes"``, ``"300 years"``."""
     name, unit = next((each for each in _UNITS if seconds >= 2 * each[1]), _UNITS[-1])
     return f"{seconds / unit:,.0f} {name}"
 

@@ -1,4 +1,4 @@
-"""Every variant run on the simulator: right or wrong, and its memory traffic. Counts, no times."""
+"""Runs of variants on the simulator: correctness and memory traffic. They give counts, not times."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from tiledmm.simulator import ProductReport, run
 
 @dataclass(frozen=True, slots=True)
 class Simulated:
-    """One kernel on one product.
+    """Result of one kernel on one product.
 
     Attributes:
         variant_tile: The kernel.
-        report: The simulator's report; None if it was not run.
-        verdict: How far its result is off; None if it was not run.
-        error: Why it does not compile, or empty.
+        report: Report of the simulator; None if the kernel did not run.
+        verdict: Error of the result; None if the kernel did not run.
+        error: Reason why the kernel does not compile; else empty.
     """
 
     variant_tile: VariantTile
@@ -44,12 +44,12 @@ class Simulated:
 
     @property
     def left_out(self) -> bool:
-        """Whether it is for GPUs only."""
+        """True if the simulator cannot run this kernel."""
         return self.report is None and not self.error
 
     @property
     def ok(self) -> bool:
-        """Whether the result is right and the simulator found nothing wrong; or no simulator runs such kernels."""
+        """True if the result is right and the simulator has no findings, or the simulator cannot run this kernel."""
         return self.left_out or bool(self.report and self.report.ok and self.verdict and self.verdict.ok)
 
 
@@ -62,16 +62,17 @@ def simulate_all(
     target: str,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> list[Simulated]:
-    """Runs kernels on random operands.
+    """Run kernels on the simulator with random operands.
+
+    Accesses are counted by the machine code if the extra ``inspect`` is installed, else by the source.
 
     Args:
         variant_tiles: The kernels.
-        size: The product.
-        dtype, layout: Its type, and how A and B lie in memory.
+        size: Sizes of the product.
+        dtype, layout: Computation type, and layout of A and B.
         target: Target architecture.
-        progress: Called now and then with a kernel's name, how much of the work of all is done, and how much there is.
-
-    Accesses are counted as the machine code has them, where there is what that takes (the extra ``inspect``).
+        progress: Function that is called repeatedly with a kernel's name, the finished steps of all kernels, and the
+            number of all steps.
 
     Raises:
         MissingDependencyError: If there is no C++ compiler.
@@ -103,12 +104,12 @@ def simulate_all(
 
 
 def _tell_all(progress: Callable[[str, int, int], None], name: str, i: int, kernels: int, done: int, of: int) -> None:
-    """Tells of all kernels how far the blocks of one are."""
+    """Report the progress of all kernels, from the progress within kernel ``i``."""
     progress(name, i * of + done, kernels * of)
 
 
 def operands(size: Size, compute: Element, layout: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """Random matrices A and B, the same each time."""
+    """Return random matrices A and B in a layout; they are the same in each call."""
     rng = np.random.default_rng(0)
     a = random_matrix(rng, size.m, size.k, compute.dtype, size.k)
     b = random_matrix(rng, size.k, size.n, compute.dtype, size.k)
@@ -131,7 +132,7 @@ def _lay_out(matrix: np.ndarray[Any, Any], letter: str) -> np.ndarray[Any, Any]:
 
 
 def simulated_table(rows: list[Simulated], size: Size, *, dtype: str, layout: str, target: str) -> Table:
-    """A row a kernel: whether it is right, and its traffic for each multiply-add of a warp."""
+    """Return a table with one row per kernel: its result, and its memory traffic per multiply-add of a warp."""
     sass = any(row.report and row.report.sass for row in rows)
     notes = [f"{row.variant_tile.label}: {row.error}" for row in rows if row.error]
     notes += [finding.message for row in rows if row.report for finding in row.report.findings]
@@ -143,8 +144,8 @@ def simulated_table(rows: list[Simulated], size: Size, *, dtype: str, layout: st
         ),
         rows=tuple(_cells(row) for row in rows),
         notes=(
-            f"As the {f'machine code of {target}' if sass else 'source'} has it. Shared loads and wavefronts: for "
-            "each multiply-add of a warp. Conflicts: excess wavefronts. FLOP/byte: by the bytes that are requested of "
+            f"Counted for {f'{target} machine code' if sass else 'the source'}. Shared loads and wavefronts: per "
+            "multiply-add of a warp. Conflicts: excess wavefronts. FLOP/byte: by the bytes that are requested from "
             "global memory. Reuse: how often an element that was loaded is multiplied. Barriers: those of all blocks.",
             *(["On a GPU only: the simulator has neither wgmma nor TMA."] if any(row.left_out for row in rows) else ()),
             *notes,
@@ -155,10 +156,10 @@ def simulated_table(rows: list[Simulated], size: Size, *, dtype: str, layout: st
 
 
 def layouts_table(found: dict[str, list[Simulated]], size: Size, *, dtype: str, target: str) -> Table:
-    """Shared memory by layout, side by side: a row a kernel.
+    """Return a table of shared-memory traffic with one row per kernel and the layouts side by side.
 
     Args:
-        found: The results by layout, of the same kernels in the same order.
+        found: Results by layout, for the same kernels in the same order.
         size, dtype, target: As for ``simulated_table``.
     """
     rows = [each for each in zip(*found.values(), strict=True) if not all(row.left_out for row in each)]
@@ -181,13 +182,13 @@ _OF_A_LAYOUT = ("result", "wavefronts", "conflicts")
 
 
 def _shared_cells(row: Simulated) -> tuple[str, ...]:
-    """The cells of ``_OF_A_LAYOUT``."""
+    """Return a row's cells for the columns of ``_OF_A_LAYOUT``."""
     _, _, result, _, _, _, wavefronts, conflicts, *_ = _cells(row)
     return result, wavefronts, conflicts
 
 
 def _padding_pays(found: dict[str, list[Simulated]]) -> Iterator[str]:
-    """Where padding pays: a sentence for each layout and each kernel that there is with padding and without."""
+    """Yield a sentence on the gain of padding, per layout and pair of kernels that differ only in padding."""
     for layout, rows in found.items():
         for plain, padded in itertools.product(rows, rows):
             if plain.report and padded.report and _differ_in_padding(plain.variant_tile, padded.variant_tile):

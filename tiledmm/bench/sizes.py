@@ -1,4 +1,4 @@
-"""Sizes of products, as commands and benchmarks name them."""
+"""Sizes of products, and their text form in commands and benchmarks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from tiledmm.errors import ConfigError
 
-#: Largest size of a matrix, as kernels count rows, columns and K.
+#: Largest m, n or k: kernels count rows, columns and K in 32-bit integers.
 MAX_SIZE = 2**31 - 1
 
 
@@ -19,21 +19,21 @@ class Size(NamedTuple):
     k: int
 
     def __str__(self) -> str:
-        """As tables show it: ``"256 x 128 x 64"``."""
+        """Return the sizes in the form of tables: ``"256 x 128 x 64"``."""
         return " x ".join(map(str, self))
 
 
 def parse_size(text: str) -> Size:
-    """``"4096"`` or, as MxNxK, ``"4096x1024x512"``.
+    """Parse the size of a product: N such as ``"4096"``, or MxNxK such as ``"4096x1024x512"``.
 
     Raises:
-        ConfigError: If it is neither, or a size is 0 or more than ``MAX_SIZE``.
+        ConfigError: If the text has another form, or a size is 0 or more than ``MAX_SIZE``.
     """
     match = re.fullmatch(r"([0-9]+)(?:x([0-9]+)x([0-9]+))?", text.strip().lower())
     numbers = [number.lstrip("0") for number in match.groups() if number] if match else []
     if not numbers or not all(numbers):
         raise ConfigError(f"a size is N or MxNxK, each at least 1, like 4096 or 4096x1024x512; got {text!r}")
-    # Compared as text first: Python converts no more than 4,300 digits.
+    # The lengths are compared first, because Python converts at most 4,300 digits.
     if max(map(len, numbers)) > len(str(MAX_SIZE)) or max(map(int, numbers)) > MAX_SIZE:
         raise ConfigError(f"a size is at most 2^31 - 1 = {MAX_SIZE:,}; got {_shortened(text)}")
     return Size(*(list(map(int, numbers)) * 3)[:3])

@@ -1,4 +1,4 @@
-"""All tile sizes of a variant in one table: times or counts, resources and reuse, on a GPU or without one."""
+"""Tables and charts of all tile sizes of a variant: times or counts, resources and reuse, with or without a GPU."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _HEAD = ("tile", "<block", "<thread", "threads")
 
 
 def measured_table(variant: str, found: Comparison, specs: Sequence[KernelSpec]) -> Table:
-    """Times of all tiles on this device.
+    """Return a table of times of all tiles on this device.
 
     Args:
-        variant: Its name.
-        found: The comparison, a row a tile.
-        specs: Their kernels.
+        variant: Name of the variant.
+        found: Comparison with one row per tile.
+        specs: Kernels of these tiles, in the same order.
     """
     rows = [row for row in found.rows if row.variant == variant]
     timed = [row for row in rows if row.microseconds is not None]
@@ -67,13 +67,13 @@ def _measured(row: Row, best: Row | None, spec: KernelSpec, size: Size) -> tuple
 def counted_table(
     variant: str, size: Size, found: Sequence[Simulated], kernels: Sequence[Compiled], dtype: str, layout: str
 ) -> Table:
-    """The counts of all tiles by the simulator, and their resources on a target.
+    """Return a table of the simulator's counts of all tiles, and their resources on a target.
 
     Args:
-        variant: Its name.
+        variant: Name of the variant.
         size, dtype, layout: The product.
-        found: The simulator's results, a row for each tile; without counts where the variant is for GPUs only.
-        kernels: The same kernels, compiled for one target, or not compiled.
+        found: Results of the simulator, one per tile, without counts if the simulator cannot run the variant.
+        kernels: The same kernels, compiled for one target if there is a compiler.
     """
     target = kernels[0].target
     errors = [f"{row.variant_tile.label}: {row.error}" for row in found if row.error]
@@ -126,19 +126,19 @@ def _head(tile: int | None, spec: KernelSpec) -> tuple[str, ...]:
 
 
 def _memory(spec: KernelSpec, size: Size, counted: Simulated | None) -> tuple[str, str]:
-    """Reuse of an element and arithmetic intensity: as counted, or else by the model."""
+    """Return the cells for reuse and arithmetic intensity: counted ones if there are any, else the model's."""
     if counted and counted.report:
         return significant(counted.report.reuse), significant(counted.report.intensity)
-    bounds = roofline(spec, REFERENCE_GPUS["sm_90"], *size)  # the same of any machine
+    bounds = roofline(spec, REFERENCE_GPUS["sm_90"], *size)  # reuse and intensity do not depend on the GPU
     return significant(bounds.reuse), significant(bounds.intensity)
 
 
 def check_chart(variant: str, tiles: Sequence[int], path: Path) -> None:
-    """Whether there will be something to draw, and something to draw with: before anything is measured.
+    """Check that a chart can be drawn, before anything is measured.
 
     Raises:
         MissingDependencyError: If matplotlib is not installed; the message has the command to install it.
-        ConfigError: If the variant has no tiles, or matplotlib knows no format of this name.
+        ConfigError: If the variant has no tiles, or matplotlib does not support the file's format.
     """
     try:
         from matplotlib.backend_bases import FigureCanvasBase
@@ -148,11 +148,11 @@ def check_chart(variant: str, tiles: Sequence[int], path: Path) -> None:
         raise ConfigError(f"{variant} has no tiles to draw")
     formats = FigureCanvasBase.get_supported_filetypes()
     if path.suffix.lower().lstrip(".") not in formats:
-        raise ConfigError(f"{path} cannot be drawn: its name ends in none of {', '.join(sorted(formats))}")
+        raise ConfigError(f"cannot draw {path}: unsupported format; use one of {', '.join(sorted(formats))}")
 
 
 def draw(table: Table, path: Path) -> None:
-    """A chart of either table, in the format that the file's name says."""
+    """Draw a chart of the table of ``measured_table`` or ``counted_table``; the file's suffix selects the format."""
     from tiledmm.bench import charts
 
     rows = table.records()
@@ -170,5 +170,5 @@ def draw(table: Table, path: Path) -> None:
 
 
 def variant_tiles_of(variant: str, tiles: Sequence[int]) -> list[VariantTile]:
-    """A variant with each of its tiles; alone, if it has none."""
+    """Return a variant with each of its tiles, or without a tile if it has none."""
     return [VariantTile(variant, tile) for tile in tiles] or [VariantTile(variant)]

@@ -1,13 +1,13 @@
-"""Times of calls, on the device and for the caller. Rivals are timed alternately.
+"""Timing of calls on the device and on the host. Rivals are timed alternately.
 
-There are two clocks, and every figure says which it is from:
+There are two clocks, and every time says which it is from:
 
-- ``DeviceClock``: time on the device alone. A kernel holds the stream while the calls are queued behind it
-  between two events, so the host is never waited for.
-- ``HostClock``: time for the caller: a loop of calls, then one synchronization.
+- ``DeviceClock`` measures time on the device alone. A kernel keeps the stream busy while calls are queued between two
+  events, so that the device never waits for the host.
+- ``HostClock`` measures time for the caller: a loop of calls, then one synchronization.
 
-Clocks and heat drift, so rivals take turns, round by round, and are compared within rounds. A rival also inherits the
-clock rate and the heat that the one before it leaves, so each round has an order of its own.
+Clock rates and temperatures drift, so rivals are timed in turn, round by round, and are compared within rounds. The
+previous rival also affects the clock rate and temperature, so each round has another order.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: Does the work once. The argument counts the calls, so that successive calls can use different memory.
+#: Type of timed functions. The argument is the number of the call, so that successive calls can use different memory.
 TimedCall = Callable[[int], object]
 
 
 def one_after_the_other(plan: Any, sets: Sequence[Any]) -> TimedCall:
-    """Runs a ``Plan``, each time with the next of several sets of operands."""
+    """Return a function that runs a ``Plan`` with the next of several sets of operands in each call."""
     return lambda i: plan.run(*sets[i % len(sets)])
 
 
-#: Rounds of a call, and the least for a slow one.
+#: Number of rounds per call, and the minimum for a slow call.
 ROUNDS = 15
 MIN_ROUNDS = 3
 
-# Well below the number of launches a stream queues before it makes the host wait, 1024 on today's drivers.
+# Calls per round, well below the 1024 launches that today's drivers queue before the host has to wait.
 _MAX_QUEUED = 100
 _MAX_HOLD = 0.2
-# Queueing one call takes less, as a rule. Where the host takes longer, the reading is repeated with a longer hold.
+# Time to queue one call; usually it is less. If the host is slower, the reading is repeated with a longer hold.
 _QUEUE_SECONDS = 40e-6
 _HOLD_ATTEMPTS = 4
 
@@ -66,8 +66,8 @@ class Reading:
     """One measurement.
 
     Attributes:
-        seconds: Time of one call.
-        pure: True if nothing but the calls was timed; False where the host may have been waited for.
+        seconds: Time of one call, in seconds.
+        pure: True if only the calls were timed; False if the device may have waited for the host.
     """
 
     seconds: float
@@ -75,21 +75,25 @@ class Reading:
 
 
 class Clock(Protocol):
-    """Times ``calls`` calls in a row."""
+    """A clock that times successive calls.
+
+    Attributes:
+        max_calls: Maximum number of calls that it times together.
+    """
 
     max_calls: int
 
     def time(self, call: TimedCall, calls: int) -> Reading:
-        """Seconds of one of ``calls`` calls."""
+        """Time ``calls`` calls and return the seconds per call."""
 
 
 class DeviceClock:
-    """Device time of calls, without the host's, on the current stream of the current device."""
+    """Clock for device time, without host time, on the current stream of the current device."""
 
     max_calls = _MAX_QUEUED
 
     def __init__(self) -> None:
-        """Compiles the kernel that holds the stream. Needs a GPU."""
+        """Compile the kernel that keeps the stream busy. Needs a GPU."""
         import cupy
         import numpy as np
 
@@ -100,13 +104,13 @@ class DeviceClock:
         cupy.cuda.get_current_stream().synchronize()
 
     def hold(self, seconds: float) -> None:
-        """Keeps the current stream busy for this long (0.2 s at most), so that what is queued next waits."""
+        """Keep the current stream busy for a time in seconds, at most 0.2, so that later launches wait."""
         self._hold((1,), (1,), (self._nanoseconds(min(seconds, _MAX_HOLD) * 1e9),))
 
     def time(self, call: TimedCall, calls: int) -> Reading:
-        """Device seconds of one of ``calls`` calls, which are queued while the stream is held.
+        """Queue ``calls`` calls while the stream is held, and return the device seconds per call.
 
-        The reading is not pure if queueing took longer than the hold, however long: a call that synchronizes.
+        The reading is not pure if queueing takes longer than the longest hold, as for a call that synchronizes.
         """
         cuda = self._cupy.cuda
         wanted = 50e-6 + calls * _QUEUE_SECONDS
@@ -120,7 +124,7 @@ class DeviceClock:
             for i in range(calls):
                 call(i)
             stop.record()
-            queued = time.perf_counter() - begun  # the hold began after `begun`, so this is the strict side
+            queued = time.perf_counter() - begun  # an upper bound, because the hold began after `begun`
             stop.synchronize()
             reading = Reading(cuda.get_elapsed_time(start, stop) * 1e-3 / calls, pure=queued < hold)
             if reading.pure or hold == _MAX_HOLD:
@@ -130,12 +134,12 @@ class DeviceClock:
 
 
 class HostClock:
-    """Time as a caller meets it: a loop of calls and one synchronization of the current stream at its end."""
+    """Clock for host time: a loop of calls with one synchronization of the current stream at its end."""
 
     max_calls = 1000
 
     def __init__(self, synchronize: Callable[[], object] | None = None) -> None:
-        """``synchronize`` replaces the current stream's own."""
+        """Create a clock. ``synchronize`` replaces the synchronization of the current stream."""
         if synchronize is None:
             import cupy
 
@@ -143,7 +147,7 @@ class HostClock:
         self._synchronize = synchronize
 
     def time(self, call: TimedCall, calls: int) -> Reading:
-        """Host seconds of one of ``calls`` calls."""
+        """Time ``calls`` calls and return the host seconds per call."""
         self._synchronize()
         begun = time.perf_counter()
         for i in range(calls):
@@ -154,12 +158,12 @@ class HostClock:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The times of one rival.
+    """Times of one rival.
 
     Attributes:
-        rounds: Seconds of one call, by the number of the round.
-        calls: Calls timed together in a round.
-        pure: False if any reading was not.
+        rounds: Seconds per call, by the number of the round.
+        calls: Number of calls that are timed together in a round.
+        pure: True if all readings are pure.
     """
 
     rounds: Mapping[int, float]
@@ -168,28 +172,28 @@ class Sample:
 
     @property
     def seconds(self) -> float:
-        """Median over the rounds, of one call."""
+        """Median time of one call over the rounds, in seconds."""
         return statistics.median(self.rounds.values())
 
     def speed_over(self, other: Sample) -> float:
-        """How many times as fast as ``other``: the median of the ratios in the rounds they share."""
+        """Return the speedup over another rival: the median of the ratios in common rounds."""
         common = self.rounds.keys() & other.rounds.keys()
         return statistics.median(other.rounds[i] / self.rounds[i] for i in common)
 
 
 def measure(rivals: Mapping[str, TimedCall], clock: Clock, *, seconds: float = 0.4) -> dict[str, Sample]:
-    """Times rivals alternately.
+    """Time rivals alternately.
 
-    Every rival is called and estimated first, so nothing is compiled or allocated for the first time within
-    the timing. The order of a round is random, and the same in each run.
+    Every rival is called and estimated first, so that nothing is compiled or allocated for the first time while calls
+    are timed. The order within a round is random, but the same in each run.
 
     Args:
         rivals: Calls by name.
-        clock: The clock that times them.
-        seconds: About how long to time each rival; a slow one may take longer, with fewer rounds.
+        clock: The clock.
+        seconds: Approximate time to measure each rival, in seconds. A slow rival may need longer, in fewer rounds.
 
     Returns:
-        A sample for each rival, in the same order. All share at least the last round.
+        One sample per rival, in the same order. All rivals are in the last round.
     """
     plans: dict[str, tuple[int, int]] = {}
     pure = dict.fromkeys(rivals, True)
@@ -210,7 +214,13 @@ def measure(rivals: Mapping[str, TimedCall], clock: Clock, *, seconds: float = 0
 
 
 def plan(estimate: float, seconds: float, max_calls: int) -> tuple[int, int]:
-    """Calls in a round, and rounds, to time a call of about ``estimate`` seconds for ``seconds`` in all."""
+    """Return the calls per round and the number of rounds that time a call for about ``seconds`` in all.
+
+    Args:
+        estimate: Estimated time of one call, in seconds.
+        seconds: Total time, in seconds.
+        max_calls: Maximum number of calls per round.
+    """
     estimate = max(estimate, 1e-7)
     calls = max(1, min(max_calls, int(seconds / ROUNDS / estimate)))
     rounds = max(MIN_ROUNDS, min(ROUNDS, int(seconds / (calls * estimate))))
@@ -218,7 +228,10 @@ def plan(estimate: float, seconds: float, max_calls: int) -> tuple[int, int]:
 
 
 def takes_part(i: int, rounds: int, total: int) -> bool:
-    """Whether a rival with ``rounds`` rounds is in round ``i`` of ``total``: evenly spread, last included."""
+    """Return whether a rival with ``rounds`` rounds is in round ``i`` of ``total``: they are evenly spread.
+
+    Every rival is in the last round.
+    """
     return (i + 1) * rounds // total > i * rounds // total
 
 

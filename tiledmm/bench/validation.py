@@ -1,4 +1,4 @@
-"""Every kernel's result against float64 and against NumPy's own: on the GPU, or on the simulator."""
+"""Validation of kernels' results against float64 and against NumPy, on the GPU or on the simulator."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from tiledmm.report.tables import Table
 
 Matrix = np.ndarray[Any, Any]
 
-#: Multiplies by a kernel: its result on the host, and what else is wrong with the kernel, or nothing.
+#: Type of functions that run a kernel and return its result on the host, and findings on the kernel or an empty text.
 Multiply = Callable[[VariantTile], tuple[Matrix, str]]
 
 
 @dataclass(frozen=True, slots=True)
 class Validated:
-    """One kernel's result.
+    """Validation of one kernel.
 
     Attributes:
         variant_tile: The kernel.
-        verdict: How far it is off the reference; None if there is no result.
-        from_numpy: How far it is off NumPy's result, in the same unit.
-        note: A remark, such as why there is no result.
-        left_out: Whether the kernel is for other devices.
+        verdict: Error against the reference; None if there is no result.
+        from_numpy: Largest difference from NumPy's result, in the same unit; None if there is no result.
+        note: Remark, such as the reason why there is no result.
+        left_out: True if the kernel does not run on this device.
     """
 
     variant_tile: VariantTile
@@ -47,20 +47,20 @@ class Validated:
 
     @property
     def ok(self) -> bool:
-        """Whether the result is right, and nothing else is wrong; or the kernel is for other devices."""
+        """True if the result is right and there are no findings, or the kernel does not run on this device."""
         return self.left_out or bool(self.verdict and self.verdict.ok and not self.note)
 
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """Kernels on one product.
+    """Validation of kernels on one product.
 
     Attributes:
-        where: The device or the simulator they ran on.
+        where: Device or simulator that the kernels ran on.
         size, dtype, layout: The product.
-        tolerance: Largest error that counts as right, and the reason, as a sentence.
-        numpy_error: How far NumPy's own result is off the reference.
-        rows: In ladder order.
+        tolerance: Largest error that counts as right, and a sentence with the reason.
+        numpy_error: Error of NumPy's result against the reference; None if it has a NaN or an infinity.
+        rows: Validated kernels, in ladder order.
     """
 
     where: str
@@ -73,7 +73,7 @@ class Validation:
 
     @property
     def ok(self) -> bool:
-        """Whether no kernel is wrong."""
+        """True if no kernel is wrong."""
         return all(row.ok for row in self.rows)
 
 
@@ -85,13 +85,13 @@ def on_gpu(
     layout: str,
     progress: Callable[[str, int, int], None],
 ) -> Validation:
-    """Runs kernels on the current device, on random operands; outputs are filled with what cannot be right before.
+    """Validate kernels on the current device, with random operands. Outputs are first filled with wrong values.
 
     Args:
         variant_tiles: The kernels.
-        size: The product.
-        dtype, layout: Its type, and how A and B lie in memory.
-        progress: Called with what is being done, how much of it is done, and how much there is.
+        size: Sizes of the product.
+        dtype, layout: Computation type, and layout of A and B.
+        progress: Function that is called with the current activity, the finished steps and the number of steps.
     """
     import cupy
 
@@ -126,7 +126,11 @@ def on_simulator(
     target: str,
     progress: Callable[[str, int, int], None],
 ) -> Validation:
-    """Runs kernels on the simulator, which also finds races, accesses out of bounds, and the like.
+    """Validate kernels on the simulator, which also finds races, accesses out of bounds and similar errors.
+
+    Args:
+        variant_tiles, size, dtype, layout, progress: As for ``on_gpu``.
+        target: Target architecture.
 
     Raises:
         MissingDependencyError: If there is no C++ compiler.
@@ -190,13 +194,13 @@ def _distance(found: Matrix, numpys: Matrix, right: Reference) -> float | None:
 
 
 def _exact(matrix: Matrix, right: Reference) -> Matrix:
-    """The elements in the reference's own type."""
+    """Convert a matrix to the reference's type."""
     wide: Matrix = matrix.astype(right.values.dtype)
     return wide
 
 
 def explain_tolerance(kind: Element, k: int, tolerance: float) -> str:
-    """The reason why an error up to the tolerance is allowed, as a sentence."""
+    """Return a sentence that says why an error up to the tolerance is allowed."""
     dtype = kind.dtype
     if dtype.kind == "b":
         return "Exact: an element is true if any of its products is."
@@ -216,7 +220,7 @@ def explain_tolerance(kind: Element, k: int, tolerance: float) -> str:
 
 
 def validation_table(found: Validation) -> Table:
-    """A row a kernel."""
+    """Return a table with one row per kernel."""
     tolerance, reason = found.tolerance
     exact = tolerance == 0
     figure = percent if exact else error_figure

@@ -1,4 +1,4 @@
-"""The subjects of a comparison: variants, each with a tile."""
+"""Variants with tiles, the kernels of a comparison."""
 
 from __future__ import annotations
 
@@ -12,30 +12,36 @@ from tiledmm.kernels.variants import find_variant, kernel_spec, kernel_variants
 
 
 class VariantTile(NamedTuple):
-    """A variant with a tile; None where it has no tiles, and for ``"auto"``."""
+    """A variant with a tile.
+
+    Attributes:
+        variant: Name of the variant, or ``"auto"``.
+        tile: Tile size; None for ``"auto"`` and for variants without tiles.
+    """
 
     variant: str
     tile: int | None = None
 
     @property
     def label(self) -> str:
-        """As tables show it: ``"tiled 32"``."""
+        """Name in the form of tables: ``"tiled 32"``."""
         return self.variant if self.tile is None else f"{self.variant} {self.tile}"
 
 
 def expand(
     variants: Iterable[str] | None = None, tiles: Iterable[int] | Literal["all"] | None = None
 ) -> list[VariantTile]:
-    """The variants to compare, each with a tile, in ladder order, ``"auto"`` last.
+    """Return the given variants with each of their tiles, in ladder order, ``"auto"`` last.
 
     Args:
-        variants: Names; None for all kernels of this package. ``"cublas"`` adds nothing: the baseline is in
-            every comparison.
-        tiles: Tiles of the variants that have any, ``"all"`` for all they have; None for each one's default.
+        variants: Names; None for all kernels of this package. ``"cublas"`` is ignored, because the baseline is in every
+            comparison.
+        tiles: Tile sizes, of which each variant gets those that it has; ``"all"`` for all of its tiles; None for its
+            default tile.
 
     Raises:
         UnknownVariantError: If there is no such variant.
-        ConfigError: If a tile fits none of them.
+        ConfigError: If none of the variants has a tile.
     """
     names = [row.name for row in kernel_variants()] if variants is None else list(variants)
     chosen = {find_variant(name).name for name in names if name != "auto"}
@@ -59,10 +65,10 @@ def expand(
 
 
 def multiplying(variant_tiles: Iterable[VariantTile], dtype: str) -> list[VariantTile]:
-    """The variants that multiply elements of a type.
+    """Return those of the variants that multiply elements of a type.
 
     Raises:
-        UnsupportedTypeError: If there is no such type, or none of them does.
+        UnsupportedTypeError: If there is no such type, or none of the variants multiplies it.
     """
     kind = compute_element(dtype)
     every = list(variant_tiles)
@@ -76,11 +82,11 @@ def multiplying(variant_tiles: Iterable[VariantTile], dtype: str) -> list[Varian
 
 
 def running(by_type: Mapping[str, Iterable[VariantTile]], target: str) -> dict[str, list[VariantTile]]:
-    """By types, the variants that multiply elements of the type on GPUs of a target architecture.
+    """Return those of the variants, by type, that multiply the type on a target architecture.
 
     Raises:
         UnsupportedTypeError: If there is no such type, or none of its variants multiplies it.
-        ConfigError: If there is no such target, or none of all variants runs there.
+        ConfigError: If there is no such target, or no variant runs there.
     """
     found, reasons = dict[str, list[VariantTile]](), list[str]()
     for dtype, variant_tiles in by_type.items():
@@ -94,14 +100,14 @@ def running(by_type: Mapping[str, Iterable[VariantTile]], target: str) -> dict[s
 
 
 def _why_not(variant_tile: VariantTile, dtype: str, target: str) -> str:
-    """Why a kernel does not run on a target; empty if it does, or if no target is named."""
+    """Return the reason why a kernel does not run on a target; empty if it does, or if there is no target."""
     if variant_tile.variant == "auto" or not target:
-        return ""  # it takes what the target runs
+        return ""  # auto chooses only kernels that run on the target
     return kernel_spec(variant_tile.variant, tile=variant_tile.tile, dtype=dtype).why_not_on(find_target(target))
 
 
 def left_out(by_type: Mapping[str, Iterable[VariantTile]], target: str = "") -> list[str]:
-    """A sentence for each type that some of its variants do not multiply, and for a target where some do not run.
+    """Return sentences that name the variants which do not multiply a type, or do not run on the target.
 
     Raises:
         UnsupportedTypeError: If there is no such type.

@@ -1,9 +1,10 @@
-"""The command ``tiledmm``. One module per command. Commands import heavy modules when they run, so that help is quick.
+"""The command line ``tiledmm``, with one module per command.
 
-In: a command line. Out: tables and documents. May import everything; nothing imports it.
+In: a command line. Out: tables and documents. May import everything; nothing imports it. Commands import heavy modules
+only when they run, so that ``--help`` is fast.
 
-Exit status: 0 if all is well; 1 if a kernel is wrong, or something that the command needs is missing; 2 if the command
-cannot be carried out as it was given; 130 after Ctrl-C.
+Exit status: 0 for success; 1 if a kernel is wrong, or something that the command needs is missing; 2 if the command
+line is invalid; 74 if the output cannot be written; 130 after Ctrl-C.
 """
 
 from __future__ import annotations
@@ -35,10 +36,9 @@ from tiledmm.cli import (
 )
 from tiledmm.cli.arguments import normalized
 from tiledmm.cli.device import missing_gpu
-from tiledmm.cli.failures import told
-from tiledmm.cli.stdout import guard
+from tiledmm.cli.exit_status import guard_stdout, report_errors
 
-# As a shell reports a process that SIGINT ended.
+# Exit status that a shell reports for a process that SIGINT ended.
 _INTERRUPTED = 128 + 2
 
 __all__ = ["app", "main", "missing_gpu"]
@@ -46,7 +46,7 @@ __all__ = ["app", "main", "missing_gpu"]
 app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    # Typer does not convert a bool. For any other type it imports pydantic, which takes half as long again as help.
+    # For a default that is not a bool, typer imports pydantic, which would make --help 1.5 times as slow.
     context_settings={
         "default_map": {"help": False, "install_completion": False, "show_completion": False},
         "token_normalize_func": normalized,
@@ -66,13 +66,13 @@ def _show_version(wanted: bool) -> None:
 @app.callback()
 def _tiledmm(
     version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and leave.")
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
     """Hand-written CUDA C matrix multiplication for CuPy, from naive to tuned."""
 
 
-# By purpose, as help lists them.
+# Commands by purpose, in the order of --help.
 _COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
     "Use": (run.run, precompile.precompile),
     "Measure": (compare.compare, profile.profile, tiles.tiles, tune.tune, calibrate.calibrate),
@@ -82,7 +82,7 @@ _COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
 
 
 def _help(command: Callable[..., None]) -> str:
-    """A docstring as rich shows it: paragraphs as wide as the terminal, lines that are indented as they are."""
+    """Convert a command's docstring to rich markup: paragraphs to one line each, indented lines as they are."""
     text = (getdoc(command) or "").replace("[", r"\[")
     paragraphs = text.split("\n\n")
     return "\n\n".join(
@@ -92,13 +92,13 @@ def _help(command: Callable[..., None]) -> str:
 
 
 class _Command(TyperCommand):
-    """A command whose options are given once, if they do not take several: else the last value would count alone."""
+    """A command that rejects a repeated option, unless it may be repeated; click would use only the last value."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """As of ``click.Command``.
+        """Parse the arguments as ``click.Command`` does.
 
         Raises:
-            typer.BadParameter: An option is given again.
+            typer.BadParameter: If an option is repeated that may not be.
         """
         _, _, given = self.make_parser(ctx).parse_args(list(args))
         for option, times in Counter[Any](given).items():
@@ -111,15 +111,15 @@ for _panel, _commands in _COMMANDS.items():
     for _command in _commands:
         _context = run.CONTEXT if _command is run.run else None
         _added = app.command(cls=_Command, help=_help(_command), rich_help_panel=_panel, context_settings=_context)
-        _added(told(_command))
+        _added(report_errors(_command))
 
 
 def main() -> None:
-    """Entry point of the console script."""
-    guard()
+    """Run the command line: the entry point of the console script."""
+    guard_stdout()
     try:
         app(prog_name="tiledmm")
-    except KeyboardInterrupt:  # while typer imports or looks for the command
+    except KeyboardInterrupt:  # typer handles it only once a command runs
         raise SystemExit(_INTERRUPTED) from None
     finally:
-        sys.stdout.flush()  # here, where an error can still be told
+        sys.stdout.flush()  # here, because an error at interpreter exit could not be reported

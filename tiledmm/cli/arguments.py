@@ -1,4 +1,4 @@
-"""Arguments of several commands, and how they are read."""
+"""Arguments that several commands share, with the functions that parse and complete them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 import typer
 
-from tiledmm.cli.failures import told
+from tiledmm.cli.exit_status import report_errors
 
 if TYPE_CHECKING:
     from tiledmm.bench.sizes import Size
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def _last_of(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
-    """How a shell completes some names, which are looked up only then: the last one, behind a comma."""
+    """Return a completion function for the last name of a comma-separated list; it looks names up when it is called."""
 
     def complete(incomplete: str) -> list[str]:
         before, comma, last = incomplete.rpartition(",")
@@ -27,7 +27,7 @@ def _last_of(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
 
 
 def variant_names() -> list[str]:
-    """What an option may name as a variant."""
+    """Return the variants' names and ``auto``, for completion and messages."""
     from tiledmm.kernels.variants import VARIANTS
 
     return ["auto", *VARIANTS]
@@ -61,7 +61,7 @@ TYPES_HELP = "Element types, with commas, or 'all'; also tf32, int8_int32."
 LAYOUTS_HELP = "Layouts of A and B in memory, with commas: N rows contiguous, T columns, G neither."
 _DEFAULT_TILE = "the variant's own"
 
-# One spelling for each, whether a command takes one or several; ``normalized`` takes the plural, too.
+# Options are named in the singular, also where they accept several values; ``normalized`` accepts the plural, too.
 Sizes = Annotated[
     list[str] | None, typer.Argument(help="Products, each N or MxNxK.", metavar="SIZE", show_default=False)
 ]
@@ -106,9 +106,13 @@ ConfigFields = Annotated[
 ]
 
 
-@told
+@report_errors
 def import_files(files: list[str] | None) -> None:
-    """Runs the files of ``--import`` when they are read: what comes after, and completion, knows their variants."""
+    """Run the files of ``--import`` during parsing, so that later arguments and completion see their variants.
+
+    Raises:
+        typer.BadParameter: If a file does not exist.
+    """
     for file in files or []:
         if not Path(file).is_file():
             raise typer.BadParameter(f"there is no file {file!r}")
@@ -128,21 +132,21 @@ Import = Annotated[
     ),
 ]
 
-#: The plural of options, as commands that take several values had it, and the one spelling of today.
+#: Names of options by their plurals, which commands that accept several values used in earlier versions.
 _SINGULAR = {f"{name}s": name for name in ("size", "tile", "dtype", "layout", "variant")}
 
 
 def normalized(name: str) -> str:
-    """The name of an option as it is defined, for typer."""
+    """Return an option's name in the singular, for typer's ``token_normalize_func``."""
     return _SINGULAR.get(name, name)
 
 
 def sizes_of(texts: list[str] | None, option: str = "") -> list[Size]:
-    """Products, each written as N or MxNxK.
+    """Parse products, each written as N or MxNxK.
 
     Args:
-        texts: The arguments.
-        option: The same as an option, with commas.
+        texts: Positional arguments, one product each; None for none.
+        option: Further products, separated by commas.
     """
     from tiledmm.bench.sizes import parse_size
 
@@ -150,7 +154,11 @@ def sizes_of(texts: list[str] | None, option: str = "") -> list[Size]:
 
 
 def size_of(option: str) -> Size:
-    """The one product of a command that takes one."""
+    """Parse the product of a command that accepts only one.
+
+    Raises:
+        typer.BadParameter: If there is not exactly one.
+    """
     found = sizes_of(None, option)
     if len(found) != 1:
         raise typer.BadParameter(f"--size takes one product here, N or MxNxK; got {option!r}")
@@ -158,7 +166,11 @@ def size_of(option: str) -> Size:
 
 
 def some_sizes_of(texts: list[str] | None, option: str) -> list[Size]:
-    """The products of a command that needs at least one."""
+    """Parse the products of a command that needs at least one.
+
+    Raises:
+        typer.BadParameter: If there is none.
+    """
     found = sizes_of(texts, option)
     if not found:
         raise typer.BadParameter("name a product: N or MxNxK, such as 4096 or 4096x1024x512")
@@ -166,26 +178,30 @@ def some_sizes_of(texts: list[str] | None, option: str) -> list[Size]:
 
 
 def types_of(text: str) -> list[str]:
-    """Element types; ``all`` is those that arrays have."""
+    """Parse names of element types; ``all`` means the types that arrays can have, not tf32 or wide results."""
     from tiledmm.elements import ELEMENTS
 
     return list(ELEMENTS) if text == "all" else names_of(text)
 
 
 def layout_of(text: str) -> str:
-    """A layout, two letters."""
+    """Check a layout of two letters, in lower or upper case, and return it in upper case."""
     from tiledmm.kernels.variants import kernel_spec
 
     return kernel_spec("naive", layout=text.upper()).layout
 
 
 def layouts_of(text: str) -> list[str]:
-    """Layouts, two letters each."""
+    """Parse layouts of two letters each."""
     return [layout_of(name) for name in names_of(text)]
 
 
 def tiles_of(text: str) -> list[int] | Literal["all"] | None:
-    """Tile sizes; None if no tile is named."""
+    """Parse tile sizes, separated by commas, or ``"all"``; return None for an empty text.
+
+    Raises:
+        typer.BadParameter: If a tile is not a whole number.
+    """
     if text == "all":
         return "all"
     try:
@@ -198,16 +214,21 @@ def tiles_of(text: str) -> list[int] | Literal["all"] | None:
 
 
 def names_of(text: str) -> list[str]:
-    """The names in a text, which commas separate."""
+    """Split a text at commas into names, and drop spaces and empty names."""
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def tile_of(text: str | None, default: str = _DEFAULT_TILE) -> int | None:
-    """The one tile size of a command that takes one; what is none is left to the variant, which knows its tiles.
+    """Parse the tile size of a command that accepts only one; return None if it is not given.
+
+    Another text is returned unchanged: the variant rejects it with a list of its tiles.
 
     Args:
         text: The option.
-        default: The tiles of the command without it.
+        default: Description of the tiles without the option, for the message.
+
+    Raises:
+        typer.BadParameter: If the text names several tiles.
     """
     if text is None or text.isdecimal():
         return None if text is None else int(text)
@@ -219,7 +240,12 @@ def tile_of(text: str | None, default: str = _DEFAULT_TILE) -> int | None:
 def kernel_of(
     variant: str, tile: str | int | None, dtype: str | None, layout: str, fields: list[str] | None = None
 ) -> KernelSpec:
-    """The kernel of these arguments."""
+    """Return the kernel that these arguments select.
+
+    Raises:
+        typer.BadParameter: If the variant is ``auto``, or an argument cannot be parsed.
+        TiledmmError: If there is no such kernel.
+    """
     from tiledmm.kernels.variants import kernel_spec
 
     if variant == "auto":
@@ -229,9 +255,10 @@ def kernel_of(
 
 
 def overrides_of(texts: list[str] | None) -> dict[str, int]:
-    """Config overrides, each written as field=value.
+    """Parse config overrides, each written as field=value. Fields and values are checked later, by the variant.
 
-    Whether a kernel has these fields, and takes these values, is for the table of variants to say.
+    Raises:
+        typer.BadParameter: If a value is not a whole number.
     """
     found = {}
     for text in texts or []:
@@ -247,7 +274,11 @@ def overrides_of(texts: list[str] | None) -> dict[str, int]:
 
 
 def to_write(file: Path | None) -> Path | None:
-    """A file that is written at the end. Whether it can be is checked at the beginning."""
+    """Check that a file can be written, so that a command does not fail at its end; return it unchanged.
+
+    Raises:
+        typer.BadParameter: If its folder does not exist, or the file cannot be written.
+    """
     if file is None:
         return None
     if not file.absolute().parent.is_dir():

@@ -1,4 +1,4 @@
-"""``tiledmm calibrate``."""
+"""Command ``tiledmm calibrate``: measures the rates of this GPU's kernels for 'auto'."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from tiledmm.cli.output import Csv, Json, Markdown, Output
 
 def calibrate(
     again: Annotated[
-        bool, typer.Option("--again", help="Measure again what an earlier calibration has measured.")
+        bool, typer.Option("--again", help="Measure kernels again that an earlier calibration has measured.")
     ] = False,
     json: Json = False,
     csv: Csv = False,
     markdown: Markdown = False,
 ) -> None:
-    """Measure this GPU, for 'auto' to choose by from then on. Takes three to six minutes, compilation included.
+    """Measure this GPU so that 'auto' can choose by its own rates. It takes three to six minutes, with compilation.
 
-    Times every kernel that 'auto' may take, and writes what the cost model needs to know of them to a file for this
-    GPU. An interrupted calibration can be resumed. Without it, 'auto' goes by measurements of another GPU and both data
-    sheets; tiledmm explain says which.
+    Times every kernel that 'auto' may choose and writes the rates that the cost model needs to a file for this GPU. An
+    interrupted calibration can be resumed. Without one, 'auto' scales measurements of another GPU by the data sheets of
+    both; tiledmm explain says which GPU that is.
 
         tiledmm calibrate
     """

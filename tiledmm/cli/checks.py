@@ -1,4 +1,4 @@
-"""The checks of ``tiledmm doctor``. A check never raises: an installation may be broken in any way."""
+"""Checks of ``tiledmm doctor``. A check reports every error instead of raising it."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from pathlib import Path
 from typing import Any
 
 from tiledmm.cli.device import first_line
-from tiledmm.hardware.driver import driver
+from tiledmm.hardware.device import driver
 
 WORKS, MISSING, UNKNOWN, BROKEN = "works", "missing", "unknown", "BROKEN"
 
-#: The checks that run a product, each the last one of its part.
+#: Names of the checks that run a product, each the last check of its part.
 ON_GPU, ON_CPU = "a product on the GPU", "a product on the simulator"
 
 _TOOLKIT = "the CUDA toolkit, https://developer.nvidia.com/cuda-downloads"
 _SECONDS_FOR_A_PEER = 120
 
-# Other libraries that multiply matrices, and how each tells whether it has a GPU.
+# Other libraries that multiply matrices, each with the expression that says whether it can use a GPU.
 _PEERS = {"torch": "m.cuda.is_available()", "jax": "m.default_backend() == 'gpu'", "triton": "None"}
 
 
 class NotThere(Exception):
-    """Something that is not installed, as opposed to something that does not work."""
+    """Error for something that is not installed, as opposed to something that does not work."""
 
 
 class NotKnown(Exception):
-    """Something that cannot be looked at without something else."""
+    """Error for something that cannot be checked because something else is missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +45,11 @@ class Check:
     """The result of one check.
 
     Attributes:
-        part: Its purpose: ``"GPU"``.
-        name: Its subject.
-        state: ``WORKS``, ``MISSING``, ``UNKNOWN`` or ``BROKEN``.
-        found: A version, a path, or what is wrong.
-        advice: Advice for when it does not work; empty if there is none.
+        part: Purpose of what was checked: ``"GPU"``.
+        name: Name of what was checked: ``"NVIDIA driver"``.
+        state: Result: ``WORKS``, ``MISSING``, ``UNKNOWN`` or ``BROKEN``.
+        found: Version, path or description of the problem.
+        advice: Advice if it does not work; empty if there is none.
     """
 
     part: str
@@ -59,12 +59,12 @@ class Check:
     advice: str = ""
 
 
-# Looks at one thing: returns what it found, or raises NotThere, NotKnown, or any other error of something broken.
+# Function of a check: returns a version or path, or raises NotThere, NotKnown, or any other error if it is broken.
 _Look = Callable[[], str]
 
 
 def jobs() -> Iterator[tuple[str, str, _Look, str]]:
-    """All checks, not carried out yet: part, name, function, and advice for when it does not work."""
+    """Yield the arguments of ``carry_out`` for every check, in the order of the report."""
     from tiledmm.errors import INSTALL
 
     extra = INSTALL.format(extra=_cuda_extra())
@@ -91,14 +91,21 @@ def jobs() -> Iterator[tuple[str, str, _Look, str]]:
 
 
 def carry_out(part: str, name: str, look: _Look, advice: str) -> Check:
-    """The result of a check."""
+    """Run a check and return its result.
+
+    Args:
+        part: Purpose of what is checked.
+        name: Name of what is checked.
+        look: Function of the check.
+        advice: Advice if it does not work.
+    """
     try:
         return Check(part, name, WORKS, look())
     except NotThere as error:
         return Check(part, name, MISSING, str(error), advice)
     except NotKnown as error:
         return Check(part, name, UNKNOWN, str(error))
-    except Exception as error:  # whatever a broken installation raises
+    except Exception as error:  # a broken installation may raise anything
         return Check(part, name, BROKEN, f"{type(error).__name__}: {first_line(error)}", advice)
 
 
@@ -112,7 +119,7 @@ def _python() -> str:
 
 
 def _driver_version() -> int:
-    """The newest CUDA that the driver knows, as CUDA numbers it: 12040 is 12.4."""
+    """Return the newest CUDA version that the driver supports, as CUDA's number: 12040 for 12.4."""
     try:
         library = driver()
     except OSError as error:
@@ -132,7 +139,7 @@ def _cuda_version(number: int) -> str:
 
 
 def _cuda_extra() -> str:
-    """The extra with a CuPy that the driver can run; that of CUDA 12 where there is no driver to ask."""
+    """Return the extra whose CuPy runs with this driver; ``cuda12`` if there is no driver."""
     try:
         return "cuda13" if _driver_version() >= 13000 else "cuda12"
     except Exception:
@@ -162,7 +169,7 @@ def _present_cupy() -> Any:
 
 
 def _device() -> Any:
-    """CuPy, if there is a device for it."""
+    """Import CuPy and return it; raise NotKnown if there is no device."""
     try:
         _devices()
     except Exception as error:
@@ -232,7 +239,7 @@ def _simulator_product() -> str:
 
 
 def _operands() -> tuple[Any, Any]:
-    """Small whole numbers: their product is exact."""
+    """Return two float32 matrices of small whole numbers, whose product is exact."""
     import numpy as np
 
     rng = np.random.default_rng(0)
@@ -245,7 +252,7 @@ def _compare(found: Any, right: Any) -> None:
 
 
 def _compiler() -> str:
-    """The compiler's version; raises if it compiles nothing, whatever it says of itself."""
+    """Return the C++ compiler's version, after it has compiled something."""
     from tiledmm.errors import MissingDependencyError, TiledmmError
     from tiledmm.simulator.compiler import cxx, toolchain
 
@@ -257,7 +264,7 @@ def _compiler() -> str:
         toolchain.build_runtime()
     except MissingDependencyError as error:
         raise RuntimeError(str(error)) from error
-    except TiledmmError:  # a cache that cannot be written: the product fails by it, too, and tells
+    except TiledmmError:  # the cache cannot be written: the check that runs a product reports it
         pass
     return version
 
@@ -272,7 +279,7 @@ def _cuda_core() -> str:
         try:
             compile_for('extern "C" __global__ void nothing() {}', "nothing", target)
             known.append(target)
-        except ConfigError:  # a target that is newer than this NVRTC
+        except ConfigError:  # this NVRTC is older than the target
             continue
         except MissingDependencyError as error:
             raise NotThere("not installed") from error
@@ -309,7 +316,7 @@ def _tool(name: str) -> str:
 
 
 def _caches() -> Iterator[tuple[str, Path, str]]:
-    """The caches: name, folder, and the variable that names another folder."""
+    """Yield the caches: name, folder, and the environment variable that sets another folder."""
     import platformdirs
 
     cupys = os.environ.get("CUPY_CACHE_DIR") or Path.home() / ".cupy" / "kernel_cache"
@@ -320,7 +327,7 @@ def _caches() -> Iterator[tuple[str, Path, str]]:
 
 
 def _folder(path: Path) -> str:
-    """The size of a cache; raises if nothing more can be written to it."""
+    """Describe the size of a cache folder; raise OSError if it cannot be written."""
     there = next(each for each in (path, *path.parents) if each.exists())
     with tempfile.NamedTemporaryFile(dir=there):
         pass
@@ -331,7 +338,7 @@ def _folder(path: Path) -> str:
 
 
 def _peer(name: str, device: str) -> str:
-    """Imported by a process of its own: one that is broken may take it along."""
+    """Return the version of another library, which a new process imports, because a broken one may crash it."""
     if importlib.util.find_spec(name) is None:
         raise NotThere("not installed")
     code = f"import {name} as m; print(m.__version__, {device})"

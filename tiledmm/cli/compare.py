@@ -1,4 +1,4 @@
-"""``tiledmm compare``."""
+"""Command ``tiledmm compare``: compares kernels with each other and with cuBLAS."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ from tiledmm.cli.arguments import (
     tiles_of,
     types_of,
 )
-from tiledmm.cli.compiling import compiled
 from tiledmm.cli.output import ALL_RIGHT, NONE_RAN, Csv, Json, Markdown, Output, Progress, progress
 
 if TYPE_CHECKING:
@@ -61,7 +60,7 @@ def compare(
             autocompletion=complete_layouts,
         ),
     ] = "",
-    seconds: Annotated[float, typer.Option(min=0.0, help="About how long to time each rival.")] = 0.4,
+    seconds: Annotated[float, typer.Option(min=0.0, help="Approximate time to measure each kernel, in seconds.")] = 0.4,
     peers: Annotated[
         bool, typer.Option(help="Rows for PyTorch, JAX and Triton, where they are installed, and for NumPy on the CPU.")
     ] = True,
@@ -76,9 +75,9 @@ def compare(
 
     Every result is checked against float64 before anything is timed; a mismatch makes the exit status 1.
 
-    Without a GPU, each kernel runs on the simulator, which checks and counts it, is compiled for every target, and is
-    bounded on a reference GPU. Products that would take longer than a minute are not simulated: small ones stand in for
-    them. The exit status is 1 if a kernel is wrong, does not compile or spills.
+    Without a GPU, the simulator runs each kernel, checks its result and counts its memory accesses. Each kernel is also
+    compiled for every target, and its speed on a reference GPU is bounded by a model. Smaller products replace those
+    that would take longer than a minute. The exit status is 1 if a kernel is wrong, does not compile or spills.
 
         tiledmm compare
         tiledmm compare 4096 --variant tiled,auto --layout NN,NT
@@ -123,8 +122,7 @@ def _on_gpu(
     from tiledmm.bench.comparison_tables import comparison_table
     from tiledmm.bench.environment import this_machine
     from tiledmm.bench.peers import PEERS
-    from tiledmm.bench.report_files import REPORT_FORMAT
-    from tiledmm.bench.results import ComparisonReport
+    from tiledmm.bench.results import REPORT_FORMAT, ComparisonReport
 
     machine = this_machine()
     out.say(f"{machine}\n")
@@ -142,7 +140,7 @@ def _on_gpu(
                     variant_tiles=variant_tiles,
                     seconds=seconds,
                     peers=PEERS if peers else (),
-                    # Operands are prepared, each rival is checked, then all are timed.
+                    # Steps: the operands are prepared, each rival is checked, then all are timed together.
                     progress=lambda doing, of=f"{size} {kind} {layout}", steps=steps: tell(  # type: ignore[misc]
                         f"{of}: {doing}", next(steps), len(variant_tiles) + 3
                     ),
@@ -172,10 +170,14 @@ _METHOD = (
 
 @dataclass(frozen=True)
 class _Asked:
-    """What is compared without a GPU: types with their kernels, products, layouts (none: the default), and the target.
+    """Arguments of a comparison without a GPU.
 
     Attributes:
-        named: Whether the products were named.
+        kinds: Variants and tiles to compare, by element type.
+        products: Sizes of the products.
+        orders: Layouts; empty for the default.
+        target: Target architecture of the simulator and the tables.
+        named: True if the products were given on the command line.
     """
 
     kinds: dict[str, list[VariantTile]]
@@ -189,7 +191,7 @@ def _without_gpu(out: Output, asked: _Asked) -> NoReturn:
     from tiledmm.bench import resource_tables
 
     orders = asked.orders or ["NN"]
-    # The simulated products of each type, then the compiled kernels of each type and layout.
+    # Parts of the progress bar: the simulated products of each type, then the compiled kernels of each type and layout.
     with progress(len(asked.kinds) * (1 + len(orders)), out) as tell:
         right = _simulate(out, asked, tell)
         compiles = _compile_and_bound(out, asked, orders, tell)
@@ -204,9 +206,10 @@ def _without_gpu(out: Output, asked: _Asked) -> NoReturn:
 
 
 def _compile_and_bound(out: Output, asked: _Asked, orders: list[str], tell: Progress) -> bool | None:
-    """Compiles the kernels for every target, and bounds them. True if all compile without spills, as far as known.
+    """Compile the kernels for every target and print tables of their resources and of bounds on their speed.
 
-    None if there is no kernel to compile.
+    Returns:
+        True if no kernel is known to spill or not to compile; None if there is no kernel to compile.
     """
     from tiledmm.bench import kernel_resources, resource_tables
     from tiledmm.errors import MissingDependencyError
@@ -220,13 +223,13 @@ def _compile_and_bound(out: Output, asked: _Asked, orders: list[str], tell: Prog
             return None
         if not no_compiler:
             try:
-                kernels = compiled(specs, TARGETS, tell)
+                kernels = kernel_resources.compile_all(specs, TARGETS, progress=tell)
             except MissingDependencyError as error:
                 no_compiler = str(error)
                 out.say(f"Registers, spills and occupancy are not known here: {no_compiler}\n")
             else:
                 ok = ok and all(kernel.ok for kernel in kernels)
-                if out.for_programs:  # one table a target, all of the same columns
+                if out.for_programs:  # one table per target, all with the same columns
                     for each in dict.fromkeys(kernel.target for kernel in kernels):
                         out.table(resource_tables.resource_table(kernels, each))
                 else:
@@ -239,7 +242,11 @@ def _compile_and_bound(out: Output, asked: _Asked, orders: list[str], tell: Prog
 
 
 def _simulate(out: Output, asked: _Asked, tell: Progress) -> bool | None:
-    """Runs every kernel on the simulator. True if all are right, and None if there is nothing to run them with."""
+    """Run every kernel on the simulator and print tables of the counts.
+
+    Returns:
+        True if all results are right; None if no kernel ran.
+    """
     from tiledmm.bench import simulated
     from tiledmm.bench.simulable import simulable
     from tiledmm.errors import MissingDependencyError
@@ -251,7 +258,7 @@ def _simulate(out: Output, asked: _Asked, tell: Progress) -> bool | None:
             chosen = simulable(asked.products if asked.named else [], variant_tiles, kind, asked.target)
             if str(chosen):
                 out.say(f"{chosen}\n")
-            # Where no layout is named, NT beside NN, but of one product: the differences are the same for all.
+            # Without --layout, NT runs beside NN for one product only: the differences are the same for all sizes.
             jobs = [(size, asked.orders or (["NN"] if i else ["NN", "NT"])) for i, size in enumerate(chosen.sizes)]
             steps, of = itertools.count(), sum(len(orders) for _, orders in jobs)
             for size, orders in jobs:

@@ -1,8 +1,9 @@
-"""``tiledmm doctor``."""
+"""Command ``tiledmm doctor``: checks this machine's installation."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,6 +12,7 @@ from tiledmm.cli.output import Csv, Json, Markdown, Output, progress
 
 if TYPE_CHECKING:
     from tiledmm.cli.checks import Check
+    from tiledmm.report.tables import Table
 
 
 def doctor(
@@ -24,20 +26,20 @@ def doctor(
 ) -> None:
     """Check what works on this machine, and say what to do about the rest.
 
-    It runs a small product on the GPU and on the simulator. The exit status is 0 if one of the results is right, and 1
-    if neither is. Everything else serves a single purpose, and may be missing.
+    It runs a small product on the GPU and on the simulator. The exit status is 0 if at least one of the results is
+    right, and else 1. Everything else is optional.
 
         tiledmm doctor
         tiledmm doctor --markdown    (for a bug report)
         tiledmm doctor --clear-caches
     """
-    from tiledmm.cli import caches, checks
+    from tiledmm.cli import checks
     from tiledmm.report.cells import Figure
     from tiledmm.report.tables import Table
 
     out = Output(json=json, csv=csv, markdown=markdown)
     if clear_caches:
-        out.table(caches.clear_caches())
+        out.table(_cleared())
         out.end(ok=True)
     jobs = list(checks.jobs())
     found = []
@@ -72,7 +74,7 @@ def doctor(
 
 
 def _advice(found: list[Check]) -> Iterator[str]:
-    """Advice, each once for everything that it helps."""
+    """Yield lines of advice, with one line for all checks that the same advice helps."""
     helps: dict[str, list[str]] = {}
     for each in found:
         if each.advice and not each.advice.startswith("see "):
@@ -81,3 +83,32 @@ def _advice(found: list[Check]) -> Iterator[str]:
         yield "What to do, for those that you want:"
         yield from (f"  {', '.join(names)}: {advice}" for advice, names in helps.items())
         yield ""
+
+
+def _cleared() -> Table:
+    """Remove this package's compiled code from disk and return a table of what was removed, with one row per folder.
+
+    It waits until no process compiles or loads such code. Tuned tables and CuPy's own files are left.
+    """
+    from tiledmm.compile.disk_cache import clear
+    from tiledmm.report.cells import count
+    from tiledmm.report.tables import Table
+
+    rows = []
+    for name, folder in _own_caches().items():
+        removed = clear(folder)
+        rows.append((name, count(removed.files), count(removed.bytes), str(folder)))
+    return Table(
+        "Removed from disk",
+        ("<cache", "files", "bytes", "<folder"),
+        tuple(rows),
+        ("Kernels are compiled again when they are next used. CuPy's own files and tuned tables are as they were.",),
+    )
+
+
+def _own_caches() -> dict[str, Path]:
+    """Return the folders of compiled code, by a description of their contents; they need not exist."""
+    from tiledmm.compile.disk_cache import kernels_folder
+    from tiledmm.simulator.compiler.built_libraries import cache_path
+
+    return {"simulated kernels": cache_path(), "kernels: text, and cubins for one architecture": kernels_folder()}

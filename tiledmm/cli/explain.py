@@ -1,4 +1,4 @@
-"""``tiledmm explain``."""
+"""Command ``tiledmm explain``: shows which kernel 'auto' chooses for a product."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ def explain(
     csv: Csv = False,
     markdown: Markdown = False,
 ) -> None:
-    """Show which kernel `auto` takes for products, how long it is expected to take, and the roofline. Needs no GPU.
+    """Show which kernel 'auto' chooses for products, its expected time and the roofline. Needs no GPU.
 
-    The expected time is of the kernel alone, by a cost model whose rates were measured: on this GPU by tiledmm
-    calibrate, or on another GPU and scaled by data sheets. The last lines say which.
+    The expected time is that of the kernel alone, from a cost model with measured rates: of this GPU if tiledmm
+    calibrate has run, or else of another GPU, scaled by data sheets. The last lines say which.
 
         tiledmm explain 4096 64x64x65536
         tiledmm explain 4096 --dtype float16,float32 --target sm_80,A10,sm_120
@@ -69,9 +69,17 @@ def explain(
 
 
 def explained(size: tuple[int, int, int], dtype: str, layout: str, target: str, precision: str) -> Explanation:
-    """The explanation of a product of arrays that are not there; an empty target is the current device."""
+    """Return the explanation of a product, by its size, type and layout.
+
+    Args:
+        size: m, n, k.
+        dtype: Element type, or a computation type such as ``"tf32"``.
+        layout: Layout of A and B.
+        target: Target or GPU by name; empty for the current device.
+        precision: As for ``matmul``.
+    """
+    from tiledmm.errors import device_module
     from tiledmm.hardware.data_sheets import find_gpu
-    from tiledmm.lazy import device_module
     from tiledmm.problem.call import call_of
     from tiledmm.problem.keywords import is_ieee
     from tiledmm.selection.explanation import explanation
@@ -87,7 +95,7 @@ def explained(size: tuple[int, int, int], dtype: str, layout: str, target: str, 
 
 
 def _table(found: list[tuple[Size, str, Explanation]]) -> Table:
-    """A row a product and GPU: its size and layout, and what ``auto`` takes."""
+    """Return a table with one row per product and GPU: the kernel that ``auto`` chooses, and its expected time."""
     from tiledmm.report.cells import significant
     from tiledmm.report.tables import Table
 
@@ -106,4 +114,4 @@ def _table(found: list[tuple[Size, str, Explanation]]) -> Table:
             )
         )
     columns = "<shape", "<type", "<layout", "<GPU", "<auto takes", "expected (us)", "roofline (us)", "TFLOP/s"
-    return Table("What auto takes", columns, tuple(rows))
+    return Table("What auto chooses", columns, tuple(rows))

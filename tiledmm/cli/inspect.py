@@ -1,4 +1,4 @@
-"""``tiledmm inspect``."""
+"""Command ``tiledmm inspect``: shows the resources of a kernel on each target."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ from tiledmm.cli.arguments import (
     size_of,
     tile_of,
 )
-from tiledmm.cli.compiling import compiled
-from tiledmm.cli.output import Csv, Json, Markdown, Output
+from tiledmm.cli.output import Csv, Json, Markdown, Output, progress
 
 if TYPE_CHECKING:
     from tiledmm.bench.kernel_resources import Compiled
@@ -41,7 +40,7 @@ def inspect(
             autocompletion=complete_targets,
         ),
     ] = "",
-    size: Annotated[str, typer.Option(help="The product that is bounded: N or MxNxK.")] = "4096",
+    size: Annotated[str, typer.Option(help="The product to compute bounds for: N or MxNxK.")] = "4096",
     imported: Import = None,
     json: Json = False,
     csv: Csv = False,
@@ -49,15 +48,16 @@ def inspect(
 ) -> None:
     """Show a kernel's resources: registers, shared memory, spills, occupancy and what limits it. Needs no GPU.
 
-    And its bounds on a target's reference GPU: FLOP/byte is its arithmetic intensity, by the bytes that it requests of
-    global memory; the bound is the lowest of three ceilings: multiply-adds, memory and on-chip loads. Nothing runs, and
-    nothing here was measured. The exit status is 1 if a kernel does not compile or spills.
+    It also bounds the kernel's speed on each target's reference GPU by the lowest of three ceilings: multiply-adds,
+    memory and on-chip loads. FLOP/byte is the arithmetic intensity, by the bytes that the kernel requests from global
+    memory. No kernel runs, and nothing is measured. The exit status is 1 if a kernel does not compile or spills.
 
         tiledmm inspect tiled
         tiledmm inspect warp_tiled --tile 128 --target sm_80
         tiledmm inspect register_tiled --config tm=4 --csv
     """
     from tiledmm.bench import resource_tables
+    from tiledmm.bench.kernel_resources import compile_all
     from tiledmm.errors import ConfigError
     from tiledmm.hardware.architectures import TARGETS, find_target
     from tiledmm.kernels.variants import find_variant
@@ -69,7 +69,8 @@ def inspect(
         specs = list(dict.fromkeys(every))  # two tiles may be one kernel, as with complex128
     product = size_of(size)
     targets = [find_target(target).name] if target else list(TARGETS)
-    kernels = compiled(specs, targets)
+    with progress() as tell:
+        kernels = compile_all(specs, targets, progress=tell)
     if not kernels:
         raise ConfigError(specs[0].why_not_on(find_target(target)))
     if out.for_programs:
@@ -84,7 +85,7 @@ def inspect(
 
 
 def _in_detail(kernels: list[Compiled], target: str) -> list[Compiled]:
-    """The kernels of one target: the default, or the first where the variant does not run on that."""
+    """Return the kernels of one target: the given one, else the default or the first that the variant runs on."""
     has = dict.fromkeys(kernel.target for kernel in kernels)
     wanted = target or (_DEFAULT_TARGET if _DEFAULT_TARGET in has else next(iter(has)))
     return [kernel for kernel in kernels if kernel.target == wanted]

@@ -1,4 +1,4 @@
-"""The output of a command: tables and sentences for people, or one document for programs."""
+"""Output of a command: tables and sentences for people, or one document for programs; and progress on stderr."""
 
 from __future__ import annotations
 
@@ -18,31 +18,39 @@ if TYPE_CHECKING:
     from tiledmm.report.tables import Table
 
 _PANEL = "Output"
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document, figures in full.", rich_help_panel=_PANEL)]
+Json = Annotated[
+    bool, typer.Option("--json", help="Print one JSON document, in full precision.", rich_help_panel=_PANEL)
+]
 Csv = Annotated[
-    bool, typer.Option("--csv", help="Print the rows of all tables as CSV, figures in full.", rich_help_panel=_PANEL)
+    bool, typer.Option("--csv", help="Print the rows of all tables as CSV, in full precision.", rich_help_panel=_PANEL)
 ]
 Markdown = Annotated[bool, typer.Option("--markdown", help="Print tables as Markdown.", rich_help_panel=_PANEL)]
 
-# Wide enough for every table where no terminal says how wide it is.
+# Width in characters without a terminal: enough for every table.
 _PIPED_WIDTH = 160
 
-# A bar that is gone at once only flickers.
+# Delay before a progress bar appears: one that disappears at once would only flicker.
 _SECONDS_BEFORE_A_BAR = 1.0
 
-# Often enough to see that a job in a log is alive.
+# Interval between lines of progress in a log: short enough to see that the job is alive.
 _SECONDS_BETWEEN_LINES = 10.0
 
-#: The last line of a command by which every kernel is checked.
+#: Last line of a command that checks kernels, by whether any ran.
 ALL_RIGHT = "Every kernel that ran is right."
 NONE_RAN = "No kernel ran."
 
 
 class Output:
-    """The tables and sentences of a command.
+    """Output of a command: its tables and sentences.
 
-    For people both go to stdout as they come. As JSON or CSV, stdout gets one document at the end, and sentences go to
-    stderr.
+    For people, both are printed to stdout immediately. With ``--json`` or ``--csv``, ``end`` prints all tables as one
+    document to stdout, and sentences are printed to stderr.
+
+    Args:
+        json, csv, markdown: The format; none of them for tables and sentences on a terminal.
+
+    Raises:
+        typer.BadParameter: If more than one format is given.
     """
 
     def __init__(self, *, json: bool = False, csv: bool = False, markdown: bool = False) -> None:
@@ -51,12 +59,12 @@ class Output:
         self.json, self.csv, self.markdown = json, csv, markdown
         self._tables: list[Table] = []
         self._console = console(stderr=self.for_programs)
-        #: The progress bar that is on the terminal; None if there is none.
+        #: Progress bar that is on the terminal now; None if there is none.
         self.bars: RichProgress | None = None
 
     @contextmanager
     def _above_the_bar(self) -> Iterator[None]:
-        """Hides the progress bar while something is printed."""
+        """Hide the progress bar within this context, for printing."""
         if self.bars is None:
             yield
             return
@@ -68,16 +76,16 @@ class Output:
 
     @property
     def for_programs(self) -> bool:
-        """Whether stdout is for one document."""
+        """True if stdout gets only one document, as JSON or CSV."""
         return self.json or self.csv
 
     def say(self, text: str) -> None:
-        """A sentence or more."""
+        """Print one or more sentences."""
         with self._above_the_bar():
             self._console.print(text, markup=False, highlight=False, soft_wrap=self.markdown or self.for_programs)
 
     def table(self, table: Table) -> None:
-        """A table: now, or with others in the document."""
+        """Print a table, or keep it for the document."""
         if self.for_programs:
             self._tables.append(table)
             return
@@ -91,11 +99,14 @@ class Output:
                 self._console.print("\n".join(table.notes) + "\n", style="dim", markup=False, highlight=False)
 
     def end(self, *, ok: bool, **known: Any) -> NoReturn:
-        """Prints the document, if one was asked for, and leaves with an exit status.
+        """Print the document, if there is one, and end the command with exit status 0 or 1.
 
         Args:
-            ok: Whether all is well.
-            **known: Members of a JSON document besides its tables.
+            ok: Whether the exit status is 0.
+            **known: Further members of a JSON document.
+
+        Raises:
+            typer.Exit: Always.
         """
         if self.json:
             from tiledmm._version import __version__
@@ -113,7 +124,7 @@ class Output:
 
 
 def console(*, stderr: bool = False) -> Console:
-    """A console, without colours where it is no terminal."""
+    """Return a rich console for stdout or stderr; without a terminal, it has a fixed width and no colors."""
     from rich.console import Console
 
     found = Console(stderr=stderr)
@@ -121,19 +132,30 @@ def console(*, stderr: bool = False) -> Console:
 
 
 class Progress:
-    """How far a command is: a bar on a terminal, and elsewhere a line now and then."""
+    """Progress of a command.
+
+    Args:
+        parts: Number of equal parts of the work.
+        show: Function that shows the current activity and the finished fraction of the work, None if unknown.
+    """
 
     def __init__(self, parts: int, show: Callable[[str, float | None], None]) -> None:
         self._parts, self._finished, self._show = parts, 0, show
 
     def __call__(self, doing: str, done: int, of: int) -> None:
-        """Tells, from any thread, what is being done, how much of a part is done, and of how much: 0 if unknown."""
+        """Report the progress within the current part. Any thread may call this.
+
+        Args:
+            doing: Current activity.
+            done: Finished steps of this part.
+            of: Number of steps of this part; 0 if unknown.
+        """
         known = of > 0 or self._parts > 1
         here = min(done / of, 1.0) if of > 0 else 0.0
         self._show(doing, (self._finished + here) / self._parts if known else None)
 
     def portion(self, i: int, of: int) -> Callable[[str, int, int], None]:
-        """The progress of portion ``i`` out of so many of the same part."""
+        """Return a function that reports the progress within portion ``i`` of the ``of`` portions of this part."""
 
         def tell(doing: str, done: int, whole: int) -> None:
             self(doing, i * max(whole, 1) + done, of * max(whole, 1))
@@ -141,17 +163,17 @@ class Progress:
         return tell
 
     def next_part(self) -> None:
-        """One of the parts is finished."""
+        """Mark the current part as finished."""
         self._finished = min(self._finished + 1, self._parts - 1)
 
 
 @contextmanager
 def progress(parts: int = 1, out: Output | None = None) -> Iterator[Progress]:
-    """The progress of what takes longer than a moment, on stderr.
+    """Show progress on stderr within this context: a bar on a terminal, else a line every ten seconds.
 
     Args:
-        parts: Parts of the work, for one bar over all of them.
-        out: What is printed meanwhile; it hides the bar while it prints.
+        parts: Number of equal parts of the work, which share one bar.
+        out: Output of the command; it hides the bar while it prints.
     """
     screen = console(stderr=True)
     if not screen.is_terminal:
@@ -180,7 +202,7 @@ def progress(parts: int = 1, out: Output | None = None) -> Iterator[Progress]:
 
 
 class _Lines:
-    """Progress as lines, for logs: one in ``_SECONDS_BETWEEN_LINES``."""
+    """Progress as lines for a log, at most one per ``_SECONDS_BETWEEN_LINES``."""
 
     def __init__(self, screen: Console) -> None:
         self._screen, self._lock, self._last = screen, threading.Lock(), time.monotonic()

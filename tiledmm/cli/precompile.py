@@ -1,4 +1,4 @@
-"""``tiledmm precompile``."""
+"""Command ``tiledmm precompile``: compiles kernels in advance."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tiledmm.kernels.spec import KernelSpec
     from tiledmm.report.cells import Figure
 
-# Products that a row names.
+# Number of products that a row of the table names.
 _NAMED = 3
 
 
@@ -33,10 +33,10 @@ def precompile(
     csv: Csv = False,
     markdown: Markdown = False,
 ) -> None:
-    """Compile what 'auto' launches for given products on this GPU, so that no program has to.
+    """Compile the kernels that 'auto' launches for given products on this GPU, ahead of time.
 
-    Compiled kernels are kept in CuPy's cache, for later processes of the same CuPy, CUDA and GPU architecture. Without
-    sizes, all kernels are compiled that 'auto' may launch for these types and layouts: dozens for each of them.
+    Compiled kernels are kept in CuPy's cache, for later processes with the same CuPy, CUDA and GPU architecture.
+    Without sizes, it compiles all kernels that 'auto' may launch for these types and layouts: dozens for each type.
 
         tiledmm precompile 4096 1x4096x4096 --dtype float16,float32
         tiledmm precompile --dtype float32 --layout NN,NT
@@ -82,7 +82,7 @@ def precompile(
 
 
 def _some(products: list[str]) -> Figure:
-    """The first products of a kernel, and how many there are besides; for programs all of them."""
+    """Return a cell with a kernel's first products and the number of the others; for programs, all products."""
     from tiledmm.report.cells import Figure
 
     rest = len(products) - _NAMED
@@ -91,7 +91,7 @@ def _some(products: list[str]) -> Figure:
 
 
 def _compiled(kernels: list[KernelSpec]) -> list[Ready]:
-    """The kernels, compiled, with a progress bar."""
+    """Compile kernels for the current device, with a progress bar, and return them in the order of completion."""
     from tiledmm.compile.compilation import raw_kernels
 
     finished = itertools.count(1)

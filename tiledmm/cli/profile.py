@@ -1,4 +1,4 @@
-"""``tiledmm profile``."""
+"""Command ``tiledmm profile``: profiles kernels with Nsight Compute."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def profile(
     report: Annotated[
         Path | None,
         typer.Option(
-            help="Also keep ncu's report, for Nsight Compute's own window.", metavar="FILE.ncu-rep", callback=to_write
+            help="Also keep ncu's report, to open in Nsight Compute.", metavar="FILE.ncu-rep", callback=to_write
         ),
     ] = None,
     print_command: Annotated[
@@ -55,10 +55,10 @@ def profile(
     csv: Csv = False,
     markdown: Markdown = False,
 ) -> None:
-    """Show what limits kernels, by Nsight Compute: in figures, in sentences and by source line.
+    """Profile kernels with Nsight Compute and say what limits them.
 
-    Runs one product by each variant under ncu, which needs a GPU and permission for its counters. Clocks are not
-    locked, caches are cold.
+    Runs one product with each variant under ncu, which needs a GPU and permission to read its counters. It shows
+    metrics, a diagnosis in sentences, and the source lines with most stalls. Clocks are not locked, caches are cold.
 
         tiledmm profile tiled tiled_padded auto cublas --size 2048 --layout NT
         tiledmm profile warp_tiled --print-command    (needs no GPU)
@@ -92,13 +92,13 @@ def profile(
         out.say("\n".join([f"{each.label}:", *(f"  {sentence}" for sentence in diagnose(each)), ""]))
         if each.lines:
             out.table(lines_table(each))
-    typer.echo(shlex.join(found.command), err=out.for_programs)  # not wrapped: it is there to be copied
+    typer.echo(shlex.join(found.command), err=out.for_programs)  # not wrapped, so that it can be copied
     profiles = [{**asdict(each), "words": diagnose(each)} for each in found.profiles]
     out.end(ok=True, command=list(found.command), profiles=profiles)
 
 
 def _variant_tiles(variants: list[str], tiles: str) -> list[VariantTile]:
-    """The variants to profile, in ladder order; cuBLAS last."""
+    """Return the variants and tiles to profile, in ladder order, cuBLAS last."""
     from tiledmm.bench.variant_tiles import VariantTile, expand
     from tiledmm.kernels.variants import VARIANTS
 

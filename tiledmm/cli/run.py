@@ -1,4 +1,4 @@
-"""``tiledmm run``."""
+"""Command ``tiledmm run``: runs a program with its matrix products on this package's kernels."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import typer
 
 from tiledmm.cli import device
 from tiledmm.cli.arguments import Import, Precision, Tile, complete_variants, normalized, tile_of, to_write
-from tiledmm.cli.stdout import unguard
+from tiledmm.cli.exit_status import restore_stdout
 
 if TYPE_CHECKING:
     from tiledmm.replacement import Products
 
-#: Settings for typer: all that follows the program is the program's, options too.
+#: Settings for typer: all arguments after the program belong to the program, options too.
 CONTEXT = {
     "allow_interspersed_args": False,
     "token_normalize_func": lambda name: "report" if name == "json" else normalized(name),
@@ -26,7 +26,7 @@ CONTEXT = {
 
 
 def _program(script: Path) -> Path:
-    """The program. An empty name is the current folder's, to ``Path``."""
+    """Check that the program is not a folder; an empty name is one, because ``Path("")`` is the current folder."""
     if script.is_dir():
         raise typer.BadParameter(f"name a program, such as train.py; {str(script)!r} is a directory")
     return script
@@ -62,10 +62,10 @@ def run(
     if report and report.exists() and report.samefile(script):
         raise typer.BadParameter(f"--report would replace the program by its account: {report}")
     replacement = replacement_by(variant=variant, tile=tile_of(tile), config=None, precision=precision)
-    # The program's threads and its own functions for the exit may multiply, too: this comes after all of them.
+    # The program's threads and exit functions may multiply, too. Exit functions run in reverse order, so this is last.
     ending: list[SystemExit] = []
     atexit.register(_report, replacement.products, report, ending)
-    unguard()
+    restore_stdout()
     try:
         scripts.run(script, arguments or [], replacement)
     except SystemExit as end:
@@ -74,7 +74,10 @@ def run(
 
 
 def _report(products: Products, file: Path | None, ending: list[SystemExit]) -> None:
-    """Prints the account of the products, and writes it. A program that ended well does not, if that fails."""
+    """Print the account of the products and write it to a file.
+
+    If that fails, the exit status is 74, unless the program itself has failed.
+    """
     try:
         typer.echo(f"\ntiledmm: {products}{'' if products.total else _why_none()}", err=True)
         if file:
@@ -89,7 +92,7 @@ def _report(products: Products, file: Path | None, ending: list[SystemExit]) -> 
 
 
 def _leave_with(status: int) -> None:
-    """Ends the process: an exit function has no other way to change the exit status."""
+    """End the process at once: an exit function cannot change the exit status in any other way."""
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError, AttributeError):
             stream.flush()

@@ -1,4 +1,4 @@
-"""``tiledmm source``."""
+"""Command ``tiledmm source``: prints a kernel's CUDA C, PTX or machine code."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tiledmm.cli.output import console
 if TYPE_CHECKING:
     from tiledmm.kernels.spec import KernelSpec
 
-# Lines around a change: enough to see the loop that it stands in.
+# Lines around a change in a diff: enough to see the loop that contains it.
 _CONTEXT = 4
 
 
@@ -34,27 +34,27 @@ def source(
     layout: Layout = "NN",
     config: ConfigFields = None,
     page: Annotated[
-        bool, typer.Option("--page", help="Only the kernel's own page, without the headers before it.")
+        bool, typer.Option("--page", help="Print only the kernel's page, without the headers before it.")
     ] = False,
     diff: Annotated[
         str,
         typer.Option(
             metavar="OTHER[:TILE]",
-            help="What changes from another variant, or another tile.",
+            help="Print the difference from another variant or tile.",
             show_default=False,
             autocompletion=complete_variants,
         ),
     ] = "",
-    ptx: Annotated[bool, typer.Option("--ptx", help="The PTX that NVRTC compiles it to.")] = False,
-    sass: Annotated[bool, typer.Option("--sass", help="The machine code that ptxas compiles that to.")] = False,
+    ptx: Annotated[bool, typer.Option("--ptx", help="Print the PTX that NVRTC compiles.")] = False,
+    sass: Annotated[bool, typer.Option("--sass", help="Print the machine code that ptxas compiles.")] = False,
     target: Annotated[
         str, typer.Option(help="For --ptx and --sass: the target architecture.", autocompletion=complete_targets)
     ] = "sm_90",
     imported: Import = None,
 ) -> None:
-    """Print the CUDA C of a kernel, complete in itself, as NVRTC compiles it.
+    """Print the complete CUDA C of a kernel, as NVRTC compiles it.
 
-    Needs no GPU. With --diff, the difference from another variant; with --ptx or --sass, the compiler's output.
+    Needs no GPU. --diff prints the difference from another variant; --ptx and --sass print the compiler's output.
 
         tiledmm source tiled --tile 16 --page
         tiledmm source tiled_padded --diff tiled
@@ -90,7 +90,7 @@ def _compiled(spec: KernelSpec, target: str, *, machine_code: bool) -> str:
 
 
 def _other(text: str, tile: str | None, dtype: str | None, layout: str) -> KernelSpec:
-    """The kernel to compare with: of the same tile, unless another is named or it has no such tile."""
+    """Return the kernel of ``--diff``, with the tile that it names, or the same tile if it has that, or its default."""
     from tiledmm.kernels.variants import find_variant
 
     name, _, size = text.partition(":")
@@ -117,7 +117,7 @@ def _text(spec: KernelSpec, page: bool) -> str:
 
 
 def _show(text: str, language: str) -> None:
-    """Coloured on a terminal; elsewhere plain."""
+    """Print source text: highlighted on a terminal, else plain."""
     screen: Any = console()
     if not screen.is_terminal or not language:
         typer.echo(text, nl=False)

@@ -1,4 +1,4 @@
-"""``tiledmm tiles``."""
+"""Command ``tiledmm tiles``: compares the tile sizes of a variant."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import typer
 
 from tiledmm.cli import device
 from tiledmm.cli.arguments import Dtype, Import, Layout, NoGpu, Target, Variant, kernel_of, size_of, to_write
-from tiledmm.cli.compiling import compiled
 from tiledmm.cli.output import Csv, Json, Markdown, Output, progress
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ def tiles(
     size: Annotated[str, typer.Option(help="The product: N or MxNxK.", show_default="4096; simulated 256")] = "",
     dtype: Dtype = None,
     layout: Layout = "NN",
-    seconds: Annotated[float, typer.Option(min=0.0, help="On a GPU: about how long to time each.")] = 0.4,
+    seconds: Annotated[float, typer.Option(min=0.0, help="On a GPU: approximate seconds for each tile.")] = 0.4,
     chart: Annotated[
         Path | None,
         typer.Option(
@@ -43,8 +42,8 @@ def tiles(
 ) -> None:
     """Compare all tile sizes of a variant: time or counts, occupancy, and how often an element is used.
 
-    A larger tile uses each element more often that it fetched from global memory, and takes more registers and shared
-    memory, so fewer blocks fit an SM. On a GPU, results are checked and kernels are timed in turn; without one, the
+    A larger tile reuses each element it loads from global memory more often. It also needs more registers and shared
+    memory, so fewer blocks fit on an SM. On a GPU, results are checked and kernels are timed in turn; without one, the
     simulator counts. The exit status is 1 if a result is wrong, or if a kernel does not compile or spills.
 
         tiledmm tiles tiled --chart tiled.svg
@@ -58,7 +57,7 @@ def tiles(
     from tiledmm.kernels.variants import find_variant
 
     out = Output(json=json, csv=csv, markdown=markdown)
-    kernel_of(variant, None, dtype, layout)  # whose errors are of the variant, type and layout
+    kernel_of(variant, None, dtype, layout)  # raises if there is no such variant, type or layout
     row = find_variant(variant)
     variant_tiles = tile_sizes.variant_tiles_of(variant, row.tiles)
     find_target(target)
@@ -120,14 +119,15 @@ def _counted(
     target: str,
 ) -> tuple[Table, bool]:
     from tiledmm.bench import simulated
-    from tiledmm.bench.kernel_resources import Compiled
+    from tiledmm.bench.kernel_resources import Compiled, compile_all
     from tiledmm.bench.tile_sizes import counted_table
     from tiledmm.errors import MissingDependencyError
 
     with progress() as tell:
         rows = simulated.simulate_all(variant_tiles, size, dtype=kind, layout=layout, target=target, progress=tell)
     try:
-        kernels = compiled(specs, [target])
+        with progress() as tell:
+            kernels = compile_all(specs, [target], progress=tell)
     except MissingDependencyError as error:
         out.say(f"Registers and occupancy are not known here: {error}\n")
         kernels = []

@@ -1,4 +1,4 @@
-"""``tiledmm tune``."""
+"""Command ``tiledmm tune``: searches for the fastest kernels of given products."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ def tune(
     size: SizeOption = "",
     dtypes: Dtypes = "float32",
     layouts: Layouts = "NN",
-    trials: Annotated[int, typer.Option(min=1, help="Kernels to time for a product, at most.")] = 32,
-    seconds: Annotated[float, typer.Option(min=0.0, help="Time for each.")] = 0.03,
-    again: Annotated[bool, typer.Option("--again", help="Measure products again that the file has.")] = False,
+    trials: Annotated[int, typer.Option(min=1, help="Maximum number of kernels to time per product.")] = 32,
+    seconds: Annotated[float, typer.Option(min=0.0, help="Time to measure each kernel, in seconds.")] = 0.03,
+    again: Annotated[bool, typer.Option("--again", help="Measure products again that are in the file.")] = False,
     json: Json = False,
     csv: Csv = False,
     markdown: Markdown = False,
 ) -> None:
-    """Search for the fastest kernels of given products on this GPU, for 'auto' to use from then on.
+    """Search for the fastest kernels of given products on this GPU; 'auto' uses them from then on.
 
     Each result is written to a file for this GPU as soon as it is found: an interrupted search can be resumed, and
     several may run at once.

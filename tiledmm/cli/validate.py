@@ -1,4 +1,4 @@
-"""``tiledmm validate``."""
+"""Command ``tiledmm validate``: checks the results of kernels."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tiledmm.cli.output import ALL_RIGHT, NONE_RAN, Csv, Json, Markdown, Output,
 if TYPE_CHECKING:
     from tiledmm.bench.variant_tiles import VariantTile
 
-# One that tiles fit, and one that they do not.
+# One product of whole tiles, and one that is not.
 _SIZES = "512,509x257x383"
 
 
@@ -66,11 +66,11 @@ def validate(
     csv: Csv = False,
     markdown: Markdown = False,
 ) -> None:
-    """Check every kernel's result against float64, and against NumPy's own on the CPU.
+    """Check every kernel's result against float64, and against NumPy's result on the CPU.
 
-    Kernels run on the GPU if the machine has one, or else at small sizes on the simulator, which also finds races and
-    accesses out of bounds. Outputs are filled with NaN first. Errors are in units of |A| |B|; allowed is what rounding
-    explains, and integers have to be exact. The exit status is 1 if a kernel is wrong.
+    Kernels run on the GPU if the machine has one, else at small sizes on the simulator, which also finds races and
+    accesses out of bounds. Outputs are filled with NaN first. Errors are in units of |A| |B| and may be as large as
+    rounding explains; integers must be exact. The exit status is 1 if a kernel is wrong.
 
         tiledmm validate
         tiledmm validate tiled tiled_padded --tile all --layout NN,NT,TN,TT
@@ -125,7 +125,7 @@ def validate(
 
 
 def _by_type(variant_tiles: list[VariantTile], kinds: list[str]) -> dict[str, list[VariantTile]]:
-    """The kernels to check, by type: the types that are named, or float32 and the own type of variants without it."""
+    """Return the variants and tiles to check, by type: the given types, else float32 or a variant's first type."""
     from tiledmm.elements import compute_element
     from tiledmm.kernels.variants import find_variant
 

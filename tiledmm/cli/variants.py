@@ -1,4 +1,4 @@
-"""``tiledmm variants``."""
+"""Command ``tiledmm variants``: lists the variants."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ def variants(
     csv: Csv = False,
     markdown: Markdown = False,
 ) -> None:
-    """List the variants: what each one adds, its types, its tiles and the least compute capability. Needs no GPU.
+    """List the variants: what each one adds, its types, its tiles and its minimum compute capability. Needs no GPU.
 
-    They stand in the order of the ladder: each builds on those above it. 'auto' chooses among them for each product.
+    They are in ladder order: each builds on those above it. 'auto' chooses among them for each product.
 
         tiledmm variants
         tiledmm variants --json
@@ -49,7 +49,7 @@ def _tiles(row: Variant) -> Figure:
 
 
 def capability_of(row: Variant) -> Figure:
-    """The least compute capability; for programs, that of each type."""
+    """Return a cell with a variant's minimum compute capability; for programs, with that of each type."""
     from tiledmm.report.cells import NONE, Figure
 
     if row.is_baseline:
@@ -60,7 +60,7 @@ def capability_of(row: Variant) -> Figure:
 
 
 def types_of(row: Variant) -> Figure:
-    """The computation types; for programs all of them by name."""
+    """Return a cell with a variant's computation types; for programs, with the names of all types."""
     from tiledmm.report.cells import Figure
 
     needs = _needs(row)
@@ -70,7 +70,7 @@ def types_of(row: Variant) -> Figure:
 
 
 def _needs(row: Variant) -> dict[str, tuple[int, int]]:
-    """The least compute capability of each computation type."""
+    """Return the minimum compute capability of each computation type."""
     from tiledmm.elements import ELEMENTS
     from tiledmm.hardware.architectures import TARGETS
 

@@ -1,4 +1,4 @@
-"""From CUDA C to a kernel that runs: compiled, cached on disk, and loaded by CuPy on each device that needs it."""
+"""Compilation of kernels for the GPU: by NVRTC, with a cache on disk, and loaded by CuPy on each device."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import cupy
 from cupy.cuda import driver
 
 from tiledmm.compile.cubins import cubin_file
+from tiledmm.compile.inspection import COMPILE_OPTIONS
 from tiledmm.compile.kernel_text import find_text, keep_text
-from tiledmm.compile.options import COMPILE_OPTIONS
 from tiledmm.errors import CompilationError, ConfigError, DeviceError, UnsupportedTypeError
 from tiledmm.kernels.spec import KernelSpec
 from tiledmm.kernels.variants import kernel_variants
@@ -23,19 +23,19 @@ from tiledmm.kernels.variants import kernel_variants
 
 @dataclass(frozen=True, slots=True)
 class LoadedKernel:
-    """A compiled kernel on the device that was current when it was asked for.
+    """A compiled kernel, loaded on the device that was current when it was requested.
 
     Attributes:
-        spec: What it was rendered from: variant, config, types, layout.
-        source: Its CUDA C.
+        spec: Variant, config, types and layout that the source was rendered from.
+        source: CUDA C of the kernel.
         raw: The ``cupy.RawKernel``. Its arguments are three pointers, or two tensor maps and a pointer, and one
             ``Problem`` (see ``tiledmm.launch.prepared``).
-        block: Threads of a block along x and y.
-        registers: Registers a thread uses.
-        shared_bytes: Bytes of shared memory of a block.
-        local_bytes: Bytes of local memory of a thread: 0 unless registers were spilled.
-        blocks_per_sm: Blocks that an SM of this device holds at a time.
-        occupancy: Their warps, as a fraction of the warps it could hold.
+        block: Number of threads per block along x and y.
+        registers: 32-bit registers per thread.
+        shared_bytes: Shared memory per block, in bytes.
+        local_bytes: Local memory per thread, in bytes; 0 unless registers were spilled.
+        blocks_per_sm: Number of resident blocks per SM of this device.
+        occupancy: Resident warps as a fraction of the maximum per SM.
     """
 
     spec: KernelSpec
@@ -50,7 +50,7 @@ class LoadedKernel:
 
     @property
     def symbol(self) -> str:
-        """Its name, as a profiler lists it."""
+        """Name of the kernel, as a profiler lists it."""
         return self.spec.symbol
 
 
@@ -60,7 +60,8 @@ class Ready:
 
     Attributes:
         spec: The kernel.
-        seconds: Time to compile and load it; None if this process had it, or its text was on disk.
+        seconds: Time to compile and load it, in seconds; None if it was loaded before, or was compiled in the cache on
+            disk.
     """
 
     spec: KernelSpec
@@ -68,11 +69,11 @@ class Ready:
 
     @property
     def symbol(self) -> str:
-        """Its name, as a profiler lists it."""
+        """Name of the kernel, as a profiler lists it."""
         return self.spec.symbol
 
 
-#: Most kernels that are kept loaded; the oldest goes first. A plan holds on to its own.
+#: Maximum number of kernels that are kept loaded; the oldest is dropped first. Plans keep the kernels that they launch.
 MAX_KERNELS = 4096
 
 _raw_kernels: dict[tuple[KernelSpec, int], Any] = {}  # by kernel and device
@@ -86,26 +87,26 @@ def loaded_kernels() -> list[KernelSpec]:
 
 
 def raw_kernel(spec: KernelSpec) -> Any:
-    """The ``cupy.RawKernel`` of a spec, compiled and loaded on the current device.
+    """Compile and load a kernel on the current device and return its ``cupy.RawKernel``.
 
     Raises:
-        UnsupportedTypeError: If the device is too old to multiply elements of this type so.
-        ConfigError: If its blocks have less shared memory.
-        CompilationError: If NVRTC rejects it; the message shows the source lines it complains about.
+        UnsupportedTypeError: If the variant needs a newer device for this type.
+        ConfigError: If a block needs more shared memory than the device has.
+        CompilationError: If NVRTC rejects the source; the message shows the lines with errors.
         DeviceError: If there is no usable device.
     """
     return raw_kernels((spec,))[0]
 
 
 def raw_kernels(specs: Collection[KernelSpec], progress: Callable[[Ready], None] | None = None) -> list[Any]:
-    """``raw_kernel`` of each; those that were never compiled are, at the same time, by a thread each.
+    """Compile and load several kernels, in parallel threads, and return the ``cupy.RawKernel`` of each.
 
     Args:
         specs: The kernels.
-        progress: Called with each kernel once it is there.
+        progress: Function that is called with each kernel once it is loaded.
 
     Raises:
-        As ``raw_kernel``.
+        TiledmmError: As ``raw_kernel``.
     """
     wanted = list(dict.fromkeys(specs))
     if not wanted:
@@ -131,7 +132,7 @@ def raw_kernels(specs: Collection[KernelSpec], progress: Callable[[Ready], None]
             from concurrent.futures import ThreadPoolExecutor
 
             pool = stack.enter_context(ThreadPoolExecutor(min(len(missing), os.cpu_count() or 1)))
-            # Those with most accumulators take longest to compile.
+            # Kernels with the most accumulators take longest to compile, so they begin first.
             wanted.sort(key=lambda each: -each.config.tm * each.config.tn)
             compiled = pool.map(on_device, wanted)
         kernels = {}
@@ -143,13 +144,13 @@ def raw_kernels(specs: Collection[KernelSpec], progress: Callable[[Ready], None]
 
 
 def _raw_kernel(spec: KernelSpec, target: str, text: str | None) -> Any:
-    """One of them, from its text if it was found on disk."""
+    """Return a loaded kernel; compile or load it first if needed, from its text if that was found on disk."""
     with _errors_of(spec):
         key = spec, cupy.cuda.runtime.getDevice()
         raw = _raw_kernels.get(key)
         if raw is None:
             _check_capability(spec)
-            with _locks.setdefault(key, threading.Lock()):  # one thread compiles; the others find it done
+            with _locks.setdefault(key, threading.Lock()):  # one thread compiles; others wait for it
                 raw = _raw_kernels.get(key)
                 if raw is None:
                     raw = _loaded(spec, target, text)
@@ -160,7 +161,7 @@ def _raw_kernel(spec: KernelSpec, target: str, text: str | None) -> Any:
 
 @contextlib.contextmanager
 def _errors_of(spec: KernelSpec) -> Iterator[None]:
-    """CuPy's errors as this package's."""
+    """Replace CuPy's errors by those of this package, within a ``with`` block."""
     try:
         yield
     except cupy.cuda.compiler.CompileException as error:
@@ -177,7 +178,7 @@ def _keep(key: tuple[KernelSpec, int], raw: Any) -> None:
 
 
 def _loaded(spec: KernelSpec, target: str, found: str | None) -> Any:
-    """Compiled unless it is on disk, and loaded on the current device."""
+    """Load a kernel on the current device, and compile it if its machine code is not on disk."""
     symbol, arch = spec.symbol, spec.variant.hopper.arch
     source = found or _rendered(spec)
     if arch:
@@ -194,13 +195,13 @@ def _loaded(spec: KernelSpec, target: str, found: str | None) -> Any:
 
 
 def _rendered(spec: KernelSpec) -> str:
-    from tiledmm.codegen.rendering import render  # and Jinja
+    from tiledmm.codegen.rendering import render  # imports Jinja
 
     return render(spec)
 
 
 def _target() -> str:
-    """What compiles for the current device, and for what."""
+    """Return the version of NVRTC and the current device's compute capability, as part of a file's name."""
     return f"{cupy.cuda.nvrtc.getVersion()} {cupy.cuda.Device().compute_capability}"
 
 
@@ -228,7 +229,11 @@ def _check_capability(spec: KernelSpec) -> None:
 
 
 def compiled(spec: KernelSpec) -> LoadedKernel:
-    """The kernel of a spec with its resource use on the current device. Raises as ``raw_kernel`` does."""
+    """Compile a kernel and return it with its resource use on the current device.
+
+    Raises:
+        TiledmmError: As ``raw_kernel``.
+    """
     raw = raw_kernel(spec)
     threads = spec.threads
     shared = spec.dynamic_shared_bytes

@@ -1,7 +1,7 @@
-"""Kernels for one architecture only (``sm_90a``): compiled here, past CuPy, and kept in files for it to load.
+"""Compilation of kernels for one architecture only (``sm_90a``) to cubin files, which CuPy loads.
 
-CuPy names the device's architecture behind any that it is given, and NVRTC takes no second one before 12.9. Every NVRTC
-that CuPy takes, from 12.0 on, knows ``sm_90a`` by itself.
+CuPy cannot compile these kernels: it always adds the device's architecture to NVRTC's options, and before 12.9 NVRTC
+accepts only one. Every NVRTC that CuPy supports, from 12.0 on, compiles for ``sm_90a``.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from pathlib import Path
 from cupy.cuda import nvrtc
 
 from tiledmm.compile.disk_cache import digest, find_file, in_use, kernels_folder, stays_in_memory, write_file
-from tiledmm.compile.options import CUPYS_OPTIONS
+from tiledmm.compile.inspection import CUPYS_OPTIONS
 from tiledmm.errors import CompilationError
 
 
 @contextlib.contextmanager
 def cubin_file(source: str, symbol: str, options: tuple[str, ...]) -> Iterator[Path]:
-    """The file of a kernel's machine code, compiled unless there is one. It is there in this context, at least.
+    """Compile a kernel if no file has its machine code, and yield the file. It exists at least within this context.
 
     Args:
-        source: CUDA C, complete in itself.
+        source: CUDA C that compiles by itself.
         symbol: Name of its ``extern "C"`` kernel.
-        options: For NVRTC; one of them is the architecture.
+        options: Options for NVRTC, including the architecture.
 
     Raises:
-        CompilationError: If NVRTC rejects it; the message shows the source lines it complains about.
+        CompilationError: If NVRTC rejects the source; the message shows the lines with errors.
     """
     options = (*options, *CUPYS_OPTIONS)
     name = f"{symbol}-{digest(repr((_compiler(), options, source)).encode())}"
@@ -41,12 +41,19 @@ def cubin_file(source: str, symbol: str, options: tuple[str, ...]) -> Iterator[P
 
 
 def machine_code(source: str, symbol: str, options: tuple[str, ...]) -> bytes:
-    """A kernel's machine code, kept nowhere. Arguments and errors are ``cubin_file``'s."""
+    """Compile a kernel and return its machine code, without writing a file.
+
+    Args:
+        source, symbol, options: As for ``cubin_file``.
+
+    Raises:
+        CompilationError: As ``cubin_file``.
+    """
     return _machine_code(source, symbol, (*options, *CUPYS_OPTIONS))
 
 
 def _folder() -> contextlib.AbstractContextManager[str]:
-    """Where CuPy keeps what it compiles: on disk, or else nowhere for longer than it takes to load it."""
+    """Return a context with the folder for cubin files: that of CuPy's cache, or a temporary one if CuPy has none."""
     if stays_in_memory():
         return tempfile.TemporaryDirectory(prefix="tiledmm-")
     folder = kernels_folder()
@@ -56,15 +63,15 @@ def _folder() -> contextlib.AbstractContextManager[str]:
 
 @functools.cache
 def _compiler() -> bytes:
-    """What NVRTC says of itself at the top of all PTX, also of an empty program: its version, to the build."""
+    """Return the PTX of an empty program, whose header states NVRTC's version and build, for use in file names."""
     return _compiled("", "an empty program", (), nvrtc.getPTX)
 
 
 def _machine_code(source: str, symbol: str, options: tuple[str, ...]) -> bytes:
-    """A cubin, whole.
+    """Compile a kernel to a complete cubin.
 
-    CuPy takes its last byte for the end of a string, and leaves it out. That is a zero: a cubin is of whole 8-byte
-    words, and the last is the alignment of a segment.
+    CuPy drops the last byte, as if it ended a string. That byte is zero: a cubin consists of whole 8-byte words, and
+    the last word is the alignment of a segment.
     """
     cubin = _compiled(source, symbol, options, nvrtc.getCUBIN)
     return cubin.ljust(-(-len(cubin) // 8) * 8, b"\0")

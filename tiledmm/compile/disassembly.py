@@ -1,4 +1,4 @@
-"""Machine code of a kernel: which source line each memory access comes from, and how wide it is. Needs no GPU."""
+"""Disassembly of machine code: the source line and width of each memory access. Needs no GPU."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from pathlib import Path
 from tiledmm.compile.inspection import compile_for
 from tiledmm.errors import INSTALL, CompilationError, MissingDependencyError
 
-# "	//## File "kernel.cu", line 89 inlined at "kernel.cu", line 382": one for each level, innermost first.
+# "	//## File "kernel.cu", line 89 inlined at "kernel.cu", line 382": one line per level of inlining, innermost first.
 _LINE = re.compile(r'^\s*//## File "[^"]*", line (\d+)(?: inlined at "[^"]*", line (\d+))?')
 # "        /*1450*/              @!P0 LDGSTS.E [R13], desc[UR20][R4.64] ;"
 _INSTRUCTION = re.compile(
     r"^\s*/\*(?P<offset>[0-9a-f]{4,})\*/\s+(?P<guard>@!?U?P\w+\s+)?(?P<opcode>[A-Z][\w.]*)(?P<operands>[^;]*)"
 )
-# "-R13.reuse", of an instruction's operands.
+# An operand of an instruction, such as "-R13.reuse".
 _REGISTER = re.compile(r"^[-|~]*R(\d+)(\.reuse)?")
 
 _SPACES = {"LDS": "shared", "STS": "shared", "LDG": "global", "STG": "global", "LDL": "local", "STL": "local",
@@ -37,12 +37,12 @@ class Access:
     """One instruction that accesses memory.
 
     Attributes:
-        kind: ``"load"``, ``"store"`` or ``"copy"`` (cp.async).
-        space: ``"shared"``, ``"global"``, ``"local"`` (registers that were spilled) or ``"generic"``. That of a copy is
-            where it writes to.
-        bytes: What each lane moves.
-        lines: The source line it stands in, then the lines at which the functions it was inlined from were called.
-        offset: Its place in the function.
+        kind: Kind of access: ``"load"``, ``"store"`` or ``"copy"`` (cp.async).
+        space: Memory space: ``"shared"``, ``"global"``, ``"local"`` (spilled registers) or ``"generic"``; for a copy,
+            the space that it writes.
+        bytes: Bytes per lane.
+        lines: Source line of the instruction, then, if it was inlined, the lines of the calls, innermost first.
+        offset: Offset of the instruction in the function, in bytes.
     """
 
     kind: str
@@ -57,8 +57,8 @@ class Instruction:
     """One instruction.
 
     Attributes:
-        opcode: Its name without modifiers.
-        lines: The source line it stands in, then the lines at which the functions it was inlined from were called.
+        opcode: Name without modifiers: ``"FFMA"``.
+        lines: Source line of the instruction, then, if it was inlined, the lines of the calls, innermost first.
     """
 
     opcode: str
@@ -67,15 +67,16 @@ class Instruction:
 
 @dataclass(frozen=True, slots=True)
 class MachineCode:
-    """A kernel in machine code.
+    """Machine code of a kernel.
 
     Attributes:
-        accesses: Its instructions that access memory, in order. Those that are never carried out are left out.
-        opcodes: How many there are of each instruction, by its name without modifiers.
-        instructions: All of them, by their place in the function.
-        bank_conflicts: How many float32 multiply-adds (FFMA) read three registers of one bank, of two that there are,
-            each for itself: that takes a cycle more. An operand that the instruction before kept (``.reuse``) is not
-            read. Source: Jia et al., "Dissecting the NVIDIA Volta GPU Architecture via Microbenchmarking" (2018).
+        accesses: Instructions that access memory, in order, without those whose predicate is always false.
+        opcodes: Number of instructions by opcode (name without modifiers).
+        instructions: All instructions, by their offset in the function in bytes.
+        bank_conflicts: Number of float32 multiply-adds (FFMA) whose three source registers are in the same one of the
+            two register banks, which costs one more cycle. A register that the previous instruction kept (``.reuse``)
+            does not count. Source: Jia et al., "Dissecting the NVIDIA Volta GPU Architecture via Microbenchmarking"
+            (2018).
     """
 
     accesses: tuple[Access, ...]
@@ -86,12 +87,12 @@ class MachineCode:
 
 @functools.lru_cache(maxsize=256)
 def disassemble(source: str, symbol: str, target: str) -> MachineCode:
-    """Compiles a kernel and takes its machine code apart.
+    """Compile a kernel and disassemble its machine code.
 
     Args:
-        source: CUDA C, complete in itself.
+        source: CUDA C that compiles by itself.
         symbol: Name of the kernel.
-        target: What to compile for: ``"sm_90"``.
+        target: Target architecture: ``"sm_90"``.
 
     Raises:
         MissingDependencyError: If NVRTC or nvdisasm is not installed; the message has the command to install it.
@@ -101,22 +102,29 @@ def disassemble(source: str, symbol: str, target: str) -> MachineCode:
 
 
 def disassemble_cubin(cubin: bytes) -> MachineCode:
-    """Takes machine code of one kernel apart; lines are those that it has (``-lineinfo``).
+    """Disassemble the machine code of one kernel. Source lines are known if it was compiled with ``-lineinfo``.
 
     Raises:
         MissingDependencyError: If nvdisasm is not installed; the message has the command to install it.
-        CompilationError: If it cannot read the code.
+        CompilationError: If nvdisasm cannot read the machine code.
     """
     return parse(_listing(cubin, "-gi").splitlines())
 
 
 def sass(source: str, symbol: str, target: str) -> str:
-    """A kernel's machine code as text, an instruction a line. Arguments and errors are those of ``disassemble``."""
+    """Compile a kernel and return its machine code as text, one instruction per line.
+
+    Args:
+        source, symbol, target: As for ``disassemble``.
+
+    Raises:
+        TiledmmError: As ``disassemble``.
+    """
     return _listing(compile_for(source, symbol, target).cubin)
 
 
 def _listing(cubin: bytes, *options: str) -> str:
-    """What nvdisasm prints of machine code."""
+    """Run nvdisasm on machine code and return what it prints."""
     with tempfile.TemporaryDirectory() as scratch:
         file = Path(scratch) / "kernel.cubin"
         file.write_bytes(cubin)
@@ -127,14 +135,14 @@ def _listing(cubin: bytes, *options: str) -> str:
 
 
 def parse(lines: Iterable[str]) -> MachineCode:
-    """What ``nvdisasm -c -gi`` printed of one kernel."""
+    """Parse the output of ``nvdisasm -c -gi`` for one kernel."""
     accesses: list[Access] = []
     opcodes: dict[str, int] = {}
     instructions: dict[int, Instruction] = {}
     chain: list[int] = []
     conflicts = 0
-    kept: dict[int, int] = {}  # registers that the instruction before kept, by the operand's place
-    fresh = True  # line information stands before the first instruction that it holds for
+    kept: dict[int, int] = {}  # registers that the previous instruction kept, by the operand's position
+    fresh = True  # whether the next line information is that of a new instruction
     for text in lines:
         if match := _LINE.match(text):
             if fresh:
@@ -161,10 +169,10 @@ def parse(lines: Iterable[str]) -> MachineCode:
 
 @functools.lru_cache(maxsize=1)
 def nvdisasm() -> Path:
-    """CUDA's disassembler: of the wheel ``nvidia-cuda-nvdisasm``, on PATH, or in the toolkit that CUDA_HOME names.
+    """Find nvdisasm: in the wheel ``nvidia-cuda-nvdisasm``, on PATH, or in the toolkit of CUDA_HOME or CUDA_PATH.
 
     Raises:
-        MissingDependencyError: If there is none; the message has the command to install it.
+        MissingDependencyError: If it is in none of these; the message has the command to install it.
     """
     try:
         files = importlib.metadata.distribution("nvidia-cuda-nvdisasm").files or []

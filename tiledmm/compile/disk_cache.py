@@ -1,7 +1,7 @@
-"""Kernels on disk that processes share: kept while in use, bounded, cleared. Needs neither CuPy nor a GPU.
+"""Cache of compiled kernels on disk, which processes share, of bounded size. Needs neither CuPy nor a GPU.
 
-A process that compiles, or loads what was compiled, holds a shared lock of the folder meanwhile; one that removes files
-holds an exclusive lock. Without locks (Windows, some network file systems) a file may go before it is loaded.
+A process holds a shared lock of the folder while it compiles a kernel or loads one, and an exclusive lock while it
+removes files. Without locks (Windows, some network file systems) a file may be removed before it is loaded.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-#: The most that kernels may take in a folder: about 4,000 simulated ones. Those used longest ago are removed first.
+#: Maximum size of a folder of kernels, in bytes: about 4,000 simulated kernels. Least recently used ones are removed.
 MAX_BYTES = 256 << 20
 
 _LOCK = ".lock"
 
-#: What a compilation that was killed leaves behind is removed after so many seconds.
+#: Age in seconds at which temporary files of a killed compilation are removed.
 _ABANDONED = 3600
 
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """Kernels in a folder.
+    """Number and size of the kernels in a folder.
 
     Attributes:
-        files: How many.
-        bytes: Their sizes.
+        files: Number of files.
+        bytes: Total size of the files, in bytes.
     """
 
     files: int = 0
@@ -44,26 +44,29 @@ class Contents:
 
 
 def kernels_folder() -> Path:
-    """Where texts and cubins of kernels are: in the folder of CuPy's compiled kernels, ``$CUPY_CACHE_DIR``."""
+    """Return the folder of the texts and cubins of kernels: ``tiledmm`` in CuPy's cache, ``$CUPY_CACHE_DIR``."""
     return Path(os.environ.get("CUPY_CACHE_DIR") or Path.home() / ".cupy" / "kernel_cache", "tiledmm")
 
 
 def stays_in_memory() -> bool:
-    """Whether CuPy is told to write nothing."""
+    """Return whether CuPy is configured to write no files (``CUPY_CACHE_IN_MEMORY=1``)."""
     return os.environ.get("CUPY_CACHE_IN_MEMORY") == "1"
 
 
 def find_file(folder: Path, name: str, suffix: str) -> Path | None:
-    """The file that ``write_file`` wrote, unless it was cut off or changed since."""
+    """Find a file that ``write_file`` wrote; return None if there is none, or if it has changed since."""
     for path in folder.glob(f"{name}-*{suffix}"):
-        with contextlib.suppress(OSError):  # taken away meanwhile, or another user's
+        with contextlib.suppress(OSError):  # another process removed it, or it belongs to another user
             if path.stem == f"{name}-{digest(path.read_bytes())}":
                 return path
     return None
 
 
 def write_file(folder: Path, name: str, suffix: str, data: bytes) -> Path:
-    """A file in one step: who looks meanwhile finds all of it or none. Its name has a hash of what is in it, too."""
+    """Write a file atomically and return its path. Other processes see the complete file or none.
+
+    The file's name is ``name``, a hash of the data, and ``suffix``.
+    """
     path = folder / f"{name}-{digest(data)}{suffix}"
     with tempfile.NamedTemporaryFile(dir=folder, delete=False) as file:
         file.write(data)
@@ -72,35 +75,38 @@ def write_file(folder: Path, name: str, suffix: str, data: bytes) -> Path:
 
 
 def digest(data: bytes) -> str:
-    """A hash for names of files."""
+    """Return a hash of data for a file's name: 32 hexadecimal digits."""
     return hashlib.sha256(data).hexdigest()[:32]
 
 
 @contextlib.contextmanager
 def in_use(folder: Path) -> Iterator[None]:
-    """As long as this lasts, no process removes files of a folder: around compiling and loading."""
+    """Hold the folder's shared lock, so that no process removes its files within this context."""
     with _locked(folder, exclusive=False, wait=True):
         yield
 
 
 @contextlib.contextmanager
 def one_at_a_time(file: Path) -> Iterator[None]:
-    """Only one process, and one of its threads, is in here for a file; others wait. Without locks, all are at once."""
-    path = file.with_name(f"tmp-{file.stem}.lock")  # one that a killed process left goes with its other files
+    """Hold the lock of a file: one thread of one process is within this context at a time, and others wait.
+
+    On file systems without locks nobody waits.
+    """
+    path = file.with_name(f"tmp-{file.stem}.lock")  # removed with other temporary files if a process is killed
     with contextlib.ExitStack() as stack:
-        with contextlib.suppress(OSError):  # a folder that cannot be written, or a file system without locks
+        with contextlib.suppress(OSError):  # the folder cannot be written, or the file system has no locks
             while fcntl is not None:
                 held = stack.enter_context(open(path, "a"))
                 fcntl.flock(held, fcntl.LOCK_EX)
                 if _is_at(path, held.fileno()):
-                    stack.callback(path.unlink, missing_ok=True)  # while it is locked
+                    stack.callback(path.unlink, missing_ok=True)  # before the file is closed and so unlocked
                     break
-                stack.pop_all().close()  # who had it before has removed it
+                stack.pop_all().close()  # the previous owner has removed this file: open the new one
         yield
 
 
 def _is_at(path: Path, descriptor: int) -> bool:
-    """Whether an open file has this path still."""
+    """Return whether a path still names an open file."""
     try:
         return os.path.samestat(path.stat(), os.fstat(descriptor))
     except FileNotFoundError:
@@ -108,32 +114,34 @@ def _is_at(path: Path, descriptor: int) -> bool:
 
 
 def contents(folder: Path) -> Contents:
-    """What is in a folder; nothing where there is none."""
+    """Return the number and size of the kernels in a folder, which need not exist."""
     sizes = [status.st_size for _, status in _files(folder)]
     return Contents(len(sizes), sum(sizes))
 
 
 def clear(folder: Path) -> Contents:
-    """Removes all kernels of a folder, once nobody uses it.
+    """Wait until no process uses a folder, then remove all its kernels.
 
     Returns:
-        What was removed.
+        Number and size of the removed files.
     """
     return _remove(folder, keep=0, wait=True)
 
 
 def bound(folder: Path, keep: int) -> Contents:
-    """Removes files until a folder has no more than ``keep`` bytes, the one used longest ago first; none while in use.
+    """Remove the least recently used kernels until a folder has at most ``keep`` bytes.
+
+    It does nothing while another process uses the folder.
 
     Returns:
-        What was removed.
+        Number and size of the removed files.
     """
     return _remove(folder, keep=keep, wait=False)
 
 
 def mark_used(file: Path) -> None:
-    """Makes a file the last that ``bound`` removes."""
-    with contextlib.suppress(OSError):  # it cannot be written, or is gone
+    """Mark a file as used now, so that ``bound`` removes older ones first."""
+    with contextlib.suppress(OSError):  # the file cannot be written, or does not exist any more
         os.utime(file)
 
 
@@ -145,7 +153,7 @@ def _remove(folder: Path, *, keep: int, wait: bool) -> Contents:
         for path, status in sorted(_files(folder), key=lambda each: -each[1].st_mtime_ns) if alone else ():
             kept += status.st_size
             if kept > keep:
-                with contextlib.suppress(OSError):  # another user's, or loaded (Windows)
+                with contextlib.suppress(OSError):  # it belongs to another user, or is loaded (Windows)
                     path.unlink()
                     files, size = files + 1, size + status.st_size
         for path in folder.glob("tmp*") if alone else ():
@@ -157,16 +165,19 @@ def _remove(folder: Path, *, keep: int, wait: bool) -> Contents:
 
 def _files(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
     for path in (*folder.glob("*.so"), *folder.glob("*.cubin"), *folder.glob("*.cu")):
-        with contextlib.suppress(FileNotFoundError):  # removed meanwhile
+        with contextlib.suppress(FileNotFoundError):  # another process removed it
             yield path, path.stat()
 
 
 @contextlib.contextmanager
 def _locked(folder: Path, *, exclusive: bool, wait: bool) -> Iterator[bool]:
-    """Whether the lock was taken, or there are none."""
+    """Lock a folder within this context and yield True, or yield False if another process holds the lock.
+
+    With ``wait`` it waits for the other process instead. It yields True without a lock if locks are not available.
+    """
     with contextlib.ExitStack() as stack:
         taken = True
-        with contextlib.suppress(OSError):  # a folder that cannot be written, or a file system without locks
+        with contextlib.suppress(OSError):  # the folder cannot be written, or the file system has no locks
             file = stack.enter_context(open(folder / _LOCK, "a"))
             if fcntl is not None:
                 try:

@@ -1,6 +1,6 @@
-"""Compiles a kernel for any target without a GPU or a driver, and reads what ptxas reports about it.
+"""Compilation for any target without a GPU, a driver or CuPy, and the resource use that ptxas reports.
 
-Uses NVRTC through the package cuda-core, imported when it is first needed. CuPy takes no part.
+It calls NVRTC through the package cuda-core, which is imported when it is first needed.
 """
 
 from __future__ import annotations
@@ -11,10 +11,21 @@ import threading
 from dataclasses import dataclass, field
 from typing import Any
 
-from tiledmm.compile.options import CUPYS_OPTIONS, STANDARD
 from tiledmm.errors import INSTALL, CompilationError, ConfigError, MissingDependencyError
 
-# cuda-core renames its modules while it is imported: another thread that imports it meanwhile does not find them.
+# Options for NVRTC, the same for all ways to compile a kernel: with CuPy, to a cubin file, or without a GPU.
+
+STANDARD = "c++17"
+
+#: Options that the package passes to ``cupy.RawKernel``.
+COMPILE_OPTIONS = (f"-std={STANDARD}",)
+
+#: Options that CuPy adds for every kernel, besides the architecture and its include path. The first flushes float32
+#: subnormals in code without explicit rounding modes (the kernels' own multiply-adds keep them); the second makes
+#: functions ``__device__`` by default.
+CUPYS_OPTIONS = ("-ftz=true", "--device-as-default-execution-space")
+
+# cuda-core renames its modules during its import: a second thread that imports it at the same time does not find them.
 _importing = threading.Lock()
 
 _CONTEXT_LINES = 2
@@ -36,19 +47,19 @@ _STACK = re.compile(r"\b(\d+) bytes cumulative stack size")
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What a kernel costs on one target.
+    """Resources that a kernel needs on one target.
 
     Attributes:
-        target: The target compiled for: ``"sm_90"``.
-        registers: 32-bit registers of a thread.
-        shared_bytes: Static shared memory of a block.
-        spill_store_bytes, spill_load_bytes: Bytes of registers a thread parks in local memory, and fetches
-            back; with those of functions it calls.
-        stack_bytes: Local memory of a thread.
-        constant_bytes: Constant memory, the kernel's parameters included; None where ptxas does not report
-            it (for compute capability 9.0 and newer it does not since CUDA 12.9).
-        cubin: The machine code.
-        log: What NVRTC and ptxas said.
+        target: Target architecture: ``"sm_90"``.
+        registers: 32-bit registers per thread.
+        shared_bytes: Static shared memory per block, in bytes.
+        spill_store_bytes, spill_load_bytes: Spill stores and spill loads per thread in bytes, including those of called
+            functions.
+        stack_bytes: Local memory per thread, in bytes.
+        constant_bytes: Constant memory in bytes, including the kernel's parameters; None if ptxas does not report it
+            (since CUDA 12.9, for compute capability 9.0 and newer).
+        cubin: Machine code.
+        log: Log of NVRTC and ptxas.
     """
 
     target: str
@@ -63,7 +74,7 @@ class Resources:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """The compiler's warnings, one line each: ``"line 3: warning #177-D: variable ..."``."""
+        """Warnings of the compiler, one line each: ``"line 3: warning #177-D: variable ..."``."""
         found = []
         for text in self.log.splitlines():
             if (match := _DIAGNOSTIC.match(text)) and match["kind"] == "warning":
@@ -74,16 +85,14 @@ class Resources:
 
 
 def compile_for(source: str, symbol: str, target: str, *, std: str = STANDARD, lineinfo: bool = False) -> Resources:
-    """Compiles CUDA C to machine code for a target, as CuPy does for a GPU that is there.
-
-    With the options that CuPy adds to every RawKernel (``tiledmm.compile.options``).
+    """Compile CUDA C to machine code for a target, with the same options as CuPy (``CUPYS_OPTIONS``).
 
     Args:
-        source: CUDA C, complete in itself.
+        source: CUDA C that compiles by itself.
         symbol: Name of an ``extern "C"`` kernel in it.
-        target: What to compile for: ``"sm_90"``, or ``"sm_90a"`` for its architecture-specific instructions.
+        target: Target architecture: ``"sm_90"``, or ``"sm_90a"`` for architecture-specific instructions.
         std: Language standard.
-        lineinfo: Whether the machine code tells which source line each instruction comes from. Changes none of them.
+        lineinfo: Whether to record the source line of each instruction. This does not change the instructions.
 
     Example:
         >>> source = 'extern "C" __global__ void fill(int* p) { *p = 1; }'
@@ -91,21 +100,27 @@ def compile_for(source: str, symbol: str, target: str, *, std: str = STANDARD, l
         0
 
     Raises:
-        CompilationError: If the source does not compile (the message shows its lines) or has no such kernel.
-        ConfigError: If the installed NVRTC does not know the target or the standard.
-        MissingDependencyError: If cuda-core or NVRTC is not installed; the message has the command to
-            install it.
+        CompilationError: If the source does not compile (the message shows the lines) or has no such kernel.
+        ConfigError: If the installed NVRTC does not support the target or the standard.
+        MissingDependencyError: If cuda-core or NVRTC is not installed; the message has the command to install it.
     """
     _, cubin, log = _compile(source, symbol, target, std, lineinfo=lineinfo)
     return Resources(target, **_read_report(log, symbol), cubin=cubin, log=log)
 
 
 def ptx_of(source: str, symbol: str, target: str, *, std: str = STANDARD) -> str:
-    """The PTX of CUDA C, as ptxas gets it. Arguments and errors are those of ``compile_for``."""
+    """Compile CUDA C and return the PTX that NVRTC passes to ptxas.
+
+    Args:
+        source, symbol, target, std: As for ``compile_for``.
+
+    Raises:
+        TiledmmError: As ``compile_for``.
+    """
     program, _, _ = _compile(source, symbol, target, std)
     from cuda.bindings import nvrtc
 
-    # NVRTC has it beside the machine code; cuda-core compiles PTX only where there is a driver.
+    # NVRTC keeps the PTX beside the machine code. cuda-core could compile to PTX, but only with a driver.
     _, size = nvrtc.nvrtcGetPTXSize(program.handle)
     ptx = bytes(size)
     nvrtc.nvrtcGetPTX(program.handle, ptx)
@@ -113,7 +128,7 @@ def ptx_of(source: str, symbol: str, target: str, *, std: str = STANDARD) -> str
 
 
 def _compile(source: str, symbol: str, target: str, std: str, *, lineinfo: bool = False) -> tuple[Any, bytes, str]:
-    """NVRTC's program, the machine code that it makes, and what it and ptxas say."""
+    """Compile CUDA C and return NVRTC's program, the machine code, and the log of NVRTC and ptxas."""
     program, options, not_found = _cuda_core()
     log = io.StringIO()
     try:
@@ -125,14 +140,14 @@ def _compile(source: str, symbol: str, target: str, std: str, *, lineinfo: bool 
             device_as_default_execution_space="--device-as-default-execution-space" in CUPYS_OPTIONS,
             lineinfo=lineinfo,
             ptxas_options="-v",
-            no_cache=True,  # a cubin out of NVRTC's own cache comes without ptxas' report
+            no_cache=True,  # for a cubin from its own cache, NVRTC returns no report of ptxas
         )
         compiler = program(source, "c++", settings)
         cubin = compiler.compile("cubin", logs=log).code
     except not_found as error:
         raise MissingDependencyError(f"NVRTC is not installed; get it {INSTALL.format(extra='inspect')}") from error
     except Exception as error:
-        # cuda-core's error class is private to it; its text names NVRTC's result.
+        # cuda-core's error class is private; its message has the name of NVRTC's result.
         if "NVRTC_ERROR_COMPILATION" in str(error):
             raise CompilationError(format_compile_error(source, str(error))) from None
         if "NVRTC_ERROR_INVALID_OPTION" in str(error):
@@ -143,15 +158,14 @@ def _compile(source: str, symbol: str, target: str, std: str, *, lineinfo: bool 
 
 
 def format_compile_error(source: str, log: str) -> str:
-    """Joins a compiler's log with the source lines it speaks of.
+    """Format the errors in a compiler's log, each with its source lines.
 
     Args:
         source: The CUDA C that was compiled.
-        log: NVRTC's log, as cuda-core or ``str()`` of CuPy's ``CompileException`` gives it.
+        log: NVRTC's log, from cuda-core or from ``str()`` of CuPy's ``CompileException``.
 
     Returns:
-        Every error (the first ten) with the lines around it, numbered, and a caret where NVRTC set one.
-        Warnings are left out.
+        The first ten errors, each with the numbered lines around it and NVRTC's caret. Warnings are left out.
     """
     text = _clean(log)
     errors = _source_errors(source.splitlines(), text)
@@ -176,12 +190,12 @@ def _cuda_core() -> tuple[Any, Any, type[Exception]]:
 
 
 def _clean(log: str) -> str:
-    """NVRTC ends each of the logs it joins with a zero byte."""
+    """Remove the zero bytes with which NVRTC ends each part of its log."""
     return log.replace("\0", "")
 
 
 def _source_errors(source: list[str], log: str) -> list[str]:
-    """Each error that names a line: NVRTC's message, then the lines around that one."""
+    """Return each error that names a line: NVRTC's message, then the source lines around it."""
     blocks: list[tuple[re.Match[str], list[str]]] = []
     details: list[str] | None = None
     for line in log.splitlines():
@@ -198,16 +212,23 @@ def _source_errors(source: list[str], log: str) -> list[str]:
 
 
 def _show(source: list[str], number: int, message: str, details: list[str]) -> str:
-    """One error. `details` is the rest of it: NVRTC's copy of the line, a caret line, then notes."""
+    """Format one error.
+
+    Args:
+        source: Lines of the source.
+        number: Number of the line, from 1.
+        message: NVRTC's message.
+        details: The lines after it in NVRTC's log: its copy of the source line, a caret line, then notes.
+    """
     echo = details[0] if details else ""
     if not 0 < number <= len(source) or echo.strip() != source[number - 1].strip():
-        # Not a line of this source: a header's, or one that a `#line` renumbered.
+        # The line is in a header, or a `#line` directive renumbered it.
         return "\n".join([f"line {number}: {message}", *details])
     line = source[number - 1]
     notes = details[1:]
     marker = None
     if notes and not notes[0].strip("^~ \t"):
-        # NVRTC indents its copy of the line; ours stands as it is in the source, tabs included.
+        # NVRTC indents its copy of the line; below, the line keeps its own indentation, including tabs.
         caret = notes.pop(0)
         column = _indent(caret) - _indent(echo)
         marker = line[: _indent(line)] + " " * column + caret.strip()
@@ -227,7 +248,7 @@ def _indent(line: str) -> int:
 
 
 def _read_report(log: str, symbol: str) -> dict[str, Any]:
-    """ptxas' figures for one entry function: from its first line to the next entry function's."""
+    """Parse ptxas' report on one entry function and return the fields of ``Resources`` that it has."""
     entries = list(_ENTRY.finditer(log))
     ends = [*(entry.start() for entry in entries), len(log)][1:]
     reports = {entry["symbol"]: log[entry.end() : end] for entry, end in zip(entries, ends, strict=True)}

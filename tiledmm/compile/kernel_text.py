@@ -1,6 +1,6 @@
-"""The CUDA C of kernels that were compiled, kept on disk: where it is found, neither Jinja nor templates are needed.
+"""Cache of the CUDA C of compiled kernels on disk, so that loading a kernel again needs neither Jinja nor templates.
 
-That it is there also says that the machine code is in a cache, CuPy's or this package's.
+A text in this cache also means that the kernel's machine code is in a cache, CuPy's or this package's.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from tiledmm.kernels.spec import KernelSpec
 
 
 def find_text(spec: KernelSpec, target: str) -> str | None:
-    """The text of a kernel, as ``keep_text`` was given it."""
+    """Return the CUDA C that ``keep_text`` wrote for a kernel and target; None if there is none."""
     if not _is_kept(spec):
         return None
     found = find_file(kernels_folder(), _name(spec, target), ".cu")
-    with contextlib.suppress(OSError):  # taken away meanwhile
+    with contextlib.suppress(OSError):  # another process removed it
         return None if found is None else found.read_text(encoding="utf-8")
     return None
 
 
 def keep_text(spec: KernelSpec, target: str, text: str) -> None:
-    """Writes the text of a kernel, once it is compiled, where that can be done.
+    """Write the CUDA C of a compiled kernel to the cache on disk, if that folder can be written.
 
     Args:
         spec: The kernel.
-        target: What compiled it, and for what.
-        text: What ``codegen.rendering.render`` says.
+        target: Text that identifies the compiler and the architecture.
+        text: CUDA C of the kernel, from ``codegen.rendering.render``.
     """
     if not _is_kept(spec):
         return
@@ -48,7 +48,7 @@ def keep_text(spec: KernelSpec, target: str, text: str) -> None:
 
 
 def _is_kept(spec: KernelSpec) -> bool:
-    """A registered template is rendered each time: it may include files that nobody here knows of."""
+    """Return whether texts of this kernel are kept: not for registered templates, which may include any file."""
     return spec.variant.user is None and not stays_in_memory()
 
 

@@ -21,8 +21,7 @@ from tiledmm._version import __version__
 from tiledmm.distributed.journal import Journal, fingerprint
 from tiledmm.distributed.tiling import Matrices, Tiling, device_bytes, most_workspace
 from tiledmm.distributed.tiling_choice import tiling_within
-from tiledmm.errors import ConfigError
-from tiledmm.lazy import device_module
+from tiledmm.errors import ConfigError, device_module
 from tiledmm.problem.arrays import Array
 from tiledmm.problem.keywords import Precision
 

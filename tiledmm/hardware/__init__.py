@@ -1,5 +1,5 @@
-"""Facts of GPUs: architectures, occupancy, reference GPUs by their data sheets, shared-memory banks.
+"""Facts about GPUs: architectures, data sheets, occupancy, memory banks.
 
 In: a target such as ``"sm_90"``, or the properties of a device. Out: rates, limits, occupancy, wavefronts; and the
-driver's library (``driver``). Imports ``elements`` and ``errors`` only.
+driver's library (``device``). Imports ``elements`` and ``errors`` only.
 """

@@ -1,12 +1,12 @@
-"""The architectures that kernels are compiled for, with the limits and rates of their SMs. Data only: no GPU, no CuPy.
+"""Table of the architectures that kernels are compiled for, with the limits and rates of their SMs.
 
-Sources:
+It needs neither a GPU nor CuPy. Sources:
 
 - limits of an SM: CUDA C++ Programming Guide, "Compute Capabilities", technical specifications;
 - allocation granularities: ``cuda_occupancy.h`` of the CUDA toolkit;
-- multiply-adds a cycle: CUDA C++ Best Practices Guide, "Throughput of Native Arithmetic Instructions" (up to
+- multiply-adds per cycle: CUDA C++ Best Practices Guide, "Throughput of Native Arithmetic Instructions" (up to
   CUDA 12 in the Programming Guide);
-- bytes a cycle from shared memory and L1: NVIDIA Ampere GA102 whitepaper (128 for 8.6, 64 for 7.5).
+- bytes per cycle from shared memory and L1: NVIDIA Ampere GA102 whitepaper (128 for 8.6, 64 for 7.5).
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from tiledmm.errors import ConfigError, DeviceError, UnsupportedTypeError
 
 WARP_SIZE = 32
 
-# dtype -> (unit that multiplies and adds, instructions of it for one multiply-add). Narrow types are summed
-# in 32 bits; a 64-bit integer product takes three 32-bit ones; bool's and-or is one logic instruction, at
-# the rate of integer multiply-adds; a complex product takes four real ones.
+# dtype -> (unit that multiplies and adds, its instructions per multiply-add). Narrow types are summed in 32 bits. A
+# 64-bit integer product needs three 32-bit products, a complex product four real ones. The AND and OR of bool are one
+# logic instruction, at the rate of integer multiply-adds.
 _INSTRUCTIONS: dict[str, tuple[str, int]] = {
     "float16": ("float32", 1),
     "bfloat16": ("float32", 1),
@@ -36,27 +36,28 @@ _INSTRUCTIONS: dict[str, tuple[str, int]] = {
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """A compile target and the limits of its SMs. Sizes in bytes; rates per cycle and SM.
+    """A compile target and the limits and rates of its SMs.
 
     Attributes:
-        name: The compiler's name for it: ``"sm_90"``.
+        name: Compiler's name of the target: ``"sm_90"``.
         capability: Compute capability: ``(9, 0)``.
-        max_warps, max_blocks: Resident on an SM at a time.
-        shared_bytes: Shared memory of an SM at its largest carve-out (the rest of the on-chip memory is L1).
-        reserved_shared_bytes: Shared memory that the driver takes from that for every resident block.
-        shared_unit: A block's shared memory is allocated in multiples of this.
-        float32_lanes, float64_lanes, int32_lanes: Multiply-adds on CUDA cores (no tensor cores).
-        half_lanes, byte_lanes, double_lanes: On tensor cores, of 16-bit floats, of 8-bit integers and of float64, by
-            the fastest instructions.
-        mma_part: Part of the tensor cores' rate that ``mma.sync`` reaches. Where ``wgmma`` or ``tcgen05`` reach more,
-            an SM's ``mma.sync`` counts as an A100's. It was never measured on 10.0. (float64 has ``mma.sync`` alone.)
-        load_bytes: Most that shared memory and L1 together deliver.
-        max_threads_per_block: Threads of a block.
-        max_registers: 32-bit registers of a thread.
-        registers: 32-bit registers of an SM, and the most that a block may have.
-        register_unit: A warp's registers are allocated in multiples of this.
-        partitions: Parts of an SM, each with its own scheduler and its share of the registers.
-        static_shared_bytes: Shared memory of a block that needs no opt-in at launch.
+        max_warps, max_blocks: Maximum number of resident warps and blocks per SM.
+        shared_bytes: Shared memory per SM at the largest carve-out, in bytes; the rest of the on-chip memory is L1.
+        reserved_shared_bytes: Shared memory that the driver reserves per resident block, in bytes.
+        shared_unit: Granularity of a block's shared-memory allocation, in bytes.
+        float32_lanes, float64_lanes, int32_lanes: Multiply-adds per cycle per SM on CUDA cores.
+        half_lanes, byte_lanes, double_lanes: Multiply-adds per cycle per SM on tensor cores with the fastest
+            instructions, for 16-bit floats, 8-bit integers and float64.
+        mma_part: Fraction of the tensor cores' rate that ``mma.sync`` reaches. Where ``wgmma`` or ``tcgen05`` are
+            faster, ``mma.sync`` is assumed to have the rate per SM of an A100; this was never measured on 10.0. It does
+            not apply to float64, which has no other instruction.
+        load_bytes: Peak rate of shared memory and L1 together, in bytes per cycle per SM.
+        max_threads_per_block: Maximum number of threads per block.
+        max_registers: Maximum number of 32-bit registers per thread.
+        registers: Number of 32-bit registers per SM, which is also the limit per block.
+        register_unit: Granularity of a warp's register allocation, in 32-bit registers.
+        partitions: Number of partitions per SM, each with its own warp scheduler and an equal share of the registers.
+        static_shared_bytes: Shared memory that a block may use without opt-in, in bytes.
     """
 
     name: str
@@ -83,29 +84,33 @@ class Architecture:
 
     @property
     def max_threads(self) -> int:
-        """Threads resident on an SM at a time."""
+        """Maximum number of resident threads per SM."""
         return self.max_warps * WARP_SIZE
 
     @property
     def tf32_lanes(self) -> int:
-        """Multiply-adds of tf32 on tensor cores: half of what 16-bit floats have, on every one that has them."""
+        """Multiply-adds of tf32 per cycle per SM on tensor cores: half the rate of 16-bit floats; 0 before 8.0."""
         return self.half_lanes // 2 if self.capability >= (8, 0) else 0
 
     def tensor_lanes(self, itemsize: int) -> float:
-        """Multiply-adds on tensor cores, by bytes of an element: see ``Gpu.tensor_flops``."""
+        """Return the multiply-adds per cycle per SM on tensor cores.
+
+        Args:
+            itemsize: Bytes per element, as for ``Gpu.tensor_flops``.
+        """
         lanes = {1: self.byte_lanes, 2: self.half_lanes, 4: self.tf32_lanes, 8: self.double_lanes}
         return lanes[itemsize] if itemsize in lanes else self.double_lanes / 4
 
     @property
     def max_shared_bytes(self) -> int:
-        """Bytes of shared memory a block may ask for; above ``static_shared_bytes`` only by opt-in."""
+        """Maximum shared memory per block, in bytes; more than ``static_shared_bytes`` needs opt-in."""
         return self.shared_bytes - self.reserved_shared_bytes
 
     def multiply_adds(self, dtype: str) -> float:
-        """Multiply-adds of a type (NumPy's name) that CUDA cores finish, per cycle and SM.
+        """Return the multiply-adds per cycle per SM on CUDA cores for a type, by NumPy's name.
 
         Raises:
-            UnsupportedTypeError: If the type is not one the package multiplies.
+            UnsupportedTypeError: If products of this type are not supported.
         """
         if dtype not in _INSTRUCTIONS:
             known = ", ".join(_INSTRUCTIONS)
@@ -190,7 +195,7 @@ TARGETS: dict[str, Architecture] = {
 
 
 def find_target(name: str) -> Architecture:
-    """The row of a target such as ``"sm_90"``.
+    """Return the row of a target such as ``"sm_90"``.
 
     Raises:
         ConfigError: If there is no such target; the message lists the targets.
@@ -201,10 +206,10 @@ def find_target(name: str) -> Architecture:
 
 
 def architecture_of(capability: tuple[int, int]) -> Architecture:
-    """The newest architecture that is not newer than a device's compute capability: ``sm_90`` for 9.3.
+    """Return the newest architecture that a device of a compute capability can run: ``sm_90`` for 9.3.
 
     Raises:
-        DeviceError: If the device is older than every architecture here.
+        DeviceError: If the device is older than every architecture in ``TARGETS``.
     """
     oldest = next(iter(TARGETS.values()))
     if capability < oldest.capability:

@@ -1,6 +1,6 @@
-"""How memory serves one access of a warp: wavefronts of shared memory, sectors of global memory.
+"""Cost of one memory access of a warp: wavefronts in shared memory, sectors in global memory.
 
-The rules are those by which Nsight Compute counts, found on an H100 by making one access at a time and counting it:
+The rules are those by which Nsight Compute counts. They were found on an H100 by profiling one access at a time:
 ``python -m benchmarks.studies.wavefronts``. Every access counted there is a test of these functions.
 """
 
@@ -21,22 +21,24 @@ Lanes = Sequence[int | None]
 
 
 def wavefronts(addresses: Lanes, width: int, *, store: bool = False) -> int:
-    """Wavefronts in which shared memory serves one access of a warp, as Nsight Compute attributes them to source lines.
+    """Count the wavefronts in which shared memory serves one access of a warp.
 
-    Each of the 32 banks serves one 4-byte word a wavefront, for any number of lanes. So up to 4 bytes a lane take as
-    many wavefronts as there are different words in one bank. Wider accesses are served in parts: halves of the warp
-    where a lane moves 8 bytes, quarters where it moves 16. Two adjacent parts of a load are served at once, in one
-    wavefront, if no two of their words share a bank and either every lane asks for the same as the lane beside it (its
-    number with the lowest bit flipped) or every lane for the same as the lane two away (the second bit); lanes that
-    take no part agree with any.
+    The count is the one that Nsight Compute attributes to a source line. Each of the 32 banks serves one 4-byte word
+    per wavefront, to any number of lanes. An access of up to 4 bytes per lane therefore needs as many wavefronts as the
+    largest number of different words in one bank.
 
-    The counters of the hardware itself (``l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld``) differ in loads of 16
-    bytes: there the quarters are joined in both halves of the warp or in none, conflicts or not.
+    Wider accesses are served in parts: half a warp at a time for 8 bytes per lane, a quarter for 16. One wavefront
+    serves two adjacent parts of a load under two conditions. No two of their words share a bank. And either all pairs
+    of lanes whose numbers differ only in bit 0 have equal addresses, or all pairs whose numbers differ only in bit 1;
+    an inactive lane matches any address.
+
+    The hardware counter ``l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld`` differs for loads of 16 bytes: there the
+    quarters are joined in both halves of the warp or in neither, with or without conflicts.
 
     Args:
-        addresses: Byte address of each lane, a multiple of `width`; None where a lane takes no part.
-        width: Bytes that each lane loads or stores: 1, 2, 4, 8 or 16.
-        store: Whether it is a store.
+        addresses: Byte address of each lane, a multiple of `width`; None for an inactive lane.
+        width: Bytes per lane: 1, 2, 4, 8 or 16.
+        store: Whether the access is a store.
 
     Example:
         >>> wavefronts([4 * lane for lane in range(32)], 4)
@@ -47,7 +49,7 @@ def wavefronts(addresses: Lanes, width: int, *, store: bool = False) -> int:
         2
 
     Raises:
-        ConfigError: If no access has this width.
+        ConfigError: If the width is not one of these.
     """
     _check(width)
     lanes = list(addresses)
@@ -65,7 +67,7 @@ def wavefronts(addresses: Lanes, width: int, *, store: bool = False) -> int:
 
 
 def ideal_wavefronts(addresses: Lanes, width: int, *, store: bool = False) -> int:
-    """Ideal wavefronts, as Nsight Compute states them for the same access: 128 bytes each, and no more than it took.
+    """Count the ideal wavefronts of an access as Nsight Compute does: one per 128 bytes, at most ``wavefronts``.
 
     Args:
         addresses, width, store: As for :func:`wavefronts`.
@@ -81,7 +83,7 @@ def ideal_wavefronts(addresses: Lanes, width: int, *, store: bool = False) -> in
 
 
 def sectors(addresses: Lanes, width: int) -> int:
-    """Sectors, of 32 bytes each, that one load or store of global memory touches.
+    """Count the sectors of 32 bytes that one load or store of global memory touches.
 
     Args:
         addresses, width: As for :func:`wavefronts`.
@@ -91,7 +93,7 @@ def sectors(addresses: Lanes, width: int) -> int:
         4
 
     Raises:
-        ConfigError: If no access has this width.
+        ConfigError: If the width is not one of those.
     """
     _check(width)
     return len({address // _SECTOR_BYTES for address in addresses if address is not None})
@@ -103,7 +105,7 @@ def _check(width: int) -> None:
 
 
 def _agree(lanes: Lanes) -> bool:
-    """Whether each lane asks for the same as the one beside it, or each the same as the one two away."""
+    """Return whether all pairs of lanes that differ only in bit 0, or all that differ only in bit 1, agree."""
     return any(
         all(
             lanes[i] == lanes[i ^ step]
@@ -115,7 +117,7 @@ def _agree(lanes: Lanes) -> bool:
 
 
 def _conflict(addresses: Lanes, width: int) -> int:
-    """The most different words in one bank."""
+    """Return the largest number of different words in one bank."""
     active = (at for at in addresses if at is not None)
     words = chain.from_iterable(range(at // _WORD_BYTES, (at + width - 1) // _WORD_BYTES + 1) for at in active)
     counts = [0] * _BANKS

@@ -1,4 +1,4 @@
-"""GPUs by their data sheets, one or more for each architecture: SMs, clock, bandwidth, and the peaks they give."""
+"""Table of GPUs by their data sheets, at least one per architecture: SMs, clock, bandwidth and peak rates."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ class Gpu:
     """A GPU by its data sheet.
 
     Attributes:
-        name: As NVIDIA sells it.
-        arch: Its compile target.
-        sms: Streaming multiprocessors.
-        clock: Boost clock of the SMs in Hz.
-        bandwidth: Peak bandwidth of its memory in bytes per second.
-        source: The documents that these figures come from.
-        halves_float32_sums: Whether its tensor cores multiply 16-bit floats and tf32 at half the architecture's rate
-            where they are summed in float32, as GeForce cards do.
-        nvlink: Peak bandwidth of NVLink in bytes per second, of all links one way; 0 if it has none.
+        name: Product name.
+        arch: Architecture, the compile target of its kernels.
+        sms: Number of streaming multiprocessors (SMs).
+        clock: Boost clock of the SMs, in Hz.
+        bandwidth: Peak bandwidth of device memory, in bytes per second.
+        source: Documents that these figures come from.
+        halves_float32_sums: True if the tensor cores run at half the architecture's rate when they sum 16-bit floats or
+            tf32 in float32, as on GeForce cards.
+        nvlink: Peak bandwidth of all NVLinks in one direction, in bytes per second; 0 if there are none.
     """
 
     name: str
@@ -34,19 +34,19 @@ class Gpu:
     nvlink: float = 0.0
 
     def peak_flops(self, dtype: str) -> float:
-        """Peak of the CUDA cores at the boost clock in FLOP/s, for a type: two operations for each multiply-add.
+        """Return the peak rate of the CUDA cores for a type at the boost clock, in FLOP/s.
 
-        This is the unit of ``2 * m * n * k``, for complex types too: one complex multiply-add counts two.
+        One multiply-add counts as two operations, also for complex types, so that a product has ``2 * m * n * k``.
         """
         return 2 * self.arch.multiply_adds(dtype) * self.sms * self.clock
 
     def tensor_flops(self, itemsize: int, *, by_mma: bool = False) -> float:
-        """Peak of the tensor cores in FLOP/s, without sparsity, by bytes of an element.
+        """Return the peak rate of the tensor cores at the boost clock without sparsity, in FLOP/s.
 
         Args:
-            itemsize: 1 is 8-bit integers, 2 16-bit floats, 4 tf32, 8 float64 and 16 complex128. 16-bit floats and tf32
-                are summed in float32.
-            by_mma: Whether by ``mma.sync``, not by the fastest instructions.
+            itemsize: Bytes per element: 1 for 8-bit integers, 2 for 16-bit floats, 4 for tf32, 8 for float64, 16 for
+                complex128. 16-bit floats and tf32 are summed in float32.
+            by_mma: Whether to return the rate of ``mma.sync`` instead of that of the fastest instructions.
         """
         part = 0.5 if self.halves_float32_sums and itemsize in (2, 4) else 1.0
         if by_mma and itemsize < 8:
@@ -55,7 +55,7 @@ class Gpu:
 
     @property
     def load_bandwidth(self) -> float:
-        """Peak bandwidth of shared memory and L1 of all SMs, in bytes per second."""
+        """Peak bandwidth of the shared memory and L1 of all SMs together, in bytes per second."""
         return self.arch.load_bytes * self.sms * self.clock
 
 
@@ -91,16 +91,16 @@ DATA_SHEETS: dict[str, Gpu] = {
     )
 }
 
-#: One reference GPU for each target, the first above, by the target's name.
+#: Reference GPU of each target, by the target's name: the first GPU of that target in ``DATA_SHEETS``.
 REFERENCE_GPUS: dict[str, Gpu] = {gpu.arch.name: gpu for gpu in reversed(DATA_SHEETS.values())}
 REFERENCE_GPUS = {name: REFERENCE_GPUS[name] for name in TARGETS}
 
 
 def find_gpu(name: str) -> Gpu:
-    """A GPU by its name, or a target's reference GPU.
+    """Return a GPU by its name, or the reference GPU of a target such as ``"sm_90"``.
 
     Raises:
-        ConfigError: If there is no such GPU; the message lists those there are.
+        ConfigError: If there is no such GPU; the message lists all GPUs and targets.
     """
     if name in REFERENCE_GPUS:
         return REFERENCE_GPUS[name]

@@ -1,4 +1,4 @@
-"""Occupancy: the resident blocks of a kernel on an SM, and what limits them, by the rules of ``cuda_occupancy.h``."""
+"""Occupancy of a kernel and the resource that limits it, by the rules of ``cuda_occupancy.h``."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from tiledmm.hardware.architectures import WARP_SIZE, Architecture
 
 @dataclass(frozen=True, slots=True)
 class Occupancy:
-    """The occupancy of an SM by a kernel.
+    """Occupancy of an SM by a kernel.
 
     Attributes:
-        blocks: Blocks resident at a time; 0 if not even one fits.
-        warps: Warps resident at a time.
-        fraction: Resident warps as a fraction of the most that an SM holds.
-        limited_by: The resource that runs out first: ``"warps"``, ``"blocks"``, ``"registers"``, ``"shared memory"``;
-            where several run out together, joined by ``" and "``.
+        blocks: Number of resident blocks per SM; 0 if not even one fits.
+        warps: Number of resident warps per SM.
+        fraction: Resident warps as a fraction of the maximum per SM.
+        limited_by: Resource that runs out first: ``"warps"``, ``"blocks"``, ``"registers"`` or ``"shared memory"``.
+            Several that run out together are joined by ``" and "``.
     """
 
     blocks: int
@@ -27,16 +27,16 @@ class Occupancy:
 
 
 def occupancy(arch: Architecture, threads: int, registers: int, shared_bytes: int) -> Occupancy:
-    """Resident blocks of a kernel on one SM, as ``cuOccupancyMaxActiveBlocksPerMultiprocessor`` counts them.
+    """Compute the occupancy of a kernel, with the blocks of ``cuOccupancyMaxActiveBlocksPerMultiprocessor``.
 
-    Registers are given to whole warps, so a block's threads are rounded up to warps first. Shared memory is
-    that of the largest carve-out, which the driver assumes too unless a kernel asks for another one.
+    A block's threads are rounded up to whole warps, because registers are allocated per warp. The SM is assumed to have
+    its largest shared-memory carve-out, as the driver does unless a kernel asks for another one.
 
     Args:
         arch: The target.
-        threads: Threads of a block.
-        registers: 32-bit registers of a thread, as the compiler reports them.
-        shared_bytes: Shared memory of a block, static and dynamic together.
+        threads: Threads per block.
+        registers: 32-bit registers per thread, as the compiler reports them.
+        shared_bytes: Shared memory per block in bytes, static and dynamic together.
 
     Example:
         >>> from tiledmm.hardware.architectures import TARGETS
@@ -44,7 +44,7 @@ def occupancy(arch: Architecture, threads: int, registers: int, shared_bytes: in
         Occupancy(blocks=1, warps=32, fraction=0.5, limited_by='registers')
 
     Raises:
-        ConfigError: If a block has no threads, or a resource is negative.
+        ConfigError: If ``threads`` is less than 1, or another number is negative.
     """
     if threads < 1 or registers < 0 or shared_bytes < 0:
         raise ConfigError(
@@ -69,7 +69,7 @@ def _blocks_by_registers(arch: Architecture, warps: int, registers: int) -> int:
         return arch.max_blocks
     if registers > arch.max_registers:
         return 0
-    # A warp's registers all come from the partition it lives in.
+    # A warp's registers are all in one partition of the SM.
     per_warp = _round_up(registers * WARP_SIZE, arch.register_unit)
     return arch.registers // arch.partitions // per_warp * arch.partitions // warps
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from tiledmm.elements import TF32, Element
 from tiledmm.errors import DeviceError, ShapeError
-from tiledmm.hardware.driver import driver
+from tiledmm.hardware.device import driver
 from tiledmm.kernels.config import Config
 from tiledmm.kernels.spec import KernelSpec
 from tiledmm.problem.strides import KERNEL_BATCH_DIMENSIONS, Problem

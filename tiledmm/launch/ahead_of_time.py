@@ -1,4 +1,4 @@
-"""Kernels by name: their source, compiled kernels, and compilation ahead of time."""
+"""Access to kernels by name: their source, the compiled kernel, and compilation ahead of time."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 from tiledmm.codegen.page import page_of
 from tiledmm.codegen.rendering import render
 from tiledmm.elements import SCHEMES, compute_element
-from tiledmm.errors import ConfigError
+from tiledmm.errors import ConfigError, device_module
 from tiledmm.kernels.config import ConfigOverrides
 from tiledmm.kernels.spec import KernelSpec
 from tiledmm.kernels.variants import find_variant, kernel_spec
-from tiledmm.lazy import device_module
 from tiledmm.problem.call import call_of
 from tiledmm.problem.keywords import AUTO, KernelKeywords, Precision, is_ieee
 from tiledmm.schedule.schedule import required_kernels
@@ -36,21 +35,21 @@ def source(
     out_dtype: Any = None,
     page: bool = False,
 ) -> str:
-    """The CUDA C of a kernel. Needs no GPU and no CuPy.
+    """Return the CUDA C of a kernel. Needs neither a GPU nor CuPy.
 
     Args:
-        variant: A variant with a kernel of its own: any but ``"cublas"``.
+        variant: Name of a variant: any but ``"cublas"``, which has no kernel of this package.
         tile: Tile size, or None for the variant's default.
-        config: Fields that replace the tile's own, as for ``matmul``.
-        dtype: Computation type, which may be ``"tf32"`` or ``"int8_int32"``, int8 operands with int32 results; None for
-            float32, or the first of the variant's own.
-        layout: A letter each for A and B: N rows contiguous, T columns contiguous (the transpose of a row-major
-            matrix), G neither.
-        a_dtype, b_dtype, out_dtype: Types in memory where they differ from ``dtype``.
-        page: Whether to return the kernel's own page only, without the headers before it; it does not compile.
+        config: Config fields that replace those of the tile, as for ``matmul``.
+        dtype: Computation type. It may also be ``"tf32"``, or a type such as ``"int8_int32"`` for int8 operands with
+            int32 results. None for float32, or for the variant's first type if it does not support float32.
+        layout: One letter per operand, A then B: N for contiguous rows, T for contiguous columns (the transpose of a
+            row-major matrix), G for neither.
+        a_dtype, b_dtype, out_dtype: Types in memory of A, B and C if they differ from ``dtype``.
+        page: Whether to return only the kernel's page, without the headers before it. A page does not compile.
 
     Returns:
-        Source that is complete in itself, with an ``extern "C"`` kernel; or its page.
+        Source that compiles by itself, with an ``extern "C"`` kernel; or its page.
 
     Raises:
         UnknownVariantError, ConfigError, UnsupportedTypeError, ShapeError: If there is no such variant, tile, type or
@@ -75,15 +74,15 @@ def kernel(
     b_dtype: Any = None,
     out_dtype: Any = None,
 ) -> LoadedKernel:
-    """The compiled kernel on the current device: source, RawKernel, registers, shared memory, occupancy.
+    """Compile a kernel for the current device and return it with its source, resource use and occupancy.
 
     Args:
         variant, tile, config, dtype, layout, a_dtype, b_dtype, out_dtype: As for ``source``.
 
     Raises:
         TiledmmError: As ``source``.
-        DeviceError: If there is no GPU; ``tiledmm.compile.inspection`` tells what can be known without one.
-        CompilationError: If it does not compile.
+        DeviceError: If there is no GPU. ``tiledmm.compile.inspection`` compiles without one.
+        CompilationError: If the kernel does not compile.
     """
     spec = kernel_spec(
         variant, tile=tile, config=config, dtype=dtype, layout=layout, a_dtype=a_dtype, b_dtype=b_dtype,
@@ -103,20 +102,22 @@ def precompile(
     precision: Precision = "full",
     progress: Callable[[str], None] | None = None,
 ) -> int:
-    """Compiles kernels now, on the current device, so that no call has to later.
+    """Compile kernels for the current device in advance, so that later calls need not.
 
     Args:
-        variants: A name or several; ``"auto"`` stands for all kernels of ``auto``, with and without split-K.
-        sizes: (m, n, k) of products, each of all ``dtypes`` and ``layouts``: what ``matmul`` launches for these alone,
-            few kernels instead of hundreds. None: all that any product may need.
-        tiles: Tile sizes; None for all that each variant has, or, with ``sizes``, for the one that ``matmul`` takes.
-        dtypes: A type or several; None for float32, or the first of a variant's own.
-        layouts: Layouts of A and B, see ``source``.
-        precision: As for ``matmul``. One that names a kernel needs ``sizes``.
-        progress: Called with each kernel's name once it is compiled.
+        variants: One or several names. ``"auto"`` means all kernels that ``auto`` chooses from, with and without
+            split-K.
+        sizes: Sizes (m, n, k) of products, each with all ``dtypes`` and ``layouts``. Then only the kernels that
+            ``matmul`` launches for these products are compiled, a few instead of hundreds. None for all kernels that
+            products of any size may need.
+        tiles: Tile sizes. None for all tiles of each variant or, with ``sizes``, the tile that ``matmul`` chooses.
+        dtypes: One or several types. None for float32, or for the variant's first type if it does not support float32.
+        layouts: Layouts of A and B, as for ``source``.
+        precision: As for ``matmul``. A decomposition scheme such as ``"fp16x3"`` needs ``sizes``.
+        progress: Function that is called with each kernel's name once it is compiled.
 
     Returns:
-        How many kernels are ready.
+        The number of kernels that are ready.
 
     Raises:
         TiledmmError: As ``kernel``.
@@ -139,7 +140,14 @@ def precompile(
 def kernels_of_any_product(
     variants: list[str], tiles: list[int] | None, dtypes: list[Any], layouts: list[str], precision: str
 ) -> list[KernelSpec]:
-    """The kernels that products of any sizes may launch, by name. Arguments as for ``precompile``."""
+    """Return the kernels that products of any sizes may launch, sorted by name.
+
+    Args:
+        variants, tiles, dtypes, layouts, precision: As for ``precompile``.
+
+    Raises:
+        TiledmmError: As ``precompile``.
+    """
     if precision in SCHEMES:
         raise ConfigError(f"precision {precision!r} names a kernel for each product: give sizes")
     types = ["tf32" if precision == "tf32" and dtype in (None, "float32") else dtype for dtype in dtypes]
@@ -166,13 +174,20 @@ def kernels_of_products(
     layouts: list[str],
     precision: str,
 ) -> dict[KernelSpec, list[str]]:
-    """The kernels that given products launch, by name, and the products of each. Arguments as for ``precompile``."""
+    """Return the kernels that given products launch, sorted by name, each with the products that launch it.
+
+    Args:
+        sizes, variants, tiles, dtypes, layouts, precision: As for ``precompile``.
+
+    Raises:
+        TiledmmError: As ``precompile``.
+    """
     found: dict[KernelSpec, list[str]] = {}
     model, own_or_given = device_module("launch.devices").device_model, tiles or (None,)
     for size, dtype, layout, variant, tile in itertools.product(sizes, dtypes, layouts, variants, own_or_given):
         if len(size) != 3 or min(size) < 1:
             raise ConfigError(f"sizes are (m, n, k), each at least 1; got {size!r}")
-        kernel_spec("naive" if variant == AUTO else variant, layout=layout)  # raises if it is none, or has no kernel
+        kernel_spec("naive" if variant == AUTO else variant, layout=layout)  # raises if there is no such kernel
         m, n, k = map(int, size)
         call, asked = call_of((m, n, k), "float32" if dtype is None else dtype, layout, precision)
         choice = choose(call, KernelKeywords(variant, tile, None, asked), model)
@@ -184,12 +199,12 @@ def kernels_of_products(
 
 
 def _own_type(name: str, dtype: Any) -> Any:
-    """A variant's computation type for products of a type."""
+    """Return the name of the computation type that a variant uses for products of a type; None for None."""
     return None if dtype is None else find_variant(name).computes_in(compute_element(dtype)).dtype_name
 
 
 def _kernels_of(name: str, tiles: list[int] | None) -> list[tuple[str, int | None]]:
-    """A variant with each of its tiles, or with those given."""
+    """Return a variant's name with each of the given tiles, or with each of its own for None."""
     has = find_variant(name).tiles
     if not has:
         return [(name, None)]
@@ -197,7 +212,7 @@ def _kernels_of(name: str, tiles: list[int] | None) -> list[tuple[str, int | Non
 
 
 def _kernels_of_auto(tiles: list[int] | None, dtype: Any, ieee: bool) -> list[tuple[str, int]]:
-    """The kernels of ``auto`` for a type, on the current device."""
+    """Return the variants and tiles that ``auto`` chooses from for a type on the current device."""
     model: Model = device_module("launch.devices").device_model(ieee)
     rows = model.kernels_for(compute_element("float32" if dtype is None else dtype))
     return [(name, tile) for name, tile in dict.fromkeys(row.name for row in rows) if tiles is None or tile in tiles]

@@ -15,7 +15,7 @@ from typing import Any
 
 import cupy
 
-from tiledmm.hardware.driver import driver
+from tiledmm.hardware.device import driver
 
 #: The least compute capability with such launches.
 LEAST_CAPABILITY = (9, 0)

@@ -9,7 +9,7 @@ from typing import Any
 import cupy
 
 from tiledmm.errors import ConfigError
-from tiledmm.hardware.device_properties import gpu_of
+from tiledmm.hardware.device import gpu_of
 from tiledmm.problem.strides import Span
 from tiledmm.selection.model import Model
 from tiledmm.selection.rates import rates_of

@@ -8,9 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, cast
 
 from tiledmm.elements import ELEMENTS
-from tiledmm.errors import ConfigError, OperandTypeError
+from tiledmm.errors import ConfigError, OperandTypeError, device_module
 from tiledmm.kernels.variants import VARIANTS
-from tiledmm.lazy import device_module
 from tiledmm.problem.arrays import Allocate, is_array
 from tiledmm.problem.call import Call, resolve_call
 from tiledmm.problem.epilogue import EpilogueCall

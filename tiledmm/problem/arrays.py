@@ -1,4 +1,4 @@
-"""What is known of arrays without their data, and whether two of them are the same memory."""
+"""Descriptions of arrays without their data, and tests of whether two arrays share memory."""
 
 from __future__ import annotations
 
@@ -12,20 +12,26 @@ import numpy as np
 from tiledmm.elements import element
 from tiledmm.errors import ShapeError
 
-# Elements of 16 bytes whose offsets in bytes fit into 64 bits.
+# Limit on the elements of an array: at 16 bytes each, their offsets in bytes still fit into 64 bits.
 _MOST_ELEMENTS = 2**59
 
 
 @dataclass(frozen=True, slots=True)
 class Array:
-    """What is known of an array without its data: shape, strides in bytes, dtype."""
+    """An array's description without its data.
+
+    Attributes:
+        shape: Number of elements along each axis.
+        strides: Strides along each axis, in bytes.
+        dtype: NumPy dtype of the elements.
+    """
 
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     dtype: np.dtype[Any]
 
     def as_type(self, dtype: Any) -> Array:
-        """What ``astype`` gives: the same axes from slowest to fastest in memory, without gaps."""
+        """Return the description of what ``astype`` returns: the same order of axes in memory, without gaps."""
         kind = np.dtype(dtype)
         strides, step = [0] * len(self.shape), kind.itemsize
         for axis in sorted(range(len(self.shape)), key=lambda axis: (abs(self.strides[axis]), -axis)):
@@ -35,14 +41,14 @@ class Array:
 
     @classmethod
     def laid_out(cls, shape: tuple[int, int], dtype: np.dtype[Any], letter: str) -> Array:
-        """The description of a matrix of a layout: N rows contiguous, T columns, G neither."""
+        """Return the description of a matrix of a layout: N has contiguous rows, T contiguous columns, G neither."""
         (rows, cols), step = shape, dtype.itemsize
         strides = {"N": (cols * step, step), "T": (step, rows * step), "G": (2 * cols * step, 2 * step)}
         return cls(shape, strides[letter], dtype)
 
     @classmethod
     def allocated(cls, shape: tuple[int, ...], dtype: np.dtype[Any], order: str = "C") -> Array:
-        """The description of a new array."""
+        """Return the description of a new array in memory order ``"C"`` or ``"F"``."""
         strides = []
         step = dtype.itemsize
         for size in shape if order == "F" else shape[::-1]:
@@ -51,10 +57,10 @@ class Array:
         return cls(shape, tuple(strides if order == "F" else strides[::-1]), dtype)
 
     def check_writable(self) -> None:
-        """Checks that it can be a result.
+        """Check that a kernel can write this array as its result.
 
         Raises:
-            ShapeError: If several of its elements share one place in memory.
+            ShapeError: If several of its elements share one address.
         """
         repeats = any(stride == 0 and size > 1 for stride, size in zip(self.strides, self.shape, strict=True))
         if repeats and 0 not in self.shape:
@@ -63,7 +69,7 @@ class Array:
             )
 
     def is_contiguous(self, order: str) -> bool:
-        """Whether there are no gaps in memory order ``"C"`` or ``"F"``."""
+        """Return whether the array is contiguous in memory order ``"C"`` or ``"F"``."""
         expected = self.dtype.itemsize
         pairs = list(zip(self.shape, self.strides, strict=True))
         for size, stride in pairs if order == "F" else pairs[::-1]:
@@ -73,10 +79,10 @@ class Array:
         return True
 
     def broadcast_to(self, shape: tuple[int, ...]) -> Array:
-        """The array repeated, by strides of 0, to a shape.
+        """Return the description of this array broadcast to a shape, with strides of 0 along repeated axes.
 
         Raises:
-            ShapeError: If it does not broadcast to it.
+            ShapeError: If the array does not broadcast to this shape.
         """
         missing = len(shape) - len(self.shape)
         if missing < 0 or any(have not in (1, size) for have, size in zip(self.shape, shape[missing:], strict=True)):
@@ -88,32 +94,32 @@ class Array:
         return Array(shape, (0,) * missing + strides, self.dtype)
 
 
-#: Makes a new array, of a shape, NumPy's type and an order in memory, ``"C"`` or ``"F"``.
+#: Type of functions that allocate an array: shape, NumPy dtype and memory order (``"C"`` or ``"F"``) to a new array.
 Allocate: TypeAlias = Callable[[tuple[int, ...], Any, str], Any]
 
 
 def describe(array: Any) -> Array:
-    """The description of any array that has ``shape``, ``strides`` and ``dtype``."""
+    """Return the description of any array that has ``shape``, ``strides`` (in bytes) and ``dtype``."""
     return Array(array.shape, array.strides, array.dtype)
 
 
 def is_array(x: Any) -> bool:
-    """Whether an argument is an array, of whatever library; of NumPy's, one that is more than a number."""
+    """Return whether an argument is an array of any library; NumPy scalars and 0-d arrays count as numbers."""
     if isinstance(x, (np.ndarray, np.generic)):
         return x.ndim > 0
     return hasattr(type(x), "__dlpack__") or hasattr(type(x), "__cuda_array_interface__")
 
 
 def of_shape(shape: tuple[Any, ...], dtype: Any = None) -> Array:
-    """The description of a row-major array that is not there.
+    """Return the description of a row-major array of a shape and type, without allocating one.
 
     Args:
-        shape: Its shape.
-        dtype: Its type; None for float32.
+        shape: Shape of the array.
+        dtype: Element type; None for float32.
 
     Raises:
-        ShapeError: If that is no shape.
-        UnsupportedTypeError: If there is no such type.
+        ShapeError: If a size is not a whole number from 0 on, or the array would be too large to address.
+        UnsupportedTypeError: If products of this type are not supported.
     """
     if not all(isinstance(size, (int, np.integer)) and not isinstance(size, bool) and size >= 0 for size in shape):
         raise ShapeError(f"a shape has whole numbers from 0 on, such as (512, 300); got {shape!r}")
@@ -123,13 +129,13 @@ def of_shape(shape: tuple[Any, ...], dtype: Any = None) -> Array:
 
 
 def begin_together(x1: Any, x2: Any) -> bool:
-    """Whether the first elements of two CuPy arrays, or of two NumPy arrays, are the same place in memory."""
+    """Return whether the first elements of two CuPy arrays, or of two NumPy arrays, have the same address."""
     first, second = _place(x1), _place(x2)
     return first is not None and first == second
 
 
 def is_same(x: Any, y: Any) -> bool:
-    """Whether two arrays have the same elements in the same places of memory."""
+    """Return whether two arrays have the same address, shape, strides and type, and so the same elements."""
     return begin_together(x, y) and (x.shape, x.strides, x.dtype) == (y.shape, y.strides, y.dtype)
 
 

@@ -1,4 +1,4 @@
-"""The computation type of a product, and which conversions are allowed, in a kernel or before it."""
+"""Computation type of a product, and rules for conversions, in a kernel or before it."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ from tiledmm.errors import KeywordTypeError, KeywordValueError, UnsupportedTypeE
 
 
 def loop_type(x1: np.dtype[Any], x2: np.dtype[Any], dtype: Any = None, signature: Any = None) -> np.dtype[Any]:
-    """The computation type: the common type of the operands, unless ``dtype`` or ``signature`` names another.
+    """Return the type that a product is computed in: the operands' common type unless a keyword names another.
 
-    As in NumPy. (In CuPy ``dtype=`` sets only the type of the output buffer.)
+    The rules are NumPy's. (In CuPy ``dtype=`` sets only the type of the output buffer.)
 
     Args:
         x1, x2: Types of the operands.
-        dtype: Anything ``numpy.dtype`` takes.
-        signature: ``"ff->f"``, or a tuple of three types or Nones. matmul has loops of one type only.
+        dtype: Anything that ``numpy.dtype`` accepts, or None.
+        signature: A text such as ``"ff->f"``, a tuple of three types or Nones, or None. The three types must be the
+            same, because matmul multiplies one type only.
 
     Raises:
-        KeywordError: If both are given, or the signature is malformed.
-        UnsupportedTypeError: If there is no such loop, or the operands have no common type.
+        KeywordError: If both keywords are given, or the signature is malformed.
+        UnsupportedTypeError: If the type is not supported, the three types differ, or the operands have no common type.
     """
     if signature is not None:
         if dtype is not None:
@@ -34,7 +35,7 @@ def loop_type(x1: np.dtype[Any], x2: np.dtype[Any], dtype: Any = None, signature
 
 
 def _named(dtype: Any) -> np.dtype[Any]:
-    """A type by name. ``"q"`` stays NumPy's ``longlong``, though it is equal to int64."""
+    """Return a type by name. ``"q"`` remains NumPy's ``longlong``, although that is equal to int64."""
     known = element(dtype).dtype
     return known if isinstance(dtype, str) and dtype == known.name else np.dtype(dtype)
 
@@ -85,15 +86,15 @@ def _is_character(name: str) -> bool:
 
 
 def _malformed(signature: str | tuple[Any, ...], message: str) -> KeywordTypeError | KeywordValueError:
-    """The error of a signature of the wrong length. NumPy takes one entry for a dtype in the wrong place."""
+    """Return the error for a signature of the wrong length: a type error for one entry, as in NumPy."""
     return KeywordTypeError(message) if len(signature) == 1 else KeywordValueError(message)
 
 
 def can_cast(source: np.dtype[Any], target: np.dtype[Any], casting: str) -> bool:
-    """``numpy.can_cast``, with bfloat16 counted among the floating-point types for ``"same_kind"``."""
+    """Return ``numpy.can_cast``, but treat bfloat16 as a floating-point type for ``"same_kind"``."""
     if casting != "same_kind":
         return np.can_cast(source, target, casting)  # type: ignore[arg-type]
-    half = np.dtype(np.float16)  # stands in for types such as bfloat16, of which NumPy does not know the kind
+    half = np.dtype(np.float16)  # stands in for types whose kind NumPy does not know, such as bfloat16
     stand_ins = [half if dtype.kind != kind_of(dtype) else dtype for dtype in (source, target)]
     return np.can_cast(stand_ins[0], stand_ins[1], "same_kind")
 
@@ -101,11 +102,20 @@ def can_cast(source: np.dtype[Any], target: np.dtype[Any], casting: str) -> bool
 def check_cast(
     source: np.dtype[Any], target: np.dtype[Any], casting: str, what: str, to: str = "the product's type"
 ) -> None:
-    """Raises UnsupportedTypeError where ``casting`` forbids a conversion."""
+    """Check that ``casting`` allows a conversion.
+
+    Args:
+        source, target: Types before and after the conversion.
+        casting: NumPy's rule: ``"no"``, ``"equiv"``, ``"safe"``, ``"same_kind"`` or ``"unsafe"``.
+        what, to: What is converted and to what, for the message.
+
+    Raises:
+        UnsupportedTypeError: If ``casting`` forbids it.
+    """
     if source != target and not can_cast(source, target, casting):
         raise UnsupportedTypeError(f"cannot cast {what} from {source} to {to}, {target}, under casting={casting!r}")
 
 
 def converts_in_kernel(source: np.dtype[Any], target: np.dtype[Any]) -> bool:
-    """Whether kernels convert between these types as they read or write: same-kind conversions. CuPy does others."""
+    """Return whether kernels convert between two types as they read or write; CuPy does the other conversions."""
     return source == target or can_cast(source, target, "same_kind")

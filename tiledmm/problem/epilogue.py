@@ -1,6 +1,7 @@
-"""The epilogue of ``gemm``: what becomes of a sum before it is stored.
+"""Epilogue of ``gemm``: the operations on a sum before it is stored.
 
-``activation(alpha * sum + beta * addend + bias)``. The addend is the ``c`` of ``gemm``; kernels call the result C.
+A kernel stores ``activation(alpha * sum + beta * addend + bias)``. The addend is the argument ``c`` of ``gemm``; it has
+another name here because kernels call the result C.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from tiledmm.errors import KeywordTypeError, KeywordValueError, ShapeError, Unsu
 from tiledmm.problem.casting import check_cast
 from tiledmm.problem.keywords import no_such_text
 
-#: Activations in floating point. Integers have ``"relu"``, complex numbers none.
+#: Activations for floating-point types. Integers support only ``"relu"``, complex numbers none.
 ACTIVATIONS = ("relu", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh")
 
 _WRAPS = 1 << 64
 
-# Strides that a kernel is compiled for: of an array that is broadcast, and of one that is contiguous.
+# Strides that are compiled into a kernel: 0 along a broadcast axis, 1 along a contiguous one.
 _KNOWN_STRIDES = (0, 1)
 
 
@@ -30,9 +31,10 @@ class EpilogueOperand(NamedTuple):
     """An array that an epilogue reads.
 
     Attributes:
-        name: One of ``"addend"``, ``"bias"``, ``"alpha"`` and ``"beta"``.
-        element: Its type in memory.
-        strides: Its row and column stride if that is 0 or 1; else, or not known yet, None.
+        name: Name of the term: ``"addend"``, ``"bias"``, ``"alpha"`` or ``"beta"``.
+        element: Element type in memory.
+        strides: Row and column stride in elements, each 0, 1 or None; None for a stride that the kernel reads at run
+            time.
     """
 
     name: str
@@ -41,24 +43,25 @@ class EpilogueOperand(NamedTuple):
 
     @property
     def symbol(self) -> str:
-        """A part of a kernel's symbol: ``bias_f32_01``."""
+        """Part of a kernel's symbol that describes this array: ``bias_f32_01``."""
         strides = ("x" if each is None else str(each) for each in self.strides)
         return f"{self.name}_{self.element.name}_{''.join(strides)}"
 
     @property
     def view(self) -> str:
-        """Its template arguments in a kernel's text."""
+        """Template arguments of this array's type in CUDA C: ``float32, 0, 1``."""
         known = ("ANY_STRIDE" if each is None else str(each) for each in self.strides)
         return ", ".join((self.element.c_type, *known))
 
 
 @dataclass(frozen=True, slots=True)
 class Epilogue:
-    """An epilogue, as a kernel's text depends on it.
+    """An epilogue, by the properties that a kernel's source depends on.
 
     Attributes:
-        operands: The arrays that it reads, in this order: addend, bias, alpha, beta.
-        scalars: Those of ``"alpha"`` and ``"beta"`` that are kernel arguments. What is neither these nor an array is 1.
+        operands: Arrays that it reads, in the order addend, bias, alpha, beta.
+        scalars: Those of the names ``"alpha"`` and ``"beta"`` that are kernel arguments. A factor that is neither a
+            kernel argument nor an array is 1.
         activation: One of ``ACTIVATIONS``, or empty.
     """
 
@@ -68,17 +71,17 @@ class Epilogue:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the arrays."""
+        """Names of the arrays that the epilogue reads."""
         return tuple(each.name for each in self.operands)
 
     @property
     def name(self) -> str:
-        """The end of a kernel's symbol: ``alpha_addend_f32_x1_relu``."""
+        """Suffix of a kernel's symbol: ``alpha_addend_f32_x1_relu``."""
         arrays = (each.symbol for each in self.operands)
         return "_".join([*self.scalars, *arrays, *([self.activation] if self.activation else [])])
 
     def with_strides(self, strides: Iterable[tuple[int, int]]) -> Epilogue:
-        """The same where the arrays have these row and column strides, in elements."""
+        """Return this epilogue for arrays with the given row and column strides, in elements."""
         operands = []
         for each, (row, col) in zip(self.operands, strides, strict=True):
             known = (row if row in _KNOWN_STRIDES else None, col if col in _KNOWN_STRIDES else None)
@@ -87,7 +90,7 @@ class Epilogue:
 
 
 class EpilogueKeywords(NamedTuple):
-    """Keywords of ``gemm`` that ``matmul`` does not have; ``gemm`` describes them."""
+    """Keyword arguments that ``gemm`` has in addition to those of ``matmul``; ``gemm`` describes them."""
 
     c: Any = None
     alpha: Any = 1
@@ -98,14 +101,14 @@ class EpilogueKeywords(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class EpilogueCall:
-    """The epilogue of a call.
+    """The epilogue of one call, with the values of its terms.
 
     Attributes:
-        keywords: As they came.
-        epilogue: The epilogue; None if the sums are the result.
-        arrays: What it reads, in the order of ``epilogue.operands``.
-        scalars: The kernel arguments that are numbers, two of 8 bytes each: real and imaginary part.
-        without_product: Whether alpha is 0, so that the operands are not read.
+        keywords: Keywords of the call, unchanged.
+        epilogue: The epilogue; None if the sums are stored unchanged.
+        arrays: Arrays that the epilogue reads, in the order of ``epilogue.operands``.
+        scalars: Numeric kernel arguments, 16 bytes per number: real and imaginary part.
+        without_product: True if alpha is 0, so that kernels do not read A and B.
     """
 
     keywords: EpilogueKeywords = field(default_factory=EpilogueKeywords)
@@ -116,23 +119,23 @@ class EpilogueCall:
 
 
 def resolve_epilogue(compute: np.dtype[Any], casting: str, keywords: EpilogueKeywords) -> EpilogueCall:
-    """Checks the keywords of an epilogue.
+    """Check the keywords of an epilogue and return the epilogue of the call.
 
     Args:
-        compute: The product's computation type.
-        casting: How freely c, bias and arrays of factors become that type.
-        keywords: The keywords; arrays are of any library.
+        compute: Computation type of the product.
+        casting: NumPy's casting rule for converting c, bias and arrays of factors to that type.
+        keywords: The keywords. Arrays may be those of any library.
 
     Raises:
-        UnsupportedTypeError: A type that has no such epilogue, or a cast that ``casting`` forbids.
-        KeywordError: A factor that is no number, a ``beta`` without ``c``, no such activation.
-        ShapeError: A ``beta`` with dimensions.
+        UnsupportedTypeError: If the type does not support this epilogue, or ``casting`` forbids a conversion.
+        KeywordError: If a factor is not a number, ``beta`` is given without ``c``, or the activation does not exist.
+        ShapeError: If ``beta`` is an array with dimensions.
     """
     c, alpha, beta, bias, activation = keywords
     key = compute, casting, activation, _form(c), _form(alpha), _form(beta), _form(bias)
     try:
         epilogue = _kept[key]
-    except (KeyError, TypeError):  # new, or with something that cannot be hashed: checking tells what is wrong
+    except (KeyError, TypeError):  # not kept yet, or a value cannot be hashed: the checks say what is wrong with it
         epilogue = _checked(compute, casting, keywords)
         if len(_kept) >= _MOST_KEPT:
             _kept.clear()
@@ -146,13 +149,13 @@ def resolve_epilogue(compute: np.dtype[Any], casting: str, keywords: EpilogueKey
     return EpilogueCall(keywords, epilogue, arrays, numbers, without_product)
 
 
-# Epilogues by what they depend on, and most of them that are kept: a call takes microseconds.
+# Epilogues of earlier calls by what they depend on, and the most that are kept: a call has only microseconds for this.
 _kept: dict[Any, Epilogue | None] = {}
 _MOST_KEPT = 1024
 
 
 def _form(value: Any) -> Any:
-    """What an epilogue depends on of an array or a number."""
+    """Return the properties of an array or a number that an epilogue depends on, for the key of ``_kept``."""
     if value is None:
         return None
     if _is_number(value):
@@ -161,7 +164,7 @@ def _form(value: Any) -> Any:
 
 
 def _checked(compute: np.dtype[Any], casting: str, keywords: EpilogueKeywords) -> Epilogue | None:
-    """The epilogue of such keywords; None if the sums are the result."""
+    """Check the keywords and return their epilogue; None if the sums are stored unchanged."""
     c, alpha, beta, bias, activation = keywords
     kind = _kind(compute)
     activation = _activation(activation, kind, compute)
@@ -192,13 +195,17 @@ def _checked(compute: np.dtype[Any], casting: str, keywords: EpilogueKeywords) -
 
 
 def _kind(compute: np.dtype[Any]) -> str:
-    """``"f"``, ``"c"``, ``"i"`` or ``"u"``."""
+    """Return NumPy's kind of a computation type: ``"f"``, ``"c"``, ``"i"`` or ``"u"``.
+
+    Raises:
+        UnsupportedTypeError: If the type is bool.
+    """
     if compute.kind == "b":
         raise UnsupportedTypeError("gemm does not compute in bool; dtype='int32' counts, and matmul takes any-of-alls")
     return kind_of(compute)
 
 
-# NumPy's scalars that are no numbers.
+# NumPy's scalar types that are not numbers.
 _NO_NUMBERS = (np.flexible, np.datetime64, np.timedelta64, np.object_)
 
 
@@ -227,7 +234,7 @@ def _check_number(name: str, value: Any, kind: str, compute: np.dtype[Any]) -> N
 
 
 def _words(name: str, value: Any, kind: str) -> bytes:
-    """A factor as a kernel argument: real and imaginary part."""
+    """Return a factor as a kernel argument of 16 bytes: real and imaginary part."""
     if kind in "iu":
         return struct.pack("Qq", int(value) % _WRAPS, 0)
     try:

@@ -1,4 +1,4 @@
-"""The keywords of a call of ``matmul``: those of NumPy's ufunc, and those that name a kernel."""
+"""Keyword arguments of ``matmul``: those of NumPy's ufunc and those that select a kernel."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 from tiledmm.errors import ConfigError, KeywordError, KeywordTypeError, KeywordValueError
 
-#: What ``precision=`` takes.
+#: Values of ``precision=``.
 Precision: TypeAlias = Literal["full", "float32", "ieee", "tf32", "fp16x3", "bf16x6", "bf16x9", "tf32x3"]
 
 
@@ -31,7 +31,7 @@ def is_ieee(precision: str) -> bool:
 
 
 class UfuncKeywords(NamedTuple):
-    """Keywords of the generalized ufunc ``matmul``; ``tiledmm.matmul`` describes them."""
+    """Keyword arguments of the generalized ufunc ``matmul``; ``tiledmm.matmul`` describes them."""
 
     casting: str = "same_kind"
     order: str = "K"
@@ -43,23 +43,23 @@ class UfuncKeywords(NamedTuple):
 
     @classmethod
     def of(cls, function: str, keywords: Mapping[str, Any]) -> UfuncKeywords:
-        """The keywords of a call of ``function``.
+        """Return the keywords of a call of ``function``.
 
         Raises:
-            TypeError: As Python does, for a keyword that there is not.
+            TypeError: If the function has no such keyword, with Python's message.
         """
         for name in keywords.keys() - set(cls._fields):
             raise TypeError(f"{function}() got an unexpected keyword argument {name!r}")
         return cls(**keywords)
 
     def given(self) -> dict[str, Any]:
-        """Those that differ from their defaults."""
+        """Return the keywords whose values differ from their defaults."""
         defaults = UfuncKeywords()._asdict()
         return {name: value for name, value in self._asdict().items() if value is not defaults[name]}
 
 
 class KernelKeywords(NamedTuple):
-    """Keywords that name a kernel; ``tiledmm.matmul`` describes them."""
+    """Keyword arguments that select a kernel; ``tiledmm.matmul`` describes them."""
 
     variant: str = AUTO
     tile: int | None = None
@@ -68,15 +68,18 @@ class KernelKeywords(NamedTuple):
 
 
 def no_such_text(value: Any, message: str) -> KeywordError:
-    """Return the error of a keyword that takes one of some texts: NumPy tells another text from what is none."""
+    """Return the error for a value that is not one of a keyword's texts.
+
+    As in NumPy, another text is a ``KeywordValueError`` and anything else a ``KeywordTypeError``.
+    """
     return KeywordValueError(message) if isinstance(value, (str, bytes)) else KeywordTypeError(message)
 
 
 def only_entry(out: tuple[Any, ...]) -> Any:
-    """The array of a tuple for ``out``.
+    """Return the only array of a tuple given as ``out``.
 
     Raises:
-        ConfigError: If it has several entries, or none.
+        ConfigError: If the tuple does not have exactly one entry.
     """
     if len(out) != 1:
         raise ConfigError(f"a tuple for out has exactly one entry, for the one result; got {len(out)}")

@@ -1,8 +1,8 @@
-"""From two arrays and a ufunc's keywords to a product: shapes, types and strides, and not a byte of data.
+"""Resolution of two arrays and a ufunc's keywords to a product: its shapes, types and strides.
 
-Everything here works on descriptions of arrays, so it serves CuPy arrays, NumPy arrays and tests alike, and its outcome
-can be kept: two calls whose arrays are described alike are the same product. No step moves an operand's first element,
-so a product and three pointers are all that a launch needs.
+The functions here work on descriptions of arrays and read no data. So they serve CuPy arrays, NumPy arrays and tests
+alike, and their results can be kept: two calls whose arrays have equal descriptions are the same product. An operand's
+first element is always that of its array, so that a launch needs only a product and three pointers.
 
 The rules are NumPy's for the generalized ufunc ``matmul``, ``(n?,k),(k,m?)->(n?,m?)``.
 """
@@ -29,22 +29,24 @@ SIGNATURE = "(n?,k),(k,m?)->(n?,m?)"
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """A call of matmul, resolved.
+    """A resolved call of ``matmul`` or ``gemm``.
 
     Attributes:
-        problem: Sizes and strides, as a kernel takes them.
-        a, b, c: Element types in memory of the kernel's operands and of what it writes.
-        compute: Computation type; variants that do not have it compute in ``compute.result``.
-        is_transposed: Whether the kernel computes C^T = B^T A^T, because C's columns are contiguous: its first operand
+        problem: Sizes and strides in the form that kernels read.
+        a, b, c: Element types in memory of the kernel's operands and of its result.
+        compute: Computation type. Variants that do not support it compute in ``compute.result``.
+        is_transposed: True if the kernel computes C^T = B^T A^T, because C's columns are contiguous. Its first operand
             is then ``x2``.
-        convert: Types that ``x1`` and ``x2`` must be converted to before this product is resolved again, or None.
+        convert: Types that ``x1`` and ``x2`` must be converted to before this product is resolved again; None for an
+            array that needs no conversion.
         shape: Shape of the result.
-        order: Memory order of a result that has yet to be allocated, ``"C"`` or ``"F"``.
-        result_type: Type of the result (``out``'s, if there is one).
-        via_temporary: Whether the kernel cannot write ``out`` itself, because no kernel converts to its type.
-        spans: Bytes that ``x1``, ``x2``, ``out`` and the epilogue's arrays occupy, relative to their first elements.
-        symmetric: True where B is A transposed, the same memory: C is symmetric.
-        epilogue: What becomes of a sum before it is stored; None for ``matmul``.
+        order: Memory order of a result that is not allocated yet, ``"C"`` or ``"F"``.
+        result_type: Type of the result: that of ``out`` if it was given.
+        via_temporary: True if no kernel converts to the type of ``out``, so that the product needs a temporary result.
+        spans: Ranges of bytes that ``x1``, ``x2``, ``out`` and the epilogue's arrays occupy, relative to their first
+            elements.
+        symmetric: True if C is symmetric because B is the transpose of A in the same memory.
+        epilogue: Operations on each sum before it is stored; None for ``matmul``.
     """
 
     problem: Problem
@@ -64,21 +66,26 @@ class Product:
 
     @property
     def converts(self) -> bool:
-        """Whether arrays must be converted before or after the product."""
+        """True if arrays must be converted before or after the product."""
         return self.via_temporary or any(each is not None for each in self.convert)
 
     def computed_in(self, compute: Element) -> Product:
-        """The same product in another type."""
+        """Return this product with another computation type."""
         return self if compute == self.compute else replace(self, compute=compute)
 
     def transposed(self) -> Product:
-        """The same product, computed as C^T = B^T A^T."""
+        """Return this product in the form C^T = B^T A^T."""
         return replace(
             self, problem=self.problem.transposed(), a=self.b, b=self.a, is_transposed=not self.is_transposed
         )
 
     def part(self, rows: range, cols: range, products: Sequence[range] = ()) -> Product:
-        """What computes these rows and columns of the kernel's C, of these products of a batch or of all."""
+        """Return the product that computes a range of rows and columns of the kernel's C.
+
+        Args:
+            rows, cols: Rows and columns of C.
+            products: Range along each of the first batch dimensions; all products along the others.
+        """
         part = self.problem.part(rows, cols, products)
         return replace(self, problem=part, symmetric=self.symmetric and rows == cols)
 
@@ -93,21 +100,23 @@ def resolve(
     arrays: Sequence[Array] = (),
     **keywords: Any,
 ) -> Product:
-    """Resolves a call of ``matmul``, or of ``gemm``.
+    """Resolve a call of ``matmul`` or ``gemm`` to a product.
 
     Args:
         x1, x2, out: Descriptions of the arrays.
-        same_memory: Whether x1 and x2 begin at the same place.
-        epilogue: What becomes of a sum before it is stored.
-        arrays: The arrays that it reads; they broadcast to the result.
+        same_memory: Whether the first elements of x1 and x2 have the same address.
+        epilogue: Operations on each sum before it is stored.
+        arrays: Descriptions of the arrays that the epilogue reads; they broadcast to the result.
         **keywords: The fields of ``UfuncKeywords``.
 
     Raises:
-        ShapeError: Scalars, core dimensions that differ, batches that do not broadcast, an ``out`` of another shape.
-        AxisError: An entry of ``axes`` out of bounds or of the wrong length.
-        KeywordError: ``axis`` or ``keepdims``, which this signature has no use for; a malformed ``axes``.
-        UnsupportedTypeError: Types that are not supported, or a cast that ``casting`` forbids.
-        AlignmentError: Strides that are not multiples of the element size.
+        ShapeError: If an operand is 0-d, core dimensions differ, batches do not broadcast, or ``out`` has another
+            shape.
+        AxisError: If an entry of ``axes`` is out of bounds or has the wrong length.
+        KeywordError: If ``axis`` or ``keepdims`` is given, which this signature does not support, or ``axes`` is
+            malformed.
+        UnsupportedTypeError: If a type is not supported, or ``casting`` forbids a conversion.
+        AlignmentError: If strides are not multiples of the element size.
     """
     ufunc = UfuncKeywords(**keywords)
     entries, casting, order = _check_keywords(ufunc), ufunc.casting, ufunc.order
@@ -147,8 +156,8 @@ def resolve(
 
     convert = tuple(None if converts_in_kernel(x.dtype, compute_type) else compute_type for x in (x1, x2))
     a, b, c = (element(x) for x in (x1.dtype, x2.dtype, compute_type if via_temporary else result_type))
-    if via_temporary or any(each is not None for each in convert):  # `!=` will not do: dtype("float64") == None
-        # The arrays that the kernel will see are not these; only checks and shapes count here.
+    if via_temporary or any(each is not None for each in convert):  # not `!=`, because dtype("float64") == None
+        # The kernel will get converted arrays, not these: only the checks and shapes matter here.
         problem, transposed = _NO_PROBLEM, False
     else:
         strides = (left.strides(loop), right.strides(loop), target.strides(loop))
@@ -180,7 +189,7 @@ _NO_PROBLEM = Problem(0, 0, 0, (), (), "NN", ())
 
 
 class _Operand:
-    """One array with its core axes told apart from its loop axes."""
+    """An array with its axes divided into core axes (rows, columns) and loop axes (the batch)."""
 
     __slots__ = ("array", "core_axes", "core_shape", "index", "itemsize", "loop_axes", "loop_shape", "matrix")
 
@@ -200,14 +209,15 @@ class _Operand:
         self.itemsize = array.dtype.itemsize
 
     def strides(self, loop: tuple[int, ...]) -> tuple[int, ...]:
-        """Strides in elements: one a loop dimension (0 where it broadcasts), then row and column."""
+        """Return strides in elements: one per loop dimension (0 where it broadcasts), then row and column."""
         missing = len(loop) - len(self.loop_axes)
         steps = [0] * missing
         for axis, size in zip(self.loop_axes, loop[missing:], strict=True):
             steps.append(0 if self.array.shape[axis] == 1 and size != 1 else self._step(axis))
         core = [self._step(axis) for axis in self.core_axes]
         if not self.matrix:
-            # A vector lacks an axis, a 0-d result both. Such an axis has one element, and arrange() ignores its stride.
+            # A vector has one of the two core axes, a 0-d result none. arrange() ignores the stride of an axis of
+            # extent 1, so any number can stand for the missing ones.
             core = core * 2 or [0, 0]
         return (*steps, *core)
 
@@ -222,7 +232,7 @@ class _Operand:
 
 
 def _check_keywords(ufunc: UfuncKeywords) -> tuple[Any, Any, Any]:
-    """The entries of ``axes``."""
+    """Check the keywords and return the three entries of ``axes``; None for each if it was not given."""
     casting, order, _, axes, axis, keepdims, _ = ufunc
     if casting not in ("no", "equiv", "safe", "same_kind", "unsafe"):
         raise no_such_text(
@@ -277,7 +287,7 @@ def _broadcast(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...]
 
 
 def _result_axes(loop: tuple[int, ...], core: tuple[int, ...], entry: Any) -> tuple[tuple[int, ...], Any]:
-    """Shape of a new result whose core axes stand where ``axes`` says, and those axes."""
+    """Return the shape of a new result, and its core axes, which ``entry`` of ``axes`` places."""
     ndim = len(loop) + len(core)
     positions = _core_axes(entry, ndim, len(core), 2)
     rest = iter(loop)
@@ -286,10 +296,12 @@ def _result_axes(loop: tuple[int, ...], core: tuple[int, ...], entry: Any) -> tu
 
 
 def _check_dimensions(shape: tuple[int, ...], loop: tuple[int, ...], core: tuple[int, ...], entry: Any) -> None:
-    """Checks that ``out`` has as many dimensions as the product, as CuPy does; for NumPy it may lack those of extent 1.
+    """Check that ``out`` has as many dimensions as the product.
+
+    CuPy requires this too. In NumPy ``out`` may lack dimensions of extent 1.
 
     Raises:
-        ShapeError: If it lacks some.
+        ShapeError: If ``out`` has fewer dimensions.
     """
     if len(shape) >= len(loop + core):
         return
@@ -301,7 +313,10 @@ def _check_dimensions(shape: tuple[int, ...], loop: tuple[int, ...], core: tuple
 
 
 def _memory_order(order: str, *operands: Array) -> str:
-    """``"C"`` or ``"F"``. K is C, as CuPy has it; A is F if every operand is F-contiguous and not C-contiguous."""
+    """Return the memory order of a new result, ``"C"`` or ``"F"``, for a value of ``order=``.
+
+    As in CuPy, K means C. A means F if every operand is F-contiguous and not C-contiguous, and else C.
+    """
     order = order.upper()
     if order == "A":
         return "F" if all(x.is_contiguous("F") and not x.is_contiguous("C") for x in operands) else "C"

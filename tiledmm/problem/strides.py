@@ -1,4 +1,4 @@
-"""A product in a kernel's terms: three sizes, at most three batch dimensions, strides in elements."""
+"""Products in the form that kernels read: three sizes, at most three batch dimensions, strides in elements."""
 
 from __future__ import annotations
 
@@ -7,23 +7,28 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-# Bytes of a cache line, and so many elements of any type: whole lines.
+# Bytes per cache line. A stride of a multiple of this number of elements is a multiple of a line for every type.
 _LINE = 128
 
-#: Batch dimensions that a kernel addresses itself (``Problem`` in ``cuda_src/matrices.cuh.j2``).
+#: Number of batch dimensions that a kernel addresses itself (``Problem`` in ``cuda_src/matrices.cuh.j2``).
 KERNEL_BATCH_DIMENSIONS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The bytes that an array spans, from ``start`` (0 or negative) to ``stop``, relative to its first element."""
+    """Range of bytes that an array occupies, relative to its first element.
+
+    Attributes:
+        start: Offset of the lowest byte, in bytes; 0, or negative if a stride is negative.
+        stop: Offset just past the highest byte, in bytes.
+    """
 
     start: int
     stop: int
 
     @classmethod
     def of(cls, shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> Span:
-        """The span of an array; empty if it has no elements."""
+        """Return the span of an array, whose strides are in bytes; an empty span if it has no elements."""
         if 0 in shape:
             return cls(0, 0)
         reach = [(size - 1) * stride for size, stride in zip(shape, strides, strict=True)]
@@ -32,7 +37,13 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class BatchDimension:
-    """A batch dimension: the number of products, and the strides of A, B, C and an epilogue's arrays in elements."""
+    """A batch dimension.
+
+    Attributes:
+        size: Number of products along it.
+        a, b, c: Strides of A, B and C, in elements.
+        epilogue: Strides of the arrays that an epilogue reads, in elements.
+    """
 
     size: int
     a: int
@@ -41,30 +52,31 @@ class BatchDimension:
     epilogue: tuple[int, ...] = ()
 
     def transposed(self) -> BatchDimension:
-        """The same for B^T A^T."""
+        """Return this dimension for the product B^T A^T."""
         return BatchDimension(self.size, self.b, self.a, self.c, self.epilogue)
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """Those of A, B, C and the epilogue's arrays."""
+        """Strides of A, B, C and the epilogue's arrays, in elements."""
         return self.a, self.b, self.c, *self.epilogue
 
 
-#: Maps a layout's letters to those of the transposed matrices.
+#: Translation table from a layout's letters to those of the transposed matrices, for ``str.translate``.
 TRANSPOSED = str.maketrans("NT", "TN")
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A product in the kernel's terms: A (m, k), B (k, n), C (m, n).
+    """A product in the form that kernels read: A (m, k), B (k, n), C (m, n).
 
     Attributes:
         m, n, k: Sizes.
         strides: Row and column strides in elements: ``(row_a, col_a, row_b, col_b, row_c, col_c)``.
-        batch: At most three dimensions, slowest first.
-        layout: A letter each for A and B: N rows contiguous, T columns contiguous, G neither.
-        outer: Further batch dimensions, for which the host launches again. Rare: dimensions that cannot be merged.
-        begins: Offsets of this problem in A, B, C and the epilogue's arrays, in elements: 0 unless it is a part of a
+        batch: Batch dimensions that the kernel addresses, slowest first; at most three.
+        layout: One letter per operand, A then B: N for contiguous rows, T for contiguous columns, G for neither.
+        outer: Further batch dimensions. The host launches the kernel once per step of these. They are rare, because
+            most batch dimensions can be merged.
+        begins: Offsets of this problem in A, B, C and the epilogue's arrays, in elements; 0 unless it is a part of a
             product.
         epilogue: Row and column strides of the arrays that an epilogue reads, in elements.
     """
@@ -81,7 +93,7 @@ class Problem:
 
     @property
     def products(self) -> int:
-        """Matrix products in all."""
+        """Number of matrix products in all batch dimensions together."""
         return math.prod(dimension.size for dimension in (*self.outer, *self.batch))
 
     @property
@@ -91,13 +103,13 @@ class Problem:
 
     @property
     def is_mirrored(self) -> bool:
-        """True if B lies as A transposed does: where both are the same memory, C is symmetric."""
+        """True if B has the strides of A transposed. If both are also in the same memory, C is symmetric."""
         row_a, col_a, row_b, col_b, *_ = self.strides
         steps = all(dimension.a == dimension.b for dimension in (*self.outer, *self.batch))
         return self.m == self.n and (row_a, col_a) == (col_b, row_b) and steps
 
     def transposed(self) -> Problem:
-        """C^T = B^T A^T."""
+        """Return the same product in the form C^T = B^T A^T."""
         row_a, col_a, row_b, col_b, row_c, col_c = self.strides
         letters = self.layout.translate(TRANSPOSED)
         a, b, *others = self.begins
@@ -114,7 +126,12 @@ class Problem:
         )
 
     def part(self, rows: range, cols: range, products: Sequence[range] = ()) -> Problem:
-        """What computes these rows and columns of C, of so many products along each of the first batch dimensions."""
+        """Return the problem that computes a range of rows and columns of C.
+
+        Args:
+            rows, cols: Rows and columns of C.
+            products: Range along each of the first batch dimensions; all products along the others.
+        """
         row_a, _, _, col_b, row_c, col_c = self.strides
         steps = [(row_a, 0), (0, col_b), (row_c, col_c), *self.epilogue]
         begins = [
@@ -127,11 +144,15 @@ class Problem:
         return replace(self, m=len(rows), n=len(cols), batch=tuple(batch), begins=tuple(begins))
 
     def anywhere(self) -> Problem:
-        """The same wherever it begins, to compare parts by."""
+        """Return this problem with offsets of 0, so that parts of a product can be compared."""
         return replace(self, begins=(0,) * len(self.begins))
 
     def halves(self, rows: int, cols: int) -> tuple[Problem, Problem]:
-        """Two parts of a batch; or of a product alone, whole tiles of ``rows`` and ``cols`` in the first."""
+        """Divide the problem into two parts: a batch by its products, a single product by rows or columns of C.
+
+        Args:
+            rows, cols: Sizes of a tile. The first part of a single product consists of whole tiles.
+        """
         for i, dimension in enumerate(self.batch):
             if dimension.size > 1:
                 before = [range(each.size) for each in self.batch[:i]]
@@ -156,7 +177,7 @@ class Problem:
         return rows * cols * products
 
     def outer_offsets(self) -> Iterator[tuple[int, ...]]:
-        """How far A, B, C and the epilogue's arrays are on, in elements, at each step of the outer dimensions."""
+        """Yield the offsets of A, B, C and the epilogue's arrays, in elements, at each step of the outer dimensions."""
         for index in itertools.product(*(range(dimension.size) for dimension in self.outer)):
             steps = [[i * step for step in dimension.strides] for i, dimension in zip(index, self.outer, strict=True)]
             yield tuple(map(sum, zip(*steps, strict=True))) if steps else (0,) * len(self.begins)
@@ -170,17 +191,18 @@ def arrange(
     c: tuple[int, ...],
     epilogue: Sequence[tuple[int, ...]] = (),
 ) -> tuple[Problem, bool]:
-    """The product in the form that kernels take.
+    """Bring a product into the form that kernels read.
+
+    If C's columns are contiguous, the problem is C^T = B^T A^T: its rows are contiguous, so its stores are coalesced.
 
     Args:
         sizes: m, n, k.
         loop: Shape of the batch.
-        a, b, c: Strides in elements of the operands and the result: one a batch dimension, then row and column.
-        epilogue: The same of the arrays that an epilogue reads.
+        a, b, c: Strides of the operands and the result in elements: one per batch dimension, then row and column.
+        epilogue: Strides of each array that an epilogue reads, in the same form.
 
     Returns:
-        The problem, and whether it was transposed: where C's columns are contiguous, C^T = B^T A^T has its rows
-        contiguous instead, and its stores are coalesced.
+        The problem, and whether it was transposed.
     """
     m, n, k = sizes
     row_c, col_c, letter = _order(m, n, *c[-2:])
@@ -206,7 +228,10 @@ def _transposed(strides: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _order(rows: int, cols: int, row_stride: int, col_stride: int) -> tuple[int, int, str]:
-    """Strides and layout letter of a matrix. An axis with one element may have any stride: it gets an aligned one."""
+    """Return the row stride, column stride and layout letter of a matrix.
+
+    The stride of an axis of extent 1 does not matter: it is replaced by an aligned one.
+    """
     by_rows, by_columns = col_stride == 1 and cols > 1, row_stride == 1 and rows > 1
     if by_rows or (cols <= 1 and not by_columns):
         return row_stride if rows > 1 else _aligned(cols), 1, "N"
@@ -216,14 +241,18 @@ def _order(rows: int, cols: int, row_stride: int, col_stride: int) -> tuple[int,
 
 
 def _aligned(size: int) -> int:
-    """A stride from which so many elements follow: of whole cache lines, whatever the type."""
+    """Return the smallest stride of at least ``size`` elements that is a multiple of a cache line for every type."""
     return -(-max(size, 1) // _LINE) * _LINE
 
 
 def _collapse(
     dimensions: list[BatchDimension],
 ) -> tuple[tuple[BatchDimension, ...], tuple[BatchDimension, ...]]:
-    """Merges what can be merged. Returns the kernel's dimensions and, of too many, the smallest for the host."""
+    """Merge batch dimensions where strides allow it.
+
+    Returns:
+        The kernel's dimensions, and those left to the host if more than three remain: the smallest.
+    """
     kept: list[BatchDimension] = []
     wide = sorted((d for d in dimensions if d.size != 1), key=lambda d: (abs(d.c), abs(d.a), abs(d.b)), reverse=True)
     for inner in wide:

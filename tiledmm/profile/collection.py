@@ -147,7 +147,7 @@ def machine_code_with_lines(spec: KernelSpec, target: str) -> tuple[MachineCode,
         CompilationError: If nvdisasm cannot read the code.
     """
     from tiledmm.compile.cubins import machine_code
-    from tiledmm.compile.options import COMPILE_OPTIONS
+    from tiledmm.compile.inspection import COMPILE_OPTIONS
 
     source = render(spec)
     options = (*COMPILE_OPTIONS, f"-arch={target}", "-lineinfo")

@@ -16,10 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from tiledmm.errors import TiledmmError
+from tiledmm.errors import TiledmmError, device_module
 from tiledmm.kernels.variants import find_variant
 from tiledmm.launch.plans import plan_of
-from tiledmm.lazy import device_module
 from tiledmm.problem.keywords import AUTO, KernelKeywords, UfuncKeywords
 from tiledmm.replacement.products import Products
 

@@ -23,13 +23,12 @@ from tiledmm._version import __version__
 from tiledmm.codegen.kernel_hash import kernel_hash
 from tiledmm.codegen.rendering import render
 from tiledmm.elements import compute_element
-from tiledmm.errors import TiledmmError
+from tiledmm.errors import TiledmmError, device_module
 from tiledmm.hardware.data_sheets import Gpu
 from tiledmm.hardware.device_rates import DeviceRates
 from tiledmm.kernels.spec import KernelSpec
 from tiledmm.kernels.variants import VARIANTS, find_variant, kernel_variants
 from tiledmm.launch import plans
-from tiledmm.lazy import device_module
 from tiledmm.selection.model import runs_on
 from tiledmm.selection.rates import KernelRates, Rates, nearest_rates, own_path, write
 from tiledmm.tuning.bench import Bench, Told

@@ -9,10 +9,9 @@ from typing import Any
 
 from tiledmm.bench.sizes import Size
 from tiledmm.elements import compute_element
-from tiledmm.errors import ConfigError, TiledmmError
+from tiledmm.errors import ConfigError, TiledmmError, device_module
 from tiledmm.kernels.config import Config
 from tiledmm.launch import plans
-from tiledmm.lazy import device_module
 from tiledmm.problem.arrays import describe
 from tiledmm.problem.call import dtype_of, precision_of, with_precision
 from tiledmm.problem.product import Product, resolve

@@ -1,30 +1,40 @@
-"""Products by other libraries, where they are installed, as rows of a comparison.
+"""Rivals of this package's kernels in a comparison: other libraries, if these are installed, and the CPU.
 
-A module of this folder is for one of them and imports it. Its ``calls(sets, kind)`` takes sets of operands on the
-device and the element type of the product, and returns calls by name, none if the library has no such product. A call
-writes ``c`` of its set, or returns an array of its own.
+Each module of this folder imports one library. Its function ``calls(sets, kind)`` gets sets of operands on the device
+and the element type of the product, and returns calls by name, or no calls if the library does not support the product.
+A call either writes ``c`` of its set or returns a new array.
 """
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
+import time
 from collections.abc import Iterable, Sequence
 from typing import Any
+
+import numpy as np
 
 from tiledmm.bench.timing import TimedCall
 from tiledmm.elements import Element
 
-#: The libraries, by the name that imports them. A module of this folder has the same name and an underscore.
+#: Names by which the libraries are imported. The module for each has the same name with an underscore.
 LIBRARIES = ("torch", "jax", "triton")
 
-#: NumPy on the CPU, and all that a comparison may have rows for besides this package and ``cupy.matmul``.
+#: Name of NumPy on the CPU, and the names of all rivals besides this package and ``cupy.matmul``.
 CPU = "cpu"
 PEERS = (*LIBRARIES, CPU)
 
+# Largest m * n * k for the nested loops: they run for a quarter of a second.
+_MOST_STEPS = 1 << 21
 
-def calls(libraries: Iterable[str], sets: Sequence[Any], kind: Element) -> dict[str, TimedCall | str]:
-    """Calls by name; for a library that is installed and does not work, its error."""
+# Largest time of one product by NumPy in seconds, and the rows of A on which it is estimated.
+_PATIENCE, _SAMPLE = 4.0, 16
+
+
+def library_calls(libraries: Iterable[str], sets: Sequence[Any], kind: Element) -> dict[str, TimedCall | str]:
+    """Return the calls of installed libraries by name; for a library that does not work, its error message."""
     found: dict[str, TimedCall | str] = {}
     for library in libraries:
         if importlib.util.find_spec(library) is None:
@@ -32,6 +42,51 @@ def calls(libraries: Iterable[str], sets: Sequence[Any], kind: Element) -> dict[
         try:
             module = importlib.import_module(f"tiledmm.bench.peers.{library}_")
             found |= module.calls(sets, kind)
-        except Exception as error:  # whatever a version of it says of this device, this CUDA or this type
+        except Exception as error:  # a library may raise anything for this device, this CUDA or this type
             found[library] = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
     return found
+
+
+def triple_loop(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Multiply (M, K) by (K, N) with three nested loops."""
+    (m, k), n = a.shape, b.shape[1]
+    rows, cols = a.tolist(), b.tolist()
+    c = [[0.0] * n for _ in range(m)]
+    for i in range(m):
+        for j in range(n):
+            total = 0.0
+            for step in range(k):
+                total += rows[i][step] * cols[step][j]
+            c[i][j] = total
+    return np.array(c).astype(a.dtype)
+
+
+def cpu_calls(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> dict[str, TimedCall | str]:
+    """Return functions that multiply two matrices, by name; a text in place of a function says why it is left out."""
+    (m, k), n = a.shape, b.shape[1]
+    count = _threads()
+    name = f"numpy, {count} thread{'s' if count > 1 else ''}"
+    expected = _seconds(a[:_SAMPLE], b) * max(1.0, m / _SAMPLE)
+    found: dict[str, TimedCall | str] = {name: lambda i: a @ b}
+    if expected > _PATIENCE:
+        found[name] = f"left out: it would take {expected:.0f} seconds"
+    if m * n * k <= _MOST_STEPS and a.dtype.kind in "fc":
+        found["triple loop"] = lambda i: triple_loop(a, b)
+    return found
+
+
+def _threads() -> int:
+    """Return the number of threads with which NumPy multiplies floats."""
+    try:
+        from threadpoolctl import threadpool_info
+    except ImportError:
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    blas = [int(pool["num_threads"]) for pool in threadpool_info() if pool.get("user_api") == "blas"]
+    return max(blas, default=1)
+
+
+def _seconds(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> float:
+    a[:1] @ b
+    begun = time.perf_counter()
+    a @ b
+    return time.perf_counter() - begun

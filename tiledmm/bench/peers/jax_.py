@@ -1,4 +1,4 @@
-"""``jax.lax.dot``: what XLA makes of a product, cuBLAS or a kernel of its own."""
+"""Products by ``jax.lax.dot``, for which XLA calls cuBLAS or generates a kernel."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-# JAX takes three quarters of the device's memory otherwise, as soon as it is asked for anything.
+# Without this JAX allocates three quarters of the device's memory at its first use.
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 
 import cupy
@@ -16,31 +16,30 @@ import jax
 from tiledmm.bench.timing import TimedCall
 from tiledmm.elements import TF32, Element
 
-# Without its 64-bit mode, which is for a whole process, JAX has these.
+# Types that JAX supports without its 64-bit mode, which could only be set for the whole process.
 _TYPES = ("float16", "float32", "tf32", "complex64")
 
 
 @functools.partial(jax.jit, static_argnums=(2, 3, 4))
 def product(x: Any, y: Any, transposed_x: bool, transposed_y: bool, precision: str) -> Any:
-    """``x @ y`` of matrices with contiguous rows, or of their transposes."""
+    """Return ``x @ y`` for matrices with contiguous rows, each transposed first if its flag is set."""
     return jax.lax.dot(x.T if transposed_x else x, y.T if transposed_y else y, precision=precision)
 
 
 def multiply(a: Any, b: Any, precision: str) -> Any:
-    """``a @ b`` of CuPy arrays that are contiguous, by rows or by columns, as a new one.
+    """Return ``a @ b`` of CuPy arrays with contiguous rows or columns as a new array.
 
-    Each call hands them over, so that JAX's stream waits for the current one, and the current one for JAX's.
+    Each call passes the arrays by DLPack, so that JAX's stream waits for the current stream, and vice versa.
     """
     transposed = [not x.flags.c_contiguous for x in (a, b)]
-    by_rows = (
-        x.T if transpose else x for x, transpose in zip((a, b), transposed, strict=True)
-    )  # or JAX would copy them
+    # JAX would copy arrays with contiguous columns, so it gets their transposes.
+    by_rows = (x.T if transpose else x for x, transpose in zip((a, b), transposed, strict=True))
     x, y = (jax.dlpack.from_dlpack(each, copy=False) for each in by_rows)
     return cupy.from_dlpack(product(x, y, *transposed, precision))
 
 
 def calls(sets: Sequence[Any], kind: Element) -> dict[str, TimedCall]:
-    """Floats of 32 bits and less, of contiguous operands."""
+    """Return JAX's call if it supports the type and the operands are contiguous; else none."""
     contiguous = all(x.flags.c_contiguous or x.flags.f_contiguous for x in sets[0][:2])
     if kind.dtype_name not in _TYPES or not contiguous:
         return {}

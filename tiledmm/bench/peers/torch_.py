@@ -1,4 +1,4 @@
-"""``torch.mm``: cuBLAS, as PyTorch calls it."""
+"""Products by ``torch.mm``, for which PyTorch calls cuBLAS."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from tiledmm.elements import TF32, Element
 
 
 def tensor(array: Any) -> torch.Tensor:
-    """The same memory. bfloat16, which CuPy does not hand over, goes as integers."""
+    """Return a tensor that shares an array's memory. CuPy does not export bfloat16, so it passes as integers."""
     if array.dtype.name == "bfloat16":
         return torch.from_dlpack(array.view("i2")).view(torch.bfloat16)
     return torch.from_dlpack(array)
 
 
 def current_stream() -> torch.cuda.Stream:
-    """CuPy's. The default one has no handle of its own, by which PyTorch would know it."""
+    """Return CuPy's current stream as PyTorch's; the default stream has no handle that could be passed."""
     pointer = cupy.cuda.get_current_stream().ptr
     return torch.cuda.ExternalStream(pointer) if pointer else torch.cuda.default_stream()
 
 
 def calls(sets: Sequence[Any], kind: Element) -> dict[str, TimedCall]:
-    """Floats and complex numbers; PyTorch has no product of integers on a GPU."""
+    """Return PyTorch's call for floats and complex numbers; it cannot multiply integers on a GPU."""
     if kind.dtype.kind in "biu":
         return {}
     tensors = [tuple(map(tensor, each)) for each in sets]

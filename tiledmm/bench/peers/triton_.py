@@ -1,4 +1,4 @@
-"""A product in Triton: one tile of C per program, ``tl.dot`` for each step along K. Needs PyTorch, too."""
+"""Products by a Triton kernel: one tile of C per program, one ``tl.dot`` per step along K. It also needs PyTorch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tiledmm.bench.peers.torch_ import tensor
 from tiledmm.bench.timing import TimedCall
 from tiledmm.elements import TF32, Element
 
-# Step along K, by bytes of an element.
+# Step along K in elements, by bytes per element.
 _STEPS = {2: 64, 4: 32}
 
 
@@ -21,7 +21,7 @@ def product(
     a, b, c, m, n, k, a_row, a_col, b_row, b_col, c_row,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr, SCHEME: tl.constexpr,
 ):  # fmt: skip
-    """One tile of C per program. C's rows are contiguous."""
+    """Compute one tile of C per program. C's rows must be contiguous."""
     number, down, across = tl.program_id(0), tl.cdiv(m, BM), tl.cdiv(n, BN)
     first = number // (GROUP * across) * GROUP
     height = min(down - first, GROUP)
@@ -43,7 +43,7 @@ def product(
 
 
 def multiply(x: Any, y: Any, z: Any, scheme: str) -> None:
-    """``z = x @ y`` of tensors of 16-bit floats or float32, by Triton's input precision ``scheme``."""
+    """Compute ``z = x @ y`` for tensors of 16-bit floats or float32, with Triton's input precision ``scheme``."""
     (m, k), n = x.shape, y.shape[1]
     product[(triton.cdiv(m, 128) * triton.cdiv(n, 128),)](
         x, y, z, m, n, k, *x.stride(), *y.stride(), z.stride(0),
@@ -52,7 +52,7 @@ def multiply(x: Any, y: Any, z: Any, scheme: str) -> None:
 
 
 def calls(sets: Sequence[Any], kind: Element) -> dict[str, TimedCall]:
-    """Floats of 32 bits and less."""
+    """Return Triton's call for floats of 16 and 32 bits; else none."""
     if (kind.dtype.kind != "f" and kind.dtype_name != "bfloat16") or kind.itemsize not in _STEPS:
         return {}
     tensors = [tuple(map(tensor, each)) for each in sets]

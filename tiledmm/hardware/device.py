@@ -1,7 +1,10 @@
-"""A device as a ``Gpu``, from its properties and attributes in CUDA's runtime."""
+"""This machine's driver library, and conversion of a device's properties to a ``Gpu``."""
 
 from __future__ import annotations
 
+import ctypes
+import functools
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,19 +12,29 @@ from tiledmm.hardware.architectures import architecture_of
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS, Gpu
 
 
+@functools.cache
+def driver() -> Any:
+    """Load the driver's library, once per process, and return it.
+
+    Raises:
+        OSError: If no driver is installed.
+    """
+    return ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+
+
 def gpu_of(properties: Mapping[str, Any], attributes: Mapping[str, int]) -> Gpu:
-    """A device. Rates that CUDA does not know are those of the reference GPU.
+    """Return the ``Gpu`` of a device. Rates that CUDA does not report are those of the target's reference GPU.
 
     Args:
-        properties: Its ``cudaDeviceProp``.
-        attributes: Its attributes, by their names without ``cudaDevAttr``. Clock rates are here: CUDA 13 removed them
-            from the properties.
+        properties: The device's ``cudaDeviceProp``.
+        attributes: The device's attributes, by their names without ``cudaDevAttr``. They include the clock rates, which
+            CUDA 13 removed from the properties.
 
     Raises:
         DeviceError: If the device is older than every architecture in ``TARGETS``.
     """
     reference = REFERENCE_GPUS[architecture_of((properties["major"], properties["minor"])).name]
-    # Kilohertz and bits, and two transfers a cycle.
+    # The clock is in kilohertz and the width in bits; memory makes two transfers per cycle.
     bandwidth = 2e3 * attributes.get("MemoryClockRate", 0) * attributes.get("GlobalMemoryBusWidth", 0) / 8
     name = properties["name"].decode()
     return Gpu(

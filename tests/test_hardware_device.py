@@ -7,14 +7,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from tiledmm.hardware import driver
+from tiledmm.hardware import device
 
 
 @pytest.fixture(autouse=True)
 def _not_loaded() -> Iterator[None]:
-    driver.driver.cache_clear()
+    device.driver.cache_clear()
     yield
-    driver.driver.cache_clear()
+    device.driver.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -22,9 +22,9 @@ def _not_loaded() -> Iterator[None]:
 )
 def test_the_library_is_loaded_once(monkeypatch: pytest.MonkeyPatch, platform: str, library: str) -> None:
     loaded: list[str] = []
-    monkeypatch.setattr(driver.ctypes, "CDLL", lambda name: loaded.append(name) or SimpleNamespace())
-    monkeypatch.setattr(driver.sys, "platform", platform)
-    assert driver.driver() is driver.driver()
+    monkeypatch.setattr(device.ctypes, "CDLL", lambda name: loaded.append(name) or SimpleNamespace())
+    monkeypatch.setattr(device.sys, "platform", platform)
+    assert device.driver() is device.driver()
     assert loaded == [library]
 
 
@@ -32,7 +32,7 @@ def test_without_a_driver_it_is_looked_for_again(monkeypatch: pytest.MonkeyPatch
     def absent(name: str) -> None:
         raise OSError(f"{name}: cannot open shared object file")
 
-    monkeypatch.setattr(driver.ctypes, "CDLL", absent)
+    monkeypatch.setattr(device.ctypes, "CDLL", absent)
     for _ in range(2):
         with pytest.raises(OSError, match="cannot open shared object file"):
-            driver.driver()
+            device.driver()
