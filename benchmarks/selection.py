@@ -22,10 +22,10 @@ from benchmarks.support.results import FOLDER, measured, save
 from tiledmm.bench.results import BASELINE
 from tiledmm.bench.sizes import Size
 from tiledmm.cli import missing_gpu
-from tiledmm.problem.call import call_of
 from tiledmm.report.cells import significant
 from tiledmm.report.tables import Table
 from tiledmm.selection.choice import Choice
+from tiledmm.selection.choose import call_of
 from tiledmm.selection.model import Model
 
 RESULTS, RANDOM_RESULTS = FOLDER / "selection.json", FOLDER / "selection_random.json"

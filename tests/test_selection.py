@@ -22,7 +22,6 @@ from tiledmm.hardware.device import gpu_of
 from tiledmm.kernels.config import CONFIG_FIELDS, STATIC_SHARED_BYTES
 from tiledmm.kernels.spec import KernelSpec
 from tiledmm.kernels.variants import VARIANTS, find_variant, general_variants
-from tiledmm.problem import call as calls
 from tiledmm.problem.arrays import Array, describe
 from tiledmm.problem.call import resolve_call
 from tiledmm.problem.keywords import AUTO, KernelKeywords, UfuncKeywords
@@ -411,7 +410,7 @@ def test_tuned_rows_are_for_auto_and_models_for_a_precision(
         asked.append(ieee)
         return H100_IEEE if ieee else H100
 
-    call, _ = calls.call_of((700, 800, 900), "float32", "NN", kernel.precision)
+    call, _ = choosing.call_of((700, 800, 900), "float32", "NN", kernel.precision)
     choice = choosing.choose(call, kernel, models, tuned)
     assert read == [H100.gpu.name] * tables and asked == [ieee]
     assert choice.spec.variant.operands.is_ieee or kernel.precision == "full"
@@ -434,7 +433,7 @@ def test_tuned_rows_are_for_auto_and_models_for_a_precision(
 def test_a_call_of_sizes_is_that_of_such_arrays(
     dtype: str, layout: str, precision: str, asked: str, compute: str
 ) -> None:
-    call, found = calls.call_of((7, 8, 9), dtype, layout, precision)
+    call, found = choosing.call_of((7, 8, 9), dtype, layout, precision)
     problem = call.multiplied.problem
     assert (found, call.multiplied.compute.dtype_name) == (asked, compute)
     assert (problem.m, problem.n, problem.k, problem.layout) == (7, 8, 9, layout)
@@ -540,4 +539,4 @@ def required_by(spec: KernelSpec) -> set[KernelSpec]:
 def test_arrays_are_one_matrix_if_they_begin_together() -> None:
     one, another = np.zeros((64, 64), "f4"), np.zeros((64, 64), "f4")
     for x1, x2, symmetric in ((one, one.T, True), (one, another.T, False), (describe(one), describe(one.T), False)):
-        assert resolve_call(x1, x2, None, UfuncKeywords(), "float32").product.symmetric is symmetric
+        assert resolve_call(x1, x2, None, UfuncKeywords()).product.symmetric is symmetric

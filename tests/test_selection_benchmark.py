@@ -9,8 +9,8 @@ from benchmarks.selection import TYPES, drawn, quality, summary
 from benchmarks.studies import choices
 from benchmarks.support.results import FOLDER
 from tiledmm.bench.sizes import Size
-from tiledmm.problem.call import call_of
 from tiledmm.selection import rates as tables
+from tiledmm.selection.choose import call_of
 from tiledmm.selection.model import H100
 
 

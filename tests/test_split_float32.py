@@ -19,10 +19,10 @@ from tiledmm.kernels.operands.limbs import Limbs, decompose_spec
 from tiledmm.kernels.operands.operand_scan import SCAN
 from tiledmm.kernels.variants import kernel_spec, kernel_variants
 from tiledmm.problem.arrays import describe
-from tiledmm.problem.keywords import AUTO
+from tiledmm.problem.keywords import AUTO, KernelKeywords
 from tiledmm.problem.product import resolve
 from tiledmm.schedule.schedule import fallback_spec, required_kernels, schedule
-from tiledmm.selection.choose import kernel_of, select
+from tiledmm.selection.choose import select, with_scheme
 from tiledmm.selection.model import H100, H100_IEEE, Model
 from tiledmm.selection.tuned import Entry, describe_product, stamped
 
@@ -266,9 +266,10 @@ def test_a_scheme_takes_the_first_variant_that_runs_on_a_device(dtype: str, prec
         here = [row.name for row in rows if row.runs_on(gpu.arch.capability, wanted.compute)]
         if not here:
             with pytest.raises(UnsupportedTypeError, match=f"{precision}' of {dtype} needs 'split_float32'.*'full' "):
-                kernel_of(wanted, AUTO, None, None, precision, Model(gpu))
+                with_scheme(wanted, KernelKeywords(precision=precision), Model(gpu))
             continue
-        choice = select(**kernel_of(wanted, AUTO, None, None, precision, Model(gpu)))
+        named = with_scheme(wanted, KernelKeywords(precision=precision), Model(gpu))
+        choice = select(named.variant, named.tile, wanted, named.config)
         spec = choice.spec
         assert (spec.variant.name, spec.config.scheme) == (here[0], precision)
         assert spec.config.bn * spec.compute.parts == (128 if precision in _NARROW else spec.variant.default_tile)
@@ -278,10 +279,10 @@ def test_a_scheme_takes_the_first_variant_that_runs_on_a_device(dtype: str, prec
         )
     named = {row.name for row in rows}
     for variant in named:
-        assert kernel_of(wanted, variant, None, None, precision)["name"] == variant
+        assert with_scheme(wanted, KernelKeywords(variant=variant, precision=precision)).variant == variant
     for variant in {"tiled", *VARIANTS} - named:
         with pytest.raises(ConfigError, match=f"of {dtype} is for 'split_float32'.*, not '{variant}'"):
-            kernel_of(wanted, variant, None, None, precision)
+            with_scheme(wanted, KernelKeywords(variant=variant, precision=precision))
 
 
 def test_other_types_have_no_schemes_and_multiply_adds_no_pieces() -> None:
@@ -289,11 +290,11 @@ def test_other_types_have_no_schemes_and_multiply_adds_no_pieces() -> None:
         resolve(describe(matrix(500, 500, dtype=dtype)), describe(matrix(500, 500, dtype=dtype)))
         for dtype in ("float32", "float64")
     )
-    assert kernel_of(other, AUTO, None, None, "fp16x3")["name"] == AUTO
-    assert kernel_of(wanted, AUTO, None, None, "ieee")["name"] == AUTO
+    assert with_scheme(other, KernelKeywords(precision="fp16x3")).variant == AUTO
+    assert with_scheme(wanted, KernelKeywords(precision="ieee")).variant == AUTO
     for variant in VARIANTS:
         with pytest.raises(ConfigError, match="does not use"):
-            kernel_of(wanted, variant, None, None, "ieee")
+            with_scheme(wanted, KernelKeywords(variant=variant, precision="ieee"))
 
 
 def test_pieces_are_as_fast_as_a_gpus_tensor_cores() -> None:

@@ -32,10 +32,10 @@ from tiledmm.kernels.operands.moduli import (
 from tiledmm.kernels.operands.operand_scan import SCAN
 from tiledmm.kernels.variants import kernel_spec
 from tiledmm.problem.arrays import describe
-from tiledmm.problem.keywords import AUTO
+from tiledmm.problem.keywords import AUTO, KernelKeywords
 from tiledmm.problem.product import resolve
 from tiledmm.schedule.schedule import fallback_spec, required_kernels, schedule
-from tiledmm.selection.choose import kernel_of, select
+from tiledmm.selection.choose import select, with_scheme
 from tiledmm.selection.model import H100, H100_IEEE, Model
 from tiledmm.tuning.calibrate import kernels_of
 
@@ -358,9 +358,10 @@ def test_precisions() -> None:
     wanted = resolve(describe(a), describe(a))
     assert not H100_IEEE.takes("split_float64")
     for precision in ("full", "float32", "tf32", "fp16x3"):
-        assert kernel_of(wanted, "split_float64", None, None, precision)["name"] == "split_float64"
+        kernel = KernelKeywords(variant="split_float64", precision=precision)
+        assert with_scheme(wanted, kernel).variant == "split_float64"
     with pytest.raises(ConfigError, match="'ieee' is multiply-adds of the operands' own type"):
-        kernel_of(wanted, "split_float64", None, None, "ieee")
+        with_scheme(wanted, KernelKeywords(variant="split_float64", precision="ieee"))
     for model_of in (H100, H100_IEEE):
         assert select(AUTO, None, wanted, model=model_of).spec.compute.dtype_name == "float64"
     assert "float64" in str(tiledmm.explain(a, a))

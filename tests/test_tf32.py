@@ -14,12 +14,12 @@ from tiledmm.elements import ELEMENTS, SCHEMES, TF32, compute_element, element
 from tiledmm.errors import ConfigError, UnsupportedTypeError
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS
 from tiledmm.kernels.variants import find_variant, general_variants, kernel_spec, kernel_variants
-from tiledmm.problem.call import precision_of, with_precision
-from tiledmm.problem.keywords import AUTO, PRECISIONS
+from tiledmm.problem.call import Call, precision_of
+from tiledmm.problem.keywords import AUTO, PRECISIONS, KernelKeywords
 from tiledmm.schedule.schedule import schedule
 from tiledmm.selection import tuned
 from tiledmm.selection.choice import Choice
-from tiledmm.selection.choose import kernel_of, select
+from tiledmm.selection.choose import choose, select, with_precision
 from tiledmm.selection.model import H100, Model
 
 AMPERE = Model(REFERENCE_GPUS["sm_80"])
@@ -27,7 +27,8 @@ AMPERE = Model(REFERENCE_GPUS["sm_80"])
 
 def chosen(*sizes: int, variant: str = AUTO, model: Model = AMPERE, precision: str = "tf32", **how: Any) -> Choice:
     tile = how.pop("tile", None)
-    return select(**kernel_of(product(*sizes, **how), variant, tile, None, precision), model=model)
+    wanted, kernel = product(*sizes, **how), KernelKeywords(variant, tile, None, precision)
+    return choose(Call(wanted, wanted), kernel, lambda ieee: model, tuned=False)
 
 
 # ---- the type ----

@@ -15,12 +15,12 @@ from tiledmm.errors import UnsupportedTypeError
 from tiledmm.hardware.data_sheets import DATA_SHEETS
 from tiledmm.kernels.variants import find_variant, general_variants, kernel_spec, kernel_variants
 from tiledmm.problem.arrays import Array
-from tiledmm.problem.call import call_of, dtype_of, precision_of
+from tiledmm.problem.call import dtype_of, precision_of
 from tiledmm.problem.keywords import AUTO
 from tiledmm.problem.product import Product, resolve
 from tiledmm.schedule.schedule import required_kernels, schedule
 from tiledmm.selection import tuned
-from tiledmm.selection.choose import select
+from tiledmm.selection.choose import call_of, select
 from tiledmm.selection.model import H100, Model
 
 LAYOUTS = ("NN", "NT", "TN", "TT")

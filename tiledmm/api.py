@@ -16,6 +16,7 @@ from tiledmm.problem.call import resolve_call
 from tiledmm.problem.casting import loop_type
 from tiledmm.problem.epilogue import EpilogueKeywords, resolve_epilogue
 from tiledmm.problem.keywords import AUTO, Precision, UfuncKeywords, is_ieee, only_entry
+from tiledmm.selection.choose import with_precision
 from tiledmm.selection.model import Model
 from tiledmm.selection.tuned import table_of
 
@@ -212,7 +213,7 @@ def explain(
         raise ConfigError(f"precision {precision!r} names a kernel: there is nothing for auto to choose")
     ufunc = UfuncKeywords.of("explain", keywords)
     x1, x2, out = (_to_be_described(x, name, ufunc.dtype) for name, x in (("x1", x1), ("x2", x2), ("out", out)))
-    product = resolve_call(x1, x2, out, ufunc, precision).multiplied
+    product = with_precision(resolve_call(x1, x2, out, ufunc).multiplied, precision)
     if target is not None or not type(x1).__module__.startswith("cupy"):
         return explanation(product, Model(find_gpu(target or "sm_90"), ieee=ieee), {})
     model = device_module("launch.devices").device_model(ieee)

@@ -177,7 +177,7 @@ def _planned(kernel: OwnKernel) -> tuple[Launch, tuple[Scratch, ...]]:
     """Return the launch of the kernel to edit, and the scratch memory of the whole schedule."""
     a, b = kernel.operands()
     keywords = KernelKeywords(kernel.variant, kernel.tile, kernel.config or None, "float32")
-    call = resolve_call(a, b, None, UfuncKeywords(), "float32")
+    call = resolve_call(a, b, None, UfuncKeywords())
     part = choose(call, keywords, _model, tuned=False).parts[0]
     planned = schedule(part.spec, part.product.problem)
     name = kernel.auxiliary or kernel.variant

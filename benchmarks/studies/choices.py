@@ -25,12 +25,12 @@ from benchmarks.support.results import FOLDER, measured, save
 from tiledmm.bench.sizes import Size
 from tiledmm.cli import missing_gpu
 from tiledmm.kernels.spec import KernelSpec
-from tiledmm.problem.call import call_of
 from tiledmm.problem.product import Product
 from tiledmm.report.cells import significant
 from tiledmm.report.tables import Table
 from tiledmm.selection import rates as tables
 from tiledmm.selection.choice import Choice
+from tiledmm.selection.choose import call_of
 from tiledmm.selection.model import SPLIT_K_FACTORS, Model
 
 # Kernels that are expected to take so many times as long as the fastest, or so many microseconds, are left out; the

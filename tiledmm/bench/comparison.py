@@ -279,7 +279,7 @@ def choice_of(
     described = [describe(x) for x in operands]
     out = described[2] if len(described) > 2 else None
     ufunc = UfuncKeywords(dtype=dtype)
-    return choose(resolve_call(described[0], described[1], out, ufunc, precision), kernel, device_model)
+    return choose(resolve_call(described[0], described[1], out, ufunc), kernel, device_model)
 
 
 def _remark(variant_tile: VariantTile, kernel: LoadedKernel, choice: Choice) -> str:

@@ -80,8 +80,8 @@ def explained(size: tuple[int, int, int], dtype: str, layout: str, target: str, 
     """
     from tiledmm.errors import device_module
     from tiledmm.hardware.data_sheets import find_gpu
-    from tiledmm.problem.call import call_of
     from tiledmm.problem.keywords import is_ieee
+    from tiledmm.selection.choose import call_of
     from tiledmm.selection.explanation import explanation
     from tiledmm.selection.model import Model
     from tiledmm.selection.tuned import table_of

@@ -54,7 +54,7 @@ class Device:
     def workspace(self, a: Array, b: Array, out: Array, has_addend: bool, precision: str) -> int:
         """Return the bytes of workspace that ``product`` needs for these arrays."""
         epilogue = resolve_epilogue(a.dtype, "same_kind", EpilogueKeywords(out, 1, 1)) if has_addend else None
-        call = resolve_call(a, b, out, UfuncKeywords(), precision, epilogue=epilogue)
+        call = resolve_call(a, b, out, UfuncKeywords(), epilogue)
         return choose(call, KernelKeywords(precision=precision), devices.device_model).workspace
 
     def allocate(self, workspace: int, size: int) -> None:

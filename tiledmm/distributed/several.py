@@ -155,7 +155,7 @@ def fractions(numbers: Sequence[int], a: Any, b: Any, out: Any, precision: Any) 
 def _expected_seconds(m: int, n: int, k: int, first: Any, second: Any, precision: Any, device: int) -> float:
     """Return the expected seconds of a product on one device; 0 if unknown, as when ``precision`` names a kernel."""
     x1, x2 = Array.allocated((m, k), first), Array.allocated((k, n), second)
-    call = resolve_call(x1, x2, None, UfuncKeywords(), precision)
+    call = resolve_call(x1, x2, None, UfuncKeywords())
     choice = choose(call, KernelKeywords(precision=precision), devices.device_model)
     return (choice.microseconds or 0.0) * 1e-6
 

@@ -13,10 +13,9 @@ from tiledmm.errors import ConfigError, device_module
 from tiledmm.kernels.config import ConfigOverrides
 from tiledmm.kernels.spec import KernelSpec
 from tiledmm.kernels.variants import find_variant, kernel_spec
-from tiledmm.problem.call import call_of
 from tiledmm.problem.keywords import AUTO, KernelKeywords, Precision, is_ieee
 from tiledmm.schedule.schedule import required_kernels
-from tiledmm.selection.choose import choose
+from tiledmm.selection.choose import call_of, choose
 from tiledmm.selection.model import SPLIT_K_FACTORS, Model
 
 if TYPE_CHECKING:

@@ -167,7 +167,7 @@ def _make_plan(
     for name, x in arrays.items():
         if x is not None:
             _check_device(name, x, devices.current_device())
-    call = resolve_call(x1, x2, out, ufunc, kernel.precision, epilogue)
+    call = resolve_call(x1, x2, out, ufunc, epilogue)
     choice = choose(call, kernel, devices.device_model)
     if call.product.converts:
         return _Converted(call, choice, ufunc, kernel)

@@ -103,6 +103,11 @@ def describe(array: Any) -> Array:
     return Array(array.shape, array.strides, array.dtype)
 
 
+def describe_call(x1: Any, x2: Any, out: Any) -> tuple[Array, Array, Array | None, bool]:
+    """Return the descriptions of operands and result, and whether both operands begin at the same place in memory."""
+    return describe(x1), describe(x2), None if out is None else describe(out), begin_together(x1, x2)
+
+
 def is_array(x: Any) -> bool:
     """Return whether an argument is an array of any library; NumPy scalars and 0-d arrays count as numbers."""
     if isinstance(x, (np.ndarray, np.generic)):

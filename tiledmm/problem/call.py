@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from tiledmm.elements import TF32, Element, compute_element, with_float_epilogue
-from tiledmm.problem.arrays import Array, begin_together, describe
+from tiledmm.elements import TF32, Element, with_float_epilogue
+from tiledmm.problem.arrays import Array, describe, describe_call
 from tiledmm.problem.epilogue import EpilogueCall
 from tiledmm.problem.keywords import UfuncKeywords
 from tiledmm.problem.product import Product, resolve
@@ -19,23 +19,20 @@ class Call:
     Attributes:
         product: The product of the arrays as they came. Its ``convert`` and ``via_temporary`` say which conversions no
             kernel does.
-        multiplied: The product after these conversions, in the precision that was asked for.
+        multiplied: The product after these conversions.
     """
 
     product: Product
     multiplied: Product
 
 
-def resolve_call(
-    x1: Any, x2: Any, out: Any, ufunc: UfuncKeywords, precision: str, epilogue: EpilogueCall | None = None
-) -> Call:
+def resolve_call(x1: Any, x2: Any, out: Any, ufunc: UfuncKeywords, epilogue: EpilogueCall | None = None) -> Call:
     """Resolve a call; no data is read.
 
     Args:
         x1, x2: Operands: arrays of any library with ``shape``, ``strides`` and ``dtype``, or an ``Array``.
         out: The array for the result, or None.
         ufunc: Keywords of the ufunc.
-        precision: As for ``tiledmm.matmul``.
         epilogue: The epilogue of ``gemm``.
 
     Raises:
@@ -44,8 +41,8 @@ def resolve_call(
     keywords: dict[str, Any] = ufunc._asdict()
     if epilogue is not None:
         keywords |= {"epilogue": epilogue.epilogue, "arrays": [describe(each) for each in epilogue.arrays]}
-    a, b, c = describe(x1), describe(x2), None if out is None else describe(out)
-    product = multiplied = resolve(a, b, c, same_memory=begin_together(x1, x2), **keywords)
+    a, b, c, same_memory = describe_call(x1, x2, out)
+    product = multiplied = resolve(a, b, c, same_memory=same_memory, **keywords)
     left, right = product.convert
     if product.converts:
         a = a if left is None else a.as_type(left)
@@ -55,15 +52,7 @@ def resolve_call(
         multiplied = resolve(a, b, c, **keywords)
     if epilogue is not None and epilogue.epilogue is not None:
         multiplied = _with_epilogue(multiplied, epilogue)
-    return Call(product, with_precision(multiplied, precision))
-
-
-def with_precision(product: Product, precision: str) -> Product:
-    """Return the product, in tf32 if it is a float32 product and tf32 was asked for.
-
-    Variants without tf32 compute it in float32.
-    """
-    return product.computed_in(TF32) if precision == "tf32" and product.compute == TF32.stored else product
+    return Call(product, multiplied)
 
 
 def precision_of(compute: Element) -> Literal["full", "tf32"]:
@@ -86,13 +75,3 @@ def _with_epilogue(product: Product, epilogue: EpilogueCall) -> Product:
     if epilogue.without_product:
         product = replace(product, problem=replace(product.problem, k=0))
     return product
-
-
-def call_of(size: tuple[int, int, int], dtype: Any, layout: str, precision: str) -> tuple[Call, str]:
-    """Return the call for (m, k) @ (k, n) of new matrices of a type and a layout, and its precision."""
-    m, n, k = size
-    compute = compute_element(dtype)
-    asked = "tf32" if compute == TF32 else precision
-    a = Array.laid_out((m, k), compute.dtype, layout[0])
-    b = Array.laid_out((k, n), compute.dtype, layout[1])
-    return resolve_call(a, b, None, UfuncKeywords(dtype=dtype_of(compute)), asked), asked

@@ -109,7 +109,7 @@ def launched(variant_tile: VariantTile, size: Size, dtype: str, layout: str) -> 
     types = kind.dtype, kind.dtype, kind.result.dtype
     a, b, c = (Array.laid_out(*each) for each in zip(shapes, types, f"{layout}N", strict=True))
     kernel = KernelKeywords(variant_tile.variant, variant_tile.tile, None, precision_of(kind))
-    choice = choose(resolve_call(a, b, c, UfuncKeywords(dtype=dtype_of(kind)), kernel.precision), kernel, device_model)
+    choice = choose(resolve_call(a, b, c, UfuncKeywords(dtype=dtype_of(kind))), kernel, device_model)
     kernels = [launch.spec for part in choice.parts for launch in schedule(part.spec, part.product.problem).launches]
     raw_kernels(kernels)
     return kernels

@@ -82,5 +82,5 @@ def replacement_by(*, variant: str, tile: int | None, config: Mapping[str, int] 
     row = None if variant == AUTO else find_variant(variant)
     dtype = "float32" if row is None or row.is_baseline else kernel_spec(row).compute.stored.dtype_name
     one = Array.allocated((1, 1), ELEMENTS[dtype].dtype)
-    choose(resolve_call(one, one, None, UfuncKeywords(), precision), kernel, lambda ieee: H100, tuned=False)
+    choose(resolve_call(one, one, None, UfuncKeywords()), kernel, lambda ieee: H100, tuned=False)
     return Replacement(kernel)

@@ -106,6 +106,12 @@ def _size(product: Product) -> str:
     return times + (f"{problem.n} x {problem.m}" if product.is_transposed else f"{problem.m} x {problem.n}")
 
 
+def named_choice(variant: Variant, config: Config, product: Product) -> Choice:
+    """Return the choice of a kernel for a product, which it computes transposed if it prefers that."""
+    product = transposed_if_preferred(variant, config, product)
+    return Choice(product, kernel_spec_of(variant.name, config, product))
+
+
 def transposed_if_preferred(variant: Variant, config: Config, product: Product) -> Product:
     """The product as a kernel prefers it, as C^T = B^T A^T for fewer rows of C or for faster layouts."""
     problem, compute = product.problem, variant.computes_in(product.compute)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
+from tiledmm.elements import TF32, compute_element
 from tiledmm.errors import ConfigError, UnsupportedTypeError
 from tiledmm.kernels.config import ConfigOverrides
 from tiledmm.kernels.variants import find_variant, kernel_variants
-from tiledmm.problem.call import Call, with_precision
-from tiledmm.problem.keywords import AUTO, KernelKeywords, is_ieee
+from tiledmm.problem.arrays import Array
+from tiledmm.problem.call import Call, dtype_of, resolve_call
+from tiledmm.problem.keywords import AUTO, KernelKeywords, UfuncKeywords, is_ieee
 from tiledmm.problem.product import Product
-from tiledmm.selection.choice import Choice, kernel_spec_of, transposed_if_preferred
+from tiledmm.selection.choice import Choice, kernel_spec_of, named_choice
 from tiledmm.selection.model import H100, Model
 from tiledmm.selection.tuned import TunedTable, describe_product, has_its_kernel, table_of
 
@@ -29,27 +32,29 @@ Models = Callable[[bool], Model]
 
 
 def choose(call: Call, kernel: KernelKeywords, models: Models, tuned: bool = True) -> Choice:
-    """The kernels of a call.
+    """Choose the kernels of a call.
 
     Args:
         call: See ``resolve_call``.
         kernel: ``variant``, ``tile``, ``config`` and ``precision``.
         models: The device's models.
-        tuned: Whether ``auto`` takes what the device's tuned table holds.
+        tuned: Whether ``auto`` uses the device's tuned table.
 
     Raises:
         UnknownVariantError, ConfigError, UnsupportedTypeError: If there is no such kernel, or not on this device.
     """
     model = models(is_ieee(kernel.precision))
-    table: TunedTable | None = table_of(model.gpu.name) if tuned and kernel.variant == AUTO else None
-    choice = select(**kernel_of(call.multiplied, *kernel, model=model), table=table, model=model)
-    if call.multiplied.epilogue and not call.multiplied.problem.k and choice.needs_operands:
-        return select(_WITHOUT_PRODUCT, None, call.multiplied, model=model)
+    table = table_of(model.gpu.name) if tuned and kernel.variant == AUTO else None
+    product = with_precision(call.multiplied, kernel.precision)
+    named = with_scheme(product, kernel, model)
+    choice = select(named.variant, named.tile, product, named.config, table, model)
+    if product.epilogue and not product.problem.k and choice.needs_operands:
+        return select(_WITHOUT_PRODUCT, None, product, model=model)
     return choice
 
 
 def choose_within(call: Call, kernel: KernelKeywords, models: Models, fits: Callable[[Choice], bool]) -> Choice | None:
-    """The fastest kernel that fits, of the same precision, for a call whose choice needs more memory than there is.
+    """Choose the fastest kernel that fits, in the same precision, where the workspace of ``choose``'s is too large.
 
     Args:
         call, kernel, models: As for ``choose``.
@@ -59,49 +64,62 @@ def choose_within(call: Call, kernel: KernelKeywords, models: Models, fits: Call
         None if no kernel fits, or if the call names its kernel.
     """
     model = models(is_ieee(kernel.precision))
-    found = kernel_of(call.multiplied, *kernel, model=model)
-    if found["name"] != AUTO or kernel.tile is not None:
+    product = with_precision(call.multiplied, kernel.precision)
+    if with_scheme(product, kernel, model).variant != AUTO or kernel.tile is not None:
         return None
-    return model.best_within(found["product"], fits)
+    return model.best_within(product, fits)
 
 
-def kernel_of(
-    product: Product,
-    variant: str,
-    tile: int | None,
-    config: ConfigOverrides | None,
-    precision: str,
-    model: Model = H100,
-) -> dict[str, Any]:
-    """The arguments of ``select`` for the keywords of a call: a scheme names a variant that has it.
+def with_precision(product: Product, precision: str) -> Product:
+    """Return the product, in tf32 if it is a float32 product and tf32 was asked for.
 
-    That is the named variant, or the first in ladder order that runs on the model's device.
+    Variants without tf32 compute it in float32.
+    """
+    return product.computed_in(TF32) if precision == "tf32" and product.compute == TF32.stored else product
+
+
+def call_of(size: tuple[int, int, int], dtype: Any, layout: str, precision: str) -> tuple[Call, str]:
+    """Return the call for (m, k) @ (k, n) of new matrices of a type and a layout, and its precision."""
+    m, n, k = size
+    compute = compute_element(dtype)
+    asked = "tf32" if compute == TF32 else precision
+    a = Array.laid_out((m, k), compute.dtype, layout[0])
+    b = Array.laid_out((k, n), compute.dtype, layout[1])
+    call = resolve_call(a, b, None, UfuncKeywords(dtype=dtype_of(compute)))
+    return replace(call, multiplied=with_precision(call.multiplied, asked)), asked
+
+
+def with_scheme(product: Product, kernel: KernelKeywords, model: Model = H100) -> KernelKeywords:
+    """Return the keywords of a call with a decomposition scheme as its config, if the precision is the name of one.
+
+    Its variant is the named one, or the first in ladder order that runs on the model's device.
 
     Raises:
         UnknownVariantError, ConfigError: If there is no such variant, or not with that precision.
         UnsupportedTypeError: If no variant that has the scheme runs there.
     """
+    variant, precision, compute = kernel.variant, kernel.precision, product.compute
     if is_ieee(precision) and variant != AUTO and not find_variant(variant).operands.is_ieee:
         raise ConfigError(
             f"precision {precision!r} is multiply-adds of the operands' own type, "
             f"which variant {variant!r} does not use"
         )
-    compute = product.compute
     rows = (row for row in kernel_variants() if precision in row.operands.schemes)
-    if having := [row.name for row in rows if row.multiplies(compute)]:
-        known = " or ".join(map(repr, having))
-        if variant == AUTO:
-            here = {each.variant for each in model.kernels_for(compute)}
-            variant = next((name for name in having if name in here), AUTO)
-        if variant == AUTO:
-            raise UnsupportedTypeError(
-                f"precision {precision!r} of {compute.dtype_name} needs {known}, which other devices run; "
-                "precision='full' takes what runs on this one"
-            )
-        if variant not in having:
-            raise ConfigError(f"precision {precision!r} of {compute.dtype_name} is for {known}, not {variant!r}")
-        config = {"scheme": precision, **(config or {})}
-    return {"name": variant, "tile": tile, "config": config, "product": with_precision(product, precision)}
+    having = [row.name for row in rows if row.multiplies(compute)]
+    if not having:
+        return kernel
+    known = " or ".join(map(repr, having))
+    if variant == AUTO:
+        here = {each.variant for each in model.kernels_for(compute)}
+        variant = next((name for name in having if name in here), AUTO)
+    if variant == AUTO:
+        raise UnsupportedTypeError(
+            f"precision {precision!r} of {compute.dtype_name} needs {known}, which other devices run; "
+            "precision='full' takes what runs on this one"
+        )
+    if variant not in having:
+        raise ConfigError(f"precision {precision!r} of {compute.dtype_name} is for {known}, not {variant!r}")
+    return kernel._replace(variant=variant, config={"scheme": precision, **(kernel.config or {})})
 
 
 def select(
@@ -112,7 +130,7 @@ def select(
     table: TunedTable | None = None,
     model: Model = H100,
 ) -> Choice:
-    """The kernel for a product.
+    """Select the kernel for a product.
 
     Args:
         name: A variant, or ``"auto"``.
@@ -131,14 +149,13 @@ def select(
         return (measured(product, table, model) if table else None) or model.best(product)
     variant = find_variant(_VARIANT_OF_A_TILE if name == AUTO else name)
     chosen = variant.config(tile, variant.computes_in(product.compute), config)
-    product = transposed_if_preferred(variant, chosen, product)
     if chosen.triangle and not product.symmetric:
         raise ConfigError("triangle is for a @ a.T or a.T @ a, of one array: C is symmetric")
-    return Choice(product, kernel_spec_of(variant.name, chosen, product))
+    return named_choice(variant, chosen, product)
 
 
 def measured(product: Product, table: TunedTable, model: Model) -> Choice | None:
-    """The kernel of a tuned table for a product."""
+    """Return the kernel of a tuned table for a product; None if it has none that is valid."""
     entry = table.get(describe_product(product))
     if entry is None or not model.takes(entry.variant):  # the precision rules it out, or it was unregistered
         return None

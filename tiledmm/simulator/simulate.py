@@ -79,7 +79,7 @@ def simulate(
     epilogue = EpilogueCall()
     if epilogue_keywords is not None:
         epilogue = resolve_epilogue(loop_type(x1.dtype, x2.dtype, ufunc.dtype), ufunc.casting, epilogue_keywords)
-    call = resolve_call(x1, x2, out, ufunc, kernel.precision, epilogue)
+    call = resolve_call(x1, x2, out, ufunc, epilogue)
     model = functools.partial(_model, settings.target)
     choice, text = choose(call, kernel, model, tuned=False), Source.read(source) if source else None
     run = _Run(choice, text, settings)

@@ -13,10 +13,11 @@ from tiledmm.errors import ConfigError, TiledmmError, device_module
 from tiledmm.kernels.config import Config
 from tiledmm.launch import plans
 from tiledmm.problem.arrays import describe
-from tiledmm.problem.call import dtype_of, precision_of, with_precision
+from tiledmm.problem.call import dtype_of, precision_of
 from tiledmm.problem.product import Product, resolve
 from tiledmm.selection import tuned
 from tiledmm.selection.choice import Choice
+from tiledmm.selection.choose import with_precision
 from tiledmm.selection.model import H100, SPLIT_K_FACTORS, Model
 
 # Kernels are not tried if the model expects them to take more than this many times as long as the best one.
