@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tiledmm.compile import disk_cache
-from tiledmm.compile.disk_cache import Contents, bound, clear, contents, in_use, mark_used, one_at_a_time
+from tiledmm.simulator.compiler import shared_folder
+from tiledmm.simulator.compiler.shared_folder import Contents, bound, clear, contents, in_use, mark_used, one_at_a_time
 
 
 @pytest.fixture
@@ -85,7 +85,7 @@ def test_without_locks_files_are_removed_all_the_same(folder: Path, monkeypatch:
     def no_locks(*arguments: object) -> None:
         raise OSError("no locks available")
 
-    monkeypatch.setattr(disk_cache.fcntl, "flock", no_locks)
+    monkeypatch.setattr(shared_folder.fcntl, "flock", no_locks)
     with in_use(folder):
         assert clear(folder) == Contents(4, 15)
 
@@ -126,7 +126,7 @@ def test_without_locks_a_file_is_made_all_the_same(folder: Path, monkeypatch: py
     def no_locks(*arguments: object) -> None:
         raise OSError("no locks available")
 
-    monkeypatch.setattr(disk_cache.fcntl, "flock", no_locks)
+    monkeypatch.setattr(shared_folder.fcntl, "flock", no_locks)
     with one_at_a_time(folder / "new.so"), one_at_a_time(folder / "new.so"):
         pass
     with one_at_a_time(folder / "no" / "folder.so"):

@@ -21,9 +21,8 @@ import tiledmm
 from tests.conftest import missing_simulator
 from tiledmm import errors, simulator
 from tiledmm.codegen.template_files import template_folder
-from tiledmm.compile import disk_cache
 from tiledmm.simulator import execution
-from tiledmm.simulator.compiler import built_libraries, cxx, toolchain
+from tiledmm.simulator.compiler import built_libraries, cxx, shared_folder, toolchain
 
 SOURCE = 'extern "C" __global__ void kernel(int* out) { out[threadIdx.x] = %d; }'
 
@@ -77,7 +76,7 @@ def test_a_cache_that_is_cleared_meanwhile_loses_nobody_a_kernel(cache, quick_ru
 
     def clear() -> None:
         while not ended.wait(0.05):
-            removed.append(disk_cache.clear(cache).files)
+            removed.append(shared_folder.clear(cache).files)
 
     clearing = threading.Thread(target=clear)
     clearing.start()

@@ -18,7 +18,7 @@ def own_caches() -> dict[str, Path]:
 
 def clear_caches() -> Table:
     """Removes all of it, once no process compiles or loads it; a row for each folder says what was removed."""
-    from tiledmm.compile.disk_cache import clear
+    from tiledmm.simulator.compiler.shared_folder import clear
 
     rows = []
     for name, folder in own_caches().items():

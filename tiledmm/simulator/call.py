@@ -12,14 +12,13 @@ import numpy as np
 
 from tiledmm.errors import ConfigError, OperandTypeError, ShapeError
 from tiledmm.hardware.architectures import Architecture
-from tiledmm.problem.strides import Span
 from tiledmm.simulator import execution
 from tiledmm.simulator.compiled_kernel import CompiledKernel, Geometry, ModuleState
 from tiledmm.simulator.finding_kinds import WRONG_RESULT
 from tiledmm.simulator.findings import Finding
 from tiledmm.simulator.kernel_findings import KernelFindings
 from tiledmm.simulator.parameters import POINTER, Parameter
-from tiledmm.simulator.placed import Placed
+from tiledmm.simulator.placed import Placed, span_of
 from tiledmm.simulator.settings import Settings
 
 #: Relative tolerances of ``expected=`` by the bytes of a floating-point number, unless the caller names one.
@@ -180,7 +179,7 @@ class Call:
                 )
                 placed = self.placed[region]
                 offset = distance + sum(i * stride for i, stride in zip(first, array.strides, strict=True))
-                writer = outcome.writer(placed.writes, (offset - placed.span.start) // placed.granule)
+                writer = outcome.writer(placed.writes, (offset - placed.start) // placed.granule)
                 yield self.said.wrong_result(WRONG_RESULT, said, writer, Geometry(self.grid, self.block))
 
 
@@ -224,7 +223,7 @@ def _place(
         whole = _root(array) if shared else array
         at = known.setdefault(_bounds(whole), len(placed))
         if at == len(placed):
-            placed.append(Placed(parameter.name, whole, Span.of(whole.shape, whole.strides, whole.dtype.itemsize)))
+            placed.append(Placed(parameter.name, whole))
             placed[at].writable = False
             placed[at].pointee = parameter.element_bytes or array.dtype.itemsize
         placed[at].writable |= not parameter.read_only and array.flags.writeable
@@ -234,8 +233,8 @@ def _place(
 
 def _bounds(array: np.ndarray[Any, Any]) -> tuple[int, int]:
     """The first address of an array's elements, and the one behind the last."""
-    span = Span.of(array.shape, array.strides, array.dtype.itemsize)
-    return array.ctypes.data + span.start, array.ctypes.data + span.stop
+    start, stop = span_of(array)
+    return array.ctypes.data + start, array.ctypes.data + stop
 
 
 def _root(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

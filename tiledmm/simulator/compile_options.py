@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tiledmm.codegen.source_map import SourceMap
 from tiledmm.errors import ConfigError, OperandTypeError
+from tiledmm.simulator.source_map import SourceMap
 
 _MACRO = re.compile(r"(?:-D|--define-macro=)\s*(?P<name>\w+(?:\([\w\s,.]*\))?)(?:=(?P<value>.*))?", re.DOTALL)
 _UNDEFINED = re.compile(r"(?:-U|--undefine-macro=)\s*(?P<name>\w+)")
@@ -89,11 +89,11 @@ class CompileOptions:
             file: Its name in messages.
         """
         if not self.macros and not self.folders:
-            lines = [(line, (file, number)) for number, line in enumerate(code.splitlines(), 1)]
-            return code, SourceMap(tuple(place for _, place in lines))
+            return code, SourceMap.of_file(file, code)
         lines = [(line, (f"option {option}", 1)) for line, option in self.macros]
         lines += self._with_headers(code, file, None, [], set())
-        return "".join(f"{line}\n" for line, _ in lines), SourceMap(tuple(place for _, place in lines))
+        text = "".join(f"{line}\n" for line, _ in lines)
+        return text, SourceMap.of(text, (place for _, place in lines))
 
     def _with_headers(
         self, text: str, file: str, folder: Path | None, around: list[Path], once: set[Path]

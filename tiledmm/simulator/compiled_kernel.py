@@ -12,7 +12,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tiledmm.codegen.source_map import SourceMap
 from tiledmm.errors import CompilationError
 from tiledmm.hardware.architectures import Architecture
 from tiledmm.simulator import execution
@@ -23,10 +22,12 @@ from tiledmm.simulator.debug.lines import SourceLines
 from tiledmm.simulator.interface import Operand
 from tiledmm.simulator.parameters import Parameter, parameters_of
 from tiledmm.simulator.settings import Settings
+from tiledmm.simulator.source_map import SourceMap
 from tiledmm.simulator.traffic import LineCounts, line_counts
 from tiledmm.simulator.translation import unset
 from tiledmm.simulator.translation.alignments import declared_alignments
 from tiledmm.simulator.translation.declarations import variables_in
+from tiledmm.simulator.widths import Disassembler, access_widths
 
 #: The values of a module's variables outside of functions: bytes by name.
 ModuleState: TypeAlias = dict[str, np.ndarray[Any, np.dtype[np.uint8]]]
@@ -128,13 +129,13 @@ class CompiledKernel:
                     for array in self.debug.shared_arrays()
                 ],
                 checks=bool(settings.checks),
-                counts=settings.counts or settings.sass,
+                counts=settings.counts or settings.sass is not None,
                 order=settings.order,
                 seed=settings.seed,
                 traced_block=settings.traced_block,
                 traced_arithmetic=settings.traced_arithmetic,
                 max_steps=settings.max_steps,
-                describe=self._describe() if settings.sass else None,
+                describe=self._describe(settings.sass) if settings.sass else None,
                 workers=settings.workers,
                 progress=settings.progress,
                 writers=writers,
@@ -236,14 +237,13 @@ class CompiledKernel:
         lines = self.lines.of([site.pc for site in sites])
         return line_counts(sites, lines, self.lines.text, self.lines.location, sass=sass)
 
-    def _describe(self) -> Callable[[int, str], tuple[int, int, int]]:
-        from tiledmm.simulator.widths import Widths
-
-        widths = Widths(self.text, self.name, self.target.name)
+    def _describe(self, disassemble: Disassembler) -> Callable[[int, str], tuple[int, int, int]]:
+        code = disassemble(self.text, self.name, self.target.name)
+        widths = access_widths(code.accesses, self.places.page)
 
         def describe(place: int, kind: str) -> tuple[int, int, int]:
             line = self.lines.line(place)
-            return line, *widths.of(line, kind)
+            return line, widths.get((line, kind, "shared"), 0), widths.get((line, kind, "global"), 0)
 
         return describe
 

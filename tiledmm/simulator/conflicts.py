@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tiledmm.hardware.banks import ideal_wavefronts, wavefronts
 from tiledmm.simulator.kernel_events import Event
 from tiledmm.simulator.requests import BANKS, WARP, WORD_BYTES, words_by_bank
-from tiledmm.simulator.tracing import Trace, trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,60 +65,46 @@ class BankAccess:
         return words_by_bank(((lane.lane, lane.address) for lane in self.lanes), self.bytes)
 
 
-def explain_conflicts(
-    variant: str,
-    *,
-    tile: int | None = None,
-    layout: str = "NN",
-    dtype: str = "float32",
-    target: str = "sm_90",
-    sass: bool = False,
+def bank_accesses(
+    events: Iterable[Event],
+    block: tuple[int, int, int],
+    text: str,
+    locations: Sequence[str],
+    widths: Mapping[tuple[int, str, str], int],
 ) -> tuple[BankAccess, ...]:
-    """Which lanes hit which bank, for each source line that accesses shared memory. Needs no GPU.
+    """Return the first access of a block's first warp at each line, array and direction, in source order.
 
     Args:
-        variant, tile, dtype: The kernel.
-        layout: How A and B lie in memory, a letter each: N rows contiguous, T columns contiguous.
-        target: The target architecture.
-        sass: Whether contiguous accesses are vectorized as in the machine code (SASS) of ``target``; if not, there is
-            one access for each element. Needs the extra ``inspect``.
-
-    Returns:
-        One entry for each line, array and direction, in source order.
-
-    Example:
-        >>> for access in explain_conflicts("tiled", tile=32, layout="NT"):
-        ...     print(access.array, access.kind, access.wavefronts)
-        As store 1
-        Bs store 1
-        As load 1
-        Bs load 32
-
-    Raises:
-        TiledmmError: As ``tiledmm.simulator.run``.
+        events: What the threads of the block did.
+        block: Threads of the block along x, y and z.
+        text: The kernel's source.
+        locations: File and line of each of its lines.
+        widths: What ``access_widths`` returns: a line's accesses are as wide as there, where their bytes are contiguous
+            and aligned.
     """
-    recorded = trace(variant, tile=tile, dtype=dtype, layout=layout, target=target)
-    width, height, _ = recorded.block
+    width, height, _ = block
     lanes: dict[tuple[int, str, str], dict[int, list[Event]]] = defaultdict(lambda: defaultdict(list))
-    for event in recorded.events:
+    for event in events:
         x, y, z = event.thread
         number = x + width * (y + height * z)
         if event.space == "shared" and number < WARP:
             lanes[event.line, event.kind, event.array][number].append(event)
-    widths = {}
-    if sass:
-        from tiledmm.simulator.widths import Widths
-
-        known = Widths(recorded.text, recorded.symbol, target)
-        widths = {(line, kind): known.of(line, kind)[0] for line, kind, _ in lanes}
     return tuple(
-        _access(recorded, line, kind, array, by_lane, widths.get((line, kind), 0))
+        _access(
+            line,
+            locations[line - 1] if line else "",
+            text.splitlines()[line - 1].strip() if line else "",
+            kind,
+            array,
+            by_lane,
+            widths.get((line, kind, "shared"), 0),
+        )
         for (line, kind, array), by_lane in sorted(lanes.items(), key=lambda item: item[0][0])
     )
 
 
 def _access(
-    recorded: Trace, line: int, kind: str, array: str, by_lane: dict[int, list[Event]], sass_bytes: int
+    line: int, location: str, text: str, kind: str, array: str, by_lane: dict[int, list[Event]], sass_bytes: int
 ) -> BankAccess:
     """The first access at a line, as wide as in the machine code where its elements are contiguous and aligned."""
     first = {lane: events[0] for lane, events in by_lane.items()}
@@ -129,8 +114,8 @@ def _access(
     addresses = [first[lane].address if lane in first else None for lane in range(WARP)]
     return BankAccess(
         line=line,
-        location=recorded.locations[line - 1] if line else "",
-        text=recorded.text.splitlines()[line - 1].strip() if line else "",
+        location=location,
+        text=text,
         kind=kind,
         array=array,
         bytes=size,

@@ -7,15 +7,14 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tiledmm.codegen.page import first_line_of_page
 from tiledmm.simulator import execution
 from tiledmm.simulator.compiled_kernel import CompiledKernel, Geometry
 from tiledmm.simulator.compiler import toolchain
 from tiledmm.simulator.debug.elements import Subscripts, subscripts_of
-from tiledmm.simulator.debug.lines import own_line
 from tiledmm.simulator.finding_kinds import LAUNCH_BOUNDS, TOO_MUCH_SHARED, UNSET
 from tiledmm.simulator.findings import Finding, Region, finding, show
 from tiledmm.simulator.placed import Placed
+from tiledmm.simulator.source_map import own_line
 from tiledmm.simulator.translation.declarations import kernels_in, short_name
 
 
@@ -139,7 +138,7 @@ class KernelFindings:
         for each in self._kernel.may_be_unset:
             at = f", declared at {self._kernel.lines.location(each.declared)}" if each.declared else ""
             said = f"{each.name}{at}: the result depends on what is there"
-            line = own_line(each.lines, first_line_of_page(self._kernel.text))
+            line = own_line(each.lines, self._kernel.places.page)
             found.append(self._finding(UNSET, said, line, other=each.declared))
         return found
 

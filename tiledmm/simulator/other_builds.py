@@ -116,7 +116,7 @@ class OtherBuilds:
             placed = self._call.placed[region]
             first = np.unravel_index(int(different[0]) // placed.itemsize, placed.array.shape)
             strides = zip(first, placed.array.strides, strict=True)
-            offset = sum(int(i) * stride for i, stride in strides) - placed.span.start
+            offset = sum(int(i) * stride for i, stride in strides) - placed.start
             said = f"{placed.name}[{', '.join(map(str, map(int, first)))}] depends on a variable that was not set"
             # An element that only one of them wrote.
             for shown in (other, one):

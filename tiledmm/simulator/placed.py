@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from tiledmm.problem.strides import Span
 from tiledmm.simulator import execution
 from tiledmm.simulator.interface import Operand
 
@@ -15,18 +14,34 @@ from tiledmm.simulator.interface import Operand
 _ALIGNMENT = 512
 
 
-class Placed:
-    """An array in the simulator's memory, with its own strides."""
+def span_of(array: np.ndarray[Any, Any]) -> tuple[int, int]:
+    """Return the first byte that an array spans and the one behind the last, relative to its first element."""
+    if not array.size:
+        return 0, 0
+    reach = [(size - 1) * stride for size, stride in zip(array.shape, array.strides, strict=True)]
+    return sum(each for each in reach if each < 0), sum(each for each in reach if each > 0) + array.dtype.itemsize
 
-    def __init__(self, name: str, array: np.ndarray[Any, Any], span: Span) -> None:
-        self.name, self.array, self.span = name, array, span
+
+class Placed:
+    """An array in the simulator's memory, with its own strides.
+
+    Args:
+        name: Its name in messages.
+        array: The array.
+        span: The first byte of its memory and the one behind the last, relative to its first element; None for those
+            that it spans.
+    """
+
+    def __init__(self, name: str, array: np.ndarray[Any, Any], span: tuple[int, int] | None = None) -> None:
+        self.name, self.array = name, array
+        self.start, self.stop = span or span_of(array)
         self.itemsize = array.dtype.itemsize
-        self.bytes = span.stop - span.start
+        self.bytes = self.stop - self.start
         # The offset from the array's own allocation decides its alignment, as in CuPy's memory.
         owner = array
         while isinstance(owner.base, np.ndarray):
             owner = owner.base
-        self.phase = (array.ctypes.data + span.start - owner.ctypes.data) % _ALIGNMENT if array.size else 0
+        self.phase = (array.ctypes.data + self.start - owner.ctypes.data) % _ALIGNMENT if array.size else 0
         self.reserved_bytes = self.bytes + _ALIGNMENT
         self.begin = 0
         self.filled = False
@@ -42,7 +57,7 @@ class Placed:
     @property
     def origin(self) -> int:
         """Address of the array's first element."""
-        return self.begin - self.span.start
+        return self.begin - self.start
 
     def place(self, memory: execution.Memory, region: int, *, filled: bool, written: bool | None = None) -> None:
         """Assigns an address and, if ``filled``, copies the elements there; all other bytes are those of NaNs.
@@ -84,13 +99,13 @@ class Placed:
     def view(self) -> np.ndarray[Any, Any]:
         """The array there."""
         shape, strides = self.array.shape, self.array.strides
-        array: np.ndarray[Any, Any] = np.ndarray(shape, self.array.dtype, self.memory.data, -self.span.start, strides)
+        array: np.ndarray[Any, Any] = np.ndarray(shape, self.array.dtype, self.memory.data, -self.start, strides)
         return array
 
     def element_at(self, offset: int) -> str:
         """The element at an offset in bytes, as a programmer writes it; empty if there is none."""
         if self.pointee:
-            return f"{self.name}[{(offset + self.span.start) // self.pointee}]"
+            return f"{self.name}[{(offset + self.start) // self.pointee}]"
         number = self.indices()[offset // self.itemsize]
         index = np.unravel_index(max(number, 0), self.array.shape)
         return f"{self.name}[{', '.join(str(int(i)) for i in index)}]" if number >= 0 else ""
@@ -98,7 +113,7 @@ class Placed:
     def of_elements(self, marks: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """The marks of the array's elements, in the array's shape, out of marks for each element of memory."""
         strides = tuple(stride // self.itemsize * marks.itemsize for stride in self.array.strides)
-        first = -self.span.start // self.itemsize * marks.itemsize
+        first = -self.start // self.itemsize * marks.itemsize
         array: np.ndarray[Any, Any] = np.ndarray(self.array.shape, marks.dtype, marks.data, first, strides)
         return array
 

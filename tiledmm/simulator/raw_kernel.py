@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from tiledmm.errors import ConfigError, OperandTypeError
+from tiledmm.simulator.api import launch_kernel
 from tiledmm.simulator.compiled_kernel import CompiledKernel
 from tiledmm.simulator.device_memory import DevicePointer, MemoryPointer
-from tiledmm.simulator.launch import run
 from tiledmm.simulator.parameters import Parameter
 from tiledmm.simulator.raw_source import RawSource
 from tiledmm.simulator.report import Report
@@ -140,7 +140,7 @@ class RawKernel:
             args = tuple(self._argument(*each) for each in zip(parameters, args, strict=True))
         # CuPy launches at least one block, of at least one thread.
         blocks, threads = (tuple(max(1, each) for each in sizes) for sizes in (grid, block))
-        self.report = run(
+        self.report = launch_kernel(
             kernel, blocks, threads, args, shared_mem, self.settings, exact=True, state=self._source.state
         )
         sys.stdout.write(self.report.output)

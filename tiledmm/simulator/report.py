@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 
-from tiledmm.codegen.page import first_line_of_page
 from tiledmm.errors import SimulationError
-from tiledmm.report.cells import NONE, significant
-from tiledmm.report.tables import Table
 from tiledmm.simulator.findings import Finding, describe_findings
+from tiledmm.simulator.tables import NONE, Table
 from tiledmm.simulator.traffic import LineCounts, Traffic
 
 _COLUMNS = (
@@ -38,6 +36,7 @@ class Report:
         locations: File and line that each line of ``text`` comes from: ``"tiled.cu.j2:57"``.
         seconds: Time of the simulation.
         output: What the kernel printed.
+        page: The line of ``text`` where the kernel's own page begins, behind the headers before it.
     """
 
     symbol: str
@@ -55,6 +54,7 @@ class Report:
     seconds: float
     output: str = ""
     warnings: tuple[Finding, ...] = ()
+    page: int = 1
 
     @property
     def ok(self) -> bool:
@@ -106,55 +106,6 @@ class Report:
         return ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProductReport(Report):
-    """Counts and findings of a simulated product.
-
-    Attributes:
-        sizes: m, n, k as the kernel computed them, and the number of products.
-        element_bytes: Bytes of an element of A.
-    """
-
-    sizes: tuple[int, int, int, int]
-    element_bytes: int
-
-    @property
-    def multiply_adds(self) -> int:
-        """Multiply-adds of the product: m * n * k for each matrix of a batch."""
-        m, n, k, products = self.sizes
-        return m * n * k * products
-
-    @property
-    def intensity(self) -> float:
-        """Arithmetic intensity: operations of the product (two per multiply-add) per byte of ``global_bytes``."""
-        return 2 * self.multiply_adds / self.global_bytes if self.global_bytes else 0.0
-
-    @property
-    def reuse(self) -> float:
-        """Uses of each element loaded from global memory: both factors of each multiply-add count."""
-        loaded = self.source.global_load.bytes + self.source.copy_load.bytes  # a lane may load several at once
-        return 2 * self.multiply_adds * self.element_bytes / loaded if loaded else 0.0
-
-    def _derived(self) -> dict[str, object]:
-        return {
-            "ok": self.ok,
-            "multiply_adds": self.multiply_adds,
-            "global_bytes": self.global_bytes,
-            "intensity": self.intensity,
-            "reuse": self.reuse,
-            "nsight": (self.sass or self.source).nsight(),
-        }
-
-    def _size(self) -> str:
-        m, n, k, products = self.sizes
-        return f"{m} x {n} x {k}" + (f", {products} products" if products != 1 else "") + "  "
-
-    def _figures(self) -> tuple[str, ...]:
-        return (
-            f"{self.intensity:.3g} FLOP per byte of global traffic; an element is loaded for {self.reuse:.3g} uses.",
-        )
-
-
 def _table(report: Report) -> Table:
     """The totals of a report, and the counts of each source line."""
     rows = [("all", *_cells(report.flops, report.barriers, report.sass or report.source), "")]
@@ -185,7 +136,7 @@ def _listing(report: Report, *, headers: bool) -> str:
     """The source of a report's kernel, with FLOP, sectors and wavefronts before each line that has any."""
     counts = {each.line: each for each in report.lines}
     wrong = {line for found in report.findings for line in (found.line, found.other_line) if line}
-    first = 1 if headers else first_line_of_page(report.text)
+    first = 1 if headers else report.page
     lines = report.text.splitlines()
     locations = [location if text.strip() else "" for location, text in zip(report.locations, lines, strict=True)]
     width = max(map(len, locations[first - 1 :]), default=0)
@@ -223,7 +174,7 @@ def _cells(flops: int, barriers: int, traffic: Traffic) -> tuple[str, ...]:
         _count(flops),
         _count(requests),
         _count(sectors),
-        significant(sectors / requests) if requests else NONE,
+        f"{sectors / requests:#.3g}" if requests else NONE,
         _count(traffic.shared_load.requests),
         _count(traffic.shared_store.requests),
         _count(_wavefronts(traffic)),

@@ -11,6 +11,7 @@ import numpy as np
 from tiledmm.errors import ConfigError
 from tiledmm.simulator.compiler.kernel_flags import GUARDED_BUILDS
 from tiledmm.simulator.interface import ORDERS
+from tiledmm.simulator.widths import Disassembler
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +21,7 @@ class Settings:
     Attributes:
         checks: Whether every access is checked; ``"full"`` also runs the kernel in other builds.
         counts: Whether traffic is counted.
-        sass: Whether traffic is also counted as in the machine code (SASS). Needs NVRTC and nvdisasm.
+        sass: The disassembler, if traffic is also counted as in the machine code (SASS); None if it is not.
         order: The order in which threads run between two barriers: ``"forward"``, ``"reverse"`` or ``"random"``.
         seed: Seed of the order ``"random"``.
         target: The target architecture: ``"sm_75"``, say, has no cp.async.
@@ -35,7 +36,7 @@ class Settings:
 
     checks: bool | str = True
     counts: bool = True
-    sass: bool = False
+    sass: Disassembler | None = None
     order: str = "forward"
     seed: int = 0
     target: str = "sm_90"
@@ -63,10 +64,10 @@ class Settings:
     @property
     def built(self) -> str:
         """How the kernel is compiled."""
-        sees = bool(self.checks) or self.counts or self.sass or self.traced_block is not None
+        sees = bool(self.checks) or self.counts or self.sass is not None or self.traced_block is not None
         return self.build or ("checked" if sees else "bare")
 
     def alone(self, build: str) -> Settings:
         """The same for one worker and without counts, of a kernel that is compiled in some way."""
         checks = build not in GUARDED_BUILDS
-        return replace(self, checks=checks, counts=False, sass=False, workers=1, progress=None, build=build)
+        return replace(self, checks=checks, counts=False, sass=None, workers=1, progress=None, build=build)

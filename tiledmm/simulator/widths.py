@@ -1,27 +1,54 @@
-"""The widths of each source line's accesses in machine code."""
+"""How wide the accesses of each source line are in machine code (SASS), by the disassembler that is passed in."""
 
 from __future__ import annotations
 
-from tiledmm.codegen.page import first_line_of_page
-from tiledmm.compile.disassembly import disassemble
-from tiledmm.simulator.debug.lines import own_line
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol, TypeAlias
+
+from tiledmm.simulator.source_map import own_line
 
 
-class Widths:
-    """Widths of the accesses of one kernel on one target architecture.
+class MachineAccess(Protocol):
+    """One instruction that accesses memory: see ``tiledmm.compile.disassembly.Access``."""
 
-    Raises:
-        MissingDependencyError: If NVRTC or nvdisasm is not installed.
-        CompilationError: If NVRTC does not compile the source.
+    @property
+    def kind(self) -> str:
+        """``"load"``, ``"store"`` or ``"copy"``."""
+
+    @property
+    def space(self) -> str:
+        """``"shared"`` or ``"global"``, or another memory."""
+
+    @property
+    def bytes(self) -> int:
+        """Bytes that each lane moves."""
+
+    @property
+    def lines(self) -> tuple[int, ...]:
+        """Its source line, then the lines of the inlined calls around it."""
+
+
+class MachineCode(Protocol):
+    """A kernel in machine code."""
+
+    @property
+    def accesses(self) -> Sequence[MachineAccess]:
+        """Its instructions that access memory."""
+
+
+#: Compiles CUDA C by NVRTC and disassembles a kernel: source, symbol, target.
+Disassembler: TypeAlias = Callable[[str, str, str], MachineCode]
+
+
+def access_widths(accesses: Iterable[MachineAccess], page: int) -> dict[tuple[int, str, str], int]:
+    """Return the bytes of the widest access by source line, kind and memory.
+
+    Args:
+        accesses: Instructions that access memory.
+        page: The line where the kernel's own page begins.
     """
-
-    def __init__(self, source: str, symbol: str, target: str) -> None:
-        page = first_line_of_page(source)
-        self._widest: dict[tuple[int, str, str], int] = {}
-        for access in disassemble(source, symbol, target).accesses:
-            key = own_line(access.lines, page), access.kind, access.space
-            self._widest[key] = max(access.bytes, self._widest.get(key, 0))
-
-    def of(self, line: int, kind: str) -> tuple[int, int]:
-        """Bytes of the widest access of a line and kind to shared and to global memory; 0 where there is none."""
-        return self._widest.get((line, kind, "shared"), 0), self._widest.get((line, kind, "global"), 0)
+    widest: dict[tuple[int, str, str], int] = {}
+    for each in accesses:
+        key = own_line(each.lines, page), each.kind, each.space
+        widest[key] = max(each.bytes, widest.get(key, 0))
+    return widest

@@ -18,8 +18,8 @@ from pathlib import Path
 
 import platformdirs
 
-from tiledmm.compile.disk_cache import one_at_a_time
 from tiledmm.errors import CompilationError, TiledmmError
+from tiledmm.simulator.compiler.shared_folder import one_at_a_time
 
 _HASH_BYTES = hashlib.sha256().digest_size
 

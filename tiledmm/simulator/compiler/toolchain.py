@@ -17,11 +17,11 @@ from pathlib import Path
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
-from tiledmm.compile.disk_cache import MAX_BYTES, bound, in_use, mark_used
 from tiledmm.errors import CompilationError
 from tiledmm.simulator.compiler.built_libraries import cache_folder, ensure, scratch
 from tiledmm.simulator.compiler.cxx import compiler, is_clang, machine_flags, unfit, version
 from tiledmm.simulator.compiler.kernel_flags import KERNEL_FLAGS, build_flags
+from tiledmm.simulator.compiler.shared_folder import MAX_BYTES, bound, in_use, mark_used
 from tiledmm.simulator.translation import casts, inline_ptx, refusals
 from tiledmm.simulator.translation.declarations import launch_bounds
 from tiledmm.simulator.translation.headers import needed

@@ -4,21 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tiledmm.codegen.page import first_line_of_page
-from tiledmm.codegen.source_map import SourceMap
 from tiledmm.simulator.debug.debug_info import DebugInfo
+from tiledmm.simulator.source_map import SourceMap, own_line
 from tiledmm.simulator.translation.loops import loop_around
-
-
-def own_line(chain: Iterable[int], page: int) -> int:
-    """The innermost line of a chain of inlined calls that is on the kernel's own page.
-
-    Args:
-        chain: Line numbers, innermost first.
-        page: First line of the page.
-    """
-    lines = [line for line in chain if line]
-    return next((line for line in lines if line >= page), lines[0] if lines else 0)
 
 
 class SourceLines:
@@ -34,7 +22,6 @@ class SourceLines:
         self._debug = debug
         self._places = places
         self._text = text.splitlines()
-        self._page = first_line_of_page(text)
         self._known: dict[int, tuple[int, tuple[int, ...]]] = {}
 
     def of(self, places: Iterable[int]) -> dict[int, int]:
@@ -59,9 +46,9 @@ class SourceLines:
     def _read(self, places: list[int]) -> None:
         for place, chain in zip(places, self._debug.lines([place - 1 for place in places]), strict=True):
             lines = [frame.line for frame in chain if frame.file.endswith("kernel.cu") and frame.line]
-            own = own_line(lines, self._page)
+            own = own_line(lines, self._places.page)
             outer = lines[lines.index(own) + 1 :] if own in lines else []
-            self._known[place] = own, tuple(dict.fromkeys(each for each in outer if each >= self._page))
+            self._known[place] = own, tuple(dict.fromkeys(each for each in outer if each >= self._places.page))
 
     def loop(self, line: int) -> int:
         """The line of the condition of the innermost loop around a line; 0 if there is none."""

@@ -20,20 +20,19 @@ from tiledmm.problem.arrays import begin_together, describe, is_same
 from tiledmm.problem.casting import loop_type
 from tiledmm.problem.epilogue import EpilogueCall, EpilogueKeywords, resolve_epilogue
 from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
-from tiledmm.problem.strides import Span
 from tiledmm.schedule.launches import Scratch
 from tiledmm.schedule.schedule import SCAN, SCAN_HEAD, SCAN_INIT, schedule
 from tiledmm.selection.choice import Choice
 from tiledmm.selection.front_end import choose, resolve_call
 from tiledmm.selection.model import H100, Model
+from tiledmm.simulated.product_report import ProductReport
+from tiledmm.simulated.scheduled_launch import EpilogueMemory, ScheduledLaunch, Source
 from tiledmm.simulator import execution, kernel_events
 from tiledmm.simulator.finding_kinds import NOT_WRITTEN, UNSET_ELEMENT
 from tiledmm.simulator.findings import Finding
 from tiledmm.simulator.kernel_events import Event
 from tiledmm.simulator.placed import Placed
-from tiledmm.simulator.report import ProductReport
 from tiledmm.simulator.settings import Settings
-from tiledmm.simulator.simulated_kernel import EpilogueMemory, SimulatedKernel, Source
 from tiledmm.simulator.traffic import Traffic, total
 from tiledmm.simulator.translation.unset import VALUES
 
@@ -49,7 +48,7 @@ class Simulation:
     written: tuple[np.ndarray[Any, np.dtype[np.uint8]], ...] = ()
 
 
-def simulate(
+def simulate_product(
     x1: Any,
     x2: Any,
     out: Any,
@@ -82,7 +81,7 @@ def simulate(
     call = resolve_call(describe(x1), describe(x2), described, ufunc, kernel.precision, together, epilogue)
     model = functools.partial(_model, settings.target)
     choice, text = choose(call, kernel, model, tuned=False), Source.read(source) if source else None
-    run = _Run(choice, text, settings)
+    run = _ProductRun(choice, text, settings)
     left, right = call.product.convert
     x1 = x1 if left is None else x1.astype(left)
     x2 = x2 if right is None else x2.astype(right)
@@ -102,7 +101,7 @@ def _closer(
     choice: Choice, source: Source | None, settings: Settings, x1: Any, x2: Any, epilogue: EpilogueCall
 ) -> list[Finding]:
     """What other builds of the kernels find: accesses beside a thread's variables, and variables that are not set."""
-    runs = {build: _Run(choice, source, settings.alone(build)) for build in ("guarded", "checked", "zeroed")}
+    runs = {build: _ProductRun(choice, source, settings.alone(build)) for build in ("guarded", "checked", "zeroed")}
     done = {build: run.on(x1, x2, None, epilogue) for build, run in runs.items()}
     guarded = done["guarded"].report.findings
     outside = [each for each in guarded if each.kind != UNSET_ELEMENT]
@@ -130,7 +129,7 @@ def _model(target: str, decomposes: bool) -> Model:
     return Model(REFERENCE_GPUS[find_target(target).name], rates, decomposes=decomposes)
 
 
-class _Run:
+class _ProductRun:
     """One product, by one kernel or several.
 
     Counts are those of the kernel that multiplies (for the first part of C, if C is cut into parts); findings are those
@@ -139,7 +138,8 @@ class _Run:
 
     def __init__(self, choice: Choice, source: Source | None, settings: Settings) -> None:
         self.product, self.settings = choice.product, settings
-        self.kernels: list[SimulatedKernel] = []
+        self._spans = [(each.start, each.stop) for each in choice.product.spans]
+        self.kernels: list[ScheduledLaunch] = []
         self.scratch: list[Scratch] = []
         for number, part in enumerate(choice.parts):
             if not part.spec.variant.simulated:
@@ -155,7 +155,7 @@ class _Run:
                     self.main = len(self.kernels)
                 named = replace(each, operands=tuple(names.get(name, name) for name in each.operands))
                 scan = names.get(SCAN, "")
-                self.kernels.append(SimulatedKernel(named, source, settings, scan))
+                self.kernels.append(ScheduledLaunch(named, source, settings, scan))
         if source and not any(has_kernel(source.text, each.spec.symbol) for each in self.kernels):
             symbols = ", ".join(dict.fromkeys(each.spec.symbol for each in self.kernels))
             raise ConfigError(
@@ -163,7 +163,7 @@ class _Run:
                 "write what tiledmm.source gives for these to a file, and edit that"
             )
 
-    def filled(self, value: str) -> _Run | None:
+    def filled(self, value: str) -> _ProductRun | None:
         """The same, with a value in the variables that may be read before they are set; None if there are none."""
         kernels = [each.filled(value) for each in self.kernels]
         if not any(kernels):
@@ -182,18 +182,17 @@ class _Run:
                 )
         result = np.empty(product.shape, product.result_type, order=product.order) if out is None else out  # type: ignore[call-overload]
         first, second = (x2, x1) if product.is_transposed else (x1, x2)
-        spans = product.spans
         placed = [
-            Placed("A", first, spans[1 if product.is_transposed else 0]),
-            Placed("B", second, spans[0 if product.is_transposed else 1]),
-            Placed("C", result, spans[2]),
+            Placed("A", first, self._spans[1 if product.is_transposed else 0]),
+            Placed("B", second, self._spans[0 if product.is_transposed else 1]),
+            Placed("C", result, self._spans[2]),
         ]
         if product.problem.is_empty:
             return Simulation(result, self._report([], placed))
         read, in_place = self._read_by_epilogue(epilogue, out, placed[2])
         for scratch in self.scratch:
             rows = np.empty((*scratch.shape[:-1], scratch.pitch), scratch.element.dtype)
-            placed.append(Placed(scratch.name, rows[..., : scratch.shape[-1]], Span(0, rows.nbytes)))
+            placed.append(Placed(scratch.name, rows[..., : scratch.shape[-1]], (0, rows.nbytes)))
         regions = [*placed, *(each for each in read if each is not placed[2])]
         memory = execution.Memory([each.reserved_bytes for each in regions])
         try:
@@ -227,12 +226,12 @@ class _Run:
     def _read_by_epilogue(self, epilogue: EpilogueCall, out: Any, result: Placed) -> tuple[list[Placed], bool]:
         """The arrays that the epilogue reads, and whether the result is one of them."""
         names = epilogue.epilogue.names if epilogue.epilogue else ()
-        each = zip(names, epilogue.arrays, self.product.spans[3:], strict=True)
+        each = zip(names, epilogue.arrays, self._spans[3:], strict=True)
         read = [result if is_same(array, out) else Placed(name, array, span) for name, array, span in each]
         return read, result in read
 
     def _launch(
-        self, kernel: SimulatedKernel, placed: list[Placed], offsets: tuple[int, ...], read_by_epilogue: EpilogueMemory
+        self, kernel: ScheduledLaunch, placed: list[Placed], offsets: tuple[int, ...], read_by_epilogue: EpilogueMemory
     ) -> execution.Outcome:
         starts = dict(zip("ABC", offsets[:3], strict=True))
         arrays = {each.name: each for each in placed}
@@ -259,7 +258,7 @@ class _Run:
         kernel, settings, problem = self.kernels[self.main], self.settings, self.product.problem
         of_kernel = [[each[i] for each in outcomes] for i in range(len(self.kernels))]
         done = of_kernel[self.main]
-        counts = kernel.compiled.line_counts(done, sass=settings.sass)
+        counts = kernel.compiled.line_counts(done, sass=settings.sass is not None)
         found = [each for one, its in zip(self.kernels, of_kernel, strict=True) for each in one.findings(its, placed)]
         return ProductReport(
             symbol=kernel.spec.symbol,
@@ -277,6 +276,7 @@ class _Run:
             lines=counts,
             text=kernel.compiled.text,
             locations=kernel.compiled.places.locations,
+            page=kernel.compiled.places.page,
             seconds=sum(each.seconds for its in of_kernel for each in its),
         )
 

@@ -9,13 +9,17 @@ from typing import Any
 
 import numpy as np
 
+from tiledmm.compile.disassembly import disassemble
 from tiledmm.kernels.spec import KernelSpec, kernel_spec
 from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
 from tiledmm.selection.select import dtype_of, precision_of
+from tiledmm.simulated.product import simulate_product
+from tiledmm.simulator.conflicts import BankAccess, bank_accesses
 from tiledmm.simulator.kernel_events import Event
 from tiledmm.simulator.requests import WARP, Request, requests
 from tiledmm.simulator.settings import Settings
-from tiledmm.simulator.simulate import simulate
+from tiledmm.simulator.source_map import first_line_of_page
+from tiledmm.simulator.widths import access_widths
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,13 +106,53 @@ def trace(
     a, b = (np.stack([each] * products) if products > 1 else each for each in _operands(spec, m, n, k))
     settings = Settings(counts=False, target=target, traced_block=block, traced_arithmetic=arithmetic, workers=1)
     kernel = KernelKeywords(variant, tile, None, precision_of(spec.compute))
-    done = simulate(a, b, None, UfuncKeywords(dtype=dtype_of(spec.compute)), kernel, settings)
+    done = simulate_product(a, b, None, UfuncKeywords(dtype=dtype_of(spec.compute)), kernel, settings)
     report = done.report
     report.check()
     return Trace(
         report.symbol, (m, n, k), report.grid, report.block, block, report.text, report.locations, done.events,
         done.barriers,
     )  # fmt: skip
+
+
+def explain_conflicts(
+    variant: str,
+    *,
+    tile: int | None = None,
+    layout: str = "NN",
+    dtype: str = "float32",
+    target: str = "sm_90",
+    sass: bool = False,
+) -> tuple[BankAccess, ...]:
+    """Return which lanes hit which bank, for each source line that accesses shared memory. Needs no GPU.
+
+    Args:
+        variant, tile, dtype: The kernel.
+        layout: How A and B lie in memory, a letter each: N rows contiguous, T columns contiguous.
+        target: The target architecture.
+        sass: Whether contiguous accesses are vectorized as in the machine code (SASS) of ``target``; if not, there is
+            one access for each element. Needs the extra ``inspect``.
+
+    Returns:
+        One entry for each line, array and direction, in source order.
+
+    Example:
+        >>> for access in explain_conflicts("tiled", tile=32, layout="NT"):
+        ...     print(access.array, access.kind, access.wavefronts)
+        As store 1
+        Bs store 1
+        As load 1
+        Bs load 32
+
+    Raises:
+        TiledmmError: As ``tiledmm.simulator.run``.
+    """
+    recorded = trace(variant, tile=tile, dtype=dtype, layout=layout, target=target)
+    widths = {}
+    if sass:
+        code = disassemble(recorded.text, recorded.symbol, target)
+        widths = access_widths(code.accesses, first_line_of_page(recorded.text))
+    return bank_accesses(recorded.events, recorded.block, recorded.text, recorded.locations, widths)
 
 
 def _one_block(spec: KernelSpec) -> tuple[int, int, int]:

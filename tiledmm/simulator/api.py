@@ -1,4 +1,4 @@
-"""Any kernel on the CPU: a ``__global__`` function of a CUDA C text, on NumPy arrays."""
+"""Any kernel on the CPU: a ``__global__`` function of a CUDA C text, on NumPy arrays, from its text to its report."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tiledmm.codegen.source_map import file_map
+from tiledmm import simulator
 from tiledmm.errors import ConfigError, OperandTypeError
 from tiledmm.hardware.architectures import find_target
 from tiledmm.simulator.call import Call, Tolerance
@@ -14,6 +14,7 @@ from tiledmm.simulator.compiled_kernel import CompiledKernel, ModuleState
 from tiledmm.simulator.other_builds import OtherBuilds
 from tiledmm.simulator.report import Report
 from tiledmm.simulator.settings import Settings
+from tiledmm.simulator.source_map import SourceMap
 from tiledmm.simulator.traffic import Traffic, total
 from tiledmm.simulator.translation.declarations import kernels_in, short_name
 
@@ -85,12 +86,12 @@ def launch(
         True
     """
     settings = Settings(
-        checks=checks, counts=counts, sass=sass, order=threads, seed=seed, target=target.removesuffix("a"),
-        workers=workers, progress=progress, max_steps=max_steps, timeout=timeout,
+        checks=checks, counts=counts, sass=simulator.disassemble if sass else None, order=threads, seed=seed,
+        target=target.removesuffix("a"), workers=workers, progress=progress, max_steps=max_steps, timeout=timeout,
     )  # fmt: skip
     kernel = compile_kernel(source, name, settings)
     tolerance = Tolerance(rtol, atol)
-    return run(kernel, grid, block, arguments, shared_bytes, settings, expected=expected, tolerance=tolerance)
+    return launch_kernel(kernel, grid, block, arguments, shared_bytes, settings, expected=expected, tolerance=tolerance)
 
 
 def compile_kernel(source: str | Path, name: str | None, settings: Settings) -> CompiledKernel:
@@ -118,10 +119,10 @@ def compile_kernel(source: str | Path, name: str | None, settings: Settings) -> 
     elif known and short_name(name) not in known:
         raise ConfigError(f"{file} has no kernel {name!r}; its kernels are {', '.join(known)}")
     target = find_target(settings.target)
-    return CompiledKernel(source, file_map(file, source), name, target, build=settings.built)
+    return CompiledKernel(source, SourceMap.of_file(file, source), name, target, build=settings.built)
 
 
-def run(
+def launch_kernel(
     kernel: CompiledKernel,
     grid: int | Sequence[int],
     block: int | Sequence[int],
@@ -134,7 +135,7 @@ def run(
     tolerance: Tolerance | None = None,
     state: ModuleState | None = None,
 ) -> Report:
-    """Runs a compiled kernel: see ``launch``.
+    """Launch a compiled kernel, check it and report what it did: see ``launch``.
 
     Args:
         exact: Whether numbers must have the sizes that CuPy would pass.
@@ -155,7 +156,7 @@ def run(
         errors = [each for each in found if not each.is_warning]
         found += OtherBuilds(call, settings, values, before).findings(errors, wrong=bool(wrong))
     found += wrong
-    counts = kernel.line_counts([outcome], sass=settings.sass)
+    counts = kernel.line_counts([outcome], sass=settings.sass is not None)
     return Report(
         symbol=kernel.name,
         target=kernel.target.name,
@@ -170,6 +171,7 @@ def run(
         lines=counts,
         text=kernel.text,
         locations=kernel.places.locations,
+        page=kernel.places.page,
         seconds=outcome.seconds,
         output=outcome.output,
     )

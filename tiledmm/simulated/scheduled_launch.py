@@ -1,4 +1,4 @@
-"""One launch of a product on the CPU."""
+"""One launch of a product's schedule, its kernel compiled for the CPU."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from tiledmm.codegen.rendering import render
-from tiledmm.codegen.source_map import file_map, source_map
+from tiledmm.codegen.source_map import source_places
 from tiledmm.codegen.symbols import has_kernel
 from tiledmm.errors import ConfigError
 from tiledmm.hardware.architectures import find_target
@@ -22,6 +22,7 @@ from tiledmm.simulator.kernel_findings import KernelFindings
 from tiledmm.simulator.parameters import POINTER
 from tiledmm.simulator.placed import Placed
 from tiledmm.simulator.settings import Settings
+from tiledmm.simulator.source_map import SourceMap
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ class EpilogueMemory:
     scalars: bytes
 
 
-class SimulatedKernel:
+class ScheduledLaunch:
     """One launch of a product, its kernel compiled for the CPU.
 
     Args:
@@ -73,7 +74,10 @@ class SimulatedKernel:
         self.launch, self.spec, self.settings, self.scan = launch, launch.spec, settings, scan
         self._given = source if source is not None and has_kernel(source.text, self.spec.symbol) else None
         text = self._given.text if self._given else render(self.spec)
-        places = file_map(self._given.name, text) if self._given else source_map(self.spec)
+        if self._given:
+            places = SourceMap.of_file(self._given.name, text)
+        else:
+            places = SourceMap.of(text, source_places(self.spec))
         target = find_target(settings.target)
         if why := self.spec.why_not_on(target):
             raise ConfigError(why)
@@ -81,7 +85,7 @@ class SimulatedKernel:
         if self._given:
             self._check_parameters(self._given.name)
 
-    def filled(self, value: str) -> SimulatedKernel | None:
+    def filled(self, value: str) -> ScheduledLaunch | None:
         """The same, with a value in the variables that may be read before they are set; None if there are none."""
         compiled = self.compiled.filled(value)
         if compiled is None:
