@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tiledmm.simulator.compiler import shared_folder
-from tiledmm.simulator.compiler.shared_folder import Contents, bound, clear, contents, in_use, mark_used, one_at_a_time
+from tiledmm.simulator.build import shared_folder
+from tiledmm.simulator.build.shared_folder import Contents, bound, clear, contents, in_use, mark_used, one_at_a_time
 
 
 @pytest.fixture

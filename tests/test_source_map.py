@@ -14,7 +14,7 @@ from tiledmm.codegen.rendering import render
 from tiledmm.codegen.source_map import source_places
 from tiledmm.codegen.template_files import template_folder
 from tiledmm.kernels.spec import KernelSpec, kernel_spec
-from tiledmm.simulator.source_map import SourceMap
+from tiledmm.simulator.build.source_map import SourceMap
 
 KERNELS = {spec.symbol: spec for pair in renderings().values() for spec in [pair[0].kernel]}
 

@@ -22,7 +22,7 @@ from tiledmm.schedule.launches import Launch, Scratch
 from tiledmm.schedule.schedule import schedule
 from tiledmm.selection.front_end import choose, resolve_call
 from tiledmm.selection.model import H100, Model
-from tiledmm.simulator.findings import Finding
+from tiledmm.simulator.check.findings import Finding
 
 #: The kind of a finding that an element is wrong.
 WRONG = "wrong result"

@@ -49,8 +49,8 @@ from tiledmm.hardware.architectures import find_target
 from tiledmm.kernels.spec import kernel_spec
 from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
 from tiledmm.simulated.product import simulate_product
-from tiledmm.simulator.compiler import toolchain
-from tiledmm.simulator.settings import Settings
+from tiledmm.simulator.build import toolchain
+from tiledmm.simulator.execute.settings import Settings
 
 # ---- what is edited ----
 

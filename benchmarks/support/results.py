@@ -117,7 +117,7 @@ def details(results: Mapping[str, Any]) -> tuple[str, str, str]:
 
 def simulating_machine(cores: int) -> dict[str, str]:
     """What a simulation ran on, and when."""
-    from tiledmm.simulator.compiler import cxx
+    from tiledmm.simulator.build import cxx
 
     model = ""
     if Path("/proc/cpuinfo").exists():

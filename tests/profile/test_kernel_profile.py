@@ -9,7 +9,7 @@ import pytest
 from tiledmm.compile.disassembly import Instruction, MachineCode
 from tiledmm.profile.kernel_profile import METRICS, Profile, reduced, with_lines
 from tiledmm.profile.ncu import Instructions, ProfiledLaunch
-from tiledmm.simulator.source_map import SourceMap
+from tiledmm.simulator.build.source_map import SourceMap
 
 VALUES = {metric: 50.0 for metric in METRICS.values()} | {
     METRICS["shared_wavefronts"]: 400.0,

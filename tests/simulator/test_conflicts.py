@@ -9,8 +9,9 @@ from tiledmm.compile.disassembly import Access as MachineAccess
 from tiledmm.compile.disassembly import MachineCode
 from tiledmm.simulated import tracing
 from tiledmm.simulated.tracing import Trace
-from tiledmm.simulator import conflicts, explain_conflicts
-from tiledmm.simulator.kernel_events import Event
+from tiledmm.simulator import explain_conflicts
+from tiledmm.simulator.report import conflicts
+from tiledmm.simulator.report.events import Event
 
 Access = tuple[tuple[int, int, int], int]  # a thread, and an address
 

@@ -13,10 +13,10 @@ import pytest
 
 from tiledmm import simulator
 from tiledmm.errors import CompilationError, ConfigError, OperandTypeError, SimulationError
-from tiledmm.simulator import raw_kernel
-from tiledmm.simulator.compile_options import CompileOptions
-from tiledmm.simulator.settings import Settings
-from tiledmm.simulator.translation.declarations import has_c_linkage, kernels_in
+from tiledmm.simulator.build.compile_options import CompileOptions
+from tiledmm.simulator.build.translation.declarations import has_c_linkage, kernels_in
+from tiledmm.simulator.cupy import raw_kernel
+from tiledmm.simulator.execute.settings import Settings
 
 SCALE = """
 extern "C" __global__ void __launch_bounds__(64) scale(float* x, int n, float a, double b) {

@@ -9,8 +9,8 @@ import pytest
 
 from tiledmm import simulator
 from tiledmm.errors import CompilationError
-from tiledmm.simulator.compiler import cxx, toolchain
-from tiledmm.simulator.translation import headers, refusals
+from tiledmm.simulator.build import cxx, toolchain
+from tiledmm.simulator.build.translation import headers, refusals
 
 
 def refusal(text: str, **options) -> str:

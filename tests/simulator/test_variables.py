@@ -5,7 +5,7 @@ import pytest
 
 from tiledmm import simulator
 from tiledmm.simulator.api import compile_kernel, launch_kernel
-from tiledmm.simulator.settings import Settings
+from tiledmm.simulator.execute.settings import Settings
 
 COUNTER = """
 __device__ int total = 5;

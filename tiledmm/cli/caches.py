@@ -11,14 +11,14 @@ from tiledmm.report.tables import Table
 def own_caches() -> dict[str, Path]:
     """Folders of compiled code, by what is in them; they need not exist."""
     from tiledmm.compile.disk_cache import kernels_folder
-    from tiledmm.simulator.compiler.built_libraries import cache_path
+    from tiledmm.simulator.build.built_libraries import cache_path
 
     return {"simulated kernels": cache_path(), "kernels: text, and cubins for one architecture": kernels_folder()}
 
 
 def clear_caches() -> Table:
     """Removes all of it, once no process compiles or loads it; a row for each folder says what was removed."""
-    from tiledmm.simulator.compiler.shared_folder import clear
+    from tiledmm.simulator.build.shared_folder import clear
 
     rows = []
     for name, folder in own_caches().items():

@@ -247,7 +247,7 @@ def _compare(found: Any, right: Any) -> None:
 def _compiler() -> str:
     """The compiler's version; raises if it compiles nothing, whatever it says of itself."""
     from tiledmm.errors import MissingDependencyError, TiledmmError
-    from tiledmm.simulator.compiler import cxx, toolchain
+    from tiledmm.simulator.build import cxx, toolchain
 
     try:
         version = cxx.compiler_version().splitlines()[0]

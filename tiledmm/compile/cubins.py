@@ -17,7 +17,7 @@ from cupy.cuda import nvrtc
 from tiledmm.compile.disk_cache import digest, find_file, kernels_folder, stays_in_memory, write_file
 from tiledmm.compile.options import CUPYS_OPTIONS
 from tiledmm.errors import CompilationError
-from tiledmm.simulator.compiler.shared_folder import in_use
+from tiledmm.simulator.build.shared_folder import in_use
 
 
 @contextlib.contextmanager

@@ -25,7 +25,7 @@ from tiledmm.profile.kernel_profile import METRICS, SECTION, Profile, reduced, w
 from tiledmm.schedule.schedule import schedule
 from tiledmm.selection.front_end import choose, resolve_call
 from tiledmm.selection.select import dtype_of, precision_of
-from tiledmm.simulator.source_map import SourceMap
+from tiledmm.simulator.build.source_map import SourceMap
 
 #: Options that select launches, and keep clocks as they are: at ncu's base clocks memory would seem faster than it is.
 OPTIONS = ("--profile-from-start", "off", "--clock-control", "none")

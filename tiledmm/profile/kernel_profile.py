@@ -10,7 +10,7 @@ from typing import Any
 
 from tiledmm.compile.disassembly import MachineCode
 from tiledmm.profile.ncu import Instructions, ProfiledLaunch
-from tiledmm.simulator.source_map import SourceMap, own_line
+from tiledmm.simulator.build.source_map import SourceMap, own_line
 
 # Warp samples by stall reason, as the raw page and the source page name them; not those of cycles without an issued
 # instruction ("..._not_issued", "... (Not Issued)").

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tiledmm.report.cells import value_of
-from tiledmm.simulator import tables
+from tiledmm.simulator.report import tables
 
 # Blanks that a terminal has for each column of a table.
 _BETWEEN = 2
@@ -20,7 +20,7 @@ class Table(tables.Table):
     """A table of text, whose figures keep their values for programs, and which fits a terminal.
 
     Attributes:
-        title, columns, notes, bad: As of ``tiledmm.simulator.tables.Table``.
+        title, columns, notes, bad: As of ``tiledmm.simulator.report.tables.Table``.
         rows: Cells; those of figures keep their values (see ``Figure``).
         about: Values that all rows share, by name, for programs: ``{"m": 256, "dtype": "float32"}``.
     """

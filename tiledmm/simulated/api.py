@@ -17,7 +17,7 @@ from tiledmm.problem.keywords import KernelKeywords, Precision, UfuncKeywords, o
 from tiledmm.selection.select import AUTO
 from tiledmm.simulated.product import simulate_product
 from tiledmm.simulated.product_report import ProductReport
-from tiledmm.simulator.settings import Settings
+from tiledmm.simulator.execute.settings import Settings
 
 
 def matmul(

@@ -27,14 +27,13 @@ from tiledmm.selection.front_end import choose, resolve_call
 from tiledmm.selection.model import H100, Model
 from tiledmm.simulated.product_report import ProductReport
 from tiledmm.simulated.scheduled_launch import EpilogueMemory, ScheduledLaunch, Source
-from tiledmm.simulator import execution, kernel_events
-from tiledmm.simulator.finding_kinds import NOT_WRITTEN, UNSET_ELEMENT
-from tiledmm.simulator.findings import Finding
-from tiledmm.simulator.kernel_events import Event
-from tiledmm.simulator.placed import Placed
-from tiledmm.simulator.settings import Settings
-from tiledmm.simulator.traffic import Traffic, total
-from tiledmm.simulator.translation.unset import VALUES
+from tiledmm.simulator.check.finding_kinds import NOT_WRITTEN, UNSET_ELEMENT
+from tiledmm.simulator.check.findings import Finding
+from tiledmm.simulator.check.unset import VALUES
+from tiledmm.simulator.execute.grid import Outcome
+from tiledmm.simulator.execute.memory import BEFORE, Memory, Placed
+from tiledmm.simulator.execute.settings import Settings
+from tiledmm.simulator.report.events import Event, barrier_lines, events_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +111,9 @@ def _closer(
     if not any(_differ(done["checked"], other) for other in itertools.chain([done["zeroed"]], filled)):
         return []
     kernels = checked.kernels
-    found = [each for kernel in kernels for each in kernel.said.unset_variables()]
+    found = [each for kernel in kernels for each in kernel.of_kernel.unset_variables()]
     found += [each for each in guarded if each.kind == UNSET_ELEMENT]
-    return found or [kernels[checked.main].said.unset_result("the product")]
+    return found or [kernels[checked.main].of_kernel.unset_result("the product")]
 
 
 def _differ(one: Simulation, other: Simulation) -> bool:
@@ -194,7 +193,7 @@ class _ProductRun:
             rows = np.empty((*scratch.shape[:-1], scratch.pitch), scratch.element.dtype)
             placed.append(Placed(scratch.name, rows[..., : scratch.shape[-1]], (0, rows.nbytes)))
         regions = [*placed, *(each for each in read if each is not placed[2])]
-        memory = execution.Memory([each.reserved_bytes for each in regions])
+        memory = Memory([each.reserved_bytes for each in regions])
         try:
             for region, each in enumerate(regions):
                 if in_place and each is placed[2]:
@@ -214,8 +213,8 @@ class _ProductRun:
                 missing = (found for each in placed[2:] for found in self._not_written(each, each is placed[2]))
                 report = replace(report, findings=(*report.findings, *missing))
             kernel, outcome = self.kernels[self.main], outcomes[0][self.main]
-            events = tuple(kernel_events.events(kernel.compiled, outcome, placed, kernel.block))
-            barriers = kernel_events.barriers(kernel.compiled, outcome)
+            events = tuple(events_of(kernel.kernel, outcome, placed, kernel.block))
+            barriers = barrier_lines(kernel.kernel, outcome)
             result[...] = placed[2].view()
             # Runs that are compared also differ in what one launch leaves for the next.
             written = tuple(each.memory.copy() for each in placed[2:]) if self.settings.build else ()
@@ -232,7 +231,7 @@ class _ProductRun:
 
     def _launch(
         self, kernel: ScheduledLaunch, placed: list[Placed], offsets: tuple[int, ...], read_by_epilogue: EpilogueMemory
-    ) -> execution.Outcome:
+    ) -> Outcome:
         starts = dict(zip("ABC", offsets[:3], strict=True))
         arrays = {each.name: each for each in placed}
         operands = [arrays[name] for name in kernel.launch.operands]
@@ -252,31 +251,21 @@ class _ProductRun:
                     array.memory[:] = SCAN_INIT
                     array.allow_rewriting()
                     for begin in kernel.launch.scan:
-                        array.writes[begin : begin + SCAN_HEAD, 0] = execution.BEFORE
+                        array.writes[begin : begin + SCAN_HEAD, 0] = BEFORE
 
-    def _report(self, outcomes: list[list[execution.Outcome]], placed: list[Placed]) -> ProductReport:
+    def _report(self, outcomes: list[list[Outcome]], placed: list[Placed]) -> ProductReport:
         kernel, settings, problem = self.kernels[self.main], self.settings, self.product.problem
         of_kernel = [[each[i] for each in outcomes] for i in range(len(self.kernels))]
-        done = of_kernel[self.main]
-        counts = kernel.compiled.line_counts(done, sass=settings.sass is not None)
         found = [each for one, its in zip(self.kernels, of_kernel, strict=True) for each in one.findings(its, placed)]
-        return ProductReport(
-            symbol=kernel.spec.symbol,
-            target=kernel.compiled.target.name,
-            sizes=(problem.m, problem.n, problem.k, problem.products),
-            element_bytes=kernel.spec.a.itemsize,
+        return ProductReport.of(
+            kernel.kernel,
+            of_kernel[self.main],
+            found,
             grid=kernel.grid if outcomes else (0, 0, 0),
             block=kernel.block,
-            findings=tuple(each for each in found if not each.is_warning),
-            warnings=tuple(each for each in found if each.is_warning),
-            barriers=sum(each.barriers for each in done),
-            flops=sum(each.flops for each in counts),
-            source=total(each.source for each in counts),
-            sass=total(each.sass or Traffic() for each in counts) if settings.sass else None,
-            lines=counts,
-            text=kernel.compiled.text,
-            locations=kernel.compiled.places.locations,
-            page=kernel.compiled.places.page,
+            sass=settings.sass is not None,
+            sizes=(problem.m, problem.n, problem.k, problem.products),
+            element_bytes=kernel.spec.a.itemsize,
             seconds=sum(each.seconds for its in of_kernel for each in its),
         )
 

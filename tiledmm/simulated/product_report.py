@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tiledmm.simulator.report import Report
+from tiledmm.simulator.report.report import Report
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,14 +15,16 @@ from tiledmm.codegen.symbols import has_kernel
 from tiledmm.errors import ConfigError
 from tiledmm.hardware.architectures import find_target
 from tiledmm.schedule import launches as geometry
-from tiledmm.simulator import execution
-from tiledmm.simulator.compiled_kernel import CompiledKernel
-from tiledmm.simulator.findings import Finding
-from tiledmm.simulator.kernel_findings import KernelFindings
-from tiledmm.simulator.parameters import POINTER
-from tiledmm.simulator.placed import Placed
-from tiledmm.simulator.settings import Settings
-from tiledmm.simulator.source_map import SourceMap
+from tiledmm.simulator.build.native_kernel import NativeKernel
+from tiledmm.simulator.build.parameters import POINTER
+from tiledmm.simulator.build.source_map import SourceMap
+from tiledmm.simulator.check.findings import Finding
+from tiledmm.simulator.check.kernel_findings import KernelFindings
+from tiledmm.simulator.check.unset import filled_kernel
+from tiledmm.simulator.execute.grid import Outcome
+from tiledmm.simulator.execute.kernel import run_kernel
+from tiledmm.simulator.execute.memory import Placed
+from tiledmm.simulator.execute.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,21 +83,21 @@ class ScheduledLaunch:
         target = find_target(settings.target)
         if why := self.spec.why_not_on(target):
             raise ConfigError(why)
-        self._use(CompiledKernel(text, places, self.spec.symbol, target, build=settings.built))
+        self._use(NativeKernel(text, places, self.spec.symbol, target, build=settings.built))
         if self._given:
             self._check_parameters(self._given.name)
 
     def filled(self, value: str) -> ScheduledLaunch | None:
         """The same, with a value in the variables that may be read before they are set; None if there are none."""
-        compiled = self.compiled.filled(value)
-        if compiled is None:
+        kernel = filled_kernel(self.kernel, value)
+        if kernel is None:
             return None
         same = copy.copy(self)
-        same._use(compiled)
+        same._use(kernel)
         return same
 
-    def _use(self, compiled: CompiledKernel) -> None:
-        self.compiled, self.said = compiled, KernelFindings(compiled)
+    def _use(self, kernel: NativeKernel) -> None:
+        self.kernel, self.of_kernel = kernel, KernelFindings(kernel)
 
     @property
     def grid(self) -> tuple[int, int, int]:
@@ -107,9 +109,7 @@ class ScheduledLaunch:
         """Threads of a block along x, y and z."""
         return (*self.spec.block, 1)
 
-    def run(
-        self, operands: list[Placed], pointers: list[int], scan: Placed | None, read: EpilogueMemory
-    ) -> execution.Outcome:
+    def run(self, operands: list[Placed], pointers: list[int], scan: Placed | None, read: EpilogueMemory) -> Outcome:
         """Runs the kernel on arrays, from the given address in each; ``scan`` is the operand scan's memory."""
         reached = [each.operand(writable=each is operands[-1]) for each in operands]
         kernel_args = self.launch.kernel_args
@@ -119,7 +119,8 @@ class ScheduledLaunch:
         if scan is not None and self.launch.scan:
             reached.append(scan.operand(writable=self.spec.condition == "scan"))
             kernel_args = np.append(kernel_args, [scan.begin + begin for begin in self.launch.scan])
-        return self.compiled.run(
+        return run_kernel(
+            self.kernel,
             (*(ctypes.c_void_p(pointer) for pointer in pointers), kernel_args),
             reached,
             grid=self.grid,
@@ -128,14 +129,14 @@ class ScheduledLaunch:
             settings=self.settings,
         )
 
-    def findings(self, outcomes: list[execution.Outcome], placed: list[Placed]) -> list[Finding]:
+    def findings(self, outcomes: list[Outcome], placed: list[Placed]) -> list[Finding]:
         """Findings, in words."""
-        refusals = self.said.refusals(self.block) if outcomes else []
-        return refusals + self.said.of(outcomes, placed, self.spec.dynamic_shared_bytes)
+        refusals = self.of_kernel.refusals(self.block) if outcomes else []
+        return refusals + self.of_kernel.of(outcomes, placed, self.spec.dynamic_shared_bytes)
 
     def _check_parameters(self, file: str) -> None:
         """Refuses a user's kernel whose parameters are not those of the kernel that it replaces."""
-        own = self.compiled.parameters
+        own = self.kernel.parameters
         pointers = len(self.launch.operands)
         words = 8 * (len(self.launch.kernel_args) + len(self.launch.scan))
         fits = len(own) == pointers + 1 and all(each.kind == POINTER for each in own[:-1]) and own[-1].bytes == words

@@ -14,12 +14,12 @@ from tiledmm.kernels.spec import KernelSpec, kernel_spec
 from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
 from tiledmm.selection.select import dtype_of, precision_of
 from tiledmm.simulated.product import simulate_product
-from tiledmm.simulator.conflicts import BankAccess, bank_accesses
-from tiledmm.simulator.kernel_events import Event
-from tiledmm.simulator.requests import WARP, Request, requests
-from tiledmm.simulator.settings import Settings
-from tiledmm.simulator.source_map import first_line_of_page
-from tiledmm.simulator.widths import access_widths
+from tiledmm.simulator.build.machine_code import access_widths
+from tiledmm.simulator.build.source_map import first_line_of_page
+from tiledmm.simulator.execute.settings import Settings
+from tiledmm.simulator.report.conflicts import BankAccess, bank_accesses
+from tiledmm.simulator.report.events import Event
+from tiledmm.simulator.report.requests import WARP, Request, requests
 
 
 @dataclass(frozen=True, slots=True)

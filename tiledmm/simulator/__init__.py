@@ -10,6 +10,9 @@
 It finds what compute-sanitizer finds and counts what Nsight Compute counts; it does not predict time. It needs a C++
 compiler, and neither a GPU nor CuPy.
 
+A launch passes through four rooms: ``build``, ``execute``, ``check`` and ``report``, each of which imports those before
+it. ``api`` leads it through them; ``cupy`` has CuPy's signatures and arrays.
+
 In: CUDA C and NumPy arrays. Out: the arrays that a kernel wrote, and a ``Report``. May import ``hardware`` and
 ``errors``. What knows of this package's kernels is in ``tiledmm.simulated``, and only its names are here.
 """
@@ -25,14 +28,14 @@ if TYPE_CHECKING:
     from tiledmm.simulated.product_report import ProductReport
     from tiledmm.simulated.tracing import Trace, explain_conflicts, trace
     from tiledmm.simulator.api import launch
-    from tiledmm.simulator.conflicts import BankAccess, Lane
-    from tiledmm.simulator.findings import Finding
-    from tiledmm.simulator.kernel_events import Event
-    from tiledmm.simulator.raw_kernel import RawKernel
-    from tiledmm.simulator.raw_module import RawModule
-    from tiledmm.simulator.report import Report
-    from tiledmm.simulator.requests import Request
-    from tiledmm.simulator.traffic import GlobalTraffic, LineCounts, SharedTraffic, Traffic
+    from tiledmm.simulator.check.findings import Finding
+    from tiledmm.simulator.cupy.raw_kernel import RawKernel
+    from tiledmm.simulator.cupy.raw_module import RawModule
+    from tiledmm.simulator.report.conflicts import BankAccess, Lane
+    from tiledmm.simulator.report.events import Event
+    from tiledmm.simulator.report.report import Report
+    from tiledmm.simulator.report.requests import Request
+    from tiledmm.simulator.report.traffic import GlobalTraffic, LineCounts, SharedTraffic, Traffic
 
 __all__ = [
     "BankAccess",
@@ -59,14 +62,14 @@ __all__ = [
 
 # Each name's module, imported when the name is first asked for.
 _HOMES = {
-    **dict.fromkeys(("BankAccess", "Lane"), "tiledmm.simulator.conflicts"),
-    **dict.fromkeys(("GlobalTraffic", "LineCounts", "SharedTraffic", "Traffic"), "tiledmm.simulator.traffic"),
-    "Event": "tiledmm.simulator.kernel_events",
-    "Finding": "tiledmm.simulator.findings",
-    "RawKernel": "tiledmm.simulator.raw_kernel",
-    "RawModule": "tiledmm.simulator.raw_module",
-    "Report": "tiledmm.simulator.report",
-    "Request": "tiledmm.simulator.requests",
+    **dict.fromkeys(("BankAccess", "Lane"), "tiledmm.simulator.report.conflicts"),
+    **dict.fromkeys(("GlobalTraffic", "LineCounts", "SharedTraffic", "Traffic"), "tiledmm.simulator.report.traffic"),
+    "Event": "tiledmm.simulator.report.events",
+    "Finding": "tiledmm.simulator.check.findings",
+    "RawKernel": "tiledmm.simulator.cupy.raw_kernel",
+    "RawModule": "tiledmm.simulator.cupy.raw_module",
+    "Report": "tiledmm.simulator.report.report",
+    "Request": "tiledmm.simulator.report.requests",
     "launch": "tiledmm.simulator.api",
 }
 

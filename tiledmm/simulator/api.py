@@ -9,14 +9,15 @@ from typing import Any
 from tiledmm import simulator
 from tiledmm.errors import ConfigError, OperandTypeError
 from tiledmm.hardware.architectures import find_target
-from tiledmm.simulator.call import Call, Tolerance
-from tiledmm.simulator.compiled_kernel import CompiledKernel, ModuleState
-from tiledmm.simulator.other_builds import OtherBuilds
-from tiledmm.simulator.report import Report
-from tiledmm.simulator.settings import Settings
-from tiledmm.simulator.source_map import SourceMap
-from tiledmm.simulator.traffic import Traffic, total
-from tiledmm.simulator.translation.declarations import kernels_in, short_name
+from tiledmm.simulator.build.native_kernel import ModuleState, NativeKernel
+from tiledmm.simulator.build.source_map import SourceMap
+from tiledmm.simulator.build.translation.declarations import kernels_in, short_name
+from tiledmm.simulator.check.expected import Tolerance, expected_arrays, wrong_results
+from tiledmm.simulator.check.full_checks import FullChecks
+from tiledmm.simulator.check.kernel_findings import KernelFindings
+from tiledmm.simulator.execute.launch import Launch
+from tiledmm.simulator.execute.settings import Settings
+from tiledmm.simulator.report.report import Report
 
 
 def launch(
@@ -94,7 +95,7 @@ def launch(
     return launch_kernel(kernel, grid, block, arguments, shared_bytes, settings, expected=expected, tolerance=tolerance)
 
 
-def compile_kernel(source: str | Path, name: str | None, settings: Settings) -> CompiledKernel:
+def compile_kernel(source: str | Path, name: str | None, settings: Settings) -> NativeKernel:
     """Compiles a kernel of the user's; ``name`` may be None where the text has one kernel.
 
     Raises:
@@ -119,11 +120,11 @@ def compile_kernel(source: str | Path, name: str | None, settings: Settings) -> 
     elif known and short_name(name) not in known:
         raise ConfigError(f"{file} has no kernel {name!r}; its kernels are {', '.join(known)}")
     target = find_target(settings.target)
-    return CompiledKernel(source, SourceMap.of_file(file, source), name, target, build=settings.built)
+    return NativeKernel(source, SourceMap.of_file(file, source), name, target, build=settings.built)
 
 
 def launch_kernel(
-    kernel: CompiledKernel,
+    kernel: NativeKernel,
     grid: int | Sequence[int],
     block: int | Sequence[int],
     arguments: Sequence[Any],
@@ -141,37 +142,20 @@ def launch_kernel(
         exact: Whether numbers must have the sizes that CuPy would pass.
         state: What the variables outside of functions hold; None for what the text says.
     """
-    call = Call(kernel, grid, block, arguments, shared_bytes, exact)
-    wanted = call.expected({} if expected is None else expected)
+    made = Launch(kernel, grid, block, arguments, shared_bytes, exact)
+    wanted = expected_arrays(made, {} if expected is None else expected)
     full = settings.checks == "full"
-    before = call.contents() if full or (settings.checks and wanted) else []
+    before = made.contents() if full or (settings.checks and wanted) else []
     values = {name: raw.copy() for name, raw in state.items()} if state is not None else None
-    outcome = call.run(kernel, settings, state, writers=bool(wanted))
-    found = call.said.refusals(call.block) + call.findings(outcome)
-    for placed in call.placed:
+    outcome = made.run(kernel, settings, state, writers=bool(wanted))
+    findings = KernelFindings(kernel)
+    found = findings.refusals(made.block) + findings.of([outcome], made.placed, shared_bytes)
+    for placed in made.placed:
         if placed.writable:
             placed.array[...] = placed.result
-    wrong = list(call.wrong(outcome, wanted, tolerance or Tolerance()))
+    wrong = list(wrong_results(made, findings, outcome, wanted, tolerance or Tolerance()))
     if before and (wrong or full):
         errors = [each for each in found if not each.is_warning]
-        found += OtherBuilds(call, settings, values, before).findings(errors, wrong=bool(wrong))
+        found += FullChecks(made, findings, settings, values, before).findings(errors, wrong=bool(wrong))
     found += wrong
-    counts = kernel.line_counts([outcome], sass=settings.sass is not None)
-    return Report(
-        symbol=kernel.name,
-        target=kernel.target.name,
-        grid=call.grid,
-        block=call.block,
-        findings=tuple(each for each in found if not each.is_warning),
-        warnings=tuple(each for each in found if each.is_warning),
-        barriers=outcome.barriers,
-        flops=sum(each.flops for each in counts),
-        source=total(each.source for each in counts),
-        sass=total(each.sass or Traffic() for each in counts) if settings.sass else None,
-        lines=counts,
-        text=kernel.text,
-        locations=kernel.places.locations,
-        page=kernel.places.page,
-        seconds=outcome.seconds,
-        output=outcome.output,
-    )
+    return Report.of(kernel, [outcome], found, grid=made.grid, block=made.block, sass=settings.sass is not None)

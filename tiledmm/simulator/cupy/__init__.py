@@ -9,7 +9,7 @@
 Functions that CuPy has are NumPy's, and return arrays with CuPy's methods. It is for such scripts, not a replacement of
 CuPy: what it has no name for is an AttributeError. Times are those of the simulation.
 
-In: what scripts call. Out: arrays, and errors of wrong kernels. May import ``tiledmm.simulator.raw_module`` and
+In: what scripts call. Out: arrays, and errors of wrong kernels. May import ``tiledmm.simulator.cupy.raw_module`` and
 everything below.
 """
 
@@ -25,12 +25,11 @@ from typing import Any, NoReturn
 import numpy as np
 
 from tiledmm.errors import ConfigError, OperandTypeError
-from tiledmm.simulator import raw_kernel, raw_module
-from tiledmm.simulator.cupy import cuda, random
+from tiledmm.simulator.build.parameters import POINTER, Parameter
+from tiledmm.simulator.cupy import cuda, random, raw_kernel, raw_module
 from tiledmm.simulator.cupy.arrays import ndarray, on_device, wrapped
 from tiledmm.simulator.cupy.not_in_cupy import NOT_IN_CUPY
 from tiledmm.simulator.cupy.pool import MemoryPool
-from tiledmm.simulator.parameters import POINTER, Parameter
 
 __all__ = [
     "ElementwiseKernel",

@@ -13,7 +13,7 @@ import numpy as np
 
 from tiledmm.errors import OperandTypeError, ShapeError, UnsupportedTypeError
 from tiledmm.simulator.cupy.devices import Device
-from tiledmm.simulator.device_memory import MemoryPointer
+from tiledmm.simulator.cupy.memory import MemoryPointer
 
 #: Whether a function of NumPy's runs: it may mix arrays of its own with these.
 _inside = contextvars.ContextVar("_inside", default=False)

@@ -12,8 +12,8 @@ import numpy as np
 
 from tiledmm.errors import ConfigError
 from tiledmm.simulator.cupy.devices import PROPERTIES, Device
+from tiledmm.simulator.cupy.memory import MemoryPointer
 from tiledmm.simulator.cupy.pool import MemoryPool
-from tiledmm.simulator.device_memory import MemoryPointer
 
 __all__ = [
     "Device",
