@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tiledmm.simulator.build import toolchain
-from tiledmm.simulator.build.debug.aggregates import aggregates_of
+from tiledmm.simulator.build.debug.variables import aggregates_of
 from tiledmm.simulator.check.unset import VALUES, filled, filled_aggregates
 
 

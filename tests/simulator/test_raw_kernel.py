@@ -14,7 +14,7 @@ import pytest
 from tiledmm import simulator
 from tiledmm.errors import CompilationError, ConfigError, OperandTypeError, SimulationError
 from tiledmm.simulator.build.compile_options import CompileOptions
-from tiledmm.simulator.build.translation.declarations import has_c_linkage, kernels_in
+from tiledmm.simulator.build.translation.syntax import has_c_linkage, kernels_in
 from tiledmm.simulator.cupy import raw_kernel
 from tiledmm.simulator.execute.settings import Settings
 

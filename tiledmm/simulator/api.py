@@ -11,7 +11,7 @@ from tiledmm.errors import ConfigError, OperandTypeError
 from tiledmm.hardware.architectures import find_target
 from tiledmm.simulator.build.native_kernel import ModuleState, NativeKernel
 from tiledmm.simulator.build.source_map import SourceMap
-from tiledmm.simulator.build.translation.declarations import kernels_in, short_name
+from tiledmm.simulator.build.translation.syntax import kernels_in, short_name
 from tiledmm.simulator.check.expected import Tolerance, expected_arrays, wrong_results
 from tiledmm.simulator.check.full_checks import FullChecks
 from tiledmm.simulator.check.kernel_findings import KernelFindings

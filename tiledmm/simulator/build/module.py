@@ -10,7 +10,7 @@ from tiledmm.hardware.architectures import find_target
 from tiledmm.simulator.build.compile_options import CompileOptions
 from tiledmm.simulator.build.native_kernel import ModuleState, NativeKernel
 from tiledmm.simulator.build.source_map import SourceMap
-from tiledmm.simulator.build.translation.declarations import has_c_linkage, kernels_in, short_name
+from tiledmm.simulator.build.translation.syntax import has_c_linkage, kernels_in, short_name
 
 FILE = "kernel.cu"
 

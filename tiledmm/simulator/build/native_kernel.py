@@ -12,14 +12,13 @@ import numpy as np
 from tiledmm.errors import CompilationError
 from tiledmm.hardware.architectures import Architecture
 from tiledmm.simulator.build import toolchain
-from tiledmm.simulator.build.debug.aggregates import aggregates_of
 from tiledmm.simulator.build.debug.debug_info import SharedArray, Variable, debug_info
 from tiledmm.simulator.build.debug.source_lines import SourceLines
+from tiledmm.simulator.build.debug.variables import aggregates_of
 from tiledmm.simulator.build.library import Library
 from tiledmm.simulator.build.parameters import Parameter, parameters_of
 from tiledmm.simulator.build.source_map import SourceMap
-from tiledmm.simulator.build.translation.alignments import declared_alignments
-from tiledmm.simulator.build.translation.declarations import variables_in
+from tiledmm.simulator.build.translation.syntax import declared_alignments, variables_in
 
 #: The values of a module's variables outside of functions: bytes by name.
 ModuleState: TypeAlias = dict[str, np.ndarray[Any, np.dtype[np.uint8]]]

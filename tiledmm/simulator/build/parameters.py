@@ -15,7 +15,7 @@ import numpy as np
 
 from tiledmm.errors import AlignmentError, ConfigError, OperandTypeError
 from tiledmm.simulator.build.library import Library
-from tiledmm.simulator.build.translation.declarations import parameter_names, short_name
+from tiledmm.simulator.build.translation.syntax import parameter_names, short_name
 
 # In the order of ``ParameterKind`` in ``native/parameters.h``.
 POINTER, SIGNED, UNSIGNED, FLOAT, BOOL, OTHER = range(6)

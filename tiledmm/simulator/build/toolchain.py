@@ -23,8 +23,7 @@ from tiledmm.simulator.build.cxx import compiler, is_clang, machine_flags, unfit
 from tiledmm.simulator.build.kernel_flags import KERNEL_FLAGS, build_flags
 from tiledmm.simulator.build.shared_folder import MAX_BYTES, bound, in_use, mark_used
 from tiledmm.simulator.build.translation import casts, inline_ptx, refusals
-from tiledmm.simulator.build.translation.declarations import launch_bounds
-from tiledmm.simulator.build.translation.headers import needed
+from tiledmm.simulator.build.translation.unit import write_unit
 
 NATIVE = Path(__file__).with_name("native")
 _RUNTIME = (NATIVE / "runtime.cpp", NATIVE / "checks.cpp")  # compiled at the same time
@@ -94,7 +93,7 @@ def unset_variables(source: str, symbol: str, *, arch: int) -> list[UnsetVariabl
     flags = build_flags(command, symbol, arch, "checked")
     warnings = ["-Wuninitialized", *([] if is_clang(command) else ["-Wmaybe-uninitialized"])]
     with scratch() as folder:
-        _write_unit(source, symbol, folder)
+        write_unit(source, symbol, folder)
         unit = [*command, *flags, *warnings, *_COMPILE_UNIT]
         done = subprocess.run(unit, capture_output=True, text=True, cwd=folder, env={**os.environ, "LC_ALL": "C"})
     found: list[UnsetVariable] = []
@@ -115,7 +114,7 @@ def typed_library(source: str, symbol: str, *, arch: int) -> bytes:
     command = compiler()
     flags = ["-g" if flag == "-g1" else flag for flag in build_flags(command, symbol, arch, "bare")]
     with scratch() as folder:
-        _write_unit(source, symbol, folder)
+        write_unit(source, symbol, folder)
         _run([*command, *flags, "-O0", *_COMPILE_UNIT], folder)
         _run([*command, *_LINK_FLAGS, "-o", "unit.so", "unit.o"], folder)
         return (folder / "unit.so").read_bytes()
@@ -134,28 +133,16 @@ def build_kernel(source: str, symbol: str, *, arch: int, build: str) -> Path:
         return path
 
 
-def _write_unit(source: str, symbol: str, folder: Path) -> None:
-    """Writes the C++ of a kernel, ``unit.cpp``: its text, between the simulator's headers."""
-    text = inline_ptx.translate(source)
-    (folder / "kernel.cu").write_text(text, encoding="utf-8")
-    asm = ["inline_ptx.h"] if text != source else []
-    headers = ["cuda.h", *needed(text), *asm, "kernel.cu", "entry.h"]
-    # The package's own functions (add, store) are visible to texts that say so: others may define the same names.
-    own = "" if "tiledmm" in source.lower() else "#define TILEDMM_OTHER_TEXT\n"
-    unit = own + "".join(f'#include "{header}"\n' for header in headers) + launch_bounds(text, symbol)
-    (folder / "unit.cpp").write_text(unit, encoding="utf-8")
-
-
 def _compile_unit(source: str, symbol: str, command: list[str], folder: Path) -> None:
     saturated = casts.saturate(source)
     try:
-        _write_unit(saturated, symbol, folder)
+        write_unit(saturated, symbol, folder)
         _run([*command, *_COMPILE_UNIT], folder, source)
     except CompilationError:
         if saturated == source:
             raise
         # Where a cast was none, and so that errors are about the kernel's own text.
-        _write_unit(source, symbol, folder)
+        write_unit(source, symbol, folder)
         _run([*command, *_COMPILE_UNIT], folder, source)
 
 

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tiledmm.simulator.build import toolchain
-from tiledmm.simulator.build.debug.elements import Subscripts, subscripts_of
+from tiledmm.simulator.build.debug.variables import Subscripts, subscripts_of
 from tiledmm.simulator.build.native_kernel import NativeKernel
 from tiledmm.simulator.build.source_map import own_line
-from tiledmm.simulator.build.translation.declarations import kernels_in, short_name
+from tiledmm.simulator.build.translation.syntax import kernels_in, short_name
 from tiledmm.simulator.check.finding_kinds import LAUNCH_BOUNDS, TOO_MUCH_SHARED, UNSET
 from tiledmm.simulator.check.findings import Finding, Region, finding, show
 from tiledmm.simulator.execute.grid import Geometry, Outcome, Writer

@@ -28,8 +28,7 @@ from tiledmm.errors import ConfigError, OperandTypeError
 from tiledmm.simulator.build.parameters import POINTER, Parameter
 from tiledmm.simulator.cupy import cuda, random, raw_kernel, raw_module
 from tiledmm.simulator.cupy.arrays import ndarray, on_device, wrapped
-from tiledmm.simulator.cupy.not_in_cupy import NOT_IN_CUPY
-from tiledmm.simulator.cupy.pool import MemoryPool
+from tiledmm.simulator.cupy.cuda import MemoryPool
 
 __all__ = [
     "ElementwiseKernel",
@@ -56,6 +55,18 @@ _OF_HOST_ARRAYS = frozenset({
     "array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray", "can_cast", "empty_like", "full_like",
     "iscomplexobj", "isrealobj", "isscalar", "ndim", "ones_like", "result_type", "save", "savetxt", "savez",
     "savez_compressed", "shape", "size", "zeros_like",
+})  # fmt: skip
+
+# Names of NumPy's that CuPy lacks.
+_NOT_IN_CUPY = frozenset({
+    "ScalarType", "asmatrix", "block", "bmat", "busday_count", "busday_offset", "busdaycalendar", "bytes_", "char",
+    "character", "clongdouble", "complex256", "core", "ctypeslib", "datetime64", "datetime_as_string",
+    "datetime_data", "dtypes", "einsum_path", "emath", "errstate", "f2py", "flexible", "float128", "frompyfunc",
+    "fromregex", "geomspace", "get_include", "getbufsize", "geterr", "geterrcall", "histogram_bin_edges", "info",
+    "insert", "is_busday", "isnat", "little_endian", "longdouble", "ma", "matrix", "matvec", "memmap",
+    "nanpercentile", "nanquantile", "ndenumerate", "nditer", "nested_iters", "object_", "polyder", "polydiv",
+    "polyint", "rec", "recarray", "record", "sctypeDict", "setbufsize", "seterr", "seterrcall", "show_runtime",
+    "spacing", "str_", "strings", "test", "timedelta64", "typecodes", "unstack", "vecdot", "vecmat", "void",
 })  # fmt: skip
 
 
@@ -194,7 +205,7 @@ testing = _Functions(np.testing, "cupy.testing", _on_host)
 
 def __getattr__(name: str) -> Any:
     of_numpy = getattr(np, name, None)
-    if name.startswith("_") or name in NOT_IN_CUPY or of_numpy is None or isinstance(of_numpy, ModuleType):
+    if name.startswith("_") or name in _NOT_IN_CUPY or of_numpy is None or isinstance(of_numpy, ModuleType):
         raise AttributeError(
             f"tiledmm.simulator.cupy has no {name!r}: it has what scripts with kernels of their own use, and NumPy's "
             "functions that CuPy has"

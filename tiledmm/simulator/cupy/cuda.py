@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import time
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
@@ -11,9 +12,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tiledmm.errors import ConfigError
+from tiledmm.simulator.cupy.arrays import ndarray
 from tiledmm.simulator.cupy.devices import PROPERTIES, Device
 from tiledmm.simulator.cupy.memory import MemoryPointer
-from tiledmm.simulator.cupy.pool import MemoryPool
 
 __all__ = [
     "Device",
@@ -35,6 +36,9 @@ __all__ = [
     "runtime",
     "stream",
 ]
+
+# CuPy's allocations are multiples of this.
+_UNIT = 512
 
 
 class Event:
@@ -120,6 +124,47 @@ def get_elapsed_time(start_event: Event, end_event: Event) -> float:
     if begin is None or end is None or start_event.disable_timing or end_event.disable_timing:
         raise ConfigError("both events are recorded before the time between them is asked for, with timing enabled")
     return 1000 * (end - begin)
+
+
+class MemoryPool:
+    """A pool that keeps no memory: what no array uses is free at once."""
+
+    def __init__(self) -> None:
+        self._limit = 0
+
+    def used_bytes(self) -> int:
+        """Bytes of all arrays of the simulator's ``cupy``, in CuPy's units of allocation."""
+        sizes = {}
+        for each in gc.get_objects():
+            if isinstance(each, ndarray):
+                owner: np.ndarray = np.asarray(each)
+                while isinstance(owner.base, np.ndarray):
+                    owner = owner.base
+                sizes[owner.ctypes.data] = -(-owner.nbytes // _UNIT) * _UNIT
+        return sum(sizes.values())
+
+    def total_bytes(self) -> int:
+        """As ``used_bytes``."""
+        return self.used_bytes()
+
+    def free_bytes(self) -> int:
+        """Bytes that are kept for later arrays: none."""
+        return 0
+
+    def n_free_blocks(self) -> int:
+        """Blocks of memory that are kept: none."""
+        return 0
+
+    def free_all_blocks(self, stream: object = None) -> None:
+        """Frees what is kept: nothing is."""
+
+    def set_limit(self, size: int | None = None, fraction: float | None = None) -> None:
+        """Notes a limit, which has no effect."""
+        self._limit = int(size or 0)
+
+    def get_limit(self) -> int:
+        """The limit that was noted; 0 for none."""
+        return self._limit
 
 
 def alloc(size: int) -> MemoryPointer:

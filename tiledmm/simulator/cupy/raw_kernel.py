@@ -13,7 +13,7 @@ from tiledmm.simulator.api import launch_kernel
 from tiledmm.simulator.build.module import Module
 from tiledmm.simulator.build.native_kernel import NativeKernel
 from tiledmm.simulator.build.parameters import Parameter
-from tiledmm.simulator.build.translation.declarations import kernels_in, variables_in
+from tiledmm.simulator.build.translation.syntax import kernels_in, variables_in
 from tiledmm.simulator.cupy.memory import DevicePointer, MemoryPointer
 from tiledmm.simulator.execute.settings import Settings
 from tiledmm.simulator.report.report import Report

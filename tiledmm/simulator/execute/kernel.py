@@ -12,7 +12,7 @@ import numpy as np
 from tiledmm.simulator.build import kernel_flags
 from tiledmm.simulator.build.machine_code import Disassembler, access_widths
 from tiledmm.simulator.build.native_kernel import ModuleState, NativeKernel
-from tiledmm.simulator.build.translation.declarations import variables_in
+from tiledmm.simulator.build.translation.syntax import variables_in
 from tiledmm.simulator.execute.grid import Outcome, run_grid
 from tiledmm.simulator.execute.interface import Operand
 from tiledmm.simulator.execute.settings import Settings

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from tiledmm.simulator.build.debug.debug_info import DebugInfo
 from tiledmm.simulator.build.source_map import SourceMap, own_line
-from tiledmm.simulator.build.translation.loops import loop_around
+from tiledmm.simulator.build.translation.syntax import loop_around
 
 
 class SourceLines:

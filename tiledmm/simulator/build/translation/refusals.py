@@ -1,7 +1,7 @@
 """Why a kernel does not compile, in one sentence: what the simulator does not have, and what to use instead.
 
 ``refuse`` reads the kernel's text, before it is compiled; ``explain`` the output of GCC or Clang. Only the first error
-counts: the others often follow from it. The tables are in ``refused``.
+counts: the others often follow from it. The tables are in ``refusal_tables``.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tiledmm.simulator.build.translation.declarations import without_comments
-from tiledmm.simulator.build.translation.headers import FUNCTIONS, HEADERS
-from tiledmm.simulator.build.translation.refused import INCLUDES, LIBRARY, NAMES, TEXTS
+from tiledmm.simulator.build.translation.refusal_tables import INCLUDES, LIBRARY, NAMES, TEXTS
+from tiledmm.simulator.build.translation.syntax import without_comments
+from tiledmm.simulator.build.translation.unit import FUNCTIONS, HEADERS
 
 _UNKNOWN = re.compile(
     r"'(?P<a>[\w:]+)' (?:was not declared in this scope|has not been declared|does not name a type|is not a member of|"

@@ -1,8 +1,15 @@
-"""The headers of ``native/`` that a kernel's text needs beside ``cuda.h``: each costs several milliseconds."""
+"""The C++ unit of a kernel: its text between those of the simulator's headers that it needs.
+
+Each header of ``native/`` beside ``cuda.h`` costs several milliseconds.
+"""
 
 from __future__ import annotations
 
 import re
+from pathlib import Path
+
+from tiledmm.simulator.build.translation import inline_ptx
+from tiledmm.simulator.build.translation.syntax import launch_bounds
 
 #: C's functions, each with one for float (``sinf``), and what functions.h has beside them.
 _WITH_FLOAT = """
@@ -34,3 +41,21 @@ def needed(text: str) -> list[str]:
     """The headers that define names in a text: those of its functions, or anything else of the same name."""
     names = set(re.findall(r"[A-Za-z_]\w*", text))
     return [header for header, pattern in HEADERS.items() if any(pattern.fullmatch(name) for name in names)]
+
+
+def write_unit(source: str, symbol: str, folder: Path) -> None:
+    """Write the C++ of a kernel, ``unit.cpp``: its text, between the simulator's headers.
+
+    Args:
+        source: CUDA C.
+        symbol: Name of the kernel, with its template arguments.
+        folder: Where the file is written, with ``kernel.cu`` beside it.
+    """
+    text = inline_ptx.translate(source)
+    (folder / "kernel.cu").write_text(text, encoding="utf-8")
+    asm = ["inline_ptx.h"] if text != source else []
+    headers = ["cuda.h", *needed(text), *asm, "kernel.cu", "entry.h"]
+    # The package's own functions (add, store) are visible to texts that say so: others may define the same names.
+    own = "" if "tiledmm" in source.lower() else "#define TILEDMM_OTHER_TEXT\n"
+    unit = own + "".join(f'#include "{header}"\n' for header in headers) + launch_bounds(text, symbol)
+    (folder / "unit.cpp").write_text(unit, encoding="utf-8")

@@ -1,8 +1,9 @@
-"""What a text of CUDA C declares, as far as the compiler does not tell: read from the text itself."""
+"""What a text of CUDA C declares, and where its loops are, as far as the compiler does not tell."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 
 def short_name(name: str) -> str:
@@ -124,3 +125,97 @@ def _closed(text: str, begin: int) -> tuple[int, int]:
         if depth == 0:
             return begin, begin + brace.start()
     return begin, len(text)
+
+
+_BYTES = {
+    "char": 1, "bool": 1, "short": 2, "int": 4, "unsigned": 4, "signed": 4, "float": 4, "long": 8, "double": 8,
+    "half": 2, "__half": 2, "half2": 4, "__half2": 4, "__nv_bfloat16": 2, "__nv_bfloat162": 4, "size_t": 8,
+    **{f"{sign}int{bits}_t": bits // 8 for sign in ("", "u") for bits in (8, 16, 32, 64)},
+}  # fmt: skip
+_VECTOR = re.compile(r"u?(char|short|int|long|longlong|float|double)([1-4])")
+_ALIGNED = re.compile(r"\b(?:__align__|alignas|aligned)\s*\(\s*([^()]*)\)")
+_SHARED = re.compile(r"[^;{}()]*(?:\([^()]*\)[^;{}()]*)*\b__shared__\b[^;{}=]*")
+
+
+def declared_alignments(text: str) -> dict[str, int]:
+    """Return the declared alignment in bytes of static shared arrays, by name; without types that the text defines.
+
+    NVRTC keeps the declared alignment, and the simulator places arrays at larger multiples than a GPU: ``__shared__
+    float s[64]`` is at a multiple of 4 bytes, also where the kernel reads it as ``float4``. Dynamic shared memory, and
+    a thread's own arrays, get 16 bytes from it (PTX of NVRTC 12: ``.shared .align 4``, ``.extern .shared .align 16``,
+    ``.local .align 16``).
+    """
+    found: dict[str, int] = {}
+    for match in _SHARED.finditer(without_comments(text)):
+        statement = match[0]
+        written = [int(each) if each.strip().isdigit() else 0 for each in _ALIGNED.findall(statement)]
+        plain = re.sub(r"__attribute__\s*\(\(.*?\)\)", " ", _ALIGNED.sub(" ", statement))
+        plain = re.sub(r"\[[^]]*\]", " ", plain)
+        words = re.sub(r"\b(?:__shared__|static|const|volatile|__attribute__)\b|[()]", " ", plain.split(",")[0]).split()
+        natural = _natural(words[:-1])
+        if "extern" in words or not natural or 0 in written:
+            continue
+        for name in (words[-1], *(each.strip() for each in plain.split(",")[1:])):
+            found[name] = max([natural, found.get(name, 0), *written])
+    return found
+
+
+def _natural(words: list[str]) -> int:
+    """The alignment of a type of CUDA C; 0 of another."""
+    if len(words) == 1 and (vector := _VECTOR.fullmatch(words[0])):
+        part = 8 if vector[1] == "longlong" else _BYTES[vector[1]]
+        return part if vector[2] in "13" else min(part * int(vector[2]), 16)
+    if not words or not all(word in _BYTES for word in words):
+        return 0
+    return next((_BYTES[word] for word in words if word not in ("unsigned", "signed", "int")), 4)
+
+
+def loop_around(text: str, line: int) -> int:
+    """The line, from 1, of the condition of the innermost loop around a line; 0 if there is none."""
+    around = [loop for loop in _loops(_plain(text)) if loop[0] <= line <= loop[1]]
+    return min(around, key=lambda loop: loop[1] - loop[0])[2] if around else 0
+
+
+def _plain(text: str) -> str:
+    """A text without what is in comments, strings and directives. Lines stay where they are."""
+    kept = re.sub(r"/\*.*?\*/", lambda found: "\n" * found[0].count("\n"), text, flags=re.DOTALL)
+    return re.sub(r'"(?:[^"\\\n]|\\.)*"|^[ \t]*#.*', "", "\n".join(map(without_comments, kept.split("\n"))), flags=re.M)
+
+
+def _loops(text: str) -> Iterator[tuple[int, int, int]]:
+    """The first line of each loop, its last line, and that of its condition."""
+
+    def line(at: int) -> int:
+        return text.count("\n", 0, at) + 1
+
+    for head in re.finditer(r"\b(for|while|do)\b", text):
+        begin = head.start()
+        if head[1] == "do":
+            end = _end_of_statement(text, head.end())
+            condition = re.compile(r"\s*while\b").match(text, end)
+            if condition:
+                yield line(begin), line(_behind_closing(text, text.find("(", end), "()")), line(condition.end())
+        elif (opening := text.find("(", begin)) >= 0:
+            yield line(begin), line(_end_of_statement(text, _behind_closing(text, opening, "()")) - 1), line(begin)
+
+
+def _end_of_statement(text: str, begin: int) -> int:
+    """Behind a statement: a block, or up to a semicolon that is in no parentheses."""
+    statement = re.compile(r"\s*").match(text, begin)
+    at = statement.end() if statement else begin
+    if text[at : at + 1] == "{":
+        return _behind_closing(text, at, "{}")
+    if nested := re.compile(r"(?:for|while|if)\s*(?=\()").match(text, at):
+        return _end_of_statement(text, _behind_closing(text, nested.end(), "()"))
+    end = text.find(";", at)
+    return len(text) if end < 0 else end + 1
+
+
+def _behind_closing(text: str, opening: int, pair: str) -> int:
+    """Behind the bracket that closes an opening one."""
+    depth = 0
+    for bracket in re.finditer(f"[{re.escape(pair)}]", text[opening:]):
+        depth += 1 if bracket[0] == pair[0] else -1
+        if depth == 0:
+            return opening + bracket.end()
+    return len(text)
