@@ -34,7 +34,7 @@ def matmul(
     target: str = "sm_90",
     **keywords: Any,
 ) -> Any:
-    """Matrix product of two NumPy arrays by a kernel of this package, run on the CPU.
+    """Multiply two NumPy arrays by a kernel of this package, run on the CPU.
 
     Args:
         x1: Left operand, ``(..., m, k)`` or ``(k,)``, of any type and strides that ``tiledmm.matmul`` takes.
@@ -84,7 +84,7 @@ def gemm(
     checks: bool | str = True,
     target: str = "sm_90",
 ) -> Any:
-    """``activation(alpha * (a @ b) + beta * c + bias)`` of NumPy arrays, by a kernel of this package on the CPU.
+    """Compute ``activation(alpha * (a @ b) + beta * c + bias)`` of NumPy arrays, by a kernel run on the CPU.
 
     Args:
         a, b, c, alpha, beta, bias, activation, dtype, casting: As for ``tiledmm.gemm``, on NumPy arrays.
@@ -131,7 +131,7 @@ def run(
     progress: Callable[[int, int], None] | None = None,
     **keywords: Any,
 ) -> tuple[Any, ProductReport]:
-    """Runs ``matmul``, or ``gemm``, and reports counts and findings.
+    """Run ``matmul``, or ``gemm``, and report counts and findings.
 
     Args:
         x1, x2, out, variant, tile, config, precision, checks, target: As for ``matmul``.
@@ -184,5 +184,5 @@ def _array(out: Any) -> Any:
 
 
 def _result(result: np.ndarray[Any, Any], out: Any) -> Any:
-    """What NumPy returns: a scalar where a new result has no dimensions, unless ``...`` asks for an array."""
+    """Return what NumPy returns: a scalar where a new result has no dimensions, unless ``...`` asks for an array."""
     return result[()] if not result.ndim and out is not ... and _array(out) is None else result

@@ -57,7 +57,7 @@ def simulate_product(
     source: Path | None = None,
     epilogue_keywords: EpilogueKeywords | None = None,
 ) -> Simulation:
-    """Computes a product on the CPU.
+    """Compute a product on the CPU.
 
     Args:
         x1, x2, out: NumPy arrays; ``out`` may be None.
@@ -99,7 +99,7 @@ def simulate_product(
 def _closer(
     choice: Choice, source: Source | None, settings: Settings, x1: Any, x2: Any, epilogue: EpilogueCall
 ) -> list[Finding]:
-    """What other builds of the kernels find: accesses beside a thread's variables, and variables that are not set."""
+    """Return what other builds of the kernels find: accesses beside a thread's variables, and unset variables."""
     runs = {build: _ProductRun(choice, source, settings.alone(build)) for build in ("guarded", "checked", "zeroed")}
     done = {build: run.on(x1, x2, None, epilogue) for build, run in runs.items()}
     guarded = done["guarded"].report.findings
@@ -117,13 +117,13 @@ def _closer(
 
 
 def _differ(one: Simulation, other: Simulation) -> bool:
-    """Whether two runs wrote something else."""
+    """Return whether two runs wrote different values."""
     return not all(map(np.array_equal, one.written, other.written))
 
 
 @functools.lru_cache
 def _model(target: str, decomposes: bool) -> Model:
-    """The model by which ``auto`` selects here: of the target's kernels those that can be simulated."""
+    """Return the model by which ``auto`` selects here: of the target's kernels those that can be simulated."""
     rates = H100.rates.only(lambda variant: find_variant(variant).simulated)
     return Model(REFERENCE_GPUS[find_target(target).name], rates, decomposes=decomposes)
 
@@ -163,7 +163,7 @@ class _ProductRun:
             )
 
     def filled(self, value: str) -> _ProductRun | None:
-        """The same, with a value in the variables that may be read before they are set; None if there are none."""
+        """Return the run with a value in the variables that may not be set; None if there are none."""
         kernels = [each.filled(value) for each in self.kernels]
         if not any(kernels):
             return None
@@ -223,7 +223,7 @@ class _ProductRun:
         return Simulation(result, report, events, barriers, written)
 
     def _read_by_epilogue(self, epilogue: EpilogueCall, out: Any, result: Placed) -> tuple[list[Placed], bool]:
-        """The arrays that the epilogue reads, and whether the result is one of them."""
+        """Return the arrays that the epilogue reads, and whether the result is one of them."""
         names = epilogue.epilogue.names if epilogue.epilogue else ()
         each = zip(names, epilogue.arrays, self._spans[3:], strict=True)
         read = [result if is_same(array, out) else Placed(name, array, span) for name, array, span in each]
@@ -244,7 +244,7 @@ class _ProductRun:
         return kernel.run(operands, pointers, arrays.get(kernel.scan), read_by_epilogue)
 
     def _reset_scan(self, placed: list[Placed]) -> None:
-        """Sets the memory of the operand scan as it is before the first launch."""
+        """Set the memory of the operand scan as it is before the first launch."""
         for kernel in self.kernels:
             for array in placed:
                 if kernel.launch.scan and array.name == kernel.scan:
@@ -270,7 +270,7 @@ class _ProductRun:
         )
 
     def _not_written(self, array: Placed, is_result: bool) -> tuple[Finding, ...]:
-        """Elements that no launch wrote: of the result, or of what one launch passes to the next."""
+        """Return elements that no launch wrote: of the result, or of what one launch passes to the next."""
         missing = np.argwhere(array.of_elements(array.written) == 0)
         kernels = [each for each in self.kernels if each.launch.operands[-1] == array.name]
         conditional = any(each.spec.condition == "if decomposed" for each in kernels)

@@ -36,7 +36,7 @@ class Source:
 
     @classmethod
     def read(cls, path: Path) -> Source:
-        """Reads a file.
+        """Read a file.
 
         Raises:
             ConfigError: If it cannot be read as text.
@@ -88,7 +88,7 @@ class ScheduledLaunch:
             self._check_parameters(self._given.name)
 
     def filled(self, value: str) -> ScheduledLaunch | None:
-        """The same, with a value in the variables that may be read before they are set; None if there are none."""
+        """Return the launch with a value in the variables that may not be set; None if there are none."""
         kernel = filled_kernel(self.kernel, value)
         if kernel is None:
             return None
@@ -110,7 +110,7 @@ class ScheduledLaunch:
         return (*self.spec.block, 1)
 
     def run(self, operands: list[Placed], pointers: list[int], scan: Placed | None, read: EpilogueMemory) -> Outcome:
-        """Runs the kernel on arrays, from the given address in each; ``scan`` is the operand scan's memory."""
+        """Run the kernel on arrays, from the given address in each; ``scan`` is the operand scan's memory."""
         reached = [each.operand(writable=each is operands[-1]) for each in operands]
         kernel_args = self.launch.kernel_args
         if (epilogue := self.spec.epilogue) is not None:
@@ -130,12 +130,12 @@ class ScheduledLaunch:
         )
 
     def findings(self, outcomes: list[Outcome], placed: list[Placed]) -> list[Finding]:
-        """Findings, in words."""
+        """Return what is wrong with the kernel, in words."""
         refusals = self.of_kernel.refusals(self.block) if outcomes else []
         return refusals + self.of_kernel.of(outcomes, placed, self.spec.dynamic_shared_bytes)
 
     def _check_parameters(self, file: str) -> None:
-        """Refuses a user's kernel whose parameters are not those of the kernel that it replaces."""
+        """Refuse a user's kernel whose parameters are not those of the kernel that it replaces."""
         own = self.kernel.parameters
         pointers = len(self.launch.operands)
         words = 8 * (len(self.launch.kernel_args) + len(self.launch.scan))

@@ -48,13 +48,13 @@ class Trace:
     barriers: tuple[int, ...]
 
     def steps(self) -> Iterator[tuple[int, tuple[Event, ...]]]:
-        """The events before the first barrier, between the first and the second, and so on."""
+        """Yield the events before the first barrier, between the first and the second, and so on."""
         last = max((event.step for event in self.events), default=-1)
         for step in range(last + 1):
             yield step, tuple(event for event in self.events if event.step == step)
 
     def requests(self, warp: int = 0) -> tuple[Request, ...]:
-        """The requests of one warp of the block.
+        """Return the requests of one warp of the block.
 
         Example:
             >>> recorded = trace("tiled", tile=32, layout="NT")
@@ -66,7 +66,7 @@ class Trace:
         return requests((number % WARP, event) for number, event in numbered if number // WARP == warp)
 
     def json(self) -> str:
-        """All attributes, as JSON."""
+        """Return all attributes, as JSON."""
         return json.dumps(asdict(self))
 
 
@@ -82,7 +82,7 @@ def trace(
     arithmetic: bool = False,
     target: str = "sm_90",
 ) -> Trace:
-    """Runs a kernel on a small product and records the accesses of one block.
+    """Run a kernel on a small product and record the accesses of one block.
 
     Args:
         variant, tile, dtype: The kernel.

@@ -42,7 +42,7 @@ def launch(
     workers: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Report:
-    """Runs a kernel of the user's on the CPU.
+    """Run a kernel of the user's on the CPU.
 
     Args:
         source: CUDA C, or the path of a file with it.
@@ -96,7 +96,7 @@ def launch(
 
 
 def compile_kernel(source: str | Path, name: str | None, settings: Settings) -> NativeKernel:
-    """Compiles a kernel of the user's; ``name`` may be None where the text has one kernel.
+    """Compile a kernel of the user's; ``name`` may be None where the text has one kernel.
 
     Raises:
         ConfigError: If the file cannot be read, or if the text has no such kernel.

@@ -34,14 +34,14 @@ _LITTLE_SPACE = 1 << 20
 
 
 def cache_path() -> Path:
-    """Where libraries are kept: in ``$TILEDMM_CACHE_DIR``, or the folder that the system has for the user's caches."""
+    """Return the folder of libraries: in ``$TILEDMM_CACHE_DIR``, or where the system keeps the user's caches."""
     named = os.environ.get("TILEDMM_CACHE_DIR")
     folder = Path(named) if named else platformdirs.user_cache_path("tiledmm")
     return folder.absolute() / "simulator"
 
 
 def cache_folder() -> Path:
-    """``cache_path()``, which exists and which only this user can write to.
+    """Make the folder of ``cache_path()``, which only this user can write to, and return it.
 
     Raises:
         TiledmmError: If it cannot be made, or if others could write there.
@@ -63,7 +63,7 @@ def cache_folder() -> Path:
 
 
 def ensure(target: Path, compile_in: Callable[[Path], Path]) -> bool:
-    """Compiles a library, unless it is there and whole. Of several processes or threads, one compiles; the others wait.
+    """Compile a library unless it is complete. Of several processes or threads one compiles it; the others wait.
 
     Args:
         target: Where it is kept.
@@ -92,7 +92,7 @@ def ensure(target: Path, compile_in: Callable[[Path], Path]) -> bool:
 
 @contextlib.contextmanager
 def scratch(parent: Path | None = None) -> Iterator[Path]:
-    """A folder for the compiler's files, which is removed afterwards: in the cache, or where temporary files are.
+    """Yield a folder for the compiler's files, removed afterwards: in the cache, or where temporary files are.
 
     Raises:
         TiledmmError: If it cannot be written, or if its disk is full.
@@ -114,7 +114,7 @@ def scratch(parent: Path | None = None) -> Iterator[Path]:
 
 
 def is_whole(path: Path) -> bool:
-    """Whether a library is as ``ensure`` left it. One that was cut off would end the process that loads it."""
+    """Return whether a library is as ``ensure`` left it. One that was cut off would end the process that loads it."""
     try:
         status = path.stat()
     except OSError:
@@ -124,7 +124,7 @@ def is_whole(path: Path) -> bool:
 
 @functools.lru_cache(maxsize=512)
 def _is_sealed(path: Path, inode: int, size: int) -> bool:
-    """Whether a file ends with the hash of what is before it. Read once: a library that is compiled is another file."""
+    """Return whether a file ends with the hash of the bytes before it. A file is read once."""
     try:
         data = path.read_bytes()
     except OSError:
@@ -133,7 +133,7 @@ def _is_sealed(path: Path, inode: int, size: int) -> bool:
 
 
 def _seal(library: Path) -> None:
-    """Appends the hash of a file to it; loaders and debuggers of ELF files ignore what stands behind their sections."""
+    """Append the hash of a file to it; loaders and debuggers of ELF files ignore what stands behind their sections."""
     with library.open("r+b") as file:
         value = hashlib.sha256(file.read()).digest()
         file.write(value)

@@ -54,7 +54,7 @@ class CompileOptions:
 
     @classmethod
     def of(cls, options: Sequence[str]) -> CompileOptions:
-        """Reads options as CuPy takes them.
+        """Read options as CuPy takes them.
 
         Raises:
             OperandTypeError: If it is no tuple of strings.
@@ -82,7 +82,7 @@ class CompileOptions:
         return cls(tuple(macros), tuple(folders), target)
 
     def text(self, code: str, file: str) -> tuple[str, SourceMap]:
-        """A text with macros before it and with the headers that are in ``folders``, and where its lines come from.
+        """Return a text behind its macros, with the headers that are in ``folders``, and where its lines come from.
 
         Args:
             code: CUDA C.
@@ -98,7 +98,7 @@ class CompileOptions:
     def _with_headers(
         self, text: str, file: str, folder: Path | None, around: list[Path], once: set[Path]
     ) -> Iterator[tuple[str, tuple[str, int]]]:
-        """Lines with their places.
+        """Yield lines with their places.
 
         Args:
             text, file: What to read, and its name.
@@ -125,13 +125,13 @@ class CompileOptions:
                 yield from self._with_headers(included, header.name, header.parent, [*around, header], once)
 
     def _find(self, name: str, folder: Path | None) -> Path | None:
-        """A header in the folder of the file that includes it, or in those of the options."""
+        """Find a header in the folder of the file that includes it, or in those of the options."""
         folders = self.folders if folder is None else (folder, *self.folders)
         return next((path.resolve() for each in folders if (path := each / name).is_file()), None)
 
 
 def _joined(options: Sequence[str]) -> Iterator[str]:
-    """Options, each with its value."""
+    """Yield the options, each with its value."""
     rest = iter(option.strip() for option in options)
     for option in rest:
         if option in _WITH_VALUE:

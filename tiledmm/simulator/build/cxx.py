@@ -19,7 +19,7 @@ _NAME_A_COMPILER = "set CXX to a C++ compiler, or unset it: c++, g++ or clang++ 
 
 
 def compiler() -> tuple[str, ...]:
-    """The command of the C++ compiler: ``$CXX``, or the first of c++, g++, clang++ and zig (the wheel ``ziglang``).
+    """Return the command of the C++ compiler: ``$CXX``, or the first of c++, g++, clang++ and the wheel ``ziglang``.
 
     Raises:
         MissingDependencyError: If there is none; the message says how to get one.
@@ -42,7 +42,7 @@ def compiler() -> tuple[str, ...]:
 
 
 def _named_compiler(text: str) -> tuple[str, ...]:
-    """The command that ``$CXX`` holds."""
+    """Return the command that ``$CXX`` holds."""
     try:
         name, *options = shlex.split(text)
     except ValueError as error:
@@ -56,13 +56,13 @@ def _named_compiler(text: str) -> tuple[str, ...]:
 
 
 def compiler_version() -> str:
-    """What the compiler prints for ``--version``."""
+    """Return what the compiler prints for ``--version``."""
     return version(compiler())
 
 
 @functools.lru_cache(maxsize=1)
 def machine_flags() -> tuple[str, ...]:
-    """Flags for fused multiply-adds in hardware, if the CPU has them; the C library's are exact, too, and slow."""
+    """Return flags for fused multiply-adds in hardware, if the CPU has them; the C library's are exact but slow."""
     if platform.machine() in ("x86_64", "AMD64"):
         try:
             flags = re.search(r"^flags\s*:(.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
@@ -75,7 +75,7 @@ def machine_flags() -> tuple[str, ...]:
 
 @functools.lru_cache(maxsize=8)
 def version(command: tuple[str, ...]) -> str:
-    """What a compiler prints for ``--version``.
+    """Return what a compiler prints for ``--version``.
 
     Raises:
         MissingDependencyError: If it cannot be run.
@@ -93,12 +93,12 @@ def version(command: tuple[str, ...]) -> str:
 
 
 def is_clang(command: tuple[str, ...]) -> bool:
-    """Whether a compiler is Clang, or Zig, which is Clang inside."""
+    """Return whether a compiler is Clang, or Zig, which is Clang inside."""
     return "clang" in version(command)
 
 
 def unfit(command: tuple[str, ...], output: str) -> MissingDependencyError:
-    """The error for a compiler that does not compile the runtime, which is always the same text."""
+    """Return the error for a compiler that does not compile the runtime, which is always the same text."""
     if re.search("undefined (reference|symbol)", output):
         reason = "it links no C++ library, as C compilers do not (name g++ for gcc, clang++ for clang)"
     else:

@@ -26,7 +26,7 @@ SHADOW_OFFSET = 1 << 44
 
 
 def build_flags(command: tuple[str, ...], symbol: str, arch: int, build: str) -> list[str]:
-    """Flags for a kernel.
+    """Return flags for a kernel.
 
     Args:
         command: The compiler.
@@ -43,7 +43,7 @@ def build_flags(command: tuple[str, ...], symbol: str, arch: int, build: str) ->
 
 
 def _instrumentation(command: tuple[str, ...], build: str) -> list[str]:
-    """Flags for calls of the runtime at accesses and where C++ is undefined, and for what unset variables hold."""
+    """Return flags for calls of the runtime at accesses and undefined behaviour, and for what unset variables hold."""
     clang = is_clang(command)
     fills, zeroed = clang or _gcc_release(command) >= 12, build.endswith("zeroed")
     fill = [f"-ftrivial-auto-var-init={'zero' if zeroed else 'pattern'}"] if fills else []

@@ -38,7 +38,7 @@ class Module:
         return self._parsed.text(self.code, FILE)
 
     def reset(self) -> None:
-        """Forgets what the kernels have written to the variables."""
+        """Forget what the kernels have written to the variables."""
         self.state = {}
         for kernel in self._kernels.values():
             self._initialize(kernel)
@@ -73,7 +73,7 @@ class Module:
         return self._kernels[key]
 
     def any_kernel(self, target: str, build: str) -> NativeKernel:
-        """Some kernel: all have the same variables."""
+        """Compile some kernel, for the variables, which all kernels share."""
         for kernel in self._kernels.values():
             return kernel
         text, _ = self._text

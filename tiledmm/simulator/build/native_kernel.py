@@ -61,7 +61,7 @@ class NativeKernel:
         self.lines = SourceLines(self.debug, text, places)
 
     def rebuilt(self, build: str) -> NativeKernel:
-        """The same kernel, compiled in another way."""
+        """Compile the same kernel in another way, one of ``kernel_flags.BUILDS``."""
         return NativeKernel(self.text, self.places, self.name, self.target, build=build)
 
     @functools.cached_property
@@ -106,7 +106,7 @@ class NativeKernel:
             return None
 
     def new_state(self) -> ModuleState:
-        """The bytes of each variable as the text initializes it."""
+        """Return the bytes of each variable as the text initializes it."""
         return {name: np.frombuffer(raw, np.uint8).copy() for name, raw in self.library.initial.items()}
 
     @functools.cached_property

@@ -54,7 +54,7 @@ class Parameter:
     element_alignment: int
 
     def check_array(self, array: np.ndarray[Any, Any]) -> None:
-        """Raises where an array is not what the pointer points to.
+        """Raise an error if an array is not what the pointer points to.
 
         Raises:
             OperandTypeError: If its elements have another type.
@@ -87,7 +87,7 @@ class Parameter:
             )
 
     def scalar(self, value: Any, *, exact: bool) -> Any:
-        """The bytes of an argument that is not an array, as a ctypes buffer.
+        """Return the bytes of an argument that is not an array, as a ctypes buffer.
 
         Args:
             value: A number, None for a null pointer, or a structure: a NumPy scalar, bytes, or of ctypes.
@@ -168,7 +168,7 @@ class Parameter:
 
 
 def parameters_of(library: Library, text: str, name: str) -> tuple[Parameter, ...]:
-    """The parameters of a compiled kernel.
+    """Return the parameters of a compiled kernel.
 
     Args:
         library: The kernel.
@@ -190,7 +190,7 @@ def parameters_of(library: Library, text: str, name: str) -> tuple[Parameter, ..
 
 
 def _type(pretty: str) -> str:
-    """A type out of ``__PRETTY_FUNCTION__``: ``const char* type_text() [with T = const float*]``."""
+    """Return a type out of ``__PRETTY_FUNCTION__``: ``const char* type_text() [with T = const float*]``."""
     return re.sub(r"\s+([*&])", r"\1", pretty.partition("T = ")[2].removesuffix("]"))
 
 

@@ -43,14 +43,14 @@ class Contents:
 
 @contextlib.contextmanager
 def in_use(folder: Path) -> Iterator[None]:
-    """As long as this lasts, no process removes files of a folder: around compiling and loading."""
+    """Keep other processes from removing files of a folder: around compiling and loading."""
     with _locked(folder, exclusive=False, wait=True):
         yield
 
 
 @contextlib.contextmanager
 def one_at_a_time(file: Path) -> Iterator[None]:
-    """Only one process, and one of its threads, is in here for a file; others wait. Without locks, all are at once."""
+    """Let one process, and one of its threads, in for a file, while others wait; without locks, all at once."""
     path = file.with_name(f"tmp-{file.stem}.lock")  # one that a killed process left goes with its other files
     with contextlib.ExitStack() as stack:
         with contextlib.suppress(OSError):  # a folder that cannot be written, or a file system without locks
@@ -65,7 +65,7 @@ def one_at_a_time(file: Path) -> Iterator[None]:
 
 
 def _is_at(path: Path, descriptor: int) -> bool:
-    """Whether an open file has this path still."""
+    """Return whether an open file still has this path."""
     try:
         return os.path.samestat(path.stat(), os.fstat(descriptor))
     except FileNotFoundError:
@@ -73,13 +73,13 @@ def _is_at(path: Path, descriptor: int) -> bool:
 
 
 def contents(folder: Path) -> Contents:
-    """What is in a folder; nothing where there is none."""
+    """Count the compiled kernels in a folder; none where there is no folder."""
     sizes = [status.st_size for _, status in _files(folder)]
     return Contents(len(sizes), sum(sizes))
 
 
 def clear(folder: Path) -> Contents:
-    """Removes all kernels of a folder, once nobody uses it.
+    """Remove all kernels of a folder, once nobody uses it.
 
     Returns:
         What was removed.
@@ -88,7 +88,7 @@ def clear(folder: Path) -> Contents:
 
 
 def bound(folder: Path, keep: int) -> Contents:
-    """Removes files until a folder has no more than ``keep`` bytes, the one used longest ago first; none while in use.
+    """Remove files until a folder has no more than ``keep`` bytes, the one used longest ago first; none while in use.
 
     Returns:
         What was removed.
@@ -97,7 +97,7 @@ def bound(folder: Path, keep: int) -> Contents:
 
 
 def mark_used(file: Path) -> None:
-    """Makes a file the last that ``bound`` removes."""
+    """Make a file the last that ``bound`` removes."""
     with contextlib.suppress(OSError):  # it cannot be written, or is gone
         os.utime(file)
 
@@ -128,7 +128,7 @@ def _files(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
 
 @contextlib.contextmanager
 def _locked(folder: Path, *, exclusive: bool, wait: bool) -> Iterator[bool]:
-    """Whether the lock was taken, or there are none."""
+    """Lock a folder, and yield whether the lock was taken or there are no locks."""
     with contextlib.ExitStack() as stack:
         taken = True
         with contextlib.suppress(OSError):  # a folder that cannot be written, or a file system without locks

@@ -47,7 +47,7 @@ _LINK_FLAGS = ("-shared", "-O2")
 
 @contextlib.contextmanager
 def kernel_library(source: str, symbol: str, *, arch: int, build: str) -> Iterator[Path]:
-    """The shared library of a kernel, compiled unless it is there. It exists in this context, at least: load it here.
+    """Compile a kernel's shared library unless it is there, and yield its path. Load it here: later it may be removed.
 
     Args:
         source: CUDA C, as NVRTC gets it.
@@ -88,7 +88,7 @@ class UnsetVariable:
 
 
 def unset_variables(source: str, symbol: str, *, arch: int) -> list[UnsetVariable]:
-    """The variables of a kernel that may be read before they are set. Arguments are ``kernel_library``'s."""
+    """Return the variables of a kernel that may be read before they are set. Arguments are ``kernel_library``'s."""
     command = compiler()
     flags = build_flags(command, symbol, arch, "checked")
     warnings = ["-Wuninitialized", *([] if is_clang(command) else ["-Wmaybe-uninitialized"])]
@@ -110,7 +110,7 @@ def unset_variables(source: str, symbol: str, *, arch: int) -> list[UnsetVariabl
 
 
 def typed_library(source: str, symbol: str, *, arch: int) -> bytes:
-    """A kernel's library with the types of its variables, not to be loaded. Arguments are ``kernel_library``'s."""
+    """Compile a library with the types of a kernel's variables, not to load. Arguments are ``kernel_library``'s."""
     command = compiler()
     flags = ["-g" if flag == "-g1" else flag for flag in build_flags(command, symbol, arch, "bare")]
     with scratch() as folder:
@@ -128,7 +128,7 @@ _DECLARED = re.compile(r"kernel\.cu:(?P<line>\d+):\d+: note: '[^']*' was declare
 
 
 def build_kernel(source: str, symbol: str, *, arch: int, build: str) -> Path:
-    """The same where nothing is removed from the cache meanwhile. Arguments and errors are ``kernel_library``'s."""
+    """Return the path of ``kernel_library``, where nothing is removed from the cache meanwhile."""
     with kernel_library(source, symbol, arch=arch, build=build) as path:
         return path
 
@@ -162,7 +162,7 @@ def _compile_kernel(source: str, symbol: str, command: list[str], runtime: Path,
 
 @contextlib.contextmanager
 def runtime_library() -> Iterator[Path]:
-    """The shared library that runs kernels (fibers, checks, counters), compiled unless it is there: load it here."""
+    """Compile the library that runs kernels (fibers, checks, counters) unless it is there, and yield its path."""
     command = compiler()
     key = _key(*_RUNTIME_FLAGS, *command, version(command), *machine_flags(), _own_text())
     target = cache_folder() / f"runtime-{key}.so"
@@ -190,7 +190,7 @@ def _compile_runtime(command: tuple[str, ...], target: Path, folder: Path) -> Pa
 
 
 def build_runtime() -> Path:
-    """The same where nothing is removed from the cache meanwhile."""
+    """Return the path of ``runtime_library``, where nothing is removed from the cache meanwhile."""
     with runtime_library() as path:
         return path
 
@@ -203,7 +203,7 @@ DYNAMIC_SHARED = "tiledmm_dynamic_shared"
 
 
 def _dynamic_arrays(source: str, unit: Path) -> list[str]:
-    """The (mangled) names of shared arrays whose size the launch gives: ``extern __shared__ float s[]``."""
+    """Return the (mangled) names of shared arrays whose size the launch gives: ``extern __shared__ float s[]``."""
     if not re.search(r"\bextern\b[^;]*\b__shared__\b", source):
         return []
     table = ELFFile(BytesIO(unit.read_bytes())).get_section_by_name(".symtab")
@@ -215,7 +215,7 @@ def _dynamic_arrays(source: str, unit: Path) -> list[str]:
 
 
 def _dynamic_memory(names: Sequence[str]) -> str:
-    """C++ that defines one array under all names: on a GPU they are the same memory."""
+    """Return C++ that defines one array under all names: on a GPU they are the same memory."""
     defined = f"thread_local __attribute__((aligned(65536))) unsigned char {DYNAMIC_SHARED}[{MAX_DYNAMIC_SHARED}];\n"
     return defined + "".join(
         f'__asm__(".globl {name}\\n.hidden {name}\\n.type {name}, %tls_object\\n'
@@ -226,7 +226,7 @@ def _dynamic_memory(names: Sequence[str]) -> str:
 
 @functools.lru_cache(maxsize=1)
 def _own_text() -> str:
-    """The text of the runtime and of what writes kernels' C++: after an edit, libraries are compiled again."""
+    """Return the text of the runtime and of what writes kernels' C++: after an edit, libraries are compiled again."""
     native = (file for file in NATIVE.rglob("*") if file.is_file())
     translation = NATIVE.with_name("translation").rglob("*.py")
     files = sorted((*native, *translation, *Path(__file__).parent.glob("*.py")))
@@ -238,7 +238,7 @@ def _key(*parts: str) -> str:
 
 
 def _run(command: list[str], folder: Path, source: str = "") -> None:
-    """Runs the compiler in the folder of its files, so that no other path gets into debug information.
+    """Run the compiler in the folder of its files, so that no other path gets into debug information.
 
     Args:
         command: The compiler and its arguments, of which the last four are ``-c -o <object> <unit>`` for a kernel.

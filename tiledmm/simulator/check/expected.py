@@ -35,7 +35,7 @@ class Tolerance:
     def first_wrong(
         self, got: np.ndarray[Any, Any], expected: np.ndarray[Any, Any]
     ) -> tuple[tuple[int, ...], int] | None:
-        """The index of the first wrong element, and how many there are; None if all are right."""
+        """Return the index of the first wrong element, and how many there are; None if all are right."""
         wrong = np.argwhere(self._wrong(got, expected))
         return (tuple(int(i) for i in wrong[0]), len(wrong)) if len(wrong) else None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-#: Kinds of findings, in the order of ``FindingKind`` in ``native/interface.h``.
+#: Kinds of findings, in the order of ``FindingKind`` in ``build/native/interface.h``.
 KINDS = (
     "global access out of bounds",
     "write to an operand",
@@ -71,7 +71,7 @@ OUTSIDE = frozenset({"global access out of bounds", "shared access out of bounds
 BARRIER = "barrier not reached by all"
 LANES = "lanes of a warp differ"
 
-# What lanes of a warp differ in (``native/warp_barriers.h``).
+# What lanes of a warp differ in (``build/native/warp_barriers.h``).
 OTHER_PLACE = 2
 
 # What a finding says after "block (0, 0), thread (0, 0)".

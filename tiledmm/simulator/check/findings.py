@@ -23,7 +23,7 @@ from tiledmm.simulator.check.finding_kinds import (
 )
 from tiledmm.simulator.execute.interface import SPACES, RawFinding
 
-#: Bytes by which an access may miss an array and still be said to be beside it (``native/state.h``).
+#: Bytes by which an access may miss an array and still be said to be beside it (``build/native/state.h``).
 REACH = 64 << 20
 
 #: Addresses up to here are of elements of a null pointer: the operating system gives them to nobody.
@@ -69,7 +69,7 @@ class Finding:
         return self.kind in WARNINGS
 
     def __str__(self) -> str:
-        """The message, and the lines that it names."""
+        """Return the message, and the lines that it names."""
         return "\n".join([self.message, *_quotes(self)])
 
 
@@ -91,15 +91,15 @@ class Region:
     element_at: Callable[[int], str] | None = None
 
     def holds(self, address: int) -> bool:
-        """Whether an address is in the region."""
+        """Return whether an address is in the region."""
         return 0 <= address - self.begin < self.bytes
 
     def distance(self, address: int) -> int:
-        """Bytes between an address and the region; 0 for those in it."""
+        """Return the bytes between an address and the region; 0 for those in it."""
         return max(self.begin - address, address - (self.begin + self.bytes - 1), 0)
 
     def describe(self, address: int, space: str) -> str:
-        """An address relative to this region, in words."""
+        """Return an address relative to this region, in words."""
         offset = address - self.begin
         what = f"{space} array {self.name} ({_bytes(self.bytes)})"
         if 0 <= offset < self.bytes:
@@ -121,17 +121,17 @@ def _bytes(count: int) -> str:
 
 
 def nearest(regions: tuple[Region, ...], address: int) -> Region | None:
-    """The region that holds an address, or is closest to it."""
+    """Return the region that holds an address, or is closest to it."""
     return min(regions, key=lambda region: region.distance(address), default=None)
 
 
 def _signed(address: int) -> int:
-    """An address or an offset, with the sign that 64 bits without one have lost."""
+    """Return an address or an offset, with the sign that 64 bits without one have lost."""
     return address - (1 << 64) * (address >> 63)
 
 
 def _where(raw: RawFinding, space: str, regions: tuple[Region, ...]) -> str:
-    """The address of an access, in words."""
+    """Return the address of an access, in words."""
     address = _signed(raw.address)
     region, note = nearest(regions, address), ""
     if KINDS[raw.kind] in OUTSIDE:
@@ -152,7 +152,7 @@ def _where(raw: RawFinding, space: str, regions: tuple[Region, ...]) -> str:
 def finding(
     raw: RawFinding, symbol: str, lines: SourceLines, shared: tuple[Region, ...], operands: tuple[Region, ...]
 ) -> Finding | None:
-    """The finding in words; None if it is none after all.
+    """Return the runtime's record as a finding in words; None if it is none after all.
 
     Args:
         raw: The runtime's record.
@@ -236,12 +236,12 @@ def _triple(values: Any) -> tuple[int, int, int]:
 
 
 def show(index: tuple[int, int, int]) -> str:
-    """An index of a block or thread, without its z where that is 0."""
+    """Return an index of a block or thread, without its z where that is 0."""
     return "(" + ", ".join(map(str, index if index[2] else index[:2])) + ")"
 
 
 def describe_findings(symbol: str, findings: Iterable[Finding]) -> str:
-    """A paragraph for each finding."""
+    """Return a paragraph for each finding."""
     paragraphs = list(map(str, findings))
     head = f"{symbol}: {len(paragraphs)} finding{'s' if len(paragraphs) > 1 else ''}"
     return "\n\n".join([head, *paragraphs])

@@ -70,7 +70,7 @@ class FullChecks:
         self._state, self._before = state, before
 
     def findings(self, found: Sequence[Finding], *, wrong: bool) -> list[Finding]:
-        """Accesses beside a thread's variables, and variables that are not set.
+        """Return accesses beside a thread's variables, and variables that are not set.
 
         Args:
             found: Errors that the launch had; those of its results apart.
@@ -90,14 +90,14 @@ class FullChecks:
         return self._unset_in_memory() if wrong and not found else []
 
     def _filled(self) -> Iterator[_Shown]:
-        """Runs with other values in variables that may not be set."""
+        """Run the kernel with other values in variables that may not be set."""
         yield self._run("zeroed")
         for value in VALUES:
             if kernel := filled_kernel(self._launch.kernel, value):
                 yield self._run("zeroed", kernel)
 
     def _named(self, one: _Shown, said: Finding) -> Finding:
-        """A finding with the structure or array that it depends on."""
+        """Return a finding with the structure or array that it depends on."""
         for aggregate in fillable_aggregates(self._launch.kernel)[:_MOST_AGGREGATES]:
             for value in VALUES:
                 text = self._launch.kernel.text
@@ -107,7 +107,7 @@ class FullChecks:
         return said
 
     def _unset_in_memory(self) -> list[Finding]:
-        """What is read before it is set where members of structures are in memory, too, if a result depends on it."""
+        """Return what is read before it is set where structures are in memory, too, if a result depends on it."""
         try:
             one, other = map(self._run, ("unoptimized", "unoptimized zeroed"))
         except CompilationError:  # asm statements, and what only optimizers fold
@@ -115,7 +115,7 @@ class FullChecks:
         return one.elements if self._difference(one, other) else []
 
     def _difference(self, one: _Shown, other: _Shown) -> Finding | None:
-        """A finding for the first element, or the first finding, that changes with the values of unset variables."""
+        """Return a finding for the first element, or finding, that changes with the values of unset variables."""
         geometry = Geometry(self._launch.grid, self._launch.block)
         for region, (mine, its) in enumerate(zip(one.results, other.results, strict=True)):
             different = np.flatnonzero(mine.reshape(-1) != its.reshape(-1))
@@ -138,7 +138,7 @@ class FullChecks:
         return None
 
     def _run(self, build: str, kernel: NativeKernel | None = None) -> _Shown:
-        """Runs the kernel once more, compiled in some way, or another that is."""
+        """Run the kernel once more, in another build, or run another kernel in its place."""
         launch, kernel = self._launch, kernel or self._launch.kernel.rebuilt(build)
         own = {name: raw.copy() for name, raw in self._state.items()} if self._state is not None else None
         outcome = launch.run(kernel, self._settings.alone(build), own, self._before, writers=True)

@@ -25,7 +25,7 @@ class KernelFindings:
         self._kernel = kernel
 
     def wrong_result(self, kind: str, said: str, writer: Writer | None, geometry: Geometry) -> Finding:
-        """A finding for an element of a result.
+        """Return a finding for an element of a result.
 
         Args:
             kind: What kind of.
@@ -49,7 +49,7 @@ class KernelFindings:
         block: tuple[int, int, int] = (0, 0, 0),
         thread: tuple[int, int, int] = (0, 0, 0),
     ) -> Finding:
-        """A finding that the host makes, at a line, and perhaps another."""
+        """Return a finding that the host makes, at a line, and perhaps another."""
         location, of_other = self._kernel.lines.location(line), self._kernel.lines.location(other) if other else None
         where = f"{self._kernel.name}, {location}" if line else self._kernel.name
         return Finding(
@@ -69,7 +69,7 @@ class KernelFindings:
         )
 
     def of(self, outcomes: list[Outcome], placed: Sequence[Placed], shared_bytes: int) -> list[Finding]:
-        """Findings of the runtime, in words.
+        """Return the findings of the runtime, in words.
 
         Args:
             outcomes: What the kernel's ``run`` returned.
@@ -93,7 +93,7 @@ class KernelFindings:
         return sorted((each for each in named if each), key=lambda each: each.kind.startswith("uninitialised"))
 
     def _region(self, name: str, begin: int, size: int) -> Region:
-        """An array that the kernel's text declares."""
+        """Return an array that the kernel's text declares."""
 
         def element_at(offset: int) -> str:
             subscripts = self._subscripts.get(name)
@@ -107,7 +107,7 @@ class KernelFindings:
         return subscripts_of(toolchain.typed_library(self._kernel.text, self._kernel.name, arch=self._kernel.arch))
 
     def refusals(self, block: tuple[int, int, int]) -> list[Finding]:
-        """What a GPU would not compile or launch: findings whose lines are those of the declarations."""
+        """Return what a GPU would not compile or launch: findings whose lines are those of the declarations."""
         found = []
         threads, most = block[0] * block[1] * block[2], self._kernel.library.functions.tiledmm_max_threads()
         if most and threads > most:
@@ -133,7 +133,7 @@ class KernelFindings:
         return self._finding(kind, said, self._kernel.text.count("\n", 0, match.start()) + 1 if match else 0)
 
     def unset_variables(self) -> list[Finding]:
-        """A finding for each variable that may be read before it is set, as far as the C++ compiler sees that."""
+        """Return a finding for each variable that may be read before it is set, as far as the C++ compiler sees it."""
         found = []
         for each in self._kernel.may_be_unset:
             at = f", declared at {self._kernel.lines.location(each.declared)}" if each.declared else ""
@@ -143,16 +143,16 @@ class KernelFindings:
         return found
 
     def depends(self, said: str, on: Finding) -> Finding:
-        """A finding, at the place of another, that this one depends on a variable which the compiler does not name."""
+        """Return a finding, at the place of another, that this depends on an unset variable without a name."""
         return replace(self._finding(UNSET, said, on.line, block=on.block, thread=on.thread), calls=on.calls)
 
     def depends_on(self, found: Finding, name: str, declared: int) -> Finding:
-        """A finding that depends on a variable, with its name and the line of its declaration."""
+        """Return a finding that depends on a variable, with its name and the line of its declaration."""
         location = self._kernel.lines.location(declared)
         message = f"{found.message}; the variable is {name}, declared at {location}"
         text = self._kernel.lines.text(declared)
         return replace(found, message=message, other_line=declared, other_location=location, other_text=text)
 
     def unset_result(self, what: str) -> Finding:
-        """A finding for a result that depends on a variable which the compiler does not name."""
+        """Return a finding for a result that depends on a variable which the compiler does not name."""
         return self._finding(UNSET, f"{what} depends on a variable that was not set", 0)

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from tiledmm.simulator.build.native_kernel import NativeKernel
 
-#: What is given (``native/cuda.h``): all bits set, which is NaN, and -1 in integers; a great number.
+#: What is given (``build/native/cuda.h``): all bits set, which is NaN, and -1 in integers; a great number.
 VALUES = ("Ones", "Great")
 
 
@@ -34,7 +34,7 @@ def fillable_aggregates(kernel: NativeKernel) -> list[tuple[str, int]]:
 
 
 def filled(source: str, variables: Iterable[tuple[str, int]], value: str) -> str:
-    """A kernel's text in which variables that are declared without a value have one. Lines stay where they are.
+    """Give a value to variables that a kernel's text declares without one. Lines stay where they are.
 
     Args:
         source: CUDA C.
@@ -54,7 +54,7 @@ def filled(source: str, variables: Iterable[tuple[str, int]], value: str) -> str
 
 
 def filled_aggregates(source: str, aggregates: Iterable[tuple[str, int]], value: str) -> str:
-    """The same for structures and arrays, which a statement after their declaration fills.
+    """Give a value to structures and arrays, by a statement after their declaration. Lines stay where they are.
 
     Args:
         source: CUDA C.
@@ -75,7 +75,7 @@ _NOT_A_THREADS = re.compile(r"\b(__shared__|__constant__|static|extern|constexpr
 
 
 def _end_of_declaration(source: str, name: str, begin: int) -> int:
-    """Where the statement ends that declares a variable without a value on the line from ``begin`` on; 0 for none."""
+    """Return where the statement ends that declares a variable without a value on the line at ``begin``; 0 for none."""
     found = re.compile(rf"(?<![\w.>:])({re.escape(name)})(?!\w)").search(source, begin)
     if not found:
         return 0

@@ -9,8 +9,8 @@
 Functions that CuPy has are NumPy's, and return arrays with CuPy's methods. It is for such scripts, not a replacement of
 CuPy: what it has no name for is an AttributeError. Times are those of the simulation.
 
-In: what scripts call. Out: arrays, and errors of wrong kernels. May import ``tiledmm.simulator.cupy.raw_module`` and
-everything below.
+In: what scripts call. Out: arrays, and errors of wrong kernels. May import ``api`` and the four
+rooms.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class RawModule(raw_module.RawModule):
 
 
 def asnumpy(a: Any, stream: Any = None, order: Any = "C", out: Any = None, *, blocking: bool = True) -> Any:
-    """A NumPy array with the elements of ``a``."""
+    """Return a NumPy array with the elements of ``a``."""
     if isinstance(a, ndarray):
         return a.get(stream, order, out)
     if out is None:
@@ -110,34 +110,34 @@ def asnumpy(a: Any, stream: Any = None, order: Any = "C", out: Any = None, *, bl
 
 
 def empty(shape: Any, dtype: Any = float, order: Any = "C") -> ndarray:
-    """A new array, all of whose bytes are 0xff: floats are NaN."""
+    """Return a new array, all of whose bytes are 0xff: floats are NaN."""
     return ndarray(shape, dtype, order=order)
 
 
 def empty_like(prototype: Any, dtype: Any = None, order: Any = "K", subok: Any = None, shape: Any = None) -> ndarray:
-    """A new array of the same shape and type, all of whose bytes are 0xff."""
+    """Return a new array of the same shape and type, all of whose bytes are 0xff."""
     array: ndarray = on_device(np.empty_like(np.asarray(prototype), dtype, order, False, shape))
     array.data.mem[:] = 255
     return array
 
 
 def get_array_module(*args: Any) -> ModuleType:
-    """This module, if an argument is an array of it, otherwise NumPy."""
+    """Return this module if an argument is an array of it, otherwise NumPy."""
     return sys.modules[__name__] if any(isinstance(each, ndarray) for each in args) else np
 
 
 def is_available() -> bool:
-    """Whether kernels can be launched: True."""
+    """Return True: kernels can be launched."""
     return True
 
 
 def memoize(for_each_device: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """A decorator for functions that keep what they return for the same arguments."""
+    """Return a decorator for functions that keep what they return for the same arguments."""
     return functools.lru_cache(maxsize=None)
 
 
 def fuse(*args: Any, **keywords: Any) -> Any:
-    """A decorator that changes nothing: a function that is not fused returns the same."""
+    """Return a decorator that changes nothing: a function that is not fused returns the same."""
     if len(args) == 1 and callable(args[0]) and not keywords:
         return args[0]
     return lambda function: function
@@ -147,12 +147,12 @@ _pool, _pinned_pool = MemoryPool(), MemoryPool()
 
 
 def get_default_memory_pool() -> MemoryPool:
-    """The memory pool."""
+    """Return the memory pool."""
     return _pool
 
 
 def get_default_pinned_memory_pool() -> MemoryPool:
-    """A pool for memory of the host; nothing is in it."""
+    """Return a pool for memory of the host, which stays empty."""
     return _pinned_pool
 
 
@@ -189,7 +189,7 @@ class _Functions:
 
 
 def _on_host(function: Any) -> Any:
-    """A function of ``numpy.testing`` for arrays of either kind."""
+    """Return a function of ``numpy.testing`` for arrays of either kind."""
 
     @functools.wraps(function)
     def call(*args: Any, **keywords: Any) -> Any:

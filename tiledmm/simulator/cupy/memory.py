@@ -29,7 +29,7 @@ class MemoryPointer:
 
     @classmethod
     def to(cls, array: np.ndarray[Any, Any]) -> MemoryPointer:
-        """A pointer to an array's first element."""
+        """Return a pointer to an array's first element."""
         owner = np.asarray(array)
         while isinstance(owner.base, np.ndarray):
             owner = owner.base
@@ -48,7 +48,7 @@ class MemoryPointer:
         return self.mem[self._offset :]
 
     def elements(self, parameter: Parameter) -> np.ndarray[Any, Any]:
-        """The memory from here on, in elements of what a kernel's parameter points to.
+        """Return the memory from here on, in elements of what a kernel's parameter points to.
 
         Raises:
             OperandTypeError: If the parameter is no pointer.
@@ -61,51 +61,51 @@ class MemoryPointer:
         return usable if kind is None or size == 0 else usable.view("?" if kind == "?" else f"{kind}{size}")
 
     def copy_from_host(self, mem: Any, size: int) -> None:
-        """Copies ``size`` bytes from an address of the host, an int or ``ctypes.c_void_p``."""
+        """Copy ``size`` bytes from an address of the host, an int or ``ctypes.c_void_p``."""
         self._check(size)
         ctypes.memmove(self.bytes.ctypes.data, _address(mem), size)
 
     def copy_to_host(self, mem: Any, size: int) -> None:
-        """Copies ``size`` bytes to an address of the host."""
+        """Copy ``size`` bytes to an address of the host."""
         self._check(size)
         ctypes.memmove(_address(mem), self.bytes.ctypes.data, size)
 
     def copy_from_device(self, src: MemoryPointer, size: int) -> None:
-        """Copies ``size`` bytes from another pointer."""
+        """Copy ``size`` bytes from another pointer."""
         self._check(size)
         src._check(size)
         self.bytes[:size] = src.bytes[:size]
 
     def copy_from(self, mem: Any, size: int) -> None:
-        """Copies ``size`` bytes from another pointer, or from the host."""
+        """Copy ``size`` bytes from another pointer, or from the host."""
         if isinstance(mem, MemoryPointer):
             self.copy_from_device(mem, size)
         else:
             self.copy_from_host(mem, size)
 
     def memset(self, value: int, size: int) -> None:
-        """Sets ``size`` bytes."""
+        """Set ``size`` bytes."""
         self._check(size)
         self.bytes[:size] = value
 
     def copy_from_host_async(self, mem: Any, size: int, stream: Any = None) -> None:
-        """As ``copy_from_host``."""
+        """Copy as ``copy_from_host`` does, before this returns."""
         self.copy_from_host(mem, size)
 
     def copy_to_host_async(self, mem: Any, size: int, stream: Any = None) -> None:
-        """As ``copy_to_host``."""
+        """Copy as ``copy_to_host`` does, before this returns."""
         self.copy_to_host(mem, size)
 
     def copy_from_device_async(self, src: MemoryPointer, size: int, stream: Any = None) -> None:
-        """As ``copy_from_device``."""
+        """Copy as ``copy_from_device`` does, before this returns."""
         self.copy_from_device(src, size)
 
     def copy_from_async(self, mem: Any, size: int, stream: Any = None) -> None:
-        """As ``copy_from``."""
+        """Copy as ``copy_from`` does, before this returns."""
         self.copy_from(mem, size)
 
     def memset_async(self, value: int, size: int, stream: Any = None) -> None:
-        """As ``memset``."""
+        """Set bytes as ``memset`` does, before this returns."""
         self.memset(value, size)
 
     def __add__(self, offset: int) -> MemoryPointer:
@@ -130,7 +130,7 @@ class DevicePointer(int):
     memory: MemoryPointer
 
     def __new__(cls, memory: MemoryPointer) -> DevicePointer:
-        """The address that ``memory`` points to."""
+        """Make the address that ``memory`` points to."""
         self = super().__new__(cls, memory.mem.ctypes.data + memory._offset)
         self.memory = memory
         return self

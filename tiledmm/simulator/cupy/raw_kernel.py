@@ -93,7 +93,7 @@ class RawKernel:
         return self
 
     def compile(self, log_stream: Any = None) -> None:
-        """Compiles the kernel, unless it is compiled.
+        """Compile the kernel, unless it is compiled.
 
         Args:
             log_stream: What CuPy writes the compiler's output to; nothing is written here.
@@ -113,7 +113,7 @@ class RawKernel:
         shared_mem: int = 0,
         stream: Any = None,
     ) -> None:
-        """Runs the kernel, to its end.
+        """Run the kernel, to its end.
 
         Args:
             grid: Blocks along x, y and z.
@@ -147,7 +147,7 @@ class RawKernel:
         self.report.check()
 
     def _argument(self, parameter: Parameter, value: Any) -> Any:
-        """What the launch gets for an argument."""
+        """Return what the launch gets for an argument."""
         pointer = value.memory if isinstance(value, DevicePointer) else value
         argument = pointer.elements(parameter) if isinstance(pointer, MemoryPointer) else value
         if isinstance(argument, np.ndarray):
@@ -270,7 +270,7 @@ def _not_told(name: str) -> str:
 
 
 def _static_shared(kernel: NativeKernel) -> int:
-    """Bytes of static shared memory, where the text has one kernel: otherwise whose they are is not known, and 0."""
+    """Return the bytes of static shared memory; 0 where the text has several kernels, as their shares are not known."""
     if len(kernels_in(kernel.text)) > 1:
         return 0
     return sum(each.bytes for each in kernel.debug.shared_arrays() if not each.dynamic)

@@ -52,7 +52,7 @@ class RawModule:
         self.file_path, self.enable_cooperative_groups = None, False
 
     def get_function(self, name: str) -> RawKernel:
-        """A kernel of the module.
+        """Compile a kernel of the module.
 
         Args:
             name: Its name, or one of ``name_expressions``.
@@ -64,7 +64,7 @@ class RawModule:
         return kernel_of(self._kernel_class, self._module, name, self.backend)
 
     def get_global(self, name: str) -> MemoryPointer:
-        """A pointer to a ``__device__`` or ``__constant__`` variable, for ``cupy.ndarray(shape, dtype, pointer)``.
+        """Return a pointer to a variable outside of functions, for ``cupy.ndarray(shape, dtype, pointer)``.
 
         ``np.frombuffer(pointer.bytes, dtype)`` is its array in NumPy.
 
@@ -79,7 +79,7 @@ class RawModule:
         return MemoryPointer(state[name])
 
     def compile(self, log_stream: Any = None) -> None:
-        """Compiles the module; its variables have their first values again.
+        """Compile the module; its variables have their first values again.
 
         Raises:
             CompilationError: If it does not compile.

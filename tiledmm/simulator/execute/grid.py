@@ -26,7 +26,7 @@ from tiledmm.simulator.execute.interface import (
 )
 from tiledmm.simulator.execute.workers import cores, work
 
-#: Places in a kernel's code that access memory (``native/state.h``).
+#: Places in a kernel's code that access memory (``build/native/state.h``).
 SITES = 1 << 14
 
 #: A thread that neither accesses memory nor waits for that long is taken for one that never will.
@@ -45,11 +45,11 @@ class Geometry:
     block: tuple[int, int, int]
 
     def block_index(self, number: int) -> tuple[int, int, int]:
-        """The index of a block."""
+        """Return the index of a block, given its number."""
         return _index(number, self.grid)
 
     def thread_index(self, number: int) -> tuple[int, int, int]:
-        """The index of a thread in its block."""
+        """Return the index of a thread in its block, given its number."""
         return _index(number, self.block)
 
 
@@ -85,7 +85,7 @@ class Outcome:
     places: dict[int, int] = field(default_factory=dict)
 
     def writer(self, writes: np.ndarray[Any, Any], element: int) -> Writer | None:
-        """Who wrote an element of an array last; None if nobody did, or if that was not recorded."""
+        """Return who wrote an element of an array last; None if nobody did, or if that was not recorded."""
         if element >= len(writes) or not writes[element, 0]:
             return None
         stamp = int(writes[element, 0])
@@ -115,7 +115,7 @@ def run_grid(
     timeout: float | None = None,
     guarded: bool = False,
 ) -> Outcome:
-    """Runs every block of a launch.
+    """Run every block of a launch.
 
     Args:
         library: The kernel.
@@ -200,7 +200,7 @@ def run_grid(
 
 
 def _output(native: Any, run: int) -> str:
-    """What the kernel printed."""
+    """Return what the kernel printed."""
     text = c_char_p()
     size = native.tiledmm_output(run, byref(text))
     return ctypes.string_at(text, size).decode(errors="replace")

@@ -1,4 +1,4 @@
-"""The interface between Python and the runtime: the structures of ``native/interface.h``, and its functions."""
+"""The interface between Python and the runtime: the structures of ``build/native/interface.h``, and its functions."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class RawEvent(Structure):
 
 
 def runtime() -> Any:
-    """The runtime's library, compiled if need be, with its functions declared."""
+    """Compile the runtime's library if need be, and return it with its functions declared."""
     with toolchain.runtime_library() as path:
         return _load_runtime(path)
 

@@ -75,7 +75,7 @@ class Launch:
         self.placed, self.owner = _place([(self.parameters[at], array) for at, array in self.arrays.items()])
 
     def contents(self) -> list[np.ndarray[Any, Any]]:
-        """What the memory regions hold before the launch."""
+        """Copy what the memory regions hold before the launch."""
         return [each.array.copy() for each in self.placed]
 
     def run(
@@ -87,7 +87,7 @@ class Launch:
         *,
         writers: bool = False,
     ) -> Outcome:
-        """Runs the kernel; the regions then have its results.
+        """Run the kernel; afterwards the regions hold its results.
 
         Args:
             kernel: The kernel, compiled in this way or in another.
@@ -124,7 +124,7 @@ class Launch:
 
 
 def _three(what: str, size: int | Sequence[int]) -> tuple[int, int, int]:
-    """Sizes along x, y and z."""
+    """Return sizes along x, y and z."""
     sizes = (size,) if isinstance(size, (int, np.integer)) else tuple(size)
     if not 1 <= len(sizes) <= 3 or not all(isinstance(each, (int, np.integer)) for each in sizes):
         raise ConfigError(f"{what} is one to three whole numbers; got {size!r}")
@@ -149,7 +149,7 @@ def _check_geometry(
 def _place(
     arrays: Sequence[tuple[Parameter, np.ndarray[Any, Any]]],
 ) -> tuple[list[Placed], list[tuple[int, int]]]:
-    """The regions of memory for arrays: views of one array that overlap are in one.
+    """Return the regions of memory for arrays: views of one array that overlap are in one.
 
     Returns:
         The regions, and for each array its region and the distance of its first element from the region's.
@@ -172,13 +172,13 @@ def _place(
 
 
 def _bounds(array: np.ndarray[Any, Any]) -> tuple[int, int]:
-    """The first address of an array's elements, and the one behind the last."""
+    """Return the first address of an array's elements, and the one behind the last."""
     start, stop = span_of(array)
     return array.ctypes.data + start, array.ctypes.data + stop
 
 
 def _root(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The array that a view is of."""
+    """Return the array that a view is of."""
     while isinstance(array.base, np.ndarray):
         array = array.base
     return array

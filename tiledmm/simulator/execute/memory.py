@@ -14,7 +14,7 @@ from tiledmm.simulator.execute.interface import Operand, runtime
 # CuPy's allocations are aligned to this, and so are the simulator's: sectors are counted alike.
 _ALIGNMENT = 512
 
-#: Instead of the writer of an element: it was written before the launch (``native/state.h``).
+#: Instead of the writer of an element: it was written before the launch (``build/native/state.h``).
 BEFORE = 1
 
 #: Inaccessible memory around each operand: an index that is wrong by less never reaches another operand.
@@ -37,11 +37,11 @@ class Memory:
         self.addresses = list(addresses)
 
     def bytes(self, region: int, size: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
-        """The first ``size`` bytes of a region. Not to be used after ``release``."""
+        """Return the first ``size`` bytes of a region, not to be used after ``release``."""
         return np.ctypeslib.as_array((c_uint8 * size).from_address(self.addresses[region]))
 
     def release(self) -> None:
-        """Gives the memory back."""
+        """Give the memory back."""
         if self._base:
             self._library.tiledmm_release(self._base, self._reserved)
             self._base = None
@@ -93,7 +93,7 @@ class Placed:
         return self.begin - self.start
 
     def place(self, memory: Memory, region: int, *, filled: bool, written: bool | None = None) -> None:
-        """Assigns an address and, if ``filled``, copies the elements there; all other bytes are those of NaNs.
+        """Assign an address and, if ``filled``, copy the elements there; all other bytes are those of NaNs.
 
         Args:
             memory: Where.
@@ -118,7 +118,7 @@ class Placed:
             self.of_elements(self.valid)[...] = 1
 
     def allow_rewriting(self) -> None:
-        """Lets the next launch write elements that were written before."""
+        """Let the next launch write elements that were written before."""
         self.before |= self.writes[:, 0] != 0
         self.writes[:] = 0
         self.reads[:] = 0
@@ -130,13 +130,13 @@ class Placed:
         return written
 
     def view(self) -> np.ndarray[Any, Any]:
-        """The array there."""
+        """Return the array in the simulator's memory."""
         shape, strides = self.array.shape, self.array.strides
         array: np.ndarray[Any, Any] = np.ndarray(shape, self.array.dtype, self.memory.data, -self.start, strides)
         return array
 
     def element_at(self, offset: int) -> str:
-        """The element at an offset in bytes, as a programmer writes it; empty if there is none."""
+        """Return the element at an offset in bytes, as a programmer writes it; empty if there is none."""
         if self.pointee:
             return f"{self.name}[{(offset + self.start) // self.pointee}]"
         number = self.indices()[offset // self.itemsize]
@@ -144,20 +144,20 @@ class Placed:
         return f"{self.name}[{', '.join(str(int(i)) for i in index)}]" if number >= 0 else ""
 
     def of_elements(self, marks: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        """The marks of the array's elements, in the array's shape, out of marks for each element of memory."""
+        """Return the marks of the array's elements, in the array's shape, out of marks for each element of memory."""
         strides = tuple(stride // self.itemsize * marks.itemsize for stride in self.array.strides)
         first = -self.start // self.itemsize * marks.itemsize
         array: np.ndarray[Any, Any] = np.ndarray(self.array.shape, marks.dtype, marks.data, first, strides)
         return array
 
     def indices(self) -> np.ndarray[Any, Any]:
-        """For each element of memory its number in the array, -1 if it has none, the last if it has several."""
+        """Return each memory element's number in the array: -1 if it has none, the last if it has several."""
         numbers = np.full(self.bytes // self.itemsize, -1, np.int64)
         self.of_elements(numbers)[...] = np.arange(self.array.size).reshape(self.array.shape)
         return numbers
 
     def operand(self, *, writable: bool) -> Operand:
-        """What the runtime checks accesses against."""
+        """Return what the runtime checks accesses against."""
         return Operand(
             begin=self.begin,
             bytes=self.bytes,

@@ -68,6 +68,6 @@ class Settings:
         return self.build or ("checked" if sees else "bare")
 
     def alone(self, build: str) -> Settings:
-        """The same for one worker and without counts, of a kernel that is compiled in some way."""
+        """Return the settings for one worker, without counts, and for a kernel that is compiled in the given way."""
         checks = build not in GUARDED_BUILDS
         return replace(self, checks=checks, counts=False, sass=None, workers=1, progress=None, build=build)

@@ -12,7 +12,7 @@ _WATCH_SECONDS = 0.1
 
 
 def cores() -> int:
-    """Cores that this process may use."""
+    """Return the number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):  # Linux
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -26,7 +26,7 @@ def work(
     progress: Callable[[int, int], None] | None,
     timeout: float | None,
 ) -> None:
-    """Runs workers until no blocks are left. Ctrl-C ends them at once.
+    """Run workers until no blocks are left. Ctrl-C ends them at once.
 
     Args:
         library: The runtime.
@@ -81,7 +81,7 @@ def work(
 
 
 def _started(work: Callable[[], None], workers: int) -> list[threading.Thread]:
-    """Threads that work: fewer where the system has no more. Any number of them runs all blocks."""
+    """Start threads that work; fewer where the system has no more, since any number of them runs all blocks."""
     threads: list[threading.Thread] = []
     for i in range(workers):
         thread = threading.Thread(target=work, name=f"tiledmm-{i}")
@@ -96,7 +96,7 @@ def _started(work: Callable[[], None], workers: int) -> list[threading.Thread]:
 
 
 def _waited(ended: threading.Event) -> bool:
-    """Waits for a moment, whatever else is pressed meanwhile."""
+    """Wait for a moment, whatever else is pressed meanwhile."""
     try:
         return ended.wait(0.01)
     except KeyboardInterrupt:

@@ -106,7 +106,7 @@ def bank_accesses(
 def _access(
     line: int, location: str, text: str, kind: str, array: str, by_lane: dict[int, list[Event]], sass_bytes: int
 ) -> BankAccess:
-    """The first access at a line, as wide as in the machine code where its elements are contiguous and aligned."""
+    """Return the first access at a line, as wide as in machine code where its elements are contiguous and aligned."""
     first = {lane: events[0] for lane, events in by_lane.items()}
     size = next(iter(first.values())).bytes
     while size < sass_bytes and all(_reaches(events, 2 * size) for events in by_lane.values()):
@@ -129,7 +129,7 @@ def _access(
 
 
 def _reaches(events: Iterable[Event], size: int) -> bool:
-    """Whether a lane accesses all `size` bytes from its first access on, and that is aligned to them."""
+    """Return whether a lane accesses all ``size`` bytes from its first access on, aligned to them."""
     touched = {event.address: event.bytes for event in events}
     at = start = next(iter(touched))
     while at in touched and at < start + size:

@@ -45,7 +45,7 @@ class Event:
 def events_of(
     kernel: NativeKernel, outcome: Outcome, placed: Sequence[Placed], block: tuple[int, int, int]
 ) -> Iterator[Event]:
-    """Events of the traced block of ``block`` threads along x, y and z, in the order in which these ran here."""
+    """Yield the events of the traced block, of ``block`` threads along x, y and z, in the order in which they ran."""
     width, height, _ = block
     lines = kernel.lines.of(event.pc for event in outcome.events)
     indices = {each.name: each.indices() for each in placed} if outcome.events else {}
@@ -72,7 +72,7 @@ def events_of(
 
 
 def barrier_lines(kernel: NativeKernel, outcome: Outcome) -> tuple[int, ...]:
-    """The source line of each barrier of the traced block."""
+    """Return the source line of each barrier of the traced block."""
     places = [raw.pc for raw in outcome.events if KINDS[raw.kind] == "barrier"]
     lines = kernel.lines.of(places)
     return tuple(lines[place] for place in places)

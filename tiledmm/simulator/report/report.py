@@ -121,25 +121,25 @@ class Report:
         return traffic.global_load.bytes + traffic.copy_load.bytes + traffic.global_store.bytes
 
     def check(self) -> None:
-        """Raises SimulationError if there are findings; the message has all of them."""
+        """Raise SimulationError if there are findings; the message has all of them."""
         if self.findings:
             raise SimulationError(describe_findings(self.symbol, self.findings))
 
     def __str__(self) -> str:
-        """The table, with findings and warnings below it."""
+        """Return the table, with findings and warnings below it."""
         return str(self.table())
 
     def json(self) -> str:
-        """All attributes and the derived figures, as JSON."""
+        """Return all attributes and the derived figures, as JSON."""
         known = asdict(self) | self._derived()
         return json.dumps(known, indent=1)
 
     def table(self) -> Table:
-        """Totals, counts by source line, and what was found: ``.rich()`` for a terminal, ``.markdown()`` for a page."""
+        """Return totals, counts by line, and findings: ``.rich()`` for a terminal, ``.markdown()`` for a page."""
         return _table(self)
 
     def listing(self, *, headers: bool = False) -> str:
-        """The source with its counts beside it, and what was found below it.
+        """Return the source with its counts beside it, and what was found below it.
 
         Args:
             headers: Whether the text before the kernel's own page is shown, too.
@@ -147,20 +147,20 @@ class Report:
         return _listing(self, headers=headers)
 
     def _derived(self) -> dict[str, object]:
-        """Figures that follow from the attributes."""
+        """Return figures that follow from the attributes."""
         return {"ok": self.ok, "global_bytes": self.global_bytes, "nsight": (self.sass or self.source).nsight()}
 
     def _size(self) -> str:
-        """What was computed, for the title of the table."""
+        """Return what was computed, for the title of the table."""
         return ""
 
     def _figures(self) -> tuple[str, ...]:
-        """Notes below the table."""
+        """Return notes below the table."""
         return ()
 
 
 def _table(report: Report) -> Table:
-    """The totals of a report, and the counts of each source line."""
+    """Return the totals of a report, and the counts of each source line."""
     rows = [("all", *_cells(report.flops, report.barriers, report.sass or report.source), "")]
     for each in report.lines:
         rows.append(
@@ -186,7 +186,7 @@ def _table(report: Report) -> Table:
 
 
 def _listing(report: Report, *, headers: bool) -> str:
-    """The source of a report's kernel, with FLOP, sectors and wavefronts before each line that has any."""
+    """Return the source of a report's kernel, with FLOP, sectors and wavefronts before each line that has any."""
     counts = {each.line: each for each in report.lines}
     wrong = {line for found in report.findings for line in (found.line, found.other_line) if line}
     first = 1 if headers else report.page
@@ -212,7 +212,7 @@ def _listing(report: Report, *, headers: bool) -> str:
 
 
 def _messages(report: Report) -> tuple[str, ...]:
-    """What is wrong with a kernel, and what may be."""
+    """Return what is wrong with a kernel, and what may be."""
     return (*(each.message for each in report.findings), *(f"Warning: {each.message}" for each in report.warnings))
 
 

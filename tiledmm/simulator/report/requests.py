@@ -49,7 +49,7 @@ class Request:
 
 
 def words_by_bank(lanes: Iterable[tuple[int, int]], size: int) -> dict[int, dict[int, tuple[int, ...]]]:
-    """The 4-byte words accessed in each bank, and the lanes that access each word.
+    """Return the 4-byte words accessed in each bank, and the lanes that access each word.
 
     Args:
         lanes: Number and byte address of each lane.
@@ -63,7 +63,7 @@ def words_by_bank(lanes: Iterable[tuple[int, int]], size: int) -> dict[int, dict
 
 
 def requests(events: Iterable[tuple[int, Event]]) -> tuple[Request, ...]:
-    """The accesses of one warp's lanes, combined to requests.
+    """Combine the accesses of one warp's lanes to requests.
 
     Between two barriers the n-th access of a lane at a line belongs to the n-th of the other lanes there: the simulator
     counts divergent lanes the same way.

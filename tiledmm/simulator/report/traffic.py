@@ -89,7 +89,7 @@ class Traffic:
         return any(getattr(self, field.name).requests for field in fields(self))
 
     def nsight(self) -> dict[str, int | float]:
-        """The counts by Nsight Compute's names."""
+        """Return the counts by Nsight Compute's names."""
         loads, stores = self.shared_load, self.shared_store
         shared = loads + stores + self.copy_store
         return {
@@ -169,7 +169,7 @@ def _has_counts(line: LineCounts) -> bool:
 
 
 def total(parts: Iterable[Traffic]) -> Traffic:
-    """The sum."""
+    """Return the sum of the given traffic."""
     return sum(parts, Traffic())
 
 

@@ -60,7 +60,7 @@ class Variable:
 
 @functools.lru_cache(maxsize=256)
 def debug_info(library: Path) -> DebugInfo:
-    """The debug information of a library, read once."""
+    """Return the debug information of a library, which is read once."""
     return DebugInfo(library)
 
 
@@ -103,7 +103,7 @@ class DebugInfo:
             self._units = [Unit(unit) for unit in dwarf.iter_CUs()]
 
     def lines(self, addresses: Iterable[int]) -> list[tuple[Frame, ...]]:
-        """The source lines that instructions come from.
+        """Return the source lines that instructions come from.
 
         Args:
             addresses: Offsets in the file. A return address belongs to the instruction after the call: pass
@@ -117,14 +117,14 @@ class DebugInfo:
             return [self._line(address) for address in addresses]
 
     def texts(self, addresses: Iterable[int]) -> list[tuple[tuple[str, int, int], ...]]:
-        """The same as files, lines and columns: equal where an instruction comes from the same text."""
+        """Return files, lines and columns of instructions: equal where these come from the same text."""
         return [tuple((each.file, each.line, each.column) for each in chain) for chain in self.lines(addresses)]
 
     def _line(self, address: int) -> tuple[Frame, ...]:
         return next((unit.lines(address) for unit in self._units if unit.covers(address)), ())
 
     def address(self, symbol: str) -> int:
-        """The offset of a function or variable of this (mangled) name: in the file, or in the thread-local block.
+        """Return the offset of a function or variable by its (mangled) name: in the file, or in the thread-local block.
 
         Raises:
             LookupError: If the library defines no such symbol.
@@ -135,7 +135,7 @@ class DebugInfo:
             raise LookupError(f"{self._library} defines no symbol {symbol!r}, or was stripped of its symbols") from None
 
     def shared_arrays(self) -> tuple[SharedArray, ...]:
-        """The kernel's shared arrays, by offset. Dynamic ones are one, by the name of the first."""
+        """Return the kernel's shared arrays, by offset; dynamic ones are one, by the name of the first."""
         # The others are the runtime's, and what compilers add: "$d" (Clang), "debug.panic_stage" (Zig), and a symbol
         # without a size for the begin of the block (GCC on arm64).
         dynamic = self._symbols.get("tiledmm_dynamic_shared")
@@ -147,7 +147,7 @@ class DebugInfo:
         return tuple(arrays[offset] for offset in sorted(arrays))
 
     def variables(self) -> tuple[Variable, ...]:
-        """The variables outside of functions, by address."""
+        """Return the variables outside of functions, by address."""
         own = (
             each for each in self._variables if each.name.isidentifier() and not each.name.startswith(("tiledmm_", "_"))
         )
@@ -155,7 +155,7 @@ class DebugInfo:
 
 
 def _source_name(symbol: str) -> str:
-    """A variable's name in the source: that with its length before it, at the end of the mangled symbol.
+    """Return a variable's name in the source: that with its length before it, at the end of the mangled symbol.
 
     ``tile`` of ``_ZZ6kernelPfE4tile``, ``_ZZ6kernelPfE4tile_0`` (the second of its name in the function), ``_ZL4tile``
     (static, outside of functions) and ``_ZN5outer4tileE`` (in a namespace).

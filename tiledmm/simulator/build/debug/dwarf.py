@@ -54,11 +54,11 @@ class Unit:
         self._ranges = self._code_ranges(self._top)
 
     def covers(self, address: int) -> bool:
-        """Whether this unit has the instruction at an address."""
+        """Return whether this unit has the instruction at an address."""
         return _is_in(address, self._ranges)
 
     def lines(self, address: int) -> tuple[Frame, ...]:
-        """The line of an instruction, then those of the inlined calls around it, innermost first."""
+        """Return the line of an instruction, then those of the inlined calls around it, innermost first."""
         begins, places = self._places
         row = bisect_right(begins, address) - 1
         if row < 0:
@@ -156,7 +156,7 @@ def _text(die: DIE, attribute: str) -> str:
 
 
 def _function_name(die: DIE) -> str:
-    """A function's own name, or that of its declaration, or of the function that was inlined."""
+    """Return a function's own name, or that of its declaration, or of the function that was inlined."""
     for reference in ("DW_AT_abstract_origin", "DW_AT_specification"):
         if "DW_AT_name" not in die.attributes and reference in die.attributes:
             return _function_name(die.get_DIE_from_attribute(reference))

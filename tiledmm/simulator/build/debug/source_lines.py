@@ -25,22 +25,22 @@ class SourceLines:
         self._known: dict[int, tuple[int, tuple[int, ...]]] = {}
 
     def of(self, places: Iterable[int]) -> dict[int, int]:
-        """The line of each place, 0 where there is none. Places are return addresses."""
+        """Return the line of each place, a return address; 0 where there is none."""
         wanted = dict.fromkeys(places)
         self._read([place for place in wanted if place not in self._known])
         return {place: self._known[place][0] for place in wanted}
 
     def line(self, place: int) -> int:
-        """The line of one place; 0 for place 0."""
+        """Return the line of one place; 0 for place 0."""
         return self.of([place])[place] if place else 0
 
     def calls(self, place: int) -> tuple[int, ...]:
-        """The lines of the inlined calls around a place, from the innermost on."""
+        """Return the lines of the inlined calls around a place, from the innermost on."""
         self.line(place)
         return self._known[place][1] if place else ()
 
     def same_text(self, place: int, other: int) -> bool:
-        """Whether two places come from the same text: line, column, and inlined calls around it."""
+        """Return whether two places come from the same text: line, column, and inlined calls around it."""
         return self._debug.texts([place - 1]) == self._debug.texts([other - 1])
 
     def _read(self, places: list[int]) -> None:
@@ -51,13 +51,13 @@ class SourceLines:
             self._known[place] = own, tuple(dict.fromkeys(each for each in outer if each >= self._places.page))
 
     def loop(self, line: int) -> int:
-        """The line of the condition of the innermost loop around a line; 0 if there is none."""
+        """Return the line of the condition of the innermost loop around a line; 0 if there is none."""
         return loop_around("\n".join(self._text), line) if line else 0
 
     def text(self, line: int) -> str:
-        """A line's text; empty for 0."""
+        """Return a line's text; empty for 0."""
         return self._text[line - 1] if 0 < line <= len(self._text) else ""
 
     def location(self, line: int) -> str:
-        """A line's file and line: ``"tiled.cu.j2:57"``."""
+        """Return a line's file and line: ``"tiled.cu.j2:57"``."""
         return self._places.location(line)

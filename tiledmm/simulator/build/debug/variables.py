@@ -21,7 +21,7 @@ Subscripts = Callable[[int], str]
 
 
 def subscripts_of(library: bytes) -> dict[str, Subscripts]:
-    """For each array in the debug information of a library, by its name, the subscripts of an offset."""
+    """Return, for each array in the debug information of a library, by its name, the subscripts of an offset."""
     found: dict[str, Subscripts] = {}
     elf = ELFFile(BytesIO(library))
     if not elf.get_section_by_name(".debug_info"):
@@ -38,7 +38,7 @@ def subscripts_of(library: bytes) -> dict[str, Subscripts]:
 
 
 def _subscripts(kind: DIE | None, offset: int) -> str:
-    """The subscripts and members that lead to a byte of a value of some type."""
+    """Return the subscripts and members that lead to a byte of a value of some type."""
     if kind is None:
         return ""
     if kind.tag == "DW_TAG_array_type":
@@ -62,7 +62,7 @@ def _subscripts(kind: DIE | None, offset: int) -> str:
 
 
 def _type_of(die: DIE) -> DIE | None:
-    """The type of a variable, member or array, without its names and qualifiers."""
+    """Return the type of a variable, member or array, without its names and qualifiers."""
     kind = die.get_DIE_from_attribute("DW_AT_type") if "DW_AT_type" in die.attributes else None
     while kind is not None and kind.tag in ("DW_TAG_typedef", "DW_TAG_const_type", "DW_TAG_volatile_type"):
         kind = kind.get_DIE_from_attribute("DW_AT_type") if "DW_AT_type" in kind.attributes else None
@@ -70,7 +70,7 @@ def _type_of(die: DIE) -> DIE | None:
 
 
 def _size(kind: DIE | None) -> int:
-    """Bytes of a type; 0 if unknown."""
+    """Return bytes of a type; 0 if unknown."""
     if kind is None:
         return 0
     if "DW_AT_byte_size" in kind.attributes:
@@ -85,7 +85,7 @@ def _size(kind: DIE | None) -> int:
 
 
 def _extent(subrange: DIE) -> int:
-    """Elements of a dimension; 0 if the launch gives them."""
+    """Return elements of a dimension; 0 if the launch gives them."""
     if "DW_AT_count" in subrange.attributes:
         return int(subrange.attributes["DW_AT_count"].value)
     if "DW_AT_upper_bound" in subrange.attributes:
@@ -128,7 +128,7 @@ def _of_unit(unit: CompileUnit, file: str) -> Iterator[tuple[str, int]]:
 
 
 def _is_local(die: DIE) -> bool:
-    """Whether a variable is on the stack. Those of inlined functions have no place of their own."""
+    """Return whether a variable is on the stack. Those of inlined functions have no place of their own."""
     if "DW_AT_location" not in die.attributes:
         return "DW_AT_external" not in die.attributes and "DW_AT_const_value" not in die.attributes
     place = die.attributes["DW_AT_location"].value

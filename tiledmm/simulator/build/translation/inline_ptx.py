@@ -45,7 +45,7 @@ _SIZES = {"h": 16, "r": 32, "l": 64, "q": 128, "f": 32, "d": 64}
 
 
 def translate(source: str) -> str:
-    """CUDA C with C++ in place of its inline PTX. Every line keeps its number.
+    """Return CUDA C with C++ in place of its inline PTX. Every line keeps its number.
 
     Statements that ``TILEDMM_SIMULATOR`` leaves out stay as they are. What has no inline PTX is returned unchanged.
     """
@@ -68,7 +68,7 @@ def translate(source: str) -> str:
 
 
 def refusal(output: str) -> str:
-    """The sentence about inline PTX that cannot be simulated in a compiler's output; ``""`` if there is none."""
+    """Return the sentence about inline PTX that cannot be simulated in a compiler's output; ``""`` if there is none."""
     found = _REFUSED.search(output)
     return found[1].rstrip("'\"") if found else ""
 
@@ -79,7 +79,7 @@ def _refused(reason: str, name: str) -> str:
 
 
 def _statements(source: str) -> Iterator[tuple[int, int]]:
-    """Where each asm statement begins, and where its parentheses do, without those that the simulator leaves out."""
+    """Yield where each asm statement and its parentheses begin, without those that the simulator leaves out."""
     left_out: list[bool | None] = []  # for each #if that is open: whether its text is left out, None if unknown
     past = 0
     for token in _TOKEN.finditer(source):
@@ -149,12 +149,12 @@ class _Statement:
         self.end = 0
 
     def place(self, at: int) -> int:
-        """The offset in the source of an offset in the PTX."""
+        """Return the offset in the source of an offset in the PTX."""
         found = bisect_right(self._places, at, key=lambda place: place[0])
         return self._places[found - 1][1] if found else self._begin
 
     def parse(self) -> int:
-        """Reads the statement. Returns where it ends."""
+        """Read the statement, and return where it ends."""
         self._read_text()
         for section in range(3):
             if not self._take("colon"):
@@ -233,7 +233,7 @@ class _Statement:
         return "".join(out).strip()
 
     def code(self) -> str:
-        """The C++ statement, without its semicolon."""
+        """Return the C++ statement, without its semicolon."""
         registers, before, after = [], [], []
         for i, operand in enumerate(self._operands):
             letter = operand.constraint.strip("=+&")

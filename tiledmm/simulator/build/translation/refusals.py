@@ -64,7 +64,7 @@ class Refusal:
     reason: str
 
     def message(self, source: str) -> str:
-        """``kernel.cu:3: reason``, and the source line."""
+        """Return ``kernel.cu:3: reason``, and the source line."""
         if not self.line:
             return self.reason
         lines = source.splitlines()
@@ -73,7 +73,7 @@ class Refusal:
 
 
 def explain(output: str, source: str, known: Mapping[str, str]) -> Refusal | None:
-    """What the first error in a compiler's output says about a kernel.
+    """Return what the first error in a compiler's output says about a kernel.
 
     Args:
         output: Of GCC or Clang, in English.
@@ -89,7 +89,7 @@ def explain(output: str, source: str, known: Mapping[str, str]) -> Refusal | Non
 
 
 def refuse(source: str) -> Refusal | None:
-    """What C++ compilers take in a kernel's text, and NVRTC or the simulator does not."""
+    """Return what C++ compilers accept in a kernel's text, and NVRTC or the simulator does not."""
     plain = re.sub(r'"(?:[^"\\\n]|\\.)*"', '""', without_comments(source))
     for pattern, reason in TEXTS:
         if found := pattern.search(plain):
@@ -98,7 +98,7 @@ def refuse(source: str) -> Refusal | None:
 
 
 def known_names(command: list[str], native: Path, folder: Path) -> dict[str, str]:
-    """The names that the simulator's headers define, as the preprocessor writes them out.
+    """Return the names that the simulator's headers define, as the preprocessor writes them out.
 
     Args:
         command: The compiler with its flags and folders of headers.
@@ -129,7 +129,7 @@ def known_names(command: list[str], native: Path, folder: Path) -> dict[str, str
 
 
 def _place(error: re.Match[str], lines: list[str], at: int) -> int:
-    """The line of the kernel's text that an error is about: its own, or the one that led to it."""
+    """Return the line of the kernel's text that an error is about: its own, or the one that led to it."""
     if Path(error["file"]).name == "kernel.cu":
         return int(error["line"])
     if Path(error["file"]).name == "entry.h":
@@ -202,7 +202,7 @@ def _reason(error: re.Match[str], line: int, source: str, known: Mapping[str, st
 
 
 def _readable(text: str) -> str:
-    """A compiler's text without names of the simulator's own."""
+    """Return a compiler's text without names of the simulator's own."""
     text = re.sub(r"\btiledmm_detail::|cooperative_groups::__\w+::", "", text)
     return re.sub(r"\s*\{aka '?[^}]*\}'?", "", text)
 
@@ -215,7 +215,7 @@ def _missing(header: str) -> str:
 
 
 def _standard(name: str, known: Mapping[str, str]) -> str:
-    """Why there is no ``std::name``."""
+    """Return why there is no ``std::name``."""
     for names, header in _STANDARD:
         if re.fullmatch(names, name):
             return f"std::{name} needs #include <{header}>"

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 
 def short_name(name: str) -> str:
-    """A kernel's name without its namespace and its template arguments: ``scale`` of ``math::scale<float, 16>``."""
+    """Return a kernel's name without namespace and template arguments: ``scale`` of ``math::scale<float, 16>``."""
     return name.partition("<")[0].rpartition("::")[2].strip()
 
 
 def kernels_in(text: str) -> list[str]:
-    """The names of the ``__global__`` functions that a text defines or declares, in its order."""
+    """Return the names of the ``__global__`` functions that a text defines or declares, in its order."""
     plain = without_comments(text)
     found = []
     for match in re.finditer(r"(?P<void>\bvoid\s+)?__global__\b", plain):
@@ -24,7 +24,7 @@ def kernels_in(text: str) -> list[str]:
 
 
 def has_c_linkage(text: str, kernel: str) -> bool:
-    """Whether a kernel is ``extern "C"``, as far as its text tells: a macro before ``__global__`` may say so, too."""
+    """Return whether a kernel is ``extern "C"`` by its text; a macro before ``__global__`` may make it so, too."""
     plain = without_comments(text)
     blocks = [_closed(plain, match.end()) for match in re.finditer(r'\bextern\s*"C"\s*\{', plain)]
     heads = rf"(?P<void>\bvoid\s+)?__global__\b(?P<rest>[^;{{}}\"]*?\b{re.escape(kernel)}\s*\()"
@@ -40,12 +40,12 @@ def has_c_linkage(text: str, kernel: str) -> bool:
 
 
 def variables_in(text: str, space: str) -> frozenset[str]:
-    """The names of the variables that a text defines with an attribute such as ``__constant__``."""
+    """Return the names of the variables that a text defines with an attribute such as ``__constant__``."""
     return frozenset(re.findall(rf"\b{space}\b[^;(){{}}=]*?\b(\w+)\s*(?:\[[^;]*?)?(?:=|;)", without_comments(text)))
 
 
 def parameter_names(text: str, kernel: str) -> list[str]:
-    """The names of a kernel's parameters; empty where they cannot be told."""
+    """Return the names of a kernel's parameters; empty where they cannot be told."""
     plain = without_comments(text)
     begin = re.search(rf"\bvoid\b[^;{{}}]*?\b{re.escape(kernel)}\s*\(", plain)
     if not begin:
@@ -65,7 +65,7 @@ def parameter_names(text: str, kernel: str) -> list[str]:
 
 
 def launch_bounds(text: str, name: str) -> str:
-    """C++ of a function ``tiledmm_max_threads`` that returns ``maxThreadsPerBlock`` of a kernel's launch bounds, or 0.
+    """Return C++ of a function ``tiledmm_max_threads`` with ``maxThreadsPerBlock`` of a kernel's launch bounds, or 0.
 
     Args:
         text: The source.
@@ -100,7 +100,7 @@ def launch_bounds(text: str, name: str) -> str:
 
 
 def without_comments(text: str) -> str:
-    """A text with spaces for its comments, whose line ends stay."""
+    """Return a text with spaces for its comments, whose line ends stay."""
     return re.sub(r"//[^\n]*|/\*.*?\*/", lambda comment: " " + "\n" * comment[0].count("\n"), text, flags=re.DOTALL)
 
 
@@ -118,7 +118,7 @@ def _first_argument(text: str) -> str:
 
 
 def _closed(text: str, begin: int) -> tuple[int, int]:
-    """From behind an opening brace to its closing one."""
+    """Return the range from behind an opening brace to its closing one."""
     depth = 1
     for brace in re.finditer(r"[{}]", text[begin:]):
         depth += 1 if brace[0] == "{" else -1
@@ -161,7 +161,7 @@ def declared_alignments(text: str) -> dict[str, int]:
 
 
 def _natural(words: list[str]) -> int:
-    """The alignment of a type of CUDA C; 0 of another."""
+    """Return the alignment of a type of CUDA C; 0 for another."""
     if len(words) == 1 and (vector := _VECTOR.fullmatch(words[0])):
         part = 8 if vector[1] == "longlong" else _BYTES[vector[1]]
         return part if vector[2] in "13" else min(part * int(vector[2]), 16)
@@ -171,19 +171,19 @@ def _natural(words: list[str]) -> int:
 
 
 def loop_around(text: str, line: int) -> int:
-    """The line, from 1, of the condition of the innermost loop around a line; 0 if there is none."""
+    """Return the line, from 1, of the condition of the innermost loop around a line; 0 if there is none."""
     around = [loop for loop in _loops(_plain(text)) if loop[0] <= line <= loop[1]]
     return min(around, key=lambda loop: loop[1] - loop[0])[2] if around else 0
 
 
 def _plain(text: str) -> str:
-    """A text without what is in comments, strings and directives. Lines stay where they are."""
+    """Return a text without what is in comments, strings and directives. Lines stay where they are."""
     kept = re.sub(r"/\*.*?\*/", lambda found: "\n" * found[0].count("\n"), text, flags=re.DOTALL)
     return re.sub(r'"(?:[^"\\\n]|\\.)*"|^[ \t]*#.*', "", "\n".join(map(without_comments, kept.split("\n"))), flags=re.M)
 
 
 def _loops(text: str) -> Iterator[tuple[int, int, int]]:
-    """The first line of each loop, its last line, and that of its condition."""
+    """Yield the first line of each loop, its last line, and that of its condition."""
 
     def line(at: int) -> int:
         return text.count("\n", 0, at) + 1
@@ -200,7 +200,7 @@ def _loops(text: str) -> Iterator[tuple[int, int, int]]:
 
 
 def _end_of_statement(text: str, begin: int) -> int:
-    """Behind a statement: a block, or up to a semicolon that is in no parentheses."""
+    """Return the offset behind a statement: a block, or up to a semicolon that is in no parentheses."""
     statement = re.compile(r"\s*").match(text, begin)
     at = statement.end() if statement else begin
     if text[at : at + 1] == "{":
@@ -212,7 +212,7 @@ def _end_of_statement(text: str, begin: int) -> int:
 
 
 def _behind_closing(text: str, opening: int, pair: str) -> int:
-    """Behind the bracket that closes an opening one."""
+    """Return the offset behind the bracket that closes an opening one."""
     depth = 0
     for bracket in re.finditer(f"[{re.escape(pair)}]", text[opening:]):
         depth += 1 if bracket[0] == pair[0] else -1

@@ -38,7 +38,7 @@ HEADERS = {
 
 
 def needed(text: str) -> list[str]:
-    """The headers that define names in a text: those of its functions, or anything else of the same name."""
+    """Return the headers that define names in a text: of its functions, or of anything else of the same name."""
     names = set(re.findall(r"[A-Za-z_]\w*", text))
     return [header for header, pattern in HEADERS.items() if any(pattern.fullmatch(name) for name in names)]
 

@@ -13,7 +13,7 @@ OWN_CODE = "write it in CUDA C, or keep it and add a CPU version: #ifdef TILEDMM
 
 
 def split(text: str) -> list[str]:
-    """Operands: what commas outside of brackets separate."""
+    """Return the operands, which commas outside of brackets separate."""
     parts, depth, begin = [], 0, 0
     for at, letter in enumerate(text):
         depth += (letter in "[{") - (letter in "]}")
@@ -41,11 +41,11 @@ class Instruction:
     register: Callable[[str], Register] = field(repr=False)
 
     def refuse(self, why: str) -> RefusedError:
-        """An error about this instruction."""
+        """Return an error about this instruction."""
         return RefusedError(f"the simulator has no PTX instruction '{self.name}': {why}; {OWN_CODE}")
 
     def take(self, names: Iterable[str]) -> str:
-        """Consumes the first modifier among these, if there is one; ``""`` if not."""
+        """Consume the first modifier among these, if there is one; return ``""`` if not."""
         wanted = set(names)
         for at, modifier in enumerate(self.modifiers):
             if modifier in wanted:
@@ -53,7 +53,7 @@ class Instruction:
         return ""
 
     def take_type(self, types: Iterable[str]) -> str:
-        """Consumes the instruction's type, which must be one of these."""
+        """Consume the instruction's type, which must be one of these."""
         types = tuple(types)
         kind = self.take(BITS)
         if kind not in types:
@@ -61,14 +61,14 @@ class Instruction:
         return kind
 
     def finish(self, *counts: int) -> None:
-        """Checks that no modifier is left, and the number of operands."""
+        """Check that no modifier is left, and the number of operands."""
         if self.modifiers:
             raise self.refuse(f"'.{self.modifiers[0]}' is not simulated here")
         if len(self.operands) not in counts:
             raise self.refuse(f"it has {len(self.operands)} operands here, and takes {' or '.join(map(str, counts))}")
 
     def source(self, text: str, kind: str, *, wider: bool = False) -> str:
-        """C++ for an operand's value as this type. ``wider``: its register may have more bits."""
+        """Return C++ for an operand's value as this type. ``wider``: its register may have more bits."""
         if text.startswith("!") and kind == "pred":
             return f"!{self.source(text[1:], kind)}"
         register = self.register(text)
@@ -76,7 +76,7 @@ class Instruction:
         return f"tiledmm_ptx::as<{CPP[kind]}>({register.code})"
 
     def destination(self, text: str, kind: str, *, wider: bool = False) -> str:
-        """C++ for a register that is written with a value of this type."""
+        """Return C++ for a register that is written with a value of this type."""
         if text == "_":
             return "tiledmm_ptx::Sink{}"
         register = self.register(text)
@@ -86,7 +86,7 @@ class Instruction:
         return register.code
 
     def put(self, text: str, kind: str, value: str, *, wider: bool = False) -> str:
-        """The C++ statement that writes a register."""
+        """Return the C++ statement that writes a register."""
         return f"tiledmm_ptx::put({self.destination(text, kind, wider=wider)}, {value});"
 
     def _check(self, text: str, register: Register, kind: str, wider: bool) -> None:
@@ -95,11 +95,11 @@ class Instruction:
             raise self.refuse(f"operand {text} has {register.bits} bits, and .{kind} {bits}")
 
     def elements(self, text: str) -> list[str]:
-        """The elements of a vector operand ``{ a, b }``, or the operand itself."""
+        """Return the elements of a vector operand ``{ a, b }``, or the operand itself."""
         return split(text[1:-1]) if text.startswith("{") and text.endswith("}") else [text]
 
     def vector(self, text: str, count: int, kind: str) -> list[str]:
-        """The elements of a vector operand that is accessed at once."""
+        """Return the elements of a vector operand that is accessed at once."""
         parts = self.elements(text)
         if len(parts) != count:
             raise self.refuse(f"a vector of {count} has {len(parts)} registers here")
@@ -108,14 +108,14 @@ class Instruction:
         return parts
 
     def constant(self, text: str) -> str:
-        """C++ for an operand that must be a constant."""
+        """Return C++ for an operand that must be a constant."""
         register = self.register(text)
         if register.bits:
             raise self.refuse(f"operand {text} must be a constant")
         return register.code
 
     def address(self, text: str, space: str) -> str:
-        """C++ for the pointer ``[register + constant]`` in this state space."""
+        """Return C++ for the pointer ``[register + constant]`` in this state space."""
         if not (text.startswith("[") and text.endswith("]")):
             raise self.refuse(f"operand {text} is no address in brackets")
         terms = re.split(r"\s*([+-])\s*", text[1:-1].strip())
@@ -133,7 +133,7 @@ class Instruction:
         return f"tiledmm_ptx::global({base.code}{offset})"
 
     def take_space(self) -> str:
-        """Consumes the state space: ``"shared"``, ``"global"``, or ``""`` for generic addresses."""
+        """Consume the state space: ``"shared"``, ``"global"``, or ``""`` for generic addresses."""
         space = self.take(("shared", "shared::cta", "global"))
         return "shared" if space.startswith("shared") else space
 
@@ -142,7 +142,7 @@ INSTRUCTIONS: dict[str, Callable[[Instruction], str]] = {}
 
 
 def instruction(*opcodes: str) -> Callable[[Callable[[Instruction], str]], Callable[[Instruction], str]]:
-    """Enters a function for the opcodes that begin with one of these names."""
+    """Enter a function for the opcodes that begin with one of these names."""
 
     def enter(write: Callable[[Instruction], str]) -> Callable[[Instruction], str]:
         for opcode in opcodes:

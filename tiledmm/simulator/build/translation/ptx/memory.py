@@ -13,7 +13,7 @@ _HINT = re.compile(r"L[12]::\w+")
 
 
 def fence(scope: str) -> str:
-    """The C++ statement that orders a thread's accesses before it and those after it, for threads of this scope."""
+    """Return C++ that orders a thread's accesses before it and those after it, for threads of this scope."""
     suffix = {"cta": "_block", "sys": "_system"}.get(scope, "")
     return f"tiledmm_ptx::compiler_fence(); ::__threadfence{suffix}();"
 

@@ -62,5 +62,5 @@ class Register:
 
 
 def register_type(kind: str) -> str:
-    """The C++ type of a register declared with this PTX type, such as ``unsigned`` for ``s32``."""
+    """Return the C++ type of a register declared with this PTX type, such as ``unsigned`` for ``s32``."""
     return CPP[kind] if kind in ("f32", "f64") else REGISTER[BITS[kind]]

@@ -47,7 +47,7 @@ _REFUSED = (
 
 
 def translated(text: str, operands: list[Register]) -> str:
-    """The C++ statements of the PTX in an asm statement.
+    """Return the C++ statements of the PTX in an asm statement.
 
     Args:
         text: The PTX; ``%0`` and so on are the operands.
@@ -152,7 +152,7 @@ class _Translation:
         return write(Instruction(name, modifiers, split(text[found.end() :]), self.register))
 
     def register(self, text: str) -> Register:
-        """The register or constant that an operand's text names."""
+        """Return the register or constant that an operand's text names."""
         if operand := _OPERAND.fullmatch(text):
             if int(operand[1]) >= len(self._operands):
                 raise RefusedError(f"the inline PTX uses {text}, but its statement has {len(self._operands)} operands")
