@@ -90,7 +90,7 @@ def simulate_product(
         done = replace(done, result=out)
     else:
         done = run.on(x1, x2, out, epilogue)
-    if settings.checks == "full" and done.report.ok and run.kernels:
+    if settings.checks == "full" and done.report.ok and run.launches:
         found = _closer(choice, text, settings, x1, x2, epilogue)
         done = replace(done, report=replace(done.report, findings=tuple(found)))
     return done
@@ -110,10 +110,10 @@ def _closer(
     filled = (run.on(x1, x2, None, epilogue) for value in VALUES if (run := checked.filled(value)))
     if not any(_differ(done["checked"], other) for other in itertools.chain([done["zeroed"]], filled)):
         return []
-    kernels = checked.kernels
-    found = [each for kernel in kernels for each in kernel.of_kernel.unset_variables()]
+    launches = checked.launches
+    found = [each for launch in launches for each in launch.kernel_findings.unset_variables()]
     found += [each for each in guarded if each.kind == UNSET_ELEMENT]
-    return found or [kernels[checked.main].of_kernel.unset_result("the product")]
+    return found or [launches[checked.main].kernel_findings.unset_result("the product")]
 
 
 def _differ(one: Simulation, other: Simulation) -> bool:
@@ -138,7 +138,7 @@ class _ProductRun:
     def __init__(self, choice: Choice, source: Source | None, settings: Settings) -> None:
         self.product, self.settings = choice.product, settings
         self._spans = [(each.start, each.stop) for each in choice.product.spans]
-        self.kernels: list[ScheduledLaunch] = []
+        self.launches: list[ScheduledLaunch] = []
         self.scratch: list[Scratch] = []
         for number, part in enumerate(choice.parts):
             if not part.spec.variant.simulated:
@@ -151,12 +151,12 @@ class _ProductRun:
             for each in planned.launches:
                 multiplying = number == 0 and each is planned.multiplying
                 if multiplying:
-                    self.main = len(self.kernels)
+                    self.main = len(self.launches)
                 named = replace(each, operands=tuple(names.get(name, name) for name in each.operands))
                 scan = names.get(SCAN, "")
-                self.kernels.append(ScheduledLaunch(named, source, settings, scan))
-        if source and not any(has_kernel(source.text, each.spec.symbol) for each in self.kernels):
-            symbols = ", ".join(dict.fromkeys(each.spec.symbol for each in self.kernels))
+                self.launches.append(ScheduledLaunch(named, source, settings, scan))
+        if source and not any(has_kernel(source.text, each.spec.symbol) for each in self.launches):
+            symbols = ", ".join(dict.fromkeys(each.spec.symbol for each in self.launches))
             raise ConfigError(
                 f"{source.name} defines none of the kernels of this call (by its types, tile and layout: {symbols}); "
                 "write what tiledmm.source gives for these to a file, and edit that"
@@ -164,11 +164,11 @@ class _ProductRun:
 
     def filled(self, value: str) -> _ProductRun | None:
         """Return the run with a value in the variables that may not be set; None if there are none."""
-        kernels = [each.filled(value) for each in self.kernels]
-        if not any(kernels):
+        launches = [each.filled(value) for each in self.launches]
+        if not any(launches):
             return None
         same = copy.copy(self)
-        same.kernels = [new or old for new, old in zip(kernels, self.kernels, strict=True)]
+        same.launches = [new or old for new, old in zip(launches, self.launches, strict=True)]
         return same
 
     def on(self, x1: Any, x2: Any, out: Any, epilogue: EpilogueCall) -> Simulation:
@@ -207,14 +207,14 @@ class _ProductRun:
                     each.origin + offset * each.itemsize for each, offset in zip(read, offsets[3:], strict=True)
                 ]
                 read_by_epilogue = EpilogueMemory(read, addresses, epilogue.scalars)
-                outcomes.append([self._launch(kernel, placed, offsets, read_by_epilogue) for kernel in self.kernels])
+                outcomes.append([self._run(launch, placed, offsets, read_by_epilogue) for launch in self.launches])
             report = self._report(outcomes, placed)
             if self.settings.checks and not any(each.kind in _ENDS_A_RUN for each in report.findings):
                 missing = (found for each in placed[2:] for found in self._not_written(each, each is placed[2]))
                 report = replace(report, findings=(*report.findings, *missing))
-            kernel, outcome = self.kernels[self.main], outcomes[0][self.main]
-            events = tuple(events_of(kernel.kernel, outcome, placed, kernel.block))
-            barriers = barrier_lines(kernel.kernel, outcome)
+            main, outcome = self.launches[self.main], outcomes[0][self.main]
+            events = tuple(events_of(main.kernel, outcome, placed, main.block))
+            barriers = barrier_lines(main.kernel, outcome)
             result[...] = placed[2].view()
             # Runs that are compared also differ in what one launch leaves for the next.
             written = tuple(each.memory.copy() for each in placed[2:]) if self.settings.build else ()
@@ -229,55 +229,55 @@ class _ProductRun:
         read = [result if is_same(array, out) else Placed(name, array, span) for name, array, span in each]
         return read, result in read
 
-    def _launch(
-        self, kernel: ScheduledLaunch, placed: list[Placed], offsets: tuple[int, ...], read_by_epilogue: EpilogueMemory
+    def _run(
+        self, launch: ScheduledLaunch, placed: list[Placed], offsets: tuple[int, ...], read_by_epilogue: EpilogueMemory
     ) -> Outcome:
         starts = dict(zip("ABC", offsets[:3], strict=True))
         arrays = {each.name: each for each in placed}
-        operands = [arrays[name] for name in kernel.launch.operands]
+        operands = [arrays[name] for name in launch.entry.operands]
         pointers = [
             each.origin + starts.get(each.name, 0) * each.itemsize + begin
-            for each, begin in zip(operands, kernel.launch.begins, strict=True)
+            for each, begin in zip(operands, launch.entry.begins, strict=True)
         ]
-        if kernel.spec.condition == "unless decomposed":
-            operands[-1].allow_rewriting()  # this kernel replaces the result of the others, if there is one
-        return kernel.run(operands, pointers, arrays.get(kernel.scan), read_by_epilogue)
+        if launch.spec.condition == "unless decomposed":
+            operands[-1].allow_rewriting()  # this launch replaces the result of the others, if there is one
+        return launch.run(operands, pointers, arrays.get(launch.scan), read_by_epilogue)
 
     def _reset_scan(self, placed: list[Placed]) -> None:
         """Set the memory of the operand scan as it is before the first launch."""
-        for kernel in self.kernels:
+        for launch in self.launches:
             for array in placed:
-                if kernel.launch.scan and array.name == kernel.scan:
+                if launch.entry.scan and array.name == launch.scan:
                     array.memory[:] = SCAN_INIT
                     array.allow_rewriting()
-                    for begin in kernel.launch.scan:
+                    for begin in launch.entry.scan:
                         array.writes[begin : begin + SCAN_HEAD, 0] = BEFORE
 
     def _report(self, outcomes: list[list[Outcome]], placed: list[Placed]) -> ProductReport:
-        kernel, settings, problem = self.kernels[self.main], self.settings, self.product.problem
-        of_kernel = [[each[i] for each in outcomes] for i in range(len(self.kernels))]
-        found = [each for one, its in zip(self.kernels, of_kernel, strict=True) for each in one.findings(its, placed)]
+        main, settings, problem = self.launches[self.main], self.settings, self.product.problem
+        of_launch = [[each[i] for each in outcomes] for i in range(len(self.launches))]
+        found = [each for one, its in zip(self.launches, of_launch, strict=True) for each in one.findings(its, placed)]
         return ProductReport.of(
-            kernel.kernel,
-            of_kernel[self.main],
+            main.kernel,
+            of_launch[self.main],
             found,
-            grid=kernel.grid if outcomes else (0, 0, 0),
-            block=kernel.block,
+            grid=main.grid if outcomes else (0, 0, 0),
+            block=main.block,
             sass=settings.sass is not None,
             sizes=(problem.m, problem.n, problem.k, problem.products),
-            element_bytes=kernel.spec.a.itemsize,
-            seconds=sum(each.seconds for its in of_kernel for each in its),
+            element_bytes=main.spec.a.itemsize,
+            seconds=sum(each.seconds for its in of_launch for each in its),
         )
 
     def _not_written(self, array: Placed, is_result: bool) -> tuple[Finding, ...]:
         """Return elements that no launch wrote: of the result, or of what one launch passes to the next."""
         missing = np.argwhere(array.of_elements(array.written) == 0)
-        kernels = [each for each in self.kernels if each.launch.operands[-1] == array.name]
-        conditional = any(each.spec.condition == "if decomposed" for each in kernels)
+        launches = [each for each in self.launches if each.entry.operands[-1] == array.name]
+        conditional = any(each.spec.condition == "if decomposed" for each in launches)
         idle = not is_result and conditional and not array.written.any()
-        if not len(missing) or not kernels or idle:
+        if not len(missing) or not launches or idle:
             return ()
-        symbol = kernels[0].spec.symbol
+        symbol = launches[0].spec.symbol
         first = tuple(int(i) for i in missing[0])
         message = f"{symbol}: {NOT_WRITTEN}: {len(missing):,} of {array.array.size:,} elements, the first at {first}"
         nowhere = (0, 0, 0)

@@ -49,7 +49,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class EpilogueMemory:
-    """What an epilogue reads.
+    """The memory that an epilogue reads.
 
     Attributes:
         arrays: Its arrays.
@@ -66,14 +66,14 @@ class ScheduledLaunch:
     """One launch of a product, its kernel compiled for the CPU.
 
     Args:
-        launch: The launch.
+        entry: The launch as the schedule has it.
         source: A text to run instead of the kernel's own, with the name of the file that it is from.
         settings: How to run it.
         scan: Name of the operand scan's memory, if there is any.
     """
 
-    def __init__(self, launch: geometry.Launch, source: Source | None, settings: Settings, scan: str) -> None:
-        self.launch, self.spec, self.settings, self.scan = launch, launch.spec, settings, scan
+    def __init__(self, entry: geometry.Launch, source: Source | None, settings: Settings, scan: str) -> None:
+        self.entry, self.spec, self.settings, self.scan = entry, entry.spec, settings, scan
         self._given = source if source is not None and has_kernel(source.text, self.spec.symbol) else None
         text = self._given.text if self._given else render(self.spec)
         if self._given:
@@ -97,12 +97,12 @@ class ScheduledLaunch:
         return same
 
     def _use(self, kernel: NativeKernel) -> None:
-        self.kernel, self.of_kernel = kernel, KernelFindings(kernel)
+        self.kernel, self.kernel_findings = kernel, KernelFindings(kernel)
 
     @property
     def grid(self) -> tuple[int, int, int]:
         """Blocks along x, y and z."""
-        return self.launch.blocks, 1, 1
+        return self.entry.blocks, 1, 1
 
     @property
     def block(self) -> tuple[int, int, int]:
@@ -112,13 +112,13 @@ class ScheduledLaunch:
     def run(self, operands: list[Placed], pointers: list[int], scan: Placed | None, read: EpilogueMemory) -> Outcome:
         """Run the kernel on arrays, from the given address in each; ``scan`` is the operand scan's memory."""
         reached = [each.operand(writable=each is operands[-1]) for each in operands]
-        kernel_args = self.launch.kernel_args
+        kernel_args = self.entry.kernel_args
         if (epilogue := self.spec.epilogue) is not None:
             reached += [each.operand(writable=False) for each in read.arrays if each is not operands[-1]]
             kernel_args = geometry.with_epilogue(kernel_args, epilogue, read.addresses, read.scalars)
-        if scan is not None and self.launch.scan:
+        if scan is not None and self.entry.scan:
             reached.append(scan.operand(writable=self.spec.condition == "scan"))
-            kernel_args = np.append(kernel_args, [scan.begin + begin for begin in self.launch.scan])
+            kernel_args = np.append(kernel_args, [scan.begin + begin for begin in self.entry.scan])
         return run_kernel(
             self.kernel,
             (*(ctypes.c_void_p(pointer) for pointer in pointers), kernel_args),
@@ -131,14 +131,14 @@ class ScheduledLaunch:
 
     def findings(self, outcomes: list[Outcome], placed: list[Placed]) -> list[Finding]:
         """Return what is wrong with the kernel, in words."""
-        refusals = self.of_kernel.refusals(self.block) if outcomes else []
-        return refusals + self.of_kernel.of(outcomes, placed, self.spec.dynamic_shared_bytes)
+        refusals = self.kernel_findings.refusals(self.block) if outcomes else []
+        return refusals + self.kernel_findings.of(outcomes, placed, self.spec.dynamic_shared_bytes)
 
     def _check_parameters(self, file: str) -> None:
         """Refuse a user's kernel whose parameters are not those of the kernel that it replaces."""
         own = self.kernel.parameters
-        pointers = len(self.launch.operands)
-        words = 8 * (len(self.launch.kernel_args) + len(self.launch.scan))
+        pointers = len(self.entry.operands)
+        words = 8 * (len(self.entry.kernel_args) + len(self.entry.scan))
         fits = len(own) == pointers + 1 and all(each.kind == POINTER for each in own[:-1]) and own[-1].bytes == words
         if not fits:
             raise ConfigError(

@@ -142,20 +142,20 @@ def launch_kernel(
         exact: Whether numbers must have the sizes that CuPy would pass.
         state: What the variables outside of functions hold; None for what the text says.
     """
-    made = Launch(kernel, grid, block, arguments, shared_bytes, exact)
-    wanted = expected_arrays(made, {} if expected is None else expected)
+    this = Launch(kernel, grid, block, arguments, shared_bytes, exact)
+    wanted = expected_arrays(this, {} if expected is None else expected)
     full = settings.checks == "full"
-    before = made.contents() if full or (settings.checks and wanted) else []
+    before = this.contents() if full or (settings.checks and wanted) else []
     values = {name: raw.copy() for name, raw in state.items()} if state is not None else None
-    outcome = made.run(kernel, settings, state, writers=bool(wanted))
+    outcome = this.run(kernel, settings, state, writers=bool(wanted))
     findings = KernelFindings(kernel)
-    found = findings.refusals(made.block) + findings.of([outcome], made.placed, shared_bytes)
-    for placed in made.placed:
+    found = findings.refusals(this.block) + findings.of([outcome], this.placed, shared_bytes)
+    for placed in this.placed:
         if placed.writable:
             placed.array[...] = placed.result
-    wrong = list(wrong_results(made, findings, outcome, wanted, tolerance or Tolerance()))
+    wrong = list(wrong_results(this, findings, outcome, wanted, tolerance or Tolerance()))
     if before and (wrong or full):
         errors = [each for each in found if not each.is_warning]
-        found += FullChecks(made, findings, settings, values, before).findings(errors, wrong=bool(wrong))
+        found += FullChecks(this, findings, settings, values, before).findings(errors, wrong=bool(wrong))
     found += wrong
-    return Report.of(kernel, [outcome], found, grid=made.grid, block=made.block, sass=settings.sass is not None)
+    return Report.of(kernel, [outcome], found, grid=this.grid, block=this.block, sass=settings.sass is not None)

@@ -40,7 +40,7 @@ _ONCE = re.compile(r"\s*#\s*pragma\s+once\b")
 
 @dataclass(frozen=True, slots=True)
 class CompileOptions:
-    """What the options of a compilation say.
+    """Options of a compilation, as far as they have an effect.
 
     Attributes:
         macros: Lines that define macros and remove them, each with its option.

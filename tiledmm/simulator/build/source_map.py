@@ -16,7 +16,7 @@ _PAGE = re.compile(r"^#define KERNEL\b", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class SourceMap:
-    """Where each line of a kernel's text comes from.
+    """A map from the lines of a kernel's text to lines of files.
 
     Attributes:
         places: File and line of each line of the text, from the first on; None where that is not known.

@@ -22,7 +22,7 @@ TOLERANCES = {2: 1e-2, 4: 1e-4, 8: 1e-10}
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """How far a result may be from what is expected; None for what follows from its type."""
+    """The distance of a result from what is expected that is no error; None for what follows from its type."""
 
     rtol: float | None = None
     atol: float | None = None

@@ -24,7 +24,7 @@ _MOST_AGGREGATES = 16
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    """What one run of a kernel showed.
+    """Findings and results of one run of a kernel.
 
     Attributes:
         of_kernel: Findings of the kernel, as it was compiled.

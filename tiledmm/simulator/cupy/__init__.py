@@ -71,7 +71,7 @@ _NOT_IN_CUPY = frozenset({
 
 
 class RawKernel(raw_kernel.RawKernel):
-    """As ``tiledmm.simulator.RawKernel``, for this module's arrays only, as CuPy's is for its own."""
+    """A ``tiledmm.simulator.RawKernel`` for this module's arrays only, as CuPy's is for its own."""
 
     def _argument(self, parameter: Parameter, value: Any) -> Any:
         if isinstance(value, ndarray):
@@ -94,7 +94,7 @@ class RawKernel(raw_kernel.RawKernel):
 
 
 class RawModule(raw_module.RawModule):
-    """As ``tiledmm.simulator.RawModule``, for this module's arrays only."""
+    """A ``tiledmm.simulator.RawModule`` for this module's arrays only."""
 
     _kernel_class = RawKernel
 

@@ -198,7 +198,7 @@ def _nothing(*_: object) -> None:
 
 
 class _Namespace(SimpleNamespace):
-    """Names as of a module of ``cupy.cuda``."""
+    """The names of a module of ``cupy.cuda``."""
 
     def __init__(self, title: str, **names: Any) -> None:
         super().__init__(**names)

@@ -59,7 +59,7 @@ def _index(number: int, sizes: tuple[int, int, int]) -> tuple[int, int, int]:
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """Who wrote an element.
+    """The thread that wrote an element.
 
     Attributes:
         block, thread: Their numbers.

@@ -16,7 +16,7 @@ from tiledmm.simulator.execute.interface import ORDERS
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How a kernel is run.
+    """Settings of a run.
 
     Attributes:
         checks: Whether every access is checked; ``"full"`` also runs the kernel in other builds.
@@ -63,7 +63,7 @@ class Settings:
 
     @property
     def built(self) -> str:
-        """How the kernel is compiled."""
+        """The build of the kernel, one of ``kernel_flags.BUILDS``."""
         sees = bool(self.checks) or self.counts or self.sass is not None or self.traced_block is not None
         return self.build or ("checked" if sees else "bare")
 

@@ -13,7 +13,7 @@ from tiledmm.simulator.report.requests import BANKS, WARP, WORD_BYTES, words_by_
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """What one lane accesses.
+    """One lane and what it accesses.
 
     Attributes:
         lane: Number of the lane in its warp.

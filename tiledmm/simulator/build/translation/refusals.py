@@ -53,7 +53,7 @@ _RAW = {
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a text does not compile.
+    """A reason why a text does not compile.
 
     Attributes:
         line: Of the kernel's text; 0 where it is not known.

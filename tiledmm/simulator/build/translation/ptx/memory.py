@@ -20,7 +20,7 @@ def fence(scope: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Qualifiers:
-    """How a load or store accesses memory.
+    """Qualifiers of a load or store.
 
     Attributes:
         space: State space.
