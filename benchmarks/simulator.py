@@ -28,7 +28,7 @@ from tiledmm import simulator
 from tiledmm.kernels.variants import general_variants
 from tiledmm.report.cells import NONE, significant
 from tiledmm.report.tables import Table
-from tiledmm.simulator.compiler import toolchain
+from tiledmm.simulator.build import toolchain
 
 RESULTS = FOLDER / "simulator.json"
 

@@ -8,7 +8,7 @@
 //   b[i]   word quad + i * 4 of column `row` of B
 //   c[i]   element (row + i / 2 * 8, 2 * quad + i % 2) of C
 //
-// Products are exact. Sums of narrow floats are not IEEE: see the twin, tiledmm/simulator/native/tensor_cores.h.
+// Products are exact. Sums of narrow floats are not IEEE: see the twin, tiledmm/simulator/build/native/tensor_cores.h.
 // Source: PTX ISA, "Matrix multiply-accumulate operation using mma instruction", "ldmatrix".
 
 #ifndef TILEDMM_SIMULATOR

@@ -36,7 +36,7 @@ def missing_gpu() -> str | None:
 def missing_simulator() -> str | None:
     """Return why no kernel can be simulated here, or None if one can."""
     from tiledmm.errors import MissingDependencyError
-    from tiledmm.simulator.compiler.toolchain import compiler
+    from tiledmm.simulator.build.toolchain import compiler
 
     try:
         compiler()

@@ -240,7 +240,7 @@ def test_an_epilogue(
 def test_the_simulator_computes_parts(monkeypatch: pytest.MonkeyPatch, limited: Any) -> None:
     everything_is_large(monkeypatch)
     simulated = Model(H100.gpu, DECOMPOSING.rates.only(lambda name: find_variant(name).simulated))
-    module = importlib.import_module("tiledmm.simulator.simulate")  # a function of the package has this name, too
+    module = importlib.import_module("tiledmm.simulated.product")
     monkeypatch.setattr(module, "_model", lambda target, decomposes: simulated)
     rng = np.random.default_rng(4)
     a, b = values(rng, (2, 70, 260), "float32", -2), values(rng, (260, 140), "float32", -1)

@@ -11,10 +11,11 @@ import pytest
 import tiledmm
 from tests.golden import renderings
 from tiledmm.codegen.rendering import render
-from tiledmm.codegen.source_map import file_map, source_map
+from tiledmm.codegen.source_map import source_places
 from tiledmm.codegen.template_files import template_folder
 from tiledmm.kernels.spec import KernelSpec
 from tiledmm.kernels.variants import kernel_spec
+from tiledmm.simulator.build.source_map import SourceMap
 
 KERNELS = {spec.symbol: spec for pair in renderings().values() for spec in [pair[0].kernel]}
 
@@ -27,7 +28,7 @@ def pattern_of(line: str) -> str:
 
 @pytest.mark.parametrize("spec", KERNELS.values(), ids=list(KERNELS))
 def test_each_line_is_what_becomes_of_its_line_in_a_template(spec: KernelSpec) -> None:
-    places, lines = source_map(spec).places, render(spec).splitlines()
+    places, lines = source_places(spec), render(spec).splitlines()
     own = []
     for place, line in zip(places, lines, strict=True):
         if place is None:
@@ -43,13 +44,13 @@ def test_each_line_is_what_becomes_of_its_line_in_a_template(spec: KernelSpec) -
 
 def test_lines_of_headers_are_those_of_the_file() -> None:
     spec = kernel_spec("warp_tiled")
-    found = {place[0] for place in source_map(spec).places if place}
+    found = {place[0] for place in source_places(spec) if place}
     assert {"preamble.cuh.j2", "elements.cuh.j2", "matrices.cuh.j2", "warp_tiled.cu.j2"} <= found
     text = render(spec).splitlines()
     line = next(i for i, line in enumerate(text, 1) if line.startswith("#define KERNEL "))
     header = (template_folder() / "preamble.cuh.j2").read_text(encoding="utf-8").splitlines()
     number = next(i for i, line in enumerate(header, 1) if line.startswith("#define KERNEL "))
-    assert source_map(spec).location(line) == f"preamble.cuh.j2:{number}"
+    assert source_places(spec)[line - 1] == ("preamble.cuh.j2", number)
 
 
 @pytest.fixture
@@ -68,7 +69,7 @@ def mine(tmp_path: Path) -> Iterator[Callable[[str], KernelSpec]]:
 
 def test_a_users_own_template(mine: Callable[[str], KernelSpec]) -> None:
     spec = mine("//% macro twice(word)\n// {{ word }}\n// {{ word }}\n//% endmacro\n{{ twice('x') }}\n//// end\n")
-    found = source_map(spec)
+    found = SourceMap(source_places(spec))
     lines = {line: found.location(i) for i, line in enumerate(render(spec).splitlines(), 1)}
     assert [found.location(i) for i in (1, 2)] == ["mine.cu.j2:2", "mine.cu.j2:3"]
     assert lines["//// end"] == "mine.cu.j2:6"
@@ -77,11 +78,11 @@ def test_a_users_own_template(mine: Callable[[str], KernelSpec]) -> None:
 
 def test_what_looks_at_its_own_text_is_named_by_the_rendering(mine: Callable[[str], KernelSpec]) -> None:
     spec = mine("//% filter upper\nx\n//% endfilter\n\n")
-    assert source_map(spec).location(7) == "rendered line 7"
+    assert SourceMap(source_places(spec)).location(7) == "rendered line 7"
 
 
 def test_a_file_has_its_own_lines() -> None:
-    found = file_map("mine.cu", "int a;\nint b;\n")
+    found = SourceMap.of_file("mine.cu", "int a;\nint b;\n")
     assert [found.location(line) for line in (0, 1, 2, 3)] == [
         "an unknown line", "mine.cu:1", "mine.cu:2", "rendered line 3"
     ]  # fmt: skip

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tiledmm.errors import TiledmmError
     from tiledmm.launch.ahead_of_time import kernel, precompile, source
     from tiledmm.replacement import replacing
-    from tiledmm.simulator.conflicts import explain_conflicts
+    from tiledmm.simulated.tracing import explain_conflicts
     from tiledmm.tuning.calibrate import calibrate
     from tiledmm.tuning.tune import tune
 
@@ -58,7 +58,7 @@ _HOMES = {
     "replacing": "tiledmm.replacement",
     "calibrate": "tiledmm.tuning.calibrate",
     "tune": "tiledmm.tuning.tune",
-    "explain_conflicts": "tiledmm.simulator.conflicts",
+    "explain_conflicts": "tiledmm.simulated.tracing",
 }
 _MODULES = ("errors", "multi_gpu", "out_of_core", "simulator")
 

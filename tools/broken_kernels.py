@@ -22,7 +22,7 @@ from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
 from tiledmm.schedule.schedule import schedule
 from tiledmm.selection.choose import choose
 from tiledmm.selection.model import H100, Model
-from tiledmm.simulator.findings import Finding
+from tiledmm.simulator.check.findings import Finding
 
 #: The kind of a finding that an element is wrong.
 WRONG = "wrong result"

@@ -48,9 +48,9 @@ from tiledmm.errors import CompilationError, MissingDependencyError
 from tiledmm.hardware.architectures import find_target
 from tiledmm.kernels.variants import kernel_spec
 from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
-from tiledmm.simulator.compiler import toolchain
-from tiledmm.simulator.settings import Settings
-from tiledmm.simulator.simulate import simulate
+from tiledmm.simulated.product import simulate_product
+from tiledmm.simulator.build import toolchain
+from tiledmm.simulator.execute.settings import Settings
 
 # ---- what is edited ----
 
@@ -513,7 +513,7 @@ class Judge:
                 counts=False, order=order, seed=number, target=kernel.target, workers=1, max_steps=MAX_STEPS
             )
             keywords = KernelKeywords(kernel.variant, kernel.tile, {"split_k": case.partitions})
-            done = simulate(case.a, case.b, case.out(), UfuncKeywords(), keywords, settings, source)
+            done = simulate_product(case.a, case.b, case.out(), UfuncKeywords(), keywords, settings, source)
             if done.report.findings:
                 kinds = tuple(sorted({each.kind for each in done.report.findings}))
                 status = "hangs" if set(kinds) & {"runaway thread", "thread that waits for ever", "no end"} else "found"

@@ -33,7 +33,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from tiledmm.simulator.finding_kinds import NOT_WRITTEN
+from tiledmm.simulator.check.finding_kinds import NOT_WRITTEN
 from tools.broken_kernels import WRONG, AnyKernel, Found, LearnersKernel, Outcome, OwnKernel
 from tools.children import Children, End
 from tools.trees import ROOT

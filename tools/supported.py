@@ -34,11 +34,11 @@ SELECTION = (
     "test_codegen.py",
     "test_dask.py::test_any_strides",
     "test_debug_info.py",
-    "test_disk_cache.py",
     "test_docstrings.py",
     "test_packaging.py",
     "test_public_names.py",
     "test_selection.py",
+    "test_shared_folder.py",
     "test_simulate.py",
     "test_source_map.py",
 )

@@ -115,8 +115,8 @@ def details(results: Mapping[str, Any]) -> tuple[str, str, str]:
 
 
 def simulating_machine(cores: int) -> dict[str, str]:
-    """Describe the machine that runs a simulation, with today's date."""
-    from tiledmm.simulator.compiler import cxx
+    """What a simulation ran on, and when."""
+    from tiledmm.simulator.build import cxx
 
     model = ""
     if Path("/proc/cpuinfo").exists():

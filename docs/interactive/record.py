@@ -19,7 +19,7 @@ from tiledmm.hardware.banks import ideal_wavefronts, wavefronts
 from tiledmm.kernels.spec import KernelSpec
 from tiledmm.kernels.variants import kernel_spec
 from tiledmm.simulator import Request, Trace, trace
-from tiledmm.simulator.requests import WARP, WORD_BYTES
+from tiledmm.simulator.report.requests import WARP, WORD_BYTES
 
 DATA = Path(__file__).with_name("recorded.js")
 

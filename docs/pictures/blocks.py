@@ -9,7 +9,7 @@ from docs.pictures.traced import Element, Iteration, Touched, iteration, togethe
 from tiledmm.kernels.spec import KernelSpec
 from tiledmm.kernels.variants import kernel_spec
 from tiledmm.simulator import Trace, trace
-from tiledmm.simulator.requests import WARP
+from tiledmm.simulator.report.requests import WARP
 
 # px that the matrices have, with what is between them.
 _HEIGHT = 480

@@ -17,7 +17,7 @@ from docs.pictures.blocks import Scene
 from docs.pictures.traced import Element, Touched, together
 from tiledmm import simulator
 from tiledmm.kernels.variants import kernel_spec
-from tiledmm.simulator.requests import WARP
+from tiledmm.simulator.report.requests import WARP
 
 _CELL = 17  # px
 

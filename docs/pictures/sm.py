@@ -8,7 +8,7 @@ from pathlib import Path
 
 from docs.pictures.svg import WIDTH, document, text
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS, Gpu
-from tiledmm.simulator.requests import BANKS, WARP, WORD_BYTES
+from tiledmm.simulator.report.requests import BANKS, WARP, WORD_BYTES
 
 #: Results of ``python -m benchmarks.studies.latencies``.
 LATENCIES = Path(__file__).parents[2] / "benchmarks" / "results" / "latencies.json"

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from tiledmm.kernels.spec import KernelSpec
 from tiledmm.kernels.split_variants import BLOCK_TILE_BYTES
 from tiledmm.simulator import Event, Trace
-from tiledmm.simulator.requests import WARP
+from tiledmm.simulator.report.requests import WARP
 
 # The names of scratch memory that holds an operand's limbs.
 _LIMBS = "limbs of "

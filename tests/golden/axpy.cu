@@ -1,7 +1,7 @@
 // tiledmm_axpy_f32_4x32x32_nn
 // Rendered by tiledmm 0.1.0 from axpy.cu.j2: bm=4 bn=32 bk=32 tm=4 tn=4 pad=0 stages=0 unroll=8 min_blocks=1 wm=0 wn=0 lanes=32 triangle=0 tiles_per_block=1 cluster=1
 
-#ifndef TILEDMM_SIMULATOR   // the simulator defines these functions in C++: tiledmm/simulator/native/ptx.h
+#ifndef TILEDMM_SIMULATOR   // the simulator defines these functions in C++: tiledmm/simulator/build/native/ptx.h
 
 // ---- conversions and arithmetic that keep subnormals, rounded to nearest even. CuPy compiles with -ftz=true, which flushes them
 // to zero in plain C++, but neither in inline PTX nor in the *_ieee_* intrinsics. cuBLAS keeps them, too. ----

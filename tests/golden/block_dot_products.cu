@@ -1,7 +1,7 @@
 // tiledmm_block_dot_products_f32_1x2x1024_nn
 // Rendered by tiledmm 0.1.0 from dot_products.cu.j2: bm=1 bn=2 bk=1024 tm=1 tn=2 pad=0 stages=0 unroll=4 min_blocks=1 wm=0 wn=0 lanes=256 triangle=0 tiles_per_block=1 cluster=1
 
-#ifndef TILEDMM_SIMULATOR   // the simulator defines these functions in C++: tiledmm/simulator/native/ptx.h
+#ifndef TILEDMM_SIMULATOR   // the simulator defines these functions in C++: tiledmm/simulator/build/native/ptx.h
 
 // ---- conversions and arithmetic that keep subnormals, rounded to nearest even. CuPy compiles with -ftz=true, which flushes them
 // to zero in plain C++, but neither in inline PTX nor in the *_ieee_* intrinsics. cuBLAS keeps them, too. ----

@@ -1,7 +1,7 @@
 // tiledmm_dot_products_f32_4x8x128_nn
 // Rendered by tiledmm 0.1.0 from dot_products.cu.j2: bm=4 bn=8 bk=128 tm=4 tn=2 pad=0 stages=0 unroll=2 min_blocks=1 wm=0 wn=0 lanes=32 triangle=0 tiles_per_block=1 cluster=1
 
-#ifndef TILEDMM_SIMULATOR   // the simulator defines these functions in C++: tiledmm/simulator/native/ptx.h
+#ifndef TILEDMM_SIMULATOR   // the simulator defines these functions in C++: tiledmm/simulator/build/native/ptx.h
 
 // ---- conversions and arithmetic that keep subnormals, rounded to nearest even. CuPy compiles with -ftz=true, which flushes them
 // to zero in plain C++, but neither in inline PTX nor in the *_ieee_* intrinsics. cuBLAS keeps them, too. ----

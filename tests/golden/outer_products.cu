@@ -1,7 +1,7 @@
 // tiledmm_outer_products_f32_32x128x4_nn
 // Rendered by tiledmm 0.1.0 from outer_products.cu.j2: bm=32 bn=128 bk=4 tm=8 tn=4 pad=0 stages=0 unroll=2 min_blocks=1 wm=0 wn=0 lanes=1 triangle=0 tiles_per_block=1 cluster=1
 
-#ifndef TILEDMM_SIMULATOR   // the simulator defines these functions in C++: tiledmm/simulator/native/ptx.h
+#ifndef TILEDMM_SIMULATOR   // the simulator defines these functions in C++: tiledmm/simulator/build/native/ptx.h
 
 // Writes contiguous elements, aligned to their size, with vector stores: the compiler splits its own where a kernel also writes
 // single elements. Their registers are consecutive; accumulators that were so would conflict in the mainloop (register banks). So a

@@ -1,7 +1,7 @@
 // tiledmm_split_float64_u8_u8_f64_u8x15_256x256x128_nt
 // Rendered by tiledmm 0.1.0 from split_float64.cu.j2: bm=256 bn=256 bk=128 tm=2 tn=64 pad=0 stages=4 unroll=128 min_blocks=1 wm=16 wn=256 lanes=1 triangle=0 tiles_per_block=1 cluster=2 moduli=15
 
-#ifndef TILEDMM_SIMULATOR   // the simulator defines these functions in C++: tiledmm/simulator/native/ptx.h
+#ifndef TILEDMM_SIMULATOR   // the simulator defines these functions in C++: tiledmm/simulator/build/native/ptx.h
 
 // Writes contiguous elements, aligned to their size, with vector stores: the compiler splits its own where a kernel also writes
 // single elements. Their registers are consecutive; accumulators that were so would conflict in the mainloop (register banks). So a

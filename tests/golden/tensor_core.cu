@@ -3,7 +3,7 @@
 
 #define TILEDMM_CP_ASYNC (__CUDA_ARCH__ >= 800)   // whether there is cp.async
 
-#ifndef TILEDMM_SIMULATOR   // the simulator defines these functions in C++: tiledmm/simulator/native/ptx.h
+#ifndef TILEDMM_SIMULATOR   // the simulator defines these functions in C++: tiledmm/simulator/build/native/ptx.h
 
 // Programmatic dependent launch: the blocks of such a launch may begin before the launch before it has ended. The first function waits
 // until it has, and what it wrote is visible; every block does, so that a launch that has ended has also waited. It returns at once in

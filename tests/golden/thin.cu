@@ -3,7 +3,7 @@
 
 #define TILEDMM_CP_ASYNC (__CUDA_ARCH__ >= 800)   // whether there is cp.async
 
-#ifndef TILEDMM_SIMULATOR   // the simulator defines these functions in C++: tiledmm/simulator/native/ptx.h
+#ifndef TILEDMM_SIMULATOR   // the simulator defines these functions in C++: tiledmm/simulator/build/native/ptx.h
 
 // Writes contiguous elements, aligned to their size, with vector stores: the compiler splits its own where a kernel also writes
 // single elements. Their registers are consecutive; accumulators that were so would conflict in the mainloop (register banks). So a

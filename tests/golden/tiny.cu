@@ -1,7 +1,7 @@
 // tiledmm_tiny_f32_8x8x8_nn
 // Rendered by tiledmm 0.1.0 from tiny.cu.j2: bm=8 bn=8 bk=8 tm=2 tn=4 pad=8 stages=1 unroll=8 min_blocks=5 wm=0 wn=0 lanes=1 triangle=0 tiles_per_block=16 cluster=1
 
-#ifndef TILEDMM_SIMULATOR   // the simulator defines these functions in C++: tiledmm/simulator/native/ptx.h
+#ifndef TILEDMM_SIMULATOR   // the simulator defines these functions in C++: tiledmm/simulator/build/native/ptx.h
 
 // Writes contiguous elements, aligned to their size, with vector stores: the compiler splits its own where a kernel also writes
 // single elements. Their registers are consecutive; accumulators that were so would conflict in the mainloop (register banks). So a

@@ -1,7 +1,7 @@
 // tiledmm_wgmma_f16_256x256x64_nn
 // Rendered by tiledmm 0.1.0 from wgmma.cu.j2: bm=256 bn=256 bk=64 tm=2 tn=64 pad=0 stages=3 unroll=64 min_blocks=1 wm=16 wn=256 lanes=1 triangle=0 tiles_per_block=1 cluster=2
 
-#ifndef TILEDMM_SIMULATOR   // the simulator defines these functions in C++: tiledmm/simulator/native/ptx.h
+#ifndef TILEDMM_SIMULATOR   // the simulator defines these functions in C++: tiledmm/simulator/build/native/ptx.h
 
 // Programmatic dependent launch: the blocks of such a launch may begin before the launch before it has ended. The first function waits
 // until it has, and what it wrote is visible; every block does, so that a launch that has ended has also waited. It returns at once in

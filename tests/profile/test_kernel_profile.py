@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from tiledmm.codegen.source_map import file_map
 from tiledmm.compile.disassembly import Instruction, MachineCode
 from tiledmm.profile.kernel_profile import METRICS, Profile, reduced, with_lines
 from tiledmm.profile.ncu import Instructions, ProfiledLaunch
+from tiledmm.simulator.build.source_map import SourceMap
 
 VALUES = {metric: 50.0 for metric in METRICS.values()} | {
     METRICS["shared_wavefronts"]: 400.0,
@@ -32,7 +32,7 @@ void KERNEL() {
     __syncthreads();
 }
 """
-PLACES = file_map("x.cu", SOURCE)
+PLACES = SourceMap.of_file("x.cu", SOURCE)
 CODE = MachineCode((), {}, {0: Instruction("LDS", (2, 6)), 16: Instruction("BAR", (7,)), 32: Instruction("EXIT", (8,))})
 ROWS = (
     (0, "@!P0 LDS.128 R4, [R2] ;", {

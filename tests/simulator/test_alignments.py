@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tiledmm import simulator
-from tiledmm.simulator.translation.alignments import declared_alignments
+from tiledmm.simulator.build.translation.syntax import declared_alignments
 
 KIND = "alignment not declared"
 

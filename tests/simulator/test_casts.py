@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tiledmm import simulator
-from tiledmm.simulator.translation.casts import saturate
+from tiledmm.simulator.build.translation.casts import saturate
 
 
 @pytest.mark.parametrize(

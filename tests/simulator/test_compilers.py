@@ -17,7 +17,7 @@ import tiledmm
 from tests.strategies import small_integers
 from tiledmm import simulator
 from tiledmm.kernels.variants import kernel_spec
-from tiledmm.simulator.compiler import toolchain
+from tiledmm.simulator.build import toolchain
 from tools.kernel_bugs import BUGS, simulate
 
 ZIG = shlex.join((sys.executable, "-m", "ziglang", "c++"))

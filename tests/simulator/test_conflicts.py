@@ -5,9 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tiledmm.simulator import conflicts, explain_conflicts, widths
-from tiledmm.simulator.kernel_events import Event
-from tiledmm.simulator.tracing import Trace
+from tiledmm.compile.disassembly import Access as MachineAccess
+from tiledmm.compile.disassembly import MachineCode
+from tiledmm.simulated import tracing
+from tiledmm.simulated.tracing import Trace
+from tiledmm.simulator import explain_conflicts
+from tiledmm.simulator.report import conflicts
+from tiledmm.simulator.report.events import Event
 
 Access = tuple[tuple[int, int, int], int]  # a thread, and an address
 
@@ -25,16 +29,16 @@ def explained(
     events = tuple(Event(**{**known, "thread": thread, "address": at, **changes}) for thread, at in accesses)
     text = "one\n  two \nthree"
     recorded = Trace("kernel", (8, 8, 8), (1, 1, 1), block, 0, text, ("k.cu:1", "k.cu:2", "k.cu:3"), events, ())
-    monkeypatch.setattr(conflicts, "trace", lambda *arguments, **keywords: recorded)
+    monkeypatch.setattr(tracing, "trace", lambda *arguments, **keywords: recorded)
 
-    class Widths:
-        def __init__(self, *arguments: object) -> None:
-            assert arguments == (text, "kernel", "sm_90")
+    def disassemble(*arguments: object) -> MachineCode:
+        assert arguments == (text, "kernel", "sm_90")
+        shared, in_global = (
+            MachineAccess("load", space, size, (2,), 0) for space, size in (("shared", wide or 0), ("global", 99))
+        )
+        return MachineCode((shared, in_global), {}, {})
 
-        def of(self, line: int, kind: str) -> tuple[int, int]:
-            return wide or 0, 99  # of shared, and of global memory
-
-    monkeypatch.setattr(widths, "Widths", Widths)
+    monkeypatch.setattr(tracing, "disassemble", disassemble)
     return explain_conflicts("made up") if wide is None else explain_conflicts("made up", sass=True)
 
 
@@ -113,7 +117,7 @@ def test_lines_stand_in_the_order_of_the_source_and_those_of_one_line_as_they_ca
     known = {"step": 0, "thread": (0, 0, 0), "space": "shared", "element": (0,), "bytes": 4, "address": 0}
     events = tuple(Event(line=line, array=array, kind=kind, **known) for line, array, kind in first)
     recorded = Trace("kernel", (8, 8, 8), (1, 1, 1), (32, 1, 1), 0, "one\ntwo\nthree", ("1", "2", "3"), events, ())
-    monkeypatch.setattr(conflicts, "trace", lambda *arguments, **keywords: recorded)
+    monkeypatch.setattr(tracing, "trace", lambda *arguments, **keywords: recorded)
     assert [(each.line, each.array, each.kind) for each in explain_conflicts("made up")] == [
         (1, "Bs", "store"), (1, "As", "load"), (2, "As", "load"), (2, "As", "store"), (3, "Bs", "load"),
     ]  # fmt: skip

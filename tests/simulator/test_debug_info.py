@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from tiledmm.errors import MissingDependencyError
-from tiledmm.simulator.compiler.toolchain import compiler
-from tiledmm.simulator.debug.debug_info import DebugInfo, Frame, _source_name
+from tiledmm.simulator.build.debug.debug_info import DebugInfo, Frame, _source_name
+from tiledmm.simulator.build.toolchain import compiler
 
 # Each call of mark() notes where it returns to, as the simulator's runtime does for each access.
 HEADER = """\

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tiledmm import simulator
-from tiledmm.simulator import execution
+from tiledmm.simulator.execute import grid
 
 ENDINGS = {
     "division by zero": "x[0] = 1 / x[1];",
@@ -51,7 +51,7 @@ __global__ void kernel(int* x) {
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch):
-    monkeypatch.setattr(execution, "STALL_SECONDS", 0.3)
+    monkeypatch.setattr(grid, "STALL_SECONDS", 0.3)
 
 
 @pytest.mark.parametrize("ending", ENDINGS)

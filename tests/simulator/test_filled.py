@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tiledmm.simulator.compiler import toolchain
-from tiledmm.simulator.debug.aggregates import aggregates_of
-from tiledmm.simulator.translation.unset import VALUES, filled, filled_aggregates
+from tiledmm.simulator.build import toolchain
+from tiledmm.simulator.build.debug.variables import aggregates_of
+from tiledmm.simulator.check.unset import VALUES, filled, filled_aggregates
 
 
 @pytest.mark.parametrize(

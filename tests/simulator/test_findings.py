@@ -13,9 +13,9 @@ import tiledmm
 from tiledmm import simulator
 from tiledmm.codegen.template_files import template_folder
 from tiledmm.errors import SimulationError
-from tiledmm.simulator import finding_kinds, findings
-from tiledmm.simulator.findings import Region, nearest
-from tiledmm.simulator.interface import RawFinding
+from tiledmm.simulator.check import finding_kinds, findings
+from tiledmm.simulator.check.findings import Region, nearest
+from tiledmm.simulator.execute.interface import RawFinding
 from tools.kernel_bugs import BUGS, Bug, simulate
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tiledmm import simulator
-from tiledmm.simulator.compiler import toolchain
+from tiledmm.simulator.build import toolchain
 
 RNG = np.random.default_rng(0)
 INCLUDE = Path(toolchain.NATIVE) / "include"

@@ -14,9 +14,9 @@ import pytest
 
 from tiledmm import simulator
 from tiledmm.errors import CompilationError
-from tiledmm.simulator import execution
-from tiledmm.simulator.compiler import toolchain
-from tiledmm.simulator.translation import inline_ptx
+from tiledmm.simulator.build import toolchain
+from tiledmm.simulator.build.translation import inline_ptx
+from tiledmm.simulator.execute.interface import ORDERS
 
 NATIVE_TEXT = "".join(path.read_text() for path in toolchain.NATIVE.glob("*.h") if path.name != "inline_ptx.h")
 HAS_NVRTC = importlib.util.find_spec("cuda") and importlib.util.find_spec("cuda.core")
@@ -807,7 +807,7 @@ WARP = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("order", execution.ORDERS)
+@pytest.mark.parametrize("order", ORDERS)
 def test_warps_and_special_registers(order):
     body = "\n".join(
         f'{{ unsigned y = 0; asm volatile("{ptx}" : "+r"(y) : "r"(threadIdx.x)); out[{32 * i} + threadIdx.x] = y; }}'

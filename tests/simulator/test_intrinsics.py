@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tiledmm.simulator.compiler import cxx, toolchain
+from tiledmm.simulator.build import cxx, toolchain
 
 UNIT = r"""
 #define __forceinline__ inline __attribute__((always_inline))

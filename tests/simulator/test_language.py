@@ -9,25 +9,27 @@ import numpy as np
 import pytest
 
 from tiledmm.errors import CompilationError
-from tiledmm.simulator import execution
-from tiledmm.simulator.compiler import toolchain
-from tiledmm.simulator.debug.debug_info import debug_info
-from tiledmm.simulator.finding_kinds import KINDS
+from tiledmm.simulator.build import toolchain
+from tiledmm.simulator.build.debug.debug_info import debug_info
+from tiledmm.simulator.build.library import Library
+from tiledmm.simulator.check.finding_kinds import KINDS
+from tiledmm.simulator.execute.grid import run_grid
+from tiledmm.simulator.execute.interface import ORDERS, Operand
 
 
 def launch(body: str, *, out: np.ndarray, threads: tuple[int, int] = (32, 1), blocks: int = 1, **options: Any):
     """Run ``kernel(T* out)`` and return the outcome; ``out`` receives the result."""
     text = body if "__global__" in body else f'extern "C" __global__ void kernel(int* out) {{\n{body}\n}}\n'
-    code = execution.Code.load(toolchain.build_kernel(text, "kernel", arch=900, build="checked"))
-    debug = debug_info(code.path)
+    path = toolchain.build_kernel(text, "kernel", arch=900, build="checked")
+    debug = debug_info(path)
     anchor = debug.address("tiledmm_anchor")
     writes, reads = np.zeros((out.size, 2), np.uint64), np.zeros((out.size, 4), np.uint64)
     address = out.ctypes.data
-    operand = execution.Operand(
+    operand = Operand(
         begin=address, bytes=out.nbytes, granule=out.itemsize, writes=writes.ctypes.data, reads=reads.ctypes.data
     )
-    return execution.execute(
-        code,
+    return run_grid(
+        Library.load(path),
         grid=(blocks, 1, 1),
         block=(*threads, 1),
         arguments=(ctypes.c_void_p(address),),
@@ -69,7 +71,7 @@ def test_indices():
         ("__any_sync(~0u, lane == 7) + 2 * __all_sync(~0u, lane < 32) + 4 * __all_sync(~0u, lane)", [3] * 32),
     ],
 )
-@pytest.mark.parametrize("order", execution.ORDERS)
+@pytest.mark.parametrize("order", ORDERS)
 def test_lanes_exchange_values(expression, expected, order):
     assert result(f"const int lane = threadIdx.x; out[lane] = {expression};", order=order) == expected
 

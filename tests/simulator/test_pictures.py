@@ -20,7 +20,7 @@ from tiledmm.codegen.rendering import render
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS
 from tiledmm.kernels.variants import kernel_spec
 from tiledmm.simulator import trace
-from tiledmm.simulator.requests import WARP
+from tiledmm.simulator.report.requests import WARP
 
 ROOT = Path(__file__).resolve().parents[2]
 STAGED = [scene for scene in draw.SCENES if scene.kernel.config.stages and not scene.kernel.variant.operands.schemes]

@@ -13,10 +13,10 @@ import pytest
 
 from tiledmm import simulator
 from tiledmm.errors import CompilationError, ConfigError, OperandTypeError, SimulationError
-from tiledmm.simulator import raw_kernel
-from tiledmm.simulator.compile_options import CompileOptions
-from tiledmm.simulator.settings import Settings
-from tiledmm.simulator.translation.declarations import has_c_linkage, kernels_in
+from tiledmm.simulator.build.compile_options import CompileOptions
+from tiledmm.simulator.build.translation.syntax import has_c_linkage, kernels_in
+from tiledmm.simulator.cupy import raw_kernel
+from tiledmm.simulator.execute.settings import Settings
 
 SCALE = """
 extern "C" __global__ void __launch_bounds__(64) scale(float* x, int n, float a, double b) {
@@ -50,8 +50,12 @@ def test_a_wrong_kernel_raises_after_it_has_written() -> None:
 
 
 def test_what_a_kernel_prints_is_printed(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    run = raw_kernel.run
-    monkeypatch.setattr(raw_kernel, "run", lambda *args, **keywords: replace(run(*args, **keywords), output="a line\n"))
+    launch_kernel = raw_kernel.launch_kernel
+    monkeypatch.setattr(
+        raw_kernel,
+        "launch_kernel",
+        lambda *args, **keywords: replace(launch_kernel(*args, **keywords), output="a line\n"),
+    )
     x = np.ones(1, np.float32)
     with pytest.raises(SimulationError):
         simulator.RawKernel(SCALE, "scale")((1,), (2,), (x, 2, np.float32(1), 0.0))

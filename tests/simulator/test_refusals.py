@@ -9,8 +9,8 @@ import pytest
 
 from tiledmm import simulator
 from tiledmm.errors import CompilationError
-from tiledmm.simulator.compiler import cxx, toolchain
-from tiledmm.simulator.translation import headers, refusals
+from tiledmm.simulator.build import cxx, toolchain
+from tiledmm.simulator.build.translation import refusals, unit
 
 
 def refusal(text: str, **options) -> str:
@@ -156,7 +156,7 @@ def test_errors_of_clang():
 
 
 def test_the_names_that_bring_headers_are_theirs(tmp_path):
-    """Check that ``headers.needed`` knows every function of the headers that are not always included."""
+    """``unit.needed`` finds every function of the headers that are not always there."""
     command = [
         *cxx.compiler(),
         "-x",
@@ -167,9 +167,9 @@ def test_the_names_that_bring_headers_are_theirs(tmp_path):
         str(toolchain.NATIVE),
     ]
     known = refusals.known_names([*command, f"-I{toolchain.NATIVE / 'include'}"], toolchain.NATIVE, tmp_path)
-    for name in headers.FUNCTIONS - {"nanff"}:
+    for name in unit.FUNCTIONS - {"nanff"}:
         assert name in known, name
     for name in ("atomicAdd_system", "__vadd4", "__float2int_rz", "__match_any_sync", "cuda_fp16.h"):
         assert (name in known) == (name != "cuda_fp16.h")
-    assert headers.needed("x = sinf(y); atomicAdd(p, 1);") == ["atomics.h", "functions.h"]
-    assert headers.needed("x = __fmaf_rn(y, z, 1) + min(a, b);") == []
+    assert unit.needed("x = sinf(y); atomicAdd(p, 1);") == ["atomics.h", "functions.h"]
+    assert unit.needed("x = __fmaf_rn(y, z, 1) + min(a, b);") == []

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 import pytest
 
@@ -18,6 +16,7 @@ from tiledmm.kernels.variants import find_variant, general_variants
 from tiledmm.problem.product import Product
 from tiledmm.selection import model
 from tiledmm.selection.choice import Choice
+from tiledmm.simulated import product
 
 #: Variants that stage C in shared memory.
 WITH_WARPS = ("warp_tiled", "thin")
@@ -159,8 +158,9 @@ def test_c_in_parts(monkeypatch: pytest.MonkeyPatch, dtype: str, layout: str, or
     # As if it were worth it for products that can be simulated.
     monkeypatch.setattr(model, "_WORTH_CUTTING", 0.0)
     monkeypatch.setattr(model, "_LEFT_AFTER_CUTTING", 1000.0)
-    module = sys.modules["tiledmm.simulator.simulate"]  # whose name in the package is that of its function
-    monkeypatch.setattr(module, "choose", lambda call, kernel, models, tuned: in_parts(call.multiplied)[kernel.variant])
+    monkeypatch.setattr(
+        product, "choose", lambda call, kernel, models, tuned: in_parts(call.multiplied)[kernel.variant]
+    )
     x1, x2 = operands(np.random.default_rng(5), dtype, layout, 50)
     x1, x2 = x1.repeat(5, axis=-2)[:, :133], x2.repeat(4, axis=-1)
     kernels = in_parts(tiledmm.explain(x1, x2, order=order).product)

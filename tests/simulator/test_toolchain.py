@@ -21,9 +21,8 @@ import tiledmm
 from tests.conftest import missing_simulator
 from tiledmm import errors, simulator
 from tiledmm.codegen.template_files import template_folder
-from tiledmm.compile import disk_cache
-from tiledmm.simulator import execution
-from tiledmm.simulator.compiler import built_libraries, cxx, toolchain
+from tiledmm.simulator.build import built_libraries, cxx, shared_folder, toolchain
+from tiledmm.simulator.execute.interface import runtime
 
 SOURCE = 'extern "C" __global__ void kernel(int* out) { out[threadIdx.x] = %d; }'
 
@@ -77,7 +76,7 @@ def test_a_cache_that_is_cleared_meanwhile_loses_nobody_a_kernel(cache, quick_ru
 
     def clear() -> None:
         while not ended.wait(0.05):
-            removed.append(disk_cache.clear(cache).files)
+            removed.append(shared_folder.clear(cache).files)
 
     clearing = threading.Thread(target=clear)
     clearing.start()
@@ -86,7 +85,7 @@ def test_a_cache_that_is_cleared_meanwhile_loses_nobody_a_kernel(cache, quick_ru
             with toolchain.kernel_library(SOURCE % number, "kernel", arch=900, build="bare") as path:
                 loaded = ctypes.CDLL(str(path))
                 assert loaded.tiledmm_run_thread
-            execution.runtime()
+            runtime()
     finally:
         ended.set()
         clearing.join()
@@ -178,7 +177,7 @@ def in_new_process(script: str, **environment: str) -> subprocess.Popen[str]:
 BUILD = f"""
 import sys
 from tiledmm import errors
-from tiledmm.simulator.compiler import cxx, toolchain
+from tiledmm.simulator.build import cxx, toolchain
 toolchain._RUNTIME_FLAGS = {QUICK!r}
 try:
     for number in map(int, sys.argv[1:] or ["1"]):

@@ -8,8 +8,8 @@ import pytest
 import tiledmm
 from tiledmm import simulator
 from tiledmm.simulator import trace
-from tiledmm.simulator.kernel_events import Event
-from tiledmm.simulator.requests import requests
+from tiledmm.simulator.report.events import Event
+from tiledmm.simulator.report.requests import requests
 
 
 def text_of(recorded, line):

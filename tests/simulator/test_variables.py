@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from tiledmm import simulator
-from tiledmm.simulator.launch import compile_kernel, run
-from tiledmm.simulator.settings import Settings
+from tiledmm.simulator.api import compile_kernel, launch_kernel
+from tiledmm.simulator.execute.settings import Settings
 
 COUNTER = """
 __device__ int total = 5;
@@ -60,7 +60,7 @@ def test_the_variables_of_a_module_keep_their_values():
     assert {name: raw.nbytes for name, raw in state.items()} == {"total": 4, "partial": 16, "filter": 12}
     x = np.zeros(1, np.float32)
     for values, expected in ((state, 5), (state, 6), (other, 5), (state, 7)):
-        run(kernel, 1, 2, (x,), 0, Settings(), state=values).check()
+        launch_kernel(kernel, 1, 2, (x,), 0, Settings(), state=values).check()
         assert x[0] == expected
     assert state["total"].view(np.int32)[0] == 8
 

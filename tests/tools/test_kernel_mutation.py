@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.conftest import missing_simulator, slow_unless
-from tiledmm.simulator.compiler import toolchain
+from tiledmm.simulator.build import toolchain
 from tools.kernel_mutation import (
     CAUGHT,
     EQUIVALENT,

@@ -254,7 +254,7 @@ def _compare(found: Any, right: Any) -> None:
 def _compiler() -> str:
     """Return the C++ compiler's version, after it has compiled something."""
     from tiledmm.errors import MissingDependencyError, TiledmmError
-    from tiledmm.simulator.compiler import cxx, toolchain
+    from tiledmm.simulator.build import cxx, toolchain
 
     try:
         version = cxx.compiler_version().splitlines()[0]

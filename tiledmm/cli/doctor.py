@@ -90,9 +90,9 @@ def _cleared() -> Table:
 
     It waits until no process compiles or loads such code. Tuned tables and CuPy's own files are left.
     """
-    from tiledmm.compile.disk_cache import clear
     from tiledmm.report.cells import count
     from tiledmm.report.tables import Table
+    from tiledmm.simulator.build.shared_folder import clear
 
     rows = []
     for name, folder in _own_caches().items():
@@ -109,6 +109,6 @@ def _cleared() -> Table:
 def _own_caches() -> dict[str, Path]:
     """Return the folders of compiled code, by a description of their contents; they need not exist."""
     from tiledmm.compile.disk_cache import kernels_folder
-    from tiledmm.simulator.compiler.built_libraries import cache_path
+    from tiledmm.simulator.build.built_libraries import cache_path
 
     return {"simulated kernels": cache_path(), "kernels: text, and cubins for one architecture": kernels_folder()}

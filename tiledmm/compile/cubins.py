@@ -14,9 +14,10 @@ from pathlib import Path
 
 from cupy.cuda import nvrtc
 
-from tiledmm.compile.disk_cache import digest, find_file, in_use, kernels_folder, stays_in_memory, write_file
+from tiledmm.compile.disk_cache import digest, find_file, kernels_folder, stays_in_memory, write_file
 from tiledmm.compile.inspection import CUPYS_OPTIONS
 from tiledmm.errors import CompilationError
+from tiledmm.simulator.build.shared_folder import in_use
 
 
 @contextlib.contextmanager

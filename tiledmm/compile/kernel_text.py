@@ -8,16 +8,9 @@ from __future__ import annotations
 import contextlib
 
 from tiledmm.codegen.template_files import fingerprint
-from tiledmm.compile.disk_cache import (
-    MAX_BYTES,
-    bound,
-    digest,
-    find_file,
-    kernels_folder,
-    stays_in_memory,
-    write_file,
-)
+from tiledmm.compile.disk_cache import digest, find_file, kernels_folder, stays_in_memory, write_file
 from tiledmm.kernels.spec import KernelSpec
+from tiledmm.simulator.build.shared_folder import MAX_BYTES, bound
 
 
 def find_text(spec: KernelSpec, target: str) -> str | None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from tiledmm.bench.sizes import Size
 from tiledmm.bench.variant_tiles import VariantTile
 from tiledmm.codegen.rendering import render
-from tiledmm.codegen.source_map import source_map
+from tiledmm.codegen.source_map import source_places
 from tiledmm.compile.disassembly import MachineCode, disassemble_cubin
 from tiledmm.elements import compute_element
 from tiledmm.errors import CompilationError, MissingDependencyError, ProfilingError
@@ -25,6 +25,7 @@ from tiledmm.profile.application import CUBLAS, arguments
 from tiledmm.profile.kernel_profile import METRICS, SECTION, Profile, reduced, with_lines
 from tiledmm.schedule.schedule import schedule
 from tiledmm.selection.choose import choose
+from tiledmm.simulator.build.source_map import SourceMap
 
 #: Options that select launches and leave the clocks as they are. At ncu's base clocks memory would seem faster than it
 #: is.
@@ -136,7 +137,7 @@ def _profile(
         code, source = machine_code_with_lines(specs[longest], _target(specs[longest]))
     except (MissingDependencyError, CompilationError) as error:
         return replace(profile, note=f"no source lines: {error}")
-    return with_lines(profile, counted, code, source, source_map(specs[longest]))
+    return with_lines(profile, counted, code, source, SourceMap.of(source, source_places(specs[longest])))
 
 
 def machine_code_with_lines(spec: KernelSpec, target: str) -> tuple[MachineCode, str]:

@@ -8,11 +8,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from tiledmm.codegen.page import first_line_of_page
-from tiledmm.codegen.source_map import SourceMap
 from tiledmm.compile.disassembly import MachineCode
 from tiledmm.profile.ncu import Instructions, ProfiledLaunch
-from tiledmm.simulator.debug.lines import own_line
+from tiledmm.simulator.build.source_map import SourceMap, own_line
 
 # Warp samples by stall reason, as the raw page and the source page name them. Samples of cycles without an issued
 # instruction ("..._not_issued", "... (Not Issued)") do not match.
@@ -191,11 +189,11 @@ def with_lines(profile: Profile, counted: Instructions, code: MachineCode, sourc
                 profile,
                 note=f"no source lines: the code that ran is not the code that {profile.kernel} compiles to here",
             )
-    page, texts = first_line_of_page(source), source.splitlines()
+    texts = source.splitlines()
     waits: dict[int, Counter[str]] = {}
     others: dict[int, Counter[str]] = {}
     for place, _, numbers in counted.rows:
-        line = own_line(code.instructions[place].lines, page)
+        line = own_line(code.instructions[place].lines, places.page)
         waits.setdefault(line, Counter()).update(_waits(numbers))
         others.setdefault(line, Counter()).update({name: int(numbers.get(_AT[name], 0)) for name in _AT})
     for each in waits.values():

@@ -3,41 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tiledmm.report.cells import value_of
-
-if TYPE_CHECKING:
-    from rich.table import Table as RichTable
+from tiledmm.simulator.report import tables
 
 # Blanks after each column on a terminal.
 _BETWEEN = 2
 
-# Characters per line of a table as text: more than any table needs.
-_WIDTH = 1000
-
-# Words longer than this, such as paths, may be broken over lines.
+# Longer words, such as paths, may be broken over lines.
 _LONG_WORD = 24
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
-    """A table of text.
+class Table(tables.Table):
+    """A table of text, whose figures keep their values for programs, and which fits a terminal.
 
     Attributes:
-        title: Subject of the table.
-        columns: Headings. A column whose heading begins with ``"<"`` is aligned to the left, all others to the right.
-        rows: Cells of each row. Those that are a ``Figure`` keep their values.
-        notes: Sentences below the table.
-        bad: Indices of the rows that stand out because something in them is wrong.
+        title, columns, notes, bad: As of ``tiledmm.simulator.report.tables.Table``.
+        rows: Cells; those of figures keep their values (see ``Figure``).
         about: Values that all rows share, by name, for programs: ``{"m": 256, "dtype": "float32"}``.
     """
 
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    notes: tuple[str, ...] = ()
-    bad: frozenset[int] = frozenset()
     about: dict[str, Any] = field(default_factory=dict)
 
     def records(self) -> list[dict[str, Any]]:
@@ -51,46 +38,6 @@ class Table:
     def json(self) -> dict[str, Any]:
         """Return the table as a dictionary of JSON types."""
         return {"title": self.title, "rows": self.records(), "notes": list(self.notes)}
-
-    def rich(self, width: int | None = None) -> RichTable:
-        """Convert the table for a rich console.
-
-        Args:
-            width: Characters per line; None for any number. A wider table has its headings wrapped, and the cells of
-                columns that are aligned to the left, except the first. Figures stay whole.
-        """
-        from rich import box
-        from rich.markup import escape
-        from rich.table import Table as RichTable
-
-        table = RichTable(
-            title=escape(self.title) or None,
-            caption=escape("\n".join(self.notes)) or None,
-            title_justify="left",
-            caption_justify="left",
-            title_style="bold",
-            caption_style="dim",
-            box=box.SIMPLE_HEAD,
-            padding=(0, 1, 0, 0),
-            pad_edge=False,
-        )
-        for heading, wide in zip(self.columns, self._widths(width), strict=True):
-            left = heading.startswith("<")
-            table.add_column(
-                escape(heading.lstrip("<")), justify="left" if left else "right", width=wide, overflow="fold"
-            )
-        for i, row in enumerate(self.rows):
-            table.add_row(*map(escape, row), style="bold red" if i in self.bad else None)
-        return table
-
-    def __str__(self) -> str:
-        from io import StringIO
-
-        from rich.console import Console
-
-        text = StringIO()
-        Console(file=text, width=_WIDTH, color_system=None, force_terminal=False).print(self.rich())
-        return "\n".join(line.rstrip() for line in text.getvalue().strip("\n").splitlines())
 
     def fitted(self, width: int) -> list[Table]:
         """Return the table, or several tables with some of its columns each if it is wider than ``width`` characters.
@@ -134,18 +81,3 @@ class Table:
             widths.append(least + more)
             left -= more
         return widths
-
-    def markdown(self, *, title: bool = True) -> str:
-        """Return the table as GitHub-flavoured Markdown, without a newline at the end."""
-        left = [heading.startswith("<") for heading in self.columns]
-        lines = [f"**{self.title}**", ""] if title else []
-        lines.append(_markdown_row(heading.lstrip("<") for heading in self.columns))
-        lines.append("|" + "|".join("---" if is_left else "---:" for is_left in left) + "|")
-        lines += map(_markdown_row, self.rows)
-        if self.notes:
-            lines += ["", " ".join(self.notes)]
-        return "\n".join(lines)
-
-
-def _markdown_row(cells: Any) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"

@@ -1,44 +1,41 @@
-"""Kernels on the CPU: the CUDA C that NVRTC gets, compiled by the machine's C++ compiler and run thread by thread.
+"""A simulator of CUDA C: kernels compiled by the machine's C++ compiler and run on the CPU, thread by thread.
 
     import numpy as np
     from tiledmm import simulator
 
-    c = simulator.matmul(a, b, variant="tiled", tile=16)            # NumPy arrays; an error if anything is wrong
+    report = simulator.launch(text, grid, block, (x, n))            # any kernel, on NumPy arrays
+    c = simulator.matmul(a, b, variant="tiled", tile=16)            # a kernel of this package; an error if it is wrong
     c, report = simulator.run(a, b, variant="tiled", tile=16)       # and counts for each source line
-    c, report = simulator.run(a, b, variant="tiled", tile=16, source="my_kernel.cu")
 
 It finds what compute-sanitizer finds and counts what Nsight Compute counts; it does not predict time. It needs a C++
 compiler, and neither a GPU nor CuPy.
 
-In: NumPy arrays and a kernel by its keywords. Out: the product, a ``Report``, a ``Trace``. May import ``selection`` and
-everything below.
+A launch passes through four rooms: ``build``, ``execute``, ``check`` and ``report``, each of which imports those before
+it. ``api`` leads it through them; ``cupy`` has CuPy's signatures and arrays.
+
+In: CUDA C and NumPy arrays. Out: the arrays that a kernel wrote, and a ``Report``. May import ``hardware`` and
+``errors``. What knows of this package's kernels is in ``tiledmm.simulated``, and only its names are here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from os import PathLike
-from pathlib import Path
-from typing import Any
+import importlib
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from tiledmm.errors import KeywordTypeError
-from tiledmm.kernels.config import ConfigOverrides
-from tiledmm.problem.epilogue import EpilogueKeywords
-from tiledmm.problem.keywords import AUTO, KernelKeywords, Precision, UfuncKeywords, only_entry
-from tiledmm.simulator.conflicts import BankAccess, Lane, explain_conflicts
-from tiledmm.simulator.findings import Finding
-from tiledmm.simulator.kernel_events import Event
-from tiledmm.simulator.launch import launch
-from tiledmm.simulator.raw_kernel import RawKernel
-from tiledmm.simulator.raw_module import RawModule
-from tiledmm.simulator.report import ProductReport, Report
-from tiledmm.simulator.requests import Request
-from tiledmm.simulator.settings import Settings
-from tiledmm.simulator.simulate import simulate
-from tiledmm.simulator.tracing import Trace, trace
-from tiledmm.simulator.traffic import GlobalTraffic, LineCounts, SharedTraffic, Traffic
+if TYPE_CHECKING:
+    from tiledmm.compile.disassembly import disassemble as disassemble
+    from tiledmm.simulated.api import gemm, matmul, run
+    from tiledmm.simulated.product_report import ProductReport
+    from tiledmm.simulated.tracing import Trace, explain_conflicts, trace
+    from tiledmm.simulator.api import launch
+    from tiledmm.simulator.check.findings import Finding
+    from tiledmm.simulator.cupy.raw_kernel import RawKernel
+    from tiledmm.simulator.cupy.raw_module import RawModule
+    from tiledmm.simulator.report.conflicts import BankAccess, Lane
+    from tiledmm.simulator.report.events import Event
+    from tiledmm.simulator.report.report import Report
+    from tiledmm.simulator.report.requests import Request
+    from tiledmm.simulator.report.traffic import GlobalTraffic, LineCounts, SharedTraffic, Traffic
 
 __all__ = [
     "BankAccess",
@@ -63,170 +60,39 @@ __all__ = [
     "trace",
 ]
 
+# Each name's module, imported when the name is first asked for.
+_HOMES = {
+    **dict.fromkeys(("BankAccess", "Lane"), "tiledmm.simulator.report.conflicts"),
+    **dict.fromkeys(("GlobalTraffic", "LineCounts", "SharedTraffic", "Traffic"), "tiledmm.simulator.report.traffic"),
+    "Event": "tiledmm.simulator.report.events",
+    "Finding": "tiledmm.simulator.check.findings",
+    "RawKernel": "tiledmm.simulator.cupy.raw_kernel",
+    "RawModule": "tiledmm.simulator.cupy.raw_module",
+    "Report": "tiledmm.simulator.report.report",
+    "Request": "tiledmm.simulator.report.requests",
+    "launch": "tiledmm.simulator.api",
+}
 
-def matmul(
-    x1: Any,
-    x2: Any,
-    /,
-    out: Any = None,
-    *,
-    variant: str = AUTO,
-    tile: int | None = None,
-    config: ConfigOverrides | None = None,
-    precision: Precision = "full",
-    checks: bool | str = True,
-    target: str = "sm_90",
-    **keywords: Any,
-) -> Any:
-    """Matrix product of two NumPy arrays by a kernel of this package, run on the CPU.
-
-    Args:
-        x1: Left operand, ``(..., m, k)`` or ``(k,)``, of any type and strides that ``tiledmm.matmul`` takes.
-        x2: Right operand, ``(..., k, n)`` or ``(k,)``.
-        out: Array for the result; ``...`` for a new array even where the result has no dimensions.
-        variant, tile, config, precision: As for ``tiledmm.matmul``.
-        checks: Whether every access is checked. ``"full"`` runs the kernel four times, to find variables that are read
-            before they are set, and accesses beside a thread's own arrays. Without checks a kernel runs several times
-            as fast, and a wrong one can end the process.
-        target: The target architecture, such as ``"sm_75"``, which has no cp.async.
-        **keywords: ``casting``, ``order``, ``dtype``, ``axes``, ``axis``, ``keepdims`` and ``signature``, as for
-            ``tiledmm.matmul``.
-
-    Returns:
-        ``out``, or a new array; a NumPy scalar for the product of two vectors.
-
-    Raises:
-        SimulationError: If the kernel is wrong: the message names source lines, blocks and threads.
-        CompilationError: If the kernel does not compile for the CPU.
-        MissingDependencyError: If there is no C++ compiler.
-        TiledmmError: As ``tiledmm.matmul``, for the same mistakes.
-    """
-    ufunc = UfuncKeywords.of("matmul", keywords)
-    settings = Settings(checks=checks, counts=False, target=target)
-    done = simulate(x1, x2, _array(out), ufunc, KernelKeywords(variant, tile, config, precision), settings)
-    done.report.check()
-    return _result(done.result, out)
+# Names of modules above the simulator, which it may not import. The last is what counting as in machine code needs.
+_OUTSIDE = {
+    **dict.fromkeys(("gemm", "matmul", "run"), "tiledmm.simulated.api"),
+    **dict.fromkeys(("Trace", "explain_conflicts", "trace"), "tiledmm.simulated.tracing"),
+    "ProductReport": "tiledmm.simulated.product_report",
+    "disassemble": "tiledmm.compile.disassembly",
+}
 
 
-def gemm(
-    a: Any,
-    b: Any,
-    /,
-    c: Any = None,
-    *,
-    alpha: Any = 1,
-    beta: Any = 0,
-    bias: Any = None,
-    activation: str | None = None,
-    out: Any = None,
-    dtype: Any = None,
-    casting: str = "same_kind",
-    variant: str = AUTO,
-    tile: int | None = None,
-    config: ConfigOverrides | None = None,
-    precision: Precision = "full",
-    checks: bool | str = True,
-    target: str = "sm_90",
-) -> Any:
-    """``activation(alpha * (a @ b) + beta * c + bias)`` of NumPy arrays, by a kernel of this package on the CPU.
+if not TYPE_CHECKING:  # or every name would do
 
-    Args:
-        a, b, c, alpha, beta, bias, activation, dtype, casting: As for ``tiledmm.gemm``, on NumPy arrays.
-        out, variant, tile, config, precision, checks, target: As for ``matmul``.
-
-    Returns:
-        As ``matmul``.
-
-    Raises:
-        TiledmmError: As ``tiledmm.gemm``, and as ``matmul``.
-
-    Example:
-        >>> hidden = gemm(x, weights, bias=bias, activation="relu")
-    """
-    ufunc, kernel = UfuncKeywords(casting=casting, dtype=dtype), KernelKeywords(variant, tile, config, precision)
-    epilogue = EpilogueKeywords(c, alpha, beta, bias, activation)
-    settings = Settings(checks=checks, counts=False, target=target)
-    done = simulate(a, b, _array(out), ufunc, kernel, settings, epilogue_keywords=epilogue)
-    done.report.check()
-    return _result(done.result, out)
+    def __getattr__(name: str) -> Any:
+        home = _HOMES.get(name) or _OUTSIDE.get(name)
+        if home is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(importlib.import_module(home), name)
+        globals()[name] = value  # the next access finds it without coming here
+        return value
 
 
-def run(
-    x1: Any,
-    x2: Any,
-    /,
-    out: Any = None,
-    *,
-    variant: str = AUTO,
-    tile: int | None = None,
-    config: ConfigOverrides | None = None,
-    precision: Precision = "full",
-    epilogue: Mapping[str, Any] | None = None,
-    source: str | PathLike[str] | None = None,
-    checks: bool | str = True,
-    counts: bool = True,
-    sass: bool = False,
-    threads: str = "forward",
-    seed: int = 0,
-    target: str = "sm_90",
-    max_steps: int = 0,
-    timeout: float | None = None,
-    workers: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
-    **keywords: Any,
-) -> tuple[Any, ProductReport]:
-    """Runs ``matmul``, or ``gemm``, and reports counts and findings.
-
-    Args:
-        x1, x2, out, variant, tile, config, precision, checks, target: As for ``matmul``.
-        epilogue: For ``gemm`` its keywords ``c``, ``alpha``, ``beta``, ``bias`` and ``activation``, as far as they are
-            needed: ``{"bias": bias, "activation": "relu"}``.
-        source: A file with CUDA C to run instead of the kernel, an edited copy of what ``tiledmm.source`` gives. Of a
-            product with several launches, it replaces the kernels that it defines.
-        counts: Whether traffic is counted.
-        sass: Whether traffic is also counted as in the machine code (SASS) of ``target``, where contiguous accesses are
-            vectorized. Needs the extra ``inspect``.
-        threads: The order in which threads run between two barriers: ``"forward"``, ``"reverse"`` or ``"random"``.
-        seed: Seed of the order ``"random"``.
-        max_steps: Accesses after which a thread counts as running away; 0 for no limit.
-        timeout: Seconds after which a launch ends with a finding; None for no limit.
-        workers: Cores to use; None for all.
-        progress: Called from time to time with the number of finished blocks and the number of all blocks.
-        **keywords: ``casting``, ``order`` and the others of ``matmul``.
-
-    Returns:
-        The result, as from ``matmul``, and the report. A wrong kernel raises nothing: see ``report.ok`` and
-        ``report.check()``.
-
-    Raises:
-        TiledmmError: As ``matmul``, except SimulationError.
-
-    Example:
-        >>> c, report = run(a, b, variant="tiled", tile=16)
-        >>> report.source.shared_load.bank_conflicts
-        0
-    """
-    settings = Settings(
-        checks=checks, counts=counts, sass=sass, order=threads, seed=seed, target=target, workers=workers,
-        progress=progress, max_steps=max_steps, timeout=timeout,
-    )  # fmt: skip
-    path = None if source is None else Path(source)
-    kernel = KernelKeywords(variant, tile, config, precision)
-    ufunc, asked = UfuncKeywords.of("run", keywords), None
-    if epilogue is not None:
-        if unknown := set(epilogue) - set(EpilogueKeywords._fields):
-            raise KeywordTypeError(
-                f"epilogue has {', '.join(EpilogueKeywords._fields)}; got {', '.join(sorted(unknown))}"
-            )
-        asked = EpilogueKeywords(**epilogue)
-    done = simulate(x1, x2, _array(out), ufunc, kernel, settings, path, asked)
-    return _result(done.result, out), done.report
-
-
-def _array(out: Any) -> Any:
-    return None if out is ... else only_entry(out) if isinstance(out, tuple) else out
-
-
-def _result(result: np.ndarray[Any, Any], out: Any) -> Any:
-    """What NumPy returns: a scalar where a new result has no dimensions, unless ``...`` asks for an array."""
-    return result[()] if not result.ndim and out is not ... and _array(out) is None else result
+def __dir__() -> list[str]:
+    """List what is public."""
+    return sorted(__all__)

@@ -9,8 +9,8 @@
 Functions that CuPy has are NumPy's, and return arrays with CuPy's methods. It is for such scripts, not a replacement of
 CuPy: what it has no name for is an AttributeError. Times are those of the simulation.
 
-In: what scripts call. Out: arrays, and errors of wrong kernels. May import ``tiledmm.simulator.raw_module`` and
-everything below.
+In: what scripts call. Out: arrays, and errors of wrong kernels. May import ``api`` and the four
+rooms.
 """
 
 from __future__ import annotations
@@ -25,12 +25,10 @@ from typing import Any, NoReturn
 import numpy as np
 
 from tiledmm.errors import ConfigError, OperandTypeError
-from tiledmm.simulator import raw_kernel, raw_module
-from tiledmm.simulator.cupy import cuda, random
+from tiledmm.simulator.build.parameters import POINTER, Parameter
+from tiledmm.simulator.cupy import cuda, random, raw_kernel, raw_module
 from tiledmm.simulator.cupy.arrays import ndarray, on_device, wrapped
-from tiledmm.simulator.cupy.not_in_cupy import NOT_IN_CUPY
-from tiledmm.simulator.cupy.pool import MemoryPool
-from tiledmm.simulator.parameters import POINTER, Parameter
+from tiledmm.simulator.cupy.cuda import MemoryPool
 
 __all__ = [
     "ElementwiseKernel",
@@ -59,9 +57,21 @@ _OF_HOST_ARRAYS = frozenset({
     "savez_compressed", "shape", "size", "zeros_like",
 })  # fmt: skip
 
+# Names of NumPy's that CuPy lacks.
+_NOT_IN_CUPY = frozenset({
+    "ScalarType", "asmatrix", "block", "bmat", "busday_count", "busday_offset", "busdaycalendar", "bytes_", "char",
+    "character", "clongdouble", "complex256", "core", "ctypeslib", "datetime64", "datetime_as_string",
+    "datetime_data", "dtypes", "einsum_path", "emath", "errstate", "f2py", "flexible", "float128", "frompyfunc",
+    "fromregex", "geomspace", "get_include", "getbufsize", "geterr", "geterrcall", "histogram_bin_edges", "info",
+    "insert", "is_busday", "isnat", "little_endian", "longdouble", "ma", "matrix", "matvec", "memmap",
+    "nanpercentile", "nanquantile", "ndenumerate", "nditer", "nested_iters", "object_", "polyder", "polydiv",
+    "polyint", "rec", "recarray", "record", "sctypeDict", "setbufsize", "seterr", "seterrcall", "show_runtime",
+    "spacing", "str_", "strings", "test", "timedelta64", "typecodes", "unstack", "vecdot", "vecmat", "void",
+})  # fmt: skip
+
 
 class RawKernel(raw_kernel.RawKernel):
-    """As ``tiledmm.simulator.RawKernel``, for this module's arrays only, as CuPy's is for its own."""
+    """A ``tiledmm.simulator.RawKernel`` for this module's arrays only, as CuPy's is for its own."""
 
     def _argument(self, parameter: Parameter, value: Any) -> Any:
         if isinstance(value, ndarray):
@@ -84,13 +94,13 @@ class RawKernel(raw_kernel.RawKernel):
 
 
 class RawModule(raw_module.RawModule):
-    """As ``tiledmm.simulator.RawModule``, for this module's arrays only."""
+    """A ``tiledmm.simulator.RawModule`` for this module's arrays only."""
 
     _kernel_class = RawKernel
 
 
 def asnumpy(a: Any, stream: Any = None, order: Any = "C", out: Any = None, *, blocking: bool = True) -> Any:
-    """A NumPy array with the elements of ``a``."""
+    """Return a NumPy array with the elements of ``a``."""
     if isinstance(a, ndarray):
         return a.get(stream, order, out)
     if out is None:
@@ -100,34 +110,34 @@ def asnumpy(a: Any, stream: Any = None, order: Any = "C", out: Any = None, *, bl
 
 
 def empty(shape: Any, dtype: Any = float, order: Any = "C") -> ndarray:
-    """A new array, all of whose bytes are 0xff: floats are NaN."""
+    """Return a new array, all of whose bytes are 0xff: floats are NaN."""
     return ndarray(shape, dtype, order=order)
 
 
 def empty_like(prototype: Any, dtype: Any = None, order: Any = "K", subok: Any = None, shape: Any = None) -> ndarray:
-    """A new array of the same shape and type, all of whose bytes are 0xff."""
+    """Return a new array of the same shape and type, all of whose bytes are 0xff."""
     array: ndarray = on_device(np.empty_like(np.asarray(prototype), dtype, order, False, shape))
     array.data.mem[:] = 255
     return array
 
 
 def get_array_module(*args: Any) -> ModuleType:
-    """This module, if an argument is an array of it, otherwise NumPy."""
+    """Return this module if an argument is an array of it, otherwise NumPy."""
     return sys.modules[__name__] if any(isinstance(each, ndarray) for each in args) else np
 
 
 def is_available() -> bool:
-    """Whether kernels can be launched: True."""
+    """Return True: kernels can be launched."""
     return True
 
 
 def memoize(for_each_device: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """A decorator for functions that keep what they return for the same arguments."""
+    """Return a decorator for functions that keep what they return for the same arguments."""
     return functools.lru_cache(maxsize=None)
 
 
 def fuse(*args: Any, **keywords: Any) -> Any:
-    """A decorator that changes nothing: a function that is not fused returns the same."""
+    """Return a decorator that changes nothing: a function that is not fused returns the same."""
     if len(args) == 1 and callable(args[0]) and not keywords:
         return args[0]
     return lambda function: function
@@ -137,12 +147,12 @@ _pool, _pinned_pool = MemoryPool(), MemoryPool()
 
 
 def get_default_memory_pool() -> MemoryPool:
-    """The memory pool."""
+    """Return the memory pool."""
     return _pool
 
 
 def get_default_pinned_memory_pool() -> MemoryPool:
-    """A pool for memory of the host; nothing is in it."""
+    """Return a pool for memory of the host, which stays empty."""
     return _pinned_pool
 
 
@@ -179,7 +189,7 @@ class _Functions:
 
 
 def _on_host(function: Any) -> Any:
-    """A function of ``numpy.testing`` for arrays of either kind."""
+    """Return a function of ``numpy.testing`` for arrays of either kind."""
 
     @functools.wraps(function)
     def call(*args: Any, **keywords: Any) -> Any:
@@ -195,7 +205,7 @@ testing = _Functions(np.testing, "cupy.testing", _on_host)
 
 def __getattr__(name: str) -> Any:
     of_numpy = getattr(np, name, None)
-    if name.startswith("_") or name in NOT_IN_CUPY or of_numpy is None or isinstance(of_numpy, ModuleType):
+    if name.startswith("_") or name in _NOT_IN_CUPY or of_numpy is None or isinstance(of_numpy, ModuleType):
         raise AttributeError(
             f"tiledmm.simulator.cupy has no {name!r}: it has what scripts with kernels of their own use, and NumPy's "
             "functions that CuPy has"

@@ -13,7 +13,7 @@ import numpy as np
 
 from tiledmm.errors import OperandTypeError, ShapeError, UnsupportedTypeError
 from tiledmm.simulator.cupy.devices import Device
-from tiledmm.simulator.device_memory import MemoryPointer
+from tiledmm.simulator.cupy.memory import MemoryPointer
 
 #: Whether a function of NumPy's runs: it may mix arrays of its own with these.
 _inside = contextvars.ContextVar("_inside", default=False)
@@ -40,7 +40,7 @@ class ndarray(np.ndarray[Any, Any]):
         strides: tuple[int, ...] | None = None,
         order: Any = "C",
     ) -> ndarray:
-        """An array on new memory, or on ``memptr``'s."""
+        """Make an array on new memory, or on ``memptr``'s."""
         check_type(np.dtype(dtype))
         if memptr is None:
             array: ndarray = super().__new__(cls, shape, dtype, None, 0, strides, order)
@@ -68,14 +68,14 @@ class ndarray(np.ndarray[Any, Any]):
         return Device()
 
     def get(self, stream: Any = None, order: Any = "C", out: Any = None, blocking: bool = True) -> Any:
-        """A NumPy array with the elements; ``out``, if given."""
+        """Return a NumPy array with the elements, or ``out``."""
         if out is None:
             return np.array(self, order=order, subok=False)
         out[...] = np.asarray(self)
         return out
 
     def set(self, arr: Any, stream: Any = None) -> None:
-        """Copies a NumPy array of the same shape and type into this one."""
+        """Copy a NumPy array of the same shape and type into this one."""
         if not isinstance(arr, np.ndarray):
             raise OperandTypeError(f"set takes a NumPy array; got {type(arr).__name__}")
         if arr.shape != self.shape or arr.dtype != self.dtype:
@@ -127,7 +127,7 @@ for _name in ("argmax", "argmin", "dot", "take", "trace"):  # these return numbe
 
 
 def on_device(result: Any, name: str = "", given: Iterable[Any] = ()) -> Any:
-    """What a function of NumPy's returns, as CuPy returns it: arrays of no dimensions for numbers.
+    """Convert what a function of NumPy's returned to what CuPy returns: arrays of no dimensions for numbers.
 
     Args:
         result: What NumPy returns.
@@ -155,13 +155,13 @@ def on_device(result: Any, name: str = "", given: Iterable[Any] = ()) -> Any:
 
 
 def wrapped(function: Any, *, host: bool = False) -> Any:
-    """What NumPy has: a function that takes and returns these arrays, what is no function as it is."""
+    """Return a function of NumPy's that takes and returns these arrays; anything else unchanged."""
     is_function = isinstance(function, (np.ufunc, FunctionType, BuiltinFunctionType))
     return wrapped_function(function, host=host) if is_function or hasattr(function, "_implementation") else function
 
 
 def wrapped_function(function: Any, *, host: bool = False) -> Any:
-    """A function of NumPy's that takes and returns these arrays.
+    """Return a function of NumPy's that takes and returns these arrays.
 
     Args:
         function: The function.
@@ -180,7 +180,7 @@ def wrapped_function(function: Any, *, host: bool = False) -> Any:
 
 
 def refuse_host_arrays(name: str, values: Iterable[Any]) -> None:
-    """Raises for NumPy arrays among arguments, as CuPy does.
+    """Raise an error for NumPy arrays among arguments, as CuPy does.
 
     Raises:
         OperandTypeError: If there is one.
@@ -196,7 +196,7 @@ def refuse_host_arrays(name: str, values: Iterable[Any]) -> None:
 
 
 def check_type(dtype: np.dtype[Any]) -> None:
-    """Raises for element types that a GPU's arrays do not have.
+    """Raise an error for element types that a GPU's arrays do not have.
 
     Raises:
         UnsupportedTypeError: If ``dtype`` is one.
@@ -206,7 +206,7 @@ def check_type(dtype: np.dtype[Any]) -> None:
 
 
 def _same(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bool:
-    """Whether two arrays have the same memory, shape and type."""
+    """Return whether two arrays have the same memory, shape and type."""
     return one.__array_interface__ == other.__array_interface__
 
 

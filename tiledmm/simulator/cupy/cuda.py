@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import time
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
@@ -11,9 +12,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tiledmm.errors import ConfigError
+from tiledmm.simulator.cupy.arrays import ndarray
 from tiledmm.simulator.cupy.devices import PROPERTIES, Device
-from tiledmm.simulator.cupy.pool import MemoryPool
-from tiledmm.simulator.device_memory import MemoryPointer
+from tiledmm.simulator.cupy.memory import MemoryPointer
 
 __all__ = [
     "Device",
@@ -36,6 +37,9 @@ __all__ = [
     "stream",
 ]
 
+# CuPy's allocations are multiples of this.
+_UNIT = 512
+
 
 class Event:
     """A point in time, when ``record`` was called."""
@@ -48,11 +52,11 @@ class Event:
         self._seconds: float | None = None
 
     def record(self, stream: Stream | None = None) -> None:
-        """Takes the time."""
+        """Record the time."""
         self._seconds = time.perf_counter()
 
     def synchronize(self) -> None:
-        """Waits for the event, which has happened."""
+        """Wait for the event, which has happened."""
 
 
 class Stream:
@@ -69,28 +73,28 @@ class Stream:
         self._before: list[Stream] = []
 
     def record(self, event: Event | None = None) -> Event:
-        """Records an event, a new one unless it is given."""
+        """Record an event, a new one unless it is given."""
         event = Event() if event is None else event
         event.record(self)
         return event
 
     def use(self) -> Stream:
-        """Makes it the current stream."""
+        """Make it the current stream."""
         _current[-1] = self
         return self
 
     def synchronize(self) -> None:
-        """Waits for what was launched, which has ended."""
+        """Wait for what was launched, which has ended."""
 
     def wait_event(self, event: Event) -> None:
-        """Waits for an event, which has happened."""
+        """Wait for an event, which has happened."""
 
     def add_callback(self, callback: Callable[[Stream, int, Any], object], arg: Any) -> None:
-        """Calls ``callback(stream, 0, arg)``."""
+        """Call ``callback(stream, 0, arg)``."""
         callback(self, 0, arg)
 
     def launch_host_func(self, callback: Callable[[Any], object], arg: Any) -> None:
-        """Calls ``callback(arg)``."""
+        """Call ``callback(arg)``."""
         callback(arg)
 
     def __enter__(self) -> Stream:
@@ -106,12 +110,12 @@ _current = [Stream.null]
 
 
 def get_current_stream() -> Stream:
-    """The stream whose ``with`` block runs, or that was used last."""
+    """Return the stream whose ``with`` block runs, or that was used last."""
     return _current[-1]
 
 
 def get_elapsed_time(start_event: Event, end_event: Event) -> float:
-    """Milliseconds from one event to another: how long the simulation took, not how long a GPU takes.
+    """Return milliseconds from one event to another: how long the simulation took, not how long a GPU takes.
 
     Raises:
         ConfigError: If one of them was not recorded, or takes no times.
@@ -122,38 +126,79 @@ def get_elapsed_time(start_event: Event, end_event: Event) -> float:
     return 1000 * (end - begin)
 
 
+class MemoryPool:
+    """A pool that keeps no memory: what no array uses is free at once."""
+
+    def __init__(self) -> None:
+        self._limit = 0
+
+    def used_bytes(self) -> int:
+        """Return the bytes of all arrays of the simulator's ``cupy``, in CuPy's units of allocation."""
+        sizes = {}
+        for each in gc.get_objects():
+            if isinstance(each, ndarray):
+                owner: np.ndarray = np.asarray(each)
+                while isinstance(owner.base, np.ndarray):
+                    owner = owner.base
+                sizes[owner.ctypes.data] = -(-owner.nbytes // _UNIT) * _UNIT
+        return sum(sizes.values())
+
+    def total_bytes(self) -> int:
+        """Return ``used_bytes()``: the pool keeps no other memory."""
+        return self.used_bytes()
+
+    def free_bytes(self) -> int:
+        """Return 0: no memory is kept for later arrays."""
+        return 0
+
+    def n_free_blocks(self) -> int:
+        """Return 0: no blocks of memory are kept."""
+        return 0
+
+    def free_all_blocks(self, stream: object = None) -> None:
+        """Free the blocks that are kept, of which there are none."""
+
+    def set_limit(self, size: int | None = None, fraction: float | None = None) -> None:
+        """Note a limit, which has no effect."""
+        self._limit = int(size or 0)
+
+    def get_limit(self) -> int:
+        """Return the limit that was noted; 0 for none."""
+        return self._limit
+
+
 def alloc(size: int) -> MemoryPointer:
-    """New memory, all of whose bytes are 0xff."""
+    """Allocate memory, all of whose bytes are 0xff."""
     return MemoryPointer(np.full(size, 255, np.uint8))
 
 
 def alloc_pinned_memory(size: int) -> bytearray:
-    """Memory of the host, for ``numpy.frombuffer``."""
+    """Allocate memory of the host, for ``numpy.frombuffer``."""
     return bytearray(size)
 
 
 def is_available() -> bool:
-    """Whether kernels can be launched: True."""
+    """Return True: kernels can be launched."""
     return True
 
 
 def get_device_id() -> int:
-    """The current device: 0."""
+    """Return 0, the current device."""
     return 0
 
 
 @contextlib.contextmanager
 def profile() -> Iterator[None]:
-    """Profiles nothing."""
+    """Enter a ``with`` block in which nothing is profiled."""
     yield
 
 
 def _nothing(*_: object) -> None:
-    """Does nothing."""
+    """Do nothing."""
 
 
 class _Namespace(SimpleNamespace):
-    """Names as of a module of ``cupy.cuda``."""
+    """The names of a module of ``cupy.cuda``."""
 
     def __init__(self, title: str, **names: Any) -> None:
         super().__init__(**names)

@@ -94,10 +94,10 @@ class Device:
         return "0000:00:00.0"
 
     def use(self) -> None:
-        """Makes it the current device, which it is."""
+        """Make it the current device, which it is."""
 
     def synchronize(self) -> None:
-        """Waits for launches, which have ended when their call returns."""
+        """Wait for launches, which have ended when their call returns."""
 
     def __enter__(self) -> Device:
         return self

@@ -62,12 +62,12 @@ class Generator:
 
 
 def default_rng(seed: Any = None) -> Generator:
-    """A generator of NumPy's, whose arrays are those of the simulator."""
+    """Return a generator of NumPy's, whose arrays are those of the simulator."""
     return Generator(np.random.default_rng(seed))
 
 
 def seed(seed: int | None = None) -> None:
-    """Seeds the functions of this module."""
+    """Seed the functions of this module."""
     global _state
     _state = np.random.RandomState(seed)
 

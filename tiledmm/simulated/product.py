@@ -1,0 +1,291 @@
+"""Products of NumPy arrays, computed by CUDA C kernels on the CPU."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import itertools
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tiledmm.codegen.symbols import has_kernel
+from tiledmm.errors import AlignmentError, ConfigError, KeywordValueError, OperandTypeError
+from tiledmm.hardware.architectures import find_target
+from tiledmm.hardware.data_sheets import REFERENCE_GPUS
+from tiledmm.kernels.launches import Scratch
+from tiledmm.kernels.operands.operand_scan import SCAN, SCAN_HEAD, SCAN_INIT
+from tiledmm.kernels.variants import find_variant
+from tiledmm.problem.arrays import is_same
+from tiledmm.problem.call import resolve_call
+from tiledmm.problem.casting import loop_type
+from tiledmm.problem.epilogue import EpilogueCall, EpilogueKeywords, resolve_epilogue
+from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
+from tiledmm.schedule.schedule import schedule
+from tiledmm.selection.choice import Choice
+from tiledmm.selection.choose import choose
+from tiledmm.selection.model import H100, Model
+from tiledmm.simulated.product_report import ProductReport
+from tiledmm.simulated.scheduled_launch import EpilogueMemory, ScheduledLaunch, Source
+from tiledmm.simulator.check.finding_kinds import NOT_WRITTEN, UNSET_ELEMENT
+from tiledmm.simulator.check.findings import Finding
+from tiledmm.simulator.check.unset import VALUES
+from tiledmm.simulator.execute.grid import Outcome
+from tiledmm.simulator.execute.memory import BEFORE, Memory, Placed
+from tiledmm.simulator.execute.settings import Settings
+from tiledmm.simulator.report.events import Event, barrier_lines, events_of
+
+
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    """A simulated call: result, report, events and lines of barriers of the traced block, and all memory written."""
+
+    result: np.ndarray[Any, Any]
+    report: ProductReport
+    events: tuple[Event, ...] = ()
+    barriers: tuple[int, ...] = ()
+    written: tuple[np.ndarray[Any, np.dtype[np.uint8]], ...] = ()
+
+
+def simulate_product(
+    x1: Any,
+    x2: Any,
+    out: Any,
+    ufunc: UfuncKeywords,
+    kernel: KernelKeywords,
+    settings: Settings,
+    source: Path | None = None,
+    epilogue_keywords: EpilogueKeywords | None = None,
+) -> Simulation:
+    """Compute a product on the CPU.
+
+    Args:
+        x1, x2, out: NumPy arrays; ``out`` may be None.
+        ufunc, kernel: The keywords of ``matmul``.
+        settings: How to run it.
+        source: A file with CUDA C to run in place of those of the call's kernels that it defines.
+        epilogue_keywords: The further keywords of ``gemm``.
+    """
+    for name, x in (("x1", x1), ("x2", x2), *([] if out is None else [("out", out)])):
+        if not isinstance(x, np.ndarray) or isinstance(x, np.ma.MaskedArray):
+            kind = f"{type(x).__module__}.{type(x).__qualname__}"
+            raise OperandTypeError(f"{name} must be a numpy.ndarray for the simulator, not {kind}")
+    if out is not None and not out.flags.writeable:
+        raise KeywordValueError("out is read-only")
+    epilogue = EpilogueCall()
+    if epilogue_keywords is not None:
+        epilogue = resolve_epilogue(loop_type(x1.dtype, x2.dtype, ufunc.dtype), ufunc.casting, epilogue_keywords)
+    call = resolve_call(x1, x2, out, ufunc, epilogue)
+    model = functools.partial(_model, settings.target)
+    choice, text = choose(call, kernel, model, tuned=False), Source.read(source) if source else None
+    run = _ProductRun(choice, text, settings)
+    left, right = call.product.convert
+    x1 = x1 if left is None else x1.astype(left)
+    x2 = x2 if right is None else x2.astype(right)
+    if call.product.via_temporary:
+        done = run.on(x1, x2, np.empty(out.shape, call.product.compute.result.dtype), epilogue)
+        np.copyto(out, done.result, casting=ufunc.casting)  # type: ignore[arg-type]
+        done = replace(done, result=out)
+    else:
+        done = run.on(x1, x2, out, epilogue)
+    if settings.checks == "full" and done.report.ok and run.launches:
+        found = _closer(choice, text, settings, x1, x2, epilogue)
+        done = replace(done, report=replace(done.report, findings=tuple(found)))
+    return done
+
+
+def _closer(
+    choice: Choice, source: Source | None, settings: Settings, x1: Any, x2: Any, epilogue: EpilogueCall
+) -> list[Finding]:
+    """Return what other builds of the kernels find: accesses beside a thread's variables, and unset variables."""
+    runs = {build: _ProductRun(choice, source, settings.alone(build)) for build in ("guarded", "checked", "zeroed")}
+    done = {build: run.on(x1, x2, None, epilogue) for build, run in runs.items()}
+    guarded = done["guarded"].report.findings
+    outside = [each for each in guarded if each.kind != UNSET_ELEMENT]
+    if outside:
+        return outside
+    checked = runs["checked"]
+    filled = (run.on(x1, x2, None, epilogue) for value in VALUES if (run := checked.filled(value)))
+    if not any(_differ(done["checked"], other) for other in itertools.chain([done["zeroed"]], filled)):
+        return []
+    launches = checked.launches
+    found = [each for launch in launches for each in launch.kernel_findings.unset_variables()]
+    found += [each for each in guarded if each.kind == UNSET_ELEMENT]
+    return found or [launches[checked.main].kernel_findings.unset_result("the product")]
+
+
+def _differ(one: Simulation, other: Simulation) -> bool:
+    """Return whether two runs wrote different values."""
+    return not all(map(np.array_equal, one.written, other.written))
+
+
+@functools.lru_cache
+def _model(target: str, ieee: bool) -> Model:
+    """Return the model by which ``auto`` selects here: of the target's kernels those that can be simulated."""
+    rates = H100.rates.only(lambda variant: find_variant(variant).simulated)
+    return Model(REFERENCE_GPUS[find_target(target).name], rates, ieee=ieee)
+
+
+class _ProductRun:
+    """One product, by one kernel or several.
+
+    Counts are those of the kernel that multiplies (for the first part of C, if C is cut into parts); findings are those
+    of all kernels.
+    """
+
+    def __init__(self, choice: Choice, source: Source | None, settings: Settings) -> None:
+        self.product, self.settings = choice.product, settings
+        self._spans = [(each.start, each.stop) for each in choice.product.spans]
+        self.launches: list[ScheduledLaunch] = []
+        self.scratch: list[Scratch] = []
+        for number, part in enumerate(choice.parts):
+            if not part.spec.variant.simulated:
+                raise ConfigError(f"variant {part.spec.variant.name!r} cannot be simulated")
+            planned = schedule(part.spec, part.product.problem)
+            # Operands have the names of the first part.
+            names = {"A": "B", "B": "A"} if part.product.is_transposed != self.product.is_transposed else {}
+            names |= {each.name: f"{each.name}{number or ''}" for each in planned.scratch}
+            self.scratch += [replace(each, name=names[each.name]) for each in planned.scratch]
+            for each in planned.launches:
+                multiplying = number == 0 and each is planned.multiplying
+                if multiplying:
+                    self.main = len(self.launches)
+                named = replace(each, operands=tuple(names.get(name, name) for name in each.operands))
+                scan = names.get(SCAN, "")
+                self.launches.append(ScheduledLaunch(named, source, settings, scan))
+        if source and not any(has_kernel(source.text, each.spec.symbol) for each in self.launches):
+            symbols = ", ".join(dict.fromkeys(each.spec.symbol for each in self.launches))
+            raise ConfigError(
+                f"{source.name} defines none of the kernels of this call (by its types, tile and layout: {symbols}); "
+                "write what tiledmm.source gives for these to a file, and edit that"
+            )
+
+    def filled(self, value: str) -> _ProductRun | None:
+        """Return the run with a value in the variables that may not be set; None if there are none."""
+        launches = [each.filled(value) for each in self.launches]
+        if not any(launches):
+            return None
+        same = copy.copy(self)
+        same.launches = [new or old for new, old in zip(launches, self.launches, strict=True)]
+        return same
+
+    def on(self, x1: Any, x2: Any, out: Any, epilogue: EpilogueCall) -> Simulation:
+        product = self.product
+        for name, x in (("x1", x1), ("x2", x2), ("out", out)):
+            if x is not None and x.ctypes.data % x.dtype.itemsize:
+                raise AlignmentError(
+                    f"{name} begins at an address that is not a multiple of its {x.dtype.itemsize}-byte elements; "
+                    "a GPU cannot read it in place: copy it first (x.copy())"
+                )
+        result = np.empty(product.shape, product.result_type, order=product.order) if out is None else out  # type: ignore[call-overload]
+        first, second = (x2, x1) if product.is_transposed else (x1, x2)
+        placed = [
+            Placed("A", first, self._spans[1 if product.is_transposed else 0]),
+            Placed("B", second, self._spans[0 if product.is_transposed else 1]),
+            Placed("C", result, self._spans[2]),
+        ]
+        if product.problem.is_empty:
+            return Simulation(result, self._report([], placed))
+        read, in_place = self._read_by_epilogue(epilogue, out, placed[2])
+        for scratch in self.scratch:
+            rows = np.empty((*scratch.shape[:-1], scratch.pitch), scratch.element.dtype)
+            placed.append(Placed(scratch.name, rows[..., : scratch.shape[-1]], (0, rows.nbytes)))
+        regions = [*placed, *(each for each in read if each is not placed[2])]
+        memory = Memory([each.reserved_bytes for each in regions])
+        try:
+            for region, each in enumerate(regions):
+                if in_place and each is placed[2]:
+                    each.place(memory, region, filled=True, written=True)
+                else:
+                    each.place(memory, region, filled=each not in placed[2:])
+            outcomes = []
+            for offsets in product.problem.outer_offsets():
+                self._reset_scan(placed)
+                addresses = [
+                    each.origin + offset * each.itemsize for each, offset in zip(read, offsets[3:], strict=True)
+                ]
+                read_by_epilogue = EpilogueMemory(read, addresses, epilogue.scalars)
+                outcomes.append([self._run(launch, placed, offsets, read_by_epilogue) for launch in self.launches])
+            report = self._report(outcomes, placed)
+            if self.settings.checks and not any(each.kind in _ENDS_A_RUN for each in report.findings):
+                missing = (found for each in placed[2:] for found in self._not_written(each, each is placed[2]))
+                report = replace(report, findings=(*report.findings, *missing))
+            main, outcome = self.launches[self.main], outcomes[0][self.main]
+            events = tuple(events_of(main.kernel, outcome, placed, main.block))
+            barriers = barrier_lines(main.kernel, outcome)
+            result[...] = placed[2].view()
+            # Runs that are compared also differ in what one launch leaves for the next.
+            written = tuple(each.memory.copy() for each in placed[2:]) if self.settings.build else ()
+        finally:
+            memory.release()
+        return Simulation(result, report, events, barriers, written)
+
+    def _read_by_epilogue(self, epilogue: EpilogueCall, out: Any, result: Placed) -> tuple[list[Placed], bool]:
+        """Return the arrays that the epilogue reads, and whether the result is one of them."""
+        names = epilogue.epilogue.names if epilogue.epilogue else ()
+        each = zip(names, epilogue.arrays, self._spans[3:], strict=True)
+        read = [result if is_same(array, out) else Placed(name, array, span) for name, array, span in each]
+        return read, result in read
+
+    def _run(
+        self, launch: ScheduledLaunch, placed: list[Placed], offsets: tuple[int, ...], read_by_epilogue: EpilogueMemory
+    ) -> Outcome:
+        starts = dict(zip("ABC", offsets[:3], strict=True))
+        arrays = {each.name: each for each in placed}
+        operands = [arrays[name] for name in launch.entry.operands]
+        pointers = [
+            each.origin + starts.get(each.name, 0) * each.itemsize + begin
+            for each, begin in zip(operands, launch.entry.begins, strict=True)
+        ]
+        if launch.spec.condition == "unless decomposed":
+            operands[-1].allow_rewriting()  # this launch replaces the result of the others, if there is one
+        return launch.run(operands, pointers, arrays.get(launch.scan), read_by_epilogue)
+
+    def _reset_scan(self, placed: list[Placed]) -> None:
+        """Set the memory of the operand scan as it is before the first launch."""
+        for launch in self.launches:
+            for array in placed:
+                if launch.entry.scan and array.name == launch.scan:
+                    array.memory[:] = SCAN_INIT
+                    array.allow_rewriting()
+                    for begin in launch.entry.scan:
+                        array.writes[begin : begin + SCAN_HEAD, 0] = BEFORE
+
+    def _report(self, outcomes: list[list[Outcome]], placed: list[Placed]) -> ProductReport:
+        main, settings, problem = self.launches[self.main], self.settings, self.product.problem
+        of_launch = [[each[i] for each in outcomes] for i in range(len(self.launches))]
+        found = [each for one, its in zip(self.launches, of_launch, strict=True) for each in one.findings(its, placed)]
+        return ProductReport.of(
+            main.kernel,
+            of_launch[self.main],
+            found,
+            grid=main.grid if outcomes else (0, 0, 0),
+            block=main.block,
+            sass=settings.sass is not None,
+            sizes=(problem.m, problem.n, problem.k, problem.products),
+            element_bytes=main.spec.a.itemsize,
+            seconds=sum(each.seconds for its in of_launch for each in its),
+        )
+
+    def _not_written(self, array: Placed, is_result: bool) -> tuple[Finding, ...]:
+        """Return elements that no launch wrote: of the result, or of what one launch passes to the next."""
+        missing = np.argwhere(array.of_elements(array.written) == 0)
+        launches = [each for each in self.launches if each.entry.operands[-1] == array.name]
+        conditional = any(each.spec.condition == "if decomposed" for each in launches)
+        idle = not is_result and conditional and not array.written.any()
+        if not len(missing) or not launches or idle:
+            return ()
+        symbol = launches[0].spec.symbol
+        first = tuple(int(i) for i in missing[0])
+        message = f"{symbol}: {NOT_WRITTEN}: {len(missing):,} of {array.array.size:,} elements, the first at {first}"
+        nowhere = (0, 0, 0)
+        return (Finding(NOT_WRITTEN, message, 0, "", "", nowhere, nowhere, None, None, None, None, None, len(missing)),)
+
+
+# After these the kernel does not continue.
+_ENDS_A_RUN = frozenset(
+    {"global access out of bounds", "write to an operand", "shared access out of bounds", "subscript out of bounds",
+     "misaligned access", "warp not converged", "runaway thread", "trap"}
+)  # fmt: skip

@@ -1,0 +1,56 @@
+"""The report of a product: that of a launch, with what follows from the product's sizes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tiledmm.simulator.report.report import Report
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProductReport(Report):
+    """Counts and findings of a simulated product.
+
+    Attributes:
+        sizes: m, n, k as the kernel computed them, and the number of products.
+        element_bytes: Bytes of an element of A.
+    """
+
+    sizes: tuple[int, int, int, int]
+    element_bytes: int
+
+    @property
+    def multiply_adds(self) -> int:
+        """Multiply-adds of the product: m * n * k for each matrix of a batch."""
+        m, n, k, products = self.sizes
+        return m * n * k * products
+
+    @property
+    def intensity(self) -> float:
+        """Arithmetic intensity: operations of the product (two per multiply-add) per byte of ``global_bytes``."""
+        return 2 * self.multiply_adds / self.global_bytes if self.global_bytes else 0.0
+
+    @property
+    def reuse(self) -> float:
+        """Uses of each element loaded from global memory: both factors of each multiply-add count."""
+        loaded = self.source.global_load.bytes + self.source.copy_load.bytes  # a lane may load several at once
+        return 2 * self.multiply_adds * self.element_bytes / loaded if loaded else 0.0
+
+    def _derived(self) -> dict[str, object]:
+        return {
+            "ok": self.ok,
+            "multiply_adds": self.multiply_adds,
+            "global_bytes": self.global_bytes,
+            "intensity": self.intensity,
+            "reuse": self.reuse,
+            "nsight": (self.sass or self.source).nsight(),
+        }
+
+    def _size(self) -> str:
+        m, n, k, products = self.sizes
+        return f"{m} x {n} x {k}" + (f", {products} products" if products != 1 else "") + "  "
+
+    def _figures(self) -> tuple[str, ...]:
+        return (
+            f"{self.intensity:.3g} FLOP per byte of global traffic; an element is loaded for {self.reuse:.3g} uses.",
+        )

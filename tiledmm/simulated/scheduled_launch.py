@@ -1,0 +1,148 @@
+"""One launch of a product's schedule, its kernel compiled for the CPU."""
+
+from __future__ import annotations
+
+import copy
+import ctypes
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from tiledmm.codegen.rendering import render
+from tiledmm.codegen.source_map import source_places
+from tiledmm.codegen.symbols import has_kernel
+from tiledmm.errors import ConfigError
+from tiledmm.hardware.architectures import find_target
+from tiledmm.kernels import launches as geometry
+from tiledmm.simulator.build.native_kernel import NativeKernel
+from tiledmm.simulator.build.parameters import POINTER
+from tiledmm.simulator.build.source_map import SourceMap
+from tiledmm.simulator.check.findings import Finding
+from tiledmm.simulator.check.kernel_findings import KernelFindings
+from tiledmm.simulator.check.unset import filled_kernel
+from tiledmm.simulator.execute.grid import Outcome
+from tiledmm.simulator.execute.kernel import run_kernel
+from tiledmm.simulator.execute.memory import Placed
+from tiledmm.simulator.execute.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """CUDA C of the user's, and the name of the file that it is from."""
+
+    name: str
+    text: str
+
+    @classmethod
+    def read(cls, path: Path) -> Source:
+        """Read a file.
+
+        Raises:
+            ConfigError: If it cannot be read as text.
+        """
+        try:
+            return cls(path.name, path.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"source={str(path)!r} cannot be read: {error}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class EpilogueMemory:
+    """The memory that an epilogue reads.
+
+    Attributes:
+        arrays: Its arrays.
+        addresses: Of what it reads of each.
+        scalars: Its numbers, as kernels take them.
+    """
+
+    arrays: list[Placed]
+    addresses: list[int]
+    scalars: bytes
+
+
+class ScheduledLaunch:
+    """One launch of a product, its kernel compiled for the CPU.
+
+    Args:
+        entry: The launch as the schedule has it.
+        source: A text to run instead of the kernel's own, with the name of the file that it is from.
+        settings: How to run it.
+        scan: Name of the operand scan's memory, if there is any.
+    """
+
+    def __init__(self, entry: geometry.Launch, source: Source | None, settings: Settings, scan: str) -> None:
+        self.entry, self.spec, self.settings, self.scan = entry, entry.spec, settings, scan
+        self._given = source if source is not None and has_kernel(source.text, self.spec.symbol) else None
+        text = self._given.text if self._given else render(self.spec)
+        if self._given:
+            places = SourceMap.of_file(self._given.name, text)
+        else:
+            places = SourceMap.of(text, source_places(self.spec))
+        target = find_target(settings.target)
+        if why := self.spec.why_not_on(target):
+            raise ConfigError(why)
+        self._use(NativeKernel(text, places, self.spec.symbol, target, build=settings.built))
+        if self._given:
+            self._check_parameters(self._given.name)
+
+    def filled(self, value: str) -> ScheduledLaunch | None:
+        """Return the launch with a value in the variables that may not be set; None if there are none."""
+        kernel = filled_kernel(self.kernel, value)
+        if kernel is None:
+            return None
+        same = copy.copy(self)
+        same._use(kernel)
+        return same
+
+    def _use(self, kernel: NativeKernel) -> None:
+        self.kernel, self.kernel_findings = kernel, KernelFindings(kernel)
+
+    @property
+    def grid(self) -> tuple[int, int, int]:
+        """Blocks along x, y and z."""
+        return self.entry.blocks, 1, 1
+
+    @property
+    def block(self) -> tuple[int, int, int]:
+        """Threads of a block along x, y and z."""
+        return (*self.spec.block, 1)
+
+    def run(self, operands: list[Placed], pointers: list[int], scan: Placed | None, read: EpilogueMemory) -> Outcome:
+        """Run the kernel on arrays, from the given address in each; ``scan`` is the operand scan's memory."""
+        reached = [each.operand(writable=each is operands[-1]) for each in operands]
+        kernel_args = self.entry.kernel_args
+        if (epilogue := self.spec.epilogue) is not None:
+            reached += [each.operand(writable=False) for each in read.arrays if each is not operands[-1]]
+            kernel_args = geometry.with_epilogue(kernel_args, epilogue, read.addresses, read.scalars)
+        if scan is not None and self.entry.scan:
+            reached.append(scan.operand(writable=self.spec.condition == "scan"))
+            kernel_args = np.append(kernel_args, [scan.begin + begin for begin in self.entry.scan])
+        return run_kernel(
+            self.kernel,
+            (*(ctypes.c_void_p(pointer) for pointer in pointers), kernel_args),
+            reached,
+            grid=self.grid,
+            block=self.block,
+            shared_bytes=self.spec.dynamic_shared_bytes,
+            settings=self.settings,
+        )
+
+    def findings(self, outcomes: list[Outcome], placed: list[Placed]) -> list[Finding]:
+        """Return what is wrong with the kernel, in words."""
+        refusals = self.kernel_findings.refusals(self.block) if outcomes else []
+        return refusals + self.kernel_findings.of(outcomes, placed, self.spec.dynamic_shared_bytes)
+
+    def _check_parameters(self, file: str) -> None:
+        """Refuse a user's kernel whose parameters are not those of the kernel that it replaces."""
+        own = self.kernel.parameters
+        pointers = len(self.entry.operands)
+        words = 8 * (len(self.entry.kernel_args) + len(self.entry.scan))
+        fits = len(own) == pointers + 1 and all(each.kind == POINTER for each in own[:-1]) and own[-1].bytes == words
+        if not fits:
+            raise ConfigError(
+                f"{file}: {self.spec.symbol} takes {pointers} pointers and a structure of {words} bytes, and the one "
+                f"there takes ({', '.join(each.type for each in own)}); to run a kernel with other parameters, use "
+                "simulator.launch"
+            )

@@ -1,0 +1,161 @@
+"""Any kernel on the CPU: a ``__global__`` function of a CUDA C text, on NumPy arrays, from its text to its report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tiledmm import simulator
+from tiledmm.errors import ConfigError, OperandTypeError
+from tiledmm.hardware.architectures import find_target
+from tiledmm.simulator.build.native_kernel import ModuleState, NativeKernel
+from tiledmm.simulator.build.source_map import SourceMap
+from tiledmm.simulator.build.translation.syntax import kernels_in, short_name
+from tiledmm.simulator.check.expected import Tolerance, expected_arrays, wrong_results
+from tiledmm.simulator.check.full_checks import FullChecks
+from tiledmm.simulator.check.kernel_findings import KernelFindings
+from tiledmm.simulator.execute.launch import Launch
+from tiledmm.simulator.execute.settings import Settings
+from tiledmm.simulator.report.report import Report
+
+
+def launch(
+    source: str | Path,
+    grid: int | Sequence[int],
+    block: int | Sequence[int],
+    arguments: Sequence[Any],
+    *,
+    name: str | None = None,
+    shared_bytes: int = 0,
+    target: str = "sm_90a",
+    expected: Mapping[int | str, Any] | None = None,
+    rtol: float | None = None,
+    atol: float | None = None,
+    checks: bool | str = True,
+    counts: bool = True,
+    sass: bool = False,
+    threads: str = "forward",
+    seed: int = 0,
+    max_steps: int = 0,
+    timeout: float | None = None,
+    workers: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Report:
+    """Run a kernel of the user's on the CPU.
+
+    Args:
+        source: CUDA C, or the path of a file with it.
+        grid: Blocks along x, y and z; fewer numbers, or one, for fewer dimensions.
+        block: Threads of a block along x, y and z.
+        arguments: One for each parameter: NumPy arrays for pointers, which the kernel reads and writes in place;
+            numbers; structures as NumPy scalars, bytes or ctypes structures. Arrays that share memory do so for the
+            kernel, too.
+        name: The kernel's name, with its template arguments (``"scale<float, 16>"``); None where the text has only one.
+        shared_bytes: Size of dynamic shared memory.
+        target: The target architecture, such as ``"sm_75"``, which has no cp.async.
+        expected: What arrays must hold afterwards, by the number or the name of their parameter. The first element that
+            differs is a finding that names the thread and the line that wrote it.
+        rtol, atol: Tolerances for ``expected`` as in ``numpy.isclose``. By default integers are equal, and
+            floating-point numbers within 1e-10 (8 bytes), 1e-4 (4 bytes) or 1e-2 (2 bytes), relative to themselves and
+            to the mean absolute value of what is expected.
+        checks: Whether every access is checked. ``"full"`` runs the kernel four times, to find variables that are read
+            before they are set, and accesses beside a thread's own arrays. Without checks a kernel runs several times
+            as fast, and a wrong one can end the process.
+        counts: Whether traffic is counted.
+        sass: Whether traffic is also counted as in the machine code of ``target``. Needs the extra ``inspect``.
+        threads: The order in which threads run between two barriers: ``"forward"``, ``"reverse"`` or ``"random"``.
+        seed: Seed of the order ``"random"``.
+        max_steps: Accesses after which a thread counts as running away; 0 for no limit.
+        timeout: Seconds after which the launch ends with a finding; None for no limit.
+        workers: Cores to use; None for all.
+        progress: Called from time to time with the number of finished blocks and the number of all blocks.
+
+    Returns:
+        Counts and findings. A wrong kernel raises nothing: see ``report.ok`` and ``report.check()``.
+
+    Raises:
+        ConfigError: If there is no such kernel, or if grid, block or shared memory are beyond what the target has.
+        OperandTypeError: If an argument is not what the parameter takes.
+        CompilationError: If the text does not compile.
+        MissingDependencyError: If there is no C++ compiler.
+
+    Example:
+        >>> text = "__global__ void twice(float* x, int n) { int i = threadIdx.x; if (i < n) x[i] *= 2; }"
+        >>> report = launch(text, 1, 32, (np.ones(20, np.float32), 20))
+        >>> report.ok
+        True
+    """
+    settings = Settings(
+        checks=checks, counts=counts, sass=simulator.disassemble if sass else None, order=threads, seed=seed,
+        target=target.removesuffix("a"), workers=workers, progress=progress, max_steps=max_steps, timeout=timeout,
+    )  # fmt: skip
+    kernel = compile_kernel(source, name, settings)
+    tolerance = Tolerance(rtol, atol)
+    return launch_kernel(kernel, grid, block, arguments, shared_bytes, settings, expected=expected, tolerance=tolerance)
+
+
+def compile_kernel(source: str | Path, name: str | None, settings: Settings) -> NativeKernel:
+    """Compile a kernel of the user's; ``name`` may be None where the text has one kernel.
+
+    Raises:
+        ConfigError: If the file cannot be read, or if the text has no such kernel.
+        CompilationError: If it does not compile.
+    """
+    file = "kernel.cu"
+    if not isinstance(source, (str, Path)):
+        raise OperandTypeError(f"source is CUDA C, or the path of a file with it; got {type(source).__name__}")
+    if isinstance(source, Path):
+        file = source.name
+        try:
+            source = source.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{str(source)!r} cannot be read: {error}") from None
+    known = kernels_in(source)
+    if name is None:
+        if len(known) != 1:
+            what = f"has {len(known)} kernels ({', '.join(known)})" if known else "has no void __global__ function"
+            raise ConfigError(f"{file} {what}; name= says which one to run")
+        name = known[0]
+    elif known and short_name(name) not in known:
+        raise ConfigError(f"{file} has no kernel {name!r}; its kernels are {', '.join(known)}")
+    target = find_target(settings.target)
+    return NativeKernel(source, SourceMap.of_file(file, source), name, target, build=settings.built)
+
+
+def launch_kernel(
+    kernel: NativeKernel,
+    grid: int | Sequence[int],
+    block: int | Sequence[int],
+    arguments: Sequence[Any],
+    shared_bytes: int,
+    settings: Settings,
+    *,
+    exact: bool = False,
+    expected: Mapping[int | str, Any] | None = None,
+    tolerance: Tolerance | None = None,
+    state: ModuleState | None = None,
+) -> Report:
+    """Launch a compiled kernel, check it and report what it did: see ``launch``.
+
+    Args:
+        exact: Whether numbers must have the sizes that CuPy would pass.
+        state: What the variables outside of functions hold; None for what the text says.
+    """
+    this = Launch(kernel, grid, block, arguments, shared_bytes, exact)
+    wanted = expected_arrays(this, {} if expected is None else expected)
+    full = settings.checks == "full"
+    before = this.contents() if full or (settings.checks and wanted) else []
+    values = {name: raw.copy() for name, raw in state.items()} if state is not None else None
+    outcome = this.run(kernel, settings, state, writers=bool(wanted))
+    findings = KernelFindings(kernel)
+    found = findings.refusals(this.block) + findings.of([outcome], this.placed, shared_bytes)
+    for placed in this.placed:
+        if placed.writable:
+            placed.array[...] = placed.result
+    wrong = list(wrong_results(this, findings, outcome, wanted, tolerance or Tolerance()))
+    if before and (wrong or full):
+        errors = [each for each in found if not each.is_warning]
+        found += FullChecks(this, findings, settings, values, before).findings(errors, wrong=bool(wrong))
+    found += wrong
+    return Report.of(kernel, [outcome], found, grid=this.grid, block=this.block, sass=settings.sass is not None)

@@ -1,0 +1,141 @@
+"""Compile options of NVRTC, and the text that follows from them, with macros and headers in it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tiledmm.errors import ConfigError, OperandTypeError
+from tiledmm.simulator.build.source_map import SourceMap
+
+_MACRO = re.compile(r"(?:-D|--define-macro=)\s*(?P<name>\w+(?:\([\w\s,.]*\))?)(?:=(?P<value>.*))?", re.DOTALL)
+_UNDEFINED = re.compile(r"(?:-U|--undefine-macro=)\s*(?P<name>\w+)")
+_FOLDER = re.compile(r"(?:-I|--include-path=)\s*(?P<path>.+)")
+_ARCHITECTURE = re.compile(r"(?:-arch|--gpu-architecture)[=\s]\s*(?:sm|compute)_(?P<number>\d+)[af]?")
+
+# What makes no difference to what a kernel computes here: language standards, optimization, debugging, diagnostics.
+# Fast math is no exception: its approximations may be exact.
+_WITHOUT_EFFECT = re.compile(
+    r"""--?(?:
+        std[=\s]\S+ | std\w*=\S+ | use_fast_math | ftz=\w+ | prec-div=\w+ | prec-sqrt=\w+ | fmad=true |
+        extra-device-vectorization | O\d | dopt(?:=on)? | Ofast-compile=\S+ | maxrregcount[=\s]\d+ |
+        ptxas-options[=\s]\S+ | Xptxas[=\s]?\S* | restrict | lineinfo | generate-line-info | G |
+        device-debug | g | resource-usage |
+        default-device | device-as-default-execution-space | rdc=\w+ | relocatable-device-code=\w+ | ewp |
+        extensible-whole-program | device-int128 | w | disable-warnings | (?:no-)?display-error-number |
+        diag-(?:error|suppress|warn)=\S+ | builtin-[\w-]+=\w+ | no-source-include | split-compile=\d+ | minimal |
+        no-cache | version-ident=\w+
+    )""",
+    re.VERBOSE,
+)
+
+# Options whose value may be the next entry.
+_WITH_VALUE = frozenset({"-D", "-U", "-I", "-arch", "--gpu-architecture", "-std", "--std", "-Xptxas", "-maxrregcount"})
+
+_INCLUDE = re.compile(r"\s*#\s*include\s*[<\"](?P<name>[^>\"]+)[>\"]")
+_ONCE = re.compile(r"\s*#\s*pragma\s+once\b")
+
+
+@dataclass(frozen=True, slots=True)
+class CompileOptions:
+    """Options of a compilation, as far as they have an effect.
+
+    Attributes:
+        macros: Lines that define macros and remove them, each with its option.
+        folders: Where headers are looked for.
+        target: The target architecture; None if no option names one.
+    """
+
+    macros: tuple[tuple[str, str], ...] = ()
+    folders: tuple[Path, ...] = ()
+    target: str | None = None
+
+    @classmethod
+    def of(cls, options: Sequence[str]) -> CompileOptions:
+        """Read options as CuPy takes them.
+
+        Raises:
+            OperandTypeError: If it is no tuple of strings.
+            ConfigError: If there is an option that the simulator does not know.
+        """
+        if not isinstance(options, tuple) or not all(isinstance(each, str) for each in options):
+            raise OperandTypeError(f"options is a tuple of strings, such as ('-DN=4',); got {options!r}")
+        macros, folders, target = [], [], None
+        for option in _joined(options):
+            if found := _MACRO.fullmatch(option):
+                value = "1" if found["value"] is None else found["value"]
+                macros.append((f"#define {found['name']} {value}".replace("\n", " "), option))
+            elif found := _UNDEFINED.fullmatch(option):
+                macros.append((f"#undef {found['name']}", option))
+            elif found := _FOLDER.fullmatch(option):
+                folders.append(Path(found["path"]))
+            elif found := _ARCHITECTURE.fullmatch(option):
+                target = f"sm_{found['number']}"
+            elif re.fullmatch(r"--?fmad=false", option):
+                raise ConfigError(
+                    f"the simulator fuses multiply-adds, as NVRTC does by default; leave out the option {option!r}"
+                )
+            elif not _WITHOUT_EFFECT.fullmatch(option):
+                raise ConfigError(f"the simulator does not know the compile option {option!r}: leave it out")
+        return cls(tuple(macros), tuple(folders), target)
+
+    def text(self, code: str, file: str) -> tuple[str, SourceMap]:
+        """Return a text behind its macros, with the headers that are in ``folders``, and where its lines come from.
+
+        Args:
+            code: CUDA C.
+            file: Its name in messages.
+        """
+        if not self.macros and not self.folders:
+            return code, SourceMap.of_file(file, code)
+        lines = [(line, (f"option {option}", 1)) for line, option in self.macros]
+        lines += self._with_headers(code, file, None, [], set())
+        text = "".join(f"{line}\n" for line, _ in lines)
+        return text, SourceMap.of(text, (place for _, place in lines))
+
+    def _with_headers(
+        self, text: str, file: str, folder: Path | None, around: list[Path], once: set[Path]
+    ) -> Iterator[tuple[str, tuple[str, int]]]:
+        """Yield lines with their places.
+
+        Args:
+            text, file: What to read, and its name.
+            folder: Where it is; None if it is no file.
+            around: The headers around it.
+            once: Headers that are included at most once.
+        """
+        for number, line in enumerate(text.splitlines(), 1):
+            place = (file, number)
+            include = _INCLUDE.match(line)
+            header = self._find(include["name"], folder) if include else None
+            if _ONCE.match(line):
+                once.update(around[-1:])
+                yield "", place
+            elif header is None:
+                yield line, place
+            elif header in around or header in once:  # its guard would leave out all of it
+                yield "", place
+            else:
+                try:
+                    included = header.read_text(encoding="utf-8")
+                except (OSError, UnicodeDecodeError) as error:
+                    raise ConfigError(f"{str(header)!r} cannot be read: {error}") from None
+                yield from self._with_headers(included, header.name, header.parent, [*around, header], once)
+
+    def _find(self, name: str, folder: Path | None) -> Path | None:
+        """Find a header in the folder of the file that includes it, or in those of the options."""
+        folders = self.folders if folder is None else (folder, *self.folders)
+        return next((path.resolve() for each in folders if (path := each / name).is_file()), None)
+
+
+def _joined(options: Sequence[str]) -> Iterator[str]:
+    """Yield the options, each with its value."""
+    rest = iter(option.strip() for option in options)
+    for option in rest:
+        if option in _WITH_VALUE:
+            value = next(rest, "")
+            yield f"{option}{'' if option in ('-D', '-U', '-I') else '='}{value}"
+        elif option:
+            yield option

@@ -1,0 +1,175 @@
+"""Debug information of a compiled kernel: the source line of each instruction, and the shared arrays."""
+
+from __future__ import annotations
+
+import functools
+import re
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from io import BytesIO
+from pathlib import Path
+
+from elftools.elf.constants import SH_FLAGS
+from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import SymbolTableSection
+
+from tiledmm.simulator.build.debug.dwarf import Frame, Unit
+
+__all__ = ["DebugInfo", "Frame", "SharedArray", "debug_info"]
+
+# What may follow the name in a mangled symbol: the number of the variable among those of its name, the end of a scope.
+_AFTER_NAME = re.compile(r"(?:_\d|__\d+_)?E?")
+
+
+@dataclass(frozen=True, slots=True)
+class SharedArray:
+    """A ``__shared__`` array, which is a thread-local variable here.
+
+    Attributes:
+        name: As in the source.
+        offset: Offset in the library's block of thread-local variables, in bytes.
+        bytes: Size in bytes. Of a dynamic array, the most that a launch may give it.
+        dynamic: Whether the launch gives its size.
+        symbol: Its mangled name, which has that of its function.
+    """
+
+    name: str
+    offset: int
+    bytes: int
+    dynamic: bool = False
+    symbol: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A variable outside of functions: ``__device__``, ``__constant__`` or ``constexpr``.
+
+    Attributes:
+        name: As in the source.
+        address: Offset in the file, in bytes.
+        bytes: Size in bytes.
+        writable: Whether it is no constant of C++.
+    """
+
+    name: str
+    address: int
+    bytes: int
+    writable: bool = True
+
+
+@functools.lru_cache(maxsize=256)
+def debug_info(library: Path) -> DebugInfo:
+    """Return the debug information of a library, which is read once."""
+    return DebugInfo(library)
+
+
+class DebugInfo:
+    """Debug information of one shared library, read when it is needed. Several threads may use it at once."""
+
+    def __init__(self, library: Path) -> None:
+        self._library = library
+        self._lock = threading.Lock()  # the parser has one position in the file
+        self._units: list[Unit] = []
+        self._arrays: list[SharedArray] = []
+        self._symbols: dict[str, int] = {}
+        self._variables: list[Variable] = []
+        elf = ELFFile(BytesIO(library.read_bytes()))
+        table = elf.get_section_by_name(".symtab")
+        for symbol in table.iter_symbols() if isinstance(table, SymbolTableSection) else ():
+            if symbol["st_shndx"] == "SHN_UNDEF":
+                continue
+            self._symbols[symbol.name] = symbol["st_value"]  # global symbols come last: they win
+            if symbol["st_info"]["type"] == "STT_TLS":
+                self._arrays.append(
+                    SharedArray(_source_name(symbol.name), symbol["st_value"], symbol["st_size"], symbol=symbol.name)
+                )
+            elif symbol["st_info"]["type"] == "STT_OBJECT" and symbol["st_size"]:
+                flags = elf.get_section(symbol["st_shndx"])["sh_flags"] if isinstance(symbol["st_shndx"], int) else 0
+                writable = bool(flags & SH_FLAGS.SHF_WRITE)
+                name = _source_name(symbol.name)
+                self._variables.append(Variable(name, symbol["st_value"], symbol["st_size"], writable))
+        text = elf.get_section_by_name(".text")
+        #: The first address of machine code, and the one behind the last.
+        self.text = (text["sh_addr"], text["sh_addr"] + text["sh_size"]) if text else (0, 0)
+        constants = [each for each in elf.iter_sections() if each.name.startswith(".rodata")]
+        #: The same of constants that have no name, such as texts and tables of jumps.
+        self.constants = (
+            min((each["sh_addr"] for each in constants), default=0),
+            max((each["sh_addr"] + each["sh_size"] for each in constants), default=0),
+        )
+        if elf.get_section_by_name(".debug_info"):
+            dwarf = elf.get_dwarf_info(relocate_dwarf_sections=False, follow_links=False)
+            self._units = [Unit(unit) for unit in dwarf.iter_CUs()]
+
+    def lines(self, addresses: Iterable[int]) -> list[tuple[Frame, ...]]:
+        """Return the source lines that instructions come from.
+
+        Args:
+            addresses: Offsets in the file. A return address belongs to the instruction after the call: pass
+                one less.
+
+        Returns:
+            For each address its line, then, where the compiler inlined the function around it, the line of the
+            call, and so on outwards. Empty for an address without debug information.
+        """
+        with self._lock:
+            return [self._line(address) for address in addresses]
+
+    def texts(self, addresses: Iterable[int]) -> list[tuple[tuple[str, int, int], ...]]:
+        """Return files, lines and columns of instructions: equal where these come from the same text."""
+        return [tuple((each.file, each.line, each.column) for each in chain) for chain in self.lines(addresses)]
+
+    def _line(self, address: int) -> tuple[Frame, ...]:
+        return next((unit.lines(address) for unit in self._units if unit.covers(address)), ())
+
+    def address(self, symbol: str) -> int:
+        """Return the offset of a function or variable by its (mangled) name: in the file, or in the thread-local block.
+
+        Raises:
+            LookupError: If the library defines no such symbol.
+        """
+        try:
+            return self._symbols[symbol]
+        except KeyError:
+            raise LookupError(f"{self._library} defines no symbol {symbol!r}, or was stripped of its symbols") from None
+
+    def shared_arrays(self) -> tuple[SharedArray, ...]:
+        """Return the kernel's shared arrays, by offset; dynamic ones are one, by the name of the first."""
+        # The others are the runtime's, and what compilers add: "$d" (Clang), "debug.panic_stage" (Zig), and a symbol
+        # without a size for the begin of the block (GCC on arm64).
+        dynamic = self._symbols.get("tiledmm_dynamic_shared")
+        arrays = {
+            each.offset: replace(each, dynamic=each.offset == dynamic)
+            for each in reversed(self._arrays)
+            if each.bytes and each.name.isidentifier() and not each.name.startswith("tiledmm_")
+        }
+        return tuple(arrays[offset] for offset in sorted(arrays))
+
+    def variables(self) -> tuple[Variable, ...]:
+        """Return the variables outside of functions, by address."""
+        own = (
+            each for each in self._variables if each.name.isidentifier() and not each.name.startswith(("tiledmm_", "_"))
+        )
+        return tuple(sorted(own, key=lambda variable: variable.address))
+
+
+def _source_name(symbol: str) -> str:
+    """Return a variable's name in the source: that with its length before it, at the end of the mangled symbol.
+
+    ``tile`` of ``_ZZ6kernelPfE4tile``, ``_ZZ6kernelPfE4tile_0`` (the second of its name in the function), ``_ZL4tile``
+    (static, outside of functions) and ``_ZN5outer4tileE`` (in a namespace).
+    """
+    if not symbol.startswith("_Z"):
+        return symbol
+    names = []
+    for length in re.finditer(r"(?=(\d+))", symbol):
+        begin = length.end(1)
+        end = begin + int(length[1])
+        if begin < end <= len(symbol) and _AFTER_NAME.fullmatch(symbol, end):
+            names.append((symbol[length.start(1) - 1] == "E", symbol[begin:end]))
+    # In a function, "E" ends the function's own name and parameters; that name may have digits that look like a length.
+    local = [name for is_local, name in names if is_local]
+    if symbol.startswith("_ZZ") and local:
+        return local[-1]
+    return names[0][1] if names else symbol

@@ -1,0 +1,63 @@
+"""From instructions of a kernel to lines of its source, and to the files where people find these."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tiledmm.simulator.build.debug.debug_info import DebugInfo
+from tiledmm.simulator.build.source_map import SourceMap, own_line
+from tiledmm.simulator.build.translation.syntax import loop_around
+
+
+class SourceLines:
+    """Lines of one kernel's source.
+
+    Args:
+        debug: Debug information of the compiled kernel.
+        text: Its source.
+        places: File and line of each line of the source.
+    """
+
+    def __init__(self, debug: DebugInfo, text: str, places: SourceMap) -> None:
+        self._debug = debug
+        self._places = places
+        self._text = text.splitlines()
+        self._known: dict[int, tuple[int, tuple[int, ...]]] = {}
+
+    def of(self, places: Iterable[int]) -> dict[int, int]:
+        """Return the line of each place, a return address; 0 where there is none."""
+        wanted = dict.fromkeys(places)
+        self._read([place for place in wanted if place not in self._known])
+        return {place: self._known[place][0] for place in wanted}
+
+    def line(self, place: int) -> int:
+        """Return the line of one place; 0 for place 0."""
+        return self.of([place])[place] if place else 0
+
+    def calls(self, place: int) -> tuple[int, ...]:
+        """Return the lines of the inlined calls around a place, from the innermost on."""
+        self.line(place)
+        return self._known[place][1] if place else ()
+
+    def same_text(self, place: int, other: int) -> bool:
+        """Return whether two places come from the same text: line, column, and inlined calls around it."""
+        return self._debug.texts([place - 1]) == self._debug.texts([other - 1])
+
+    def _read(self, places: list[int]) -> None:
+        for place, chain in zip(places, self._debug.lines([place - 1 for place in places]), strict=True):
+            lines = [frame.line for frame in chain if frame.file.endswith("kernel.cu") and frame.line]
+            own = own_line(lines, self._places.page)
+            outer = lines[lines.index(own) + 1 :] if own in lines else []
+            self._known[place] = own, tuple(dict.fromkeys(each for each in outer if each >= self._places.page))
+
+    def loop(self, line: int) -> int:
+        """Return the line of the condition of the innermost loop around a line; 0 if there is none."""
+        return loop_around("\n".join(self._text), line) if line else 0
+
+    def text(self, line: int) -> str:
+        """Return a line's text; empty for 0."""
+        return self._text[line - 1] if 0 < line <= len(self._text) else ""
+
+    def location(self, line: int) -> str:
+        """Return a line's file and line: ``"tiled.cu.j2:57"``."""
+        return self._places.location(line)

@@ -1,0 +1,135 @@
+"""Variables of a kernel by their types: elements as a programmer writes them, and a thread's own aggregates.
+
+The types of variables are in debug information, of a second compilation, which is made where a finding needs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from io import BytesIO
+from pathlib import PurePath
+
+from elftools.dwarf.compileunit import CompileUnit
+from elftools.dwarf.die import DIE
+from elftools.elf.elffile import ELFFile
+
+_AGGREGATES = ("DW_TAG_array_type", "DW_TAG_structure_type", "DW_TAG_class_type", "DW_TAG_union_type")
+_ON_STACK = 0x91  # DW_OP_fbreg
+
+#: The element at an offset in an array, in bytes: what follows the array's name.
+Subscripts = Callable[[int], str]
+
+
+def subscripts_of(library: bytes) -> dict[str, Subscripts]:
+    """Return, for each array in the debug information of a library, by its name, the subscripts of an offset."""
+    found: dict[str, Subscripts] = {}
+    elf = ELFFile(BytesIO(library))
+    if not elf.get_section_by_name(".debug_info"):
+        return found
+    for part in elf.get_dwarf_info(relocate_dwarf_sections=False, follow_links=False).iter_CUs():
+        for die in part.iter_DIEs():
+            if die.tag != "DW_TAG_variable" or "DW_AT_name" not in die.attributes:
+                continue
+            kind = _type_of(die)
+            if kind and kind.tag in ("DW_TAG_array_type", "DW_TAG_structure_type", "DW_TAG_union_type"):
+                name = die.attributes["DW_AT_name"].value.decode()
+                found.setdefault(name, lambda offset, kind=kind: _subscripts(kind, offset))  # type: ignore[misc]
+    return found
+
+
+def _subscripts(kind: DIE | None, offset: int) -> str:
+    """Return the subscripts and members that lead to a byte of a value of some type."""
+    if kind is None:
+        return ""
+    if kind.tag == "DW_TAG_array_type":
+        element = _type_of(kind)
+        size = _size(element)
+        extents = [_extent(each) for each in kind.iter_children() if each.tag == "DW_TAG_subrange_type"]
+        if not size:
+            return ""
+        rest, text = offset // size, ""
+        for extent in reversed(extents[1:]):
+            text, rest = f"[{rest % extent}]{text}" if extent else text, rest // (extent or 1)
+        return f"[{rest}]{text}{_subscripts(element, offset % size)}"
+    if kind.tag in ("DW_TAG_structure_type", "DW_TAG_class_type"):
+        for member in kind.iter_children():
+            if member.tag != "DW_TAG_member" or "DW_AT_data_member_location" not in member.attributes:
+                continue
+            begin, inner = member.attributes["DW_AT_data_member_location"].value, _type_of(member)
+            if begin <= offset < begin + _size(inner) and "DW_AT_name" in member.attributes:
+                return f".{member.attributes['DW_AT_name'].value.decode()}{_subscripts(inner, offset - begin)}"
+    return ""
+
+
+def _type_of(die: DIE) -> DIE | None:
+    """Return the type of a variable, member or array, without its names and qualifiers."""
+    kind = die.get_DIE_from_attribute("DW_AT_type") if "DW_AT_type" in die.attributes else None
+    while kind is not None and kind.tag in ("DW_TAG_typedef", "DW_TAG_const_type", "DW_TAG_volatile_type"):
+        kind = kind.get_DIE_from_attribute("DW_AT_type") if "DW_AT_type" in kind.attributes else None
+    return kind
+
+
+def _size(kind: DIE | None) -> int:
+    """Return bytes of a type; 0 if unknown."""
+    if kind is None:
+        return 0
+    if "DW_AT_byte_size" in kind.attributes:
+        return int(kind.attributes["DW_AT_byte_size"].value)
+    if kind.tag == "DW_TAG_array_type":
+        size = _size(_type_of(kind))
+        for each in kind.iter_children():
+            if each.tag == "DW_TAG_subrange_type":
+                size *= _extent(each)
+        return size
+    return 8 if kind.tag == "DW_TAG_pointer_type" else 0
+
+
+def _extent(subrange: DIE) -> int:
+    """Return elements of a dimension; 0 if the launch gives them."""
+    if "DW_AT_count" in subrange.attributes:
+        return int(subrange.attributes["DW_AT_count"].value)
+    if "DW_AT_upper_bound" in subrange.attributes:
+        value = subrange.attributes["DW_AT_upper_bound"].value
+        return int(value) + 1 if isinstance(value, int) else 0
+    return 0
+
+
+def aggregates_of(library: bytes, file: str) -> list[tuple[str, int]]:
+    """Return the variables of functions that are structures or arrays, and the lines that declare them.
+
+    Compilers do not say which of them are read before they are set.
+
+    Args:
+        library: With the types of variables in its debug information.
+        file: Name of the file whose variables these are.
+    """
+    elf = ELFFile(BytesIO(library))
+    if not elf.get_section_by_name(".debug_info"):
+        return []
+    dwarf = elf.get_dwarf_info(relocate_dwarf_sections=False, follow_links=False)
+    return list(dict.fromkeys(each for unit in dwarf.iter_CUs() for each in _of_unit(unit, file)))
+
+
+def _of_unit(unit: CompileUnit, file: str) -> Iterator[tuple[str, int]]:
+    program = unit.dwarfinfo.line_program_for_CU(unit)
+    files = [PurePath(each.name.decode()).name for each in program["file_entry"]] if program else []
+    first = 0 if program and program["version"] >= 5 else 1
+    for die in unit.iter_DIEs():
+        if die.tag != "DW_TAG_variable" or not {"DW_AT_name", "DW_AT_decl_file", "DW_AT_decl_line"} <= {
+            *die.attributes
+        }:
+            continue
+        at = die.attributes["DW_AT_decl_file"].value - first
+        if not (0 <= at < len(files) and files[at] == file and _is_local(die)):
+            continue
+        kind = _type_of(die)
+        if kind is not None and kind.tag in _AGGREGATES:
+            yield die.attributes["DW_AT_name"].value.decode(), int(die.attributes["DW_AT_decl_line"].value)
+
+
+def _is_local(die: DIE) -> bool:
+    """Return whether a variable is on the stack. Those of inlined functions have no place of their own."""
+    if "DW_AT_location" not in die.attributes:
+        return "DW_AT_external" not in die.attributes and "DW_AT_const_value" not in die.attributes
+    place = die.attributes["DW_AT_location"].value
+    return isinstance(place, list) and place[:1] == [_ON_STACK]

@@ -1,0 +1,92 @@
+"""How a kernel is compiled for the CPU: flags for each build, by compiler."""
+
+from __future__ import annotations
+
+import re
+
+from tiledmm.simulator.build.cxx import is_clang, machine_flags, version
+
+# Flags for every kernel. Vector instructions would hide the width of its own accesses; NVRTC has no arrays of variable
+# length.
+KERNEL_FLAGS = (
+    "-x", "c++", "-std=c++17", "-g1", "-fPIC", "-Werror=vla", "-fno-exceptions", "-fno-rtti",
+    "-fvisibility=hidden", "-fno-strict-aliasing", "-ffp-contract=fast", "-fno-tree-vectorize", "-fno-math-errno",
+    "-fno-stack-protector", "-fno-omit-frame-pointer",
+)  # fmt: skip
+#: How a kernel is compiled: without calls of the runtime; with one at each access; the same with zeros instead of a
+#: pattern in variables that are not set; with bytes around the variables of a thread that no access may touch; the same
+#: with all variables in memory, and with zeros there.
+BUILDS = ("bare", "checked", "zeroed", "guarded", "unoptimized", "unoptimized zeroed")
+
+#: Those that mark the bytes around variables.
+GUARDED_BUILDS = ("guarded", "unoptimized", "unoptimized zeroed")
+
+#: Where the marks of such bytes begin (``native/guards.h``).
+SHADOW_OFFSET = 1 << 44
+
+
+def build_flags(command: tuple[str, ...], symbol: str, arch: int, build: str) -> list[str]:
+    """Return flags for a kernel.
+
+    Args:
+        command: The compiler.
+        symbol: Name of the kernel, with its template arguments.
+        arch: Value of ``__CUDA_ARCH__``.
+        build: One of ``BUILDS``.
+    """
+    flags = [*KERNEL_FLAGS, *machine_flags(), *_warnings(command), f"-D__CUDA_ARCH__={arch}"]
+    flags += ["-DTILEDMM_SIMULATOR=1", f"-DTILEDMM_KERNEL={symbol}", f"-DTILEDMM_INSTRUMENTED={int(build != 'bare')}"]
+    # Optimizers split structures; accesses are to be seen where the source has them.
+    if build == "bare":
+        return [*flags, "-O2"]
+    return [*flags, "-O0" if build.startswith("unoptimized") else "-Og", *_instrumentation(command, build)]
+
+
+def _instrumentation(command: tuple[str, ...], build: str) -> list[str]:
+    """Return flags for calls of the runtime at accesses and undefined behaviour, and for what unset variables hold."""
+    clang = is_clang(command)
+    fills, zeroed = clang or _gcc_release(command) >= 12, build.endswith("zeroed")
+    fill = [f"-ftrivial-auto-var-init={'zero' if zeroed else 'pattern'}"] if fills else []
+    older = re.search(r"clang version (\d|1[0-5])\.", version(command))
+    if clang and zeroed and older:
+        fill.append("-enable-trivial-auto-var-init-zero-knowing-it-will-be-removed-from-clang")
+    if build in GUARDED_BUILDS:
+        accesses = ["-fsanitize=kernel-address"]
+        options = ["asan-stack=1", "asan-globals=0", "asan-instrumentation-with-call-threshold=0"]
+        offset = "asan-mapping-offset" if clang else "asan-shadow-offset"
+        if clang:
+            accesses += [
+                word for option in [*options, f"{offset}={SHADOW_OFFSET:#x}"] for word in ("-mllvm", f"-{option}")
+            ]
+        else:
+            accesses += [
+                *(word for option in options for word in ("--param", option)),
+                f"-f{offset}={SHADOW_OFFSET:#x}",
+            ]
+    elif clang:
+        accesses = [
+            "-fsanitize=thread", "-mllvm", "-tsan-instrument-func-entry-exit=0",
+            "-mllvm", "-tsan-instrument-read-before-write=1", "-mllvm", "-tsan-distinguish-volatile=1",
+        ]  # fmt: skip
+    else:
+        accesses = [
+            "-fsanitize=thread", "--param", "tsan-instrument-func-entry-exit=0",
+            "--param", "tsan-distinguish-volatile=1",
+        ]  # fmt: skip
+    kinds = ("array-bounds" if clang else "bounds", "integer-divide-by-zero", "shift-exponent", "float-cast-overflow")
+    undefined = [f"-fsanitize={','.join(kinds)}"]
+    none = ["-fno-sanitize=undefined"] if clang else []  # Zig enables all of -fsanitize=undefined
+    return [*none, *accesses, *undefined, "-fno-sanitize-recover=all", *fill]
+
+
+def _warnings(command: tuple[str, ...]) -> list[str]:
+    # GCC accesses an extern thread_local through a function that would run its constructor; shared arrays have none.
+    # And it takes a shared variable that nothing writes for zero, and one that nothing reads out: bugs to be found.
+    if is_clang(command):
+        return []
+    return ["-fno-extern-tls-init", *(["-fno-ipa-reference-addressable"] if _gcc_release(command) >= 10 else [])]
+
+
+def _gcc_release(command: tuple[str, ...]) -> int:
+    found = re.search(r"\) (\d+)\.", version(command))
+    return int(found[1]) if found else 0

@@ -1,0 +1,87 @@
+"""A module: a text of CUDA C with its compile options, its kernels and the values of its variables."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+
+from tiledmm.errors import ConfigError
+from tiledmm.hardware.architectures import find_target
+from tiledmm.simulator.build.compile_options import CompileOptions
+from tiledmm.simulator.build.native_kernel import ModuleState, NativeKernel
+from tiledmm.simulator.build.source_map import SourceMap
+from tiledmm.simulator.build.translation.syntax import has_c_linkage, kernels_in, short_name
+
+FILE = "kernel.cu"
+
+
+class Module:
+    """A text with its compile options, its kernels and the values of its variables.
+
+    Args:
+        code: CUDA C.
+        options: NVRTC's options.
+        names: Names of the kernels that are not ``extern "C"``, with their template arguments.
+
+    Attributes:
+        state: What the variables outside of functions hold.
+    """
+
+    def __init__(self, code: str, options: tuple[str, ...], names: Sequence[str]) -> None:
+        self.code, self.options, self.names = code, options, tuple(names)
+        self._parsed = CompileOptions.of(options)
+        self._kernels: dict[tuple[str, str, str], NativeKernel] = {}
+        self.state: ModuleState = {}
+
+    @functools.cached_property
+    def _text(self) -> tuple[str, SourceMap]:
+        return self._parsed.text(self.code, FILE)
+
+    def reset(self) -> None:
+        """Forget what the kernels have written to the variables."""
+        self.state = {}
+        for kernel in self._kernels.values():
+            self._initialize(kernel)
+
+    def kernel(self, name: str, target: str, build: str) -> NativeKernel:
+        """Compile a kernel, unless it is compiled.
+
+        Args:
+            name: Its name, with its template arguments.
+            target: The target architecture, unless the options name one.
+            build: How it is compiled, one of ``kernel_flags.BUILDS``.
+
+        Raises:
+            ConfigError: If there is none of this name, or none that CuPy finds.
+            CompilationError: If it does not compile.
+        """
+        architecture = find_target(self._parsed.target or target)
+        key = (name, architecture.name, build)
+        if key not in self._kernels:
+            text, places = self._text
+            known = kernels_in(text)
+            if known and short_name(name) not in known:
+                raise ConfigError(f"{FILE} has no kernel {name!r}; its kernels are {', '.join(known)}")
+            if name not in self.names and ("<" in name or not has_c_linkage(text, name)):
+                raise ConfigError(
+                    f'{name!r} is a name of C++, which CuPy does not find: write extern "C" before __global__, or '
+                    f"RawModule(code=..., name_expressions=[{name!r}]).get_function({name!r})"
+                )
+            kernel = NativeKernel(text, places, name, architecture, build=build)
+            self._initialize(kernel)
+            self._kernels[key] = kernel
+        return self._kernels[key]
+
+    def any_kernel(self, target: str, build: str) -> NativeKernel:
+        """Compile some kernel, for the variables, which all kernels share."""
+        for kernel in self._kernels.values():
+            return kernel
+        text, _ = self._text
+        names = (*self.names, *(name for name in kernels_in(text) if has_c_linkage(text, name)))
+        if not names:
+            raise ConfigError(f'{FILE} has no kernel that CuPy finds: extern "C" __global__, or name_expressions=')
+        return self.kernel(names[0], target, build)
+
+    def _initialize(self, kernel: NativeKernel) -> None:
+        for name, values in kernel.new_state().items():
+            self.state.setdefault(name, values)

@@ -1,0 +1,203 @@
+"""The parameters of a kernel, and the arguments that they take.
+
+The compiled kernel tells what its parameters are (``native/parameters.h``); their names come from its text.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from ctypes import Structure, c_char_p, c_uint32
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tiledmm.errors import AlignmentError, ConfigError, OperandTypeError
+from tiledmm.simulator.build.library import Library
+from tiledmm.simulator.build.translation.syntax import parameter_names, short_name
+
+# In the order of ``ParameterKind`` in ``native/parameters.h``.
+POINTER, SIGNED, UNSIGNED, FLOAT, BOOL, OTHER = range(6)
+
+# NumPy's kinds of elements that each kind of pointer takes, where the sizes agree.
+_TAKES = {SIGNED: "iu", UNSIGNED: "iub", FLOAT: "fc", BOOL: "b"}
+
+
+class _NativeParameter(Structure):
+    _fields_ = [
+        ("kind", c_uint32), ("read_only", c_uint32), ("bytes", c_uint32),
+        ("element_bytes", c_uint32), ("element_alignment", c_uint32), ("element_kind", c_uint32), ("text", c_char_p),
+    ]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter of a kernel.
+
+    Attributes:
+        name: As in the source, or its number where that is not known.
+        type: As in C++: ``"const float*"``.
+        kind: ``POINTER``, ``SIGNED``, ``UNSIGNED``, ``FLOAT``, ``BOOL`` or ``OTHER`` (a structure).
+        bytes: Size of an argument.
+        read_only: Whether it is a pointer to const.
+        element_kind, element_bytes, element_alignment: Of what a pointer points to; the sizes are 0 for void.
+    """
+
+    name: str
+    type: str
+    kind: int
+    bytes: int
+    read_only: bool
+    element_kind: int
+    element_bytes: int
+    element_alignment: int
+
+    def check_array(self, array: np.ndarray[Any, Any]) -> None:
+        """Raise an error if an array is not what the pointer points to.
+
+        Raises:
+            OperandTypeError: If its elements have another type.
+            AlignmentError: If its address or its size does not fit elements of that size.
+        """
+        if self.kind != POINTER:
+            raise OperandTypeError(
+                f"parameter {self.name} is {self._article()}, not a pointer; got an array of {array.dtype}"
+            )
+        size = array.dtype.itemsize
+        if self.element_bytes <= 1 and self.element_kind in (SIGNED, UNSIGNED, OTHER):  # void or char: any bytes
+            return
+        kinds = _TAKES.get(self.element_kind)
+        fits = (
+            self.element_bytes % size == 0
+            if kinds is None  # a structure or a vector type of smaller elements
+            else array.dtype.kind in kinds and size == self.element_bytes * (2 if array.dtype.kind == "c" else 1)
+        )
+        if not fits:
+            raise OperandTypeError(f"parameter {self.name} is {self._article()}; got an array of {array.dtype}")
+        if array.size and array.ctypes.data % size:
+            raise AlignmentError(
+                f"the array for parameter {self.name} begins at an address that is not a multiple of its {size}-byte "
+                "elements; a GPU cannot read it in place: copy it first (x.copy())"
+            )
+        if array.nbytes % self.element_bytes:
+            raise AlignmentError(
+                f"parameter {self.name} is {self._article()}, whose elements have {self.element_bytes} bytes; the "
+                f"array has {array.nbytes}, which is no multiple of that"
+            )
+
+    def scalar(self, value: Any, *, exact: bool) -> Any:
+        """Return the bytes of an argument that is not an array, as a ctypes buffer.
+
+        Args:
+            value: A number, None for a null pointer, or a structure: a NumPy scalar, bytes, or of ctypes.
+            exact: Whether it must have the size that CuPy would pass: a Python float as a double.
+
+        Raises:
+            OperandTypeError: If the parameter has another type.
+            ConfigError: If the parameter cannot hold the value.
+        """
+        if self.kind == POINTER:
+            if value is None:
+                return ctypes.c_void_p(None)
+            raise OperandTypeError(
+                f"parameter {self.name} is {self._article()}; got {_kind_of(value)}: pass a NumPy array, or None for a "
+                "null pointer"
+            )
+        if self.kind == OTHER:
+            return self._structure(value, exact=exact)
+        dtype = np.dtype({SIGNED: "i", UNSIGNED: "u", FLOAT: "f", BOOL: "b"}[self.kind] + str(self.bytes))
+        if self.kind == BOOL:
+            dtype = np.dtype(np.bool_)
+        if isinstance(value, np.ndarray) and value.ndim == 0:
+            value = value[()]
+        if not isinstance(value, (bool, int, float, np.number, np.bool_)):
+            raise OperandTypeError(f"parameter {self.name} is {self._article()}; got {_kind_of(value)}")
+        if exact and self.kind == FLOAT and not (isinstance(value, np.floating) and value.dtype == dtype):
+            passed = (
+                "as a double" if isinstance(value, float) else "as an integer" if isinstance(value, int) else "as it is"
+            )
+            if not (self.bytes == 8 and isinstance(value, float)):
+                raise OperandTypeError(
+                    f"parameter {self.name} is {self._article()}; got {_kind_of(value)}, which CuPy passes {passed}: "
+                    f"pass numpy.{dtype}({value})"
+                )
+        if exact and self.kind != FLOAT and isinstance(value, (float, np.floating)):
+            raise OperandTypeError(
+                f"parameter {self.name} is {self._article()}; got {_kind_of(value)}, whose bytes CuPy passes as they "
+                f"are: pass an integer"
+            )
+        if exact and isinstance(value, np.number) and value.dtype.itemsize < dtype.itemsize:
+            raise OperandTypeError(
+                f"parameter {self.name} is {self._article()}; got {_kind_of(value)}, of {value.dtype.itemsize} bytes: "
+                f"pass numpy.{dtype}({value})"
+            )
+        if self.kind in (SIGNED, UNSIGNED):
+            if int(value) != value:
+                raise ConfigError(f"parameter {self.name} is {self._article()}; got {value!r}")
+            limits = np.iinfo(dtype)
+            if not limits.min <= int(value) <= limits.max:
+                raise ConfigError(
+                    f"parameter {self.name} is {self._article()}, from {limits.min} to {limits.max}; got {value}"
+                )
+            value = int(value)
+        return _buffer(np.array(value, dtype).tobytes())
+
+    def _structure(self, value: Any, *, exact: bool) -> Any:
+        if exact and isinstance(value, (complex, float)) and not isinstance(value, np.generic):
+            value = np.array(value)[()]  # a double, or two
+        if isinstance(value, (ctypes.Structure, ctypes.Array, bytes, bytearray)):
+            raw = bytes(value)
+        elif isinstance(value, (np.generic, np.ndarray)):
+            raw = value.tobytes()
+        elif isinstance(value, (complex, float)):
+            raw = np.array(value, {4: "f4", 8: "c8", 16: "c16"}.get(self.bytes, "c16")).tobytes()
+        else:
+            raise OperandTypeError(
+                f"parameter {self.name} is a {self.type} of {self.bytes} bytes; got {_kind_of(value)}: pass a NumPy "
+                "structured scalar, bytes, or a ctypes structure"
+            )
+        if len(raw) != self.bytes:
+            raise OperandTypeError(
+                f"parameter {self.name} is a {self.type} of {self.bytes} bytes; got {len(raw)} bytes"
+            )
+        return _buffer(raw)
+
+    def _article(self) -> str:
+        return ("an " if self.type[:1] in "aeiou" and not self.type.startswith("uni") else "a ") + self.type
+
+
+def parameters_of(library: Library, text: str, name: str) -> tuple[Parameter, ...]:
+    """Return the parameters of a compiled kernel.
+
+    Args:
+        library: The kernel.
+        text: Its source.
+        name: Its name, with its template arguments.
+    """
+    count = library.functions.tiledmm_parameter_count()
+    native = (_NativeParameter * count)()
+    library.functions.tiledmm_describe_parameters(native)
+    found = parameter_names(text, short_name(name))
+    names = found if len(found) == count else map(str, range(count))
+    return tuple(
+        Parameter(
+            known, _type(each.text.decode()), each.kind, each.bytes, bool(each.read_only), each.element_kind,
+            each.element_bytes, each.element_alignment,
+        )
+        for known, each in zip(names, native, strict=True)
+    )  # fmt: skip
+
+
+def _type(pretty: str) -> str:
+    """Return a type out of ``__PRETTY_FUNCTION__``: ``const char* type_text() [with T = const float*]``."""
+    return re.sub(r"\s+([*&])", r"\1", pretty.partition("T = ")[2].removesuffix("]"))
+
+
+def _buffer(raw: bytes) -> Any:
+    return (ctypes.c_uint8 * len(raw)).from_buffer_copy(raw)
+
+
+def _kind_of(value: Any) -> str:
+    kind = type(value)
+    return f"{'' if kind.__module__ == 'builtins' else kind.__module__ + '.'}{kind.__qualname__} {value!r}"[:120]

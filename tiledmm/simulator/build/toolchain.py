@@ -1,0 +1,258 @@
+"""Compiles kernels for the CPU, with the system's C++ compiler, to libraries that are cached by source and flags."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import os
+import re
+import subprocess
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from io import BytesIO
+from pathlib import Path
+
+from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import SymbolTableSection
+
+from tiledmm.errors import CompilationError
+from tiledmm.simulator.build.built_libraries import cache_folder, ensure, scratch
+from tiledmm.simulator.build.cxx import compiler, is_clang, machine_flags, unfit, version
+from tiledmm.simulator.build.kernel_flags import KERNEL_FLAGS, build_flags
+from tiledmm.simulator.build.shared_folder import MAX_BYTES, bound, in_use, mark_used
+from tiledmm.simulator.build.translation import casts, inline_ptx, refusals
+from tiledmm.simulator.build.translation.unit import write_unit
+
+NATIVE = Path(__file__).with_name("native")
+_RUNTIME = (NATIVE / "runtime.cpp", NATIVE / "checks.cpp")  # compiled at the same time
+
+_SHOWN_LINES = 40
+_DOES_NOT_COMPILE = "the kernel does not compile for the CPU"
+
+# A kernel's <math.h> is the simulator's, and so is a "cuda.h" of the unit.
+_COMPILE_UNIT = ("-iquote", str(NATIVE), f"-I{NATIVE / 'include'}", "-c", "-o", "unit.o", "unit.cpp")
+# -O2 takes a quarter longer, which the first result waits for, and makes simulations 3% faster.
+_RUNTIME_FLAGS = (
+    "-x", "c++", "-std=c++17", "-O1", "-g1", "-fPIC", "-fvisibility=hidden", "-pthread", "-fno-omit-frame-pointer",
+)  # fmt: skip
+
+# GCC looks for garbage later, which takes it a tenth of its time otherwise.
+_GCC_MEMORY = ("--param", "ggc-min-expand=400", "--param", "ggc-min-heapsize=400000")
+
+# Without -fsanitize, and with -O2 for Zig: both keep the sanitizers' own runtimes out.
+_LINK_FLAGS = ("-shared", "-O2")
+
+
+@contextlib.contextmanager
+def kernel_library(source: str, symbol: str, *, arch: int, build: str) -> Iterator[Path]:
+    """Compile a kernel's shared library unless it is there, and yield its path. Load it here: later it may be removed.
+
+    Args:
+        source: CUDA C, as NVRTC gets it.
+        symbol: Name of the kernel, with its template arguments: ``"scale"``, ``"scale<float, 16>"``.
+        arch: Value of ``__CUDA_ARCH__``, such as 900.
+        build: One of ``kernel_flags.BUILDS``.
+
+    Raises:
+        CompilationError: If it does not compile; the message has the compiler's output.
+        MissingDependencyError: If there is no compiler.
+    """
+    command = compiler()
+    flags = build_flags(command, symbol, arch, build)
+    folder = cache_folder()
+    with in_use(folder), runtime_library() as runtime:
+        key = _key(source, *flags, runtime.name)  # the runtime's name has the compiler, the headers and this file in it
+        target = folder / f"{re.sub(r'[^A-Za-z0-9_]+', '_', symbol)[:120]}-{key}.so"
+        mark_used(target)
+        compiled = ensure(target, lambda within: _compile_kernel(source, symbol, [*command, *flags], runtime, within))
+        yield target
+    if compiled:
+        bound(folder, MAX_BYTES)
+
+
+@dataclass(frozen=True, slots=True)
+class UnsetVariable:
+    """A variable that may be read before it is set, as the compiler sees it.
+
+    Attributes:
+        name: As in the source.
+        lines: Where it is read: the innermost line of the kernel's text, then those of the inlined calls around it.
+        declared: Where it is declared; 0 if the compiler does not say.
+    """
+
+    name: str
+    lines: tuple[int, ...]
+    declared: int
+
+
+def unset_variables(source: str, symbol: str, *, arch: int) -> list[UnsetVariable]:
+    """Return the variables of a kernel that may be read before they are set. Arguments are ``kernel_library``'s."""
+    command = compiler()
+    flags = build_flags(command, symbol, arch, "checked")
+    warnings = ["-Wuninitialized", *([] if is_clang(command) else ["-Wmaybe-uninitialized"])]
+    with scratch() as folder:
+        write_unit(source, symbol, folder)
+        unit = [*command, *flags, *warnings, *_COMPILE_UNIT]
+        done = subprocess.run(unit, capture_output=True, text=True, cwd=folder, env={**os.environ, "LC_ALL": "C"})
+    found: list[UnsetVariable] = []
+    chain: list[int] = []
+    for line in done.stderr.splitlines():
+        chain += [int(number) for number in _INLINED.findall(line)]
+        if read := _MAY_BE_UNSET.search(line):
+            innermost = [int(read["line"])] if read["line"] else []
+            found.append(UnsetVariable(read["name"], (*innermost, *chain), 0))
+            chain = []
+        elif found and (declared := _DECLARED.search(line)):
+            found[-1] = replace(found[-1], declared=int(declared["line"]))
+    return list(dict.fromkeys(found))
+
+
+def typed_library(source: str, symbol: str, *, arch: int) -> bytes:
+    """Compile a library with the types of a kernel's variables, not to load. Arguments are ``kernel_library``'s."""
+    command = compiler()
+    flags = ["-g" if flag == "-g1" else flag for flag in build_flags(command, symbol, arch, "bare")]
+    with scratch() as folder:
+        write_unit(source, symbol, folder)
+        _run([*command, *flags, "-O0", *_COMPILE_UNIT], folder)
+        _run([*command, *_LINK_FLAGS, "-o", "unit.so", "unit.o"], folder)
+        return (folder / "unit.so").read_bytes()
+
+
+_INLINED = re.compile(r"inlined from .* at kernel\.cu:(\d+)")
+_MAY_BE_UNSET = re.compile(
+    r"(?:kernel\.cu:(?P<line>\d+):\d+: )?warning: (?:variable )?'(?P<name>[^']*)' .*uninitialized"
+)
+_DECLARED = re.compile(r"kernel\.cu:(?P<line>\d+):\d+: note: '[^']*' was declared here")
+
+
+def build_kernel(source: str, symbol: str, *, arch: int, build: str) -> Path:
+    """Return the path of ``kernel_library``, where nothing is removed from the cache meanwhile."""
+    with kernel_library(source, symbol, arch=arch, build=build) as path:
+        return path
+
+
+def _compile_unit(source: str, symbol: str, command: list[str], folder: Path) -> None:
+    saturated = casts.saturate(source)
+    try:
+        write_unit(saturated, symbol, folder)
+        _run([*command, *_COMPILE_UNIT], folder, source)
+    except CompilationError:
+        if saturated == source:
+            raise
+        # Where a cast was none, and so that errors are about the kernel's own text.
+        write_unit(source, symbol, folder)
+        _run([*command, *_COMPILE_UNIT], folder, source)
+
+
+def _compile_kernel(source: str, symbol: str, command: list[str], runtime: Path, folder: Path) -> Path:
+    if found := refusals.refuse(source):
+        raise CompilationError(f"{_DOES_NOT_COMPILE}: {found.message(source)}")
+    _compile_unit(source, symbol, command, folder)
+    objects = ["unit.o"]
+    if dynamic := _dynamic_arrays(source, folder / "unit.o"):
+        (folder / "arrays.cpp").write_text(_dynamic_memory(dynamic), encoding="utf-8")
+        _run([*compiler(), *KERNEL_FLAGS, "-c", "-o", "arrays.o", "arrays.cpp"], folder)
+        objects.append("arrays.o")
+    library = folder / "kernel.so"
+    _run([*compiler(), *_LINK_FLAGS, "-o", library.name, *objects, str(runtime)], folder)
+    return library
+
+
+@contextlib.contextmanager
+def runtime_library() -> Iterator[Path]:
+    """Compile the library that runs kernels (fibers, checks, counters) unless it is there, and yield its path."""
+    command = compiler()
+    key = _key(*_RUNTIME_FLAGS, *command, version(command), *machine_flags(), _own_text())
+    target = cache_folder() / f"runtime-{key}.so"
+    with in_use(target.parent):
+        mark_used(target)
+        try:
+            ensure(target, lambda within: _compile_runtime(command, target, within))
+        except CompilationError as error:
+            raise unfit(command, str(error)) from error
+        yield target
+
+
+def _compile_runtime(command: tuple[str, ...], target: Path, folder: Path) -> Path:
+    flags = [*command, *_RUNTIME_FLAGS, *(() if is_clang(command) else _GCC_MEMORY)]
+    objects = [f"{unit.stem}.o" for unit in _RUNTIME]
+    commands = [[*flags, "-c", "-o", name, str(unit)] for name, unit in zip(objects, _RUNTIME, strict=True)]
+    with ThreadPoolExecutor(len(commands)) as pool:
+        list(pool.map(lambda each: _run(each, folder), commands))
+    library = folder / "runtime.so"
+    # Kernels' libraries refer to it by its path, which may have a comma in it: -Wl would cut it there.
+    soname = ["-Xlinker", "-soname", "-Xlinker", str(target)]
+    complete = ["-Xlinker", "-z", "-Xlinker", "defs"]  # a C compiler would leave the C++ library out and say nothing
+    _run([*command, *_LINK_FLAGS, "-pthread", *soname, *complete, "-o", library.name, *objects, "-ldl"], folder)
+    return library
+
+
+def build_runtime() -> Path:
+    """Return the path of ``runtime_library``, where nothing is removed from the cache meanwhile."""
+    with runtime_library() as path:
+        return path
+
+
+#: The largest shared memory of a block on any GPU: memory for dynamic shared arrays, which have the size of the launch.
+MAX_DYNAMIC_SHARED = 227 * 1024
+
+#: The variable that every dynamic shared array of a kernel is a name of.
+DYNAMIC_SHARED = "tiledmm_dynamic_shared"
+
+
+def _dynamic_arrays(source: str, unit: Path) -> list[str]:
+    """Return the (mangled) names of shared arrays whose size the launch gives: ``extern __shared__ float s[]``."""
+    if not re.search(r"\bextern\b[^;]*\b__shared__\b", source):
+        return []
+    table = ELFFile(BytesIO(unit.read_bytes())).get_section_by_name(".symtab")
+    return sorted(
+        symbol.name
+        for symbol in (table.iter_symbols() if isinstance(table, SymbolTableSection) else ())
+        if symbol["st_shndx"] == "SHN_UNDEF" and symbol["st_info"]["type"] == "STT_TLS"
+    )
+
+
+def _dynamic_memory(names: Sequence[str]) -> str:
+    """Return C++ that defines one array under all names: on a GPU they are the same memory."""
+    defined = f"thread_local __attribute__((aligned(65536))) unsigned char {DYNAMIC_SHARED}[{MAX_DYNAMIC_SHARED}];\n"
+    return defined + "".join(
+        f'__asm__(".globl {name}\\n.hidden {name}\\n.type {name}, %tls_object\\n'
+        f'.size {name}, {MAX_DYNAMIC_SHARED}\\n.set {name}, {DYNAMIC_SHARED}");\n'
+        for name in names
+    )
+
+
+@functools.lru_cache(maxsize=1)
+def _own_text() -> str:
+    """Return the text of the runtime and of what writes kernels' C++: after an edit, libraries are compiled again."""
+    native = (file for file in NATIVE.rglob("*") if file.is_file())
+    translation = NATIVE.with_name("translation").rglob("*.py")
+    files = sorted((*native, *translation, *Path(__file__).parent.glob("*.py")))
+    return "".join(file.read_text(encoding="utf-8") for file in files)
+
+
+def _key(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
+
+
+def _run(command: list[str], folder: Path, source: str = "") -> None:
+    """Run the compiler in the folder of its files, so that no other path gets into debug information.
+
+    Args:
+        command: The compiler and its arguments, of which the last four are ``-c -o <object> <unit>`` for a kernel.
+        folder: The folder of its files.
+        source: The kernel's text, in which errors are explained.
+    """
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env={**os.environ, "LC_ALL": "C"})
+    if done.returncode == 0:
+        return
+    if said := inline_ptx.refusal(done.stderr):
+        raise CompilationError(f"the kernel's inline PTX cannot be simulated, {said}")
+    output = "\n".join(done.stderr.strip().splitlines()[:_SHOWN_LINES])
+    if source:
+        known = refusals.known_names(command[:-4], NATIVE, folder)
+        if found := refusals.explain(done.stderr, source, known):
+            raise CompilationError(f"{_DOES_NOT_COMPILE}: {found.message(source)}")
+    raise CompilationError(f"{_DOES_NOT_COMPILE}:\n{output}")

@@ -1,0 +1,29 @@
+"""PTX instructions as C++, for ``inline_ptx``.
+
+In: the text of an asm statement, and the registers of its operands. Out: C++ statements that call
+``native/inline_ptx.h``. A function for each family of instructions writes them; ``INSTRUCTIONS`` maps the first part of
+an opcode to its function. May import nothing else of the package.
+"""
+
+from __future__ import annotations
+
+from tiledmm.simulator.build.translation.ptx import (  # which enter their instructions
+    arithmetic,
+    matrices,
+    memory,
+    warps,
+)
+from tiledmm.simulator.build.translation.ptx.registers import PREFIX, RefusedError, Register, register_type
+from tiledmm.simulator.build.translation.ptx.statement import translated
+
+__all__ = [
+    "PREFIX",
+    "RefusedError",
+    "Register",
+    "arithmetic",
+    "matrices",
+    "memory",
+    "register_type",
+    "translated",
+    "warps",
+]

@@ -1,0 +1,181 @@
+"""The text of an asm statement as C++ statements, and which instructions are refused."""
+
+from __future__ import annotations
+
+import re
+
+from tiledmm.simulator.build.translation.ptx.instruction import INSTRUCTIONS, OWN_CODE, Instruction, split
+from tiledmm.simulator.build.translation.ptx.registers import BITS, PREFIX, RefusedError, Register, register_type
+
+#: C++ of the special registers.
+SPECIAL = {
+    "%laneid": "tiledmm_lane()",
+    "%warpid": "(tiledmm_ptx::thread_number() / 32)",
+    "%nwarpid": "((blockDim.x * blockDim.y * blockDim.z + 31) / 32)",
+    "%smid": "0u", "%nsmid": "1u", "%gridid": "0ull",
+    "%clock": "static_cast<unsigned>(tiledmm_ptx::clock())",
+    "%clock_hi": "static_cast<unsigned>(tiledmm_ptx::clock() >> 32)",
+    "%clock64": "tiledmm_ptx::clock()", "%globaltimer": "tiledmm_ptx::clock()",
+    "%globaltimer_lo": "static_cast<unsigned>(tiledmm_ptx::clock())",
+    "%globaltimer_hi": "static_cast<unsigned>(tiledmm_ptx::clock() >> 32)",
+    "%lanemask_eq": "(1u << tiledmm_lane())", "%lanemask_lt": "((1u << tiledmm_lane()) - 1)",
+    "%lanemask_le": "((2u << tiledmm_lane()) - 1)", "%lanemask_ge": "~((1u << tiledmm_lane()) - 1)",
+    "%lanemask_gt": "~((2u << tiledmm_lane()) - 1)",
+    "WARP_SZ": "32",
+}  # fmt: skip
+for _register, _variable in (("tid", "threadIdx"), ("ntid", "blockDim"), ("ctaid", "blockIdx"), ("nctaid", "gridDim")):
+    SPECIAL |= {f"%{_register}.{axis}": f"{_variable}.{axis}" for axis in "xyz"}
+
+_HOPPER = "Hopper's asynchronous instructions (wgmma, TMA, mbarrier, clusters) are not simulated yet"
+
+#: Why instructions are not simulated: opcodes that begin so, and what to use instead.
+_REFUSED = (
+    (
+        (
+            "wgmma", "mbarrier", "cp.async.bulk", "cp.async.mbarrier", "cp.reduce", "mapa", "getctarank", "setmaxnreg",
+            "barrier.cluster", "fence.mbarrier_init", "fence.proxy", "elect", "red.async", "st.async",
+            "multimem", "clusterlaunchcontrol", "st.bulk", "tensormap", "stmatrix",
+        ),
+        f"{_HOPPER}: use cp.async, ldmatrix, mma.sync and barriers of the block",
+    ),
+    (("tcgen05",), "Blackwell's tensor core instructions are not simulated: use mma.sync"),
+    (("wmma",), "use ldmatrix and mma.sync, whose fragments have a documented layout"),
+    (("bra", "brx", "call", "ret", "exit"), "write branches and loops in CUDA C, around the asm statement"),
+    (("tex", "tld4", "txq", "suld", "sust", "sured", "suq"), "textures and surfaces are not simulated"),
+    (("addc", "subc", "madc"), "write it with 64-bit integers, or unsigned __int128"),
+)  # fmt: skip
+
+
+def translated(text: str, operands: list[Register]) -> str:
+    """Return the C++ statements of the PTX in an asm statement.
+
+    Args:
+        text: The PTX; ``%0`` and so on are the operands.
+        operands: Their registers.
+
+    Raises:
+        RefusedError: If something in it cannot be translated.
+    """
+    return _Translation(text, operands).code()
+
+
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_LABEL = re.compile(r"[\w$%]+\s*:(?!:)")
+_GUARD = re.compile(r"@(!?)\s*([\w$%]+)\s*")
+_OPCODE = re.compile(r"[a-z_]\w*(?:(?:\.|::)\w+)*")
+_DECLARATION = re.compile(r"\.reg\s+\.(\w+)\s+(.+)", re.DOTALL)
+_DECLARED = re.compile(r"([\w$%]+)(?:<(\d+)>)?")
+_INTEGER = re.compile(r"-?(?:0[xX][0-9a-fA-F]+|0[bB][01]+|\d+)U?")
+_DECIMAL = re.compile(r"-?\d+\.\d*(?:[eE][+-]?\d+)?|-?\d+[eE][+-]?\d+")
+_HEX_FLOAT = re.compile(r"0[fF]([0-9a-fA-F]{8})|0[dD]([0-9a-fA-F]{16})")
+_OPERAND = re.compile(r"%(\d+)")
+_NAME = re.compile(r"[\w$%.]+")
+
+
+class _Translation:
+    """One statement's text, on its way to C++."""
+
+    def __init__(self, text: str, operands: list[Register]) -> None:
+        self._text = _COMMENT.sub(lambda comment: re.sub(r"[^\n]", " ", comment[0]), text)
+        self._operands = operands
+        self._scopes: list[dict[str, Register]] = [{}]
+        self._declared = 0
+
+    def code(self) -> str:
+        text, at, out = self._text, 0, []
+        while at < len(text):
+            if text[at].isspace() or text[at] == ";":
+                at += 1
+            elif text[at] == "{":
+                self._scopes.append({})
+                out.append("{")
+                at += 1
+            elif text[at] == "}":
+                if len(self._scopes) == 1:
+                    raise RefusedError("a } of the inline PTX has no {", at)
+                self._scopes.pop()
+                out.append("}")
+                at += 1
+            else:
+                end = text.find(";", at)
+                try:
+                    if end < 0:
+                        raise RefusedError(f"the PTX instruction '{_brief(text[at:])}' has no semicolon after it")
+                    out.append(self._statement(" ".join(text[at:end].split())))
+                except RefusedError as refused:
+                    raise RefusedError(refused.reason, at) from None
+                at = end + 1
+        if len(self._scopes) > 1:
+            raise RefusedError("a { of the inline PTX has no }", len(text))
+        return " ".join(out)
+
+    def _statement(self, text: str) -> str:
+        if text.startswith("."):
+            return self._declaration(text)
+        if label := _LABEL.match(text):
+            raise RefusedError(
+                f"the label '{label[0]}' of inline PTX cannot be simulated: write branches and loops in CUDA C"
+            )
+        if not (guard := _GUARD.match(text)):
+            return self.instruction(text)
+        predicate = self.register(guard[2])
+        return f"if ({guard[1]}({predicate.code})) {{ {self.instruction(text[guard.end() :])} }}"
+
+    def _declaration(self, text: str) -> str:
+        found = _DECLARATION.fullmatch(text)
+        if not found or found[1] not in BITS:
+            raise RefusedError(f"the declaration '{_brief(text)}' of inline PTX is not simulated: use .reg")
+        out = []
+        for declared in found[2].split(","):
+            name = _DECLARED.fullmatch(declared.strip())
+            if not name:
+                raise RefusedError(f"the declaration '{_brief(text)}' of inline PTX is not simulated: use .reg")
+            for each in [f"{name[1]}{i}" for i in range(int(name[2]))] if name[2] else [name[1]]:
+                self._declared += 1
+                code = f"{PREFIX}r{self._declared}"
+                self._scopes[-1][each] = Register(code, BITS[found[1]], writable=True)
+                out.append(f"{register_type(found[1])} {code}{{}};")
+        return " ".join(out)
+
+    def instruction(self, text: str) -> str:
+        found = _OPCODE.match(text)
+        if not found:
+            raise RefusedError(f"'{_brief(text)}' is no PTX instruction")
+        name = found[0]
+        for prefixes, reason in _REFUSED:
+            if any(name == prefix or name.startswith((prefix + ".", prefix + "::")) for prefix in prefixes):
+                raise RefusedError(f"the simulator has no PTX instruction '{name}': {reason}")
+        opcode, *modifiers = re.split(r"\.", name)
+        write = INSTRUCTIONS.get(opcode)
+        if write is None:
+            raise RefusedError(f"the simulator has no PTX instruction '{name}': {OWN_CODE}")
+        return write(Instruction(name, modifiers, split(text[found.end() :]), self.register))
+
+    def register(self, text: str) -> Register:
+        """Return the register or constant that an operand's text names."""
+        if operand := _OPERAND.fullmatch(text):
+            if int(operand[1]) >= len(self._operands):
+                raise RefusedError(f"the inline PTX uses {text}, but its statement has {len(self._operands)} operands")
+            return self._operands[int(operand[1])]
+        for scope in reversed(self._scopes):
+            if text in scope:
+                return scope[text]
+        if text in SPECIAL:
+            return Register(SPECIAL[text], 64 if text.endswith(("64", "timer", "gridid")) else 32)
+        if _INTEGER.fullmatch(text):
+            digits = text.rstrip("U")
+            if re.fullmatch(r"-?0[0-7]+", digits):
+                return Register(f"{digits}ll", 0)
+            return Register(f"{digits}ull" if int(digits, 0) > 0x7FFFFFFFFFFFFFFF else f"{digits}ll", 0)
+        if _DECIMAL.fullmatch(text):
+            return Register(text, 0)
+        if found := _HEX_FLOAT.fullmatch(text):
+            if found[1]:
+                return Register(f"__uint_as_float(0x{found[1]}u)", 0)
+            return Register(f"__longlong_as_double(0x{found[2]}ll)", 0)
+        raise RefusedError(f"the inline PTX uses '{text}', which is no operand and no register that it declares")
+
+
+def _brief(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= 40 else text[:37] + "..."

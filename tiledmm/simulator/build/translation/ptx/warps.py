@@ -1,0 +1,103 @@
+"""Barriers, fences, exchanges between the lanes of a warp, and the rest."""
+
+from __future__ import annotations
+
+from tiledmm.simulator.build.translation.ptx.instruction import Instruction, instruction
+from tiledmm.simulator.build.translation.ptx.memory import fence
+from tiledmm.simulator.build.translation.ptx.registers import CPP, PREFIX
+
+
+@instruction("bar", "barrier")
+def _bar(it: Instruction) -> str:
+    if it.take(("warp",)):
+        if not it.take(("sync",)):
+            raise it.refuse("a warp has bar.warp.sync")
+        it.finish(1)
+        return f"::__syncwarp({it.source(it.operands[0], 'b32')});"
+    it.take(("cta",))
+    way = it.take(("sync", "arrive"))
+    if not way:
+        raise it.refuse("there are .sync and .arrive")
+    it.take(("aligned",))
+    it.finish(*((2,) if way == "arrive" else (1, 2)))
+    if it.operands == ["0"]:
+        return "__syncthreads();"
+    sources = [it.source(each, "u32") for each in it.operands]
+    function = "sync_named" if way == "sync" else "arrive_at_named"
+    return f"tiledmm_ptx::{function}({', '.join([*sources, '0'][:2])});"
+
+
+@instruction("membar", "fence")
+def _fence(it: Instruction) -> str:
+    it.take(("sc", "acq_rel"))
+    scope = it.take(("cta", "cluster", "gpu", "sys", "gl"))
+    it.finish(0)
+    return fence(scope)
+
+
+@instruction("shfl")
+def _shfl(it: Instruction) -> str:
+    if not it.take(("sync",)):
+        raise it.refuse("use shfl.sync")
+    mode = it.take(("up", "down", "bfly", "idx"))
+    it.take_type(("b32",))
+    it.finish(5)
+    if not mode:
+        raise it.refuse("it names no mode: .up, .down, .bfly or .idx")
+    to, value, lane, bounds, mask = it.operands
+    to, _, predicate = (part.strip() for part in to.partition("|"))
+    inside, source, lanes = f"{PREFIX}inside", f"{PREFIX}source", f"{PREFIX}lanes"
+    operands = f"{inside}, {it.source(lane, 'b32')}, {it.source(bounds, 'b32')}"
+    code = [
+        f"bool {inside}; const unsigned {lanes} = {it.source(mask, 'b32')};",
+        f"const int {source} = tiledmm_ptx::shuffle_source<tiledmm_ptx::SHFL_{mode.upper()}>({operands});",
+        it.put(to, "b32", f"::__shfl_sync({lanes}, {it.source(value, 'b32')}, {source})"),
+    ]
+    if predicate:
+        code.append(it.put(predicate, "pred", inside))
+    return f"{{ {' '.join(code)} }}"
+
+
+@instruction("vote")
+def _vote(it: Instruction) -> str:
+    if not it.take(("sync",)):
+        raise it.refuse("use vote.sync")
+    mode = it.take(("all", "any", "uni", "ballot"))
+    kind = it.take_type(("b32",) if mode == "ballot" else ("pred",))
+    it.finish(3)
+    if not mode:
+        raise it.refuse("it names no mode: .all, .any, .uni or .ballot")
+    to, predicate, mask = it.operands
+    lanes, holds = it.source(mask, "b32"), it.source(predicate, "pred")
+    if mode == "uni":
+        return it.put(to, kind, f"::__all_sync({lanes}, {holds}) || ::__all_sync({lanes}, !{holds})")
+    return it.put(to, kind, f"::__{mode}_sync({lanes}, {holds})" + " != 0" * (mode != "ballot"))
+
+
+@instruction("redux")
+def _redux(it: Instruction) -> str:
+    if not it.take(("sync",)):
+        raise it.refuse("it has no '.sync'")
+    operation = it.take(("add", "min", "max", "and", "or", "xor"))
+    kind = it.take_type(("b32",) if operation in ("and", "or", "xor") else ("u32", "s32"))
+    it.finish(3)
+    to, value, mask = it.operands
+    own, lanes = f"{PREFIX}own", f"{PREFIX}lanes"
+    value_of = f"[&](int lane) {{ return ::__shfl_sync({lanes}, {own}, lane); }}"
+    code = [
+        f"const auto {own} = {it.source(value, kind)};",
+        f"const unsigned {lanes} = ::__ballot_sync({it.source(mask, 'b32')}, 1);",
+        it.put(to, kind, f"tiledmm_ptx::redux_{operation}<{CPP[kind]}>({lanes}, {value_of})"),
+    ]
+    return f"{{ {' '.join(code)} }}"
+
+
+@instruction("nanosleep", "pmevent", "griddepcontrol")
+def _nothing(it: Instruction) -> str:
+    return ";"
+
+
+@instruction("trap")
+def _trap(it: Instruction) -> str:
+    it.finish(0)
+    return "::__trap();"

@@ -1,0 +1,238 @@
+"""Why a kernel does not compile, in one sentence: what the simulator does not have, and what to use instead.
+
+``refuse`` reads the kernel's text, before it is compiled; ``explain`` the output of GCC or Clang. Only the first error
+counts: the others often follow from it. The tables are in ``refusal_tables``.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tiledmm.simulator.build.translation.refusal_tables import INCLUDES, LIBRARY, NAMES, TEXTS
+from tiledmm.simulator.build.translation.syntax import without_comments
+from tiledmm.simulator.build.translation.unit import FUNCTIONS, HEADERS
+
+_UNKNOWN = re.compile(
+    r"'(?P<a>[\w:]+)' (?:was not declared in this scope|has not been declared|does not name a type|is not a member of|"
+    r"in namespace '\w+' does not name a t|is not a class, namespace|is not a template|was not declared)"
+    r"|there are no arguments to '(?P<b>\w+)' that depend|use of undeclared identifier '(?P<c>\w+)'|unknown type "
+    r"name '(?P<d>\w+)'"
+    r"|no (?:member|template|type) named '(?P<e>\w+)' in namespace|no template named '(?P<f>\w+)'"
+)
+_ERROR = re.compile(r"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+):(?:\d+:)? (?:fatal )?error: (?P<text>.*)$")
+_IN_KERNEL = re.compile(r"\bkernel\.cu:(\d+)")
+_MISSING = re.compile(r"fatal error: '?([^\s':]+)'?(?:: No such file| file not found)")
+_STANDARD = (
+    ("min|max|clamp|swap", "algorithm"),
+    ("numeric_limits", "limits"),
+    (r"is_\w+|enable_if\w*|conditional\w*|remove_\w+|decay\w*|integral_constant|true_type|false_type", "type_traits"),
+    (r"move|forward|pair|make_pair|index_sequence|integer_sequence|make_\w+_sequence|declval", "utility"),
+    (r"tuple|make_tuple|get|tie", "tuple"),
+    (r"array", "array"),
+    (r"u?int\w*_t", "cstdint"),
+    (r"size_t|ptrdiff_t|nullptr_t", "cstddef"),
+    (r"printf", "cstdio"),
+    (r"mem\w+", "cstring"),
+    ("|".join(sorted(FUNCTIONS)) + "|abs", "cmath"),
+)
+_DEFINED = re.compile(
+    r"(?m)^#define ([A-Za-z_]\w*)|\b([A-Za-z_]\w*)\s*\(|\b(?:struct|class|using|enum|namespace) "
+    r"(?:__attribute__\(\(.*?\)\) )?([A-Za-z_]\w*)"
+)
+_INTERNAL = re.compile(r"(?i)tiledmm|__builtin|_*[a-z]$|__\w+__$|_[A-Z]|__(GCC|SIZEOF|cpp)")
+_RAW = {
+    "tiledmm_thread_index()": "threadIdx", "tiledmm_block_index()": "blockIdx", "tiledmm_block_size()": "blockDim",
+    "tiledmm_grid_size()": "gridDim",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A reason why a text does not compile.
+
+    Attributes:
+        line: Of the kernel's text; 0 where it is not known.
+        reason: One sentence.
+    """
+
+    line: int
+    reason: str
+
+    def message(self, source: str) -> str:
+        """Return ``kernel.cu:3: reason``, and the source line."""
+        if not self.line:
+            return self.reason
+        lines = source.splitlines()
+        shown = f"\n  {lines[self.line - 1].strip()}" if self.line <= len(lines) else ""
+        return f"kernel.cu:{self.line}: {self.reason}{shown}"
+
+
+def explain(output: str, source: str, known: Mapping[str, str]) -> Refusal | None:
+    """Return what the first error in a compiler's output says about a kernel.
+
+    Args:
+        output: Of GCC or Clang, in English.
+        source: The kernel's text.
+        known: The names that the simulator has: ``known_names``.
+    """
+    lines = output.splitlines()
+    for at, line in enumerate(lines):
+        if error := _ERROR.match(line):
+            place = _place(error, lines, at)
+            return Refusal(place, _reason(error, place, source, known))
+    return None
+
+
+def refuse(source: str) -> Refusal | None:
+    """Return what C++ compilers accept in a kernel's text, and NVRTC or the simulator does not."""
+    plain = re.sub(r'"(?:[^"\\\n]|\\.)*"', '""', without_comments(source))
+    for pattern, reason in TEXTS:
+        if found := pattern.search(plain):
+            return Refusal(plain.count("\n", 0, found.start()) + 1, reason)
+    return None
+
+
+def known_names(command: list[str], native: Path, folder: Path) -> dict[str, str]:
+    """Return the names that the simulator's headers define, as the preprocessor writes them out.
+
+    Args:
+        command: The compiler with its flags and folders of headers.
+        native: The folder of headers.
+        folder: A folder to write to.
+
+    Returns:
+        For each name, the header that a kernel includes for it; ``""`` if it includes none.
+    """
+    include = native / "include"
+    asked = ("cuda_fp16.h", "cuda_bf16.h", "cuComplex.h", "cuda_pipeline.h", "cooperative_groups.h")
+    optional = [*asked, *sorted(str(file.relative_to(include)) for file in include.rglob("*.h"))]
+    unit = folder / "names.cpp"
+    unit.write_text(
+        "".join(f'#include "{header}"\n' for header in ("cuda.h", *HEADERS))
+        + "".join(f'#pragma tiledmm "{header}"\n#include <{header}>\n' for header in dict.fromkeys(optional)),
+        encoding="utf-8",
+    )
+    done = subprocess.run([*command, "-E", "-P", "-dD", str(unit)], capture_output=True, text=True)
+    names: dict[str, str] = {"__launch_bounds__": ""}
+    parts = re.split(r'^#pragma tiledmm "(.*)"$', "\n" + done.stdout, flags=re.MULTILINE)
+    for header, text in zip(["", *parts[1::2]], parts[::2], strict=True):
+        for name in _DEFINED.findall(text):
+            found = next(filter(None, name))
+            if not _INTERNAL.match(found):
+                names.setdefault(found, header)
+    return names
+
+
+def _place(error: re.Match[str], lines: list[str], at: int) -> int:
+    """Return the line of the kernel's text that an error is about: its own, or the one that led to it."""
+    if Path(error["file"]).name == "kernel.cu":
+        return int(error["line"])
+    if Path(error["file"]).name == "entry.h":
+        return 0
+    context = []  # GCC says before an error where a template is used, Clang after it
+    for line in reversed(lines[:at]):
+        if _ERROR.match(line):
+            break
+        context.append(line)
+    for line in lines[at + 1 :]:
+        if _ERROR.match(line):
+            break
+        context.append(line)
+    used = [
+        line for line in context if re.search(r"required from|in instantiation of|inlined from|in expansion of", line)
+    ]
+    found = [int(match[1]) for line in (*used, *context) for match in [_IN_KERNEL.search(line)] if match]
+    return found[0] if found else 0
+
+
+def _reason(error: re.Match[str], line: int, source: str, known: Mapping[str, str]) -> str:
+    text = re.sub(r"; did you mean .*|\s*\[-[\w-]+(=[\w-]*)?\]$", "", error["text"])
+    for raw, name in _RAW.items():
+        text = text.replace(raw, name)
+    code = source.splitlines()[line - 1] if 0 < line <= len(source.splitlines()) else ""
+    if "<<<" in code:
+        return (
+            "a kernel launch in the text: dynamic parallelism is not simulated, and the host's launches are calls of "
+            "launch "
+            "in Python, one for each kernel"
+        )
+    if missing := _MISSING.search(error[0]):
+        return _missing(missing[1])
+    if asserted := re.match(r"static assertion failed(?: due to requirement '.*?')?: \"?(.*?)\"?$", text):
+        return asserted[1]
+    if asserted := re.match(r"static_assert failed (?:due to requirement '.*?' )?\"(.*)\"$", text):
+        return asserted[1]
+    if Path(error["file"]).name == "entry.h":
+        return (
+            "the kernel cannot be called by its name: name= says which one, with its template arguments "
+            "(\"scale<float, 16>\") and its namespace"
+        )  # fmt: skip
+    if "variable length array" in text:
+        return (
+            "the size of an array must be known when the kernel is compiled: a template argument, a macro or a "
+            "constexpr; or shared memory, whose size the launch gives"
+        )
+    if _UNKNOWN.search(text):
+        members = re.findall(r"\bstd::(\w+)", code)
+        quoted = [name for name in members if f"'{name}'" in text]
+        if quoted or (members and "'std'" in text):
+            return _standard((quoted or members)[0], known)
+    if re.search(r"is not a namespace-name|expected namespace name", text):
+        for name in re.findall(r"\w+", code):
+            if known.get(name):
+                return _unknown(name, source, known)
+    if unknown := _UNKNOWN.search(text):
+        name = next(each for each in unknown.groups() if each).rpartition("::")[2]
+        return _unknown(name, source, known)
+    if call := re.match(r"no matching function for call to '(.*)'$", text):
+        called = re.match(r"(?:\w+::)*(\w+)", call[1])
+        if called and called[1] in known:
+            return f"CUDA has no {_readable(call[1])}" + (
+                f", or not on this architecture (target=): {called[1]} takes other types" if "(" in call[1] else ""
+            )
+    for name in re.findall(r"'(__\w+)'", text):
+        if name not in known:
+            return _unknown(name, source, known)
+    return _readable(text)
+
+
+def _readable(text: str) -> str:
+    """Return a compiler's text without names of the simulator's own."""
+    text = re.sub(r"\btiledmm_detail::|cooperative_groups::__\w+::", "", text)
+    return re.sub(r"\s*\{aka '?[^}]*\}'?", "", text)
+
+
+def _missing(header: str) -> str:
+    for pattern, reason in INCLUDES:
+        if pattern.fullmatch(header):
+            return f"#include <{header}>: {reason}"
+    return f"#include <{header}>: no such file: put its functions into the text, or give it all as one; {LIBRARY}"
+
+
+def _standard(name: str, known: Mapping[str, str]) -> str:
+    """Return why there is no ``std::name``."""
+    for names, header in _STANDARD:
+        if re.fullmatch(names, name):
+            return f"std::{name} needs #include <{header}>"
+    for pattern, reason in NAMES:
+        if pattern.fullmatch(name):
+            return f"std::{name}: {reason}"
+    return f"the simulator knows no std::{name}" + (f": use {name}" if name in known else "")
+
+
+def _unknown(name: str, source: str, known: Mapping[str, str]) -> str:
+    if known.get(name):
+        return f"{name} needs #include <{known[name]}>"
+    for pattern, reason in NAMES:
+        if pattern.fullmatch(name):
+            return f"{name}: {reason}"
+    own = set(re.findall(r"[A-Za-z_]\w*", source)) - {name}
+    for names in (known, own):
+        if near := difflib.get_close_matches(name, sorted(names), 1, 0.8):
+            return f"the simulator knows no {name}; did you mean {near[0]}?"
+    return f"the simulator knows no {name}: neither the text nor the simulator's headers declare it"

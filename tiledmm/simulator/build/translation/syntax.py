@@ -1,0 +1,221 @@
+"""What a text of CUDA C declares, and where its loops are, as far as the compiler does not tell."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+
+def short_name(name: str) -> str:
+    """Return a kernel's name without namespace and template arguments: ``scale`` of ``math::scale<float, 16>``."""
+    return name.partition("<")[0].rpartition("::")[2].strip()
+
+
+def kernels_in(text: str) -> list[str]:
+    """Return the names of the ``__global__`` functions that a text defines or declares, in its order."""
+    plain = without_comments(text)
+    found = []
+    for match in re.finditer(r"(?P<void>\bvoid\s+)?__global__\b", plain):
+        rest = re.sub(rf"__launch_bounds__\s*{_PARENTHESES}", " ", plain[match.end() : match.end() + 2000])
+        void = "" if match["void"] else r"\bvoid\s+"
+        if named := re.match(rf"[\s\w:]*?{void}\b([A-Za-z_]\w*)\s*\(", rest):
+            found.append(named[1])
+    return list(dict.fromkeys(found))
+
+
+def has_c_linkage(text: str, kernel: str) -> bool:
+    """Return whether a kernel is ``extern "C"`` by its text; a macro before ``__global__`` may make it so, too."""
+    plain = without_comments(text)
+    blocks = [_closed(plain, match.end()) for match in re.finditer(r'\bextern\s*"C"\s*\{', plain)]
+    heads = rf"(?P<void>\bvoid\s+)?__global__\b(?P<rest>[^;{{}}\"]*?\b{re.escape(kernel)}\s*\()"
+    declared = [match for match in re.finditer(heads, plain) if match["void"] or re.search(r"\bvoid\b", match["rest"])]
+    for match in declared:
+        before = re.sub(rf"__launch_bounds__\s*{_PARENTHESES}", " ", plain[max(0, match.start() - 500) : match.start()])
+        if re.search(r'\bextern\s*"C"[\s\w]*$', before) or any(a <= match.start() < b for a, b in blocks):
+            return True
+        macro = re.search(r"\b(?!static\b|inline\b)(\w+)\s*$", before)
+        if macro and re.search(rf'#\s*define\s+{macro[1]}\b.*\bextern\s*"C"', plain):
+            return True
+    return not declared
+
+
+def variables_in(text: str, space: str) -> frozenset[str]:
+    """Return the names of the variables that a text defines with an attribute such as ``__constant__``."""
+    return frozenset(re.findall(rf"\b{space}\b[^;(){{}}=]*?\b(\w+)\s*(?:\[[^;]*?)?(?:=|;)", without_comments(text)))
+
+
+def parameter_names(text: str, kernel: str) -> list[str]:
+    """Return the names of a kernel's parameters; empty where they cannot be told."""
+    plain = without_comments(text)
+    begin = re.search(rf"\bvoid\b[^;{{}}]*?\b{re.escape(kernel)}\s*\(", plain)
+    if not begin:
+        return []
+    depth, parts = 1, [""]
+    for last in plain[begin.end() :]:
+        depth += (last in "(<[{") - (last in ")>]}")
+        if depth == 0:
+            break
+        if last == "," and depth == 1:
+            parts.append("")
+        else:
+            parts[-1] += last
+    names = [re.findall(r"[A-Za-z_]\w*", re.sub(r"\[[^]]*\]|=.*", "", part)) for part in parts if part.strip()]
+    found = [each[-1] for each in names if len(each) > 1]
+    return found if len(found) == len(names) == len(set(found)) else []
+
+
+def launch_bounds(text: str, name: str) -> str:
+    """Return C++ of a function ``tiledmm_max_threads`` with ``maxThreadsPerBlock`` of a kernel's launch bounds, or 0.
+
+    Args:
+        text: The source.
+        name: The kernel's name, with its template arguments.
+    """
+    plain = without_comments(text)
+    space, _, short = name.partition("<")[0].rpartition("::")
+    macro = re.search(rf"#\s*define\s+(\w+)\s+{re.escape(short.strip())}\s*$", plain, re.MULTILINE)
+    written = "|".join(map(re.escape, [short.strip(), *([macro[1]] if macro else [])]))
+    head, value, call = "", "0", "tiledmm_bounds()"
+    declared = re.search(
+        rf"(template\s*<(?P<parameters>[^;{{}}()]*)>\s*)?(?:extern\s*\"C\"\s*)?(?P<rest>(?:static\s+|inline\s+)*"
+        rf"__global__[^;{{}}]*?\b(?:{written})\s*\()", plain,
+    )  # fmt: skip
+    bounds = declared and re.search(rf"__launch_bounds__\s*({_PARENTHESES})", declared["rest"])
+    if declared and bounds:
+        first = _first_argument(bounds[1][1:-1])
+        template = declared["parameters"] or ""
+        known = set(re.findall(r"\w+", template))
+        if all(
+            each in known or re.search(rf"#\s*define\s+{each}\b|\bconst(?:expr)?\b[^;()]*\b{each}\s*=", plain)
+            for each in re.findall(r"\b[A-Za-z_]\w*", first)
+        ):
+            value = first
+            if template:
+                head, call = f"template <{template}> ", f"tiledmm_bounds<{name.partition('<')[2].rpartition('>')[0]}>()"
+    using = f"using namespace {space}; " if space else ""
+    return (
+        f"{head}constexpr unsigned tiledmm_bounds() {{ {using}return static_cast<unsigned>({value}); }}\n"
+        f'extern "C" __attribute__((visibility("default"))) unsigned tiledmm_max_threads() {{ return {call}; }}\n'
+    )
+
+
+def without_comments(text: str) -> str:
+    """Return a text with spaces for its comments, whose line ends stay."""
+    return re.sub(r"//[^\n]*|/\*.*?\*/", lambda comment: " " + "\n" * comment[0].count("\n"), text, flags=re.DOTALL)
+
+
+# Parentheses with up to two levels of others in them.
+_PARENTHESES = r"\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
+
+
+def _first_argument(text: str) -> str:
+    depth = 0
+    for at, character in enumerate(text):
+        depth += (character in "([{") - (character in ")]}")
+        if character == "," and depth == 0:
+            return text[:at]
+    return text
+
+
+def _closed(text: str, begin: int) -> tuple[int, int]:
+    """Return the range from behind an opening brace to its closing one."""
+    depth = 1
+    for brace in re.finditer(r"[{}]", text[begin:]):
+        depth += 1 if brace[0] == "{" else -1
+        if depth == 0:
+            return begin, begin + brace.start()
+    return begin, len(text)
+
+
+_BYTES = {
+    "char": 1, "bool": 1, "short": 2, "int": 4, "unsigned": 4, "signed": 4, "float": 4, "long": 8, "double": 8,
+    "half": 2, "__half": 2, "half2": 4, "__half2": 4, "__nv_bfloat16": 2, "__nv_bfloat162": 4, "size_t": 8,
+    **{f"{sign}int{bits}_t": bits // 8 for sign in ("", "u") for bits in (8, 16, 32, 64)},
+}  # fmt: skip
+_VECTOR = re.compile(r"u?(char|short|int|long|longlong|float|double)([1-4])")
+_ALIGNED = re.compile(r"\b(?:__align__|alignas|aligned)\s*\(\s*([^()]*)\)")
+_SHARED = re.compile(r"[^;{}()]*(?:\([^()]*\)[^;{}()]*)*\b__shared__\b[^;{}=]*")
+
+
+def declared_alignments(text: str) -> dict[str, int]:
+    """Return the declared alignment in bytes of static shared arrays, by name; without types that the text defines.
+
+    NVRTC keeps the declared alignment, and the simulator places arrays at larger multiples than a GPU: ``__shared__
+    float s[64]`` is at a multiple of 4 bytes, also where the kernel reads it as ``float4``. Dynamic shared memory, and
+    a thread's own arrays, get 16 bytes from it (PTX of NVRTC 12: ``.shared .align 4``, ``.extern .shared .align 16``,
+    ``.local .align 16``).
+    """
+    found: dict[str, int] = {}
+    for match in _SHARED.finditer(without_comments(text)):
+        statement = match[0]
+        written = [int(each) if each.strip().isdigit() else 0 for each in _ALIGNED.findall(statement)]
+        plain = re.sub(r"__attribute__\s*\(\(.*?\)\)", " ", _ALIGNED.sub(" ", statement))
+        plain = re.sub(r"\[[^]]*\]", " ", plain)
+        words = re.sub(r"\b(?:__shared__|static|const|volatile|__attribute__)\b|[()]", " ", plain.split(",")[0]).split()
+        natural = _natural(words[:-1])
+        if "extern" in words or not natural or 0 in written:
+            continue
+        for name in (words[-1], *(each.strip() for each in plain.split(",")[1:])):
+            found[name] = max([natural, found.get(name, 0), *written])
+    return found
+
+
+def _natural(words: list[str]) -> int:
+    """Return the alignment of a type of CUDA C; 0 for another."""
+    if len(words) == 1 and (vector := _VECTOR.fullmatch(words[0])):
+        part = 8 if vector[1] == "longlong" else _BYTES[vector[1]]
+        return part if vector[2] in "13" else min(part * int(vector[2]), 16)
+    if not words or not all(word in _BYTES for word in words):
+        return 0
+    return next((_BYTES[word] for word in words if word not in ("unsigned", "signed", "int")), 4)
+
+
+def loop_around(text: str, line: int) -> int:
+    """Return the line, from 1, of the condition of the innermost loop around a line; 0 if there is none."""
+    around = [loop for loop in _loops(_plain(text)) if loop[0] <= line <= loop[1]]
+    return min(around, key=lambda loop: loop[1] - loop[0])[2] if around else 0
+
+
+def _plain(text: str) -> str:
+    """Return a text without what is in comments, strings and directives. Lines stay where they are."""
+    kept = re.sub(r"/\*.*?\*/", lambda found: "\n" * found[0].count("\n"), text, flags=re.DOTALL)
+    return re.sub(r'"(?:[^"\\\n]|\\.)*"|^[ \t]*#.*', "", "\n".join(map(without_comments, kept.split("\n"))), flags=re.M)
+
+
+def _loops(text: str) -> Iterator[tuple[int, int, int]]:
+    """Yield the first line of each loop, its last line, and that of its condition."""
+
+    def line(at: int) -> int:
+        return text.count("\n", 0, at) + 1
+
+    for head in re.finditer(r"\b(for|while|do)\b", text):
+        begin = head.start()
+        if head[1] == "do":
+            end = _end_of_statement(text, head.end())
+            condition = re.compile(r"\s*while\b").match(text, end)
+            if condition:
+                yield line(begin), line(_behind_closing(text, text.find("(", end), "()")), line(condition.end())
+        elif (opening := text.find("(", begin)) >= 0:
+            yield line(begin), line(_end_of_statement(text, _behind_closing(text, opening, "()")) - 1), line(begin)
+
+
+def _end_of_statement(text: str, begin: int) -> int:
+    """Return the offset behind a statement: a block, or up to a semicolon that is in no parentheses."""
+    statement = re.compile(r"\s*").match(text, begin)
+    at = statement.end() if statement else begin
+    if text[at : at + 1] == "{":
+        return _behind_closing(text, at, "{}")
+    if nested := re.compile(r"(?:for|while|if)\s*(?=\()").match(text, at):
+        return _end_of_statement(text, _behind_closing(text, nested.end(), "()"))
+    end = text.find(";", at)
+    return len(text) if end < 0 else end + 1
+
+
+def _behind_closing(text: str, opening: int, pair: str) -> int:
+    """Return the offset behind the bracket that closes an opening one."""
+    depth = 0
+    for bracket in re.finditer(f"[{re.escape(pair)}]", text[opening:]):
+        depth += 1 if bracket[0] == pair[0] else -1
+        if depth == 0:
+            return opening + bracket.end()
+    return len(text)

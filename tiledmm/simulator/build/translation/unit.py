@@ -1,0 +1,61 @@
+"""The C++ unit of a kernel: its text between those of the simulator's headers that it needs.
+
+Each header of ``native/`` beside ``cuda.h`` costs several milliseconds.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from tiledmm.simulator.build.translation import inline_ptx
+from tiledmm.simulator.build.translation.syntax import launch_bounds
+
+#: C's functions, each with one for float (``sinf``), and what functions.h has beside them.
+_WITH_FLOAT = """
+acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh cospi cyl_bessel_i0 cyl_bessel_i1 erf erfc erfcinv
+erfcx erfinv exp exp10 exp2 expm1 fdim fdivide floor fmod frexp hypot ilogb j0 j1 jn ldexp lgamma log log10 log1p log2
+logb modf nan nearbyint nextafter norm norm3d norm4d normcdf normcdfinv pow rcbrt remainder remquo rhypot rint rnorm
+rnorm3d rnorm4d round rsqrt scalbln scalbn sin sincos sincospi sinh sinpi sqrt tan tanh tgamma trunc y0 y1 yn
+"""
+_ALONE = """
+fabs fma fmax fmin isfinite isinf isnan isnormal signbit __cosf __exp10f __expf __fdividef __log10f __log2f __logf
+__powf __saturatef __sincosf __sinf __tanf __tanhf
+"""
+FUNCTIONS = frozenset([*_WITH_FLOAT.split(), *(f"{name}f" for name in _WITH_FLOAT.split()), *_ALONE.split()])
+
+#: The headers and what the names in them look like, in the order in which they are included.
+HEADERS = {
+    "atomics.h": re.compile(r"atomic[A-Z]\w*"),
+    "casts.h": re.compile("tiledmm_detail"),
+    "functions.h": re.compile("|".join(sorted(FUNCTIONS))),
+    "packed.h": re.compile(r"__v[a-z]+[24]"),
+    "rounding.h": re.compile(
+        r"__\w+_r[zud]|__\w+2(int|uint|ll|ull|float|double)_rn|__[fd](rcp|sqrt|rsqrt)_rn|ll?r(int|ound)f?"
+    ),
+    "warps.h": re.compile(r"__(shfl|ballot|any|all|uni|match|reduce|activemask|fns)\w*"),
+}
+
+
+def needed(text: str) -> list[str]:
+    """Return the headers that define names in a text: of its functions, or of anything else of the same name."""
+    names = set(re.findall(r"[A-Za-z_]\w*", text))
+    return [header for header, pattern in HEADERS.items() if any(pattern.fullmatch(name) for name in names)]
+
+
+def write_unit(source: str, symbol: str, folder: Path) -> None:
+    """Write the C++ of a kernel, ``unit.cpp``: its text, between the simulator's headers.
+
+    Args:
+        source: CUDA C.
+        symbol: Name of the kernel, with its template arguments.
+        folder: Where the file is written, with ``kernel.cu`` beside it.
+    """
+    text = inline_ptx.translate(source)
+    (folder / "kernel.cu").write_text(text, encoding="utf-8")
+    asm = ["inline_ptx.h"] if text != source else []
+    headers = ["cuda.h", *needed(text), *asm, "kernel.cu", "entry.h"]
+    # The package's own functions (add, store) are visible to texts that say so: others may define the same names.
+    own = "" if "tiledmm" in source.lower() else "#define TILEDMM_OTHER_TEXT\n"
+    unit = own + "".join(f'#include "{header}"\n' for header in headers) + launch_bounds(text, symbol)
+    (folder / "unit.cpp").write_text(unit, encoding="utf-8")

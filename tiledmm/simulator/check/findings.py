@@ -1,0 +1,255 @@
+"""From the runtime's records to messages that name source lines, blocks and threads."""
+
+from __future__ import annotations
+
+import struct
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from tiledmm.simulator.build.debug.source_lines import SourceLines
+from tiledmm.simulator.check.finding_kinds import (
+    BARRIER,
+    ENDLESS,
+    KINDS,
+    LANES,
+    OF_TWO,
+    OTHER_PLACE,
+    OUTSIDE,
+    RULES,
+    SENTENCES,
+    WARNINGS,
+)
+from tiledmm.simulator.execute.interface import SPACES, RawFinding
+
+#: Bytes by which an access may miss an array and still be said to be beside it (``build/native/state.h``).
+REACH = 64 << 20
+
+#: Addresses up to here are of elements of a null pointer: the operating system gives them to nobody.
+NULL_BYTES = 64 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that is wrong with a kernel.
+
+    Attributes:
+        kind: One of ``KINDS``, or of those that the host finds: ``NOT_WRITTEN``, ``WRONG_RESULT``, ``UNSET``,
+            ``LAUNCH_BOUNDS`` and ``TOO_MUCH_SHARED``.
+        message: One sentence with all that is known.
+        line: Line of ``Report.text``, 0 if unknown.
+        location: File and line: ``"tiled.cu.j2:57"``, or a line of the user's own file.
+        text: The line's text.
+        block, thread: Indices of the first occurrence, as (x, y, z).
+        other_line, other_location, other_text, other_block, other_thread: The other party of a race, or of a barrier;
+            the loop of a thread that does not end; or None.
+        count: Number of occurrences.
+        calls: Lines of the calls around it, from the innermost on, where the line is in a function of its own.
+    """
+
+    kind: str
+    message: str
+    line: int
+    location: str
+    text: str
+    block: tuple[int, int, int]
+    thread: tuple[int, int, int]
+    other_line: int | None
+    other_location: str | None
+    other_text: str | None
+    other_block: tuple[int, int, int] | None
+    other_thread: tuple[int, int, int] | None
+    count: int
+    calls: tuple[int, ...] = ()
+
+    @property
+    def is_warning(self) -> bool:
+        """Whether it is no error on a GPU."""
+        return self.kind in WARNINGS
+
+    def __str__(self) -> str:
+        """Return the message, and the lines that it names."""
+        return "\n".join([self.message, *_quotes(self)])
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A named region of memory.
+
+    Attributes:
+        name: Name in messages: ``"A"``, ``"As"``.
+        begin: Address; for a shared array, the offset in shared memory.
+        bytes: Size in bytes.
+        element_at: Gives the element at an offset as a programmer writes it: ``"As[1][0]"``; its name alone, or
+            nothing, where there is none.
+    """
+
+    name: str
+    begin: int
+    bytes: int
+    element_at: Callable[[int], str] | None = None
+
+    def holds(self, address: int) -> bool:
+        """Return whether an address is in the region."""
+        return 0 <= address - self.begin < self.bytes
+
+    def distance(self, address: int) -> int:
+        """Return the bytes between an address and the region; 0 for those in it."""
+        return max(self.begin - address, address - (self.begin + self.bytes - 1), 0)
+
+    def describe(self, address: int, space: str) -> str:
+        """Return an address relative to this region, in words."""
+        offset = address - self.begin
+        what = f"{space} array {self.name} ({_bytes(self.bytes)})"
+        if 0 <= offset < self.bytes:
+            element = self.element_at(offset) if self.element_at else ""
+            return (
+                f"at {element}, byte {offset:,} of {what}"
+                if element not in ("", self.name)
+                else f"at byte {offset:,} of {what}"
+            )
+        if offset < 0:
+            return f"{_bytes(-offset)} before {what}"
+        if offset == self.bytes:
+            return f"just behind {what}"
+        return f"{_bytes(offset - self.bytes)} behind the end of {what}"
+
+
+def _bytes(count: int) -> str:
+    return f"{count:,} byte{'s' if count != 1 else ''}"
+
+
+def nearest(regions: tuple[Region, ...], address: int) -> Region | None:
+    """Return the region that holds an address, or is closest to it."""
+    return min(regions, key=lambda region: region.distance(address), default=None)
+
+
+def _signed(address: int) -> int:
+    """Return an address or an offset, with the sign that 64 bits without one have lost."""
+    return address - (1 << 64) * (address >> 63)
+
+
+def _where(raw: RawFinding, space: str, regions: tuple[Region, ...]) -> str:
+    """Return the address of an access, in words."""
+    address = _signed(raw.address)
+    region, note = nearest(regions, address), ""
+    if KINDS[raw.kind] in OUTSIDE:
+        for at, index in ((address, ""), (address - (raw.bytes << 32), ", by an unsigned index below 0")):
+            close = nearest(regions, at)
+            if close and close.distance(at) <= REACH:
+                region, address, note = close, at, index
+                break
+            if abs(at) < NULL_BYTES:
+                return f"at the address {at:#x}, through a null pointer{index}"
+    if region is None:
+        return f"at an address outside all arrays ({address:#x})"
+    if space == "shared" and not region.bytes:
+        note += ": the launch has no dynamic shared memory (shared_bytes=, or a RawKernel's shared_mem=, is its size)"
+    return region.describe(address, space) + note
+
+
+def finding(
+    raw: RawFinding, symbol: str, lines: SourceLines, shared: tuple[Region, ...], operands: tuple[Region, ...]
+) -> Finding | None:
+    """Return the runtime's record as a finding in words; None if it is none after all.
+
+    Args:
+        raw: The runtime's record.
+        symbol: The kernel's name.
+        lines: Source lines of places in the code.
+        shared, operands: Regions of shared and of global memory.
+    """
+    kind = KINDS[raw.kind]
+    if kind == BARRIER and raw.other_pc and not raw.bytes and lines.same_text(raw.pc, raw.other_pc):
+        return None  # one barrier, which the C++ compiler duplicated
+    if kind == LANES and raw.bytes == OTHER_PLACE and lines.same_text(raw.pc, raw.other_pc):
+        return None  # and one shuffle
+    line, other_line = lines.line(raw.pc), lines.line(raw.other_pc)
+    callers = [place for place in raw.calls if place]
+    calls = tuple(
+        dict.fromkeys(each for each in (*lines.calls(raw.pc), *map(lines.line, callers)) if each and each != line)
+    )
+    if not line and calls:  # in a function of a header, such as min
+        line, calls = calls[0], calls[1:]
+    space = SPACES[raw.space]
+    regions = shared if space == "shared" else operands
+    block, thread = _triple(raw.block), _triple(raw.thread)
+    other_block, other_thread = _triple(raw.other_block), _triple(raw.other_thread)
+    what = f"{_bytes(raw.bytes)} {_where(raw, space, regions)}"
+    who = f"block {show(block)}, thread {show(thread)}"
+    other_at = "the same line" if other_line == line else lines.location(other_line)
+    said = SENTENCES[kind].format(
+        access=f"{'writes' if raw.writes else 'reads'} {what}",
+        what=what,
+        access_to=f"{'writes' if raw.writes else 'reads'} {raw.bytes}",
+        gap=", which is none of its elements" if any(each.holds(raw.address) for each in regions) else "",
+        other=f"thread {show(other_thread)}" + ("" if other_block == block else f" of block {show(other_block)}"),
+        did="wrote" if raw.other_writes else "read",
+        at=other_at,
+        bytes=raw.bytes,
+        address=_signed(raw.address),
+        elsewhere=f"is at another one, at {other_at}" if raw.other_pc else "has ended without it",
+        doing=f"is at {other_at}" if raw.other_pc else "has ended",
+        value=struct.unpack("d", raw.address.to_bytes(8, sys.byteorder))[0],
+        integer=f"{'a signed' if raw.bytes & 1 else 'an unsigned'} integer of {1 << (raw.bytes >> 1)} bits",
+        rule=RULES.get(raw.bytes, ""),
+        unordered=_unordered(raw, other_block == block),
+        for_what=", which is at another place" if raw.bytes == OTHER_PLACE else ", for another mask or operation",
+    )
+    own = kind == LANES and not raw.bytes  # the mask of the lane's own call
+    if own:
+        said = "waits for lanes of its warp by a mask that does not have its own lane"
+    called = f"; called at {', '.join(map(lines.location, calls))}" if calls else ""
+    times = f" ({raw.count:,} times)" if raw.count > 1 else ""
+    loop = lines.loop(line) if kind in ENDLESS else 0
+    if loop not in (0, line):
+        said += f", in the loop at {lines.location(loop)}"
+    of_two = kind in OF_TWO and not own
+    second, other_line = of_two or loop > 0, loop or other_line
+    return Finding(
+        kind=kind,
+        message=f"{symbol}, {lines.location(line)}: {kind}: {who} {said}{called}{times}",
+        line=line,
+        location=lines.location(line),
+        text=lines.text(line),
+        block=block,
+        thread=thread,
+        other_line=other_line if second else None,
+        other_location=lines.location(other_line) if second else None,
+        other_text=lines.text(other_line) if second else None,
+        other_block=other_block if of_two else None,
+        other_thread=other_thread if of_two else None,
+        count=raw.count,
+        calls=calls,
+    )
+
+
+def _unordered(raw: RawFinding, one_block: bool) -> str:
+    if raw.unfenced:
+        return "with no fence after the flag that it read"
+    return "with no barrier in between" if one_block else "with nothing that orders the two"
+
+
+def _triple(values: Any) -> tuple[int, int, int]:
+    return values[0], values[1], values[2]
+
+
+def show(index: tuple[int, int, int]) -> str:
+    """Return an index of a block or thread, without its z where that is 0."""
+    return "(" + ", ".join(map(str, index if index[2] else index[:2])) + ")"
+
+
+def describe_findings(symbol: str, findings: Iterable[Finding]) -> str:
+    """Return a paragraph for each finding."""
+    paragraphs = list(map(str, findings))
+    head = f"{symbol}: {len(paragraphs)} finding{'s' if len(paragraphs) > 1 else ''}"
+    return "\n\n".join([head, *paragraphs])
+
+
+def _quotes(finding: Finding) -> Iterator[str]:
+    lines = {finding.location: finding.text, finding.other_location: finding.other_text}
+    quoted = {location: text.strip() for location, text in lines.items() if location and text}
+    width = max(map(len, quoted), default=0)
+    for location, text in quoted.items():
+        yield f"  {location:{width}} | {text}"

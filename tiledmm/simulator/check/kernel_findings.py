@@ -1,0 +1,158 @@
+"""What is said of a kernel: findings of the runtime in words, and such that the host makes."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tiledmm.simulator.build import toolchain
+from tiledmm.simulator.build.debug.variables import Subscripts, subscripts_of
+from tiledmm.simulator.build.native_kernel import NativeKernel
+from tiledmm.simulator.build.source_map import own_line
+from tiledmm.simulator.build.translation.syntax import kernels_in, short_name
+from tiledmm.simulator.check.finding_kinds import LAUNCH_BOUNDS, TOO_MUCH_SHARED, UNSET
+from tiledmm.simulator.check.findings import Finding, Region, finding, show
+from tiledmm.simulator.execute.grid import Geometry, Outcome, Writer
+from tiledmm.simulator.execute.memory import Placed
+
+
+class KernelFindings:
+    """Findings of one kernel."""
+
+    def __init__(self, kernel: NativeKernel) -> None:
+        self._kernel = kernel
+
+    def wrong_result(self, kind: str, said: str, writer: Writer | None, geometry: Geometry) -> Finding:
+        """Return a finding for an element of a result.
+
+        Args:
+            kind: What kind of.
+            said: What is wrong, in words.
+            writer: Who wrote it; None if nobody did.
+            geometry: Grid and block.
+        """
+        if writer is None:
+            return self._finding(kind, f"{said}; no thread wrote it", 0)
+        block, thread = geometry.block_index(writer.block), geometry.thread_index(writer.thread)
+        said = f"{said}; block {show(block)}, thread {show(thread)} wrote it"
+        return self._finding(kind, said, self._kernel.lines.line(writer.pc), block=block, thread=thread)
+
+    def _finding(
+        self,
+        kind: str,
+        said: str,
+        line: int,
+        *,
+        other: int = 0,
+        block: tuple[int, int, int] = (0, 0, 0),
+        thread: tuple[int, int, int] = (0, 0, 0),
+    ) -> Finding:
+        """Return a finding that the host makes, at a line, and perhaps another."""
+        location, of_other = self._kernel.lines.location(line), self._kernel.lines.location(other) if other else None
+        where = f"{self._kernel.name}, {location}" if line else self._kernel.name
+        return Finding(
+            kind=kind,
+            message=f"{where}: {kind}: {said}",
+            line=line,
+            location=location if line else "",
+            text=self._kernel.lines.text(line),
+            block=block,
+            thread=thread,
+            other_line=other or None,
+            other_location=of_other,
+            other_text=self._kernel.lines.text(other) if other else None,
+            other_block=None,
+            other_thread=None,
+            count=1,
+        )
+
+    def of(self, outcomes: list[Outcome], placed: Sequence[Placed], shared_bytes: int) -> list[Finding]:
+        """Return the findings of the runtime, in words.
+
+        Args:
+            outcomes: What the kernel's ``run`` returned.
+            placed: The arrays that it ran on.
+            shared_bytes: Size of dynamic shared memory.
+        """
+        found = [raw for each in outcomes for raw in each.findings]
+        if not found:
+            return []
+        base = self._kernel.library.base
+        shared = tuple(
+            self._region(array.name, offset, shared_bytes if array.dynamic else array.bytes)
+            for offset, array in self._kernel.shared_offsets
+        )
+        operands = (
+            *(Region(each.name, each.begin, each.bytes, each.element_at) for each in placed),
+            *(self._region(each.name, base + each.address, each.bytes) for each in self._kernel.variables),
+        )
+        named = (finding(raw, self._kernel.name, self._kernel.lines, shared, operands) for raw in found)
+        # A missing barrier is a race first of all, and only then memory that nobody has written yet.
+        return sorted((each for each in named if each), key=lambda each: each.kind.startswith("uninitialised"))
+
+    def _region(self, name: str, begin: int, size: int) -> Region:
+        """Return an array that the kernel's text declares."""
+
+        def element_at(offset: int) -> str:
+            subscripts = self._subscripts.get(name)
+            return name + subscripts(offset) if subscripts else ""
+
+        return Region(name, begin, size, element_at)
+
+    @functools.cached_property
+    def _subscripts(self) -> dict[str, Subscripts]:
+        """For arrays that the text declares, by name, the subscripts of a byte."""
+        return subscripts_of(toolchain.typed_library(self._kernel.text, self._kernel.name, arch=self._kernel.arch))
+
+    def refusals(self, block: tuple[int, int, int]) -> list[Finding]:
+        """Return what a GPU would not compile or launch: findings whose lines are those of the declarations."""
+        found = []
+        threads, most = block[0] * block[1] * block[2], self._kernel.library.functions.tiledmm_max_threads()
+        if most and threads > most:
+            said = f"a block of {threads} threads, and the kernel's __launch_bounds__ has {most}"
+            found.append(self._refusal(LAUNCH_BOUNDS, said, r"__launch_bounds__"))
+        # An array of another kernel of the text has that kernel's name in its own.
+        own = short_name(self._kernel.name)
+        others = [f"{len(kernel)}{kernel}" for kernel in kernels_in(self._kernel.text) if kernel != own]
+        arrays = [
+            each
+            for each in self._kernel.debug.shared_arrays()
+            if not each.dynamic and not any(kernel in each.symbol for kernel in others)
+        ]
+        size, limit = sum(each.bytes for each in arrays), self._kernel.target.static_shared_bytes
+        if size > limit:
+            largest = max(arrays, key=lambda each: each.bytes).name
+            said = f"{size:,} bytes of static shared memory, and a block has {limit:,}; dynamic memory may be more"
+            found.append(self._refusal(TOO_MUCH_SHARED, said, rf"__shared__[^;]*\b{largest}\b"))
+        return found
+
+    def _refusal(self, kind: str, said: str, declaration: str) -> Finding:
+        match = re.search(declaration, self._kernel.text)
+        return self._finding(kind, said, self._kernel.text.count("\n", 0, match.start()) + 1 if match else 0)
+
+    def unset_variables(self) -> list[Finding]:
+        """Return a finding for each variable that may be read before it is set, as far as the C++ compiler sees it."""
+        found = []
+        for each in self._kernel.may_be_unset:
+            at = f", declared at {self._kernel.lines.location(each.declared)}" if each.declared else ""
+            said = f"{each.name}{at}: the result depends on what is there"
+            line = own_line(each.lines, self._kernel.places.page)
+            found.append(self._finding(UNSET, said, line, other=each.declared))
+        return found
+
+    def depends(self, said: str, on: Finding) -> Finding:
+        """Return a finding, at the place of another, that this depends on an unset variable without a name."""
+        return replace(self._finding(UNSET, said, on.line, block=on.block, thread=on.thread), calls=on.calls)
+
+    def depends_on(self, found: Finding, name: str, declared: int) -> Finding:
+        """Return a finding that depends on a variable, with its name and the line of its declaration."""
+        location = self._kernel.lines.location(declared)
+        message = f"{found.message}; the variable is {name}, declared at {location}"
+        text = self._kernel.lines.text(declared)
+        return replace(found, message=message, other_line=declared, other_location=location, other_text=text)
+
+    def unset_result(self, what: str) -> Finding:
+        """Return a finding for a result that depends on a variable which the compiler does not name."""
+        return self._finding(UNSET, f"{what} depends on a variable that was not set", 0)

@@ -1,0 +1,151 @@
+"""Pointers to the memory of arrays, as CuPy has them to a GPU's: with the array, so that no access is beyond it."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+
+from tiledmm.errors import ConfigError, OperandTypeError
+from tiledmm.simulator.build.parameters import BOOL, FLOAT, POINTER, SIGNED, UNSIGNED, Parameter
+
+
+class MemoryPointer:
+    """A pointer to memory, with CuPy's attributes and methods.
+
+    Args:
+        mem: The memory: an array of uint8.
+        offset: Bytes from its begin.
+
+    Attributes:
+        mem: The memory.
+    """
+
+    device_id = 0
+
+    def __init__(self, mem: np.ndarray[Any, Any], offset: int = 0) -> None:
+        self.mem, self._offset = mem, int(offset)
+
+    @classmethod
+    def to(cls, array: np.ndarray[Any, Any]) -> MemoryPointer:
+        """Return a pointer to an array's first element."""
+        owner = np.asarray(array)
+        while isinstance(owner.base, np.ndarray):
+            owner = owner.base
+        owner = owner.view(np.ndarray)
+        memory = owner.ravel(order="K").view(np.uint8)
+        return cls(memory, array.ctypes.data - owner.ctypes.data)
+
+    @property
+    def ptr(self) -> DevicePointer:
+        """The address."""
+        return DevicePointer(self)
+
+    @property
+    def bytes(self) -> np.ndarray[Any, Any]:
+        """The memory from here on."""
+        return self.mem[self._offset :]
+
+    def elements(self, parameter: Parameter) -> np.ndarray[Any, Any]:
+        """Return the memory from here on, in elements of what a kernel's parameter points to.
+
+        Raises:
+            OperandTypeError: If the parameter is no pointer.
+        """
+        if parameter.kind != POINTER:
+            raise OperandTypeError(f"parameter {parameter.name} is of type {parameter.type}; got a pointer to memory")
+        size, kinds = parameter.element_bytes, {SIGNED: "i", UNSIGNED: "u", FLOAT: "f", BOOL: "?"}
+        usable = self.bytes[: self.bytes.size // size * size] if size else self.bytes
+        kind = kinds.get(parameter.element_kind)
+        return usable if kind is None or size == 0 else usable.view("?" if kind == "?" else f"{kind}{size}")
+
+    def copy_from_host(self, mem: Any, size: int) -> None:
+        """Copy ``size`` bytes from an address of the host, an int or ``ctypes.c_void_p``."""
+        self._check(size)
+        ctypes.memmove(self.bytes.ctypes.data, _address(mem), size)
+
+    def copy_to_host(self, mem: Any, size: int) -> None:
+        """Copy ``size`` bytes to an address of the host."""
+        self._check(size)
+        ctypes.memmove(_address(mem), self.bytes.ctypes.data, size)
+
+    def copy_from_device(self, src: MemoryPointer, size: int) -> None:
+        """Copy ``size`` bytes from another pointer."""
+        self._check(size)
+        src._check(size)
+        self.bytes[:size] = src.bytes[:size]
+
+    def copy_from(self, mem: Any, size: int) -> None:
+        """Copy ``size`` bytes from another pointer, or from the host."""
+        if isinstance(mem, MemoryPointer):
+            self.copy_from_device(mem, size)
+        else:
+            self.copy_from_host(mem, size)
+
+    def memset(self, value: int, size: int) -> None:
+        """Set ``size`` bytes."""
+        self._check(size)
+        self.bytes[:size] = value
+
+    def copy_from_host_async(self, mem: Any, size: int, stream: Any = None) -> None:
+        """Copy as ``copy_from_host`` does, before this returns."""
+        self.copy_from_host(mem, size)
+
+    def copy_to_host_async(self, mem: Any, size: int, stream: Any = None) -> None:
+        """Copy as ``copy_to_host`` does, before this returns."""
+        self.copy_to_host(mem, size)
+
+    def copy_from_device_async(self, src: MemoryPointer, size: int, stream: Any = None) -> None:
+        """Copy as ``copy_from_device`` does, before this returns."""
+        self.copy_from_device(src, size)
+
+    def copy_from_async(self, mem: Any, size: int, stream: Any = None) -> None:
+        """Copy as ``copy_from`` does, before this returns."""
+        self.copy_from(mem, size)
+
+    def memset_async(self, value: int, size: int, stream: Any = None) -> None:
+        """Set bytes as ``memset`` does, before this returns."""
+        self.memset(value, size)
+
+    def __add__(self, offset: int) -> MemoryPointer:
+        return MemoryPointer(self.mem, self._offset + int(offset))
+
+    __radd__ = __add__
+
+    def __sub__(self, offset: int) -> MemoryPointer:
+        return self + -int(offset)
+
+    def __int__(self) -> int:
+        return int(self.ptr)
+
+    def _check(self, size: int) -> None:
+        if not 0 <= self._offset <= self._offset + size <= self.mem.size:
+            raise ConfigError(f"this memory has {self.mem.size} bytes; got {size} bytes from byte {self._offset} on")
+
+
+class DevicePointer(int):
+    """An address, ``x.data.ptr``: a whole number that still knows the memory, for launches that get it."""
+
+    memory: MemoryPointer
+
+    def __new__(cls, memory: MemoryPointer) -> DevicePointer:
+        """Make the address that ``memory`` points to."""
+        self = super().__new__(cls, memory.mem.ctypes.data + memory._offset)
+        self.memory = memory
+        return self
+
+    def __add__(self, offset: int) -> DevicePointer:
+        return DevicePointer(self.memory + offset)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: int) -> int:
+        return int(self) - int(other) if isinstance(other, DevicePointer) else DevicePointer(self.memory - other)
+
+
+def _address(mem: Any) -> int:
+    address = mem.value if isinstance(mem, ctypes.c_void_p) else mem
+    if not isinstance(address, int):
+        raise OperandTypeError(f"an address of the host is an int or ctypes.c_void_p; got {type(mem).__name__}")
+    return address

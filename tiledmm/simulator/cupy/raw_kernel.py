@@ -1,0 +1,276 @@
+"""``RawKernel``: a kernel of the user's by CuPy's signature, on the CPU."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tiledmm.errors import ConfigError, OperandTypeError
+from tiledmm.simulator.api import launch_kernel
+from tiledmm.simulator.build.module import Module
+from tiledmm.simulator.build.native_kernel import NativeKernel
+from tiledmm.simulator.build.parameters import Parameter
+from tiledmm.simulator.build.translation.syntax import kernels_in, variables_in
+from tiledmm.simulator.cupy.memory import DevicePointer, MemoryPointer
+from tiledmm.simulator.execute.settings import Settings
+from tiledmm.simulator.report.report import Report
+
+# Attributes of a function on a GPU that follow from its machine code.
+_OF_MACHINE_CODE = ("cache_mode_ca", "local_size_bytes", "num_regs")
+
+
+class RawKernel:
+    """A kernel of the user's, with the signature of ``cupy.RawKernel``, that runs on the CPU with checks.
+
+    Args:
+        code: CUDA C.
+        name: The kernel's name; the kernel is ``extern "C"``.
+        options: A tuple of NVRTC's options. Macros (``-DN=4``), folders of headers (``-I``) and the architecture
+            (``-arch=sm_80``) have an effect; standards, optimization and diagnostics have none.
+        backend: ``"nvrtc"`` or ``"nvcc"``, which are the same here.
+        translate_cucomplex, enable_cooperative_groups: Not supported.
+        jitify: No effect: the C++ compiler finds its headers.
+
+    Attributes:
+        report: Counts and findings of the last launch; None before the first.
+        settings: How it is run: checks, counts, the order of threads.
+
+    Example:
+        >>> text = 'extern "C" __global__ void twice(float* x) { x[threadIdx.x] *= 2; }'
+        >>> x = np.ones(32, np.float32)
+        >>> RawKernel(text, "twice")((1,), (32,), (x,))
+        >>> float(x[0])
+        2.0
+    """
+
+    settings: Settings = Settings()
+
+    def __init__(
+        self,
+        code: str,
+        name: str,
+        options: tuple[str, ...] = (),
+        backend: str = "nvrtc",
+        translate_cucomplex: bool = False,
+        *,
+        enable_cooperative_groups: bool = False,
+        jitify: bool | None = None,
+    ) -> None:
+        unsupported = {
+            "translate_cucomplex": translate_cucomplex, "enable_cooperative_groups": enable_cooperative_groups,
+        }  # fmt: skip
+        self._begin(module_of(code, options, backend, (), unsupported), name, backend)
+
+    def _begin(self, module: Module, name: str, backend: str) -> None:
+        self._module, self.name, self._backend = module, name, backend
+        self.report: Report | None = None
+        self.file_path, self.enable_cooperative_groups = None, False
+        self.preferred_shared_memory_carveout = -1
+        self._dynamic_limit: int | None = None
+
+    @property
+    def code(self) -> str:
+        """The CUDA C."""
+        return self._module.code
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The compile options."""
+        return self._module.options
+
+    @property
+    def backend(self) -> str:
+        """``"nvrtc"`` or ``"nvcc"``."""
+        return self._backend
+
+    @property
+    def kernel(self) -> RawKernel:
+        """This kernel, compiled."""
+        self.compile()
+        return self
+
+    def compile(self, log_stream: Any = None) -> None:
+        """Compile the kernel, unless it is compiled.
+
+        Args:
+            log_stream: What CuPy writes the compiler's output to; nothing is written here.
+
+        Raises:
+            ConfigError: If there is no such kernel.
+            CompilationError: If it does not compile.
+        """
+        self._compiled()
+
+    def __call__(
+        self,
+        grid: tuple[int, ...],
+        block: tuple[int, ...],
+        args: Sequence[Any],
+        *,
+        shared_mem: int = 0,
+        stream: Any = None,
+    ) -> None:
+        """Run the kernel, to its end.
+
+        Args:
+            grid: Blocks along x, y and z.
+            block: Threads of a block along x, y and z.
+            args: One argument for each parameter. Arrays are written in place. Numbers have the sizes that CuPy passes:
+                a Python float is a double, a Python int has 8 bytes, a NumPy scalar its own.
+            shared_mem: Size of dynamic shared memory, in bytes; for more than 48 KiB, with static shared memory, set
+                ``max_dynamic_shared_size_bytes`` first.
+            stream: No effect: a launch ends before the call returns.
+
+        Raises:
+            SimulationError: If the kernel is wrong; arrays have been written, and ``report`` has the findings.
+            ConfigError: If grid, block or shared memory are beyond what the target architecture has.
+            OperandTypeError: If an argument is not what the parameter takes.
+            CompilationError: If the kernel does not compile.
+        """
+        for what, value in (("grid", grid), ("block", block), ("args", args)):
+            if not isinstance(value, (tuple, list) if what == "args" else tuple):
+                raise OperandTypeError(f"{what} is a tuple, such as (n,); got {type(value).__name__}")
+        kernel = self._compiled()
+        self._check_shared(kernel, shared_mem)
+        parameters = kernel.parameters
+        if len(args) == len(parameters):
+            args = tuple(self._argument(*each) for each in zip(parameters, args, strict=True))
+        # CuPy launches at least one block, of at least one thread.
+        blocks, threads = (tuple(max(1, each) for each in sizes) for sizes in (grid, block))
+        self.report = launch_kernel(
+            kernel, blocks, threads, args, shared_mem, self.settings, exact=True, state=self._module.state
+        )
+        sys.stdout.write(self.report.output)
+        self.report.check()
+
+    def _argument(self, parameter: Parameter, value: Any) -> Any:
+        """Return what the launch gets for an argument."""
+        pointer = value.memory if isinstance(value, DevicePointer) else value
+        argument = pointer.elements(parameter) if isinstance(pointer, MemoryPointer) else value
+        if isinstance(argument, np.ndarray):
+            for name, variable in self._module.state.items():
+                if np.may_share_memory(np.asarray(argument), variable):
+                    raise ConfigError(
+                        f"parameter {parameter.name} got the memory of variable {name}, which {self.name} itself has: "
+                        "the simulator passes arrays alone"
+                    )
+        return argument
+
+    @property
+    def max_threads_per_block(self) -> int:
+        """Threads of a block, by the launch bounds. On a GPU the kernel's registers may allow fewer."""
+        kernel = self._compiled()
+        return int(kernel.library.functions.tiledmm_max_threads()) or kernel.target.max_threads_per_block
+
+    @property
+    def shared_size_bytes(self) -> int:
+        """Bytes of static shared memory."""
+        return _static_shared(self._compiled())
+
+    @property
+    def const_size_bytes(self) -> int:
+        """Bytes of ``__constant__`` memory."""
+        kernel = self._compiled()
+        constants = variables_in(kernel.text, "__constant__")
+        return sum(each.bytes for each in kernel.variables if each.name in constants)
+
+    @property
+    def max_dynamic_shared_size_bytes(self) -> int:
+        """Bytes of dynamic shared memory that a launch may have; above 48 KiB, with static shared memory, if set."""
+        if self._dynamic_limit is not None:
+            return self._dynamic_limit
+        kernel = self._compiled()
+        return max(0, kernel.target.static_shared_bytes - _static_shared(kernel))
+
+    @max_dynamic_shared_size_bytes.setter
+    def max_dynamic_shared_size_bytes(self, size: int) -> None:
+        kernel = self._compiled()
+        most = kernel.target.max_shared_bytes - _static_shared(kernel)
+        if not 0 <= size <= most:
+            raise ConfigError(
+                f"max_dynamic_shared_size_bytes of {self.name} is from 0 to {most} on {kernel.target.name}; got {size}"
+            )
+        self._dynamic_limit = int(size)
+
+    @property
+    def binary_version(self) -> int:
+        """Compute capability of the target architecture, times ten."""
+        major, minor = self._compiled().target.capability
+        return 10 * major + minor
+
+    ptx_version = binary_version
+
+    @property
+    def attributes(self) -> dict[str, int]:
+        """The attributes above by name, without those of machine code, which the simulator has none of."""
+        names = (
+            "binary_version", "const_size_bytes", "max_dynamic_shared_size_bytes", "max_threads_per_block",
+            "preferred_shared_memory_carveout", "ptx_version", "shared_size_bytes",
+        )  # fmt: skip
+        return _Attributes((name, getattr(self, name)) for name in names)
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(
+            _not_told(name) if name in _OF_MACHINE_CODE else f"a RawKernel of the simulator has no attribute {name!r}"
+        )
+
+    def _compiled(self) -> NativeKernel:
+        return self._module.kernel(self.name, self.settings.target, self.settings.built)
+
+    def _check_shared(self, kernel: NativeKernel, size: int) -> None:
+        most, largest = self.max_dynamic_shared_size_bytes, kernel.target.max_shared_bytes - _static_shared(kernel)
+        if most < size <= largest:
+            raise ConfigError(
+                f"{self.name} may have {most} bytes of dynamic shared memory; got shared_mem={size}: set "
+                f"kernel.max_dynamic_shared_size_bytes = {size} before the launch, as on a GPU"
+            )
+
+
+def module_of(
+    code: str, options: tuple[str, ...], backend: str, names: Sequence[str], unsupported: Mapping[str, bool]
+) -> Module:
+    """Return the module of a text.
+
+    Args:
+        code, options, backend, names: What CuPy takes.
+        unsupported: Keywords that the simulator does not support, and whether they were given.
+
+    Raises:
+        OperandTypeError: If the text is no string.
+        ConfigError: If there is no such backend, or if a keyword is not supported.
+    """
+    if not isinstance(code, str):
+        raise OperandTypeError(f"code is a string with CUDA C; got {type(code).__name__}")
+    if backend not in ("nvrtc", "nvcc"):
+        raise ConfigError(f"backend is 'nvrtc' or 'nvcc'; got {backend!r}")
+    for keyword, given in unsupported.items():
+        if given:
+            raise ConfigError(f"the simulator does not support {keyword}=True")
+    return Module(code, options, names)
+
+
+def kernel_of(kind: type[RawKernel], module: Module, name: str, backend: str) -> RawKernel:
+    """Compile one of a module's kernels."""
+    kernel = kind.__new__(kind)
+    kernel._begin(module, name, backend)
+    kernel.compile()
+    return kernel
+
+
+class _Attributes(dict[str, int]):
+    def __missing__(self, name: str) -> int:
+        raise KeyError(_not_told(name) if name in _OF_MACHINE_CODE else name)
+
+
+def _not_told(name: str) -> str:
+    return f"{name} follows from machine code, which the simulator does not make: compile the kernel by NVRTC for it"
+
+
+def _static_shared(kernel: NativeKernel) -> int:
+    """Return the bytes of static shared memory; 0 where the text has several kernels, as their shares are not known."""
+    if len(kernels_in(kernel.text)) > 1:
+        return 0
+    return sum(each.bytes for each in kernel.debug.shared_arrays() if not each.dynamic)

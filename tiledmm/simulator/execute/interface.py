@@ -1,0 +1,113 @@
+"""The interface between Python and the runtime: the structures of ``build/native/interface.h``, and its functions."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from ctypes import CFUNCTYPE, POINTER, Structure, c_int64, c_uint32, c_uint64, c_void_p
+from pathlib import Path
+from typing import Any
+
+from tiledmm.simulator.build import toolchain
+
+SPACES = ("shared", "global")
+KINDS = ("load", "store", "copy", "arithmetic", "barrier")
+ORDERS = ("forward", "reverse", "random")
+
+
+class Operand(Structure):
+    """One array in global memory."""
+
+    _fields_ = [
+        ("begin", c_uint64), ("bytes", c_uint64), ("granule", c_uint64), ("valid", c_void_p), ("writes", c_void_p),
+        ("reads", c_void_p), ("defined", c_uint64), ("constant", c_uint64),
+    ]  # fmt: skip
+
+
+class NativeSharedArray(Structure):
+    """The place of a shared array."""
+
+    _fields_ = [("from_anchor", c_int64), ("bytes", c_uint64), ("alignment", c_uint64)]
+
+
+#: For a place in the code: its group, and the widest access in machine code to shared and global memory.
+DESCRIBE = CFUNCTYPE(None, c_uint64, c_uint32, POINTER(c_uint64))
+
+
+class NativeLaunch(Structure):
+    """Parameters of a run."""
+
+    _fields_ = [
+        ("run_thread", c_void_p), ("anchor", c_void_p), ("arguments", POINTER(c_void_p)),
+        ("grid", c_uint32 * 3), ("block", c_uint32 * 3),
+        ("operands", POINTER(Operand)), ("arrays", POINTER(NativeSharedArray)),
+        ("operand_count", c_uint32), ("array_count", c_uint32),
+        ("checks", c_uint32), ("counts", c_uint32), ("order", c_uint32), ("trace", c_uint32),
+        ("seed", c_uint64), ("traced_block", c_uint64), ("max_steps", c_uint64),
+        ("code", c_uint64), ("code_end", c_uint64),
+        ("constants", c_uint64), ("constants_end", c_uint64), ("guarded", c_uint32), ("padding", c_uint32),
+        ("arch", c_uint32), ("stall", c_uint32),
+        ("describe", DESCRIBE),
+    ]  # fmt: skip
+
+
+class RawFinding(Structure):
+    """A finding, as the runtime records it."""
+
+    _fields_ = [
+        ("count", c_uint64), ("pc", c_uint64), ("other_pc", c_uint64), ("address", c_uint64), ("calls", c_uint64 * 8),
+        ("kind", c_uint32), ("space", c_uint32), ("bytes", c_uint32), ("writes", c_uint32), ("other_writes", c_uint32),
+        ("block", c_uint32 * 3), ("thread", c_uint32 * 3), ("other_block", c_uint32 * 3),
+        ("other_thread", c_uint32 * 3), ("unfenced", c_uint32),
+    ]  # fmt: skip
+
+
+class RawCounts(Structure):
+    """Requests of warps to one memory."""
+
+    _fields_ = [(name, c_uint64) for name in ("requests", "lanes", "bytes", "units", "ideal")]
+
+
+class RawSite(Structure):
+    """Counts of one instruction that accesses memory, calculates or waits."""
+
+    _fields_ = [
+        ("pc", c_uint64), ("flops", c_uint64), ("barriers", c_uint64), ("bytes", c_uint32), ("kind", c_uint32),
+        ("source", RawCounts * 2), ("sass", RawCounts * 2),
+    ]  # fmt: skip
+
+
+class RawEvent(Structure):
+    """One access or operation of one thread, or a barrier of the block."""
+
+    _fields_ = [
+        ("pc", c_uint64), ("address", c_uint64), ("step", c_uint64),
+        ("thread", c_uint32), ("bytes", c_uint32), ("kind", c_uint32), ("space", c_uint32),
+    ]  # fmt: skip
+
+
+def runtime() -> Any:
+    """Compile the runtime's library if need be, and return it with its functions declared."""
+    with toolchain.runtime_library() as path:
+        return _load_runtime(path)
+
+
+@functools.lru_cache(maxsize=4)
+def _load_runtime(path: Path) -> Any:
+    library = ctypes.CDLL(str(path))
+    library.tiledmm_begin.restype = c_void_p
+    library.tiledmm_work.argtypes = (c_void_p,)
+    for name in ("stop", "time_out", "watch"):
+        getattr(library, f"tiledmm_{name}").argtypes = (c_void_p,)
+    library.tiledmm_output.restype = c_uint64
+    library.tiledmm_output.argtypes = (c_void_p, c_void_p)
+    library.tiledmm_end.argtypes = (c_void_p,)
+    library.tiledmm_place.restype = c_uint64
+    library.tiledmm_place.argtypes = (c_void_p, c_uint64)
+    for name in ("blocks_done", "barriers", "findings", "counts", "trace"):
+        function = getattr(library, f"tiledmm_{name}")
+        function.restype = c_uint64
+        function.argtypes = (c_void_p,) if name in ("blocks_done", "barriers") else (c_void_p, c_void_p)
+    library.tiledmm_reserve.restype = c_void_p
+    library.tiledmm_release.argtypes = (c_void_p, c_uint64)
+    return library

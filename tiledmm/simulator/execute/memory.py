@@ -1,0 +1,169 @@
+"""Global memory of a launch, and the arrays in it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from ctypes import byref, c_uint8, c_uint64
+from typing import Any
+
+import numpy as np
+
+from tiledmm.simulator.execute.interface import Operand, runtime
+
+# CuPy's allocations are aligned to this, and so are the simulator's: sectors are counted alike.
+_ALIGNMENT = 512
+
+#: Instead of the writer of an element: it was written before the launch (``build/native/state.h``).
+BEFORE = 1
+
+#: Inaccessible memory around each operand: an index that is wrong by less never reaches another operand.
+GUARD_BYTES = 256 << 20
+
+
+class Memory:
+    """Global memory of a run: regions with inaccessible memory around them."""
+
+    def __init__(self, sizes: Sequence[int]) -> None:
+        self._library = runtime()
+        count = len(sizes)
+        addresses = (c_uint64 * count)()
+        self._reserved = c_uint64()
+        self._base = self._library.tiledmm_reserve(
+            c_uint64(count), (c_uint64 * count)(*sizes), c_uint64(GUARD_BYTES), addresses, byref(self._reserved)
+        )
+        if not self._base:
+            raise MemoryError(f"no {sum(sizes)} bytes of memory for the operands")
+        self.addresses = list(addresses)
+
+    def bytes(self, region: int, size: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
+        """Return the first ``size`` bytes of a region, not to be used after ``release``."""
+        return np.ctypeslib.as_array((c_uint8 * size).from_address(self.addresses[region]))
+
+    def release(self) -> None:
+        """Give the memory back."""
+        if self._base:
+            self._library.tiledmm_release(self._base, self._reserved)
+            self._base = None
+
+
+def span_of(array: np.ndarray[Any, Any]) -> tuple[int, int]:
+    """Return the first byte that an array spans and the one behind the last, relative to its first element."""
+    if not array.size:
+        return 0, 0
+    reach = [(size - 1) * stride for size, stride in zip(array.shape, array.strides, strict=True)]
+    return sum(each for each in reach if each < 0), sum(each for each in reach if each > 0) + array.dtype.itemsize
+
+
+class Placed:
+    """An array in the simulator's memory, with its own strides.
+
+    Args:
+        name: Its name in messages.
+        array: The array.
+        span: The first byte of its memory and the one behind the last, relative to its first element; None for those
+            that it spans.
+    """
+
+    def __init__(self, name: str, array: np.ndarray[Any, Any], span: tuple[int, int] | None = None) -> None:
+        self.name, self.array = name, array
+        self.start, self.stop = span or span_of(array)
+        self.itemsize = array.dtype.itemsize
+        self.bytes = self.stop - self.start
+        # The offset from the array's own allocation decides its alignment, as in CuPy's memory.
+        owner = array
+        while isinstance(owner.base, np.ndarray):
+            owner = owner.base
+        self.phase = (array.ctypes.data + self.start - owner.ctypes.data) % _ALIGNMENT if array.size else 0
+        self.reserved_bytes = self.bytes + _ALIGNMENT
+        self.begin = 0
+        self.filled = False
+        self.pointee = 0  # bytes of what the kernel's pointer points to, where it subscripts that
+        self.result = array
+        self.writable = True
+        # Elements of more than 16 bytes, such as structures, are looked at in parts.
+        self.granule = math.gcd(self.itemsize, 16) if self.itemsize > 16 else self.itemsize
+        self.writes = np.zeros((0, 2), np.uint64)
+        self.reads = np.zeros((0, 4), np.uint64)
+        self.before = np.zeros(0, np.bool_)
+
+    @property
+    def origin(self) -> int:
+        """Address of the array's first element."""
+        return self.begin - self.start
+
+    def place(self, memory: Memory, region: int, *, filled: bool, written: bool | None = None) -> None:
+        """Assign an address and, if ``filled``, copy the elements there; all other bytes are those of NaNs.
+
+        Args:
+            memory: Where.
+            region: Its region there.
+            filled: Whether the array's elements are there before the launch.
+            written: Whether the kernel may write there; by default, where nothing is before.
+        """
+        self.begin = memory.addresses[region] + self.phase
+        self.memory = memory.bytes(region, self.phase + self.bytes)[self.phase :]
+        self.memory[:] = 255
+        self.filled = filled
+        if filled:
+            self.view()[...] = self.array
+        if written if written is not None else not filled:
+            granules = self.bytes // self.granule
+            self.writes = np.zeros((granules, 2), np.uint64)
+            self.reads = np.zeros((granules, 4), np.uint64)
+            self.before = np.zeros(granules, np.bool_)
+        dense = self.array.size * self.itemsize == self.bytes or self.granule < self.itemsize
+        self.valid = None if dense else np.zeros(self.bytes // self.itemsize, np.uint8)
+        if self.valid is not None:
+            self.of_elements(self.valid)[...] = 1
+
+    def allow_rewriting(self) -> None:
+        """Let the next launch write elements that were written before."""
+        self.before |= self.writes[:, 0] != 0
+        self.writes[:] = 0
+        self.reads[:] = 0
+
+    @property
+    def written(self) -> np.ndarray[Any, Any]:
+        """For each element of memory, whether it was ever written."""
+        written: np.ndarray[Any, Any] = self.before | (self.writes[:, 0] != 0)
+        return written
+
+    def view(self) -> np.ndarray[Any, Any]:
+        """Return the array in the simulator's memory."""
+        shape, strides = self.array.shape, self.array.strides
+        array: np.ndarray[Any, Any] = np.ndarray(shape, self.array.dtype, self.memory.data, -self.start, strides)
+        return array
+
+    def element_at(self, offset: int) -> str:
+        """Return the element at an offset in bytes, as a programmer writes it; empty if there is none."""
+        if self.pointee:
+            return f"{self.name}[{(offset + self.start) // self.pointee}]"
+        number = self.indices()[offset // self.itemsize]
+        index = np.unravel_index(max(number, 0), self.array.shape)
+        return f"{self.name}[{', '.join(str(int(i)) for i in index)}]" if number >= 0 else ""
+
+    def of_elements(self, marks: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """Return the marks of the array's elements, in the array's shape, out of marks for each element of memory."""
+        strides = tuple(stride // self.itemsize * marks.itemsize for stride in self.array.strides)
+        first = -self.start // self.itemsize * marks.itemsize
+        array: np.ndarray[Any, Any] = np.ndarray(self.array.shape, marks.dtype, marks.data, first, strides)
+        return array
+
+    def indices(self) -> np.ndarray[Any, Any]:
+        """Return each memory element's number in the array: -1 if it has none, the last if it has several."""
+        numbers = np.full(self.bytes // self.itemsize, -1, np.int64)
+        self.of_elements(numbers)[...] = np.arange(self.array.size).reshape(self.array.shape)
+        return numbers
+
+    def operand(self, *, writable: bool) -> Operand:
+        """Return what the runtime checks accesses against."""
+        return Operand(
+            begin=self.begin,
+            bytes=self.bytes,
+            granule=self.granule,
+            valid=None if self.valid is None else self.valid.ctypes.data,
+            writes=self.writes.ctypes.data if writable else None,
+            reads=self.reads.ctypes.data if writable else None,
+            defined=self.filled,
+        )

@@ -1,0 +1,73 @@
+"""How a kernel is run on the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from numbers import Real
+
+import numpy as np
+
+from tiledmm.errors import ConfigError
+from tiledmm.simulator.build.kernel_flags import GUARDED_BUILDS
+from tiledmm.simulator.build.machine_code import Disassembler
+from tiledmm.simulator.execute.interface import ORDERS
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Settings of a run.
+
+    Attributes:
+        checks: Whether every access is checked; ``"full"`` also runs the kernel in other builds.
+        counts: Whether traffic is counted.
+        sass: The disassembler, if traffic is also counted as in the machine code (SASS); None if it is not.
+        order: The order in which threads run between two barriers: ``"forward"``, ``"reverse"`` or ``"random"``.
+        seed: Seed of the order ``"random"``.
+        target: The target architecture: ``"sm_75"``, say, has no cp.async.
+        workers: Cores to use; None for all.
+        progress: Called from time to time with the number of finished blocks and of all blocks.
+        traced_block: The block whose accesses are recorded one by one, or None.
+        traced_arithmetic: Whether its floating-point operations are recorded, too.
+        max_steps: Accesses after which a thread counts as running away; 0 for no limit.
+        build: How the kernel is compiled, one of ``kernel_flags.BUILDS``; None for what the checks need.
+        timeout: Seconds after which a launch ends with a finding; None for no limit.
+    """
+
+    checks: bool | str = True
+    counts: bool = True
+    sass: Disassembler | None = None
+    order: str = "forward"
+    seed: int = 0
+    target: str = "sm_90"
+    workers: int | None = None
+    progress: Callable[[int, int], None] | None = None
+    traced_block: int | None = None
+    traced_arithmetic: bool = False
+    max_steps: int = 0
+    timeout: float | None = None
+    build: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.checks not in (True, False, "full"):
+            raise ConfigError(f'checks is True, False or "full"; got {self.checks!r}')
+        if self.order not in ORDERS:
+            raise ConfigError(f"order of threads is one of {', '.join(ORDERS)}; got {self.order!r}")
+        whole = isinstance(self.workers, (int, np.integer)) and not isinstance(self.workers, bool)
+        if self.workers is not None and not (whole and self.workers > 0):
+            raise ConfigError(f"workers is a whole number from 1, or None for all cores; got {self.workers!r}")
+        if not isinstance(self.max_steps, (int, np.integer)) or self.max_steps < 0:
+            raise ConfigError(f"max_steps is a whole number, 0 for no limit; got {self.max_steps!r}")
+        if self.timeout is not None and not (isinstance(self.timeout, Real) and self.timeout > 0):
+            raise ConfigError(f"timeout is a number of seconds, or None for no limit; got {self.timeout!r}")
+
+    @property
+    def built(self) -> str:
+        """The build of the kernel, one of ``kernel_flags.BUILDS``."""
+        sees = bool(self.checks) or self.counts or self.sass is not None or self.traced_block is not None
+        return self.build or ("checked" if sees else "bare")
+
+    def alone(self, build: str) -> Settings:
+        """Return the settings for one worker, without counts, and for a kernel that is compiled in the given way."""
+        checks = build not in GUARDED_BUILDS
+        return replace(self, checks=checks, counts=False, sass=None, workers=1, progress=None, build=build)

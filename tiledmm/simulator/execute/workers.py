@@ -1,0 +1,103 @@
+"""The threads that run a launch's blocks, one per core."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+_WATCH_SECONDS = 0.1
+
+
+def cores() -> int:
+    """Return the number of cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):  # Linux
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def work(
+    library: Any,
+    run: int,
+    workers: int,
+    blocks: int,
+    progress: Callable[[int, int], None] | None,
+    timeout: float | None,
+) -> None:
+    """Run workers until no blocks are left. Ctrl-C ends them at once.
+
+    Args:
+        library: The runtime.
+        run: Its number of the launch.
+        workers: How many there are.
+        blocks: Of the launch.
+        progress: Called from time to time with the number of finished blocks and of all blocks.
+        timeout: Seconds after which the launch ends with a finding; None for no limit.
+
+    Raises:
+        MemoryError: If there is no memory for the stacks of a block's threads.
+    """
+    failures: list[int] = []
+    left = [workers]
+    ended = threading.Event()
+    lock = threading.Lock()
+
+    def one() -> None:
+        if library.tiledmm_work(run):
+            failures.append(1)
+        with lock:
+            left[0] -= 1
+            if not left[0]:
+                ended.set()
+
+    threads = _started(one, workers)
+    with lock:
+        left[0] -= workers - len(threads)
+        if not left[0]:
+            ended.set()
+    begun = time.monotonic()
+    try:
+        # An interrupted Thread.join may take a running thread for one that has ended; an Event does not.
+        while not ended.wait(_WATCH_SECONDS):
+            if timeout is not None and time.monotonic() - begun > timeout:
+                library.tiledmm_time_out(run)
+            library.tiledmm_watch(run)
+            if progress:
+                progress(library.tiledmm_blocks_done(run), blocks)
+        if progress:
+            progress(library.tiledmm_blocks_done(run), blocks)
+    except BaseException:
+        library.tiledmm_stop(run)
+        while not _waited(ended):
+            library.tiledmm_watch(run)
+        raise
+    finally:
+        for thread in threads:
+            thread.join()
+    if failures:
+        raise MemoryError("no memory for the stacks of a block's threads")
+
+
+def _started(work: Callable[[], None], workers: int) -> list[threading.Thread]:
+    """Start threads that work; fewer where the system has no more, since any number of them runs all blocks."""
+    threads: list[threading.Thread] = []
+    for i in range(workers):
+        thread = threading.Thread(target=work, name=f"tiledmm-{i}")
+        try:
+            thread.start()
+        except RuntimeError:
+            if not threads:
+                raise
+            break
+        threads.append(thread)
+    return threads
+
+
+def _waited(ended: threading.Event) -> bool:
+    """Wait for a moment, whatever else is pressed meanwhile."""
+    try:
+        return ended.wait(0.01)
+    except KeyboardInterrupt:
+        return False

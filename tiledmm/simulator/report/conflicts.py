@@ -1,0 +1,141 @@
+"""Which lanes of a warp hit which bank of shared memory, for each source line of a kernel that accesses it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tiledmm.hardware.banks import ideal_wavefronts, wavefronts
+from tiledmm.simulator.report.events import Event
+from tiledmm.simulator.report.requests import BANKS, WARP, WORD_BYTES, words_by_bank
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """One lane and what it accesses.
+
+    Attributes:
+        lane: Number of the lane in its warp.
+        thread: Index of the thread, (x, y, z).
+        address: Offset in shared memory, in bytes.
+        banks: Banks that hold the bytes.
+    """
+
+    lane: int
+    thread: tuple[int, int, int]
+    address: int
+    banks: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BankAccess:
+    """The first access of the first warp of a block at one source line.
+
+    Attributes:
+        line: Line of the rendered kernel.
+        location: Template and line that it comes from: ``"tiled.cu.j2:57"``.
+        text: The line's text.
+        kind: ``"load"``, ``"store"`` or ``"copy"`` (cp.async).
+        array: The shared array.
+        bytes: Bytes that each lane accesses.
+        lanes: Active lanes.
+        wavefronts: Wavefronts that shared memory needs.
+        ideal_wavefronts: Wavefronts without bank conflicts.
+    """
+
+    line: int
+    location: str
+    text: str
+    kind: str
+    array: str
+    bytes: int
+    lanes: tuple[Lane, ...]
+    wavefronts: int
+    ideal_wavefronts: int
+
+    @property
+    def conflicts(self) -> int:
+        """Excess wavefronts."""
+        return self.wavefronts - self.ideal_wavefronts
+
+    @property
+    def banks(self) -> dict[int, dict[int, tuple[int, ...]]]:
+        """The 4-byte words accessed in each bank, and the lanes that access each word."""
+        return words_by_bank(((lane.lane, lane.address) for lane in self.lanes), self.bytes)
+
+
+def bank_accesses(
+    events: Iterable[Event],
+    block: tuple[int, int, int],
+    text: str,
+    locations: Sequence[str],
+    widths: Mapping[tuple[int, str, str], int],
+) -> tuple[BankAccess, ...]:
+    """Return the first access of a block's first warp at each line, array and direction, in source order.
+
+    Args:
+        events: What the threads of the block did.
+        block: Threads of the block along x, y and z.
+        text: The kernel's source.
+        locations: File and line of each of its lines.
+        widths: What ``access_widths`` returns: a line's accesses are as wide as there, where their bytes are contiguous
+            and aligned.
+    """
+    width, height, _ = block
+    lanes: dict[tuple[int, str, str], dict[int, list[Event]]] = defaultdict(lambda: defaultdict(list))
+    for event in events:
+        x, y, z = event.thread
+        number = x + width * (y + height * z)
+        if event.space == "shared" and number < WARP:
+            lanes[event.line, event.kind, event.array][number].append(event)
+    return tuple(
+        _access(
+            line,
+            locations[line - 1] if line else "",
+            text.splitlines()[line - 1].strip() if line else "",
+            kind,
+            array,
+            by_lane,
+            widths.get((line, kind, "shared"), 0),
+        )
+        for (line, kind, array), by_lane in sorted(lanes.items(), key=lambda item: item[0][0])
+    )
+
+
+def _access(
+    line: int, location: str, text: str, kind: str, array: str, by_lane: dict[int, list[Event]], sass_bytes: int
+) -> BankAccess:
+    """Return the first access at a line, as wide as in machine code where its elements are contiguous and aligned."""
+    first = {lane: events[0] for lane, events in by_lane.items()}
+    size = next(iter(first.values())).bytes
+    while size < sass_bytes and all(_reaches(events, 2 * size) for events in by_lane.values()):
+        size *= 2
+    addresses = [first[lane].address if lane in first else None for lane in range(WARP)]
+    return BankAccess(
+        line=line,
+        location=location,
+        text=text,
+        kind=kind,
+        array=array,
+        bytes=size,
+        lanes=tuple(
+            Lane(lane, event.thread, event.address, tuple(_banks_of(event.address, size)))
+            for lane, event in sorted(first.items())
+        ),
+        wavefronts=wavefronts(addresses, size, store=kind != "load"),
+        ideal_wavefronts=ideal_wavefronts(addresses, size, store=kind != "load"),
+    )
+
+
+def _reaches(events: Iterable[Event], size: int) -> bool:
+    """Return whether a lane accesses all ``size`` bytes from its first access on, aligned to them."""
+    touched = {event.address: event.bytes for event in events}
+    at = start = next(iter(touched))
+    while at in touched and at < start + size:
+        at += touched[at]
+    return start % size == 0 and at >= start + size
+
+
+def _banks_of(address: int, size: int) -> Iterable[int]:
+    return (word % BANKS for word in range(address // WORD_BYTES, -(-(address + size) // WORD_BYTES)))

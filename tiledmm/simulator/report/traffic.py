@@ -1,0 +1,181 @@
+"""Memory traffic of a simulated kernel by source line, with Nsight Compute's names for what is counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from tiledmm.simulator.build.native_kernel import NativeKernel
+    from tiledmm.simulator.execute.grid import Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class SharedTraffic:
+    """Accesses of warps to shared memory.
+
+    Attributes:
+        requests: Instructions of warps.
+        lanes: Active threads, over all requests.
+        bytes: Bytes that these threads access.
+        wavefronts: Passes through shared memory: each of its 32 banks delivers one 4-byte word per wavefront.
+        ideal_wavefronts: Wavefronts without bank conflicts.
+    """
+
+    requests: int = 0
+    lanes: int = 0
+    bytes: int = 0
+    wavefronts: int = 0
+    ideal_wavefronts: int = 0
+
+    @property
+    def bank_conflicts(self) -> int:
+        """Excess wavefronts."""
+        return self.wavefronts - self.ideal_wavefronts
+
+    def __add__(self, other: SharedTraffic) -> SharedTraffic:
+        return _sum(self, other)
+
+
+@dataclass(frozen=True, slots=True)
+class GlobalTraffic:
+    """Accesses of warps to global memory, as L1 gets them.
+
+    Attributes:
+        requests: Instructions of warps.
+        lanes: Active threads, over all requests.
+        bytes: Bytes that these threads access.
+        sectors: 32-byte sectors that the requests access.
+        ideal_sectors: Sectors of the same requests if the bytes of their threads were contiguous.
+    """
+
+    requests: int = 0
+    lanes: int = 0
+    bytes: int = 0
+    sectors: int = 0
+    ideal_sectors: int = 0
+
+    @property
+    def sectors_per_request(self) -> float:
+        """Sectors per request; 0 without requests."""
+        return self.sectors / self.requests if self.requests else 0.0
+
+    def __add__(self, other: GlobalTraffic) -> GlobalTraffic:
+        return _sum(self, other)
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Memory traffic, by memory and direction.
+
+    Attributes:
+        global_load, global_store: Loads from and stores to global memory.
+        shared_load, shared_store: Loads from and stores to shared memory.
+        copy_load, copy_store: Copies by cp.async: their loads from global and their stores to shared memory.
+    """
+
+    global_load: GlobalTraffic = GlobalTraffic()
+    global_store: GlobalTraffic = GlobalTraffic()
+    shared_load: SharedTraffic = SharedTraffic()
+    shared_store: SharedTraffic = SharedTraffic()
+    copy_load: GlobalTraffic = GlobalTraffic()
+    copy_store: SharedTraffic = SharedTraffic()
+
+    def __add__(self, other: Traffic) -> Traffic:
+        return _sum(self, other)
+
+    def __bool__(self) -> bool:
+        return any(getattr(self, field.name).requests for field in fields(self))
+
+    def nsight(self) -> dict[str, int | float]:
+        """Return the counts by Nsight Compute's names."""
+        loads, stores = self.shared_load, self.shared_store
+        shared = loads + stores + self.copy_store
+        return {
+            "smsp__sass_inst_executed_op_global_ld.sum": self.global_load.requests,
+            "smsp__sass_inst_executed_op_global_st.sum": self.global_store.requests,
+            "smsp__sass_inst_executed_op_ldgsts.sum": self.copy_store.requests,
+            "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum": self.global_load.sectors + self.copy_load.sectors,
+            "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum": self.global_store.sectors,
+            "l1tex__t_sectors_pipe_lsu_mem_global_op_ldgsts_cache_access.sum": self.copy_load.sectors,
+            "smsp__sass_inst_executed_op_shared_ld.sum": loads.requests,
+            "smsp__sass_inst_executed_op_shared_st.sum": stores.requests,
+            "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ld.sum": loads.wavefronts,
+            "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_st.sum": stores.wavefronts,
+            "memory_l1_wavefronts_shared": shared.wavefronts,
+            "memory_l1_wavefronts_shared_ideal": shared.ideal_wavefronts,
+        }
+
+
+_Sum = TypeVar("_Sum", SharedTraffic, GlobalTraffic, Traffic)
+
+
+def _sum(left: _Sum, right: _Sum) -> _Sum:
+    return type(left)(*(getattr(left, f.name) + getattr(right, f.name) for f in fields(left)))
+
+
+@dataclass(frozen=True, slots=True)
+class LineCounts:
+    """Counts of one source line.
+
+    Attributes:
+        line: Its number in ``Report.text``.
+        location: File and line: ``"tiled.cu.j2:57"``, or a line of the user's own file.
+        text: Its text.
+        flops: Floating-point operations of its intrinsics, over all threads; a fused multiply-add is two.
+        barriers: Barriers of a block, over all blocks.
+        source: Traffic with the accesses of the source: one for each element.
+        sass: Traffic with the accesses of the machine code (SASS), which vectorizes contiguous ones, or None.
+    """
+
+    line: int
+    location: str
+    text: str
+    flops: int
+    barriers: int
+    source: Traffic
+    sass: Traffic | None
+
+
+def line_counts(kernel: NativeKernel, outcomes: Sequence[Outcome], *, sass: bool) -> tuple[LineCounts, ...]:
+    """Return the counts of a kernel by source line.
+
+    Args:
+        kernel: The kernel.
+        outcomes: What its runs returned.
+        sass: Whether the accesses of the machine code were counted.
+    """
+    sites = [site for each in outcomes for site in each.sites]
+    lines = kernel.lines.of(site.pc for site in sites)
+    sums: dict[int, LineCounts] = {}
+    for site in sites:
+        line = lines.get(site.pc, 0)
+        counts = sums.get(line) or LineCounts(
+            line, kernel.lines.location(line), kernel.lines.text(line), 0, 0, Traffic(), Traffic() if sass else None
+        )
+        sums[line] = replace(
+            counts,
+            flops=counts.flops + site.flops,
+            barriers=counts.barriers + site.barriers,
+            source=counts.source + _traffic(site.kind, site.source),
+            sass=None if counts.sass is None else counts.sass + _traffic(site.kind, site.sass),
+        )
+    return tuple(sums[line] for line in sorted(sums) if _has_counts(sums[line]))
+
+
+def _has_counts(line: LineCounts) -> bool:
+    return bool(line.flops or line.barriers or line.source)
+
+
+def total(parts: Iterable[Traffic]) -> Traffic:
+    """Return the sum of the given traffic."""
+    return sum(parts, Traffic())
+
+
+def _traffic(kind: int, by_space: Any) -> Traffic:
+    shared, in_global = (tuple(getattr(raw, name) for name, _ in raw._fields_) for raw in by_space)
+    name = ("load", "store", "copy")[kind]
+    if name == "copy":
+        return Traffic(copy_load=GlobalTraffic(*in_global), copy_store=SharedTraffic(*shared))
+    return Traffic(**{f"shared_{name}": SharedTraffic(*shared), f"global_{name}": GlobalTraffic(*in_global)})  # type: ignore[arg-type]
