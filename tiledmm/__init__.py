@@ -12,7 +12,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from tiledmm._version import __version__
+#: The version of the package.
+__version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from tiledmm import dask as dask

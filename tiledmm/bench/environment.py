@@ -10,7 +10,7 @@ from pathlib import Path
 import cupy
 import numpy as np
 
-from tiledmm._version import __version__
+from tiledmm import __version__
 from tiledmm.bench.results import Machine
 
 

@@ -18,7 +18,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from tiledmm._version import __version__
+from tiledmm import __version__
 from tiledmm.cli import (
     calibrate,
     compare,

@@ -112,7 +112,7 @@ def carry_out(part: str, name: str, look: _Look, advice: str) -> Check:
 def _python() -> str:
     import numpy as np
 
-    from tiledmm._version import __version__
+    from tiledmm import __version__
 
     where = f"{platform.system()} {platform.machine()}"
     return f"tiledmm {__version__}, Python {platform.python_version()}, NumPy {np.__version__}, {where}"

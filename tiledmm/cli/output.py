@@ -109,7 +109,7 @@ class Output:
             typer.Exit: Always.
         """
         if self.json:
-            from tiledmm._version import __version__
+            from tiledmm import __version__
             from tiledmm.report.documents import json_text
 
             tables = [table.json() for table in self._tables]

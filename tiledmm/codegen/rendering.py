@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import jinja2
 
-from tiledmm._version import __version__
+from tiledmm import __version__
 from tiledmm.codegen.template_files import template_folder
 from tiledmm.codegen.tree_shaking import BEGIN, END, shake
 from tiledmm.errors import ConfigError

@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from tiledmm._version import __version__
+from tiledmm import __version__
 from tiledmm.errors import ConfigError
 
 _PACKAGE = Path(__file__).resolve().parents[1]

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tiledmm._version import __version__
+from tiledmm import __version__
 from tiledmm.distributed.journal import Journal, fingerprint
 from tiledmm.distributed.tiling import Matrices, Tiling, device_bytes, most_workspace
 from tiledmm.distributed.tiling_choice import tiling_within

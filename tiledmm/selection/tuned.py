@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tiledmm._version import __version__
+from tiledmm import __version__
 from tiledmm.codegen.kernel_hash import kernel_hash
 from tiledmm.elements import ELEMENTS
 from tiledmm.errors import TiledmmError

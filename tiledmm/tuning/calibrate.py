@@ -19,7 +19,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from tiledmm._version import __version__
+from tiledmm import __version__
 from tiledmm.codegen.kernel_hash import kernel_hash
 from tiledmm.codegen.rendering import render
 from tiledmm.elements import compute_element
