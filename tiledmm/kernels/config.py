@@ -1,4 +1,4 @@
-"""The parameters of a kernel and of its launches."""
+"""Parameters of a kernel and of its launches."""
 
 from __future__ import annotations
 
@@ -8,33 +8,34 @@ from typing import Any
 
 from tiledmm.elements import Element
 
-# Static shared memory of a block, in bytes; more is dynamic, requested at launch.
+# Maximum static shared memory per block, in bytes. More is dynamic and must be requested at launch.
 STATIC_SHARED_BYTES = 48 * 1024
 
-# Dynamic shared memory of a block of compute capability 9.0; others have less (``hardware``).
+# Maximum dynamic shared memory per block on compute capability 9.0, in bytes. Other devices have less (``hardware``).
 DYNAMIC_SHARED_BYTES = 227 * 1024
 
-# Bytes of the widest load or store of a thread.
+# Bytes of the widest load or store per thread.
 VECTOR_BYTES = 16
 
-#: The least bytes of an asynchronous copy, and of stores of narrow elements where they are contiguous.
+#: Bytes of the narrowest asynchronous copy, and of one store of contiguous narrow elements.
 WORD_BYTES = 4
 
-# Most threads of a block.
+# Maximum number of threads per block.
 MAX_THREADS = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchConfig:
-    """Parameters of the launches of a product, on which no kernel's text depends.
+    """Parameters of the launches of a product. The source of the kernel does not depend on them.
 
     Attributes:
-        split_k: Most split-K partitions: each is summed by blocks of its own, and a split-K reduction adds the partial
-            sums. The same kernel serves any number.
-        pack_a, pack_b: 1 if an operand is packed first: copied to rows that begin at multiples of 16 bytes; else 0.
-        pack_elements: 1 if elements of both operands are packed along K first: four of int8 and uint8, 32 of bool.
-        group: Width of the rasterization in columns of tiles: blocks that run at a time share what they read. Not for a
-            short K (``rasterization_group``).
+        split_k: Maximum number of split-K partitions. Different blocks sum the partitions, and a split-K reduction adds
+            the partial sums. The same kernel serves any number of partitions.
+        pack_a, pack_b: 1 to pack the operand first, which copies it to rows that begin at cache lines; else 0.
+        pack_elements: 1 to pack the elements of both operands along K first: four of int8 or uint8, or 32 of bool, per
+            packed element; else 0.
+        group: Number of columns of tiles per rasterization group. Blocks that run at the same time share the operands
+            that they read. Short K uses another number (``rasterization_group``).
     """
 
     split_k: int = 1
@@ -46,23 +47,27 @@ class LaunchConfig:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """Parameters of a kernel, named as in its template (there in capitals).
+    """Parameters of a kernel. Templates have the same names in capitals.
 
     Attributes:
-        bm, bn: Rows and columns of C's tile: of a block, of a cluster of blocks, or of each of ``tiles_per_block``.
-        bk: Columns of A and rows of B in a shared tile, or k that lanes share; 1 where there is neither.
-        tm, tn: Rows and columns of C that a thread computes.
-        pad: Elements added to each row of a shared tile; with several tiles a block, to each tile.
-        stages: Pipeline stages in shared memory; 0 without shared tiles.
-        unroll: Steps of the inner loop that are unrolled.
-        min_blocks: ``minBlocksPerMultiprocessor`` of ``__launch_bounds__``, which bounds registers a thread.
-        wm, wn: Rows and columns of C that a warp computes; 0 without warp tiles.
-        lanes: Threads that share an element of C, each with a part of k.
-        triangle: 1 if only tiles on and below C's diagonal are computed, and written on both sides of it: for a @ a.T.
-        tiles_per_block: Tiles of bm x bn that a block computes, each with threads of its own.
-        cluster: Blocks of a thread block cluster, which computes a tile of bm x bn and shares loads by multicast.
-        scheme: Name of the decomposition into limbs (see ``tiledmm.elements.SCHEMES``); empty without one.
-        moduli: Moduli of the decomposition into residues (see ``residues``); 0 without one.
+        bm, bn: Rows and columns of a tile of C. A block computes one tile, unless ``tiles_per_block`` or ``cluster`` is
+            greater than 1.
+        bk: Step along K: columns of A and rows of B per shared tile, or the steps of k that lanes share; 1 for kernels
+            with neither.
+        tm, tn: Rows and columns of C per thread.
+        pad: Elements of padding per row of a shared tile, or per shared tile if ``tiles_per_block`` is greater than 1.
+        stages: Number of pipeline stages in shared memory; 0 for kernels without shared tiles.
+        unroll: Number of steps of the inner loop that are unrolled.
+        min_blocks: ``minBlocksPerMultiprocessor`` of ``__launch_bounds__``, which limits the registers per thread.
+        wm, wn: Rows and columns of C per warp; 0 for kernels without warp tiles.
+        lanes: Number of threads that compute an element of C together, each for a part of K.
+        triangle: 1 to compute only the tiles on and below C's diagonal, and to write each of them on both sides of it,
+            for a @ a.T; else 0.
+        tiles_per_block: Number of tiles of bm x bn per block, each computed by its own threads.
+        cluster: Number of blocks per thread block cluster. A cluster computes one tile of bm x bn, and its blocks share
+            loads by multicast.
+        scheme: Name of the decomposition into limbs (see ``tiledmm.elements.SCHEMES``); empty for other kernels.
+        moduli: Number of moduli of the decomposition into residues (see ``operands/residues``); 0 for other kernels.
         launch: Parameters of the launches.
     """
 
@@ -87,45 +92,48 @@ class Config:
 
     @property
     def tile_threads(self) -> int:
-        """Threads that compute a tile of bm x bn."""
+        """Number of threads that compute a tile of bm x bn."""
         return (self.bm // self.tm) * (self.bn // self.tn) * self.lanes
 
     @property
     def threads(self) -> int:
-        """Threads of a block."""
+        """Number of threads per block that compute C, which excludes those of a producer warpgroup."""
         return self.tile_threads * self.tiles_per_block // self.cluster
 
     def as_dict(self) -> dict[str, int | str]:
-        """All fields by name, those of ``launch`` among them."""
+        """Return all fields by name, including those of ``launch``."""
         own: dict[str, Any] = asdict(self)
         launch: dict[str, int] = own.pop("launch")
         return own | launch
 
     def changed(self, overrides: ConfigOverrides) -> Config:
-        """The same with some fields replaced, by name."""
+        """Return this config with the given fields replaced, which may be fields of ``launch``."""
         launch = {name: value for name, value in overrides.items() if name in _LAUNCH_FIELDS}
         own = {name: value for name, value in overrides.items() if name not in _LAUNCH_FIELDS}
         return replace(self, **own, launch=replace(self.launch, **launch))
 
 
-# Fields that count elements along k, or columns of C.
+# Fields that count elements along K, or columns of C.
 _ALONG_ROWS = ("bk", "unroll", "bn", "tn", "wn")
 
 
 def in_real_numbers(config: Config, element: Element) -> Config:
-    """Return the same tile in real numbers, several per element, along k and C's columns (``decompose.cu.j2``)."""
+    """Return a tile's config with its columns and steps of k counted in real numbers instead of elements.
+
+    A complex element is two real numbers (see ``decompose.cu.j2``).
+    """
     return replace(config, **{name: element.parts * getattr(config, name) for name in _ALONG_ROWS})
 
 
 def in_elements(real: Config, element: Element) -> Config:
-    """Return a tile of real numbers in elements that are several of them."""
+    """Return a tile's config with its columns and steps of k counted in elements instead of real numbers."""
     return replace(real, **{name: getattr(real, name) // element.parts for name in _ALONG_ROWS})
 
 
-#: Fields of a ``Config`` and of its ``LaunchConfig`` by name, with values.
+#: Values for fields of a ``Config`` and of its ``LaunchConfig``, by the field's name.
 ConfigOverrides = Mapping[str, Any]
 
 _LAUNCH_FIELDS = tuple(each.name for each in fields(LaunchConfig))
 
-#: The names that ``config=`` takes.
+#: Names of the fields that ``config=`` accepts.
 CONFIG_FIELDS = (*(each.name for each in fields(Config) if each.name != "launch"), *_LAUNCH_FIELDS)

@@ -1,4 +1,4 @@
-"""The launches of a product: grids, kernel arguments, and the scratch memory between kernels."""
+"""Launches of a product: grids, kernel arguments, and the scratch memory between kernels."""
 
 from __future__ import annotations
 
@@ -17,41 +17,42 @@ from tiledmm.kernels.tensor_maps import TensorMap
 from tiledmm.problem.epilogue import Epilogue
 from tiledmm.problem.strides import KERNEL_BATCH_DIMENSIONS, BatchDimension, Problem
 
-#: Most tiles of a launch: the limit of ``gridDim.x``, and kernels count tiles in 32 bits.
+#: Maximum number of tiles per launch: the limit of ``gridDim.x``. Kernels also count tiles in 32 bits.
 MOST_TILES = 2**31 - 1
 
-#: Most launches that a product with more tiles is divided into.
+#: Maximum number of launches for a product that has more tiles than that.
 MOST_LAUNCHES = 65_535
 
-# Steps of k up to which C is most of what a product reads and writes.
+# Largest K for which most of the memory traffic of a product is the writing of C.
 _SHORT_K = 256
 
-#: Most k of a split-K partition: kernels count its real numbers, two in a complex element, in 32 bits.
+#: Largest K of a split-K partition. Kernels count its real numbers, two per complex element, in 32 bits.
 LONGEST_PARTITION = 1 << 29
 
-#: Arrays in scratch memory begin at multiples of so many bytes.
+#: Alignment of the arrays in scratch memory, in bytes.
 SCRATCH_ALIGNMENT = 512
 
 _ONE_PRODUCT = BatchDimension(1, 0, 0, 0)
 
-# Members of ``Problem`` before those of an epilogue, and members for each array that this reads.
+# Number of members of ``Problem`` before those of an epilogue, and per array that the epilogue reads.
 _BEFORE_EPILOGUE = 10 + KERNEL_BATCH_DIMENSIONS + 3 * (2 + KERNEL_BATCH_DIMENSIONS)
 _WORDS_OF_ARRAY = 3 + KERNEL_BATCH_DIMENSIONS
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """One kernel of a product.
+    """Launch of one kernel of a product.
 
     Attributes:
         spec: The kernel.
-        blocks: Blocks of the grid; of a persistent kernel, the tiles or clusters that it has work for.
-        kernel_args: Its ``Problem`` (``cuda_src/matrices.cuh.j2``), one int64 a member.
-        operands: The array of each pointer: ``"A"``, ``"B"``, ``"C"``, or the name of scratch memory.
-        begins: Byte offset of each pointer from its array's first element.
-        maps: Tensor maps of A and B, which replace their pointers in a kernel that reads by TMA.
-        scan: Byte offsets of both operands' scans in the scratch memory of that name; their addresses are the last
-            kernel arguments. Empty for a kernel that neither writes nor reads the scan.
+        blocks: Number of blocks in the grid. For a persistent kernel, the number of tiles to compute, which may exceed
+            the number of blocks.
+        kernel_args: Members of the kernel's ``Problem`` (``cuda_src/matrices.cuh.j2``), one int64 each.
+        operands: Name of the array for each pointer: ``"A"``, ``"B"``, ``"C"``, or the name of scratch memory.
+        begins: Offset of each pointer from the first element of its array, in bytes.
+        maps: Tensor maps of A and B, which replace their pointers if the kernel reads by TMA; else empty.
+        scan: Offsets of both operands' scans in the scratch memory ``"operand scan"``, in bytes. Their addresses are
+            the last kernel arguments. Empty for a kernel that neither writes nor reads the operand scan.
     """
 
     spec: KernelSpec
@@ -64,21 +65,21 @@ class Launch:
 
     @property
     def is_independent(self) -> bool:
-        """Whether it reads nothing that other launches of its product write, though those that follow read its own."""
+        """True if the kernel reads only A or B, and so needs nothing that other launches of its product write."""
         return self.spec.waits == "last" and self.operands[0] in ("A", "B")
 
 
 @dataclass(frozen=True, slots=True)
 class Scratch:
-    """Scratch memory that holds an array between kernels.
+    """Array in scratch memory, which kernels of a product write for later kernels of the same product.
 
     Attributes:
-        name: ``"packed A"``, ``"packed elements of A"``, ``"limbs of A"``, ``"bytes of A"`` and the same of B;
-            ``"operand scan"``, filled with ``SCAN_INIT`` before the first launch; or ``"partial sums"``, of split-K
-            partitions: ``(partitions, products, m, n)``.
-        shape: The array's.
-        pitch: Leading dimension in elements.
-        element: Its type.
+        name: ``"packed A"``, ``"packed elements of A"``, ``"limbs of A"``, ``"bytes of A"``, ``"residues of A"``, or
+            the same of B; ``"residues of C"``; ``"operand scan"``, which is filled with ``SCAN_INIT`` before the first
+            launch; or ``"partial sums"`` of split-K partitions, of shape ``(partitions, products, m, n)``.
+        shape: Shape of the array.
+        pitch: Leading dimension, in elements.
+        element: Element type.
     """
 
     name: str
@@ -88,24 +89,24 @@ class Scratch:
 
     @property
     def bytes(self) -> int:
-        """Bytes that it occupies."""
+        """Size of the array in bytes, including the padding of its rows."""
         return math.prod(self.shape[:-1]) * self.pitch * self.element.itemsize
 
     @property
     def aligned_bytes(self) -> int:
-        """Bytes to where the next array may begin."""
+        """Size of the array in bytes, rounded up to where the next array may begin."""
         return tiles(self.bytes, SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
 
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """An operand in scratch memory, in rows with a leading dimension. Broadcast batches are stored once.
+    """Copy of A or B in scratch memory, packed or decomposed, in which broadcast matrices are stored once.
 
     Attributes:
-        operand: A (0) or B (1).
-        launches: The launches that write it, usually one.
-        memory: ``(matrices, rows, contiguous)``, or several planes of that.
-        contiguous: Elements of a row that are the operand's; padding may follow.
+        operand: 0 for A, 1 for B.
+        launches: The launches that write the copy, usually one.
+        memory: Scratch memory of shape ``(matrices, rows, elements per row)``, or with a first dimension of planes.
+        contiguous: Number of the operand's elements per row, without padding.
     """
 
     operand: int
@@ -115,26 +116,27 @@ class Copy:
 
     @property
     def rows(self) -> int:
-        """Rows of a matrix."""
+        """Number of rows per matrix."""
         return self.memory.shape[-2]
 
     @property
     def matrices(self) -> int:
-        """Matrices of a plane."""
+        """Number of matrices per plane."""
         return self.memory.shape[-3]
 
     @property
     def plane(self) -> int:
-        """Elements from one plane to the next."""
+        """Stride from one plane to the next, in elements."""
         return self.matrices * self.rows * self.memory.pitch
 
     def in_place_of(self, problem: Problem, layout: str, mapped: bool = False) -> Problem:
-        """Return the problem with this copy in place of its operand.
+        """Return a problem that reads this copy in place of the operand.
 
         Args:
-            problem: The problem that the copy was made of.
-            layout: Two letters; this operand's says whether its rows are the matrix's rows (N) or columns (T).
-            mapped: Whether a tensor map addresses it: batch strides then count matrices.
+            problem: The problem whose operand was copied.
+            layout: One letter per operand. This operand's is N if rows of the copy are rows of the matrix, T if they
+                are its columns.
+            mapped: Whether a tensor map addresses the copy. Batch strides then count matrices instead of elements.
         """
         i, pitch = self.operand, self.memory.pitch
         a, b, *others = problem.begins
@@ -153,16 +155,16 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """Operands that a kernel can read, and the launches that make them so.
+    """Operands in the format that a kernel reads, and the launches that bring them into it.
 
     Attributes:
-        problem: The problem, with the strides of the operands that the kernel reads.
-        names: Arrays that hold A and B: ``"A"``, ``"B"``, or names of scratch memory.
+        problem: The problem with the strides of the prepared operands.
+        names: Names of the arrays that hold A and B: ``"A"``, ``"B"``, or names of scratch memory.
         launches: The launches before the kernel.
-        scratch: The scratch memory that they write.
-        maps: Tensor maps of A and B, of a kernel that reads by TMA.
-        copies: Decomposed operands.
-        scan: Byte offsets of both operands' scans in their scratch memory.
+        scratch: The scratch memory that these launches write.
+        maps: Tensor maps of A and B for a kernel that reads by TMA; else empty.
+        copies: Copies of A and B if they are decomposed; else empty.
+        scan: Offsets of both operands' scans in their scratch memory, in bytes; empty if nothing is scanned.
     """
 
     problem: Problem
@@ -176,27 +178,32 @@ class Ready:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """The launches of a product, in order, and the scratch memory between them."""
+    """Launches of a product, in order, and the scratch memory that they need."""
 
     launches: tuple[Launch, ...]
     scratch: tuple[Scratch, ...] = ()
 
     @property
     def workspace(self) -> int:
-        """Bytes of scratch memory in all, each array aligned."""
+        """Size of all scratch memory in bytes, with each array aligned."""
         return sum(memory.aligned_bytes for memory in self.scratch)
 
     @property
     def multiplying(self) -> Launch:
-        """The launch that multiplies; the first of them, where there are several."""
+        """Launch of the kernel that multiplies; the first one if there are several."""
         return next(each for each in self.launches if len(each.operands) == 3)
 
 
 def split_k_partitions(split: int, k: int, step: int) -> tuple[int, int]:
-    """The number of split-K partitions, and k in each: at most ``split`` unless K is huge, and none empty.
+    """Return the number of split-K partitions, and the steps of k in each. No partition is empty.
 
-    Each begins at a multiple of ``step``, a tile's k: so its copies are as wide as those of the whole matrix, and a TMA
-    box does not reach into the next partition.
+    Each partition begins at a multiple of ``step``. So its copies are as wide as those of the whole matrix, and no TMA
+    box reaches into the next partition.
+
+    Args:
+        split: Maximum number of partitions. There are more if one of them would exceed ``LONGEST_PARTITION``.
+        k: K of the product.
+        step: Steps of k per tile.
     """
     split = max(split, tiles(k, LONGEST_PARTITION))
     if split == 1 or k == 0:
@@ -206,34 +213,43 @@ def split_k_partitions(split: int, k: int, step: int) -> tuple[int, int]:
 
 
 def tiles_in_all(config: Config, problem: Problem, partitions: int = 1) -> int:
-    """Tiles of all split-K partitions of all products."""
+    """Return the number of tiles of all products and split-K partitions."""
     return tiles_of_c(config, problem) * products(problem) * partitions
 
 
 def tiles_of_c(config: Config, problem: Problem) -> int:
-    """Tiles of one product that are computed."""
+    """Return the number of tiles of one product that are computed: all, or those on and below C's diagonal."""
     down, across = tiles(problem.m, config.bm), tiles(problem.n, config.bn)
     return down * (down + 1) // 2 if config.triangle else down * across
 
 
 def tiles(size: int, tile: int) -> int:
-    """Tiles that cover a size."""
+    """Return the number of tiles of size ``tile`` that cover ``size``."""
     return -(-size // tile)
 
 
 def products(problem: Problem) -> int:
-    """Products of one launch."""
+    """Return the number of products per launch."""
     return math.prod(dimension.size for dimension in problem.batch)
 
 
 def stored_once(problem: Problem, operand: int, size: int) -> tuple[list[int], list[int]]:
-    """Return sizes and strides of a batch of matrices of ``size`` elements; broadcast dimensions have size 1."""
+    """Return the sizes and strides of an operand's batch in which broadcast matrices are stored once.
+
+    Args:
+        problem: The problem whose operand has the batch.
+        operand: 0 for A, 1 for B.
+        size: Elements per matrix.
+
+    Returns:
+        The size of each batch dimension, 1 where the operand broadcasts; and its stride in elements, there 0.
+    """
     sizes = [each.size if (each.a, each.b)[operand] else 1 for each in problem.batch]
     return sizes, [size * math.prod(sizes[i + 1 :]) if each > 1 else 0 for i, each in enumerate(sizes)]
 
 
 def one_after_the_other(problem: Problem, pitch: int) -> tuple[BatchDimension, ...]:
-    """Return the batch with C's products one after the other, their rows ``pitch`` elements apart."""
+    """Return the batch dimensions with C's matrices stored one after the other, in rows ``pitch`` elements apart."""
     rows, step = [], problem.m * pitch
     for dimension in reversed(problem.batch):
         rows.append(replace(dimension, c=step))
@@ -242,10 +258,10 @@ def one_after_the_other(problem: Problem, pitch: int) -> tuple[BatchDimension, .
 
 
 def in_launches(config: Config, problem: Problem, partitions: int = 1) -> list[Problem]:
-    """The parts of a product that one launch each computes: usually one part, the whole product.
+    """Divide a product into the parts that one launch each computes. Usually the whole product is the only part.
 
     Raises:
-        ShapeError: If there are too many, 1.4e14 tiles.
+        ShapeError: If there are more than 1.4e14 tiles, the most for all launches together.
     """
     every = tiles_in_all(config, problem, partitions)
     if every > MOST_TILES * MOST_LAUNCHES:
@@ -256,10 +272,11 @@ def in_launches(config: Config, problem: Problem, partitions: int = 1) -> list[P
 
 
 def rasterization_group(config: Config, problem: Problem) -> int:
-    """Columns of tiles in a group of the rasterization.
+    """Return the number of columns of tiles per rasterization group.
 
-    Where K is short, C is most of what is moved: blocks that run at a time write contiguous memory, whole rows or
-    columns of tiles. Else, as the config says, they share what they read.
+    If K is short, writing C is most of the memory traffic: the group then lets blocks that run at the same time write
+    contiguous memory, whole rows or columns of tiles. Else it is the config's ``group``, with which they share the
+    operands that they read.
     """
     across = tiles(problem.n, config.bn)
     if problem.k > _SHORT_K or not config.wm:
@@ -274,11 +291,15 @@ def problem_args(
     partition_c: int,
     epilogue: Epilogue | None = None,
 ) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """The members of ``Problem``, one int64 each.
+    """Return the members of a kernel's ``Problem``, one int64 each.
 
-    ``partitions`` is the number of split-K partitions and k in each; ``partition_c`` the elements of C from one
-    partition's partial sums to the next. An epilogue's arrays have the offset of their first element in bytes, and its
-    scalars are 0, until ``with_epilogue``.
+    Args:
+        config: The kernel's config.
+        problem: The problem.
+        partitions: The number of split-K partitions and the steps of k in each; None for a single partition.
+        partition_c: Stride between the partial sums of successive partitions, in elements.
+        epilogue: The epilogue, or None. Its arrays get the offsets of their first elements, in bytes, and its scalars
+            get 0; ``with_epilogue`` adds addresses and scalars.
     """
     batch: Sequence[BatchDimension]
     batch = ((_ONE_PRODUCT,) * KERNEL_BATCH_DIMENSIONS + problem.batch)[-KERNEL_BATCH_DIMENSIONS:]
@@ -305,13 +326,13 @@ def problem_args(
 def with_epilogue(
     kernel_args: np.ndarray[Any, np.dtype[np.int64]], epilogue: Epilogue, addresses: Sequence[int], scalars: bytes
 ) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Kernel arguments with what an epilogue reads.
+    """Return kernel arguments with the addresses and scalars of an epilogue filled in.
 
     Args:
-        kernel_args: As ``problem_args`` gives them; more may follow.
+        kernel_args: The members of ``Problem`` from ``problem_args``; further members may follow.
         epilogue: The epilogue.
-        addresses: Of its arrays' first elements.
-        scalars: Two numbers of 8 bytes for each of its scalars.
+        addresses: Addresses of the first elements of its arrays.
+        scalars: Its scalars as bytes, two 8-byte numbers each.
     """
     found: np.ndarray[Any, np.dtype[np.int64]] = kernel_args.copy()
     at = _BEFORE_EPILOGUE

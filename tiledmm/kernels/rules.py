@@ -1,4 +1,4 @@
-"""The rules of CUDA-core variants: what a template requires of its config."""
+"""Rules of CUDA-core variants: what a template requires of its config."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tiledmm.kernels.variant import Rule
 
 
 def one_element_a_thread(config: Config, element: Element) -> list[Rule]:
-    """Kernels without shared tiles."""
+    """Return the rules of kernels without shared tiles, whose threads compute one element of C each."""
     return [
         (config.tm == config.tn == config.bk == config.lanes == 1, "tm, tn, bk and lanes are 1"),
         (not (config.stages or config.wm or config.wn or config.pad), "stages, wm, wn and pad are 0"),
@@ -19,12 +19,12 @@ def one_element_a_thread(config: Config, element: Element) -> list[Rule]:
 
 
 def is_power_of_2(size: int) -> bool:
-    """Whether it is 1, 2, 4 and so on, or 0."""
+    """Return whether a size is a power of 2, or 0."""
     return size & (size - 1) == 0
 
 
 def even_copies(stages: int) -> Callable[[Config, Element], list[Rule]]:
-    """Kernels whose threads copy tiles element by element."""
+    """Make the rules of kernels whose threads copy tiles element by element, with the given number of stages."""
 
     def rules(config: Config, element: Element) -> list[Rule]:
         threads, sizes = config.threads, (config.bm, config.bn, config.bk)
@@ -45,12 +45,12 @@ def _padded_to_vectors(config: Config, element: Element) -> Rule:
 
 
 def buffers_of_vectors(config: Config, element: Element) -> list[Rule]:
-    """``double_buffered``."""
+    """Return the rules of ``double_buffered``."""
     return [*even_copies(2)(config, element), _padded_to_vectors(config, element)]
 
 
 def _vector_copies(config: Config, element: Element) -> list[Rule]:
-    """What ``tile_copies.cuh.j2`` requires: threads copy even shares, by vectors and by elements."""
+    """Return the rules of ``tile_copies.cuh.j2``: threads copy even shares, both by vectors and by elements."""
     vector = VECTOR_BYTES // element.sum_bytes
     threads = config.threads
     shares = [
@@ -72,12 +72,12 @@ def _vector_copies(config: Config, element: Element) -> list[Rule]:
 
 
 def square_vectors(config: Config, element: Element) -> list[Rule]:
-    """``vectorized``."""
+    """Return the rules of ``vectorized``."""
     return [*_vector_copies(config, element), *even_copies(1)(config, element)[3:]]
 
 
 def warp_tiles(config: Config, element: Element) -> list[Rule]:
-    """Kernels with warp tiles."""
+    """Return the rules of CUDA-core kernels with warp tiles."""
     fits = config.wm > 0 and config.wn > 0 and config.wm % config.tm == 0 and config.wn % config.tn == 0
     lanes = config.wm // config.tm * (config.wn // config.tn) if fits else 0
     return [
@@ -91,12 +91,12 @@ def warp_tiles(config: Config, element: Element) -> list[Rule]:
 
 
 def lanes_share_k(config: Config, element: Element) -> list[Rule]:
-    """``dot_products``."""
+    """Return the rules of ``dot_products``."""
     return [(config.lanes == WARP_SIZE, f"lanes is {WARP_SIZE}"), *_vector_a_lane(config, element)]
 
 
 def threads_share_k(config: Config, element: Element) -> list[Rule]:
-    """``block_dot_products``."""
+    """Return the rules of ``block_dot_products``."""
     return [
         (config.lanes > WARP_SIZE and is_power_of_2(config.lanes), f"lanes is a power of 2 above {WARP_SIZE}"),
         (config.tm == config.bm and config.tn == config.bn, "tm is bm, and tn is bn"),
@@ -114,7 +114,7 @@ def _vector_a_lane(config: Config, element: Element) -> list[Rule]:
 
 
 def rows_of_vectors(config: Config, element: Element) -> list[Rule]:
-    """``axpy``."""
+    """Return the rules of ``axpy``."""
     return [
         (config.tm == config.bm, "tm is bm"),
         (config.lanes == config.bk > 1, "lanes is bk, at least 2"),
@@ -126,7 +126,7 @@ def rows_of_vectors(config: Config, element: Element) -> list[Rule]:
 
 
 def rows_of_words(config: Config, element: Element) -> list[Rule]:
-    """``outer_products``."""
+    """Return the rules of ``outer_products``."""
     word = max(1, WORD_BYTES // element.itemsize)
     warps = config.bm // config.tm
     return [
@@ -140,7 +140,7 @@ def rows_of_words(config: Config, element: Element) -> list[Rule]:
 
 
 def groups_of_threads(config: Config, element: Element) -> list[Rule]:
-    """``tiny``."""
+    """Return the rules of ``tiny``."""
     vector, group = VECTOR_BYTES // element.sum_bytes, config.tile_threads
     sizes = (config.bm, config.bn, config.bk)
     return [

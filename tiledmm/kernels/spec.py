@@ -1,4 +1,4 @@
-"""A kernel by everything that its text depends on: variant, config, element types and layout."""
+"""Specification of a kernel: variant, config, element types, layout, and what else its source depends on."""
 
 from __future__ import annotations
 
@@ -12,23 +12,25 @@ from tiledmm.kernels.operands.operands import Operands
 from tiledmm.kernels.variant import Variant
 from tiledmm.problem.epilogue import Epilogue
 
-#: The template's name of an operand's layout, by its letter in a layout such as "NT".
+#: Template names of an operand's memory order, by the letter in a layout such as "NT".
 ORDERS = {"N": "ROWS", "T": "COLUMNS", "G": "STRIDED"}
 
 
 @dataclass(frozen=True, slots=True)
 class KernelSpec:
-    """Everything that a kernel's text depends on, and the config of its launches.
+    """Everything that the source of a kernel depends on, and the parameters of its launches.
 
     Attributes:
         variant: The variant.
-        config: Its parameters.
-        a, b, c: Element types of the operands and the result in memory.
-        compute: Computation type; ``a`` and ``b`` are converted to it as they are read.
-        layout: A letter each for A and B: N rows contiguous, T columns contiguous (a transposed matrix), G neither.
-        condition: The kernel's part in an operand scan: ``"scan"`` if it writes it; ``"if decomposed"`` or
-            ``"unless decomposed"`` if the scan decides whether it computes; empty for all other kernels.
-        epilogue: What becomes of a sum before it is stored; None for nothing.
+        config: The parameters of the kernel and of its launches.
+        a, b, c: Element types of A, B and C in memory.
+        compute: Computation type. The kernel converts elements of A and B to it as it reads them.
+        layout: One letter per operand, A then B: N for contiguous rows, T for contiguous columns (the transpose of a
+            row-major matrix), G for neither.
+        condition: Use of the operand scan: ``"scan"`` for a kernel that writes it; ``"if decomposed"`` or ``"unless
+            decomposed"`` for a kernel that computes only if the scan found that the operands can, or cannot, be
+            decomposed; empty for all other kernels.
+        epilogue: Operations on each sum before it is stored; None for none.
     """
 
     variant: Variant
@@ -43,7 +45,7 @@ class KernelSpec:
 
     @property
     def symbol(self) -> str:
-        """The kernel's name in a profiler: variant, types, tile, layout."""
+        """Name of the kernel in its source and in profilers, such as ``tiledmm_tiled_padded_f32_32x32x32_nn``."""
         types = self.compute.name
         if not (self.a == self.b == self.compute.stored and self.c == self.compute.result):
             types = f"{self.a.name}_{self.b.name}_{self.compute.name}_{self.c.name}"
@@ -56,7 +58,7 @@ class KernelSpec:
         return f"tiledmm_{self.variant.name}_{types}{scheme}_{numbers}_{self.layout.lower()}{half}{suited}{after}"
 
     def __str__(self) -> str:
-        """The kernel's symbol, and what its auxiliary kernels do."""
+        """Return the kernel's symbol, and the packing and split-K of its launches."""
         launch = self.config.launch
         parts = [self.kernel.symbol]
         parts += [f"{name} packed" for name, packs in (("A", launch.pack_a), ("B", launch.pack_b)) if packs]
@@ -66,35 +68,37 @@ class KernelSpec:
 
     @property
     def waits(self) -> str:
-        """When its blocks wait for the launches before: ``Variant.waits``."""
+        """Point at which blocks wait for earlier launches: see ``Variant.waits``."""
         return "first" if self.condition == "unless decomposed" else self.variant.waits
 
     @property
     def block(self) -> tuple[int, int]:
-        """Threads of a block along x and y."""
+        """Threads per block along x and y."""
         return self.variant.block(self.config)
 
     @property
     def threads(self) -> int:
-        """Threads of a block."""
+        """Number of threads per block."""
         return math.prod(self.block)
 
     @property
     def operands(self) -> Operands:
-        """The format of the operands, packed first where the config says so."""
+        """Format of the operands, after the packing that the config asks for."""
         return self.variant.operands.packed_by(self.config.launch)
 
     @property
     def kernel(self) -> KernelSpec:
-        """The kernel that multiplies, without its auxiliary kernels: it reads prepared operands."""
+        """Specification of the kernel that multiplies, which reads prepared operands, without its auxiliary kernels."""
         return self.operands.kernel(self)
 
     def alone(self) -> KernelSpec:
-        """Return the kernel without parameters of its launches."""
+        """Return this specification with default parameters of its launches."""
         return replace(self, config=replace(self.config, launch=LaunchConfig()))
 
     def packing_for_tma(self, a_in_place: bool, b_in_place: bool) -> KernelSpec:
-        """Return the kernel with the operands packed first that TMA cannot read, if it reads by TMA.
+        """Return this specification with packing of the operands that a TMA kernel cannot read in place.
+
+        The specification of a kernel without TMA is returned as it is.
 
         Args:
             a_in_place, b_in_place: Whether TMA can read A and B where they are.
@@ -103,32 +107,32 @@ class KernelSpec:
 
     @property
     def limbs(self) -> int:
-        """Planes of limbs, bytes or residues that an element is decomposed into; 1 if it is not."""
+        """Number of planes of limbs, bytes or residues per decomposed element; 1 if elements are not decomposed."""
         variant = self.variant
         return (variant.writes or variant.operands).limbs(self.config, self.compute)
 
     @property
     def products(self) -> int:
-        """Products of limbs in a product of two elements, or of their parts; 1 if they are not decomposed."""
+        """Number of products of limbs per product of two real numbers; 1 if there are no limbs."""
         return SCHEMES[self.config.scheme].products if self.config.scheme else 1
 
     @property
     def has_residue_scan(self) -> bool:
-        """Whether the operand scan that it writes or reads is that of float64 numbers, decomposed into residues."""
+        """True if the kernel writes or reads the operand scan of float64 numbers that are decomposed into residues."""
         return bool(self.condition) and self.compute.dtype_name in ("float64", "complex128")
 
     @property
     def dynamic_shared_bytes(self) -> int:
-        """Bytes of it that have to be asked for at launch."""
+        """Dynamic shared memory per block in bytes, which must be requested at launch; 0 if shared memory is static."""
         return self.shared_bytes if self.variant.tensor_cores else 0
 
     @property
     def shared_bytes(self) -> int:
-        """Bytes of shared memory of a block."""
+        """Shared memory per block, in bytes."""
         return self.variant.shared_bytes(self.config, self.compute, self.layout)
 
     def why_not_on(self, arch: Architecture) -> str:
-        """Why GPUs of an architecture cannot run the kernel; empty if they can."""
+        """Return the reason why GPUs of an architecture cannot run the kernel; an empty string if they can."""
         if not self.variant.runs_on(arch.capability, self.compute):
             needed = self.variant.needed_capability(self.compute)
             return f"variant {self.variant.name!r} needs compute capability {needed}, which {arch.name} does not have"

@@ -1,6 +1,6 @@
-"""Tensor-core variants that decompose their operands, and the kernels that do so.
+"""Tensor-core variants that decompose their operands: configs, rules and shared memory.
 
-Named as in ``cuda_cores``; the tiles are those of ``tensor_cores``, of limbs, bytes or residues.
+Functions are named as in ``cuda_cores``. The tiles are those of ``tensor_cores``, but of limbs, bytes or residues.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tiledmm.kernels.variant import Rule
 
 
 def of_limbs(rules: Callable[[Config, Element], list[Rule]]) -> Callable[[Config, Element], list[Rule]]:
-    """Rules of a kernel that multiplies limbs: those of another kernel, for limbs."""
+    """Make the rules of a kernel that multiplies limbs from those of a kernel that multiplies elements."""
 
     def of_both(config: Config, element: Element) -> list[Rule]:
         counted = " (in real numbers)" if element.parts > 1 else ""
@@ -30,7 +30,7 @@ def of_limbs(rules: Callable[[Config, Element], list[Rule]]) -> Callable[[Config
 
 
 def shared_limbs(config: Config, element: Element, layout: str) -> int:
-    """Tiles of all limbs, the epilogue's chunks of C, and two barriers a stage."""
+    """Return the bytes of the tiles of all limbs, of the epilogue's chunks of C, and of two barriers per stage."""
     scheme, real = SCHEMES[config.scheme], in_real_numbers(config, element)
     bm = real.bm // real.cluster
     chunks = bm * 16 * 4  # 16 columns of float32
@@ -38,7 +38,10 @@ def shared_limbs(config: Config, element: Element, layout: str) -> int:
 
 
 def split_float32(tile: int, element: Element, scheme: str) -> Config:
-    """``tile`` columns of real numbers, and as many stages as the limbs leave room for."""
+    """Return the config of a tile with ``tile`` columns of real numbers.
+
+    It has as many stages as fit into shared memory.
+    """
     config = in_elements(replace(warpgroup_tiles(tile, SCHEMES[scheme].limb, stages=1), scheme=scheme), element)
     beside, stage = _beside_and_stage(shared_limbs, config, element)
     return replace(config, stages=max((DYNAMIC_SHARED_BYTES - beside) // stage, 2))
@@ -47,29 +50,33 @@ def split_float32(tile: int, element: Element, scheme: str) -> Config:
 def _beside_and_stage(
     shared: Callable[[Config, Element, str], int], config: Config, element: Element
 ) -> tuple[int, int]:
-    """Shared memory of a block besides its stages, and of one stage, in bytes."""
+    """Return the shared memory per block in bytes apart from the stages, and that of one stage."""
     beside, one = (shared(replace(config, stages=stages), element, "NT") for stages in (0, 1))
     return beside, one - beside
 
 
-#: Size of ``BlockTile`` (``matrices.cuh.j2``).
+#: Size of ``BlockTile`` (``matrices.cuh.j2``), in bytes.
 BLOCK_TILE_BYTES = 64
 
 
 def shared_swizzled_limbs(config: Config, element: Element, layout: str) -> int:
-    """Swizzled tiles of all limbs, and which tile of C the block computes."""
+    """Return the bytes of the swizzled tiles of all limbs, and of the ``BlockTile`` that the block computes."""
     scheme = SCHEMES[config.scheme]
     return scheme.limbs * shared_swizzled(in_real_numbers(config, element), scheme.limb, layout) + BLOCK_TILE_BYTES
 
 
-# As those of ``tensor_core``, of limbs: with the k of one instruction a stage, since each limb has a tile.
+# Columns as in ``tensor_cores._NARROW_TILES``, for limbs. A stage holds the k of one instruction, because each limb has
+# its own tile.
 _SPLIT_TILES = {64: (64, 64, 32, 32, 32, 1, 1, 8), 128: (128, 128, 64, 64, 32, 1, 1, 8)}
-# Schemes for which accumulators of 64 x 64 leave too few registers.
+# Schemes for which accumulators of 64 x 64 per warp would leave too few registers.
 _NARROW_WARPS = ("bf16x9", "tf32x3")
 
 
 def split_tensor_core(tile: int, element: Element, scheme: str) -> Config:
-    """As ``tensor_core``, in real numbers, with as many stages as 48 KiB have room for, four at most."""
+    """Return the config of a tile with as many stages as fit into 48 KiB, but at most four.
+
+    ``tile`` is the number of rows, and that of columns in real numbers.
+    """
     limb = SCHEMES[scheme].limb
     real = replace(tensor_tile(_SPLIT_TILES, tile, limb), scheme=scheme)
     if scheme in _NARROW_WARPS:
@@ -80,17 +87,20 @@ def split_tensor_core(tile: int, element: Element, scheme: str) -> Config:
 
 
 def split_integer(tile: int, element: Element) -> Config:
-    """``tile`` columns, at most 128 of 64-bit integers, whose sums take three registers."""
+    """Return the config of a tile with ``tile`` columns.
+
+    64-bit integers have at most 128 columns, because each of their sums takes three registers.
+    """
     return _byte_tile(min(tile, 128) if element.itemsize == 8 else tile)
 
 
 def _byte_tile(tile: int) -> Config:
-    """``tile`` columns of bytes, with as many stages as fit."""
+    """Return the config of a tile with ``tile`` columns of bytes, and as many stages as fit into shared memory."""
     return warpgroup_tiles(tile, ELEMENTS["uint8"], {64: 8, 128: 6, 256: 4}[tile])
 
 
 def of_bytes(config: Config, element: Element) -> list[Rule]:
-    """Rules of ``split_integer``: those of ``wgmma``, for bytes."""
+    """Return the rules of ``split_integer``: those of ``wgmma`` for bytes, no packing, and a limit for 64 bits."""
     return [
         (not config.launch.pack_a + config.launch.pack_b, "pack_a and pack_b are 0: bytes are packed"),
         (element.itemsize < 8 or config.bn <= 128, "bn is at most 128 for 64-bit integers"),
@@ -99,17 +109,17 @@ def of_bytes(config: Config, element: Element) -> list[Rule]:
 
 
 def shared_byte_tiles(config: Config, element: Element, layout: str) -> int:
-    """Tiles of bytes, and two barriers a stage."""
+    """Return the bytes of the tiles of 8-bit elements, and of two barriers per stage."""
     return config.stages * (config.bk * (config.bm // config.cluster + config.bn) + 2 * 8)
 
 
 def shared_split_integer(config: Config, element: Element, layout: str) -> int:
-    """Tiles of bytes and barriers, and parts of rows of C, of 128 bytes and padded by 32."""
+    """Return the bytes of the tiles, of the barriers, and of 128-byte parts of rows of C, padded by 32 bytes."""
     return shared_byte_tiles(config, element, layout) + config.bm // config.cluster * 160
 
 
 def split_float64(tile: int, element: Element) -> Config:
-    """``tile`` columns, for one modulus at a time."""
+    """Return the config of a tile with ``tile`` columns, for one modulus at a time."""
     return replace(_byte_tile(tile), moduli=DEFAULT_MODULI)
 
 
@@ -122,14 +132,15 @@ def _of_moduli(config: Config) -> list[Rule]:
 
 
 def of_residues(config: Config, element: Element) -> list[Rule]:
-    """Rules of ``split_float64``: those of ``wgmma``, for residues, which are bytes."""
+    """Return the rules of ``split_float64``: those of ``wgmma`` for bytes, and those of moduli."""
     return [
         *_of_moduli(config),
         *warpgroups(64, 128, 256)(config, ELEMENTS["uint8"]),
     ]
 
 
-# As those of ``tensor_core``, of residues: a lane writes 16 bytes of 64 columns, so a warp has as many.
+# Columns as in ``tensor_cores._NARROW_TILES``, for residues. A warp has 64 columns of C, because each lane writes 16 of
+# their residues at once.
 _RESIDUE_TILES = {
     64: (64, 64, 16, 64, 64, 4, 2, 8),
     128: (128, 128, 64, 64, 64, 4, 1, 8),
@@ -138,12 +149,12 @@ _RESIDUE_TILES = {
 
 
 def split_float64_tensor_core(tile: int, element: Element) -> Config:
-    """As ``tensor_core`` of bytes, for one modulus at a time."""
+    """Return the config of a tile of residues, for one modulus at a time."""
     return replace(tensor_tile(_RESIDUE_TILES, tile, ELEMENTS["uint8"]), moduli=DEFAULT_MODULI)
 
 
 def of_swizzled_residues(config: Config, element: Element) -> list[Rule]:
-    """Rules of ``split_float64_tensor_core``: those of kernels that read fragments, for residues, which are bytes."""
+    """Return the rules of ``split_float64_tensor_core``: those of swizzled tiles of bytes, and those of moduli."""
     return [
         *_of_moduli(config),
         (config.wn % 64 == 0, "wn is a multiple of 64"),
@@ -152,5 +163,5 @@ def of_swizzled_residues(config: Config, element: Element) -> list[Rule]:
 
 
 def shared_swizzled_residues(config: Config, element: Element, layout: str) -> int:
-    """Tiles of residues."""
+    """Return the bytes of the swizzled tiles of residues."""
     return shared_swizzled(config, ELEMENTS["uint8"], layout)

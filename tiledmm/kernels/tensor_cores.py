@@ -1,6 +1,6 @@
-"""Tensor-core variants: the parameters of each tile, the rules they keep, and shared memory in bytes.
+"""Tensor-core variants: the config of each tile, the rules of the templates, and the shared memory per block.
 
-Named as in ``cuda_cores``; those that decompose their operands are in ``split_variants``.
+Functions are named as in ``cuda_cores``. Variants that decompose their operands are in ``split_variants``.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from tiledmm.kernels.variant import Rule
 
 
 def _register_bytes(element: Element) -> int:
-    """Bytes of one item of an operand fragment: several narrow elements, or one."""
+    """Return the bytes of one item of an operand fragment, which holds several narrow elements or one wide element."""
     return max(4, element.itemsize)
 
 
 def double_buffered_fragments(config: Config, element: Element) -> list[Rule]:
-    """Rules of ``tensor_core``."""
+    """Return the rules of ``tensor_core``."""
     chunk = VECTOR_BYTES // element.itemsize
     lengths = [config.bk] if element.itemsize == 1 else [config.bk, config.bm, config.bn]
     rows = [config.threads * chunk / max(length, 1) for length in lengths]
@@ -38,7 +38,13 @@ def double_buffered_fragments(config: Config, element: Element) -> list[Rule]:
 
 
 def matrix_fragments(config: Config, element: Element, skinny: tuple[int, ...] = ()) -> list[Rule]:
-    """Rules of kernels that read fragments from swizzled tiles, which may be ``skinny``: of so many rows."""
+    """Return the rules of kernels that read fragments from swizzled tiles.
+
+    Args:
+        config: The kernel's config.
+        element: Type of the elements in shared memory.
+        skinny: Numbers of rows below 64 that a tile may have.
+    """
     chunk = VECTOR_BYTES // element.itemsize
     is_skinny = config.bm in skinny
     depth, step = 8 * _register_bytes(element), 32 if element.itemsize == 4 and not is_skinny else 16
@@ -65,19 +71,19 @@ def matrix_fragments(config: Config, element: Element, skinny: tuple[int, ...] =
 
 
 def shared_tensor_core(config: Config, element: Element, layout: str) -> int:
-    """Tiles, or the epilogue's rows of C."""
-    rows = config.threads // 32 * 8 * config.wn * 16  # bytes of complex128: others take less
+    """Return the bytes of the tiles or of the epilogue's rows of C, which use the same memory."""
+    rows = config.threads // 32 * 8 * config.wn * 16  # bytes per element of complex128; other types take less
     return max(shared_swizzled(config, element, layout), rows if element.itemsize <= 4 else 0)
 
 
 def shared_swizzled(config: Config, element: Element, layout: str) -> int:
-    """Tiles in the layouts of the matrices, without padding, of the matrices' element types."""
+    """Return the bytes of the unpadded tiles of all stages, in the layouts and element types of the matrices."""
     return config.stages * config.bk * (config.bm + config.bn) * element.itemsize
 
 
-# Rows and columns of a block's tile, of a warp's, bytes along K, stages, blocks an SM, columns of tiles in a group: by
-# bytes of an element and by tile. Accumulators fill the registers, but those of 16 and 32 rows do not: there, many
-# bytes are on their way to an SM.
+# Rows and columns of a block's tile, rows and columns of a warp's tile, bytes along K, stages, minimum blocks per SM,
+# and columns of tiles per rasterization group: by bytes per element and by tile. Accumulators fill the registers,
+# except in tiles of 16 and 32 rows, which instead keep many bytes per SM in flight.
 _NARROW_TILES = {
     16: (16, 64, 16, 16, 128, 5, 4, 8),
     32: (32, 64, 16, 32, 128, 4, 4, 8),
@@ -86,7 +92,7 @@ _NARROW_TILES = {
     256: (128, 256, 64, 64, 64, 4, 1, 8),
 }
 _TENSOR_TILES = {
-    1: _NARROW_TILES | {32: (32, 64, 16, 32, 128, 4, 3, 8)},  # bytes that go through registers take one each
+    1: _NARROW_TILES | {32: (32, 64, 16, 32, 128, 4, 3, 8)},  # 8-bit elements take a register each
     2: _NARROW_TILES,
     4: _NARROW_TILES,
     8: {
@@ -105,15 +111,19 @@ _TENSOR_TILES = {
 
 
 def tensor_core(tile: int, element: Element) -> Config:
-    """Square tiles of ``tile``, but 128 x 256 for 256. Wide types have none of 256: theirs are those of 128.
+    """Return the config of a tile with ``tile`` rows and about as many columns.
 
-    Those of 16 and 32 rows, for skinny products, have 64 columns.
+    A tile of 256 is 128 x 256; 8- and 16-byte types use that of 128 instead. Tiles of 16 and 32 rows, for skinny
+    products, have 64 columns (32 columns for complex128 and 32 rows).
     """
     return tensor_tile(_TENSOR_TILES[element.itemsize], tile, element)
 
 
 def tensor_tile(rows: Mapping[int, tuple[int, ...]], tile: int, element: Element) -> Config:
-    """The tile in a table such as ``_TENSOR_TILES`` of one type: the largest, if it has none of ``tile``."""
+    """Return the config of a tile from a table such as ``_NARROW_TILES``.
+
+    A ``tile`` above the table's largest stands for the largest.
+    """
     bm, bn, wm, wn, line, stages, min_blocks, group = rows[min(tile, max(rows))]
     bk = line // element.itemsize
     return Config(
@@ -132,7 +142,7 @@ def tensor_tile(rows: Mapping[int, tuple[int, ...]], tile: int, element: Element
 
 
 def warpgroups(*columns: int) -> Callable[[Config, Element], list[Rule]]:
-    """Rules of ``wgmma`` and its relatives, with tiles of so many columns."""
+    """Make the rules of ``wgmma`` and similar kernels, whose tiles have one of the given numbers of columns."""
     named = " or ".join([", ".join(map(str, columns[:-1])), str(columns[-1])])
 
     def rules(config: Config, element: Element) -> list[Rule]:
@@ -154,16 +164,17 @@ def warpgroups(*columns: int) -> Callable[[Config, Element], list[Rule]]:
 
 
 def shared_wgmma(config: Config, element: Element, layout: str) -> int:
-    """Tiles in the layouts of the matrices, the epilogue's rows of C, and two barriers a stage."""
+    """Return the bytes of the tiles, of the epilogue's rows of C, and of two barriers per stage."""
     bm = config.bm // config.cluster
-    rows = bm * (2 * config.bn + 8 * 16)  # bytes of complex128: others take less
+    rows = bm * (2 * config.bn + 8 * 16)  # bytes per element of complex128; other types take less
     return config.stages * (config.bk * (bm + config.bn) * element.itemsize + 2 * 8) + rows
 
 
 def wgmma(tile: int, element: Element) -> Config:
-    """As many stages as fit shared memory; 8 suffice. Tiles below 128 have 64 rows, which one warpgroup multiplies.
+    """Return the config of a tile with as many stages as fit into shared memory, but at most 8.
 
-    96 is 64 x 128: a block computes as much of C as of a square of about that size.
+    Tiles of 128 and more have ``tile`` columns. Smaller ones have 64 rows, which one warpgroup multiplies: tile 64 is
+    64 x 64, and tile 96 is 64 x 128, about as many elements as a square of 96.
     """
     if tile < 128:
         return replace(warpgroup_tiles({64: 64, 96: 128}[tile], element, {64: 8, 96: 7}[tile]), bm=64)
@@ -171,7 +182,7 @@ def wgmma(tile: int, element: Element) -> Config:
 
 
 def warpgroup_tiles(columns: int, element: Element, stages: int) -> Config:
-    """128 rows a block, and a cluster of two blocks for 256 columns."""
+    """Return the config of 128 rows per block and the given columns. For 256 columns, two blocks form a cluster."""
     bk, cluster = 128 // element.itemsize, 2 if columns == 256 else 1
     return Config(
         128 * cluster, columns, bk, 2, columns // 4,

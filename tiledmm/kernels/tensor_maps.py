@@ -1,4 +1,4 @@
-"""Tensor maps: the descriptors by which TMA reads a matrix, encoded by the driver."""
+"""Tensor maps: the descriptors with which TMA reads a matrix. The CUDA driver encodes them."""
 
 from __future__ import annotations
 
@@ -15,33 +15,33 @@ from tiledmm.kernels.config import Config
 from tiledmm.kernels.spec import KernelSpec
 from tiledmm.problem.strides import KERNEL_BATCH_DIMENSIONS, Problem
 
-#: Addresses, and every stride but the first, are multiples of so many bytes.
+#: Alignment of addresses and of every stride but the first, in bytes.
 ALIGNMENT = 16
 
-# Bytes of a row of a box: the width of the swizzle.
+# Bytes per row of a box: the width of the swizzle.
 _ROW = 128
 
-# Members of the driver's enumerations: unsigned types by bytes, and float32 that is rounded to tf32 by TMA; no
-# interleaving, swizzle and L2 promotion of 128 bytes.
+# Members of the driver's enumerations: unsigned types by their size in bytes, and float32 that TMA rounds to tf32; no
+# interleaving, a swizzle and an L2 promotion of 128 bytes, and zeros for elements out of bounds.
 _UNSIGNED, _TF32 = {1: 0, 2: 1, 4: 2, 8: 4}, 11
 _NOT_INTERLEAVED, _SWIZZLE_128, _PROMOTE_128, _ZEROS = 0, 3, 2, 0
 
 _LARGEST_SIZE, _LARGEST_STRIDE = 2**31, 2**40
 
-# Rows and columns of the smallest tile: of complex numbers.
+# Rows and columns of the smallest tile, which is one of complex numbers.
 _LEAST_TILE = 64, 32
 
 
 @dataclass(frozen=True, slots=True)
 class TensorMap:
-    """A batch of matrices as TMA sees it, and the box that one TMA load copies.
+    """Description of a batch of matrices for TMA, and of the box that one TMA load copies.
 
     Attributes:
-        itemsize: Bytes of an element.
-        sizes: Contiguous elements, rows of them, then the batch, fastest first: five dimensions.
-        strides: Bytes from one to the next in each dimension but the first.
-        box: Contiguous elements and rows of a box.
-        rounds: Whether TMA rounds float32 elements to tf32.
+        itemsize: Size of one element, in bytes.
+        sizes: Sizes of five dimensions, fastest first: contiguous elements, rows of these, and the batch.
+        strides: Strides of all dimensions but the first, in bytes.
+        box: Contiguous elements and rows per box.
+        rounds: True if TMA rounds float32 elements to tf32.
     """
 
     itemsize: int
@@ -51,10 +51,13 @@ class TensorMap:
     rounds: bool = False
 
     def encode(self, pointer: int) -> np.ndarray[Any, np.dtype[np.void]]:
-        """The tensor map of the matrices that begin at an address: 128 bytes, a kernel argument by value.
+        """Encode the tensor map of the matrices that begin at an address.
+
+        Returns:
+            128 bytes, which the kernel receives as an argument by value.
 
         Raises:
-            DeviceError: If the driver refuses.
+            DeviceError: If the driver rejects the tensor map.
         """
         memory = np.zeros(128 + 64, np.uint8)
         start = -memory.ctypes.data % 64
@@ -74,14 +77,14 @@ class TensorMap:
 
 
 def has_coordinates(problem: Problem) -> bool:
-    """Whether every size, and the number of tiles, fits 31 bits: TMA's coordinates and these kernels' tile indices."""
+    """Return whether every size and the number of tiles fit 31 bits, as TMA's coordinates and tile indices require."""
     rows, columns = _LEAST_TILE
     tiles = -(-problem.m // rows) * -(-problem.n // columns) * problem.products
     return max(problem.m, problem.n, problem.k, *(d.size for d in problem.batch), tiles) < _LARGEST_SIZE
 
 
 def can_be_mapped(problem: Problem, operand: int, element: Element) -> bool:
-    """Whether TMA can read A (0) or B (1) in place, if it begins at a multiple of 16 bytes."""
+    """Return whether TMA can read A (0) or B (1) in place, given an address that is a multiple of 16 bytes."""
     if problem.layout[operand] == "G":
         return False
     _, rows, step = _rows(problem, operand)
@@ -95,7 +98,11 @@ def can_be_mapped(problem: Problem, operand: int, element: Element) -> bool:
 
 
 def map_of(problem: Problem, operand: int, config: Config, element: Element) -> TensorMap:
-    """The tensor map of A (0) or B (1). A box has a tile's rows of a K-major operand, else those of a step of k."""
+    """Return the tensor map of A (0) or B (1).
+
+    A box holds 128 bytes of each of its rows. If the operand is K-major, these are the rows of A or columns of B that
+    one block loads; else they are the ``bk`` steps of k of a tile.
+    """
     contiguous, rows, step = _rows(problem, operand)
     box = _box(problem.layout[operand] == "NT"[operand], operand, config, element)
     sizes, strides = [max(contiguous, 1), max(rows, 1)], [_stride(step, rows, element)]
@@ -108,7 +115,7 @@ def map_of(problem: Problem, operand: int, config: Config, element: Element) -> 
 
 
 def maps_of(spec: KernelSpec, problem: Problem) -> tuple[TensorMap, ...]:
-    """Return the tensor maps of A and B for a kernel that reads by TMA; none for another."""
+    """Return the tensor maps of A and B for a kernel that reads by TMA; an empty tuple for any other kernel."""
     if not spec.variant.hopper.tma:
         return ()
     return tuple(map_of(problem, operand, spec.config, spec.kernel.compute) for operand in range(2))
@@ -117,16 +124,18 @@ def maps_of(spec: KernelSpec, problem: Problem) -> tuple[TensorMap, ...]:
 def map_of_limbs(
     operand: int, config: Config, element: Element, layout: str, sizes: tuple[int, ...], pitch: int
 ) -> TensorMap:
-    """The tensor map of the limbs of A (0) or B (1), with the boxes of ``map_of``.
+    """Return the tensor map of the limbs, bytes or residues of A (0) or B (1), with boxes as in ``map_of``.
 
     Args:
-        operand, config, element: Whose, for which kernel, and of which type.
-        layout: The layout of A's and B's limbs.
-        sizes: Limbs of an element, matrices, rows of a matrix, and elements of a row.
-        pitch: Leading dimension in elements.
+        operand: 0 for A, 1 for B.
+        config: Config of the kernel that reads the limbs, counted in limbs.
+        element: Type of a limb.
+        layout: Layout of the limbs of A and B.
+        sizes: Limbs per element, matrices, rows per matrix, and elements per row.
+        pitch: Leading dimension, in elements.
 
     Raises:
-        ShapeError: If a size does not fit TMA's coordinates: a complex number is two real ones.
+        ShapeError: If a size exceeds TMA's coordinates, for which a complex number counts as two real ones.
     """
     limbs, matrices, rows, contiguous = sizes
     if max(sizes) >= _LARGEST_SIZE:
@@ -138,25 +147,29 @@ def map_of_limbs(
 
 
 def _box(k_major: bool, operand: int, config: Config, element: Element) -> tuple[int, int]:
-    """Contiguous elements and rows of a box."""
+    """Return the contiguous elements and the rows per box."""
     across = (config.bm, config.bn)[operand] // config.cluster
     return _ROW // element.itemsize, across if k_major else config.bk
 
 
 def _rows(problem: Problem, operand: int) -> tuple[int, int, int]:
-    """Contiguous elements of an operand's row, the number of such rows, and the stride from one to the next."""
+    """Return the contiguous elements per row of an operand, the number of rows, and the row stride in elements."""
     rows, cols = ((problem.m, problem.k), (problem.k, problem.n))[operand]
     row, col = problem.strides[2 * operand : 2 * operand + 2]
     return (cols, rows, row) if problem.layout[operand] == "N" else (rows, cols, col)
 
 
 def _stride(step: int, size: int, element: Element) -> int:
-    """Stride in bytes; for a single row, any that the driver takes."""
+    """Return a stride in bytes; for a dimension of size 1, whose stride is unused, one that the driver accepts."""
     return step * element.itemsize if size > 1 else _ROW
 
 
 def _driver() -> Any:
-    """The driver, which encodes tensor maps."""
+    """Return the CUDA driver, if it can encode tensor maps.
+
+    Raises:
+        DeviceError: If it cannot.
+    """
     found = driver()
     if not hasattr(found, "cuTensorMapEncodeTiled"):
         raise DeviceError("this driver encodes no tensor maps: variant 'wgmma' needs one for CUDA 12 or newer")

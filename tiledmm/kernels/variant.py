@@ -1,4 +1,4 @@
-"""What a variant is: a template, its parameters, and what it needs of types, layouts and devices."""
+"""Variant of a matrix product: a template, its parameters, and the types, layouts and devices that it needs."""
 
 from __future__ import annotations
 
@@ -19,28 +19,29 @@ from tiledmm.kernels.config import (
 )
 from tiledmm.kernels.operands.operands import AS_THEY_ARE, Operands
 
-# Fields that are 0 where a variant does not use them.
+# Config fields that are 0 if a variant does not use them.
 _MAY_BE_ZERO = ("pad", "stages", "wm", "wn", "triangle", "moduli", "pack_a", "pack_b", "pack_elements")
 
-# Whether a rule holds, and the rule.
+# Whether a rule holds, and its text for errors.
 Rule = tuple[bool, str]
 
 
 def block_of_tiles(config: Config) -> tuple[int, int]:
-    """Return threads along x and y: one for each thread tile."""
+    """Return the dimensions x and y of a block that has one thread per thread tile."""
     return config.bn // config.tn, config.bm // config.tm
 
 
 @dataclass(frozen=True, slots=True)
 class Hopper:
-    """Instructions that only compute capability 9.0 has; nothing of it for other kernels.
+    """Features of compute capability 9.0 that a kernel uses; by default none.
 
     Attributes:
-        arch: The one architecture that the kernel is compiled for; empty for that of the device.
-        tma: Whether operands arrive by TMA, for which they need tensor maps.
-        persistent: Whether it is a persistent kernel: at most one block per SM, each of which computes tile after tile.
-        warpgroup: Whether it multiplies by ``wgmma``, an instruction of a warpgroup's four warps, which reads B from
-            shared memory only.
+        arch: The only architecture that the kernel is compiled for, ``"sm_90a"``; empty to compile for the device's.
+        tma: True if the kernel reads operands by TMA, which needs tensor maps.
+        persistent: True for a persistent kernel: the grid has at most one block per SM, and each block computes one
+            tile after the other.
+        warpgroup: True if the kernel multiplies by ``wgmma``, which the four warps of a warpgroup execute together, and
+            which reads B from shared memory only.
     """
 
     arch: str = ""
@@ -51,19 +52,20 @@ class Hopper:
 
 @dataclass(frozen=True, slots=True)
 class Reads:
-    """How a kernel reads and which products it is fast on, for the cost model and for counts.
+    """Access pattern of a kernel, and the products that it is fast for. The cost model and predicted counts use both.
 
     Attributes:
-        from_global: How it reads operands: ``"elements"``; ``"vectors"``, 16 bytes at a time where B's rows are
-            aligned, so ``auto`` may pack B; ``"K-major"``, along K only; ``"rows of B"``, 16 bytes at a time, once.
-        from_shared: How a thread reads shared tiles: ``"elements"`` as they lie, ``"K-major"``, or
-            ``"K-major vectors"``.
-        down_columns: Whether successive lanes compute successive rows of C.
-        packs_elements: Whether ``auto`` may pack narrow elements for it.
-        few_rows: ``Config -> bool``, whether that is for a C with few rows: a product with fewer columns than rows is
-            computed transposed.
-        small_products: Whether it is for batches of many small products.
-        short_k: Whether it is for a K of at most ``bk``, and a C whose rows are contiguous.
+        from_global: Reads of operands from global memory: ``"elements"``, the default; ``"vectors"``, 16 bytes at a
+            time if rows of B are aligned, so that ``auto`` may pack B; ``"K-major"``, 16 bytes at a time along K, so
+            both operands should be K-major; ``"rows of B"``, 16 bytes of a row at a time, each row once.
+        from_shared: Reads of a thread from shared tiles: ``"elements"`` in the layout of the matrices; ``"K-major"``,
+            elements from K-major tiles; ``"K-major vectors"``, 16 bytes at a time.
+        down_columns: True if successive lanes of a warp compute successive rows of C.
+        packs_elements: True if ``auto`` may pack narrow elements for the kernel.
+        few_rows: Function ``Config -> bool``: whether a kernel with this config is meant for a C with few rows. A
+            product with fewer columns than rows is then computed transposed.
+        small_products: True if the kernel is meant for batches of many small products.
+        short_k: True if the kernel is meant for K of at most ``bk`` and a C with contiguous rows.
     """
 
     from_global: str = "elements"
@@ -77,11 +79,11 @@ class Reads:
 
 @dataclass(frozen=True, slots=True)
 class UserTemplate:
-    """A template that a user registered.
+    """Template that a user registered.
 
     Attributes:
-        text: Its text when it was registered.
-        folder: The folder of the template, and of the files that it includes.
+        text: Text of the template when it was registered.
+        folder: Path of the folder that holds the template and the files that it includes.
     """
 
     text: str
@@ -90,31 +92,31 @@ class UserTemplate:
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A row of the table of variants.
+    """Row of the table of variants.
 
     Attributes:
-        name: Name that ``variant=`` takes.
-        template: File in ``cuda_src/``, or None for ``cublas``; of a user's variant the file's name.
-        summary: What it adds to the variant before it, in one line.
-        configure: ``(tile, element) -> Config`` for a computation type; ``(tile, element, scheme)`` for a variant with
-            schemes.
-        block: ``Config -> (x, y)``, the block's dimensions.
-        shared_bytes: ``(Config, element, layout) -> bytes`` of shared memory that a block uses. It is dynamic, and may
-            pass 48 KiB, with tensor cores.
-        rules: ``(Config, element) -> [(holds, rule)]``: what its template requires of its parameters.
-        tiles: Values of ``tile=``; empty if the variant has no tile to choose.
-        default_tile: The tile where none is given.
-        types: Its computation types, each with the least compute capability; empty for every type of arrays, on every
-            device.
-        tensor_cores: Whether tensor cores multiply, not CUDA cores.
-        operands: Format of the operands that the kernel reads, see ``operands/``.
-        waits: When each of its blocks executes ``griddepcontrol.wait``, with which it may be a programmatic dependent
-            launch: ``"first"``, before it accesses memory; ``"last"``, afterwards, which is right if what it reads was
-            there before the launches of the product; empty for never.
-        reads: How it reads, for the cost model.
-        hopper: What it uses of compute capability 9.0.
-        writes: Format that an auxiliary kernel writes operands in; None for other kernels.
-        user: The template that a user registered; None for a variant of this package.
+        name: Name of the variant, a value of ``variant=``.
+        template: Name of the template's file in ``cuda_src/``, or of a user's file; None for ``cublas``.
+        summary: What the variant adds to the variant before it, in one line.
+        configure: Function ``(tile, element) -> Config`` that returns the config of a tile for a computation type;
+            ``(tile, element, scheme) -> Config`` for a variant with schemes.
+        block: Function ``Config -> (x, y)`` that returns the threads per block along x and y.
+        shared_bytes: Function ``(Config, element, layout) -> bytes`` that returns the shared memory per block. It is
+            dynamic if tensor cores multiply, and may then exceed 48 KiB.
+        rules: Function ``(Config, element) -> [(holds, rule)]`` that checks what the template requires of its config.
+        tiles: Values of ``tile=``; empty if the variant has no choice of tiles.
+        default_tile: Tile for ``tile=None``.
+        types: Computation types, each with the lowest compute capability that supports it; empty for every type of
+            arrays, on every device.
+        tensor_cores: True if tensor cores multiply, False if CUDA cores do.
+        operands: Format of the operands that the kernel reads (see ``operands/``).
+        waits: Point at which each block executes ``griddepcontrol.wait``, so that the kernel may be a programmatic
+            dependent launch: ``"first"``, before the block accesses memory; ``"last"``, at its end, for kernels that
+            read only what was there before the product's first launch; empty for never.
+        reads: Access pattern, for the cost model.
+        hopper: Features of compute capability 9.0 that the kernel uses.
+        writes: Format of the operands that an auxiliary kernel writes; None for other kernels.
+        user: Template that a user registered; None for a variant of this package.
     """
 
     name: str
@@ -137,29 +139,29 @@ class Variant:
 
     @property
     def is_baseline(self) -> bool:
-        """Whether it is ``cupy.matmul``, which has no kernel of this package."""
+        """True for ``cublas``, which calls ``cupy.matmul`` and has no kernel of this package."""
         return self.template is None
 
     @property
     def simulated(self) -> bool:
-        """Whether the simulator runs it, which has no emulation of Hopper's instructions."""
+        """True if the simulator can run the kernel, which is so unless it uses instructions of Hopper."""
         return not (self.is_baseline or self.hopper.arch)
 
     @property
     def is_limited(self) -> bool:
-        """Whether sizes, and the number of tiles, are limited to 2^31 - 1: by TMA, or by the operand scan."""
+        """True if sizes and the number of tiles are limited to 2^31 - 1, because of TMA or the operand scan."""
         return self.hopper.tma or bool(self.operands.otherwise)
 
     @property
     def reads_unaligned(self) -> bool:
-        """Whether it also reads operands in place that are not aligned, more slowly, at rates of its own."""
+        """True if the kernel also reads unaligned operands in place, at slower rates that are measured separately."""
         if self.reads.from_global in ("K-major", "rows of B"):
             return True
         return self.tensor_cores and not self.hopper.tma and self.operands.reads_elements
 
     @property
     def is_for_few_shapes(self) -> bool:
-        """Whether it is fast on products of certain shapes only, and so is no rung before others."""
+        """True if the kernel is fast only on products of certain shapes."""
         reads = self.reads
         return (
             reads.small_products
@@ -168,17 +170,17 @@ class Variant:
         )
 
     def config(self, tile: int | None, element: Element, overrides: ConfigOverrides | None = None) -> Config:
-        """The parameters of a tile and a computation type.
+        """Return the config of a tile for a computation type.
 
         Args:
             tile: One of ``tiles``; None for the default.
             element: Computation type.
-            overrides: Fields that replace the tile's own, by name.
+            overrides: Values of fields that replace those of the tile, by name.
 
         Raises:
-            UnsupportedTypeError: If the variant does not multiply elements of this type. The message names its types.
+            UnsupportedTypeError: If the variant does not multiply elements of this type. The message lists its types.
             ConfigError: If the variant has no such tile, scheme or field, or if the fields break a rule. The message
-                names those it has, or the rule.
+                lists the valid values or quotes the rule.
         """
         if not self.multiplies(element):
             raise UnsupportedTypeError(
@@ -189,22 +191,30 @@ class Variant:
         return self._checked(config, overrides, element) if overrides else config
 
     def multiplies(self, element: Element) -> bool:
-        """Whether this is one of its computation types."""
+        """Return whether ``element`` is one of the variant's computation types."""
         if self.types:
             return element.multiplied in dict(self.types)
         # A user's template may convert sums to the operands' type.
         return element != TF32 and not (element.result_name and self.user)
 
     def computes_in(self, element: Element) -> Element:
-        """Its computation type for a product that asks for this one, which may be that of results: float32 for tf32."""
+        """Return the variant's computation type for a product that asks for ``element``.
+
+        It is ``element`` itself if the variant multiplies it; else the type of the results, such as float32 for tf32.
+        """
         return element if self.multiplies(element) else element.result
 
     def reads_fast(self, operand: int, letter: str, element: Element) -> bool:
-        """Whether A (0) or B (1) is read fast in a layout (see ``tiledmm.source``).
+        """Return whether the kernel reads A (0) or B (1) fast in a layout.
 
-        Tensor-core kernels load 16-bit elements in either layout. Bytes must be K-major. Wider elements that are not
-        are loaded one by one, and not at all by ``wgmma``, which reads B from shared memory only. Limbs are written in
-        the layout that is needed.
+        Tensor-core kernels load 16-bit elements in either layout. 8-bit elements must be K-major. Wider elements that
+        are not K-major are loaded one by one; ``wgmma`` cannot read such a B, which must be in shared memory. Limbs are
+        always written in the layout that the kernel needs.
+
+        Args:
+            operand: 0 for A, 1 for B.
+            letter: The operand's letter in the layout: N, T or G.
+            element: Computation type.
         """
         if (
             not self.tensor_cores
@@ -216,13 +226,13 @@ class Variant:
         return element.itemsize > 1 and not (self.hopper.warpgroup and operand == 1)
 
     def unit_flops(self, compute: Element, gpu: Gpu, *, scheme: str = "", by_mma: bool = False) -> float:
-        """Return the peak of the unit that multiplies, in FLOP/s of ``2 * m * n * k``; 0 if the GPU has none.
+        """Return the peak rate of the unit that multiplies, in FLOP/s of ``2 * m * n * k``; 0 if the GPU has none.
 
         Args:
-            compute: The computation type.
+            compute: Computation type.
             gpu: The GPU.
-            scheme: How operands are decomposed; empty for the variant's default.
-            by_mma: Whether tensor cores count at the rate of ``mma.sync``, not at that of the fastest instructions.
+            scheme: Name of the decomposition scheme; empty for the variant's default.
+            by_mma: Whether tensor cores multiply by ``mma.sync`` instead of the GPU's fastest instructions.
         """
         if not self.tensor_cores:
             return gpu.peak_flops(compute.multiplied)
@@ -231,24 +241,24 @@ class Variant:
 
     @property
     def default_type(self) -> str:
-        """Its computation type where none is named."""
+        """Name of the computation type if none is asked for."""
         return self.types[0][0] if self.types else "float32"
 
     def least_capability(self, element: Element) -> tuple[int, int]:
-        """The least compute capability that multiplies elements of this type, or limbs of it."""
+        """Return the lowest compute capability that multiplies elements of this type, or limbs of it."""
         return dict(self.types).get(element.multiplied, min((least for _, least in self.types), default=(0, 0)))
 
     def needed_capability(self, element: Element) -> str:
-        """The same in words: ``"8.0 or newer"``; for a variant of one architecture ``"9.0"``."""
+        """Return the required compute capability as text: ``"8.0 or newer"``, or ``"9.0"`` if only that one works."""
         major, minor = self.least_capability(element)
         return f"{major}.{minor}" if self.hopper.arch else f"{major}.{minor} or newer"
 
     def has_triangle(self, config: Config) -> bool:
-        """Whether it can compute only the tiles on and below the diagonal of a symmetric C."""
+        """Return whether the kernel can compute only the tiles on and below the diagonal of a symmetric C."""
         return config.wm > 0 and config.bm == config.bn and not self.tensor_cores
 
     def runs_on(self, capability: tuple[int, int], element: Element) -> bool:
-        """Whether devices of a compute capability multiply elements of this type."""
+        """Return whether devices of a compute capability run the variant with this computation type."""
         least = self.least_capability(element)
         return capability == least if self.hopper.arch else capability >= least
 
@@ -260,7 +270,7 @@ class Variant:
         return "'warp_tiled' multiplies every type"
 
     def _scheme_of(self, overrides: ConfigOverrides) -> str:
-        """The scheme that is named, or the first; empty for a variant without schemes."""
+        """Return the scheme that ``overrides`` names, or else the first; an empty string if there are none."""
         if not isinstance(overrides, Mapping):
             raise ConfigError(f"config is a mapping of fields to values, such as {{'bk': 16}}; got {overrides!r}")
         known = self.operands.schemes or ("",)
@@ -287,7 +297,7 @@ class Variant:
             raise ConfigError(f"variant {self.name!r} has no tile {tile!r}; its tiles are {fits}") from None
 
     def _default_config(self, element: Element, *scheme: str) -> Config:
-        """Return the parameters of the default tile, or of the next smaller one whose limbs fit shared memory."""
+        """Return the config of the default tile, or of the next smaller one whose limbs fit into shared memory."""
         for tile in reversed(self.tiles[: self.tiles.index(self.default_tile) + 1] if scheme else ()):
             config = self.configure(tile, element, *scheme)
             if self.shared_bytes(config, element, "NT") <= self._shared_limit:
@@ -296,7 +306,7 @@ class Variant:
 
     @property
     def _shared_limit(self) -> int:
-        """Most bytes of shared memory of a block on the device that has most."""
+        """Maximum shared memory per block in bytes, on the device that has most."""
         return DYNAMIC_SHARED_BYTES if self.tensor_cores else STATIC_SHARED_BYTES
 
     def _checked(self, config: Config, overrides: ConfigOverrides, element: Element) -> Config:

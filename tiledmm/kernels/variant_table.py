@@ -1,4 +1,4 @@
-"""A table of variants that can be read while another thread registers one."""
+"""Table of variants that can be read while another thread registers a variant."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from tiledmm.kernels.variant import Variant
 
 
 class VariantTable(Mapping[str, Variant]):
-    """Rows by name, in ladder order: the package's, the user's, and last the baseline.
+    """Variants by name, in ladder order: those of the package, those of the user, and last the baseline.
 
-    ``add`` and ``remove`` publish a new mapping: an iteration in another thread continues over the old one.
+    ``add`` and ``remove`` replace the mapping as a whole. An iteration in another thread continues over the old one.
 
     Attributes:
         listeners: Functions that are called after each change.
@@ -32,19 +32,19 @@ class VariantTable(Mapping[str, Variant]):
         return len(self._rows)
 
     def keys(self) -> KeysView[str]:
-        """Return the names."""
+        """Return the names of the variants."""
         return self._rows.keys()
 
     def values(self) -> ValuesView[Variant]:
-        """Return the rows."""
+        """Return the variants."""
         return self._rows.values()
 
     def items(self) -> ItemsView[str, Variant]:
-        """Return names and rows."""
+        """Return the names, each with its variant."""
         return self._rows.items()
 
     def add(self, row: Variant) -> None:
-        """Add a user's variant above the kernels and below the baseline, in place of one of the same name."""
+        """Insert a user's variant before the baseline, in place of any variant of the same name."""
         with self._lock:
             others = [known for name, known in self._rows.items() if name != row.name]
             kernels = [known for known in others if not known.is_baseline]
@@ -53,7 +53,7 @@ class VariantTable(Mapping[str, Variant]):
         self._tell()
 
     def remove(self, name: str) -> None:
-        """Remove a variant."""
+        """Remove the variant of the given name."""
         with self._lock:
             self._rows = {known: row for known, row in self._rows.items() if known != name}
         self._tell()

@@ -1,4 +1,4 @@
-"""The variants, one row each, in ladder order. Everything that lists variants iterates ``VARIANTS``."""
+"""Table of the variants, one row each, in ladder order. Everything that lists variants iterates ``VARIANTS``."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from tiledmm.problem.casting import converts_in_kernel
 
 SQUARE_TILES = (8, 16, 32, 64)
 
-# Rows that several variants have in common.
+# Values that several rows of the table share.
 _HOPPER = Hopper("sm_90a", tma=True, persistent=True, warpgroup=True)
 _LIMBS = Limbs(("fp16x3", "bf16x6", "bf16x9", "tf32x3"), otherwise="warp_tiled")
 _RESIDUES = Residues(otherwise="tensor_core")
 
 
 def _on(capability: tuple[int, int], *types: str) -> tuple[tuple[str, tuple[int, int]], ...]:
-    """Return computation types with the least compute capability of them all."""
+    """Return computation types, each with the same lowest compute capability."""
     return tuple((name, capability) for name in types)
 
 
@@ -36,7 +36,7 @@ def _any_tile(config: Config) -> bool:
 
 
 def _with_producer(config: Config) -> tuple[int, int]:
-    """Return the block of a kernel with a producer warpgroup, which computes nothing."""
+    """Return the block of a kernel with a producer warpgroup, whose 128 threads compute nothing."""
     return config.threads + 128, 1
 
 
@@ -105,7 +105,7 @@ VARIANTS = VariantTable((
             tensor_cores.tensor_core, shared_bytes=tensor_cores.shared_tensor_core,
             rules=tensor_cores.double_buffered_fragments, tiles=(16, 32, 64, 128, 256), default_tile=128,
             types=(("float16", (7, 5)), ("bfloat16", (8, 0)), ("tf32", (8, 0)),
-                   ("int8", (7, 5)), ("uint8", (7, 5)),  # there by smaller instructions
+                   ("int8", (7, 5)), ("uint8", (7, 5)),  # on 7.5 with smaller instructions
                    ("float64", (8, 0)), ("complex128", (8, 0))),
             tensor_cores=True, operands=IN_PLACE, waits="first", reads=Reads(few_rows=lambda config: config.bm < 64)),
     Variant("wgmma", "wgmma.cu.j2",
@@ -151,21 +151,25 @@ VARIANTS = VariantTable((
 
 
 def kernel_variants(dtype: str | None = None) -> list[Variant]:
-    """The kernels of this package that multiply a type (None: any), in ladder order; ``cublas`` is none of them."""
+    """Return the variants that have a kernel, which is all but ``cublas``, in ladder order.
+
+    Args:
+        dtype: Computation type that the variants must multiply; None for any.
+    """
     kernels = [row for row in VARIANTS.values() if row.template is not None]
     return kernels if dtype is None else [row for row in kernels if row.multiplies(compute_element(dtype))]
 
 
 def general_variants() -> list[Variant]:
-    """Those that multiply every type that arrays have."""
+    """Return the variants that multiply every type of arrays."""
     return [row for row in kernel_variants() if not row.types]
 
 
 def find_variant(name: str) -> Variant:
-    """The row of a name.
+    """Return the variant of the given name.
 
     Raises:
-        UnknownVariantError: If there is none; the message names the nearest and lists all.
+        UnknownVariantError: If there is none. The message suggests the closest name and lists all.
     """
     row = VARIANTS.get(name) if isinstance(name, str) else None
     if row is None:
@@ -193,19 +197,21 @@ def kernel_spec(
     b_dtype: Any = None,
     out_dtype: Any = None,
 ) -> KernelSpec:
-    """Checks a description of a kernel and completes it.
+    """Check a description of a kernel and return the kernel's specification.
 
     Args:
-        variant: Name of a variant with a kernel of its own.
-        tile: Tile size, or None for the variant's default.
-        config: Fields to have instead of the tile's own, by their names in ``Config``.
-        dtype: Computation type; also ``"tf32"``, or ``"int8_int32"``, which ``"int32"`` is if both operands are int8.
-            None for float32, or the first of the variant's own.
-        layout: Two letters of N (rows contiguous), T (columns contiguous) and G (general strides), for A and B.
-        a_dtype, b_dtype, out_dtype: Types in memory where they differ from ``dtype``.
+        variant: A variant with a kernel, or its name.
+        tile: Tile size; None for the variant's default.
+        config: Values of fields of ``Config`` that replace those of the tile, by name.
+        dtype: Computation type. It may also be ``"tf32"``, or a type such as ``"int8_int32"`` for int8 operands with
+            int32 results, which ``"int32"`` stands for if both operands are int8. None for float32, or for the
+            variant's first type if it does not support float32.
+        layout: One letter per operand, A then B: N for contiguous rows, T for contiguous columns, G for neither.
+        a_dtype, b_dtype, out_dtype: Types in memory of A, B and C if they differ from ``dtype``.
 
     Raises:
-        UnknownVariantError, ConfigError, UnsupportedTypeError, ShapeError: If something is not in the closed sets.
+        UnknownVariantError, ConfigError, UnsupportedTypeError, ShapeError: If there is no such variant, tile, field,
+            type or layout.
     """
     row = variant if isinstance(variant, Variant) else find_variant(variant)
     if row.template is None:

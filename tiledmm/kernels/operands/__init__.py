@@ -1,7 +1,10 @@
-"""What happens to the operands of a product before its kernel reads them: one format per file.
+"""Formats of operands: how A and B reach the kernel that multiplies. Each format is a class in a file of its own.
 
-A row of the table of variants names the format of its kernel's operands. A format answers every question about them:
-which kernel reads them, what is launched before it and after, how much memory that needs and how long it takes, the
-peak rate, and which values it represents. ``operands`` lists these questions, with the answers of arrays as they are;
-``in_place`` and ``limbs`` are good examples. A new format is one file here and one row of the table.
+In: the ``KernelSpec`` of a product's kernel and its ``Problem``. Out: a ``Ready``, which holds the launches that
+prepare the operands and the arrays that the kernel reads. May import ``kernels.launches`` and below.
+
+The formats are ``in_place``, ``packed``, ``packed_elements``, ``limbs``, ``bytes`` and ``residues``. ``operand_scan``
+and ``moduli`` hold what some of them need. To add a format, write a subclass of ``operands.Operands`` here, and name it
+in a row of the table of variants. ``operands`` lists the questions that a format answers; ``in_place`` and ``limbs``
+are good examples.
 """

@@ -26,21 +26,21 @@ _BYTE = ELEMENTS["uint8"]
 
 
 class Bytes(Operands):
-    """Integers as planes of bytes: ``(bytes of an element, products, rows of A or columns of B, K)``."""
+    """Integers as planes of bytes, of shape ``(bytes per element, products, rows of A or columns of B, K)``."""
 
     reads_elements = False
     most_bytes = 1 << 33
 
     def kernel(self, spec: KernelSpec) -> KernelSpec:
-        """Return the kernel that multiplies bytes."""
+        """Return the specification of the kernel that multiplies bytes."""
         return replace(spec.alone(), a=_BYTE, b=_BYTE, layout="NT")
 
     def limbs(self, config: Config, compute: Element) -> int:
-        """Return the bytes of an element."""
+        """Return the number of bytes per element."""
         return compute.itemsize
 
     def prepare(self, spec: KernelSpec, problem: Problem) -> Ready:
-        """Return the launches that decompose both operands."""
+        """Return the launches that decompose both operands into bytes."""
         kernel, both = spec.kernel, [_decomposed(spec, problem, operand) for operand in range(2)]
         return with_copies(kernel, problem, both, kernel.config)
 
@@ -54,7 +54,7 @@ class Bytes(Operands):
         return (problem.elements(0) + problem.elements(1)) * compute.itemsize
 
     def cost(self, variant: Variant, config: Config, product: Product, times: DeviceTimes) -> OperandCost:
-        """Return what decomposing both operands costs. The kernel reads each byte for every byte that it multiplies."""
+        """Return the cost of decomposing both operands, and of reading each byte once per pair that it is part of."""
         problem, compute, device = product.problem, product.compute, times.rates
         sizes, layout = bytes_of(product), problem.layout[0] + problem.layout[1].translate(TRANSPOSED)
         rate = device.decomposing_bytes[str(compute.itemsize)]
@@ -63,19 +63,19 @@ class Bytes(Operands):
         return OperandCost(sizes, layout, (True, True), problem.k, before, reads=reads)
 
     def rates(self, compute: Element) -> tuple[str, ...]:
-        """Return the rate of decomposing elements of this size."""
+        """Return the name of the rate of decomposing elements of this size."""
         return (f"decomposing_bytes.{compute.itemsize}",)
 
     def multiplied(self, compute: Element, scheme: str = "") -> tuple[int, int]:
-        """Return the bytes of a byte, and the pairs of bytes whose product does not vanish modulo the type's range."""
+        """Return 1, the size of a byte, and the number of pairs of bytes whose product matters modulo the range."""
         return 1, _pairs(compute)
 
     def unit(self, spec: KernelSpec) -> str:
-        """Return how many products of bytes make one product."""
+        """Return the number of products of bytes per product of two elements, as text."""
         return f"{_pairs(spec.compute)} products of bytes for one"
 
     def fragment(self, spec: KernelSpec) -> tuple[int, int]:
-        """Return the columns of a warp's tile, and its reads per element: one instruction for each pair of bytes."""
+        """Return the columns of a warp's tile, and the bytes read per element: one per pair that is multiplied."""
         return spec.config.wn, _pairs(spec.compute)
 
 
@@ -93,7 +93,7 @@ DECOMPOSE_BYTES = Variant(
 
 
 def decompose_bytes_spec(spec: KernelSpec, operand: int) -> KernelSpec:
-    """Return the kernel that decomposes A (0) or B (1), which it reads transposed, into bytes."""
+    """Return the kernel that decomposes A (0) or B (1) into bytes. It reads B transposed."""
     compute, letter = spec.compute, k_major_letter(spec, operand)
     stored = (spec.a, spec.b)[operand]
     config = DECOMPOSE_BYTES.configure(0, compute)
@@ -108,5 +108,5 @@ def _decomposed(spec: KernelSpec, problem: Problem, operand: int) -> Copy:
 
 
 def _pairs(compute: Element) -> int:
-    """Return the products of bytes in a product of integers, modulo their range."""
+    """Return the number of products of bytes per product of two integers, modulo the type's range."""
     return compute.itemsize * (compute.itemsize + 1) // 2

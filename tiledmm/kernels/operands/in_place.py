@@ -1,4 +1,4 @@
-"""Operands in place: the kernel reads arrays where they are, whatever their strides, or packed as its config says."""
+"""Operands in place: the kernel reads arrays of any strides where they are, or packed if its config says so."""
 
 from __future__ import annotations
 
@@ -22,16 +22,20 @@ from tiledmm.problem.strides import TRANSPOSED, Problem
 
 
 class InPlace(Operands):
-    """Arrays as they are; ``pack_a``, ``pack_b`` and ``pack_elements`` of a launch config pack them first."""
+    """Arrays as they are. ``pack_a``, ``pack_b`` and ``pack_elements`` of a launch config select another format."""
 
     def packed_by(self, launch: LaunchConfig) -> Operands:
-        """Return the format after the packing that a launch config asks for."""
+        """Return the format after the packing that a launch config asks for; this format if it asks for none."""
         if launch.pack_elements:
             return packed_elements.PACKED
         return PACKED if launch.pack_a or launch.pack_b else self
 
     def for_tma(self, spec: KernelSpec, a_in_place: bool, b_in_place: bool) -> KernelSpec:
-        """Return the kernel with operands packed that are of another type, or lie as tensor cores cannot read them."""
+        """Return the specification with packing of operands that the kernel cannot read where they are.
+
+        These are operands that TMA cannot read, that have another type than the computation type, or whose layout
+        tensor cores cannot read.
+        """
         stored, reads_fast = spec.compute.stored, spec.variant.reads_fast
         return with_packing(
             spec,
@@ -40,11 +44,11 @@ class InPlace(Operands):
         )
 
     def prepare(self, spec: KernelSpec, problem: Problem) -> Ready:
-        """Return the arrays as they are."""
+        """Return the arrays as they are, with tensor maps for a TMA kernel."""
         return Ready(problem, maps=maps_of(spec, problem))
 
     def kernels(self, spec: KernelSpec, by_auto: bool) -> Iterator[KernelSpec]:
-        """Yield the kernel, and what may be launched before it by TMA kernels and by ``auto``."""
+        """Yield the kernel as it reads arrays in place, and all packing kernels and packed forms that it may need."""
         yield spec.kernel
         if spec.variant.hopper.tma:
             yield from (spec.packing_for_tma(*each).kernel for each in itertools.product((True, False), repeat=2))
@@ -55,7 +59,7 @@ class InPlace(Operands):
             yield from packing.operands.kernels(packing, by_auto)
 
     def packings(self, variant: Variant, tile: int, product: Product) -> Iterator[tuple[str, ...]]:
-        """Yield what ``auto`` may pack first: fields of ``LaunchConfig``. Yield nothing if the kernel is unsuitable."""
+        """Yield each packing that ``auto`` may choose for a product; nothing if the kernel is unsuitable for it."""
         problem, compute = product.problem, product.compute
         if variant.reads.from_global == "K-major":
             if problem.layout[1] == "T":
@@ -64,7 +68,7 @@ class InPlace(Operands):
             if problem.m <= tile and problem.layout[1] == "N":
                 yield ()
         elif variant.tensor_cores:
-            in_place = (  # loaded in place, 16 bytes at a time
+            in_place = (  # whether A and B can be loaded in place, 16 bytes at a time
                 stored == compute.stored
                 and can_be_mapped(problem, i, compute)
                 and variant.reads_fast(i, problem.layout[i], compute)
@@ -82,7 +86,7 @@ class InPlace(Operands):
             yield ()
 
     def access(self, variant: Variant, packs: Iterable[str], product: Product) -> str:
-        """Return how wide the kernel's accesses to the operands are, the slower of A's and B's."""
+        """Return the width of the kernel's accesses to the operands, the narrower of A's and B's."""
         problem, compute = product.problem, product.compute
         if variant.reads.from_global == "vectors":
             return "chunks" if packs or _has_wide_rows(problem, compute) else "elements"
@@ -99,7 +103,7 @@ class InPlace(Operands):
         return "chunks" if min(aligned) == VECTOR_BYTES else "words" if min(aligned) >= word else "elements"
 
     def cost(self, variant: Variant, config: Config, product: Product, times: DeviceTimes) -> OperandCost:
-        """Return what reading the operands costs; there is nothing to prepare."""
+        """Return the cost of reading the operands. Nothing is prepared."""
         problem = product.problem
         layout = problem.layout[0] + problem.layout[1].translate(TRANSPOSED)
         return OperandCost(bytes_of(product), layout, aligned_in_place(product), problem.k, 0.0)
@@ -109,5 +113,5 @@ IN_PLACE = InPlace()
 
 
 def _has_wide_rows(problem: Problem, compute: Element) -> bool:
-    """Return whether rows of B are aligned for 16-byte loads."""
+    """Return whether B has contiguous rows that are aligned for 16-byte loads."""
     return problem.layout[1] == "N" and problem.strides[2] * compute.itemsize % VECTOR_BYTES == 0

@@ -27,7 +27,7 @@ from tiledmm.kernels.variant import Variant
 from tiledmm.problem.product import Product
 from tiledmm.problem.strides import TRANSPOSED, Problem
 
-#: Real numbers along K up to which a block of few threads decomposes a row as fast as one of many.
+#: Largest number of real numbers along K for which a block of 64 threads decomposes a row as fast as one of 256.
 SHORT_ROW = 2048
 
 
@@ -38,37 +38,40 @@ class Limbs(Operands):
     is_ieee = False
     most_bytes = 1 << 33
 
-    # Shorter float32 sums are as accurate. A complex k is two terms.
+    # Shorter sums in float32 are as accurate. A complex element is two terms.
     shortest = 256
 
     timed_batches = ((256, 256, 256, 256), (64, 512, 512, 512), (1, 4096, 4096, 256))
 
     def kernel(self, spec: KernelSpec) -> KernelSpec:
-        """Return the kernel that multiplies limbs, which are written in the layout that it needs."""
+        """Return the specification of the kernel that multiplies limbs, in the layout in which they are written."""
         limb = SCHEMES[spec.config.scheme].limb_of(spec.compute)
         packed = after_packing(spec).layout
         layout = packed[0].replace("G", "N") + packed[1].replace("G", "T")
         return replace(spec.alone(), a=limb, b=limb, compute=limb, layout=layout, condition="if decomposed")
 
     def for_tma(self, spec: KernelSpec, a_in_place: bool, b_in_place: bool) -> KernelSpec:
-        """Return the kernel with operands packed whose limbs must be K-major, as those of 32 bits must."""
+        """Return the specification with packing of operands that are not K-major, if limbs must be K-major.
+
+        Limbs of 32 bits must be; those of 16 bits need not.
+        """
         transposes = SCHEMES[spec.config.scheme].limb.itemsize == 2
         return with_packing(spec, transposes or spec.layout[0] != "T", transposes or spec.layout[1] != "N")
 
     def limbs(self, config: Config, compute: Element) -> int:
-        """Return the limbs of a real number."""
+        """Return the number of limbs per real number."""
         return SCHEMES[config.scheme].limbs
 
     def product_type(self, variant: Variant, compute: Element) -> Element:
-        """Return the type that is decomposed into limbs: the one that has as many parts."""
+        """Return the type that is decomposed into the given limbs, float32 or complex64: the one with as many parts."""
         return next(each for each in map(ELEMENTS.__getitem__, dict(variant.types)) if each.parts == compute.parts)
 
     def packed_b(self, variant: Variant, compute: Element) -> str:
-        """Return B's layout once it is packed: K-major, because elements are packed for no other reason."""
+        """Return the layout letter of a packed B: T, because operands are packed only to make them K-major."""
         return "T"
 
     def prepare(self, spec: KernelSpec, problem: Problem) -> Ready:
-        """Return the launches that decompose both operands and scan their values."""
+        """Return the launches that pack operands if necessary, decompose both, and scan their values."""
         kernel, ready, both = spec.kernel, pack_both(spec, problem), []
         for operand, source in enumerate(ready.names):
             copy = _decomposed(after_packing(spec), ready.problem, operand)
@@ -87,11 +90,14 @@ class Limbs(Operands):
             yield from (decompose_spec(after_packing(spec), operand, short) for short in (False, True))
 
     def prepared_bytes(self, problem: Problem, compute: Element) -> int:
-        """Return the bytes of both operands; complex elements of B become 2 x 2 real ones."""
+        """Return the bytes of both operands, counting each complex element of B as a 2 x 2 matrix of real numbers.
+
+        The bytes of their limbs are as many, or up to twice as many with other schemes than the default.
+        """
         return (problem.elements(0) + compute.parts * problem.elements(1)) * compute.itemsize
 
     def cost(self, variant: Variant, config: Config, product: Product, times: DeviceTimes) -> OperandCost:
-        """Return what decomposing both operands costs."""
+        """Return the cost of decomposing both operands and of reading their limbs."""
         problem, compute = product.problem, product.compute
         layout = problem.layout[0] + problem.layout[1].translate(TRANSPOSED)
         before = sum(_decomposing(product, operand, layout[operand], config.scheme, times) for operand in range(2))
@@ -101,23 +107,24 @@ class Limbs(Operands):
         return OperandCost((a, b * compute.parts), layout, (True, True), problem.k, before, host=host)
 
     def rates(self, compute: Element) -> tuple[str, ...]:
-        """Return the rates of decomposing operands."""
+        """Return the names of the rates of decomposing operands into limbs."""
         return "decomposing_launches", "decomposing.N", "decomposing.T", "decomposing_mn_major"
 
     def multiplied(self, compute: Element, scheme: str = "") -> tuple[int, int]:
-        """Return the bytes of a limb, and the products of limbs in a product of two elements."""
+        """Return the bytes of a limb, and the products of limbs per product of two elements."""
         chosen = SCHEMES[scheme or self.schemes[0]]
         return chosen.limb.itemsize, chosen.products * compute.multiplies
 
     def unit(self, spec: KernelSpec) -> str:
-        """Return how many products of limbs make one product."""
+        """Return the number of products of limbs per product of two real numbers, as text."""
         scheme = SCHEMES[spec.config.scheme]
         return f"{scheme.products} products of {scheme.limb.dtype_name} for one"
 
     def fragment(self, spec: KernelSpec) -> tuple[int, int]:
-        """Return the columns of a warp's tile per read from shared memory, and the bytes read per element of them.
+        """Return the number of columns of C that share one read of a limb of A, and the bytes read per element.
 
-        A warpgroup reads 128 columns with one instruction, once per product of limbs. A warp reads a limb once.
+        A warpgroup computes 128 columns per instruction, and reads a limb once per product of limbs. A warp computes
+        all columns of its tile, and reads each limb once.
         """
         scheme, real = SCHEMES[spec.config.scheme], spec.config.wn * spec.compute.parts
         by_warpgroup = spec.variant.hopper.warpgroup
@@ -126,13 +133,19 @@ class Limbs(Operands):
 
 
 def _k_major(element: Element, scheme: str, short: bool = False) -> Config:
-    """Return parameters of a row per block, four contiguous real numbers per thread; fewer threads for short rows."""
+    """Return the config that decomposes one row per block, with four contiguous real numbers per thread at a time.
+
+    Short rows have fewer threads.
+    """
     count, threads = 4 // element.parts, 64 if short else 256
     return Config(bm=1, bn=count, bk=threads * count, tn=count, unroll=4, lanes=threads, scheme=scheme)
 
 
 def _mn_major(element: Element, scheme: str, copies: int) -> Config:
-    """Return parameters of 32 contiguous rows of limbs per block, four per thread, ``copies`` of each row."""
+    """Return the config that decomposes contiguous columns, with 32 rows of limbs per block.
+
+    Each row of elements becomes ``copies`` rows of limbs.
+    """
     rows = 4 // copies
     return Config(bm=8 * rows, bn=1, bk=64, tm=rows, unroll=4 // element.parts, lanes=64, scheme=scheme)
 
@@ -151,9 +164,14 @@ DECOMPOSE = Variant(
 
 
 def decompose_spec(spec: KernelSpec, operand: int, short: bool) -> KernelSpec:
-    """Return the kernel that decomposes A (0) or B (1), which it reads transposed; ``short`` rows have another.
+    """Return the kernel that decomposes A (0) or B (1) into limbs. It reads B transposed.
 
-    A complex element is a row of two real numbers in A, and a 2 x 2 matrix in B: ``c.parts`` rows of limbs.
+    A complex element becomes a row of two real numbers in A, and a 2 x 2 matrix of these in B.
+
+    Args:
+        spec: The kernel that multiplies.
+        operand: 0 for A, 1 for B.
+        short: Whether rows are short enough for a block of fewer threads.
     """
     compute, scheme = spec.compute, SCHEMES[spec.config.scheme]
     limb = scheme.limb_of(compute) if operand else scheme.limb
@@ -168,7 +186,8 @@ def _decomposed(spec: KernelSpec, problem: Problem, operand: int) -> Copy:
     rows, steps = k_major_rows(problem, operand)
     across, along, transposed = rows * writer.c.parts, problem.k * writer.compute.parts, writer.layout[0] == "T"
     height, contiguous = (along, across) if transposed else (across, along)
-    # A thread writes several elements at a time, a block all of its rows, and rows end with whole vectors.
+    # Rows are padded, because a thread writes several elements at a time, a block writes all of its rows, and rows end
+    # with whole 16-byte vectors.
     width = max(writer.config.bm * writer.c.parts, writer.config.tn * writer.compute.parts, 16 // writer.c.itemsize)
     filled = tiles(contiguous, width) * width
     return copy_by(
@@ -177,7 +196,7 @@ def _decomposed(spec: KernelSpec, problem: Problem, operand: int) -> Copy:
 
 
 def _decomposing(product: Product, operand: int, letter: str, scheme: str, times: DeviceTimes) -> float:
-    """Return the microseconds of decomposing A (0) or B (1); complex elements of B become 2 x 2 real ones."""
+    """Return the microseconds that decomposing A (0) or B (1) takes; complex elements of B become 2 x 2 real ones."""
     problem, compute = product.problem, product.compute
     elements = problem.elements(operand)
     size = elements * (product.a, product.b)[operand].itemsize

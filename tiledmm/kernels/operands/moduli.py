@@ -1,8 +1,8 @@
-"""The numbers of the Ozaki scheme II: moduli, and what follows from their count (``docs/rungs/split_float64.md``).
+"""Constants of the Ozaki scheme II: the moduli, and the values that follow from them (``docs/rungs/split_float64.md``).
 
-A product of integers X with |X| < M / 2, M being the product of pairwise coprime moduli, follows from its residues
-(Chinese remainder theorem): X = sum of residue * weight, modulo M. By the Cauchy-Schwarz inequality a product of a row
-and a column is small enough if the square of each one's Euclidean norm is: less than M / 2.
+Let M be the product of pairwise coprime moduli. An integer X with |X| < M / 2 follows from its residues by the Chinese
+remainder theorem: X = sum of residue * weight, modulo M. By the Cauchy-Schwarz inequality, the product X of a row and a
+column is below this limit if the square of the Euclidean norm of each is less than M / 2.
 """
 
 from __future__ import annotations
@@ -10,56 +10,59 @@ from __future__ import annotations
 import functools
 import math
 
-#: Pairwise coprime, none above 256, the largest there are: a residue is a byte.
+#: The largest pairwise coprime moduli up to 256, so that a residue fits into a byte.
 MODULI = (256, 255, 253, 251, 247, 241, 239, 233, 229, 227, 223, 217, 211, 199, 197, 193)
 
-#: How many of them a product takes, and how many it may take. Fewer are less accurate than float64's own sums are; more
-#: do not fit 128 bits, nor the integers 64.
+#: Number of moduli per product: the default, the minimum and the maximum. With fewer, results would be less accurate
+#: than sums in float64; with more, M would not fit into 128 bits, nor the integers into 64.
 DEFAULT_MODULI, FEWEST_MODULI, MOST_MODULI = 15, 14, 16
 
-#: Words of 32 bits of a weight, and of M.
+#: Number of 32-bit words per weight, and of M.
 WORDS = 4
 
-# The part of the bound that rounding may take: of elements to integers, at most sqrt(K) / 2 of a row's norm, which is
-# 2^-39 of it or less; and of the sum of squares, at most K * 2^-53.
+# Fraction of the bound that is reserved for rounding. Rounding elements to integers adds at most sqrt(K) / 2 to a row's
+# norm, which is 2^-39 of it or less. Rounding the sum of squares adds at most K * 2^-53 of it.
 _MARGIN = 2.0**-19
 
 
 def residue_planes(moduli: int, parts: int) -> int:
-    """Products of residues in a product of two elements: for each modulus one, or three of complex numbers."""
+    """Return the number of products of residues per product of two elements: one per modulus, or three if complex."""
     return moduli * (3 if parts == 2 else 1)
 
 
 def modulus_product(count: int) -> int:
-    """M: the product of the first moduli."""
+    """Return M, the product of the first ``count`` moduli."""
     return math.prod(MODULI[:count])
 
 
 def norm_limit(count: int) -> float:
-    """The largest square of a scaled row's norm."""
+    """Return the largest allowed square of the Euclidean norm of a scaled row."""
     return modulus_product(count) / 2 * (1 - _MARGIN)
 
 
 @functools.cache
 def weights(count: int) -> tuple[int, ...]:
-    """For each modulus the number below M that is 1 modulo it and 0 modulo all others."""
+    """Return one weight per modulus: the number below M that is 1 modulo it, and 0 modulo all others."""
     whole = modulus_product(count)
     return tuple(whole // modulus * pow(whole // modulus, -1, modulus) for modulus in MODULI[:count])
 
 
 def words_of(number: int) -> tuple[int, ...]:
-    """The words of a weight, the lowest first."""
+    """Return the 32-bit words of a weight, lowest first."""
     return tuple(number >> 32 * i & 0xFFFFFFFF for i in range(WORDS))
 
 
 def powers_of_256(modulus: int) -> tuple[int, int]:
-    """256^0 to 256^7 modulo a modulus, packed as bytes into two words: what the bytes of an integer count."""
+    """Return 256^0 to 256^7 modulo a modulus, as bytes packed into two 32-bit words.
+
+    They are the weights of the bytes of a 64-bit integer.
+    """
     packed = sum(pow(256, i, modulus) << 8 * i for i in range(8))
     return packed & 0xFFFFFFFF, packed >> 32
 
 
 def tables(count: int) -> dict[str, object]:
-    """What templates are given, by name."""
+    """Return the constants that templates use for the first ``count`` moduli, by name."""
     moduli, whole = MODULI[:count], modulus_product(count)
     return {
         "modulus_table": moduli,

@@ -1,7 +1,7 @@
-"""The operand scan: what kernels that decompose operands record about their values, and other kernels read.
+"""Operand scan: what kernels record about the operands' values as they decompose them, for later kernels to read.
 
-The kernel that multiplies decomposed operands, and the kernel for operands that cannot be decomposed, are both
-launched; the scan tells one of them to return at once.
+Two kernels are launched: one multiplies decomposed operands, the other multiplies operands that cannot be decomposed.
+The operand scan tells one of them to return at once.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from tiledmm.elements import ELEMENTS
 from tiledmm.kernels.launches import Copy, Ready, Scratch
 from tiledmm.problem.strides import Problem
 
-#: Name of the scratch memory that holds the operand scan, and the value of its bytes before the first launch.
+#: Name of the scratch memory that holds the operand scan, and the value of each of its bytes before the first launch.
 SCAN, SCAN_INIT = "operand scan", 0x7F
 
-#: Bytes of a scan before the exponents of rows (``cuda_src/operand_scan.cuh``).
+#: Number of bytes in a scan before the exponents of the rows (``cuda_src/operand_scan.cuh``).
 SCAN_HEAD = 12
 
 
 def with_scan(ready: Ready, problem: Problem, both: Sequence[Copy]) -> Ready:
-    """Return decomposed operands with the scans that the launches write, and with the memory of both scans.
+    """Return decomposed operands with the scratch memory of their scans, which the decomposing launches write.
 
     Args:
-        ready: The operands, decomposed by the launches of ``both``, which are the last of its launches.
+        ready: The decomposed operands. Its last launches are those of ``both``.
         problem: The product's problem.
         both: The copies of A and B.
     """

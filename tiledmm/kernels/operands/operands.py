@@ -1,4 +1,8 @@
-"""The questions that every format of operands answers; the answers here are those of arrays as they are."""
+"""Questions that every format of operands answers, with default answers for arrays that are read as they are.
+
+A format is a subclass of ``Operands``. It must implement ``prepare`` and ``cost``, and overrides another method only if
+the default answer is wrong for it. Comments between the methods say who asks.
+"""
 
 from __future__ import annotations
 
@@ -25,15 +29,15 @@ class OperandCost:
 
     Attributes:
         sizes: Bytes of A and of B as the kernel reads them.
-        layout: Letters of A and of B: N K-major, T MN-major, G neither.
-        aligned: Whether rows of A, and of B, begin at cache lines.
-        k: Elements along K, packed ones where they are packed.
-        before: Microseconds of the launches before the kernel.
-        reads: Times that the kernel reads each byte of a tile.
-        planes: Products of planes, such as residues of one modulus, that make the product; a kernel computes each.
-        writing: Bytes that the kernel writes instead of C; None where it writes C.
-        after: Microseconds of the launches after the kernel, apart from a split-K reduction.
-        host: Microseconds that the host needs for all launches: the shortest time of a call in a loop of calls.
+        layout: One letter per operand, A then B: N for K-major, T for MN-major, G for neither.
+        aligned: Whether the rows of A, and those of B, begin at cache lines.
+        k: Number of elements along K, or of packed elements if they are packed.
+        before: Time of the launches before the kernel, in microseconds.
+        reads: Number of times that the kernel reads each byte of a tile.
+        planes: Number of planes whose products the kernel computes separately, such as residues modulo each modulus.
+        writing: Bytes that the kernel writes instead of C; None if it writes C.
+        after: Time of the launches after the kernel in microseconds, without a split-K reduction.
+        host: Time that the host needs for all launches, in microseconds. In a loop, no call takes less.
     """
 
     sizes: tuple[float, float]
@@ -50,48 +54,55 @@ class OperandCost:
 
 @dataclass(frozen=True)
 class Operands:
-    """A format of operands; here arrays as they are, which auxiliary kernels read.
+    """Format of operands. The defaults describe arrays that the kernel reads as they are.
 
     Attributes:
-        schemes: Names of decomposition schemes, which ``precision=`` and ``config={"scheme": ...}`` take; the first is
-            the default.
-        otherwise: Name of the variant for operands whose values the format does not represent. Empty for a format that
-            represents all values.
+        schemes: Names of decomposition schemes, which are values of ``precision=`` and of ``config={"scheme": ...}``.
+            The first is the default.
+        otherwise: Name of the variant that computes the product if the format cannot represent the operands' values;
+            empty for a format that represents all values.
     """
 
     schemes: tuple[str, ...] = ()
     otherwise: str = ""
 
-    # Whether the kernel reads elements of the operands' type, in rows that lie as they came or are packed.
+    # True if the kernel reads elements of the operands' type, in place or packed; False if they are decomposed.
     reads_elements = True
 
-    # Whether products are multiply-adds of the elements' own type.
+    # True if products are multiply-adds in the elements' own type, as ``precision="ieee"`` asks for.
     is_ieee = True
 
-    # Fewest real terms of a sum of operands in this format: the kernel of ``otherwise`` computes shorter sums.
+    # Minimum number of real terms per sum. The kernel of ``otherwise`` computes shorter sums, whatever the values.
     shortest = 0
 
-    # Whether the kernel that multiplies also computes the epilogue.
+    # True if the kernel that multiplies also computes the epilogue; False if a later kernel does.
     has_epilogue = True
 
-    # Most bytes of prepared operands of one product. ``auto`` cuts a larger C into parts.
+    # Maximum ``prepared_bytes`` of one product. ``auto`` computes a larger product in parts of C.
     most_bytes: ClassVar[float] = math.inf
 
-    # Batches of products that calibration also times: count, m, n, k.
+    # Batches that calibration times in addition to its other products: number of products, m, n, k.
     timed_batches: ClassVar[tuple[tuple[int, int, int, int], ...]] = ()
 
     def packed_by(self, launch: LaunchConfig) -> Operands:
-        """Return the format after the packing that a launch config asks for."""
+        """Return the format after the packing that a launch config asks for; this format if it asks for none."""
         return self
 
-    # The kernel
+    # Asked by ``KernelSpec`` and compilation: which kernel multiplies
 
     def kernel(self, spec: KernelSpec) -> KernelSpec:
-        """Return the kernel that reads operands of this format, without its auxiliary kernels."""
+        """Return the specification of the kernel that multiplies operands of this format, without auxiliary kernels.
+
+        Args:
+            spec: The kernel with the types and layout of the arrays, and with the parameters of its launches.
+
+        Returns:
+            The same kernel with the types and layout of the prepared operands.
+        """
         return spec.alone()
 
     def for_tma(self, spec: KernelSpec, a_in_place: bool, b_in_place: bool) -> KernelSpec:
-        """Return a kernel that reads by TMA with what it has to pack first.
+        """Return the specification of a TMA kernel with packing of the operands that it cannot read in place.
 
         Args:
             spec: The kernel.
@@ -100,86 +111,145 @@ class Operands:
         return spec
 
     def limbs(self, config: Config, compute: Element) -> int:
-        """Return how many planes of limbs, bytes or residues an element becomes; 1 if it is not decomposed."""
+        """Return the number of planes of limbs, bytes or residues per element; 1 if elements are not decomposed."""
         return 1
 
     def product_type(self, variant: Variant, compute: Element) -> Element:
-        """Return the computation type of the products that a kernel serves, given the type that it multiplies."""
+        """Return the computation type of the product that a kernel computes.
+
+        Args:
+            variant: The kernel's variant.
+            compute: The type that the kernel multiplies, which may be that of a limb.
+        """
         return compute
 
     def packed_b(self, variant: Variant, compute: Element) -> str:
-        """Return B's layout once it is packed: K-major for tensor cores that cannot transpose elements of its size."""
+        """Return the layout letter of a packed B: N, or T (K-major) if tensor cores cannot transpose such elements."""
         return "T" if variant.tensor_cores and compute.itemsize in (1, 4) else "N"
 
-    # The launches of a product
+    # Asked by ``schedule`` and compilation in advance: the launches of a product
 
     def prepare(self, spec: KernelSpec, problem: Problem) -> Ready:
-        """Return the launches that prepare the operands of a product, and where the kernel finds them."""
+        """Return the launches that prepare the operands of a product, and the arrays in which the kernel finds them.
+
+        Args:
+            spec: The kernel with the types and layout of the arrays.
+            problem: The product's problem. The caller repeats the launches for each step of its outer dimensions.
+        """
         raise NotImplementedError
 
     def products(self, spec: KernelSpec, problem: Problem, ready: Ready) -> Schedule | None:
-        """Return the launches that multiply and write C; None for one kernel, perhaps with split-K."""
+        """Return the launches that multiply prepared operands and write C.
+
+        Args:
+            spec, problem: As for ``prepare``.
+            ready: The prepared operands.
+
+        Returns:
+            The launches; None if the kernel that multiplies also writes C, perhaps with a split-K reduction.
+        """
         return None
 
     def kernels(self, spec: KernelSpec, by_auto: bool) -> Iterator[KernelSpec]:
-        """Yield the kernels that products of a kernel may launch, apart from split-K reductions.
+        """Yield all kernels that products with this format may launch, so that they can be compiled in advance.
+
+        Split-K reductions and the kernel of ``otherwise`` are not among them.
 
         Args:
-            spec: The kernel, of one layout.
-            by_auto: Whether ``auto`` takes it, which may pack operands that a named kernel reads in place.
+            spec: The kernel that multiplies, for one layout.
+            by_auto: Whether ``auto`` chooses the kernel. It may then pack operands that the kernel can also read in
+                place.
         """
         yield spec.kernel
 
-    # What the cost model asks
+    # Asked by ``selection`` and calibration: how long a product takes
 
     def is_short(self, problem: Problem, compute: Element) -> bool:
         """Return whether sums have so few terms that the kernel of ``otherwise`` computes them, whatever the values."""
         return problem.k * compute.parts < self.shortest
 
     def packings(self, variant: Variant, tile: int, product: Product) -> Iterator[tuple[str, ...]]:
-        """Yield what ``auto`` may pack first: fields of ``LaunchConfig``. Yield nothing if the kernel is unsuitable."""
+        """Yield each packing that ``auto`` may choose for a product; nothing if the kernel is unsuitable for it.
+
+        Args:
+            variant: The kernel's variant.
+            tile: The kernel's tile.
+            product: The product.
+
+        Yields:
+            The fields of ``LaunchConfig`` to set to 1, such as ``("pack_b",)``; an empty tuple to pack nothing.
+        """
         problem, compute = product.problem, product.compute
         if self.fits(problem, compute) and not self.is_short(problem, compute):
             yield ()
 
     def prepared_bytes(self, problem: Problem, compute: Element) -> int:
-        """Return the bytes of both operands once they are decomposed; 0 if they are not."""
+        """Return the bytes of both operands after decomposition; 0 if they are not decomposed."""
         return 0
 
     def fits(self, problem: Problem, compute: Element) -> bool:
-        """Return whether ``auto`` lets a kernel prepare operands of this size all at once."""
+        """Return whether ``auto`` may decompose the operands of the whole product at once."""
         return self.prepared_bytes(problem, compute) <= self.most_bytes
 
     def access(self, variant: Variant, packs: Iterable[str], product: Product) -> str:
-        """Return how wide the kernel's accesses to the operands are.
+        """Return the width of the kernel's accesses to the operands.
+
+        Args:
+            variant: The kernel's variant.
+            packs: The fields of ``LaunchConfig`` that pack operands, such as ``("pack_b",)``.
+            product: The product.
 
         Returns:
-            ``"chunks"`` of 16 bytes, ``"words"`` of 4 or 8 bytes, or ``"elements"``: the slower of A's and B's.
+            ``"chunks"`` for 16 bytes, ``"words"`` for 4 or 8 bytes, or ``"elements"`` for single elements: the narrower
+            of A's and B's.
         """
         return "chunks"
 
     def cost(self, variant: Variant, config: Config, product: Product, times: DeviceTimes) -> OperandCost:
-        """Return what preparing and reading the operands costs."""
+        """Return the cost of preparing and reading the operands.
+
+        Args:
+            variant: The kernel's variant.
+            config: The kernel's config, including its packing.
+            product: The product.
+            times: Times of moving data on the device.
+        """
         raise NotImplementedError
 
     def rates(self, compute: Element) -> tuple[str, ...]:
-        """Return the names of the ``DeviceRates`` that ``cost`` depends on alone, and calibration fits together."""
+        """Return the names of the ``DeviceRates`` fields that only this format's ``cost`` uses.
+
+        Calibration fits these fields together.
+        """
         return ()
 
-    # The unit that multiplies
+    # Asked for peak rates, charts and predicted counts: what the unit that multiplies does
 
     def multiplied(self, compute: Element, scheme: str = "") -> tuple[int, int]:
-        """Return the bytes of an element that tensor cores multiply, and their products per product of two elements."""
+        """Return how tensor cores compute one product of two elements: the size of a factor, and the number of products.
+
+        Args:
+            compute: Computation type.
+            scheme: Name of the decomposition scheme; empty for the default.
+
+        Returns:
+            The bytes per element, limb, byte or residue that is multiplied; and the number of products of these.
+        """
         return compute.itemsize, 1
 
     def unit(self, spec: KernelSpec) -> str:
-        """Return which products make one product of two elements, in words; empty if that is one multiply-add."""
+        """Return the products that make up one product of two elements as text; empty for a single multiply-add."""
         return ""
 
     def fragment(self, spec: KernelSpec) -> tuple[int, int]:
-        """Return the columns of a warp's tile per read from shared memory, and the bytes read per element of them."""
+        """Return what a warp reads from shared memory for its tile, from which wavefronts are counted.
+
+        Returns:
+            The number of columns of C that share one read of an element of A; and the bytes read per element of A or B,
+            counting each repeated read.
+        """
         return spec.config.wn, spec.compute.itemsize
 
 
-#: The operands of auxiliary kernels.
+#: Format of the operands of auxiliary kernels.
 AS_THEY_ARE = Operands()

@@ -29,12 +29,12 @@ from tiledmm.kernels.variant import Variant, block_of_tiles
 from tiledmm.problem.product import Product
 from tiledmm.problem.strides import TRANSPOSED, BatchDimension, Problem
 
-#: Rows of a packed operand begin at multiples of this number of bytes: a cache line.
+#: Alignment of the rows of a packed operand in bytes: a cache line.
 ROW_ALIGNMENT = 128
 
 
 def _pack(tile: int, element: Element) -> Config:
-    """Return the parameters of the kernel that packs: a thread copies 4 bytes at a time, several narrow elements."""
+    """Return the config of the packing kernel, whose threads copy at least 4 bytes at a time."""
     tn = max(1, 4 // element.itemsize)
     size = 32 if tn == 1 else 64
     return Config(bm=size, bn=size, tm=size * size // (tn * 256), tn=tn)
@@ -52,10 +52,10 @@ PACK = Variant(
 
 
 class Packed(Operands):
-    """Operands of which ``pack_a`` and ``pack_b`` say which are packed; the other one is read in place."""
+    """Operands of which one or both are packed, as ``pack_a`` and ``pack_b`` say. The other one is read in place."""
 
     def kernel(self, spec: KernelSpec) -> KernelSpec:
-        """Return the kernel that reads the rows."""
+        """Return the specification of the kernel that reads the packed rows."""
         return after_packing(spec).alone()
 
     def prepare(self, spec: KernelSpec, problem: Problem) -> Ready:
@@ -64,7 +64,7 @@ class Packed(Operands):
         return replace(ready, maps=maps_of(spec, ready.problem))
 
     def cost(self, variant: Variant, config: Config, product: Product, times: DeviceTimes) -> OperandCost:
-        """Return what packing costs. The kernel reads whole cache lines of a packed operand."""
+        """Return the cost of packing, and of reading whole cache lines of a packed operand."""
         problem, compute, device = product.problem, product.compute, times.rates
         packs = config.launch.pack_a, config.launch.pack_b
         sizes = bytes_of(product)
@@ -82,7 +82,10 @@ PACKED = Packed()
 
 
 def after_packing(spec: KernelSpec) -> KernelSpec:
-    """Return the spec after packing: ``pack_a`` and ``pack_b`` are 0, and packed operands have the computation type."""
+    """Return the specification that applies after packing.
+
+    Its ``pack_a`` and ``pack_b`` are 0, and packed operands have the computation type and contiguous rows.
+    """
     launch, compute = spec.config.launch, spec.compute
     packed_b = spec.variant.operands.packed_b(spec.variant, compute)
     return replace(
@@ -95,14 +98,14 @@ def after_packing(spec: KernelSpec) -> KernelSpec:
 
 
 def with_packing(spec: KernelSpec, a_in_place: bool, b_in_place: bool) -> KernelSpec:
-    """Return the spec with A and B packed unless they can be read in place, or the config packs them already."""
+    """Return the specification with packing of A and B unless they can be read in place. Packing already set stays."""
     launch = spec.config.launch
     pack_a, pack_b = launch.pack_a or int(not a_in_place), launch.pack_b or int(not b_in_place)
     return replace(spec, config=spec.config.changed({"pack_a": pack_a, "pack_b": pack_b}))
 
 
 def pack_spec(spec: KernelSpec, operand: int) -> KernelSpec:
-    """Return the kernel that packs A (0) or B (1), or B's transpose, into rows of the computation type."""
+    """Return the kernel that packs A (0) or B (1) into rows of the computation type; it may transpose B."""
     compute = spec.compute.stored
     stored, letter = (spec.a, spec.b)[operand], spec.layout[operand]
     if _packs_transposed(spec, operand):
@@ -111,12 +114,12 @@ def pack_spec(spec: KernelSpec, operand: int) -> KernelSpec:
 
 
 def pack_specs(spec: KernelSpec) -> Iterator[KernelSpec]:
-    """Yield the kernels that pack A and B."""
+    """Return an iterator over the kernels that pack A and B."""
     return (pack_spec(spec, operand) for operand in range(2))
 
 
 def pack_both(spec: KernelSpec, problem: Problem) -> Ready:
-    """Return the launches that pack the operands that ``pack_a`` and ``pack_b`` name."""
+    """Return the launches that pack the operands that ``pack_a`` and ``pack_b`` select."""
     launches: list[Launch] = []
     scratch: list[Scratch] = []
     names = ["A", "B"]
@@ -158,14 +161,14 @@ def copy_by(
     """Return the copy of A (0) or B (1) that an auxiliary kernel writes to scratch memory.
 
     Args:
-        writer: The kernel.
+        writer: The auxiliary kernel.
         problem: The product's problem.
-        operand: A (0) or B (1).
-        what: First part of the memory's name.
-        sizes: The kernel's m, n and k.
-        steps: Strides of what it reads, in elements: from row to row, and along a row.
-        matrix: Rows that it writes, their contiguous elements, and those including padding.
-        transposed: Whether it writes these rows as columns.
+        operand: 0 for A, 1 for B.
+        what: First part of the memory's name, such as ``"limbs of"``.
+        sizes: m, n and k of the auxiliary kernel.
+        steps: Strides with which it reads the operand, in elements: from row to row, and along a row.
+        matrix: Number of rows that it writes, of their contiguous elements, and of these with padding.
+        transposed: Whether the rows that it writes are columns of its C.
     """
     height, contiguous, filled = matrix
     step = ROW_ALIGNMENT // writer.c.itemsize
@@ -173,7 +176,7 @@ def copy_by(
     once, strides = stored_once(problem, operand, height * pitch)
     rows = zip(once, strides, problem.batch, strict=True)
     batch = tuple(BatchDimension(size, (each.a, each.b)[operand], 0, stride) for size, stride, each in rows)
-    # Where the kernel has columns n, their stride is that of B.
+    # A kernel with more than one column n reads the stride between them from B.
     strides_of_both = *steps, 0, steps[1] if sizes[1] > 1 else 0
     copied = Problem(*sizes, (*strides_of_both, *((1, pitch) if transposed else (pitch, 1))), batch, writer.layout, ())
     planes = (writer.limbs,) if writer.limbs > 1 else ()
@@ -190,13 +193,13 @@ def copy_by(
 
 
 def with_copies(kernel: KernelSpec, problem: Problem, both: Sequence[Copy], box: Config) -> Ready:
-    """Return the copies of both operands, read by tensor maps or by strides.
+    """Return the copies of both operands, ready for a kernel that reads them by tensor maps or by strides.
 
     Args:
-        kernel: The kernel that reads them.
-        problem: The problem that the copies were made of.
+        kernel: The kernel that reads the copies.
+        problem: The problem whose operands were copied.
         both: The copies of A and B.
-        box: The config of which TMA loads a box at a time, in the elements of the copies.
+        box: Config that determines the boxes that TMA loads, counted in elements of the copies.
     """
     by_tma, maps = kernel.variant.hopper.tma, []
     for copy in both:
@@ -210,31 +213,31 @@ def with_copies(kernel: KernelSpec, problem: Problem, both: Sequence[Copy], box:
 
 
 def k_major_letter(spec: KernelSpec, operand: int) -> str:
-    """Return the layout letter of A (0) or of B's transpose (1)."""
+    """Return the layout letter of A (0) or of B's transpose (1), whose rows run along K."""
     letter = spec.layout[operand]
     return letter.translate(TRANSPOSED) if operand else letter
 
 
 def k_major_rows(problem: Problem, operand: int) -> tuple[int, tuple[int, int]]:
-    """Return the rows of A (0) or of B's transpose (1), and their strides from row to row and along k."""
+    """Return the number of rows of A (0) or of B's transpose (1), and their strides from row to row and along K."""
     row_a, col_a, row_b, col_b, *_ = problem.strides
     return (problem.n, (col_b, row_b)) if operand else (problem.m, (row_a, col_a))
 
 
 def whole_vectors(count: int, element: Element) -> int:
-    """Return ``count`` elements, rounded up to a multiple of 16 bytes."""
+    """Return a number of elements, rounded up to a multiple of 16 bytes."""
     step = max(16 // element.itemsize, 1)
     return tiles(count, step) * step
 
 
 def bytes_of(product: Product) -> tuple[int, int]:
-    """Return the bytes of A and of B in memory, broadcast batches counted once."""
+    """Return the bytes of A and of B in memory, with broadcast matrices counted once."""
     problem = product.problem
     return problem.elements(0) * product.a.itemsize, problem.elements(1) * product.b.itemsize
 
 
 def aligned_in_place(product: Product) -> tuple[bool, bool]:
-    """Return whether rows of A and of B begin at cache lines, as those of packed operands do."""
+    """Return whether rows of A, and those of B, begin at cache lines without packing."""
     strides = product.problem.strides
     left, right = max(strides[:2]) * product.a.itemsize, max(strides[2:4]) * product.b.itemsize
     return left % ROW_ALIGNMENT == 0, right % ROW_ALIGNMENT == 0

@@ -16,7 +16,7 @@ from tiledmm.kernels.variant import Variant, block_of_tiles
 from tiledmm.problem.product import Product
 from tiledmm.problem.strides import TRANSPOSED, Problem
 
-#: The kernel that packs elements. Its tile is how many make one packed element.
+#: The kernel that packs elements. Its tile is the number of elements per packed element.
 PACK_ELEMENTS = Variant(
     name="pack_elements",
     template="pack_elements.cu.j2",
@@ -29,15 +29,15 @@ PACK_ELEMENTS = Variant(
 
 
 class PackedElements(Operands):
-    """Operands whose narrow elements are packed along K: ``(packed elements of k, rows of A or columns of B)``."""
+    """Operands whose narrow elements are packed along K: ``(packed elements along K, rows of A or columns of B)``."""
 
     def kernel(self, spec: KernelSpec) -> KernelSpec:
-        """Return the kernel that multiplies packed elements."""
+        """Return the specification of the kernel that multiplies packed elements."""
         into = PACKED_ELEMENTS[spec.compute.multiplied]
         return replace(spec.alone(), a=into, b=into, compute=spec.compute.packed or into, layout="TN")
 
     def prepare(self, spec: KernelSpec, problem: Problem) -> Ready:
-        """Return the launches that pack both operands. K then counts packed elements."""
+        """Return the launches that pack both operands, and a problem whose K counts packed elements."""
         layout = self.kernel(spec).layout
         both = [_packed_elements(spec, problem, operand) for operand in range(2)]
         for copy in both:
@@ -52,7 +52,7 @@ class PackedElements(Operands):
         yield from (pack_elements_spec(spec, operand) for operand in range(2))
 
     def cost(self, variant: Variant, config: Config, product: Product, times: DeviceTimes) -> OperandCost:
-        """Return what packing the elements of both operands costs."""
+        """Return the cost of packing the elements of both operands and of reading them."""
         problem, compute = product.problem, product.compute
         sizes, layout = bytes_of(product), problem.layout[0] + problem.layout[1].translate(TRANSPOSED)
         packed_k = tiles(problem.k, PACKED_ELEMENTS[compute.multiplied].per_packed)
@@ -65,7 +65,7 @@ PACKED = PackedElements()
 
 
 def pack_elements_spec(spec: KernelSpec, operand: int) -> KernelSpec:
-    """Return the kernel that packs several elements of A (0) or B (1) into one along K; it reads B transposed."""
+    """Return the kernel that packs the elements of A (0) or B (1) along K. It reads B transposed."""
     compute = spec.compute.stored
     into = PACKED_ELEMENTS[compute.dtype_name]
     config = PACK_ELEMENTS.configure(into.per_packed, into)
@@ -82,7 +82,7 @@ def _packed_elements(spec: KernelSpec, problem: Problem, operand: int) -> Copy:
 
 
 def _packing(size: float, letter: str, compute: Element, times: DeviceTimes) -> float:
-    """Return the microseconds of packing the elements of an operand of ``size`` bytes, by its layout."""
+    """Return the microseconds that packing the elements of an operand of ``size`` bytes takes, by its layout letter."""
     device = times.rates
     if compute.multiplied != "bool":
         return device.launch + times.moving(size, device.packing_elements)

@@ -1,8 +1,8 @@
 """Residues: float64 numbers as integers modulo several moduli, which 8-bit tensor cores multiply (Ozaki scheme II).
 
-Both operands are decomposed, residues are multiplied modulo each modulus, and C is reconstructed from them. C's
-residues are workspace. Where those of all of C would take too much of it, rows of C are computed part by part, and
-each part's residues replace those of the part before.
+Both operands are decomposed into residues, the residues are multiplied modulo each modulus, and C is reconstructed from
+the products. The residues of C are in scratch memory. If those of all of C would take too much of it, parts of C's rows
+are computed one after the other, and each part's residues replace those of the part before.
 """
 
 from __future__ import annotations
@@ -41,20 +41,20 @@ from tiledmm.kernels.variant import Variant
 from tiledmm.problem.product import Product
 from tiledmm.problem.strides import TRANSPOSED, Problem
 
-#: Most bytes of C's residues, unless those of one row of tiles take more.
+#: Maximum bytes of C's residues, unless one row of tiles takes more.
 MOST_RESIDUES_OF_C = 1 << 30
 
-# Columns of C whose residues are written together: in the order in which lanes have them.
+# Number of columns of C whose residues are written together, in the order in which lanes hold them.
 _GROUP = 64
 
-# Residues in each row of an operand are written up to a multiple: kernels copy whole chunks of 16 bytes.
+# The number of residues per row of an operand is rounded up to a multiple of this, because kernels copy 16-byte chunks.
 _CHUNK = 16
 
 _BYTE = ELEMENTS["uint8"]
 
 
 class Residues(Operands):
-    """Operands as planes of residues: ``(planes, products, rows of A or columns of B, K)``."""
+    """Operands as planes of residues, of shape ``(planes, products, rows of A or columns of B, K)``."""
 
     reads_elements = False
     is_ieee = False
@@ -62,11 +62,11 @@ class Residues(Operands):
     most_bytes = 1 << 34
 
     def kernel(self, spec: KernelSpec) -> KernelSpec:
-        """Return the kernel that multiplies residues, and writes those of C."""
+        """Return the specification of the kernel that multiplies residues and writes those of C."""
         return replace(spec.alone(), a=_BYTE, b=_BYTE, c=_BYTE, layout="NT", condition="if decomposed", epilogue=None)
 
     def limbs(self, config: Config, compute: Element) -> int:
-        """Return the planes of residues."""
+        """Return the number of planes of residues."""
         return residue_planes(config.moduli, compute.parts)
 
     def prepare(self, spec: KernelSpec, problem: Problem) -> Ready:
@@ -75,10 +75,11 @@ class Residues(Operands):
         return with_scan(with_copies(kernel, problem, both, kernel.config), problem, both)
 
     def products(self, spec: KernelSpec, problem: Problem, ready: Ready) -> Schedule:
-        """Return the launches that multiply decomposed operands, and write C if the operand scan allows it.
+        """Return the launches that multiply residues and reconstruct C. They return at once if the operand scan says so.
 
         Raises:
-            ShapeError: If TMA, or the tiles' numbers, do not count to the product's sizes.
+            ShapeError: If the product's sizes, or the number of tiles for all moduli, exceed 2^31 - 1, or if K exceeds
+                2^29.
         """
         kernel, reconstruct, both = spec.kernel, reconstruct_spec(spec), ready.copies
         config, planes = kernel.config, both[0].memory.shape[0]
@@ -90,7 +91,7 @@ class Residues(Operands):
             )
         pitch = tiles(problem.n, ROW_ALIGNMENT) * ROW_ALIGNMENT
         rows = _rows_in_part(problem, config.bm, planes * products(problem) * pitch)
-        mapped = problem  # whose strides count matrices, as operand scans have them
+        mapped = problem  # its batch strides count matrices, by which kernels index the operand scan
         for copy in both:
             mapped = copy.in_place_of(mapped, kernel.layout, mapped=True)
         columns = tiles(problem.n, _GROUP) * _GROUP
@@ -118,7 +119,7 @@ class Residues(Operands):
         return Schedule(tuple(launches), (memory,))
 
     def kernels(self, spec: KernelSpec, by_auto: bool) -> Iterator[KernelSpec]:
-        """Yield the kernel that multiplies, those that decompose A and B, and the one that writes C."""
+        """Yield the kernel that multiplies, those that decompose A and B, and the one that reconstructs C."""
         yield spec.kernel
         yield from (decompose_residues_spec(spec, operand) for operand in range(2))
         yield reconstruct_spec(spec)
@@ -128,7 +129,7 @@ class Residues(Operands):
         return residue_planes(DEFAULT_MODULI, compute.parts) * (problem.elements(0) + problem.elements(1))
 
     def cost(self, variant: Variant, config: Config, product: Product, times: DeviceTimes) -> OperandCost:
-        """Return what decomposing both operands and reconstructing C costs."""
+        """Return the cost of decomposing both operands, of reading and writing residues, and of reconstructing C."""
         problem, compute, device = product.problem, product.compute, times.rates
         planes = residue_planes(config.moduli, compute.parts)
         residues = planes * problem.elements(0) * 1.0, planes * problem.elements(1) * 1.0
@@ -146,30 +147,33 @@ class Residues(Operands):
         )  # fmt: skip
 
     def rates(self, compute: Element) -> tuple[str, ...]:
-        """Return the rates of decomposing operands and of reconstructing C."""
+        """Return the names of the rates of decomposing operands into residues and of reconstructing C."""
         return "residue_launches", "decomposing_residues.N", "decomposing_residues.T", "reconstructing"
 
     def multiplied(self, compute: Element, scheme: str = "") -> tuple[int, int]:
-        """Return the bytes of a residue, and the products of residues in a product of two elements."""
+        """Return 1, the bytes of a residue, and the number of products of residues per product of two elements."""
         return 1, residue_planes(DEFAULT_MODULI, compute.parts)
 
     def unit(self, spec: KernelSpec) -> str:
-        """Return how many products of residues make one product."""
+        """Return the number of products of residues per product of two elements, as text."""
         return f"{residue_planes(spec.config.moduli, spec.compute.parts)} products of bytes for one"
 
     def fragment(self, spec: KernelSpec) -> tuple[int, int]:
-        """Return the columns of a warp's tile, and its reads per element: one instruction for each plane."""
+        """Return the columns of a warp's tile, and the bytes read per element: one per plane of residues."""
         return spec.config.wn, residue_planes(spec.config.moduli, spec.compute.parts)
 
 
 def _rows_of(letter: str, moduli: int) -> Config:
-    """Return parameters of a row per block, or 16 rows where columns are contiguous (T); four elements per thread."""
+    """Return the config that decomposes one row per block, or 16 rows if columns are contiguous.
+
+    Each thread decomposes four elements at a time.
+    """
     rows = 16 if letter == "T" else 1
     return Config(bm=rows, bn=1, bk=1024 // rows, tm=rows, lanes=256, moduli=moduli)
 
 
 def _shared_bytes(config: Config, element: Element, layout: str) -> int:
-    """Return the bytes of the tile that is transposed, if columns are contiguous, and of sums per warp and row."""
+    """Return the bytes of the tile that is transposed if columns are contiguous, and of the sums per warp and row."""
     rows, warps = config.bm, config.threads // 32
     tile = element.sum_bytes * config.bk * (rows + 1) if layout[0] == "T" else 0
     return tile + rows * (warps * (4 + 8) + 2 * 4 + 8)
@@ -200,14 +204,14 @@ RECONSTRUCT = Variant(
 
 
 def decompose_residues_spec(spec: KernelSpec, operand: int) -> KernelSpec:
-    """Return the kernel that decomposes A (0) or B (1), which it reads transposed, into residues."""
+    """Return the kernel that decomposes A (0) or B (1) into residues. It reads B transposed."""
     compute, letter = spec.compute, k_major_letter(spec, operand)
     stored, config = (spec.a, spec.b)[operand], _rows_of(letter, spec.config.moduli)
     return KernelSpec(DECOMPOSE_RESIDUES, config, stored, compute, compute, _BYTE, f"{letter}N", "scan")
 
 
 def reconstruct_spec(spec: KernelSpec) -> KernelSpec:
-    """Return the kernel that writes C."""
+    """Return the kernel that reconstructs C from its residues."""
     compute, config = spec.compute, RECONSTRUCT.configure(spec.config.moduli, spec.compute)
     return KernelSpec(RECONSTRUCT, config, _BYTE, _BYTE, compute, spec.c, "NN", "if decomposed", spec.epilogue)
 
@@ -220,7 +224,7 @@ def _decomposed(spec: KernelSpec, problem: Problem, operand: int) -> Copy:
 
 
 def _of_rows(maps: Sequence[TensorMap], rows: int) -> tuple[TensorMap, ...]:
-    """Return the tensor maps of decomposed operands, that of A with its first rows only."""
+    """Return the tensor maps of both operands, with A's limited to its first ``rows`` rows."""
     if not maps:
         return ()
     of_a, of_b = maps
@@ -228,13 +232,13 @@ def _of_rows(maps: Sequence[TensorMap], rows: int) -> tuple[TensorMap, ...]:
 
 
 def _rows_in_part(problem: Problem, tile: int, row_bytes: int) -> int:
-    """Return the rows of C whose residues are in memory at a time: all, or whole tiles in parts of the same size."""
+    """Return the number of rows of C whose residues are in memory at a time: all, or equal parts of whole tiles."""
     most = max(MOST_RESIDUES_OF_C // max(row_bytes, 1) // tile, 1) * tile
     parts = tiles(problem.m, most)
     return tiles(tiles(problem.m, parts), tile) * tile if parts > 1 else max(problem.m, 1)
 
 
 def _decomposing(size: float, letter: str, times: DeviceTimes) -> float:
-    """Return the microseconds of decomposing an operand into residues: the bytes are read and written."""
+    """Return the microseconds of decomposing an operand into residues, where ``size`` bytes are read and written."""
     rate = times.rates.decomposing_residues.get(letter, 0.0)
     return times.moving(size, rate) if rate else math.inf
