@@ -33,6 +33,9 @@ MOST_LINES = {
     ("warp_tiled", None): 520,
 }
 
+#: Lines of Jinja that the templates of the first lessons have at most.
+MOST_DIRECTIVES = {"tiled.cu.j2": 15, "double_buffered.cu.j2": 20}
+
 
 @pytest.mark.parametrize("name", GOLDEN)
 def test_rendering_is_the_golden_one(name):
@@ -52,6 +55,12 @@ def test_golden_files_can_be_read():
 @pytest.mark.parametrize(("variant", "tile"), MOST_LINES)
 def test_a_kernel_fits_a_page(variant, tile):
     assert tiledmm.source(variant, tile=tile).count("\n") <= MOST_LINES[variant, tile]
+
+
+@pytest.mark.parametrize("name", MOST_DIRECTIVES)
+def test_a_template_reads_as_cuda_c(name):
+    lines = (template_folder() / name).read_text(encoding="utf-8").splitlines()
+    assert sum(line.startswith("//%") for line in lines) <= MOST_DIRECTIVES[name]
 
 
 def test_a_kernel_of_tensor_cores_fits_a_page():
