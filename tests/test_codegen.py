@@ -63,6 +63,23 @@ def test_a_template_reads_as_cuda_c(name):
     assert sum(line.startswith("//%") for line in lines) <= MOST_DIRECTIVES[name]
 
 
+#: Where a template's values become those of CUDA C.
+PARAMETER = re.compile(r"(?:\[\[maybe_unused\]\] )?(?:constexpr \w+ \w+ =|using \w+ =|#define \w+) ")
+
+#: Headers that also fill in what varies inside of a definition: operands of PTX, tables, and what an epilogue adds.
+FILLED_IN = {"elements.cuh.j2", "epilogue.cuh.j2", "matrices.cuh.j2", "residues.cuh.j2", "wgmma_multiply.cuh.j2"}
+
+
+def test_values_stand_in_parameter_blocks():
+    elsewhere = set()
+    for path in template_folder().iterdir():
+        before, heading, kernel = path.read_text(encoding="utf-8").partition("\n// Computes ")
+        lines = [line for line in before.splitlines() if not PARAMETER.match(line)] + kernel.splitlines()
+        if any("{{" in line and not line.startswith("// ") for line in lines):
+            elsewhere.add(path.name)
+    assert elsewhere == FILLED_IN
+
+
 def test_a_kernel_of_tensor_cores_fits_a_page():
     text = tiledmm.source("wgmma", dtype="float16")
     assert text.count("\n") <= 720 and page_of(text).count("\n") <= 320
