@@ -32,6 +32,9 @@ MOST_LINES = {
     ("warp_tiled", None): 520,
 }
 
+#: Lines of Jinja that the templates of the first lessons have at most.
+MOST_DIRECTIVES = {"tiled.cu.j2": 15, "double_buffered.cu.j2": 20}
+
 
 @pytest.mark.parametrize("name", GOLDEN)
 def test_rendering_is_the_golden_one(name):
@@ -51,6 +54,29 @@ def test_golden_files_can_be_read():
 @pytest.mark.parametrize(("variant", "tile"), MOST_LINES)
 def test_a_kernel_fits_a_page(variant, tile):
     assert tiledmm.source(variant, tile=tile).count("\n") <= MOST_LINES[variant, tile]
+
+
+@pytest.mark.parametrize("name", MOST_DIRECTIVES)
+def test_a_template_reads_as_cuda_c(name):
+    lines = (template_folder() / name).read_text(encoding="utf-8").splitlines()
+    assert sum(line.startswith("//%") for line in lines) <= MOST_DIRECTIVES[name]
+
+
+#: Where a template's values become those of CUDA C.
+PARAMETER = re.compile(r"(?:\[\[maybe_unused\]\] )?(?:constexpr \w+ \w+ =|using \w+ =|#define \w+) ")
+
+#: Headers that also fill in what varies inside of a definition: operands of PTX, tables, and what an epilogue adds.
+FILLED_IN = {"elements.cuh.j2", "epilogue.cuh.j2", "matrices.cuh.j2", "residues.cuh.j2", "wgmma_multiply.cuh.j2"}
+
+
+def test_values_stand_in_parameter_blocks():
+    elsewhere = set()
+    for path in template_folder().iterdir():
+        before, heading, kernel = path.read_text(encoding="utf-8").partition("\n// Computes ")
+        lines = [line for line in before.splitlines() if not PARAMETER.match(line)] + kernel.splitlines()
+        if any("{{" in line and not line.startswith("// ") for line in lines):
+            elsewhere.add(path.name)
+    assert elsewhere == FILLED_IN
 
 
 def test_a_kernel_of_tensor_cores_fits_a_page():

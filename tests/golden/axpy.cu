@@ -213,6 +213,7 @@ constexpr int BN = 32;   // columns of C a block computes: up to 128 bytes of a 
 constexpr int BK = 32;   // step along K: rows of B that a block reads at a time
 constexpr int V = 4;   // contiguous elements that a thread reads, and columns that it sums
 constexpr int UNROLL = 8;   // steps along K whose loads are in flight together
+constexpr int MIN_BLOCKS = 1;   // resident on an SM: bounds registers
 constexpr int LANES_N = BN / V;   // threads that share a row
 constexpr int THREADS = LANES_N * BK;
 constexpr int WARPS = THREADS / 32;
@@ -291,7 +292,7 @@ __device__ __forceinline__ void compute(const MatrixA& A, const MatrixB& B, cons
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 1)
+extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     KERNEL(const TA* __restrict__ a, const TB* __restrict__ b, TC* __restrict__ c, const Problem p) {
     __shared__ Sum sums[WARPS][BM][BN];   // partial sums of each warp
 

@@ -214,6 +214,7 @@ constexpr int BK = 1024;   // step along K: the threads of a block read 16 bytes
 constexpr int TM = BM, TN = BN;   // a thread has sums of all of them
 constexpr int UNROLL = 4;   // steps along K whose loads are in flight together
 constexpr int LANES = 256, THREADS = LANES;   // threads that share k
+constexpr int MIN_BLOCKS = 1;   // resident on an SM: bounds registers, unless it is 0
 constexpr int V = BK / LANES;   // elements along K that a lane reads, contiguous if they can be read at once
 constexpr int WIDER = sizeof(TA) > sizeof(TB) ? sizeof(TA) : sizeof(TB);
 constexpr int WORD = WIDER < 4 ? 4 / WIDER : 1;   // elements of 4 bytes, read at once if no more can be
@@ -266,7 +267,7 @@ __device__ __forceinline__ void multiply(const ViewA& a_view, const ViewB& b_vie
     if (k < steps) add_products(a_view.from(0, k), b_view.from(0, k), steps - k);
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 1)
+extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     KERNEL(const TA* __restrict__ a, const TB* __restrict__ b, TC* __restrict__ c, const Problem p) {
     const BlockTile block = locate_block(p, BM, BN);
     const Matrix<T, TA, ORDER_A> A = {a + block.a0, p.m, block.k, p.a.row, p.a.col};

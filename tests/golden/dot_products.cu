@@ -216,6 +216,7 @@ constexpr int TN = 2;   // columns of C a warp computes
 constexpr int UNROLL = 2;   // steps along K whose loads are in flight together
 constexpr int WARPS_N = BN / TN;
 constexpr int LANES = 32, THREADS = LANES * (BM / TM) * WARPS_N;   // threads that share k, and those of a block
+constexpr int MIN_BLOCKS = 0;   // resident on an SM: bounds registers, unless it is 0
 constexpr int V = BK / LANES;   // elements along K that a lane reads, contiguous if they can be read at once
 constexpr int WIDER = sizeof(TA) > sizeof(TB) ? sizeof(TA) : sizeof(TB);
 constexpr int WORD = WIDER < 4 ? 4 / WIDER : 1;   // elements of 4 bytes, read at once if no more can be
@@ -268,7 +269,7 @@ __device__ __forceinline__ void multiply(const ViewA& a_view, const ViewB& b_vie
     if (k < steps) add_products(a_view.from(0, k), b_view.from(0, k), steps - k);
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     KERNEL(const TA* __restrict__ a, const TB* __restrict__ b, TC* __restrict__ c, const Problem p) {
     const BlockTile block = locate_block(p, BM, BN);
     const Matrix<T, TA, ORDER_A> A = {a + block.a0, p.m, block.k, p.a.row, p.a.col};

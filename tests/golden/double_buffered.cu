@@ -214,22 +214,22 @@ constexpr int B_STEP_K = THREADS / BN, B_STEP_N = 0;   // from one of its elemen
 // double_buffered: two buffers in shared memory; the next tiles are loaded to one while those in the other are multiplied.
 // Computes  C = A @ B            A (M,K)  B (K,N)  C (M,N)
 // Launch    one block of (BLOCK_X, BLOCK_Y) threads per (BM, BN) tile of C
-// Shared    2 * sizeof(Sum) * (BM * BK + BK * BN), plus PAD per row of a B tile by columns          Barriers  1 per K step
+// Shared    2 * sizeof(Sum) * (BM * BK + BK * BN), plus PAD per column of a B tile by columns          Barriers  1 per K step
 // Requires  THREADS threads copy whole rows or columns of both tiles at a time
 // Source    CUDA C++ Programming Guide, "Asynchronous data copies"
 //
 // Elements that need no conversion, have 4 bytes or more, and are copied on compute capability 8.0 or newer go to shared memory
 // with cp.async. Others wait in registers, `next_a` and `next_b`, while the current tile is multiplied.
 //
-// Rows stay 16-byte aligned, so that one 128-bit load reads four steps of k. Only B by columns is read down a column of its tile.
-// Its rows are padded by 16 bytes, which spreads the 128-bit loads of eight consecutive lanes over all banks.
+// A row of As, and a column of Bs by columns, stays 16-byte aligned, so that one 128-bit load reads four steps of k. Consecutive
+// lanes read consecutive columns of Bs: where it is by columns, these are padded by 16 bytes, which spreads the 128-bit loads of
+// eight lanes over all banks.
 static_assert(BM * BK % THREADS == 0 && BK * BN % THREADS == 0, "every thread copies the same number of elements");
 static_assert(THREADS % BM == 0 && THREADS % BN == 0 && THREADS % BK == 0, "a thread's elements lie whole rows or columns apart");
+
 constexpr bool ASYNC_A = TILEDMM_CP_ASYNC, ASYNC_B = TILEDMM_CP_ASYNC;
 extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     KERNEL(const TA* __restrict__ a, const TB* __restrict__ b, TC* __restrict__ c, const Problem p) {
-    __shared__ alignas(16) Sum As[2][BM][BK];   // (2, BM, BK)
-    __shared__ alignas(16) Sum Bs[2][BK][BN];   // (2, BK, BN)
     const BlockTile block = locate_block(p, BM, BN);
     const Matrix<T, TA, ORDER_A> A = {a + block.a0, p.m, block.k, p.a.row, p.a.col};
     const Matrix<T, TB, ORDER_B> B = {b + block.b0, block.k, p.n, p.b.row, p.b.col};
@@ -239,11 +239,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     const int ty = threadIdx.y;
     const int thread = ty * BLOCK_X + tx;
 
-    // The first elements that this thread copies: consecutive threads, consecutive addresses.
-    const int a_m = thread / BK;
-    const int a_k = thread % BK;
-    const int b_k = thread / BN;
-    const int b_n = thread % BN;
+    // The shared tiles, and the first element of each that this thread copies: consecutive threads, consecutive addresses.
+    __shared__ alignas(16) Sum As[2][BM][BK];   // (2, BM, BK)
+    const int a_m = thread / BK, a_k = thread % BK;
+    __shared__ alignas(16) Sum Bs[2][BK][BN];   // (2, BK, BN)
+    const int b_k = thread / BN, b_n = thread % BN;
     auto a_view = A.tile(block.row0, 0, BM, BK).from(a_m, a_k);
     auto b_view = B.tile(0, block.col0, BK, BN).from(b_k, b_n);
 
@@ -301,13 +301,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
         for (int k = 0; k < BK; ++k) {
             Sum frag_a[TM], frag_b[TN];
 #pragma unroll
-            for (int i = 0; i < TM; ++i) {
-                frag_a[i] = As[stage][ty + i * BLOCK_Y][k];
-            }
+            for (int i = 0; i < TM; ++i) frag_a[i] = As[stage][ty + i * BLOCK_Y][k];
 #pragma unroll
-            for (int j = 0; j < TN; ++j) {
-                frag_b[j] = Bs[stage][k][tx + j * BLOCK_X];
-            }
+            for (int j = 0; j < TN; ++j) frag_b[j] = Bs[stage][k][tx + j * BLOCK_X];
 #pragma unroll
             for (int i = 0; i < TM; ++i)
 #pragma unroll

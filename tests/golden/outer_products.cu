@@ -219,6 +219,7 @@ constexpr int BK = 4;   // steps of k whose elements of B are in registers
 constexpr int TN = 4;   // columns of C a thread computes
 constexpr int WARPS = BM / 8;   // of a block: each computes every WARPS-th row
 constexpr int UNROLL = 2;   // rows whose elements of A are loaded together
+constexpr int MIN_BLOCKS = 1;   // resident on an SM: bounds registers
 constexpr int THREADS = WARPS * 32;
 constexpr int WORD = sizeof(TC) < 4 ? 4 / sizeof(TC) : 1;   // elements of 4 bytes, written at once
 // clang-format on
@@ -239,7 +240,7 @@ static_assert(BN == 32 * TN && TN % WORD == 0, "a lane has whole words, 32 apart
 static_assert(WARPS % WORD == 0, "a warp's rows are aligned alike");
 static_assert(BM % (UNROLL * WARPS) == 0, "a warp has whole groups of rows");
 
-extern "C" __global__ void __launch_bounds__(THREADS, 1)
+extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     KERNEL(const TA* __restrict__ a, const TB* __restrict__ b, TC* __restrict__ c, const Problem p) {
     const BlockTile block = locate_block_by_rows(p, BM, BN);
     const auto A = matrix<T, ORDER_A>(a + block.a0, p.m, block.k, p.a);

@@ -346,6 +346,7 @@ using T = uint8;   // the computation type
 using Sum = Accumulator<T>;   // the type that products are accumulated in
 [[maybe_unused]] constexpr Order ORDER_A = Order::ROWS;
 [[maybe_unused]] constexpr Order ORDER_B = Order::COLUMNS;
+#define MMA mma_uint8   // the instruction of tensor cores
 constexpr int BM = 128;   // rows of C a block computes
 constexpr int BN = 128;   // columns of C a block computes
 constexpr int BK = 64;   // step along K: how much of A's columns and B's rows is in a shared tile
@@ -762,7 +763,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
                     if (i == WM / 16 - 1) b_copies.fetch(tiles.b[refilled], k_to_load);
                 }
 #pragma unroll
-                for (int j = 0; j < WN / 8; ++j) mma_uint8(sums[i][j], frag_a, frag_b[j]);
+                for (int j = 0; j < WN / 8; ++j) MMA(sums[i][j], frag_a, frag_b[j]);
             }
         }
         commit_copies();

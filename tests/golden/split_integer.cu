@@ -639,8 +639,11 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
 #pragma unroll
                     for (int j = 0; j < COLS / 8; ++j)
 #pragma unroll
-                        for (int e = 0; e < 4; ++e)
-                            rows[lane / 4 + e / 2 * 8][j * 8 + lane % 4 * 2 + e % 2] = from_accumulator<T, TC>(sums[(col0 / 8 + j) * 4 + e]);
+                        for (int e = 0; e < 4; ++e) {
+                            const int row = lane / 4 + e / 2 * 8, col = j * 8 + lane % 4 * 2 + e % 2;
+                            const Sum sum = sums[(col0 / 8 + j) * 4 + e];
+                            rows[row][col] = from_accumulator<T, TC>(sum);
+                        }
                     __syncwarp();   // all are there before anyone reads them
                     const auto part = c_tile.columns(col0, COLS);
 #pragma unroll 8

@@ -454,6 +454,7 @@ using T = float16;   // the computation type
 using Sum = Accumulator<T>;   // the type that products are accumulated in
 [[maybe_unused]] constexpr Order ORDER_A = Order::ROWS;
 [[maybe_unused]] constexpr Order ORDER_B = Order::ROWS;
+#define MMA mma_float16   // the instruction of tensor cores
 constexpr int BM = 128;   // rows of C a block computes
 constexpr int BN = 128;   // columns of C a block computes
 constexpr int BK = 16;   // step along K: how much of A's columns and B's rows is in a shared tile
@@ -1032,7 +1033,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
                             if (both - limb < 0 || both - limb >= LIMBS) continue;
 #pragma unroll
                             for (int j = 0; j < COLS; ++j)
-                                mma_float16(partial[j], frag_a[limb], frag_b[both - limb][first + j]);
+                                MMA(partial[j], frag_a[limb], frag_b[both - limb][first + j]);
                         }
 #pragma unroll
                     for (int j = 0; j < COLS; ++j)

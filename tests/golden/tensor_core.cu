@@ -369,6 +369,7 @@ using T = float16;   // the computation type
 using Sum = Accumulator<T>;   // the type that products are accumulated in
 [[maybe_unused]] constexpr Order ORDER_A = Order::ROWS;
 [[maybe_unused]] constexpr Order ORDER_B = Order::ROWS;
+#define MMA mma_float16   // the instruction of tensor cores
 constexpr int BM = 128;   // rows of C a block computes
 constexpr int BN = 128;   // columns of C a block computes
 constexpr int BK = 32;   // step along K: how much of A's columns and B's rows is in a shared tile
@@ -840,7 +841,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
             for (int i = 0; i < WM / 16; ++i) {
 #pragma unroll
                 for (int j = 0; j < WN / 8; ++j) {
-                    mma_float16(acc[i][j], frag_a[i], frag_b[set][j]);
+                    MMA(acc[i][j], frag_a[i], frag_b[set][j]);
                 }
                 if (ahead) tiles.a[stage].read_a(frag_a[i], a_begin, i * 16, next);
             }

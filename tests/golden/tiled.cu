@@ -187,8 +187,6 @@ static_assert(THREADS % BM == 0 && THREADS % BN == 0 && THREADS % BK == 0, "a th
 
 extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     KERNEL(const TA* __restrict__ a, const TB* __restrict__ b, TC* __restrict__ c, const Problem p) {
-    __shared__ alignas(16) Sum As[BM][BK];   // (BM, BK)
-    __shared__ alignas(16) Sum Bs[BK][BN];   // (BK, BN)
     const BlockTile block = locate_block(p, BM, BN);
     const Matrix<T, TA, ORDER_A> A = {a + block.a0, p.m, block.k, p.a.row, p.a.col};
     const Matrix<T, TB, ORDER_B> B = {b + block.b0, block.k, p.n, p.b.row, p.b.col};
@@ -198,11 +196,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     const int ty = threadIdx.y;
     const int thread = ty * BLOCK_X + tx;
 
-    // The first elements that this thread copies: consecutive threads, consecutive addresses.
-    const int a_m = thread / BK;
-    const int a_k = thread % BK;
-    const int b_k = thread / BN;
-    const int b_n = thread % BN;
+    // The shared tiles, and the first element of each that this thread copies: consecutive threads, consecutive addresses.
+    __shared__ alignas(16) Sum As[BM][BK];   // (BM, BK)
+    const int a_m = thread / BK, a_k = thread % BK;
+    __shared__ alignas(16) Sum Bs[BK][BN];   // (BK, BN)
+    const int b_k = thread / BN, b_n = thread % BN;
     auto a_view = A.tile(block.row0, 0, BM, BK).from(a_m, a_k);
     auto b_view = B.tile(0, block.col0, BK, BN).from(b_k, b_n);
 

@@ -175,6 +175,11 @@ constexpr int MIN_BLOCKS = FITS ? 2 : 1;   // resident on an SM: bounds register
 // clang-format on
 
 // tiled_padded: the tiled kernel with rows of TILE + 1 in shared memory.
+// PAD = 1 shifts each row by one bank, so that elements below each other lie in 32 different banks. That helps where lanes
+// read or write these (a B tile by columns, whose rows are columns of B), changes nothing where lanes walk along a row, and
+// costs the 16-byte alignment of the rows: the compiler can no longer load four contiguous elements with one instruction.
+//
+// tiled: a block loads square tiles of A and B to shared memory, where each element is used BM or BN times.
 // Computes  C = A @ B            A (M,K)  B (K,N)  C (M,N)
 // Launch    one block of (BLOCK_X, BLOCK_Y) threads per (BM, BN) tile of C
 // Shared    sizeof(Sum) * (rows * (columns + PAD) of the A tile + the same of the B tile)          Barriers  2 per K step
@@ -183,16 +188,11 @@ constexpr int MIN_BLOCKS = FITS ? 2 : 1;   // resident on an SM: bounds register
 //
 // A tile has its matrix's order in memory: consecutive threads read consecutive addresses whichever that is, and no tile is
 // transposed between the load and the store.
-// PAD = 1 shifts each row of a tile by one bank, so that a column of it lies in 32 different banks. That helps where a
-// tile is read or written down its columns (B by columns, below), changes nothing where lanes walk along a row, and
-// costs the 16-byte alignment of the rows: the compiler can no longer load four contiguous elements with one instruction.
 static_assert(BM * BK % THREADS == 0 && BK * BN % THREADS == 0, "every thread copies the same number of elements");
 static_assert(THREADS % BM == 0 && THREADS % BN == 0 && THREADS % BK == 0, "a thread's elements lie whole rows or columns apart");
 
 extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     KERNEL(const TA* __restrict__ a, const TB* __restrict__ b, TC* __restrict__ c, const Problem p) {
-    __shared__ alignas(16) Sum As[BM][BK + PAD];   // (BM, BK)
-    __shared__ alignas(16) Sum Bs[BK][BN + PAD];   // (BK, BN)
     const BlockTile block = locate_block(p, BM, BN);
     const Matrix<T, TA, ORDER_A> A = {a + block.a0, p.m, block.k, p.a.row, p.a.col};
     const Matrix<T, TB, ORDER_B> B = {b + block.b0, block.k, p.n, p.b.row, p.b.col};
@@ -202,11 +202,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     const int ty = threadIdx.y;
     const int thread = ty * BLOCK_X + tx;
 
-    // The first elements that this thread copies: consecutive threads, consecutive addresses.
-    const int a_m = thread / BK;
-    const int a_k = thread % BK;
-    const int b_k = thread / BN;
-    const int b_n = thread % BN;
+    // The shared tiles, and the first element of each that this thread copies: consecutive threads, consecutive addresses.
+    __shared__ alignas(16) Sum As[BM][BK + PAD];   // (BM, BK)
+    const int a_m = thread / BK, a_k = thread % BK;
+    __shared__ alignas(16) Sum Bs[BK][BN + PAD];   // (BK, BN)
+    const int b_k = thread / BN, b_n = thread % BN;
     auto a_view = A.tile(block.row0, 0, BM, BK).from(a_m, a_k);
     auto b_view = B.tile(0, block.col0, BK, BN).from(b_k, b_n);
 

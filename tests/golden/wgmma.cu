@@ -584,8 +584,8 @@ __device__ __forceinline__ void batch_coordinates(int (&at)[3], const Strides& s
 
 // Writes the 16 rows of C that a warp has collected: successive lanes write successive BYTES bytes, or elements that are wider. Rows
 // that are not ALIGNED to so many: words where these begin in memory, shifted out of two, then the elements before and after these.
-template <int BYTES, bool ALIGNED = true>
-__device__ __forceinline__ void write_rows(const ResultTile<T, TC>& part, const Row* rows, int warp, int lane) {
+template <int BYTES, bool ALIGNED = true, class Part>
+__device__ __forceinline__ void write_rows(const Part& part, const Row* rows, int warp, int lane) {
     constexpr int N = sizeof(TC) < BYTES ? BYTES / sizeof(TC) : 1, CHUNKS = SUBTILE_N / N;   // elements of a chunk, chunks of a row
     constexpr int POWER = CHUNKS & -CHUNKS, LANES = POWER < 32 ? POWER : 32;                 // that share a row: a power of two
     const auto before = [&](int i) { return ALIGNED ? 0 : min(part.template elements_before<N>(i), part.cols); };
