@@ -208,7 +208,7 @@ def _definition(text: str) -> Definition:
         is_type=kind == "type" and not types,
         types=frozenset(_WORD.findall(types)),
         words=frozenset(_WORD.findall(body)),
-        calls=frozenset((_WORD if kind == "macro" else _CALL).findall(body)),  # what a macro names is called by its name
+        calls=frozenset((_WORD if kind == "macro" else _CALL).findall(body)),  # a macro calls what it names
         members=members,
         tail=tail,
     )
