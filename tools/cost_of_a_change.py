@@ -1,7 +1,7 @@
 """Make three changes in a scratch clone, list the files that each changes, and run the tests.
 
     python -m tools.cost_of_a_change                            # all three, with the tests that ``make test`` runs
-    python -m tools.cost_of_a_change --only variant tests/test_codegen.py
+    python -m tools.cost_of_a_change --only variant tests/codegen/test_codegen.py
 
 A *comment* in each of five templates may change the goldens that show it. A new *tile* of a variant may change that
 variant's row and goldens, and outputs of commands that list its tiles. A new *variant* may take five files, of which

@@ -30,7 +30,7 @@ EXTRAS = "inspect,charts,dask,test"
 #: pattern may match in any folder of tests; a test's name may follow it.
 SELECTION = (
     "test_charts.py",
-    "test_cli*.py",
+    "cli/test_[!r]*.py",
     "test_codegen.py",
     "test_dask.py::test_any_strides",
     "test_debug_info.py",

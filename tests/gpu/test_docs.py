@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from docs.tools import programs
-from tests.test_docs import EXECUTE, NOTEBOOK, run
+from tests.docs.test_docs import EXECUTE, NOTEBOOK, run
 
 ROOT = Path(__file__).resolve().parents[2]
 EITHER = {"docs/examples.md"}

@@ -12,9 +12,9 @@ import tiledmm
 from benchmarks.support.accuracy import PROMISE
 from tests import residues_in_numpy as model
 from tests.gpu.device import check_into, exact_product, matrix_layout, to_device, to_host
+from tests.kernels.operands.test_residues import KINDS, data
 from tests.simulator.test_residues import OTHERWISE, special_values
 from tests.strategies import plain
-from tests.test_split_float64 import KINDS, data
 from tiledmm.compile.compilation import compiled
 from tiledmm.elements import ELEMENTS
 from tiledmm.kernels.variants import kernel_spec, kernel_variants

@@ -7,10 +7,10 @@ import itertools
 import numpy as np
 import pytest
 
+from tests.compile.test_kernels import KERNELS, LAYOUTS, SOME_TYPES, TYPES, half_of_layouts, pairwise, quick, turn
 from tests.conftest import full_unless, slow_unless
 from tests.strategies import Layout as Memory
 from tests.strategies import asked, lay_out, np_dtype, plain, small_integers
-from tests.test_kernels import KERNELS, LAYOUTS, SOME_TYPES, TYPES, half_of_layouts, pairwise, quick, turn
 from tiledmm import simulator
 from tiledmm.kernels.variants import find_variant, kernel_spec
 

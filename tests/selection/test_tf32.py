@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tiledmm
-from tests.test_selection import product
+from tests.selection.test_selection import product
 from tiledmm import simulator
 from tiledmm.elements import ELEMENTS, SCHEMES, TF32, compute_element, element
 from tiledmm.errors import ConfigError, UnsupportedTypeError

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.test_selection import product
+from tests.selection.test_selection import product
 from tiledmm.hardware.data_sheets import DATA_SHEETS
 from tiledmm.selection import explanation as module
 from tiledmm.selection.choice import Choice

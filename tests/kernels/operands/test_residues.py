@@ -14,7 +14,7 @@ import pytest
 
 import tiledmm
 from tests import residues_in_numpy as model
-from tests.test_split_float32 import matrix
+from tests.kernels.operands.test_limbs import matrix
 from tiledmm.codegen.rendering import render
 from tiledmm.errors import ConfigError, ShapeError, UnsupportedTypeError
 from tiledmm.kernels.launches import Schedule

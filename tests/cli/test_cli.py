@@ -41,7 +41,7 @@ from tiledmm.hardware.architectures import TARGETS
 from tiledmm.kernels.variants import VARIANTS
 from tiledmm.profile import application
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def invoke(*arguments: str) -> Any:

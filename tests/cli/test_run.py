@@ -14,7 +14,7 @@ import pytest
 
 from tiledmm.replacement import script as scripts
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 
 # What a program can see of how it is run.
 PROGRAM = """

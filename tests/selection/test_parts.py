@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.selection.test_selection import product
 from tests.strategies import PROPERTY
-from tests.test_selection import product
 from tiledmm.kernels.variants import find_variant
 from tiledmm.problem.arrays import Array, describe
 from tiledmm.problem.product import resolve

@@ -20,7 +20,7 @@ from tiledmm.elements import ELEMENTS
 from tiledmm.kernels.variants import find_variant, kernel_spec
 from tiledmm.report.cells import significant
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 RUNGS = plain.rungs()
 needs_simulator = pytest.mark.skipif(bool(reason := missing_simulator()), reason=str(reason))
 

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from tests.test_selection import product
+from tests.selection.test_selection import product
 from tiledmm.elements import ELEMENTS, TF32, Element, compute_element
 from tiledmm.hardware.data_sheets import DATA_SHEETS, REFERENCE_GPUS, Gpu
 from tiledmm.kernels.variants import find_variant

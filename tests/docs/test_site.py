@@ -12,7 +12,7 @@ import pytest
 
 from docs.tools.browser import DESKTOP, PHONE, Browser
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 
 #: Pages to check, one of each kind.
 SHOWN = (

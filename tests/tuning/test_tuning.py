@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 import tiledmm
-from tests.test_selection import product
+from tests.selection.test_selection import product
 from tiledmm.bench import timing
 from tiledmm.codegen import kernel_hash, rendering
 from tiledmm.codegen.rendering import render
@@ -89,7 +89,7 @@ _WRITER = """
 import sys
 from dataclasses import replace
 from pathlib import Path
-from tests.test_tuning import ENTRY
+from tests.tuning.test_tuning import ENTRY
 from tiledmm.selection import tuned
 
 for i in range(10):
