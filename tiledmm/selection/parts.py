@@ -33,7 +33,7 @@ def strips(product: Product, m: int, n: int) -> list[Product]:
 
 
 def grids(variant: Variant, product: Product) -> Iterator[Iterator[Product]]:
-    """Yield C as grids of parts whose decomposed operands are within the format's limit.
+    """Yield grids of parts of C whose decomposed operands are within the format's limit.
 
     The parts of each grid need less than half as much memory as those of the grid before. The first part of a grid is
     the largest.

@@ -169,7 +169,7 @@ def own_path(gpu: str) -> Path:
 
 
 def own_rates(gpu: Gpu) -> Rates | None:
-    """Return the user's table for a GPU; None if there is none, or, with a warning, if it is invalid."""
+    """Return the user's table for a GPU; None if there is none. Warn about an invalid table and return None."""
     path = own_path(gpu.name)
     try:
         return read(path)

@@ -115,7 +115,7 @@ def read(path: Path) -> TunedTable:
 
 
 def _rows(path: Path) -> tuple[list[Any], bool]:
-    """Return the unchecked rows of a file, and whether it has the former format, from which they are then converted."""
+    """Return the unchecked rows of a file, and whether it had the former format, from which they were converted."""
     data = json.loads(path.read_text(encoding="utf-8"))
     rows, is_former = data["entries"], data["format"] == _FORMER_FORMAT
     if data["format"] not in (_FORMER_FORMAT, _FORMAT) or not isinstance(rows, list):
