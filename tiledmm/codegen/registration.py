@@ -1,4 +1,4 @@
-"""Registration: a user's template becomes a variant, wherever a variant can be named."""
+"""Registration of a user's template as a variant, which can then be named wherever a variant can."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tiledmm.problem.keywords import AUTO
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
-#: The files that ``import_file`` has run, for a process that this one starts: it registers the same.
+#: Paths of the files that ``import_file`` has run. A process that this one starts runs them, too.
 IMPORTED: list[str] = []
 
 
@@ -30,21 +30,21 @@ def register(
     tiles: Iterable[int] | None = None,
     summary: str | None = None,
 ) -> str:
-    """Makes a kernel template of your own a variant in this process: for ``matmul``, ``source`` and the simulator.
+    """Register your own kernel template as a variant in this process, for ``matmul``, ``source`` and the simulator.
 
-    The file's text counts as it is now. After an edit register it again, under the same name. For a command, write the
-    call to a Python file, and have that run first: ``tiledmm compare --import mine.py``.
+    The text of the file is read now. After an edit, register it again under the same name. For a command, write the
+    call to a Python file and let the command run it first: ``tiledmm compare --import mine.py``.
 
     Args:
-        path: A template, ``.cu.j2`` or ``.cu``. It may include the package's files, such as ``preamble.cuh.j2``, and
-            files beside it.
-        name: What ``variant=`` takes; None for the file's name without its suffixes.
-        like: The variant whose parameters it takes: block, tiles, rules, bytes of shared memory.
-        tiles: Tiles that it has; None for all that ``like`` has.
-        summary: One line about it.
+        path: Path of a template, ``.cu.j2`` or ``.cu``. It may include the package's files, such as
+            ``preamble.cuh.j2``, and files in its own folder.
+        name: Name of the variant, for ``variant=``; None for the file's name without its suffixes.
+        like: Name of the variant whose block, parameters, rules and shared memory the template uses.
+        tiles: Tiles of the variant; None for all tiles of ``like``.
+        summary: One line about the variant.
 
     Returns:
-        The name.
+        The name of the variant.
 
     Example:
         >>> tiledmm.register("my_tiled.cu.j2", like="tiled")
@@ -52,8 +52,8 @@ def register(
         >>> c = tiledmm.matmul(a, b, variant="my_tiled", tile=16)
 
     Raises:
-        ConfigError: If the file cannot be read or rendered, does not define the kernel, or the name cannot be had.
-            Nothing is registered then.
+        ConfigError: If the file cannot be read or rendered or does not define the kernel, or if the name is invalid or
+            that of a variant of this package. Nothing is registered then.
         UnknownVariantError: If there is no variant ``like``.
     """
     file = Path(path)
@@ -77,7 +77,7 @@ def register(
         summary=summary or f"{file.name}, like {like}",
         tiles=model.tiles if tiles is None else _tiles(tiles),
         user=UserTemplate(text, str(file.resolve().parent)),
-        waits="",  # its text need not
+        waits="",  # the user's text need not wait
     )
     if row.tiles and row.default_tile not in row.tiles:
         row = replace(row, default_tile=row.tiles[0])
@@ -87,7 +87,7 @@ def register(
 
 
 def import_file(path: str | PathLike[str]) -> None:
-    """Runs a Python file that registers templates: what the option ``--import`` of commands does."""
+    """Run a Python file that registers templates, as the option ``--import`` of commands does."""
     file = Path(path).resolve()
     runpy.run_path(str(file), run_name=file.stem)
     if str(file) not in IMPORTED:
@@ -95,11 +95,11 @@ def import_file(path: str | PathLike[str]) -> None:
 
 
 def unregister(name: str) -> None:
-    """Removes a variant that ``register`` added.
+    """Remove a variant that ``register`` added.
 
     Raises:
-        ConfigError: If it is one of the package's.
-        UnknownVariantError: If there is none.
+        ConfigError: If it is a variant of this package.
+        UnknownVariantError: If there is no variant of this name.
     """
     if find_variant(name).user is None:
         raise ConfigError(f"{name!r} is a variant of this package, which stays")
@@ -114,7 +114,11 @@ def _tiles(tiles: Iterable[int]) -> tuple[int, ...]:
 
 
 def _try(row: Variant, file: Path) -> None:
-    """Renders it once."""
+    """Render a user's template once.
+
+    Raises:
+        ConfigError: If it does not define the kernel.
+    """
     spec = kernel_spec(row)
     if not has_kernel(render(spec), spec.symbol):
         raise ConfigError(

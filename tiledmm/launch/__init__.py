@@ -1,5 +1,9 @@
-"""From the kernels of a product to its launches on the device.
+"""Launches of a product's kernels on the device.
 
-In: a ``Choice``, then arrays. Out: the product. ``plan`` runs it, ``prepared`` has each launch with all its arguments
-but the addresses, ``dependent`` launches what may begin before the launch before it has ended. Needs CuPy.
+In: arrays and the keywords of a call, from which ``selection`` makes a ``Choice``. Out: the product. ``plans`` keeps
+one plan per call and description of arrays. ``plan`` runs it, ``prepared`` holds each launch with all of its arguments
+but the addresses, and ``dependent`` launches kernels that may begin before the launch before them has ended.
+``by_cupy`` runs the products that are left to CuPy, ``devices`` asks CuPy about arrays and devices, and
+``ahead_of_time`` compiles kernels by name. May import ``compile`` and below. Needs CuPy, which ``plans`` and
+``ahead_of_time`` import when they are first called.
 """

@@ -1,4 +1,4 @@
-"""Products that CuPy computes itself: ``variant="cublas"``, with an epilogue by CuPy's elementwise kernels."""
+"""Products that CuPy computes itself, for ``variant="cublas"``. CuPy's elementwise kernels compute an epilogue."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tiledmm.problem.keywords import UfuncKeywords
 
 
 class Baseline:
-    """``cupy.matmul`` itself, for ``variant="cublas"``; with an epilogue, and CuPy's elementwise kernels."""
+    """Product by ``cupy.matmul``, for ``variant="cublas"``. CuPy's elementwise kernels compute an epilogue."""
 
     def __init__(self, ufunc: UfuncKeywords) -> None:
         self.ufunc, self.keywords = ufunc, ufunc.given()
@@ -25,7 +25,7 @@ class Baseline:
     def run(
         self, x1: Any, x2: Any, out: Any, epilogue: EpilogueCall | None = None, allocate: Allocate | None = None
     ) -> Any:
-        """Compute the product by CuPy."""
+        """Compute the product by CuPy. The arguments are those of ``Plan.run``; ``allocate`` is not used."""
         x1, x2, out = map(as_cupys, (x1, x2, out))
         if epilogue is None:
             return cupy_matmul(x1, x2, out=out, **self.keywords)
@@ -34,7 +34,14 @@ class Baseline:
 
 
 def cupy_gemm(a: Any, b: Any, epilogue: EpilogueCall, out: Any, ufunc: UfuncKeywords) -> Any:
-    """Compute ``gemm`` by ``cupy.matmul`` and CuPy's elementwise kernels, in their own types."""
+    """Compute ``gemm`` by ``cupy.matmul`` and CuPy's elementwise kernels, which round each step to CuPy's types.
+
+    Args:
+        a, b: The operands, CuPy arrays.
+        epilogue: The keywords of ``gemm``, with CuPy arrays.
+        out: The array for the result, or None for a new one.
+        ufunc: The keywords of ``matmul``, of which ``dtype`` and ``casting`` count.
+    """
     c, alpha, beta, bias, activation = epilogue.keywords
     dtype = loop_type(a.dtype, b.dtype, ufunc.dtype)
     x = cupy_matmul(a.astype(dtype, copy=False), b.astype(dtype, copy=False))
@@ -58,7 +65,7 @@ def _gelu(x: Any) -> Any:
     return 0.5 * x * (1 + erf(x * math.sqrt(0.5)))
 
 
-#: Activations by CuPy.
+#: Activations as functions of CuPy arrays, by name.
 ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
     "relu": lambda x: cupy.maximum(x, 0),
     "gelu": _gelu,

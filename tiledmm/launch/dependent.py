@@ -1,9 +1,10 @@
-"""Programmatic dependent launch: a launch whose blocks may begin before the one before it on its stream has ended.
+"""Programmatic dependent launch: a launch whose blocks may begin before the launch before it on its stream has ended.
 
-That saves most of the time between two launches. CuPy has no launch attributes, so this is the driver's
-``cuLaunchKernelEx``. A kernel launched so executes ``griddepcontrol.wait`` in every block before it accesses what the
-launch before it accesses. The first launch of a product has no attribute: it begins when all others have ended.
-CUDA Programming Guide, "Programmatic Dependent Launch and Synchronization".
+This saves most of the time between two launches. CuPy has no launch attributes, so the driver's ``cuLaunchKernelEx`` is
+called. Every block of such a kernel executes ``griddepcontrol.wait`` before it accesses memory that the launch before
+it accesses. The first launch of a product is an ordinary one, which begins when all earlier ones have ended.
+
+Source: CUDA Programming Guide, "Programmatic Dependent Launch and Synchronization".
 """
 
 from __future__ import annotations
@@ -17,21 +18,21 @@ import cupy
 
 from tiledmm.hardware.device import driver
 
-#: The least compute capability with such launches.
+#: Lowest compute capability that supports such launches.
 LEAST_CAPABILITY = (9, 0)
 
-# CUlaunchAttributeID: the attribute of a launch that need not wait for the one before it.
+# CUlaunchAttributeID of the attribute of a launch that need not wait for the launch before it.
 _PROGRAMMATIC_STREAM_SERIALIZATION = 6
 
 
 class _Attribute(ctypes.Structure):
-    """``CUlaunchAttribute``: an identifier, padding, and a union of 64 bytes."""
+    """Structure ``CUlaunchAttribute`` of the driver: an identifier, padding, and a union of 64 bytes."""
 
     _fields_ = (("id", ctypes.c_int), ("padding", ctypes.c_int), ("value", ctypes.c_int * 16))
 
 
 class _Config(ctypes.Structure):
-    """``CUlaunchConfig``."""
+    """Structure ``CUlaunchConfig`` of the driver."""
 
     _fields_ = (
         ("grid", ctypes.c_uint * 3), ("block", ctypes.c_uint * 3), ("shared", ctypes.c_uint),
@@ -39,13 +40,13 @@ class _Config(ctypes.Structure):
     )  # fmt: skip
 
 
-# Streams for which a launch is kept prepared.
+# Maximum number of streams for which a launch is kept prepared.
 _MOST_STREAMS = 16
 
 
 @functools.cache
 def launch_function() -> Any:
-    """The driver's ``cuLaunchKernelEx``; None if there is no driver, or one from before CUDA 11.8."""
+    """Return the driver's ``cuLaunchKernelEx``; None without a driver, or with one from before CUDA 11.8."""
     try:
         return driver().cuLaunchKernelEx
     except (OSError, AttributeError):
@@ -53,13 +54,14 @@ def launch_function() -> Any:
 
 
 class DependentLaunch:
-    """A launch of a kernel with its arguments, on the stream that is current when it is called.
+    """Programmatic dependent launch of a kernel with its arguments, on the stream that is current when it is called.
 
     Args:
-        function: The ``cupy.cuda.Function``.
-        grid, block: Blocks of the grid and threads of a block, each along x and perhaps y.
-        shared: Bytes of dynamic shared memory.
-        arguments: The kernel's, each an array with one element, passed by value.
+        function: The kernel, a ``cupy.cuda.Function``.
+        grid: Blocks of the grid along x, y and z; trailing 1s may be left out.
+        block: Threads per block along x, y and z; trailing 1s may be left out.
+        shared: Dynamic shared memory per block, in bytes.
+        arguments: Arguments of the kernel, each an array with one element, which is passed by value.
     """
 
     __slots__ = ("_config", "_held", "_on_stream")
@@ -69,17 +71,17 @@ class DependentLaunch:
     ) -> None:
         attribute = _Attribute(_PROGRAMMATIC_STREAM_SERIALIZATION, 0, (1,))
         pointers = (ctypes.c_void_p * len(arguments))(*(each.ctypes.data for each in arguments))
-        self._held = function, arguments, attribute, pointers  # as long as their addresses are
+        self._held = function, arguments, attribute, pointers  # referenced as long as their addresses are used
         self._config = functools.partial(
             _Config, (*grid, 1, 1)[:3], (*block, 1, 1)[:3], shared, attributes=ctypes.pointer(attribute), count=1
         )
         self._on_stream: dict[int, Callable[[], int]] = {}
 
     def __call__(self) -> None:
-        """Launches it.
+        """Launch the kernel on the current stream.
 
         Raises:
-            cupy.cuda.driver.CUDADriverError: If the driver refuses.
+            cupy.cuda.driver.CUDADriverError: If the driver rejects the launch.
         """
         stream = cupy.cuda.get_current_stream().ptr
         launch = self._on_stream.get(stream)
@@ -89,7 +91,7 @@ class DependentLaunch:
             raise cupy.cuda.driver.CUDADriverError(status)
 
     def _prepared(self, stream: int) -> Callable[[], int]:
-        """The driver's function and what it is called with: made once for each stream, which halves a call's time."""
+        """Return the function that launches the kernel on a stream. Keeping it halves the time of later calls."""
         function, _, _, pointers = self._held
         if len(self._on_stream) >= _MOST_STREAMS:
             self._on_stream.clear()

@@ -1,4 +1,4 @@
-"""CuPy before a launch: its arrays, the current device with its model, and its own ``matmul``."""
+"""What a launch needs to know from CuPy: its arrays, the current device with its model, and its own ``matmul``."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from tiledmm.problem.strides import Span
 from tiledmm.selection.model import Model
 from tiledmm.selection.rates import rates_of
 
-#: The class of CuPy's arrays.
+#: Class of CuPy's arrays.
 ndarray = cupy.ndarray
 
-#: The device that launches go to.
+#: Function that returns the index of the device on which kernels are launched.
 current_device = cupy.cuda.runtime.getDevice
 
 
 def _cupys_own() -> Any:
-    """``cupy.matmul`` as CuPy made it, also where a program has assigned ``tiledmm.matmul`` to that name."""
+    """Return CuPy's own ``matmul``, even if a program has assigned ``tiledmm.matmul`` to ``cupy.matmul``."""
     for place in (cupy, cupy.linalg):
         found = getattr(place, "matmul", None)
         if found is not None and not str(getattr(found, "__module__", "")).startswith("tiledmm"):
@@ -34,20 +34,20 @@ def _cupys_own() -> Any:
     return gone
 
 
-#: CuPy's own product, also where the name ``cupy.matmul`` means ours.
+#: CuPy's own ``matmul``, even if a program has assigned ``tiledmm.matmul`` to ``cupy.matmul``.
 cupy_matmul = _cupys_own()
 
 
 class ForeignArray:
-    """An array of another library, as much of it as a plan needs: a ``cupy.ndarray`` takes longer to make.
+    """Array of another library with what a plan needs of it. Making a ``cupy.ndarray`` would take longer.
 
     Attributes:
-        ptr: Address of its first element.
-        shape: Its shape.
-        strides: Its strides, in bytes.
-        dtype: NumPy's type of its elements.
-        device_id: The device that it is on.
-        owner: What the memory belongs to.
+        ptr: Address of the first element.
+        shape: Shape of the array.
+        strides: Strides, in bytes.
+        dtype: NumPy dtype of the elements.
+        device_id: Index of the device that holds the array.
+        owner: Object that keeps the memory alive.
     """
 
     __slots__ = ("device_id", "dtype", "itemsize", "owner", "ptr", "shape", "strides")
@@ -60,17 +60,17 @@ class ForeignArray:
 
     @property
     def data(self) -> ForeignArray:
-        """Where it is, under the names that CuPy has: ``data.ptr``, ``data.device_id``."""
+        """This array, under the name by which a CuPy array has ``data.ptr`` and ``data.device_id``."""
         return self
 
     @property
     def size(self) -> int:
-        """The number of its elements."""
+        """Number of elements."""
         return math.prod(self.shape)
 
 
 def as_cupys(x: Any) -> Any:
-    """A CuPy array of the same memory."""
+    """Return a CuPy array of the same memory. Anything but a ``ForeignArray`` is returned as it is."""
     if not isinstance(x, ForeignArray):
         return x
     span = Span.of(x.shape, x.strides, x.itemsize)
@@ -79,7 +79,7 @@ def as_cupys(x: Any) -> Any:
 
 
 def device_model(ieee: bool = False) -> Model:
-    """The current device's model, with or without variants that decompose operands."""
+    """Return the model of the current device; with ``ieee``, one without variants that decompose operands."""
     return _model_of(current_device(), ieee)
 
 
@@ -90,5 +90,5 @@ def _model_of(device: int, ieee: bool) -> Model:
 
 
 def forget_models() -> None:
-    """Drops all models: a device may have been calibrated."""
+    """Drop all models, because a device may have been calibrated since they were made."""
     _model_of.cache_clear()

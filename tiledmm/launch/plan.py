@@ -1,9 +1,10 @@
-"""A plan: the launches of a product, prepared once for all arrays of the same description, and run.
+"""Plan: the launches of a product, prepared once for all arrays of the same description, and run for each call.
 
-Kernels may need workspace: scratch memory for limbs, packed operands or partial sums. Where it cannot be had, a plan of
-``auto`` hands the call to another plan, of the fastest kernels that need at most half as much, and so on down to none.
-Later calls try the fastest again, because memory may be free by then, and after that what worked before: one allocation
-fails per call. That takes milliseconds, in which CuPy also returns its free blocks to the driver.
+Kernels may need workspace: scratch memory for limbs, packed operands or partial sums. If it cannot be allocated, a plan
+of ``auto`` hands the call to another plan, which has the fastest kernels that need at most half as much, and so on down
+to none. Later calls try the fastest kernels again, because memory may have become free, and then the plan that worked
+last. So only one allocation fails per call. That takes milliseconds, in which CuPy also returns its free blocks to the
+driver.
 """
 
 from __future__ import annotations
@@ -25,18 +26,18 @@ from tiledmm.problem.epilogue import EpilogueCall
 from tiledmm.selection.choice import Choice
 from tiledmm.selection.choose import Within
 
-# Addresses for which a plan keeps its kernels' arguments.
+# Maximum number of sets of addresses for which a plan keeps the arguments of its kernels.
 _KEPT_ARGUMENTS = 64
 
-# The status of a CUDA call that found no memory.
+# Status of a CUDA call that could not allocate memory.
 _MEMORY_ALLOCATION = 2
 
 
 class _NoWorkspaceError(Exception):
-    """A plan's scratch memory cannot be had.
+    """Failure to allocate a plan's scratch memory.
 
     Attributes:
-        error: The allocator's own.
+        error: The allocator's own exception.
     """
 
     def __init__(self, error: Exception) -> None:
@@ -45,10 +46,10 @@ class _NoWorkspaceError(Exception):
 
 
 def _allocated(allocate: Callable[..., Any], *arguments: int) -> Any:
-    """Scratch memory.
+    """Allocate scratch memory with the given function and arguments.
 
     Raises:
-        _NoWorkspaceError: If there is not as much. Pools say so by a ``MemoryError``, CUDA by a status.
+        _NoWorkspaceError: If there is not enough memory. Pools raise ``MemoryError``, and CUDA reports a status.
     """
     try:
         return allocate(*arguments)
@@ -59,23 +60,29 @@ def _allocated(allocate: Callable[..., Any], *arguments: int) -> Any:
 
 
 def _with_purpose(error: Exception, choice: Choice) -> Exception:
-    """An allocator's error that says what the memory was for."""
+    """Return an allocator's exception whose message also says what the memory was for."""
     advice = "variant='auto', with a precision that names no kernel, takes one that needs less"
     error.args = (f"{str(error).rstrip('.')}: workspace of {choice}; {advice}",)
     return error
 
 
 def _packed_within(within: Within, fits: Callable[[Choice], bool]) -> Choice | None:
-    """As ``within``, for addresses that TMA cannot read from: where another kernel is to, its operands are packed."""
+    """Return the fastest kernel that fits after its operands are packed, for addresses from which TMA cannot read.
+
+    Args:
+        within: Function that finds the fastest kernel that fits.
+        fits: Function that says whether a kernel fits.
+    """
     return within(lambda choice: fits(choice.with_packing()))
 
 
 class Plan:
-    """One product on one device, ready to run on any arrays of the same description.
+    """Product on one device, ready to run on any arrays of the same description.
 
     Args:
         choice: The kernels.
-        within: Finds other kernels, should there be no memory for the workspace of these. None: it is an error.
+        within: Function that finds other kernels if there is no memory for the workspace of these. None: ``run`` raises
+            an error then.
     """
 
     __slots__ = (
@@ -89,12 +96,12 @@ class Plan:
         self._smaller: Plan | None = None
         self.product = product = choice.product
         self.alignment = max(each.itemsize for each in (product.a, product.b, product.c)) - 1
-        self.launches: list[PreparedLaunch] = []  # none if there is nothing to multiply
+        self.launches: list[PreparedLaunch] = []  # empty if there is nothing to multiply
         self.scratch_bytes = 0
-        self.scans: list[tuple[int, int]] = []  # offsets and bytes of scratch memory filled with SCAN_INIT before all
+        self.scans: list[tuple[int, int]] = []  # offsets and bytes of scratch memory to fill with SCAN_INIT first
         self._is_empty = product.problem.is_empty
         self._spans = [(span.start, span.stop) for span in product.spans]
-        self._aligned = [0, 0]  # bits of x1's and x2's address that are 0 where TMA can read them in place
+        self._aligned = [0, 0]  # bits that must be 0 in x1's and x2's address for TMA to read them in place
         self._packing: Plan | None = None
         self._sent: dict[tuple[Addresses, Read], list[Callable[[], Any]]] = {}
         if self._is_empty or (product.problem.k == 0 and choice.needs_operands):
@@ -119,7 +126,7 @@ class Plan:
                     (SCRATCH, offsets[name] + begin) if name in offsets else (arrays[name], begin)
                     for name, begin in zip(each.operands, each.begins, strict=True)
                 ]
-                # What begins a part that shares its workspace waits until the part before no longer reads it.
+                # The first launch of a part that shares its workspace waits until the part before no longer reads that.
                 begins = shares and i == 0
                 prepared = PreparedLaunch(
                     each, next(kernels), operands, scan[0] if scan else 0, begins or not self.launches
@@ -138,19 +145,21 @@ class Plan:
         epilogue: EpilogueCall | None = None,
         allocate: Allocate | None = None,
     ) -> Any:
-        """Computes the product.
+        """Compute the product.
 
         Args:
             x1, x2: The operands, CuPy arrays or a ``ForeignArray``.
-            out: Where the result goes, or None for a new array.
-            epilogue: What the plan's epilogue reads.
-            allocate: Makes a new array; None for CuPy's.
+            out: The array for the result, or None for a new one.
+            epilogue: The arrays and numbers that the plan's epilogue reads.
+            allocate: A function that makes a new array; None for CuPy's.
 
         Returns:
             ``out``, or the new array.
 
         Raises:
-            MemoryError: CuPy's error, if there is no memory for the result, or none for workspace and no other kernel.
+            MemoryError: CuPy's error, if there is no memory for the result, or none for the workspace and no other
+                kernel.
+            AlignmentError: If an address is not a multiple of the element size.
         """
         product, first, second = self.product, x1.data.ptr, x2.data.ptr
         if first & self._aligned[X1] or second & self._aligned[X2]:
@@ -175,7 +184,7 @@ class Plan:
             _check_alignment(product.epilogue.names, epilogue.arrays)
         try:
             if not self.launches:
-                as_cupys(result).fill(0)  # sums of nothing
+                as_cupys(result).fill(0)  # a sum of no terms
             elif product.problem.outer:
                 steps = []
                 for a, b, c, *others in product.problem.outer_offsets():
@@ -194,14 +203,14 @@ class Plan:
             if (smaller := self._with_less_workspace()) is None:
                 raise _with_purpose(failed.error, self.choice) from None
             smaller.run(x1, x2, result, epilogue)
-            self._smaller = smaller._smaller or smaller  # the next call leaves out what has failed in between
+            self._smaller = smaller._smaller or smaller  # the next call skips the plans in between, which have failed
         if out is not None and result is not out:
             as_cupys(out)[...] = result
             return out
         return result
 
     def calls(self, x1: Any, x2: Any, out: Any) -> list[Callable[[], None]]:
-        """Each launch by itself, for measurements; the last ones have results once the first have run in order."""
+        """Return one function per launch, for measurements. Call all of them once in order to have correct results."""
         memory = cupy.cuda.alloc(max(self.scratch_bytes, 1))
         addresses = (x1.data.ptr, x2.data.ptr, out.data.ptr, memory.ptr)
         self._send(addresses)
@@ -213,7 +222,10 @@ class Plan:
         return [call(each) for each in self._launches_at(addresses)]
 
     def _with_less_workspace(self) -> Plan | None:
-        """The plan of the fastest kernels that need at most half as much: few attempts until none is needed."""
+        """Return the plan of the fastest kernels that need at most half as much workspace; None if there are none.
+
+        Halving keeps the number of attempts small until none is needed.
+        """
         if self._smaller is None and self._within is not None:
             most = self.scratch_bytes // 2
             choice = self._within(lambda choice: choice.workspace <= most)
@@ -221,7 +233,7 @@ class Plan:
         return self._smaller
 
     def _packed(self) -> Plan:
-        """The same plan with operands packed first, for operands whose address TMA cannot read from."""
+        """Return the same plan with operands packed first, for operands from whose address TMA cannot read."""
         if self._packing is None:
             self._packing = Plan(
                 self.choice.with_packing(), self._within and functools.partial(_packed_within, self._within)
@@ -229,11 +241,14 @@ class Plan:
         return self._packing
 
     def _launch(self, steps: Sequence[tuple[int, int, int, Read]]) -> None:
-        """All kernels of a product, once a step: for x1, x2 and the result at its addresses, in stream order.
+        """Launch all kernels of a product once per step, in the order of the stream.
 
-        Scratch memory is allocated once, before anything is launched: without it nothing has been written. It is from
-        CuPy's pool, which hands it out again to what comes later on the same stream. A graph that is being captured is
-        launched any time later: there it is the graph's own.
+        Scratch memory is allocated once and before anything is launched, so that nothing has been written if that
+        fails. It is from CuPy's pool, which may reuse it for later work on the same stream. A graph that is being
+        captured may run at any later time, so its scratch memory is allocated and freed by the graph itself.
+
+        Args:
+            steps: For each step, the addresses of x1, x2 and the result, and what the epilogue reads.
         """
         scratch, captured = 0, None
         if self.scratch_bytes:
@@ -241,7 +256,7 @@ class Plan:
             if stream.is_capturing():
                 scratch, captured = _allocated(cupy.cuda.runtime.mallocAsync, self.scratch_bytes, stream.ptr), stream
             else:
-                memory = _allocated(cupy.cuda.alloc, self.scratch_bytes)  # held until all kernels are launched
+                memory = _allocated(cupy.cuda.alloc, self.scratch_bytes)  # referenced until all kernels are launched
                 scratch = memory.ptr
         for x1, x2, out, read in steps:
             self._send((x1, x2, out, scratch), read)
@@ -255,7 +270,7 @@ class Plan:
             launch()
 
     def _launches_at(self, addresses: Addresses, read: Read = NOTHING) -> list[Callable[[], Any]]:
-        """The launches with their arguments, kept: CuPy's pool mostly returns the same addresses."""
+        """Return the launches with their arguments, and keep them: CuPy's pool often returns the same addresses."""
         launches = self._sent.get((addresses, read))
         if launches is None:
             if len(self._sent) >= _KEPT_ARGUMENTS:
@@ -264,13 +279,16 @@ class Plan:
         return launches
 
     def _overlaps(self, x1: int, x2: int, out: int) -> bool:
-        """Whether ``out`` may share memory with an operand, by the range of addresses that each spans."""
+        """Return whether ``out`` may share memory with an operand, given the range of addresses that each spans."""
         first, second, third = self._spans[:3]
         start, stop = out + third[0], out + third[1]
         return (x1 + first[0] < stop and start < x1 + first[1]) or (x2 + second[0] < stop and start < x2 + second[1])
 
     def _spoils(self, epilogue: EpilogueCall, out: Any) -> bool:
-        """Whether writing ``out`` may change what an epilogue reads later: not if it is read at the same place."""
+        """Return whether writing ``out`` may change what an epilogue reads later.
+
+        It does not if ``out`` is the array that is read, because each element is read before it is written.
+        """
         start, stop = (out.data.ptr + reach for reach in self._spans[2])
         for x, (begin, end) in zip(epilogue.arrays, self._spans[3:], strict=True):
             if x.data.ptr + begin < stop and start < x.data.ptr + end and not is_same(x, out):
@@ -278,7 +296,7 @@ class Plan:
         return False
 
     def _apart(self, out: Any) -> Any:
-        """A new array with the shape and strides of ``out``."""
+        """Return a new array with the shape and strides of ``out``."""
         span = self.product.spans[2]
         memory = cupy.cuda.alloc(span.stop - span.start) - span.start
         return cupy.ndarray(out.shape, out.dtype, memory, strides=out.strides)

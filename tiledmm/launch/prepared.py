@@ -1,4 +1,4 @@
-"""A launch that is prepared for all arrays of one description: the addresses are what is left to fill in."""
+"""Launch that is prepared for all arrays of one description, so that only the addresses have to be filled in."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from tiledmm.launch.dependent import LEAST_CAPABILITY, DependentLaunch, launch_f
 from tiledmm.launch.devices import current_device, device_model
 from tiledmm.problem.epilogue import EpilogueCall
 
-# Indices of what a launch's pointers may point into.
+# Indices of the arrays that a launch's pointers may point into, in ``Addresses``.
 X1, X2, OUT, SCRATCH = range(4)
 
-# RawKernel takes a size-1 NumPy array as a struct by value, and wraps it so at every launch (1.6 us on a 7 us launch);
-# pointers it converts one by one. A wrapper made once serves as well; it is not a documented name, so a CuPy without it
-# gets the array.
+# RawKernel passes a NumPy array of size 1 as a struct by value. It wraps the array at every launch (1.6 us of 7 us),
+# and converts pointers one by one. The wrapper can also be made once. Its name is not documented, so a CuPy that does
+# not have it gets the array.
 _PreparedArgument = getattr(cupy.cuda.function, "CNumpyArray", lambda array: array)
 
 
 # Addresses of x1, x2, the result and scratch memory.
 Addresses: TypeAlias = tuple[int, int, int, int]
 
-# Addresses of the arrays that an epilogue reads, and its scalars.
+# Addresses of the arrays that an epilogue reads, and its scalars as bytes.
 Read: TypeAlias = tuple[tuple[int, ...], bytes]
 NOTHING: Read = ((), b"")
 
@@ -38,7 +38,7 @@ def _by_value(array: Any) -> Any:
 
 
 def _is_dependent(launch: Launch) -> bool:
-    """Whether a launch may begin before the one before it has ended, on the current device."""
+    """Return whether a launch may begin before the launch before it has ended, on the current device."""
     return (
         (launch.spec.waits == "first" or launch.is_independent)
         and device_model().gpu.arch.capability >= LEAST_CAPABILITY
@@ -47,15 +47,17 @@ def _is_dependent(launch: Launch) -> bool:
 
 
 class PreparedLaunch:
-    """A launch of a plan: kernel, grid, block and arguments.
+    """Launch of a plan: kernel, grid, block and arguments.
 
     Attributes:
-        operands: For each pointer the index of its array, and the offset in bytes.
-        maps: Tensor maps of A and B, for a kernel that reads by TMA.
-        scan: Offsets in bytes of both operands' scans in scratch memory, for a kernel that reads or writes them.
-        dependent: Whether it may begin before the launch before it has ended.
-        fills: Offset and bytes of scratch memory that are filled with ``SCAN_INIT`` right before it, or None.
-        epilogue: What becomes of a sum before it is stored, or None.
+        operands: Index of the array that each pointer points into, and the pointer's offset in bytes.
+        maps: Tensor maps of A and B for a kernel that reads by TMA; else empty.
+        scan: Offsets of both operands' scans in scratch memory, in bytes, for a kernel that reads or writes them; else
+            empty.
+        dependent: True if the launch may begin before the launch before it has ended.
+        fills: Offset and size in bytes of scratch memory that is filled with ``SCAN_INIT`` right before the launch;
+            None for none.
+        epilogue: Operations on each sum before it is stored; None for none.
     """
 
     __slots__ = (
@@ -82,11 +84,16 @@ class PreparedLaunch:
         self.operands = operands
         self.maps: tuple[TensorMap, ...] = launch.maps
         self.fills: tuple[int, int] | None = None
-        # The first of a sequence waits for whatever was launched before.
+        # The first launch of a sequence waits for everything that was launched before.
         self.dependent = not first and _is_dependent(launch)
 
     def at(self, addresses: Addresses, read: Read = NOTHING) -> Callable[[], Any]:
-        """The launch with arrays at these addresses, and with what its epilogue reads."""
+        """Return a function that launches the kernel on arrays at the given addresses.
+
+        Args:
+            addresses: Addresses of x1, x2, the result and scratch memory.
+            read: What the epilogue reads.
+        """
         pointers = np.array([addresses[array] + begin for array, begin in self.operands], np.uint64)
         arguments: list[Any] = [pointers[i : i + 1] for i in range(len(pointers))]
         for i, each in enumerate(self.maps):
@@ -108,7 +115,12 @@ class PreparedLaunch:
 
 
 def fill(address: int, size: int) -> None:
-    """Makes an operand scan what it is before decomposition."""
+    """Fill the memory of an operand scan with the value that it has before operands are decomposed.
+
+    Args:
+        address: Address of the memory.
+        size: Size in bytes.
+    """
     stream = cupy.cuda.get_current_stream()
     cupy.cuda.runtime.memsetAsync(address, SCAN_INIT, size, stream.ptr)
 
@@ -120,13 +132,18 @@ def _after_filling(address: int, size: int, launch: Callable[[], Any]) -> None:
 
 @functools.lru_cache(maxsize=1024)
 def _encoded(described: TensorMap, pointer: int) -> Any:
-    """The tensor map of a matrix at an address."""
-    cupy.cuda.runtime.setDevice(current_device())  # the driver encodes in a context only; a new thread has none yet
+    """Return the encoded tensor map of a matrix at an address."""
+    cupy.cuda.runtime.setDevice(current_device())  # the driver encodes only in a context, and a new thread has none
     return described.encode(pointer)
 
 
 def read_by(epilogue: EpilogueCall | None, offsets: Sequence[int] = ()) -> Read:
-    """What an epilogue reads, so many elements on."""
+    """Return what an epilogue reads: its scalars, and the addresses of its arrays.
+
+    Args:
+        epilogue: The arrays and numbers of the epilogue; None for none.
+        offsets: Distance of each address from the first element of its array, in elements; empty for 0.
+    """
     if epilogue is None:
         return NOTHING
     steps = offsets or (0,) * len(epilogue.arrays)

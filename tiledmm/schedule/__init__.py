@@ -1,4 +1,4 @@
-"""The launches of one product: operands prepared, the kernel that multiplies, split-K.
+"""Schedules: the launches of one product, which prepare the operands, multiply, and add the partial sums of split-K.
 
-In: a ``KernelSpec`` and a ``Problem``. Out: a ``Schedule``. May import ``kernels`` and below.
+In: a ``KernelSpec`` and a ``Problem``. Out: a ``Schedule``. May import ``codegen`` and below; needs no CuPy.
 """

@@ -1,8 +1,8 @@
-"""The launches of one product, in order.
+"""The schedule of one product: its launches, in order.
 
-Usually one. Before it the operands are prepared as their format says: packed, or decomposed into limbs, bytes or
-residues. With split-K a last launch adds partial sums. Where operands have values that their format does not
-represent, the kernel for these is launched, too, and the operand scan decides which of both computes.
+Most products are one launch. Before it, operands may be prepared as their format requires: packed, or decomposed into
+limbs, bytes or residues. After it, a reduction adds the partial sums of split-K. If the format does not represent all
+values, a kernel that does is launched, too, and the operand scan decides which of the two kernels computes.
 """
 
 from __future__ import annotations
@@ -32,16 +32,17 @@ from tiledmm.kernels.variants import find_variant
 from tiledmm.problem.strides import Problem
 from tiledmm.schedule.split_k import split_k_specs, with_reduction
 
-# Largest tile for operands that cannot be decomposed, which are rare: the next one is 5% faster, but takes twice as
-# long to compile, and the first call waits for it.
+# Largest tile for operands that cannot be decomposed. These are rare. The next larger tile is 5% faster, but takes
+# twice as long to compile, which the first call has to wait for.
 _MOST_UNDECOMPOSED = 128
 
 
 def schedule(spec: KernelSpec, problem: Problem) -> Schedule:
-    """Return the launches of a product. ``problem``'s outer dimensions are left to the caller.
+    """Return the launches of a product, without the outer dimensions of ``problem``, which are left to the caller.
 
     Raises:
-        ShapeError: If there are too many tiles: 1.4e14, or 2^31 for a kernel that decomposes operands or uses TMA.
+        ShapeError: If there are too many tiles: more than 1.4e14, or than 2^31 - 1 for a kernel that decomposes
+            operands or uses TMA.
     """
     operands, other = spec.operands, fallback_spec(spec)
     if other is not None and operands.is_short(problem, spec.compute):
@@ -56,7 +57,7 @@ def schedule(spec: KernelSpec, problem: Problem) -> Schedule:
 
 
 def fallback_spec(spec: KernelSpec) -> KernelSpec | None:
-    """Return the kernel for operands with values that the format does not represent; None if it represents all."""
+    """Return the kernel for operands whose values the format does not represent; None if it represents all values."""
     operands = spec.variant.operands
     if not operands.otherwise:
         return None
@@ -66,12 +67,13 @@ def fallback_spec(spec: KernelSpec) -> KernelSpec | None:
 
 
 def required_kernels(spec: KernelSpec, split_k: Iterable[int] = (), by_auto: bool = False) -> set[KernelSpec]:
-    """Return all kernels that products of a kernel may launch: itself, and its auxiliary kernels.
+    """Return all kernels that products of a kernel may launch: the kernel itself, and its auxiliary kernels.
 
     Args:
-        spec: The kernel, of one layout.
-        split_k: Split-K factors that it may run with.
-        by_auto: Whether ``auto`` takes it: that may pack operands, and compute a triangle of a symmetric C.
+        spec: The kernel, for one layout.
+        split_k: Split-K factors with which the kernel may run.
+        by_auto: Whether ``auto`` chooses the kernel. It may also pack operands, and compute only a triangle of a
+            symmetric C.
     """
     found = set(spec.variant.operands.kernels(spec, by_auto))
     if other := fallback_spec(spec):
@@ -87,7 +89,7 @@ def required_kernels(spec: KernelSpec, split_k: Iterable[int] = (), by_auto: boo
 
 
 def _split_specs(spec: KernelSpec, by_auto: bool) -> Iterator[KernelSpec]:
-    """Yield the kernel as it may be split along K: as it is, and with packed elements."""
+    """Yield the kernels whose K may be split: the kernel as it is, and the one that multiplies packed elements."""
     yield spec
     packing = replace(spec, config=spec.config.changed({"pack_elements": 1}))
     if by_auto and spec.variant.reads.packs_elements and spec.compute.packed:
@@ -95,7 +97,7 @@ def _split_specs(spec: KernelSpec, by_auto: bool) -> Iterator[KernelSpec]:
 
 
 def _overlapping(launches: Sequence[Launch]) -> Iterator[Launch]:
-    """Yield the launches, with ``Problem.overlaps`` of those before one that reads nothing of theirs."""
+    """Yield the launches, with ``Problem.overlaps`` set if the next launch reads nothing that they write."""
     for each, following in itertools.zip_longest(launches, launches[1:]):
         if each.spec.waits == "last" and following is not None and following.is_independent:
             yield replace(each, kernel_args=np.append(each.kernel_args[:-1], 1))
@@ -104,7 +106,7 @@ def _overlapping(launches: Sequence[Launch]) -> Iterator[Launch]:
 
 
 def _products(spec: KernelSpec, ready: Ready) -> Schedule:
-    """Return the launches of the kernel that multiplies prepared operands, and of a split-K reduction."""
+    """Return the launches of the kernel that multiplies prepared operands, and of the split-K reduction, if any."""
     config, kernel, problem = spec.config, spec.kernel, ready.problem
     split = split_k_partitions(config.launch.split_k, problem.k, config.bk)
     partitions, _ = split
@@ -130,7 +132,10 @@ def _products(spec: KernelSpec, ready: Ready) -> Schedule:
 
 
 def _scanned(launch: Launch, ready: Ready) -> Launch:
-    """Return a launch with the operand scan, and the sizes of planes, if the scan decides whether it computes."""
+    """Return a launch with its arguments for the operand scan, if the scan decides whether it computes.
+
+    These are the addresses of the scans and the strides between planes.
+    """
     if not launch.spec.condition:
         return launch
     planes = np.array([copy.plane for copy in ready.copies], np.int64)

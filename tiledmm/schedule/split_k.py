@@ -1,4 +1,4 @@
-"""Split-K: blocks sum a partition of K each, and a last launch, the reduction, adds partial sums in a fixed order."""
+"""Split-K: each block sums one partition of K, and a last launch, the reduction, adds partial sums in a fixed order."""
 
 from __future__ import annotations
 
@@ -13,13 +13,16 @@ from tiledmm.problem.strides import Problem
 
 
 def _reduction(partitions: int, element: Element) -> Config:
-    """Return parameters of up to 16 contiguous bytes per thread; the more partitions, the more threads per element."""
+    """Return the config of the reduction, which has up to 16 bytes per thread.
+
+    With more partitions, more threads share each element.
+    """
     tn = min(4, 16 // element.itemsize)
     groups = 1 if partitions <= 8 else 8 if partitions <= 128 else 32
     return Config(bm=groups, bn=256 // groups * tn, tn=tn)
 
 
-#: The kernel that adds partial sums. Its tile is the number of partitions.
+#: The kernel of the reduction. Its tile is the number of partitions.
 SPLIT_K_REDUCTION = Variant(
     name="split_k_reduction",
     template="split_k_reduction.cu.j2",
@@ -36,7 +39,7 @@ def split_k_specs(spec: KernelSpec, partitions: int) -> tuple[KernelSpec, Kernel
     compute, partial, reduced = partial_sums(spec.compute)
     config, epilogue = SPLIT_K_REDUCTION.configure(partitions, partial), spec.epilogue
     kernel = replace(spec, compute=compute).kernel
-    # An epilogue may read what another kernel has written to C: of two kernels only one writes.
+    # An epilogue may read C. So of two kernels with different formats, only one may write C.
     condition = kernel.condition if epilogue else ""
     reduction = KernelSpec(
         SPLIT_K_REDUCTION, config, partial, partial, reduced, spec.c, "NN", condition, epilogue
@@ -47,18 +50,19 @@ def split_k_specs(spec: KernelSpec, partitions: int) -> tuple[KernelSpec, Kernel
 def with_reduction(
     spec: KernelSpec, reduction: KernelSpec, problem: Problem, partitions: tuple[int, int]
 ) -> tuple[Problem, Scratch, Launch]:
-    """Return what split-K adds to a product.
+    """Return the problem, the scratch memory and the last launch of a split-K product.
 
     Args:
-        spec, reduction: The kernel whose product is split, and the reduction.
+        spec: The kernel whose product is split.
+        reduction: The kernel of the reduction.
         problem: The product's problem.
-        partitions: Their number, and k in each.
+        partitions: The number of partitions, and the steps of k in each.
 
     Returns:
-        The problem of the kernel that multiplies, whose C is partial sums; the memory that holds them; and the launch
-        that adds them.
+        The problem of the kernel that multiplies, whose C is partial sums; the scratch memory that holds these; and the
+        launch that adds them.
     """
-    # Rows begin at multiples of what is read at a time.
+    # Rows begin at multiples of the elements that a thread reads at a time.
     pitch = tiles(problem.n, reduction.config.tn) * reduction.config.tn
     shape = partitions[0], products(problem), problem.m, problem.n
     memory = Scratch("partial sums", shape, pitch, reduction.a)

@@ -1,6 +1,7 @@
-"""From a product to the kernels that compute it: asked for by name, measured on the device, or expected by the model.
+"""Selection of the kernels for a product: those asked for by name, measured on the device, or expected to be fastest.
 
-In: a ``Call`` and the keywords that name a kernel. Out: a ``Choice``. ``choose`` is the way in for every product,
-``model`` searches among all kernels, ``cost`` says how long each takes by the measured ``rates``, and ``tuned`` holds
-the fastest kernels found for single products. May import ``schedule`` and below.
+In: a ``Call`` and the keywords that name a kernel. Out: a ``Choice``. ``choose`` is the entry point for every product.
+``model`` searches among all kernels and cuts C into ``parts``. ``cost`` computes how long a kernel takes from measured
+``rates``. ``tuned`` holds the fastest kernels that were found for single products, and ``explanation`` says what
+``auto`` chooses and why. May import ``schedule`` and below; needs no CuPy.
 """

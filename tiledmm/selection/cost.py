@@ -1,7 +1,7 @@
-"""How long a kernel takes for a product: a model of a GPU, by what was measured on it or on another.
+"""Cost model: the time that a kernel takes for a product on a GPU, from rates measured on that GPU or on another.
 
-Rates come from a table (``rates``). For a GPU that is not the table's, each is scaled by both data sheets: a kernel's
-by the unit that multiplies.
+The rates come from a table (``rates``). If it is another GPU's, each rate is scaled by both data sheets. A kernel's
+rate is scaled by that of the unit that multiplies.
 """
 
 from __future__ import annotations
@@ -22,20 +22,22 @@ from tiledmm.selection.rates import KernelRates, Rates
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What a kernel's time for a product consists of, whatever its rates. Times in microseconds on this GPU.
+    """Terms of a kernel's time for a product, which depend on no rate of the kernel. Times are in microseconds.
 
     Attributes:
-        blocks: Blocks of the busiest SM.
-        flops: FLOP of a step of k by a block on every SM.
-        steps: Steps of k, whole tiles of them.
-        access: How wide accesses to operands are: see ``Operands.access``.
-        sizes, layout: Bytes of A and B, and their layouts: N K-major, T MN-major, G neither.
-        aligned: Whether rows begin at cache lines, of A and of B.
-        writing: Time of writing C, or partial sums of it.
+        blocks: Number of blocks on the busiest SM.
+        flops: FLOP per step of k if every SM computes one block.
+        steps: Number of steps of k per block, rounded up to whole tiles.
+        access: Width of accesses to the operands (see ``Operands.access``).
+        sizes: Bytes of A and of B as the kernel reads them.
+        layout: One letter per operand, A then B: N for K-major, T for MN-major, G for neither.
+        aligned: Whether rows of A, and those of B, begin at cache lines.
+        writing: Time of writing C, or its partial sums.
         aligned_c: Whether rows of C are aligned to 16 bytes.
-        cache: Time of reading A and B as often as blocks do, from L2.
-        before, after: Times of the launch and of those before it, and of the split-K reduction.
-        host: Host time of launches, the least that a loop of calls takes; such kernels keep their order.
+        cache: Time of reading A and B from L2, once for every block that uses them.
+        before: Time of the launch itself and of those before it.
+        after: Time of the launches after the kernel, such as the split-K reduction.
+        host: Time that the host needs for all launches. In a loop, no call takes less.
     """
 
     blocks: int
@@ -53,13 +55,20 @@ class Terms:
     host: float
 
     def rounds(self, residents: Sequence[float]) -> float:
-        """Blocks that the busiest SM computes one after the other, if each has the full rate of an SM."""
+        """Return the time of the busiest SM's blocks as a number of blocks that run at the SM's full rate.
+
+        Args:
+            residents: Fractions of the full rate with 1, 2, ... resident blocks; with one more, the rate is full.
+        """
         full, rest = divmod(self.blocks, len(residents) + 1)
         return full * (len(residents) + 1) + (rest / residents[rest - 1] if rest else 0)
 
 
 def together(overlap: float, *times: float) -> float:
-    """The time of what overlaps: the norm of the times, of this order."""
+    """Return the time of operations that overlap, as the norm of order ``overlap`` of their times.
+
+    With order 1 nothing overlaps and the times add up. With order infinity only the longest time counts.
+    """
     longest = max(times)
     if overlap == math.inf or not longest:
         return longest
@@ -67,45 +76,49 @@ def together(overlap: float, *times: float) -> float:
 
 
 class Cost:
-    """The cost model of a GPU.
+    """Cost model of a GPU.
 
     Args:
-        gpu: Its data sheet.
-        rates: A table, its own or another GPU's.
+        gpu: Data sheet of the GPU.
+        rates: Table of rates, measured on this GPU or on another.
     """
 
     def __init__(self, gpu: Gpu, rates: Rates) -> None:
         self.gpu, self.device = gpu, rates.device
         measured = rates.gpu
         self._times = DeviceTimes(rates.device, gpu.bandwidth / measured.bandwidth, gpu.sms)
-        # Ratio to the L2 bandwidth of the measured GPU.
+        # L2 bandwidth of this GPU as a multiple of the measured GPU's.
         self._l2 = gpu.sms * gpu.clock / (measured.sms * measured.clock)
-        # A kernel's FLOP/s here, and, where they are scaled, the most that there can be.
+        # FLOP/s of each kernel on this GPU and, if they are scaled, the peak of the unit that multiplies.
         self._flops: dict[KernelRates, tuple[float, float]] = {}
         for row in rates.rows:
             here, there = row_flops(row, gpu), row_flops(row, measured)
             flops = row.tflops * 1e12
             if here == there:
                 self._flops[row] = flops, math.inf
-            else:  # what the unit that multiplies does not explain of the time is the SM's
+            else:  # the time that the unit that multiplies does not explain scales with the SMs
                 others = max(1 / flops - 1 / there, 0.0) / self._l2
                 self._flops[row] = 1 / (1 / here + others) if here else 0.0, here
 
     @property
     def launch(self) -> float:
-        """Microseconds of a launch."""
+        """Time of one launch, in microseconds."""
         return self.device.launch
 
     def microseconds(
         self, row: KernelRates, config: Config, product: Product, packs: tuple[str, ...], split: int
     ) -> float:
-        """The time of a product: of the busiest SM, memory and L2, which overlap, and of the launches.
+        """Return the expected time of a product in microseconds.
+
+        The times of the busiest SM, of memory and of L2 overlap; those of the launches are added. In a loop, calls take
+        at least as long as the host needs for the launches. A hundredth of the device's time is added to that, so that
+        kernels which the host limits are still ranked by their speed.
 
         Args:
             row, config: The kernel.
             product: The product.
             packs: The fields of ``LaunchConfig`` that pack operands.
-            split: Most split-K partitions.
+            split: Maximum number of split-K partitions.
         """
         terms = self.terms(row.variant, config, product, packs, split)
         time = self._on_device(row, terms)
@@ -114,12 +127,12 @@ class Cost:
     def on_device(
         self, row: KernelRates, config: Config, product: Product, packs: tuple[str, ...], split: int
     ) -> float:
-        """The time on the device alone. Arguments are those of ``microseconds``."""
+        """Return the expected time on the device alone, in microseconds. Arguments are those of ``microseconds``."""
         terms = self.terms(row.variant, config, product, packs, split)
         return self._on_device(row, terms) + terms.after
 
     def _on_device(self, row: KernelRates, terms: Terms) -> float:
-        """The time up to the kernel's end, without a split-K reduction."""
+        """Return the expected time up to the kernel's end, in microseconds, without a split-K reduction."""
         rate, most = self._flops[row]
         part = self._rate_of(row, terms.access)
         if not rate * part:
@@ -136,7 +149,7 @@ class Cost:
         return terms.before + together(row.overlap, multiplying, sum(reading) + writing, terms.cache)
 
     def _rate_of(self, row: KernelRates, access: str) -> float:
-        """The fraction of its rate that a kernel reaches with an ``access``."""
+        """Return the fraction of its rate that a kernel reaches with accesses of this width."""
         if access == "chunks":
             return 1.0
         variant = find_variant(row.variant)
@@ -146,7 +159,7 @@ class Cost:
         return self.device.single_elements
 
     def terms(self, variant_name: str, config: Config, product: Product, packs: tuple[str, ...], split: int) -> Terms:
-        """What a kernel's time consists of. Arguments are those of ``microseconds``."""
+        """Return the terms of a kernel's time. The other arguments are those of ``microseconds``."""
         problem, compute, variant = product.problem, product.compute, find_variant(variant_name)
         device, moving = self.device, self._times.moving
         launched = config.changed(dict.fromkeys(packs, 1)) if packs else config
@@ -185,6 +198,6 @@ class Cost:
 
 
 def row_flops(row: KernelRates, gpu: Gpu) -> float:
-    """Return the peak of the unit of a table's row, by the instructions that its kernel has."""
+    """Return the peak of the unit by which the kernel of a table's row multiplies, in FLOP/s, with its instructions."""
     variant = find_variant(row.variant)
     return variant.unit_flops(compute_element(row.type), gpu, by_mma=not variant.hopper.warpgroup)

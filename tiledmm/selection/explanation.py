@@ -1,4 +1,4 @@
-"""What ``auto`` takes for a product, and why."""
+"""Explanation of the kernel that ``auto`` launches for a product."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from tiledmm.selection.choose import measured
 from tiledmm.selection.model import Model
 from tiledmm.selection.tuned import TunedTable
 
-# Other kernels that are shown.
+# Maximum number of other kernels that are shown.
 _RUNNERS_UP = 4
 
-# Fields that are chosen by product, whatever the tile.
+# Config fields that are chosen per product and do not belong to the tile.
 _CHOSEN_APART = {"split_k", "pack_a", "pack_b", "pack_elements", "triangle"}
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The kernels that ``auto`` considers for a product, fastest first.
+    """Kernels that ``auto`` considers for a product, fastest first.
 
     Attributes:
         product: The product; ``problem.is_empty`` if there is nothing to compute.
-        choices: Kernels with their expected microseconds.
-        tuned: The measured kernel of the device's tuned table, which comes before these; None if it has none.
+        choices: The kernels with their expected times in microseconds.
+        tuned: The kernel of the device's tuned table, which ``auto`` prefers to these; None if the table has none.
         gpu: Name of the device.
-        bound_us: Microseconds of the roofline: the fastest unit that may multiply, or the memory.
-        rates: The rates that expectations rest on: where and when they were measured, and whether they are scaled.
+        bound_us: Lower bound of the time by the roofline, in microseconds: that of the fastest unit, or of the memory.
+        rates: Source of the rates as text: where and when they were measured, and whether they are scaled.
     """
 
     product: Product
@@ -41,17 +41,17 @@ class Explanation:
 
     @property
     def best(self) -> Choice:
-        """What ``auto`` takes."""
+        """Kernel, or kernels, that ``auto`` launches."""
         return self.tuned or self.choices[0]
 
     @property
     def variant(self) -> str:
-        """Name of the variant that ``auto`` takes, of the first part where C is cut into parts."""
+        """Name of the variant that ``auto`` launches; if C is cut into parts, that of the first part."""
         return self.best.spec.variant.name
 
     @property
     def tile(self) -> int | None:
-        """Its tile; None for a tuned kernel that is none of the variant's tiles."""
+        """Tile of the kernel that ``auto`` launches; None for a tuned kernel whose config belongs to no tile."""
         spec = self.best.spec
         fields = {name: value for name, value in spec.config.as_dict().items() if name not in _CHOSEN_APART}
         for tile in spec.variant.tiles:
@@ -62,12 +62,12 @@ class Explanation:
 
     @property
     def config(self) -> Config:
-        """Its config."""
+        """Config of the kernel that ``auto`` launches."""
         return self.best.spec.config
 
     @property
     def expected_us(self) -> float:
-        """The microseconds that it is expected to take, or took when it was tuned."""
+        """Time of the kernel that ``auto`` launches in microseconds: measured if it is tuned, else expected."""
         return self.best.microseconds or 0.0
 
     def __str__(self) -> str:
@@ -97,7 +97,13 @@ def _figure(microseconds: float) -> str:
 
 
 def explanation(product: Product, model: Model, table: TunedTable) -> Explanation:
-    """The explanation of a product on a device."""
+    """Return the explanation of what ``auto`` launches for a product.
+
+    Args:
+        product: The product.
+        model: Model of the device.
+        table: Tuned table of the device.
+    """
     choices = sorted(model.rank(product), key=lambda choice: choice.microseconds or 0.0)
     return Explanation(
         product, tuple(choices), measured(product, table, model), model.gpu.name, model.bound(product), origin(model)
@@ -105,7 +111,7 @@ def explanation(product: Product, model: Model, table: TunedTable) -> Explanatio
 
 
 def origin(model: Model) -> str:
-    """Where a model's rates come from."""
+    """Return the source of a model's rates as text: where and when they were measured, and how they are scaled."""
     rates = model.rates
     text = f"measured on {rates.gpu.name}, {rates.date}"
     if _unscaled(rates.gpu, model.gpu):
@@ -115,6 +121,6 @@ def origin(model: Model) -> str:
 
 
 def _unscaled(measured: Gpu, gpu: Gpu) -> bool:
-    """Whether rates that were measured on a GPU are another's: of the same name, or the same data sheet."""
+    """Return whether rates hold for a GPU without scaling: if it has the measured GPU's name or data sheet."""
     sheets = ((each.arch, each.sms, round(each.clock / 1e7), round(each.bandwidth / 1e11)) for each in (measured, gpu))
     return measured.name == gpu.name or len({*sheets}) == 1

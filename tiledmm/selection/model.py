@@ -1,4 +1,4 @@
-"""The search of ``auto``: every kernel for a product, packed, split along K and cut into parts, by expected time."""
+"""Search of ``auto`` for the kernel with the least expected time, over packings, split-K factors and parts of C."""
 
 from __future__ import annotations
 
@@ -21,36 +21,36 @@ from tiledmm.selection.cost import Cost, row_flops
 from tiledmm.selection.parts import grids, strips
 from tiledmm.selection.rates import KernelRates, Rates, nearest_rates, rate_type
 
-# Most rows of C for which skinny tiles are considered: of CUDA cores and of tensor cores.
+# Maximum number of rows of C for which skinny tiles are considered, on CUDA cores and on tensor cores.
 _SKINNY_ROWS, _SKINNY_TENSOR_ROWS = 64, 1024
 
-# Most rows and columns of small products, and fewest elements of a batch of them.
+# Maximum number of rows and columns of a small product, and minimum number of elements in C of a batch of these.
 _SMALL, _MANY = 32, 1 << 14
 
-# The type of rows for elements that are packed: several, as bytes or bits, are an int32.
+# Type of the table rows for packed elements, which are as wide as an int32.
 _PACKED_TYPE = "int32"
 
-#: The split-K factors that are considered.
+#: Split-K factors that are considered.
 SPLIT_K_FACTORS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 20, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
 
-# C is cut into parts if the product takes more microseconds, for so many of the fastest kernels, and if the parts take
-# at most this fraction of the time.
+# When C is cut into parts: minimum time of the product in microseconds, number of the fastest kernels for which cuts
+# are tried, and maximum time of the parts as a fraction of the time of the whole.
 _WORTH_CUTTING, _CUT_KERNELS, _LEFT_AFTER_CUTTING = 100.0, 3, 0.98
 
-# Most blocks an SM of a split-K product.
+# Maximum number of blocks per SM of a split-K product.
 _MOST_BLOCKS = 16
 
-# Most bytes of split-K partial sums.
+# Maximum size of the partial sums of split-K, in bytes.
 _MOST_WORKSPACE = 1 << 27
 
 
 class Model:
-    """The kernels that ``auto`` chooses from on a GPU, and what it expects of them.
+    """Model of a GPU: the kernels that ``auto`` chooses from, and the times that it expects of them.
 
     Args:
-        gpu: Its data sheet.
-        rates: What it, or another GPU, reaches with the kernels; None for the nearest of the package's tables.
-        ieee: Whether products of floats and complex numbers are multiply-adds of their own type only.
+        gpu: Data sheet of the GPU.
+        rates: Table of rates, measured on this GPU or on another; None for the package's table of the nearest GPU.
+        ieee: Whether to choose only kernels whose products are multiply-adds in the elements' own type.
     """
 
     def __init__(self, gpu: Gpu, rates: Rates | None = None, *, ieee: bool = False) -> None:
@@ -61,11 +61,11 @@ class Model:
         self._fastest = functools.lru_cache(maxsize=256)(self._fastest_in_one)
 
     def takes(self, variant: str) -> bool:
-        """Whether it chooses from kernels of a variant."""
+        """Return whether the model chooses from kernels of a variant."""
         return any(row.variant == variant for row in self.rates.rows)
 
     def kernels_for(self, compute: Element) -> Iterator[KernelRates]:
-        """The kernels for a computation type."""
+        """Yield the kernels for a computation type, as rows of the table of rates."""
         for row in self.rates.rows:
             variant = find_variant(row.variant)
             own = variant.computes_in(compute)
@@ -74,7 +74,10 @@ class Model:
                 yield row
 
     def bound(self, product: Product) -> float:
-        """The least microseconds that a kernel could take: of the fastest unit, or of reading A and B and writing C."""
+        """Return a lower bound of the time of a product by the roofline, in microseconds.
+
+        It is the time of the fastest unit, or that of reading A and B and writing C.
+        """
         problem, compute = product.problem, product.compute
         flops = 2.0 * problem.m * problem.n * problem.k * problem.products
         units = (self._unit_flops(row, compute) for row in self.kernels_for(compute))
@@ -89,10 +92,10 @@ class Model:
         return in_one * row_flops(row, self.gpu)
 
     def rank(self, product: Product) -> Iterator[Choice]:
-        """Every kernel of which a time is known for a product, each with its best packing and split-K factor.
+        """Yield the kernels whose time is known, fastest first, each with its best packing and split-K factor.
 
-        The fastest of them that compute all of C at once come once more, for a part of C of whole tiles or whole waves,
-        with the fastest kernels for the other parts.
+        After these, the fastest of them come again with C cut into parts: the kernel computes a part of whole tiles or
+        of whole waves, and the fastest kernels for the other parts compute these.
         """
         timed = (pair for pair in self._in_one(product) if _time(pair[1]) < math.inf)
         ranked = sorted(timed, key=lambda pair: _time(pair[1]))
@@ -108,11 +111,14 @@ class Model:
                     yield min(found, key=_time)
 
     def alone(self, product: Product) -> Iterator[Choice]:
-        """Every kernel for all of C, each with its best packing and split-K factor."""
+        """Return an iterator over all kernels without cuts of C, each with its best packing and split-K factor."""
         return (choice for _, choice in self._in_one(product))
 
     def every(self, product: Product) -> Iterator[Choice]:
-        """Every kernel for all of C at once, with every packing and split-K factor: expectations to compare with."""
+        """Yield every kernel that computes all of C at once, with every packing and split-K factor.
+
+        Their expected times can be compared with measured ones.
+        """
         for row, best in self._in_one(product):
             if best.others:
                 continue
@@ -125,22 +131,32 @@ class Model:
                 yield Choice(best.product, kernel_spec_of(row.variant, chosen, own), time)
 
     def best(self, product: Product) -> Choice:
-        """The kernel, or the kernels, with the least expected time."""
+        """Return the kernel, or the kernels for parts of C, with the least expected time."""
         return min(self.rank(product), key=_time)
 
     def best_within(self, product: Product, fits: Callable[[Choice], bool]) -> Choice | None:
-        """The fastest kernel for all of C that fits, with its best packing and split-K factor; None if none does."""
+        """Return the fastest kernel without cuts of C that fits; None if none does.
+
+        Args:
+            product: The product.
+            fits: Function that says whether a kernel with its packing and split-K factor fits, for example into memory.
+        """
         return min((choice for _, choice in self._in_one(product, fits)), key=_time, default=None)
 
     def with_others(self, product: Product, cut: tuple[int, int]) -> tuple[Product, tuple[Choice, ...]]:
-        """The first rows and columns of C, and the fastest kernels for the other parts."""
+        """Return the product of the first part of C, and the fastest kernels for the other parts.
+
+        Args:
+            product: The product.
+            cut: Rows and columns of the first part.
+        """
         first, *others = strips(product, *cut)
         return first, tuple(map(self._fastest, others))
 
     def _in_one(
         self, product: Product, fits: Callable[[Choice], bool] | None = None
     ) -> Iterator[tuple[KernelRates, Choice]]:
-        """Every kernel for all of C, or every one that fits."""
+        """Yield the kernels without cuts of C, each with its table row; if ``fits`` is given, only those that fit."""
         for each in self.kernels_for(product.compute):
             variant = find_variant(each.variant)
             config = _config(each.variant, each.tile, variant.computes_in(product.compute))
@@ -161,7 +177,7 @@ class Model:
     def _at_best(
         self, row: KernelRates, wanted: Product, fits: Callable[[Choice], bool] | None = None
     ) -> Choice | None:
-        """A kernel with its best packing and split-K factor that fits; None if it is not for such products."""
+        """Return a kernel with the fastest packing and split-K factor that fit; None if there are none."""
         product = wanted.computed_in(find_variant(row.variant).computes_in(wanted.compute))
         config = _config(row.variant, row.tile, product.compute)
         if product.symmetric and find_variant(row.variant).has_triangle(config):
@@ -178,9 +194,10 @@ class Model:
     def _in_parts(
         self, row: KernelRates, product: Product, fits: Callable[[Choice], bool] | None = None
     ) -> Choice | None:
-        """A kernel that decomposes operands, for a grid of parts of C: where all would pass the limit, or do not fit.
+        """Return a kernel that decomposes operands with C divided into a grid of parts; None if no grid helps.
 
-        None if it decomposes nothing, or if parts that share no workspace would need as much.
+        A grid helps if the operands of the whole product exceed the format's limit, or if their scratch memory does not
+        fit and is so large that parts share theirs.
         """
         problem, variant = product.problem, find_variant(row.variant)
         operands, compute = variant.operands, variant.computes_in(product.compute)
@@ -210,7 +227,7 @@ class Model:
         return min((choice for _, choice in self._in_one(product)), key=_time)
 
     def _cuts(self, choice: Choice) -> Iterator[tuple[int, int]]:
-        """Rows and columns of the parts to try: whole tiles, or whole waves."""
+        """Yield the rows and columns of the first part for each cut that is tried: whole tiles, or whole waves."""
         problem, config = choice.product.problem, choice.spec.config
         m, n = problem.m // config.bm * config.bm, problem.n // config.bn * config.bn
         down, across = tiles(problem.m, config.bm), tiles(problem.n, config.bn)
@@ -221,7 +238,11 @@ class Model:
                 yield cut
 
     def _in_several(self, row: KernelRates, product: Product, m: int, n: int, limit: float) -> Choice | None:
-        """A kernel for m rows and n columns of C, the fastest for the rest; None if that takes more than ``limit``."""
+        """Return a kernel for the first m rows and n columns of C, with the fastest kernels for the other parts.
+
+        Returns:
+            The kernels; None if they are not expected to take less than ``limit`` microseconds.
+        """
         first, *others = strips(product, m, n)
         choice = self._at_best(row, first)
         if choice is None or _time(choice) + len(others) * self._cost.launch >= limit:
@@ -231,7 +252,7 @@ class Model:
         return replace(choice, microseconds=time, others=rest) if time < limit else None
 
     def _splits(self, config: Config, product: Product) -> Iterator[int]:
-        """The split-K factors to try: 1 alone where a product for each modulus fills the GPU."""
+        """Yield the split-K factors that are tried: only 1 for residues, whose products for all moduli fill the GPU."""
         problem = product.problem
         yield 1
         if problem.outer or config.moduli:
@@ -246,13 +267,13 @@ class Model:
         yield from itertools.takewhile(lambda split: split <= most, SPLIT_K_FACTORS[1:])
 
 
-#: The model of an H100; and without variants that decompose operands.
+#: Model of an H100, and the same without variants that decompose operands.
 H100 = Model(REFERENCE_GPUS["sm_90"])
 H100_IEEE = Model(H100.gpu, ieee=True)
 
 
 def runs_on(row: KernelRates, compute: Element, gpu: Gpu) -> bool:
-    """Whether a GPU runs a kernel: has its instructions, and as much shared memory for a block."""
+    """Return whether a GPU has the instructions of a kernel, and enough shared memory per block."""
     runs = find_variant(row.variant).runs_on(gpu.arch.capability, compute)
     return runs and _shared_bytes(row.variant, row.tile, compute) <= gpu.arch.max_shared_bytes
 
@@ -263,7 +284,10 @@ def _shared_bytes(variant: str, tile: int, compute: Element) -> int:
 
 
 def packings(row: KernelRates, product: Product) -> Iterator[tuple[str, ...]]:
-    """Yield what may be packed for a kernel: fields of ``LaunchConfig``; nothing if it is not for the product."""
+    """Return an iterator over the packings that a kernel may use for a product; see ``Operands.packings``.
+
+    A row of another type than the product's is for packed elements, and packs these.
+    """
     if row.type != rate_type(product.compute):
         return iter([("pack_elements",)])
     variant = find_variant(row.variant)
@@ -275,7 +299,7 @@ def _time(choice: Choice) -> float:
 
 
 def _is_small_batch(problem: Problem) -> bool:
-    """Whether a product is a batch of many small ones."""
+    """Return whether a problem is a batch of many small products."""
     return max(problem.m, problem.n) <= _SMALL and problem.m * problem.n * problem.products >= _MANY
 
 

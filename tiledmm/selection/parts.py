@@ -1,4 +1,4 @@
-"""C in parts: where tiles extend past its edge, and where its operands are too large to be decomposed all at once."""
+"""Parts of C: strips beside whole tiles or waves, and grids of parts whose operands can be decomposed at once."""
 
 from __future__ import annotations
 
@@ -10,15 +10,19 @@ from tiledmm.kernels.launches import tiles
 from tiledmm.kernels.variant import Variant
 from tiledmm.problem.product import Product
 
-# Rows and columns of parts of a grid are multiples of this: whole tiles of every kernel that decomposes.
+# Rows and columns of a grid's parts are multiples of this number: whole tiles of every kernel that decomposes.
 _GRID_TILE = 256
 
-# Most parts of a grid: the host launches so many in milliseconds.
+# Maximum number of parts per grid. The host launches this many in milliseconds.
 _MOST_PARTS = 1024
 
 
 def strips(product: Product, m: int, n: int) -> list[Product]:
-    """The first m rows and n columns of a product's C, the rest of these rows, and the other rows."""
+    """Divide a product by C: its first m rows and n columns, the rest of these rows, and the other rows.
+
+    Returns:
+        The parts that are not empty, the first m rows and n columns first.
+    """
     problem = product.problem
     parts = [product.part(range(m), range(n))]
     if n < problem.n:
@@ -29,9 +33,10 @@ def strips(product: Product, m: int, n: int) -> list[Product]:
 
 
 def grids(variant: Variant, product: Product) -> Iterator[Iterator[Product]]:
-    """C as a grid of parts whose decomposed operands are within limits; then one of less than half of that, and so on.
+    """Yield grids of parts of C whose decomposed operands are within the format's limit.
 
-    The first part of a grid is the largest.
+    The parts of each grid need less than half as much memory as those of the grid before. The first part of a grid is
+    the largest.
     """
     problem, compute, limit = product.problem, variant.computes_in(product.compute), variant.operands.most_bytes
     whole = (*(dimension.size for dimension in problem.batch), problem.m, problem.n)
@@ -43,13 +48,13 @@ def grids(variant: Variant, product: Product) -> Iterator[Iterator[Product]]:
         return variant.operands.prepared_bytes(problem.part(rows, cols, batch), compute)
 
     while left := [i for i, (size, step) in enumerate(zip(sizes, steps, strict=True)) if size > step]:
-        i = min(left, key=decomposed)  # where smaller parts save most: of both operands, or of the larger one
+        i = min(left, key=decomposed)  # the dimension in which halving saves most
         count = tiles(whole[i], sizes[i] - steps[i])
         sizes[i] = tiles(whole[i], count * steps[i]) * steps[i]
         if math.prod(map(tiles, whole, sizes)) > _MOST_PARTS:
             return
         if decomposed() <= limit:
-            limit = decomposed() * 7 // 16  # not 8: operand scans are workspace, too
+            limit = decomposed() * 7 // 16  # less than half, because operand scans need memory, too
             ends = (
                 [range(begin, min(begin + size, end)) for begin in range(0, end, size)]
                 for size, end in zip(sizes, whole, strict=True)

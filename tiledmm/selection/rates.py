@@ -1,7 +1,7 @@
-"""What a GPU reaches with the kernels that ``auto`` chooses from: tables that ``tiledmm calibrate`` measures.
+"""Rates that a GPU reaches with the kernels that ``auto`` chooses from, in tables that ``tiledmm calibrate`` measures.
 
-Tables of some GPUs are in the package (``measured/``), those of the user's devices in the user's cache. A device
-without one takes the nearest GPU's, and the cost model scales it by both data sheets.
+Tables of some GPUs are in the package (``measured/``); those of the user's devices are in the user's cache. A device
+without a table uses that of the nearest GPU, which the cost model scales by both data sheets.
 """
 
 from __future__ import annotations
@@ -22,30 +22,30 @@ from tiledmm.hardware.data_sheets import Gpu
 from tiledmm.hardware.device_rates import DeviceRates
 from tiledmm.selection.user_files import user_file
 
-# Tables of the former format name no kernels, but one hash of all kernel sources.
+# Tables of the former format have one hash of all kernel sources instead of one hash per kernel.
 _FORMAT, _FORMER_FORMAT = 2, 1
 _SHIPPED = Path(__file__).parent / "measured"
 
 
 @dataclass(frozen=True, slots=True)
 class KernelRates:
-    """What a kernel reaches with a computation type.
+    """Rates that a kernel reaches with a computation type.
 
     Attributes:
         variant, tile: The kernel.
-        type: The computation type; types that take as long share a name, see ``rate_type``.
-        tflops: TFLOP/s with every SM full.
-        residents: Fraction of this with 1, 2, ... resident blocks; with one more it is 1.
+        type: Name of the computation type. Types whose kernels take as long share a name (see ``rate_type``).
+        tflops: Full rate in TFLOP/s, with enough resident blocks on every SM.
+        residents: Fractions of the full rate with 1, 2, ... resident blocks per SM; with one more, the rate is full.
         overhead_k: Cost of a block's prologue and epilogue, in steps of k.
-        mn_major, k_major: TB/s at which it reads an MN-major and a K-major operand.
-        transposed_b: Fraction of the rate where B is K-major.
-        words, elements: Fraction of the rate where an operand that is not aligned is read in place, in words or element
-            by element; 0 if that was not measured, or the kernel does not.
-        writing: Rate of writing C, as a fraction of the memory's.
-        writing_unaligned: Fraction of this where rows of C are not aligned to 16 bytes; 0 if that was not measured.
-        kernel: Hash of the code of this kernel and of those launched before and after it, when it was measured.
-        overlap: How well arithmetic, memory and L2 overlap: the order of the norm that makes one time of theirs. 1: not
-            at all, times add up; infinity: perfectly, the longest counts alone.
+        mn_major, k_major: Rates of reading an MN-major and a K-major operand, in TB/s.
+        transposed_b: Fraction of the rate if B is K-major.
+        words, elements: Fraction of the rate if an unaligned operand is read in place, word by word or element by
+            element; 0 if that was not measured, or if the kernel cannot.
+        writing: Rate of writing C, as a fraction of the memory's rate.
+        writing_unaligned: Fraction of that rate if rows of C are not aligned to 16 bytes; 0 if that was not measured.
+        overlap: Order of the norm that combines the times of arithmetic, memory and L2: 1 if they do not overlap and
+            add up, infinity if only the longest counts.
+        kernel: Hash of the code that was measured: that of the kernel and of those launched before and after it.
     """
 
     variant: str
@@ -66,20 +66,22 @@ class KernelRates:
 
     @property
     def name(self) -> tuple[str, int]:
-        """Variant and tile."""
+        """Variant and tile of the kernel."""
         return self.variant, self.tile
 
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """A table.
+    """Table of rates.
 
     Attributes:
-        gpu: The GPU that was measured.
-        device: What it reaches, whatever the kernel.
-        rows: What it reaches with each kernel and type.
-        date, tiledmm, software: When, by which version, with which driver and CuPy.
-        sources: Hash of all kernel sources, of a table that was measured when it had the former format.
+        gpu: Data sheet of the GPU that was measured.
+        device: Rates that do not depend on the kernel.
+        rows: Rates of each kernel and computation type.
+        date: Date of the measurement, as ``"YYYY-MM-DD"``.
+        tiledmm: Version of tiledmm that measured.
+        software: Versions of the driver, of CuPy and of NVRTC.
+        sources: Hash of all kernel sources, in a table that was measured when it had the former format; else empty.
     """
 
     gpu: Gpu
@@ -95,26 +97,26 @@ class Rates:
 
     @property
     def kernels(self) -> dict[tuple[str, int, str], str]:
-        """The hash of each kernel that was measured, by variant, tile and type."""
+        """Hash of each kernel that was measured, by variant, tile and type."""
         return {(row.variant, row.tile, row.type): row.kernel for row in self.rows}
 
     def has_kernels_of(self, other: Rates) -> bool:
-        """Return whether this table is of all kernels of another, with the same code."""
+        """Return whether this table includes all kernels of another table, with the same code."""
         if self.sources and self.sources == other.sources:
             return True
         return "" not in other.kernels.values() and other.kernels.items() <= self.kernels.items()
 
     def only(self, takes: Callable[[str], bool]) -> Rates:
-        """The rows of some variants."""
+        """Return the table with only the rows of variants for whose name ``takes`` is true."""
         return replace(self, rows=tuple(row for row in self.rows if takes(row.variant)))
 
 
 def read(path: Path) -> Rates:
-    """The table of a file.
+    """Read a table from a file.
 
     Raises:
-        OSError: If it cannot be read.
-        ValueError, KeyError, TypeError: If it is no table of this format.
+        OSError: If the file cannot be read.
+        ValueError, KeyError, TypeError: If it is not a table of a known format.
     """
     data = json.loads(path.read_text(encoding="utf-8"))
     if data["format"] not in (_FORMER_FORMAT, _FORMAT):
@@ -129,7 +131,7 @@ def read(path: Path) -> Rates:
 
 
 def write(path: Path, rates: Rates) -> None:
-    """Writes a table, a row a line, in one step."""
+    """Write a table to a file, one line per row. The file is replaced in one step."""
     gpu = rates.gpu
     head = {
         "format": _FORMAT,
@@ -152,22 +154,22 @@ def write(path: Path, rates: Rates) -> None:
 
 @functools.cache
 def shipped() -> dict[str, Rates]:
-    """The package's tables, by the GPU's name."""
+    """Return the package's tables, by the name of the GPU."""
     return {table.gpu.name: table for table in map(read, sorted(_SHIPPED.glob("*.json")))}
 
 
 def shipped_path(stem: str) -> Path:
-    """The file of one of the package's tables, named as the user's is."""
+    """Return the path of a table of the package, given the file's name without its suffix."""
     return _SHIPPED / f"{stem}.json"
 
 
 def own_path(gpu: str) -> Path:
-    """The file of the user's table for a GPU."""
+    """Return the path of the user's table for a GPU, given its name."""
     return user_file("rates", gpu)
 
 
 def own_rates(gpu: Gpu) -> Rates | None:
-    """The user's table for a GPU; None if there is none, or one that is not valid, which is reported."""
+    """Return the user's table for a GPU; None if there is none. Warn about an invalid table and return None."""
     path = own_path(gpu.name)
     try:
         return read(path)
@@ -179,9 +181,10 @@ def own_rates(gpu: Gpu) -> Rates | None:
 
 
 def rates_of(gpu: Gpu) -> Rates:
-    """Return the user's table for a GPU, or else the nearest of the package's.
+    """Return the user's table for a GPU, or else the package's table for the nearest GPU.
 
-    Of two for the same GPU, the package's comes first if it was measured later, with kernels that have changed since.
+    If both are for this GPU, the package's has precedence if it was measured later, with kernels that have changed
+    since the user's was.
     """
     own, nearest = own_rates(gpu), nearest_rates(gpu)
     if own is None:
@@ -191,19 +194,22 @@ def rates_of(gpu: Gpu) -> Rates:
 
 
 def rate_type(compute: Element) -> str:
-    """Return the type of a table's rows whose kernels take as long."""
+    """Return the type whose rows of a table hold for a computation type, because their kernels take as long."""
     if compute.dtype_name in ("float32", "tf32", "float64", "complex64", "complex128"):
         return compute.dtype_name
     return {1: "int8", 2: "float16", 4: "int32", 8: "int64"}[compute.itemsize]
 
 
 def nearest_rates(gpu: Gpu) -> Rates:
-    """The package's table for a GPU, or for the nearest: its rates are to be scaled."""
+    """Return the package's table for a GPU, or for the nearest one, whose rates must be scaled."""
     tables = shipped()
     return tables.get(gpu.name) or min(tables.values(), key=lambda each: _distance(each.gpu, gpu))
 
 
 def _distance(measured: Gpu, gpu: Gpu) -> tuple[bool, float]:
-    """How far a measured GPU is from another: of another architecture, then in bytes of memory for an operation."""
+    """Return a sort key for how much a measured GPU differs from another.
+
+    A different architecture counts first, then the ratio of the GPUs' bytes of memory bandwidth per operation.
+    """
     ratio = (measured.bandwidth / measured.peak_flops("float32")) / (gpu.bandwidth / gpu.peak_flops("float32"))
     return measured.arch is not gpu.arch, max(ratio, 1 / ratio)

@@ -1,8 +1,8 @@
-"""Measurements of the user's devices: a table per device, which ``auto`` reads and ``tiledmm.tune`` writes.
+"""Tuned tables: the fastest kernels measured on the user's devices, which ``auto`` reads and ``tiledmm.tune`` writes.
 
-Each table is a file in the user's cache. It is read like any other input: what is invalid is reported and ignored.
-A row holds a hash of its kernel's code, without comments. It is compared when ``auto`` takes the row, not when the
-table is read: that renders one kernel, which a plan is about to render anyway.
+Each device has a table, a file in the user's cache. Invalid content is reported and ignored. A row holds a hash of its
+kernel's code without comments. The hash is compared when ``auto`` uses the row, not when the table is read: that
+renders only one kernel, which must be rendered for the plan anyway.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from tiledmm.problem.product import Product
 from tiledmm.problem.strides import TRANSPOSED
 from tiledmm.selection.user_files import user_file
 
-# In a table of the former format, hashes count comments, too: one becomes a table of today's when it is first read.
+# In a table of the former format, hashes include comments. It is converted when it is first read.
 _FORMAT, _FORMER_FORMAT = 3, 2
 
-# Marks the layout of a product of a matrix and its own transpose.
+# Suffix of the layout of a matrix times its own transpose.
 _SYMMETRIC = "="
 
 _TYPES = {element.name: element for element in ELEMENTS.values()}
@@ -42,19 +42,20 @@ _TYPES = {element.name: element for element in ELEMENTS.values()}
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """The fastest kernel of one product.
+    """Fastest kernel for one product.
 
     Attributes:
-        product: See ``describe_product``.
-        compute: The computation type.
-        variant: The kernel's variant.
-        transposed: Whether it computes the product transposed.
-        overrides: The config fields in which it differs from the variant's default tile.
-        microseconds, model_microseconds: Time of this kernel, and of the model's choice in the same run.
-        cut: Rows and columns of the part of C that it computes; None for all of C. The model chooses kernels for the
-            other parts.
-        version: The tiledmm that measured it.
-        kernel: Hash of the kernel's code, see ``stamped``.
+        product: Key of the product (see ``describe_product``).
+        compute: Name of the computation type.
+        variant: Name of the kernel's variant.
+        transposed: True if the kernel computes the product transposed.
+        overrides: Values of the config fields that differ from those of the variant's default tile, by name.
+        microseconds: Measured time of this kernel.
+        model_microseconds: Measured time of the kernel that the model chose, in the same run.
+        cut: Rows and columns of the part of C that the kernel computes; None for all of C. The model chooses the
+            kernels for the other parts.
+        version: Version of tiledmm that measured the kernel.
+        kernel: Hash of the kernel's code (see ``stamped``).
     """
 
     product: str
@@ -73,7 +74,7 @@ TunedTable = dict[str, Entry]
 
 
 def describe_product(product: Product) -> str:
-    """The key of a product: its types, layout and sizes, and whether the rows of A and B are aligned."""
+    """Return the key of a product: its types, layout and sizes, and whether rows of A and B are aligned to 16 bytes."""
     problem = product.problem
     types = "_".join(each.name for each in (product.a, product.b, product.compute, product.c))
     rows = (max(problem.strides[:2]) * product.a.itemsize, max(problem.strides[2:4]) * product.b.itemsize)
@@ -83,12 +84,12 @@ def describe_product(product: Product) -> str:
 
 
 def path_of(gpu: str) -> Path:
-    """The file of a device's table, in ``$TILEDMM_CACHE_DIR`` or the system's folder for caches."""
+    """Return the path of a device's table, given the device's name."""
     return user_file("tuned", gpu)
 
 
 def read(path: Path) -> TunedTable:
-    """A table; empty if there is no file. Invalid rows are left out with a warning."""
+    """Read a table; an empty one if there is no file. Invalid rows are left out with a warning."""
     try:
         rows, is_former = _rows(path)
     except FileNotFoundError:
@@ -100,7 +101,7 @@ def read(path: Path) -> TunedTable:
         _warn(path, f"it is not a table of this version ({error})")
         return {}
     if is_former:
-        with contextlib.suppress(OSError):  # a folder that cannot be written: it is converted again next time
+        with contextlib.suppress(OSError):  # if the folder cannot be written, it is converted again next time
             _rewrite(path, lambda rows: rows)
     table: TunedTable = {}
     for row in rows:
@@ -114,7 +115,7 @@ def read(path: Path) -> TunedTable:
 
 
 def _rows(path: Path) -> tuple[list[Any], bool]:
-    """Return the rows of a file, unchecked, and whether it has the former format, from which they are converted."""
+    """Return the unchecked rows of a file, and whether it had the former format, from which they were converted."""
     data = json.loads(path.read_text(encoding="utf-8"))
     rows, is_former = data["entries"], data["format"] == _FORMER_FORMAT
     if data["format"] not in (_FORMER_FORMAT, _FORMAT) or not isinstance(rows, list):
@@ -123,10 +124,10 @@ def _rows(path: Path) -> tuple[list[Any], bool]:
 
 
 def _converted(row: Any) -> Any:
-    """Return a row of the former format, with today's hash if its kernel is still the one that was measured."""
+    """Return a row of the former format with today's hash, if its kernel is still the one that was measured."""
     from tiledmm.codegen.rendering import render
 
-    with contextlib.suppress(TiledmmError, ValueError, KeyError, TypeError):  # ``read`` says what is wrong with it
+    with contextlib.suppress(TiledmmError, ValueError, KeyError, TypeError):  # ``read`` reports what is wrong
         kernel = _spec(entry := _checked(row)).kernel
         former = hashlib.sha256(render(kernel).replace(__version__, "").encode()).hexdigest()
         if former.startswith(entry.kernel):
@@ -135,7 +136,11 @@ def _converted(row: Any) -> Any:
 
 
 def _checked(row: Any) -> Entry:
-    """An entry whose kernel exists."""
+    """Return the entry of a row whose kernel exists.
+
+    Raises:
+        TiledmmError, ValueError, KeyError, TypeError: If the row is invalid.
+    """
     entry = Entry(**row)
     if (
         not isinstance(entry.product, str)
@@ -153,7 +158,11 @@ def _checked(row: Any) -> Entry:
 
 
 def _checked_cut(entry: Entry) -> tuple[int, int]:
-    """Rows and columns of a part, which the product has."""
+    """Return the rows and columns of an entry's part of C.
+
+    Raises:
+        ValueError: If the product has no such part.
+    """
     _, m, n, _ = entry.product.rsplit(" x ", 3)
     sizes = (int(n), int(m)) if entry.transposed else (int(m), int(n))
     rows, cols = entry.cut or sizes
@@ -164,7 +173,7 @@ def _checked_cut(entry: Entry) -> tuple[int, int]:
 
 
 def _spec(entry: Entry) -> KernelSpec:
-    """The kernel of an entry, as ``tiledmm.source`` prints it for these types, layout and config."""
+    """Return the kernel of an entry, as ``tiledmm.source`` prints it for the entry's types, layout and config."""
     types, layout, *_ = entry.product.split(" ")
     a, b, _, c = (_TYPES.get(name) for name in types.split("_"))
     if not (a and b and c):
@@ -179,20 +188,20 @@ def _spec(entry: Entry) -> KernelSpec:
 
 
 def stamped(entry: Entry) -> Entry:
-    """Return an entry with this version of tiledmm and the hash of the kernel's code, which were measured."""
+    """Return an entry with the present version of tiledmm and hash of the kernel's code, with which it was measured."""
     return replace(entry, version=__version__, kernel=kernel_hash([_spec(entry).kernel]))
 
 
 def is_current(entry: Entry) -> bool:
-    """Return whether the kernel that was measured has the code that it has today."""
+    """Return whether an entry's kernel still has the code that was measured."""
     return entry.kernel == kernel_hash([_spec(entry).kernel])
 
 
 def has_its_kernel(entry: Entry) -> bool:
-    """Return whether a row's kernel still has the code that was measured; warn if it does not."""
+    """Return whether an entry's kernel still has the code that was measured, and warn if it does not."""
     if is_current(entry):
         return True
-    # One text and one place for all such rows: Python shows it once.
+    # All such rows share one text and one place, so that Python shows the warning once.
     warnings.warn(
         f"rows of this GPU's tuned table were measured by tiledmm {entry.version or 'of an unknown version'} with "
         f"kernels that tiledmm {__version__} has changed, and are ignored; run tiledmm.tune again to measure these",
@@ -202,10 +211,10 @@ def has_its_kernel(entry: Entry) -> bool:
 
 
 def add(path: Path, entry: Entry) -> None:
-    """Writes one row to a table, in place of the product's row. All other rows stay, those of other runs too.
+    """Write one row to a table in place of the product's former row. All other rows stay, even those of other runs.
 
-    A lock file keeps two writers apart. The file is replaced in one step: a reader finds the old one or the new one. A
-    file that is not a table of this version is kept under another name.
+    A lock file keeps two writers apart. The file is replaced in one step, so that a reader finds either the old or the
+    new one. A file that is not a table of this version is kept under another name.
     """
 
     def added(rows: list[Any]) -> list[Any]:
@@ -218,7 +227,12 @@ def add(path: Path, entry: Entry) -> None:
 
 
 def _rewrite(path: Path, change: Callable[[list[Any]], list[Any]]) -> None:
-    """Write a table whose rows are changed ones of those in the file."""
+    """Replace a table by one with changed rows.
+
+    Args:
+        path: The table's file.
+        change: Function from the rows of the file to those of the new file.
+    """
     from filelock import FileLock  # slow to import, and ``auto`` writes at most once
 
     with FileLock(path.with_suffix(".lock")):
@@ -236,14 +250,14 @@ def _rewrite(path: Path, change: Callable[[list[Any]], list[Any]]) -> None:
 
 
 def _keep_aside(path: Path) -> None:
-    """Gives a file a name that no file has."""
+    """Rename a file, so that it is kept under a name that no other file has."""
     names = (path.with_name(f"{path.name}.old{i}") for i in itertools.count(1))
     os.rename(path, next(name for name in names if not name.exists()))
 
 
 @functools.lru_cache
 def table_of(gpu: str) -> TunedTable:
-    """A device's table, read once."""
+    """Return the table of a device, given its name. It is read once."""
     return read(path_of(gpu))
 
 

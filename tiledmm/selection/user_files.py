@@ -1,4 +1,4 @@
-"""Where a user's measurements are: a file a device."""
+"""Paths of the user's measurements, one file per kind and device."""
 
 from __future__ import annotations
 
@@ -8,7 +8,12 @@ from pathlib import Path
 
 
 def user_file(kind: str, gpu: str) -> Path:
-    """The file of a kind of measurements of a device, in ``$TILEDMM_CACHE_DIR`` or the system's folder for caches."""
+    """Return the path of a device's measurements, in ``$TILEDMM_CACHE_DIR`` or the system's folder for caches.
+
+    Args:
+        kind: Kind of measurements, the name of their folder: ``"rates"`` or ``"tuned"``.
+        gpu: Name of the device.
+    """
     named = os.environ.get("TILEDMM_CACHE_DIR")
     if named:
         folder = Path(named)

@@ -226,7 +226,7 @@ class Operands:
     # Asked for peak rates, charts and predicted counts: what the unit that multiplies does
 
     def multiplied(self, compute: Element, scheme: str = "") -> tuple[int, int]:
-        """Return how tensor cores compute a product of two elements: the size of a factor, and how many products.
+        """Return how tensor cores compute one product of two elements: the size of a factor and the number of products.
 
         Args:
             compute: Computation type.

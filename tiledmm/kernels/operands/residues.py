@@ -75,7 +75,7 @@ class Residues(Operands):
         return with_scan(with_copies(kernel, problem, both, kernel.config), problem, both)
 
     def products(self, spec: KernelSpec, problem: Problem, ready: Ready) -> Schedule:
-        """Return the launches that multiply residues and reconstruct C; they return at once if the scan says so.
+        """Return the launches that multiply residues and reconstruct C. The operand scan decides whether they compute.
 
         Raises:
             ShapeError: If the product's sizes, or the number of tiles for all moduli, exceed 2^31 - 1, or if K exceeds
