@@ -42,7 +42,7 @@ def matmul(
     config: ConfigOverrides | None = None,
     precision: Precision = "full",
 ) -> Any:
-    """Matrix product of two CuPy arrays: ``cupy.matmul`` by a kernel of your choice.
+    """Compute the matrix product of two CuPy arrays: ``cupy.matmul`` by a kernel of your choice.
 
     Runs on the current device and stream. Any strides are read in place; batches broadcast. Arrays of other libraries
     that speak DLPack or the CUDA array interface are taken too, on the first operand's device and its library's stream.
@@ -115,7 +115,7 @@ def gemm(
     config: ConfigOverrides | None = None,
     precision: Precision = "full",
 ) -> Any:
-    """``activation(alpha * (a @ b) + beta * c + bias)`` of CuPy arrays, without another pass over memory.
+    """Compute ``activation(alpha * (a @ b) + beta * c + bias)`` of CuPy arrays, without another pass over memory.
 
     Sums, factors and activation are computed in the accumulator's type and rounded once, to the result's. Arrays of
     other libraries are taken as by ``matmul``.
@@ -177,7 +177,7 @@ def explain(
     target: str | None = None,
     **keywords: Any,
 ) -> Explanation:
-    """The kernels that ``matmul(x1, x2)`` takes, and their rivals. Print it. Needs no GPU.
+    """Return the kernels that ``matmul(x1, x2)`` selects, and their rivals. Print the explanation. Needs no GPU.
 
     CuPy arrays are explained for the current device, others for an H100, or for the target.
 
@@ -231,5 +231,5 @@ def _to_be_described(x: Any, name: str, dtype: Any) -> Any:
 
 
 def variants() -> tuple[str, ...]:
-    """The names that ``variant=`` takes besides ``"auto"``, in ladder order."""
+    """Return the names of variants, in ladder order: what ``variant=`` takes besides ``"auto"``."""
     return tuple(VARIANTS)

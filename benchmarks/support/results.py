@@ -115,7 +115,7 @@ def details(results: Mapping[str, Any]) -> tuple[str, str, str]:
 
 
 def simulating_machine(cores: int) -> dict[str, str]:
-    """What a simulation ran on, and when."""
+    """Describe the machine that runs a simulation, with today's date."""
     from tiledmm.simulator.build import cxx
 
     model = ""

@@ -103,7 +103,7 @@ def are_cupys(x1: Any, x2: Any, out: Any, kernel: tuple[Any, ...], others: Seque
 
 
 def _described(epilogue: EpilogueCall) -> tuple[Any, ...]:
-    """What a plan depends on of an epilogue."""
+    """Return what a plan depends on of an epilogue."""
     arrays = ((type(x), x.shape, x.strides, x.dtype, x.data.device_id) for x in epilogue.arrays)
     return epilogue.epilogue, epilogue.without_product, *arrays
 
@@ -195,7 +195,7 @@ _devices: Any = None
 
 
 def _find_devices(kernel: tuple[Any, ...]) -> Any:
-    """The module that asks CuPy, imported at the first call. Mistakes are reported without CuPy, too."""
+    """Import the module that asks CuPy, at the first call. An unknown precision is reported without CuPy, too."""
     global _devices
     is_ieee(KernelKeywords(*kernel).precision)
     _devices = device_module("launch.devices")

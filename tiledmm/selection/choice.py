@@ -83,7 +83,7 @@ class Choice:
         return [sizes[part] for part in parts]
 
     def with_packing(self) -> Choice:
-        """The same kernels with operands packed first where TMA would read them in place."""
+        """Return the same kernels with operands packed first where TMA would read them in place."""
         spec = self.spec.packing_for_tma(False, False)
         return replace(self, spec=spec, others=tuple(other.with_packing() for other in self.others))
 
@@ -113,7 +113,7 @@ def named_choice(variant: Variant, config: Config, product: Product) -> Choice:
 
 
 def transposed_if_preferred(variant: Variant, config: Config, product: Product) -> Product:
-    """The product as a kernel prefers it, as C^T = B^T A^T for fewer rows of C or for faster layouts."""
+    """Return the product as a kernel prefers it: as C^T = B^T A^T for fewer rows of C, or for faster layouts."""
     problem, compute = product.problem, variant.computes_in(product.compute)
     if variant.reads.few_rows(config):
         return product.transposed() if problem.n < problem.m else product
@@ -128,7 +128,7 @@ def transposed_if_preferred(variant: Variant, config: Config, product: Product) 
 
 
 def kernel_spec_of(name: str, config: Config, product: Product) -> KernelSpec:
-    """The kernel of a variant for a product."""
+    """Return the kernel of a variant for a product."""
     variant = find_variant(name)
     a, b, problem, compute = product.a, product.b, product.problem, variant.computes_in(product.compute)
     epilogue = product.epilogue.with_strides(problem.epilogue) if product.epilogue else None
