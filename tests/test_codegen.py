@@ -73,7 +73,7 @@ FILLED_IN = {"elements.cuh.j2", "epilogue.cuh.j2", "matrices.cuh.j2", "residues.
 def test_values_stand_in_parameter_blocks():
     elsewhere = set()
     for path in template_folder().iterdir():
-        before, heading, kernel = path.read_text(encoding="utf-8").partition("\n// Computes ")
+        before, _, kernel = path.read_text(encoding="utf-8").partition("\n// Computes ")
         lines = [line for line in before.splitlines() if not PARAMETER.match(line)] + kernel.splitlines()
         if any("{{" in line and not line.startswith("// ") for line in lines):
             elsewhere.add(path.name)

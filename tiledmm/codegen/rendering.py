@@ -123,7 +123,7 @@ class _Headers(jinja2.FileSystemLoader):
 
 @functools.lru_cache(maxsize=32)
 def _environment(registered: Variant | None, extensions: tuple[type[Extension], ...] = ()) -> jinja2.Environment:
-    """Return the environment of the package's templates, or one that also finds a user's template and the files beside it."""
+    """Return an environment for all templates of the package, or for a user's template and the files beside it, too."""
     shipped = _Headers(template_folder())
     own: list[jinja2.BaseLoader] = []
     if registered is not None:
