@@ -31,7 +31,7 @@ _OF_JINJA = "'{{', '{%', '{#' and '//%' belong to Jinja: in CUDA C write '{ {', 
 
 
 def render(spec: KernelSpec) -> str:
-    """The CUDA C of a kernel, complete in itself: no includes, no macros to define.
+    """Render the CUDA C of a kernel. It is complete in itself: it needs no includes, and no macros from outside.
 
     Raises:
         ConfigError: If a user's template has an error, which it names with its line.
@@ -40,7 +40,7 @@ def render(spec: KernelSpec) -> str:
 
 
 def fill(spec: KernelSpec, *extensions: type[Extension]) -> str:
-    """A kernel's template with its parameters in it, before tree shaking; Jinja extensions may change the template."""
+    """Fill a kernel's template with its parameters, before tree shaking. Jinja extensions may change the template."""
     numbers = asdict(spec.config)
     del numbers["launch"]
     unused = () if spec.config.moduli else ("moduli",)
@@ -83,7 +83,7 @@ def fill(spec: KernelSpec, *extensions: type[Extension]) -> str:
 
 @contextlib.contextmanager
 def _errors_named(variant: Variant) -> Iterator[None]:
-    """Says of whatever is raised in a user's template where it is; its expressions may raise anything."""
+    """Name the line of a user's template in whatever it raises: its expressions may raise anything."""
     try:
         yield
     except Exception as error:
@@ -112,7 +112,7 @@ def _reason(error: Exception) -> str:
 
 
 class _Headers(jinja2.FileSystemLoader):
-    """Marks what the package's headers define, of which a kernel has what it uses."""
+    """A loader that marks the package's headers, so that tree shaking finds what they define."""
 
     def get_source(self, environment: jinja2.Environment, template: str) -> tuple[str, str, Callable[[], bool]]:
         text, path, is_current = super().get_source(environment, template)
@@ -123,7 +123,7 @@ class _Headers(jinja2.FileSystemLoader):
 
 @functools.lru_cache(maxsize=32)
 def _environment(registered: Variant | None, extensions: tuple[type[Extension], ...] = ()) -> jinja2.Environment:
-    """One for all templates of the package; or for a user's, which finds those too, and the files beside it."""
+    """Return an environment for all templates of the package, or for a user's template and the files beside it, too."""
     shipped = _Headers(template_folder())
     own: list[jinja2.BaseLoader] = []
     if registered is not None and (user := registered.user):

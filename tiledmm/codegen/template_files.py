@@ -15,7 +15,7 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def template_folder() -> Path:
-    """``cuda_src/``: inside the installed package, or beside it in a source tree and an editable install."""
+    """Return ``cuda_src/``: inside the installed package, or beside it in a source tree and an editable install."""
     for folder in (_PACKAGE / "cuda_src", _PACKAGE.parent / "cuda_src"):
         if folder.is_dir():
             return folder
@@ -24,10 +24,10 @@ def template_folder() -> Path:
 
 @functools.cache
 def fingerprint() -> str:
-    """A hash of what the text of the package's kernels depends on besides a ``KernelSpec``.
+    """Return a hash of all that the text of the package's kernels depends on besides a ``KernelSpec``.
 
-    That is the version, and names, sizes and times of change of the package's files and the templates: to read them all
-    would take longer than to render a kernel.
+    It covers the version, and the names, sizes and times of change of the package's files and templates: reading them
+    all would take longer than rendering a kernel.
     """
     found = hashlib.sha256(__version__.encode())
     for folder in (str(_PACKAGE), str(template_folder())):
@@ -37,7 +37,7 @@ def fingerprint() -> str:
 
 
 def _files(folder: str) -> Iterator[tuple[str, int, int]]:
-    """Path, size and time of change of all modules and templates below a folder."""
+    """Yield path, size and time of change of all modules and templates below a folder."""
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.is_dir():

@@ -1,4 +1,4 @@
-"""Leaves out of a rendered kernel what its headers define and it never uses ("tree shaking").
+"""Leave out of a rendered kernel what its headers define and nothing uses ("tree shaking").
 
 A header is definitions in groups. A group is a comment, if any, and the definitions below it, and ends at a blank line;
 a comment that stands alone is the heading of the groups behind it. A definition is kept if text that is kept names it;
@@ -63,7 +63,7 @@ class Group:
 
 
 def shake(text: str) -> str:
-    """A rendered kernel without the markers around its headers, and without what these define in vain."""
+    """Remove the markers around the headers of a rendered kernel, and the definitions in them that nothing uses."""
     parts = _HEADER.split(text)
     marks = ["", *_HEADER.findall(text)]
     depth, pieces = 0, []
@@ -76,7 +76,7 @@ def shake(text: str) -> str:
 
 
 def _reached(pieces: list[str | tuple[Group, ...]]) -> set[int]:
-    """Which definitions the text outside headers reaches, by ``id``."""
+    """Return the ``id`` of each definition that the text outside headers reaches."""
     words: set[str] = set()
     calls: set[str] = set()
     waiting = []
@@ -113,7 +113,7 @@ def _all(definitions: list[Definition]) -> Iterator[Definition]:
 
 
 def _show(groups: tuple[Group, ...], kept: set[int]) -> str:
-    """The groups that are kept, a blank line between two. Headings and conditions of nothing are left out."""
+    """Join the groups that are kept, with a blank line between two. Headings and conditions of nothing are left out."""
     shown: list[tuple[bool, str]] = []  # whether something stands under it; what it is
     for group in groups:
         if group.definitions:
@@ -140,7 +140,7 @@ def _text(definition: Definition, kept: set[int]) -> str:
 
 @functools.lru_cache(maxsize=256)
 def _groups(text: str, constructor: str = "") -> tuple[Group, ...]:
-    """What a header consists of, or the members of a struct of this name."""
+    """Split a header into its groups; or the members of a struct, if ``constructor`` is the struct's name."""
     groups = []
     for paragraph in _paragraphs(text):
         if re.match(r"#if|#endif", paragraph) and paragraph.count("\n#endif") == 0:
@@ -156,7 +156,7 @@ def _groups(text: str, constructor: str = "") -> tuple[Group, ...]:
 
 
 def _paragraphs(text: str) -> Iterator[str]:
-    """Text between blank lines that are not inside of something."""
+    """Yield the text between blank lines that are not inside of a definition."""
     paragraph, depth = "", 0
     for line in text.splitlines(keepends=True):
         if not line.strip() and depth == 0:
@@ -171,7 +171,7 @@ def _paragraphs(text: str) -> Iterator[str]:
 
 
 def _statements(paragraph: str) -> Iterator[str]:
-    """The definitions of a paragraph, each with the comments right above it."""
+    """Yield the definitions of a paragraph, each with the comments right above it."""
     statement, depth, conditions = "", 0, 0
     for line in paragraph.splitlines(keepends=True):
         statement += line
@@ -191,7 +191,7 @@ def _depth(line: str) -> int:
 
 
 def _definition(text: str) -> Definition:
-    """A definition from its text."""
+    """Parse a definition."""
     code = _COMMENT.sub("", text)
     names, types, kind = _declared(code)
     body, tail = code, ""
@@ -208,14 +208,16 @@ def _definition(text: str) -> Definition:
         is_type=kind == "type" and not types,
         types=frozenset(_WORD.findall(types)),
         words=frozenset(_WORD.findall(body)),
-        calls=frozenset((_WORD if kind == "macro" else _CALL).findall(body)),  # a macro calls what it names
+        calls=frozenset(
+            (_WORD if kind == "macro" else _CALL).findall(body)
+        ),  # what a macro names is called by its name
         members=members,
         tail=tail,
     )
 
 
 def _without_first(code: str, name: str) -> str:
-    """The code without the first occurrence of a name. To compile a regular expression for each would take longer."""
+    """Remove the first occurrence of a name. Compiling a regular expression for each name would take longer."""
     start = code.find(name)
     while start >= 0:
         stop = start + len(name)
@@ -227,7 +229,7 @@ def _without_first(code: str, name: str) -> str:
 
 
 def _declared(code: str) -> tuple[tuple[str, ...], str, str]:
-    """The names that code declares, the types that it is for, and what kind of thing it is; no names if none count."""
+    """Return the names that code declares, the types that it is for, and its kind; no names if it always stays."""
     if macros := re.findall(r"^# *define +(\w+)", code, re.MULTILINE):
         return tuple(dict.fromkeys(macros)), "", "macro"
     code = _SPECIFIERS.sub("", code).strip()
