@@ -182,10 +182,6 @@ struct ResultTile {
         return {data + col * col_stride, rows, inside(cols, col, width), row_stride, col_stride};
     }
 
-    __device__ __forceinline__ void write(int row, int col, Accumulator<T> sum) const {
-        if (row < rows && col < cols) data[row * row_stride + col * col_stride] = from_accumulator<T, Stored>(sum);
-    }
-
     // Whether rows are contiguous, begin at multiples of `bytes`, and are whole numbers of them.
     __device__ __forceinline__ bool has_vectors(int bytes) const {
         constexpr long long SIZE = sizeof(Stored);
@@ -589,7 +585,7 @@ __device__ __forceinline__ void write_rows(const Part& part, const Row* rows, in
     constexpr int N = sizeof(TC) < BYTES ? BYTES / sizeof(TC) : 1, CHUNKS = SUBTILE_N / N;   // elements of a chunk, chunks of a row
     constexpr int POWER = CHUNKS & -CHUNKS, LANES = POWER < 32 ? POWER : 32;                 // that share a row: a power of two
     const auto before = [&](int i) { return ALIGNED ? 0 : min(part.template elements_before<N>(i), part.cols); };
-#pragma unroll
+#pragma unroll BYTES < 16 ? 1 : CHUNKS / LANES   // unrolled, the code of rows that are not aligned would be most of the kernel
     for (int first = 0; first < CHUNKS; first += LANES) {
         const int index = (first + lane % LANES) * N;
 #pragma unroll BYTES < 16 ? 4 : sizeof(TC) < 16 ? 16 : 8   // complex128, fully unrolled, would spill
@@ -610,6 +606,18 @@ __device__ __forceinline__ void write_rows(const Part& part, const Row* rows, in
     if (!ALIGNED && i < part.rows)
         for (int col = lane < 16 ? 0 : after; col < (lane < 16 ? before(i) : part.cols); ++col)
             part.data[i * part.row_stride + col] = reinterpret_cast<const TC*>(&rows[lane % 16])[col];
+}
+
+// Writes them one element at a time, whatever the strides: successive lanes write successive rows if these are contiguous, else columns.
+template <class Part>
+__device__ __forceinline__ void write_elements(const Part& part, const Row* rows, int warp, int lane) {
+    const bool down = part.row_stride == 1;
+#pragma unroll 4
+    for (int i = lane; i < 16 * SUBTILE_N; i += 32) {
+        const int r = down ? i % 16 : i / SUBTILE_N, row = row_of(warp, r), col = down ? i / 16 : i % SUBTILE_N;
+        if (row < part.rows && col < part.cols)
+            part.data[row * part.row_stride + col * part.col_stride] = reinterpret_cast<const TC*>(&rows[r])[col];
+    }
 }
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, 1)
@@ -672,41 +680,35 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
             // epilogue: a warp collects its 16 rows of C in shared memory; they are stored while the next tile is multiplied
             const auto c_tile = result_tile<T>(c, p, tile, ROWS, BN);   // (ROWS, BN)
             row.issue();
-            if (c_tile.col_stride == 1) {
-                const bool vectors = c_tile.has_vectors(16), words = c_tile.has_vectors(4);
-                Row* const rows = tiles.c[warp];
+            const bool vectors = c_tile.has_vectors(16), words = c_tile.has_vectors(4);
+            Row* const rows = tiles.c[warp];
 #pragma unroll
-                for (int subtile = 0; subtile < SUBTILES; ++subtile) {
-                    bulk_wait_read();
-                    __syncwarp();   // the previous rows have been read before they are overwritten
+            for (int subtile = 0; subtile < SUBTILES; ++subtile) {
+                bulk_wait_read();
+                __syncwarp();   // the previous rows have been read before they are overwritten
 #pragma unroll
-                    for (int j = 0; j < SUBTILE_N / 8; ++j)
+                for (int j = 0; j < SUBTILE_N / 8; ++j)
 #pragma unroll
-                        for (int half = 0; half < 2; ++half) {
-                            const Sum* const pair = &sums[(subtile * SUBTILE_N / 8 + j) * 4 + half * 2];
-                            rows[lane / 4 + half * 8].pair[j * 4 + lane % 4] = {from_accumulator<T, TC>(pair[0]),
-                                                                               from_accumulator<T, TC>(pair[1])};
-                        }
-                    fence_proxy_async();
-                    __syncwarp();   // the rows are complete before anyone reads them
-                    const auto part = c_tile.columns(subtile * SUBTILE_N, SUBTILE_N);
-                    if (!vectors) {   // rows that bulk stores cannot write
-                        sizeof(TC) >= 4 || words ? write_rows<4>(part, rows, warp, lane) : write_rows<4, false>(part, rows, warp, lane);
-                    } else if (scheduler.is_last()) {   // nothing to overlap with: the warp's own stores finish earlier
-                        write_rows<16>(part, rows, warp, lane);
-                    } else {
-                        const int i = row_of(warp, lane);
-                        if (lane < 16 && i < part.rows && part.cols > 0)
-                            row = {part.data + i * part.row_stride, &rows[lane], part.cols * static_cast<int>(sizeof(TC))};
-                        if (subtile + 1 < SUBTILES) row.issue();
+                    for (int half = 0; half < 2; ++half) {
+                        const Sum* const pair = &sums[(subtile * SUBTILE_N / 8 + j) * 4 + half * 2];
+                        rows[lane / 4 + half * 8].pair[j * 4 + lane % 4] = {from_accumulator<T, TC>(pair[0]),
+                                                                           from_accumulator<T, TC>(pair[1])};
                     }
+                fence_proxy_async();
+                __syncwarp();   // the rows are complete before anyone reads them
+                const auto part = c_tile.columns(subtile * SUBTILE_N, SUBTILE_N);
+                if (vectors && !scheduler.is_last()) {
+                    const int i = row_of(warp, lane);
+                    if (lane < 16 && i < part.rows && part.cols > 0)
+                        row = {part.data + i * part.row_stride, &rows[lane], part.cols * static_cast<int>(sizeof(TC))};
+                    if (subtile + 1 < SUBTILES) row.issue();
+                } else if (vectors) {   // nothing to overlap with: the warp's own stores finish earlier
+                    write_rows<16>(part, rows, warp, lane);
+                } else if (c_tile.col_stride != 1) {
+                    write_elements(part, rows, warp, lane);
+                } else {   // rows that bulk stores cannot write
+                    sizeof(TC) >= 4 || words ? write_rows<4>(part, rows, warp, lane) : write_rows<4, false>(part, rows, warp, lane);
                 }
-            } else {
-#pragma unroll
-                for (int j = 0; j < BN / 8; ++j)
-#pragma unroll
-                    for (int e = 0; e < 4; ++e)
-                        c_tile.write(row_of(warp, lane / 4 + e / 2 * 8), j * 8 + lane % 4 * 2 + e % 2, sums[j * 4 + e]);
             }
         }
         row.issue();

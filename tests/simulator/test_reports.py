@@ -89,7 +89,10 @@ def test_lines_add_up_and_are_those_of_the_source():
     for each in report.lines:
         assert texts[each.line - 1] == each.text
     by_text = {each.text.strip(): each for each in report.lines}
-    assert by_text["frag_b[j] = Bs[stage][tx + j * BLOCK_X][k];"].source.shared_load.requests > 0
+    assert (
+        by_text["for (int j = 0; j < TN; ++j) frag_b[j] = Bs[stage][k][tx + j * BLOCK_X];"].source.shared_load.requests
+        > 0
+    )
     barriers = [each for each in report.lines if each.barriers]
     assert [each.text.partition(";")[0].strip() for each in barriers] == ["__syncthreads()"] * 2
     assert sum(each.barriers for each in barriers) == report.barriers
