@@ -139,8 +139,16 @@ def test_without_waiting_none_depends() -> None:
     rows = [*VARIANTS.values(), *AUXILIARY]
     for row in rows:
         if row.template not in (None, "warp_tiled.cu.j2"):  # which waits where it stands for operands not decomposed
-            text = (template_folder() / row.template).read_text(encoding="utf-8")
+            files = [
+                row.template,
+                *re.findall(r'^//% include "(\w+_prologue\.j2)"', _template(row.template), re.MULTILINE),
+            ]
+            text = "".join(map(_template, files))
             assert bool(row.waits) == ("griddepcontrol_wait()" in text), row.name
+
+
+def _template(name: str) -> str:
+    return (template_folder() / name).read_text(encoding="utf-8")
 
 
 def dependent_kernels() -> list[KernelSpec]:

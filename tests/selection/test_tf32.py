@@ -63,7 +63,7 @@ def test_a_kernel_of_tf32_reads_and_writes_float32() -> None:
     text = tiledmm.source("tensor_core", dtype="tf32")
     assert "using TA = float32;" in text
     assert "using T = tf32;" in text
-    assert "mma_tf32(acc" in text
+    assert "#define MMA mma_tf32" in text and "MMA(acc" in text
     mixed = kernel_spec("tensor_core", dtype="tf32", a_dtype="float16", out_dtype="float64")
     assert mixed.symbol == "tiledmm_tensor_core_f16_f32_tf32_f64_128x128x16_nn"
     with pytest.raises(ConfigError, match="wm and wn are multiples of 32"):
