@@ -38,14 +38,14 @@ NUMBERS = {
 
 pytestmark = pytest.mark.skipif(not RUN, reason="needs compute capability 8.0 or newer")
 each_kernel = pytest.mark.parametrize(("variant", "dtype"), RUN)
-OF_SCHEMES = [(*each, scheme) for each in RUN for scheme, _ in find_variant(each[0]).schemes]
+OF_SCHEMES = [(*each, scheme) for each in RUN for scheme in find_variant(each[0]).operands.schemes]
 each_scheme = pytest.mark.parametrize(("variant", "dtype", "scheme"), OF_SCHEMES)
-#: Kernels by scheme and tile: all tiles of a variant's own scheme, and the one that others take.
+#: Kernels by scheme and tile: all tiles with the default scheme, and the default tile with the others.
 TILES = [
     (name, dtype, scheme, tile)
     for name, dtype in RUN
-    for i, (scheme, largest) in enumerate(find_variant(name).schemes)
-    for tile in (find_variant(name).tiles if i == 0 else (largest,))
+    for i, scheme in enumerate(find_variant(name).operands.schemes)
+    for tile in (find_variant(name).tiles if i == 0 else (None,))
 ]
 
 
@@ -123,7 +123,7 @@ def test_resources(variant: str, dtype: str, scheme: str) -> None:
             kernel = compiled(each)
             assert kernel.shared_bytes == each.shared_bytes
             assert kernel.local_bytes == 0, f"{kernel.symbol} spills registers"
-    for tile in find_variant(variant).tiles if scheme == find_variant(variant).schemes[0][0] else ():
+    for tile in find_variant(variant).tiles if scheme == find_variant(variant).operands.schemes[0] else ():
         assert tiledmm.kernel(variant, tile=tile, dtype=dtype).local_bytes == 0
 
 
@@ -211,7 +211,11 @@ def test_schemes(variant: str, dtype: str, scheme: str) -> None:
         (name, dtype, numbers)
         for name, dtype in RUN
         for numbers in (
-            *({"scheme": scheme, "split_k": slices} for scheme, _ in find_variant(name).schemes for slices in (1, 3)),
+            *(
+                {"scheme": scheme, "split_k": slices}
+                for scheme in find_variant(name).operands.schemes
+                for slices in (1, 3)
+            ),
             {"group": 1},
             *NUMBERS[name],
         )
