@@ -176,20 +176,28 @@ struct ResultTile {
         return {data + col * col_stride, rows, inside(cols, col, width), row_stride, col_stride};
     }
 
+    __device__ __forceinline__ void write(int row, int col, Accumulator<T> sum) const {
+        if (row < rows && col < cols) data[row * row_stride + col * col_stride] = from_accumulator<T, Stored>(sum);
+    }
+
     // Whether rows are contiguous, begin at multiples of `bytes`, and are whole numbers of them.
     __device__ __forceinline__ bool has_vectors(int bytes) const {
         constexpr long long SIZE = sizeof(Stored);
         return col_stride == 1 && (reinterpret_cast<long long>(data) | row_stride * SIZE | cols * SIZE) % bytes == 0;
     }
 
-    // Writes N elements of a row in one access: all are inside, or none, and they are aligned to their size, as has_vectors() says.
+    // Writes N elements of a row: in one access if they are contiguous and aligned to their size.
     template <int N>
-    __device__ __forceinline__ void write_vector(int row, int col, const Accumulator<T>* sums) const {
-        if (row >= rows || col >= cols) return;
-        Vector<Stored, N> vector;
+    __device__ __forceinline__ void write_row(int row, int col, const Accumulator<T>* sums) const {
+        const Stored* const first = data + row * row_stride + col * col_stride;
+        if (row < rows && col + N <= cols && col_stride == 1 && reinterpret_cast<size_t>(first) % (N * sizeof(Stored)) == 0) {
+            Vector<Stored, N> vector;
 #pragma unroll
-        for (int i = 0; i < N; ++i) vector.element[i] = from_accumulator<T, Stored>(sums[i]);
-        store(reinterpret_cast<Vector<Stored, N>*>(data + row * row_stride + col), vector);
+            for (int i = 0; i < N; ++i) vector.element[i] = from_accumulator<T, Stored>(sums[i]);
+            return store(reinterpret_cast<Vector<Stored, N>*>(data + row * row_stride + col), vector);
+        }
+#pragma unroll
+        for (int i = 0; i < N; ++i) write(row, col + i, sums[i]);
     }
 };
 
@@ -617,14 +625,13 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
 
             // epilogue
             const auto c_tile = result_tile<T>(c, p, tile, ROWS, BN);   // (ROWS, BN)
-            if (c_tile.has_vectors(2 * sizeof(TC))) {
+            if (c_tile.col_stride != 1 || c_tile.has_vectors(2 * sizeof(TC))) {
 #pragma unroll
                 for (int j = 0; j < BN / 8; ++j)
 #pragma unroll
                     for (int half = 0; half < 2; ++half)
-                        c_tile.template write_vector<2>(warp * 16 + lane / 4 + half * 8, j * 8 + lane % 4 * 2, &sums[j * 4 + half * 2]);
-            } else {   // successive lanes write successive rows if these are contiguous, else columns
-                const bool down = c_tile.row_stride == 1;
+                        c_tile.template write_row<2>(warp * 16 + lane / 4 + half * 8, j * 8 + lane % 4 * 2, &sums[j * 4 + half * 2]);
+            } else {   // successive lanes write successive elements
                 auto& rows = tiles.c[warp];
 #pragma unroll
                 for (int col0 = 0; col0 < BN; col0 += COLS) {
@@ -639,11 +646,10 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
                         }
                     __syncwarp();   // all are there before anyone reads them
                     const auto part = c_tile.columns(col0, COLS);
-#pragma unroll 2
+#pragma unroll 8
                     for (int i = lane; i < 16 * COLS; i += 32) {
-                        const int row = down ? i % 16 : i / COLS, col = down ? i / 16 : i % COLS;
-                        if (warp * 16 + row < part.rows && col < part.cols)
-                            part.data[(warp * 16 + row) * part.row_stride + col * part.col_stride] = rows[row][col];
+                        const int row = warp * 16 + i / COLS, col = i % COLS;
+                        if (row < part.rows && col < part.cols) part.data[row * part.row_stride + col] = rows[i / COLS][col];
                     }
                 }
             }

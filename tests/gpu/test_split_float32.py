@@ -36,6 +36,13 @@ NUMBERS = {
     ),
 }
 
+
+def largest_tile(variant: str, dtype: str, scheme: str) -> int:
+    """Return the default tile with a scheme, in columns of real numbers."""
+    spec = kernel_spec(variant, dtype=dtype, config={"scheme": scheme})
+    return spec.config.bn * spec.compute.parts
+
+
 pytestmark = pytest.mark.skipif(not RUN, reason="needs compute capability 8.0 or newer")
 each_kernel = pytest.mark.parametrize(("variant", "dtype"), RUN)
 OF_SCHEMES = [(*each, scheme) for each in RUN for scheme in find_variant(each[0]).operands.schemes]
@@ -45,7 +52,7 @@ TILES = [
     (name, dtype, scheme, tile)
     for name, dtype in RUN
     for i, scheme in enumerate(find_variant(name).operands.schemes)
-    for tile in (find_variant(name).tiles if i == 0 else (None,))
+    for tile in (find_variant(name).tiles if i == 0 else (largest_tile(name, dtype, scheme),))
 ]
 
 
