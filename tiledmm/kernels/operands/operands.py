@@ -136,7 +136,7 @@ class Operands:
             spec: The kernel with the types and layout of the arrays.
             problem: The product's problem. The caller repeats the launches for each step of its outer dimensions.
         """
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} does not say how its operands are prepared")
 
     def products(self, spec: KernelSpec, problem: Problem, ready: Ready) -> Schedule | None:
         """Return the launches that multiply prepared operands and write C.
@@ -214,7 +214,7 @@ class Operands:
             product: The product.
             times: Times of moving data on the device.
         """
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} does not say what its operands cost")
 
     def rates(self, compute: Element) -> tuple[str, ...]:
         """Return the names of the ``DeviceRates`` fields that only this format's ``cost`` uses.
