@@ -19,6 +19,7 @@ from tests.strategies import multiplied
 from tiledmm.elements import SCHEMES, Element
 from tiledmm.hardware.data_sheets import Gpu
 from tiledmm.kernels import launches
+from tiledmm.kernels.operands.bytes import Bytes
 from tiledmm.kernels.operands.moduli import residue_planes
 from tiledmm.kernels.operands.operand_scan import SCAN_HEAD
 from tiledmm.kernels.spec import KernelSpec
@@ -227,7 +228,7 @@ class _Kernel:
                 c = self.matrix(2, p.m, p.n, p.c, p.c.offset(at) + number * p.partition_c)
                 if spec.condition == "if decomposed":
                     result = self._of_pieces(p, at, begin, k, parts, (of_a, of_b))
-                elif spec.variant.name == "split_integer":
+                elif isinstance(spec.variant.operands, Bytes):
                     result = self._of_bytes(p, at, begin, k)
                 elif spec.variant.hopper.tma:
                     result = _product(*self._mapped(p, at, begin, k), spec)

@@ -1000,7 +1000,7 @@ def test_a_rival_that_writes_nothing_does_not_pass_for_the_one_before(
         return {"a peer": lambda i: None if idle == "a peer" else of_cupy(sets[0].a, sets[0].b, out=sets[0].c)}
 
     monkeypatch.setattr(comparing, "matmul", matmul)
-    monkeypatch.setattr(comparing, "library_calls", peers)
+    monkeypatch.setattr(comparing, "calls_of_libraries", peers)
     monkeypatch.setattr(comparing.cupy, "matmul", lambda *x, out: None if idle == BASELINE else of_cupy(*x, out=out))
     variant_tiles = [*expand(["naive", "tiled"], [16]), VariantTile("auto")]
     found = comparing.compare(Size(6, 5, 7), dtype=dtype, variant_tiles=variant_tiles, seconds=0.001, peers=["a peer"])
@@ -1127,7 +1127,7 @@ def test_a_peer_is_asked_for_an_error_and_no_figure_where_it_fails(
         held[:] = sets
         return rivals
 
-    monkeypatch.setattr(comparing, "library_calls", peers)
+    monkeypatch.setattr(comparing, "calls_of_libraries", peers)
     found = comparing.compare(Size(6, 5, 7), variant_tiles=expand(["naive"]), seconds=0.001, peers=["torch"])
     rows = {row.label: row for row in found.rows[2:]}
     assert {name: (row.ok, row.microseconds is not None, row.note) for name, row in rows.items()} == {

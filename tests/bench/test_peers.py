@@ -49,7 +49,7 @@ def test_a_library_that_does_not_work_says_so(monkeypatch):
     working.calls = lambda sets, kind: {f"theirs of {kind.name}": len}
     monkeypatch.setitem(sys.modules, "tiledmm.bench.peers.json_", broken)
     monkeypatch.setitem(sys.modules, "tiledmm.bench.peers.csv_", working)
-    found = peers.library_calls(("json", "csv", "not_installed_anywhere"), [], ELEMENTS["float32"])
+    found = peers.calls_of_libraries(("json", "csv", "not_installed_anywhere"), [], ELEMENTS["float32"])
     assert found == {"json": "OSError: no libcudart", "theirs of f32": len}
 
 

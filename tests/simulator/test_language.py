@@ -11,7 +11,7 @@ import pytest
 from tiledmm.errors import CompilationError
 from tiledmm.simulator.build import toolchain
 from tiledmm.simulator.build.debug.debug_info import debug_info
-from tiledmm.simulator.build.library import Library
+from tiledmm.simulator.build.native_library import Library
 from tiledmm.simulator.check.finding_kinds import KINDS
 from tiledmm.simulator.execute.grid import run_grid
 from tiledmm.simulator.execute.interface import ORDERS, Operand

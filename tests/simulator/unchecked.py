@@ -8,7 +8,7 @@ from typing import Any
 from tiledmm.codegen.rendering import render
 from tiledmm.kernels.spec import KernelSpec
 from tiledmm.simulator.build import toolchain
-from tiledmm.simulator.build.library import Library
+from tiledmm.simulator.build.native_library import Library
 from tiledmm.simulator.execute.grid import run_grid
 
 

@@ -33,7 +33,7 @@ _MOST_STEPS = 1 << 21
 _PATIENCE, _SAMPLE = 4.0, 16
 
 
-def library_calls(libraries: Iterable[str], sets: Sequence[Any], kind: Element) -> dict[str, TimedCall | str]:
+def calls_of_libraries(libraries: Iterable[str], sets: Sequence[Any], kind: Element) -> dict[str, TimedCall | str]:
     """Return the calls of installed libraries by name; for a library that does not work, its error message."""
     found: dict[str, TimedCall | str] = {}
     for library in libraries:

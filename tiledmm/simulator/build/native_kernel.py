@@ -15,7 +15,7 @@ from tiledmm.simulator.build import toolchain
 from tiledmm.simulator.build.debug.debug_info import SharedArray, Variable, debug_info
 from tiledmm.simulator.build.debug.source_lines import SourceLines
 from tiledmm.simulator.build.debug.variables import aggregates_of
-from tiledmm.simulator.build.library import Library
+from tiledmm.simulator.build.native_library import Library
 from tiledmm.simulator.build.parameters import Parameter, parameters_of
 from tiledmm.simulator.build.source_map import SourceMap
 from tiledmm.simulator.build.translation.syntax import declared_alignments, variables_in
@@ -54,7 +54,7 @@ class NativeKernel:
         self.arch = target.capability[0] * 100 + target.capability[1] * 10
         try:
             with toolchain.kernel_library(text, name, arch=self.arch, build=build) as path:
-                self.library = Library.load(path)
+                self.native = Library.load(path)
                 self.debug = debug_info(path)
         except CompilationError as error:
             raise CompilationError(_LINE.sub(lambda at: places.location(int(at[1])), str(error))) from None
@@ -67,7 +67,7 @@ class NativeKernel:
     @functools.cached_property
     def parameters(self) -> tuple[Parameter, ...]:
         """The parameters of the kernel."""
-        return parameters_of(self.library, self.text, self.name)
+        return parameters_of(self.native, self.text, self.name)
 
     @functools.cached_property
     def variables(self) -> tuple[Variable, ...]:
@@ -107,7 +107,7 @@ class NativeKernel:
 
     def new_state(self) -> ModuleState:
         """Return the bytes of each variable as the text initializes it."""
-        return {name: np.frombuffer(raw, np.uint8).copy() for name, raw in self.library.initial.items()}
+        return {name: np.frombuffer(raw, np.uint8).copy() for name, raw in self.native.initial.items()}
 
     @functools.cached_property
     def shared_offsets(self) -> list[tuple[int, SharedArray]]:

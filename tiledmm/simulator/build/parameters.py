@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tiledmm.errors import AlignmentError, ConfigError, OperandTypeError
-from tiledmm.simulator.build.library import Library
+from tiledmm.simulator.build.native_library import Library
 from tiledmm.simulator.build.translation.syntax import parameter_names, short_name
 
 # In the order of ``ParameterKind`` in ``native/parameters.h``.

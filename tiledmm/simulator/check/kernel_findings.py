@@ -79,7 +79,7 @@ class KernelFindings:
         found = [raw for each in outcomes for raw in each.findings]
         if not found:
             return []
-        base = self._kernel.library.base
+        base = self._kernel.native.base
         shared = tuple(
             self._region(array.name, offset, shared_bytes if array.dynamic else array.bytes)
             for offset, array in self._kernel.shared_offsets
@@ -109,7 +109,7 @@ class KernelFindings:
     def refusals(self, block: tuple[int, int, int]) -> list[Finding]:
         """Return what a GPU would not compile or launch: findings whose lines are those of the declarations."""
         found = []
-        threads, most = block[0] * block[1] * block[2], self._kernel.library.functions.tiledmm_max_threads()
+        threads, most = block[0] * block[1] * block[2], self._kernel.native.functions.tiledmm_max_threads()
         if most and threads > most:
             said = f"a block of {threads} threads, and the kernel's __launch_bounds__ has {most}"
             found.append(self._refusal(LAUNCH_BOUNDS, said, r"__launch_bounds__"))

@@ -163,7 +163,7 @@ class RawKernel:
     def max_threads_per_block(self) -> int:
         """Threads of a block, by the launch bounds. On a GPU the kernel's registers may allow fewer."""
         kernel = self._compiled()
-        return int(kernel.library.functions.tiledmm_max_threads()) or kernel.target.max_threads_per_block
+        return int(kernel.native.functions.tiledmm_max_threads()) or kernel.target.max_threads_per_block
 
     @property
     def shared_size_bytes(self) -> int:

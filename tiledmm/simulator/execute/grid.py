@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tiledmm.simulator.build.library import Library
+from tiledmm.simulator.build.native_library import Library
 from tiledmm.simulator.execute.interface import (
     DESCRIBE,
     KINDS,

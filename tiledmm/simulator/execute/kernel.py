@@ -45,7 +45,7 @@ def run_kernel(
     anchor = kernel.debug.address("tiledmm_anchor")
     with _variables(kernel, state) as variables:
         return run_grid(
-            kernel.library,
+            kernel.native,
             grid=grid,
             block=block,
             arguments=arguments,
@@ -82,10 +82,10 @@ def _variables(kernel: NativeKernel, state: ModuleState | None) -> Iterator[list
         yield []
         return
     values = kernel.new_state() if state is None else state
-    with kernel.library.lock:
+    with kernel.native.lock:
         stamps, operands, constants = [], [], variables_in(kernel.text, "__constant__")
         for each in kernel.variables:
-            address = kernel.library.base + each.address
+            address = kernel.native.base + each.address
             if each.name in values:
                 ctypes.memmove(address, values[each.name].ctypes.data, each.bytes)
             granule = 4 if each.bytes % 4 == 0 else 1
@@ -98,7 +98,7 @@ def _variables(kernel: NativeKernel, state: ModuleState | None) -> Iterator[list
         yield operands
         for each in kernel.variables:
             if each.name in values:
-                ctypes.memmove(values[each.name].ctypes.data, kernel.library.base + each.address, each.bytes)
+                ctypes.memmove(values[each.name].ctypes.data, kernel.native.base + each.address, each.bytes)
 
 
 def _widths(kernel: NativeKernel, disassemble: Disassembler) -> Callable[[int, str], tuple[int, int, int]]:
