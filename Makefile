@@ -66,17 +66,9 @@ test-latest:  ## The same selection with the newest versions, in the newest Pyth
 test-pythons:  ## The same selection with the newest versions, in each Python here
 	$(SUPPORTED) newest $(ARGS)
 
-.PHONY: mutation
-mutation: $(TEST_READY)  ## Whether tests see small edits of the host code, half an hour (ARGS="launch --limit 50")
-	$(PYTHON) -m tools.mutation $(ARGS)
-
-.PHONY: kernel-mutation
-kernel-mutation: $(TEST_READY)  ## Whether the simulator sees small edits of kernels' text (ARGS="--kernels 'tiled*' --limit 100")
-	$(PYTHON) -m tools.kernel_mutation $(ARGS)
-
-.PHONY: simulator-bugs
-simulator-bugs: $(TEST_READY)  ## Whether the simulator finds the bugs planted in kernels, at their lines (ARGS="-k reduce")
-	$(PYTHON) -m tools.simulator_bugs $(ARGS)
+.PHONY: bugs
+bugs: $(TEST_READY)  ## Whether the tests and the simulator notice planted bugs (ARGS="host -k plan", ARGS="host-mutants --limit 50")
+	$(PYTHON) -m tools.bugs $(ARGS)
 
 .PHONY: gpu-check
 gpu-check: $(TEST_READY)  ## Everything that needs a GPU: tests and compute-sanitizer

@@ -15,6 +15,7 @@ import json
 import os
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -172,26 +173,40 @@ def _random_shapes(text: str) -> str:
     return "\n\n".join([*shown, f"{origin(results)}, {random_shapes.in_words(results['seeds'])}"])
 
 
-def _bugs(text: str) -> str:
-    """Format which checks of the simulator and which tools of compute-sanitizer report each planted bug."""
-    results = json.loads(text)
-    rows = []
-    for bug in results["bugs"]:
-        tools = [tool for tool in ("racecheck", "memcheck", "initcheck", "synccheck") if bug[tool] > 0]
-        silent = "did not end" if min(bug[tool] for tool in ("racecheck", "memcheck")) < 0 else NONE
-        rows.append((bug["name"], ", ".join(bug["simulator"]), ", ".join(tools) or silent))
-    table = Table("", ("<bug", "<simulator", "<compute-sanitizer"), tuple(rows))
-    return f"{table.markdown(title=False)}\n\n{origin(results)}"
-
-
 def _mutation(text: str) -> str:
     """Format how many mutants of the kernels met each outcome, per kind of edit."""
     results = json.loads(text)
     ends = ("found", "wrong result", "does not compile", "equivalent", "same code", "survived")
-    counts = [(name, *(count.get(end, 0) for end in ends)) for name, count in results["operators"].items()]
+    counts = [(name, *(count.get(end, 0) for end in ends)) for name, count in results["groups"].items()]
     counts.append(("all", *(sum(row[i] for row in counts) for i in range(1, len(ends) + 1))))
     rows = tuple((row[0], *(f"{count:,}" if count else NONE for count in row[1:])) for row in counts)
     table = Table("", ("<edit", *ends), rows)
+    return f"{table.markdown(title=False)}\n\n{origin(results)}"
+
+
+def _bug_rows(results: dict[str, Any], *columns: Callable[[str, Counter[str]], int]) -> tuple[tuple[str, ...], ...]:
+    """Return a row for each group of bugs and for all: their number, and a count for each column."""
+    groups = {group: Counter(ends) for group, ends in results["groups"].items()}
+    groups["all"] = sum(groups.values(), Counter())
+    counts = {group: (ends.total(), *(column(group, ends) for column in columns)) for group, ends in groups.items()}
+    return tuple((group, *(f"{count:,}" if count else NONE for count in row)) for group, row in counts.items())
+
+
+def _when(results: dict[str, Any]) -> str:
+    return f"{results['machine']['date'][:10]}, commit {results['sources']['commit'][:7]}"
+
+
+def _sanitizer(text: str) -> str:
+    """Format how many planted bugs per cause compute-sanitizer reports, and each of its tools."""
+    results = json.loads(text)
+    tools = ("racecheck", "memcheck", "initcheck", "synccheck")
+
+    def reported_by(*wanted: str) -> Callable[[str, Counter[str]], int]:
+        return lambda _, ends: sum(count for end, count in ends.items() if set(wanted) & set(end.split(", ")))
+
+    table = Table(
+        "", ("<cause", "bugs", "reported", *tools), _bug_rows(results, reported_by(*tools), *map(reported_by, tools))
+    )
     return f"{table.markdown(title=False)}\n\n{origin(results)}"
 
 
@@ -199,28 +214,19 @@ def _simulator_bugs(text: str) -> str:
     """Format how many planted bugs per cause the simulator found at first and finds now."""
     now = json.loads(text)
     first = json.loads((FOLDER / "simulator_bugs_first_run.json").read_text(encoding="utf-8"))
-    rows = [
-        (cause, sum(ends.values()), first["causes"].get(cause, {}).get("found", 0), ends.get("found", 0))
-        for cause, ends in now["causes"].items()
-    ]
-    rows.append(("all", now["bugs"], first["found"], now["found"]))
-    shown = tuple((row[0], *(f"{count:,}" if count else NONE for count in row[1:])) for row in rows)
-    table = Table("", ("<cause", "bugs", "found at first", "found now"), shown)
-    dates = f"At first: {first['date']}, commit {first['commit'][:7]}. Now: {now['date']}, commit {now['commit'][:7]}."
-    return f"{table.markdown(title=False)}\n\n{dates}"
+    before = {group: ends.get("found", 0) for group, ends in first["groups"].items()}
+    before["all"] = sum(before.values())
+    rows = _bug_rows(now, lambda group, _: before.get(group, 0), lambda _, ends: ends["found"])
+    table = Table("", ("<cause", "bugs", "found at first", "found now"), rows)
+    return f"{table.markdown(title=False)}\n\nAt first: {_when(first)}. Now: {_when(now)}."
 
 
 def _held_out(text: str) -> str:
     """Format how many bugs per cause the simulator found, of those whose authors did not know it."""
     now = json.loads(text)
-    rows = [
-        (cause, sum(ends.values()), ends.get("found", 0), ends.get("warned", 0))
-        for cause, ends in now["causes"].items()
-    ]
-    rows.append(("all", *(sum(row[i] for row in rows) for i in (1, 2, 3))))
-    shown = tuple((row[0], *(f"{count:,}" if count else NONE for count in row[1:])) for row in rows)
-    table = Table("", ("<cause", "bugs", "found", "a warning alone"), shown)
-    return f"{table.markdown(title=False)}\n\n{now['date']}, commit {now['commit'][:7]}."
+    rows = _bug_rows(now, lambda _, ends: ends["found"], lambda _, ends: ends["warned"])
+    table = Table("", ("<cause", "bugs", "found", "a warning alone"), rows)
+    return f"{table.markdown(title=False)}\n\n{_when(now)}."
 
 
 #: Tables that a marker may name: the results (``results/<run>.json``), and the function that formats them.
@@ -279,7 +285,7 @@ TABLES: dict[str, tuple[str, Callable[[str], str]]] = {
     "out-of-core": ("out_of_core", _with_parts(rows=out_of_core.out_of_core_table)),
     "wgmma-steps": ("wgmma_steps", _with_parts(rows=steps_table)),
     **{f"pipes-{row.name}": ("tensor_pipes", _pipes(row.name)) for row in kernel_variants() if row.tensor_cores},
-    "bugs": ("bugs", _bugs),
+    "sanitizer": ("sanitizer", _sanitizer),
     "mutation": ("mutation", _mutation),
     "simulator-bugs": ("simulator_bugs", _simulator_bugs),
     "held-out": ("simulator_bugs_held_out", _held_out),

@@ -110,7 +110,8 @@ def test_older_results_are_listed_with_what_measures_them_again(
 ) -> None:
     folder = tmp_path / "benchmarks" / "results"
     folder.mkdir(parents=True)
-    (folder / "simulator_bugs.json").write_text('{"date": "2026-11-25"}', encoding="utf-8")
+    bugs = {"machine": {"date": "2026-11-25"}, "sources": {"commit": "0123456789ab", "kernels": {}}}
+    (folder / "simulator_bugs.json").write_text(json.dumps(bugs), encoding="utf-8")
     found = {"machine": asdict(MACHINE), "sources": results.sources(["tiled float32", "tiled_padded float32"])}
     path = folder / "wgmma_steps.json"
     path.write_text(json.dumps(found), encoding="utf-8")

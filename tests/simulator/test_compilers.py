@@ -18,7 +18,7 @@ from tests.strategies import small_integers
 from tiledmm import simulator
 from tiledmm.kernels.variants import kernel_spec
 from tiledmm.simulator.build import toolchain
-from tools.kernel_bugs import BUGS, simulate
+from tools.bugs.kernels import read, verdict
 
 ZIG = shlex.join((sys.executable, "-m", "ziglang", "c++"))
 
@@ -55,13 +55,21 @@ def test_results_and_counts_do_not_depend_on_the_compiler(compiler, monkeypatch,
     assert report.source == expected.source
 
 
-@pytest.mark.parametrize("bug", BUGS[::4], ids=lambda bug: bug.name.replace(" ", "-"))
-def test_every_compiler_lets_a_planted_bug_be_found(compiler, tmp_path, bug):
-    right, report = simulate(bug, tmp_path)
-    kinds = {finding.kind for finding in report.findings}
-    assert kinds & set(bug.kinds) if bug.kinds else not right
-    if bug.line:
-        assert any(bug.line in finding.text for finding in report.findings)
+#: Bugs whose findings need the compiler's line numbers, its registers, or its order of accesses.
+BUGS = (
+    "tiled_16: no barrier after the stores",
+    "tiled_16: rows are not guarded in loads",
+    "tiled_16: one step of k too many",
+    "naive: the sum begins nowhere",
+    "naive: k stays",
+)
+
+
+@pytest.mark.parametrize("name", BUGS)
+def test_every_compiler_lets_a_planted_bug_be_found(compiler, name):
+    bug = next(bug for bug in read() if bug.id == name)
+    text, lines = bug.planted(bug.edited.text())
+    assert verdict(bug, lines, bug.edited.run(text, dict(bug.keywords))).outcome == "found"
 
 
 @pytest.mark.full  # Zig makes its C++ library first, which takes minutes

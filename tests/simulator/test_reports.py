@@ -137,10 +137,10 @@ def test_a_report_as_json_table_and_listing():
 
 
 def test_a_table_marks_lines_that_race(tmp_path):
-    from tools.kernel_bugs import BUGS, operands, plant
-
-    bug = BUGS[0]
-    _, report = simulator.run(*operands(bug), variant=bug.variant, tile=bug.tile, source=plant(bug, tmp_path))
+    text = tiledmm.source("tiled", tile=16)
+    path = tmp_path / "broken.cu"
+    path.write_text(text.replace("__syncthreads();", ";", 1))
+    _, report = simulator.run(np.ones((17, 18), "f4"), np.ones((18, 19), "f4"), variant="tiled", tile=16, source=path)
     table = report.table()
     assert table.bad and any("race" in note for note in table.notes)
     assert "> " in report.listing()

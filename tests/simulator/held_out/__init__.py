@@ -1,4 +1,4 @@
-"""Bugs planted by authors who had not seen what the simulator finds: ``python -m tools.simulator_bugs --held-out``.
+"""Bugs planted by authors who had not seen what the simulator finds: ``python -m tools.bugs held-out``.
 
 They were committed before any of them was run. The first run found, at a planted line:
 

@@ -1,28 +1,25 @@
-"""Tests of the edits of ``tools.kernel_mutation``, and that the simulator notices a sample, or all with ``--full``."""
+"""Tests of the edits of kernels' text, and that the simulator notices a sample, or all with ``--full``."""
 
 from __future__ import annotations
 
 import pytest
 
 from tests.conftest import missing_simulator, slow_unless
-from tiledmm.simulator.build import toolchain
-from tools.kernel_mutation import (
-    CAUGHT,
+from tools.bugs.__main__ import main
+from tools.bugs.fates import Fate, Options
+from tools.bugs.kernel_mutants import (
     EQUIVALENT,
     KERNELS,
     OPERATORS,
-    Judge,
     Kernel,
     Known,
     Mutant,
-    Verdict,
     code_of,
     editable_lines,
-    main,
+    every_mutant,
+    judge,
+    judge_here,
     mutants,
-    run,
-    sample,
-    score,
     why,
 )
 
@@ -120,12 +117,6 @@ def test_what_a_declaration_covers():
         assert why(mutant, [Known(*pattern, "so")]) is None
 
 
-def test_the_score_is_of_those_that_do_something_else():
-    verdicts = [Verdict(status) for status in (*CAUGHT, "survived", "equivalent", "same code")]
-    assert score(verdicts) == 5 / 6
-    assert score([]) == 1
-
-
 @pytest.mark.parametrize(
     "kernel",
     [
@@ -134,9 +125,8 @@ def test_the_score_is_of_those_that_do_something_else():
     ],
 )
 def test_a_kernel_as_it_is_survives(kernel: Kernel):
-    judge = Judge()
-    assert judge(kernel, kernel.text) == Verdict("same code")
-    assert judge(kernel, kernel.text, same_code=False) == Verdict("survived")
+    assert judge_here(kernel, kernel.text) == Fate("same code", None)
+    assert judge_here(kernel, kernel.text, same_code=False) == Fate("survived", False)
 
 
 def edited(kernel: Kernel, old: str, new: str) -> Mutant:
@@ -144,41 +134,32 @@ def edited(kernel: Kernel, old: str, new: str) -> Mutant:
     return Mutant(kernel, "by hand", 0, old, new, kernel.text.replace(old, new, 1))
 
 
-def test_verdicts():
+def test_fates():
     tiled = Kernel("tiled", 8, "NT")
-    toolchain.build_runtime()
     chosen = [
         edited(tiled, "__syncthreads();   // both", "// both"),
         edited(tiled, "a_view.move(0, BK);", ";"),
         edited(tiled, "a_view.move(0, BK);", "a_view.move(0, BK)"),
         edited(tiled, "a_view.move(0, BK);", "a_view.move(0, 1 * BK);"),
         edited(tiled, "const int tx = threadIdx.x;", "while (*(const volatile float*)a < 1e9f) {} const int tx = 0;"),
-        edited(tiled, "const int tx = threadIdx.x;", "for (volatile int i = 0;; i = i + 1) {} const int tx = 0;"),
         edited(tiled, "const int tx = threadIdx.x;", "__builtin_trap(); const int tx = 0;"),
         edited(tiled, "left > 0; left -=", "left >= 0; left -="),
     ]
-    verdicts = run(chosen, limit=8)  # a mutant that survives takes longer than 3 s beside other tests
-    assert [verdict.status for verdict in verdicts] == [
-        "found", "wrong result", "does not compile", "same code", "hangs", "hangs", "found", "survived",
+    fates = judge(chosen, 2)
+    assert [fate.outcome for fate in fates] == [
+        "found", "wrong result", "does not compile", "same code", "hangs", "found", "survived",
     ]  # fmt: skip
-    assert "race on shared memory" in verdicts[0].kinds
+    assert "race" in fates[0].detail
 
 
 @pytest.mark.slow
-def test_samples_are_caught():
+def test_samples_are_caught() -> None:
     """Check that the simulator notices random mutants; runs are sequential because each removes its libraries."""
-    for size in (16, 50):
-        chosen = sample(KERNELS, size, seed=3)
-        verdicts = run(chosen)
-        for mutant, verdict in zip(chosen, verdicts, strict=True):
-            told = f"{mutant.kernel.name}, line {mutant.line + 1}: {mutant.before} became {mutant.after}"
-            assert verdict.status in (*CAUGHT, "equivalent", "same code"), told
-        assert sum(verdict.status in CAUGHT for verdict in verdicts) >= size // 2
+    chosen = Options(limit=66, seed=3).chosen(every_mutant())
+    for mutant, fate in zip(chosen, judge(chosen, 2), strict=True):
+        assert fate.caught is not False, mutant.id
 
 
 @pytest.mark.full
-def test_all_are_caught(capsys, tmp_path):
-    status = main(["--json", str(tmp_path / "mutants.json")])
-    said = capsys.readouterr().out
-    assert status == 0, said
-    assert "score 100.00%" in said
+def test_all_are_caught() -> None:
+    assert main(["kernel-mutants"]) == 0

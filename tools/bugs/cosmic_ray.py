@@ -110,6 +110,16 @@ class Mutant:
     imported: bool
     source: str
 
+    @property
+    def id(self) -> str:
+        """Place and edit, which identify the mutant."""
+        return f"{self.file}:{self.line} {self.where} ({self.operator}): {' -> '.join(self.change)}"
+
+    @property
+    def group(self) -> str:
+        """Folder of the module."""
+        return "/".join(self.file.split("/")[:2])
+
     @functools.cached_property
     def text(self) -> str:
         """Text of the file after the edit.

@@ -1,4 +1,4 @@
-"""Kernels in which ``tools.simulator_bugs`` plants bugs: their texts, and how to run an edited text."""
+"""Kernels in which bugs are planted: their texts, and how to run an edited text."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class OwnKernel:
 
     def text(self) -> str:
         """Return the rendered text."""
-        return render(_planned(self)[0].spec)
+        return render(planned(self)[0].spec)
 
     def run(self, text: str, keywords: dict[str, Any]) -> Outcome:
         """Compute a product with an edited text; if only the result is wrong, also launch the kernel by itself."""
@@ -138,7 +138,7 @@ class OwnKernel:
 
     def _wrong_elements(self, text: str) -> tuple[Found, ...]:
         """Launch the edited kernel by itself; return findings where its result differs from the original's."""
-        launch, scratch = _planned(self)
+        launch, scratch = planned(self)
         if launch.scan or any(launch.begins):
             return ()
         m, n, _ = self.sizes
@@ -173,7 +173,7 @@ def _found(findings: Iterable[Finding]) -> tuple[Found, ...]:
 
 
 @functools.cache
-def _planned(kernel: OwnKernel) -> tuple[Launch, tuple[Scratch, ...]]:
+def planned(kernel: OwnKernel) -> tuple[Launch, tuple[Scratch, ...]]:
     """Return the launch of the kernel to edit, and the scratch memory of the whole schedule."""
     a, b = kernel.operands()
     keywords = KernelKeywords(kernel.variant, kernel.tile, kernel.config or None, "float32")

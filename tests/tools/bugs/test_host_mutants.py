@@ -6,9 +6,10 @@ import pytest
 
 pytest.importorskip("cosmic_ray", reason="no tests of mutants: Cosmic Ray is not installed (extra 'mutation')")
 
-from tools.covering import spread
-from tools.mutants import Mutant, mutants
-from tools.mutation import Recorded, modules, reasons, report, tomllib
+from tools.bugs.cosmic_ray import Mutant, mutants
+from tools.bugs.covering import spread
+from tools.bugs.fates import Fate
+from tools.bugs.host_mutants import SETTINGS, Recorded, explained, modules, reasons
 from tools.trees import ROOT
 
 SOURCE = '''
@@ -86,42 +87,23 @@ def test_cases_are_spread() -> None:
     assert spread(names, 10) == set(names)
 
 
-@pytest.mark.parametrize(
-    ("last", "listed", "status"),
-    [
-        ("killed", False, 0),
-        ("timed out", False, 0),
-        ("survived", False, 1),
-        ("survived", True, 0),
-        ("not covered", False, 1),
-    ],
-)
-def test_the_exit_status(made: list[Mutant], last: str, listed: bool, status: int) -> None:
-    """Check that the exit status is 0 only if survivors are few and listed."""
-    survivor = made[-1]
+def test_a_survivor_is_explained_by_its_place_and_change(made: list[Mutant]) -> None:
+    survivor, survived = made[-1], Fate("survived", False)
     before, after = survivor.change
-    row = {"where": survivor.where, "before": before, "after": [after], "reason": "nobody asks"}
-    fates = [*[(made[0], "killed")] * 19, (survivor, last)]
-    assert report(fates, reasons([row] if listed else [])) == status
-    assert report(fates[-2:], reasons([row])) == int(last not in ("killed", "timed out"))
-
-
-def test_what_no_test_can_see_does_not_count(made: list[Mutant], capsys: pytest.CaptureFixture[str]) -> None:
-    survivor = made[-1]
-    before, after = survivor.change
-    row = {"where": survivor.where, "before": before, "after": [after], "reason": "equivalent: the same either way"}
-    fates = [(made[0], "killed"), (survivor, "survived")]
-    assert report(fates, reasons([row])) == 0
-    assert "50.0% killed, 100.0% of those that are not equivalent" in capsys.readouterr().out
-    assert report(fates, reasons([row | {"reason": "a round number"}])) == 1
+    row = {"where": survivor.where, "before": before, "after": [after], "reason": "a round number"}
+    assert explained(survivor, survived, {}) == survived
+    assert explained(survivor, survived, reasons([row])) == Fate("survived", False, "a round number", expected=True)
+    equivalent = explained(survivor, survived, reasons([row | {"reason": "equivalent: so"}]))
+    assert equivalent.caught is None
+    assert explained(survivor, Fate("killed", True), reasons([row])) == Fate("killed", True)
+    assert explained(made[0], survived, reasons([row])) == survived
 
 
 def test_listed_survivors_have_a_reason_and_their_line() -> None:
     """Check that each listed survivor is unique, has a reason, and that its line still exists."""
-    settings = tomllib.loads((ROOT / "tools" / "mutation.toml").read_text(encoding="utf-8"))
-    known = settings.get("survivor", ())
+    known = SETTINGS.get("survivor", ())
     assert len(reasons(known)) == sum(len(row["after"]) for row in known), "no survivor twice"
     assert all(row["reason"] for row in known)
-    sources = [(ROOT / file).read_text(encoding="utf-8").splitlines() for file in modules(settings["modules"])]
+    sources = [(ROOT / file).read_text(encoding="utf-8").splitlines() for file in modules(SETTINGS["modules"])]
     lines = " ".join(line.strip() for source in sources for line in source)
     assert not [row["before"] for row in known if row["before"] not in lines]

@@ -1,16 +1,9 @@
-"""Check that the simulator notices small edits of every kernel, made one at a time and run on small products.
-
-    python -m tools.kernel_mutation                               # all of them, some minutes
-    python -m tools.kernel_mutation --kernels 'tiled*' --limit 100 --seed 1
-    python -m tools.kernel_mutation --json benchmarks/results/mutation.json
-
-This tool edits the text of rendered kernels, and the simulator judges them. ``tools.mutation`` edits the host code, and
-the tests judge it.
+"""Small edits of every kernel's text, which the simulator must notice, made one at a time and run on small products.
 
 A mutant is caught if it does not compile, if the simulator has findings, if the result is wrong, or if it does not
 end. A mutant with the original's machine code does not count, nor does one that is declared equivalent below, with a
-reason. Any other survivor is listed, lowers the score and makes the command fail. Survivors are also compiled by NVRTC,
-which rejects some code that C++ compilers accept, such as arrays of no elements.
+reason. Survivors are also compiled by NVRTC, which rejects some code that C++ compilers accept, such as arrays of no
+elements.
 
 Mutants edit the kernel's own text and the parts of ``matrices.cuh.j2`` and ``ptx.cuh`` that it shares with others. They
 leave lines that compute nothing (static_assert, types, tile sizes), which only inform the host or the compiler.
@@ -18,31 +11,19 @@ leave lines that compute nothing (static_assert, types, tile sizes), which only 
 
 from __future__ import annotations
 
-import argparse
-import fnmatch
 import functools
 import itertools
-import multiprocessing
-import os
-import random
 import re
-import sys
 import tempfile
-import threading
-import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
 import tiledmm
-from benchmarks.support.results import measured, save, simulating_machine
 from tiledmm.compile import inspection
 from tiledmm.errors import CompilationError, MissingDependencyError
 from tiledmm.hardware.architectures import find_target
@@ -51,6 +32,8 @@ from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
 from tiledmm.simulated.product import simulate_product
 from tiledmm.simulator.build import toolchain
 from tiledmm.simulator.execute.settings import Settings
+from tools.bugs.children import Children, End
+from tools.bugs.fates import Fate, Progress
 
 # ---- what is edited ----
 
@@ -73,7 +56,7 @@ class Kernel:
 
     @property
     def name(self) -> str:
-        """Name in tables and for ``--kernels``."""
+        """Name in tables."""
         parts = [self.variant, *([] if self.tile is None else [str(self.tile)]), self.layout]
         return " ".join(parts if self.target == "sm_90" else [*parts, self.target])
 
@@ -266,6 +249,16 @@ class Mutant:
     after: str
     text: str
 
+    @property
+    def id(self) -> str:
+        """Kernel, line and edit, which identify the mutant."""
+        return f"{self.kernel.name}, line {self.line + 1}: {self.before} -> {self.after}"
+
+    @property
+    def group(self) -> str:
+        """Name of the operator."""
+        return self.operator
+
 
 def mutants(kernel: Kernel) -> Iterator[Mutant]:
     """Yield every mutant of a kernel; if two operators make the same one, it belongs to the first."""
@@ -409,6 +402,7 @@ def _matrices(rng: np.random.Generator, shape: tuple[int, ...], letter: str, mar
     return _among_nans(values.swapaxes(-1, -2), (*outer, cols, rows)).swapaxes(-1, -2)
 
 
+@functools.cache
 def cases(kernel: Kernel) -> list[_Case]:
     """Return products with exact results: partial and whole tiles, a batch, under one tile, K = 0, and split-K."""
     config = kernel_spec(kernel.variant, tile=kernel.tile, layout=kernel.layout, dtype="float32").config
@@ -434,15 +428,7 @@ def cases(kernel: Kernel) -> list[_Case]:
 
 # ---- running them ----
 
-CAUGHT = ("found", "wrong result", "does not compile", "hangs", "crashes")
-
-
-class Verdict(NamedTuple):
-    """Outcome of a mutant: one of CAUGHT, ``"same code"``, ``"equivalent"`` or ``"survived"``."""
-
-    status: str
-    kinds: tuple[str, ...] = ()
-    detail: str = ""
+_HANGS = {"runaway thread", "thread that waits for ever", "no end"}
 
 
 def _code_of_library(path: Path) -> dict[str, bytes]:
@@ -454,253 +440,103 @@ def _code_of_library(path: Path) -> dict[str, bytes]:
         return {each.name: each.data() for each in ELFFile(file).iter_sections() if each.name.startswith(wanted)}
 
 
-class Judge:
-    """A judge that runs mutants in this process, so that a mutant that crashes ends it."""
+def _build(kernel: Kernel, text: str, build: str = "checked") -> Path:
+    capability = find_target(kernel.target).capability
+    arch = capability[0] * 100 + capability[1] * 10
+    return toolchain.build_kernel(text, kernel.symbol, arch=arch, build=build)
 
-    def __init__(self) -> None:
-        self._cases = functools.cache(cases)
-        self._original = functools.cache(
-            lambda kernel, build: _code_of_library(self._build(kernel, kernel.text, build))
+
+@functools.cache
+def _original_code(kernel: Kernel, build: str) -> dict[str, bytes]:
+    return _code_of_library(_build(kernel, kernel.text, build))
+
+
+def judge_here(kernel: Kernel, text: str, *, same_code: bool = True) -> Fate:
+    """Build and run a mutant in this process, which it may crash, and return its fate.
+
+    Args:
+        kernel: The kernel.
+        text: Text of the mutant.
+        same_code: Whether to compare machine code first and skip running mutants whose code is the original's.
+    """
+    try:
+        library = _build(kernel, text)
+    except CompilationError as error:
+        return Fate("does not compile", True, str(error)[:300])
+    try:
+        if same_code and _code_of_library(library) == _original_code(kernel, "checked"):
+            return Fate("same code", None)
+        with tempfile.TemporaryDirectory() as folder:
+            source = Path(folder) / "mutant.cu"
+            source.write_text(text, encoding="utf-8")
+            fate = _run(kernel, source)
+        if fate.caught:
+            return fate
+        if same_code and _code_of_library(_build(kernel, text, "bare")) == _original_code(kernel, "bare"):
+            return Fate("same code", None)  # once it is optimized
+        return _ask_nvrtc(kernel, text)
+    finally:
+        if text != kernel.text:
+            library.unlink(missing_ok=True)
+
+
+def _ask_nvrtc(kernel: Kernel, text: str) -> Fate:
+    try:
+        inspection.compile_for(text, kernel.symbol, kernel.target)
+    except CompilationError as error:
+        return Fate("does not compile", True, str(error)[:300])
+    except MissingDependencyError:
+        pass
+    return Fate("survived", False)
+
+
+def _run(kernel: Kernel, source: Path) -> Fate:
+    for order, (number, case) in itertools.product(("forward", "random"), enumerate(cases(kernel))):
+        settings = Settings(
+            counts=False, order=order, seed=number, target=kernel.target, workers=1, max_steps=MAX_STEPS
         )
-
-    @staticmethod
-    def _build(kernel: Kernel, text: str, build: str = "checked") -> Path:
-        capability = find_target(kernel.target).capability
-        arch = capability[0] * 100 + capability[1] * 10
-        return toolchain.build_kernel(text, kernel.symbol, arch=arch, build=build)
-
-    def __call__(self, kernel: Kernel, text: str, *, same_code: bool = True) -> Verdict:
-        """Build and run a mutant, and return its verdict.
-
-        Args:
-            kernel: The kernel.
-            text: Text of the mutant.
-            same_code: Whether to compare machine code first and skip running mutants whose code is the original's.
-        """
-        try:
-            library = self._build(kernel, text)
-        except CompilationError as error:
-            return Verdict("does not compile", detail=str(error)[:300])
-        try:
-            if same_code and _code_of_library(library) == self._original(kernel, "checked"):
-                return Verdict("same code")
-            with tempfile.TemporaryDirectory() as folder:
-                source = Path(folder) / "mutant.cu"
-                source.write_text(text, encoding="utf-8")
-                verdict = self._run(kernel, source)
-            if verdict.status != "survived":
-                return verdict
-            if same_code and _code_of_library(self._build(kernel, text, "bare")) == self._original(kernel, "bare"):
-                return Verdict("same code")  # once it is optimized
-            return self._ask_nvrtc(kernel, text)
-        finally:
-            if text != kernel.text:
-                library.unlink(missing_ok=True)
-
-    @staticmethod
-    def _ask_nvrtc(kernel: Kernel, text: str) -> Verdict:
-        try:
-            inspection.compile_for(text, kernel.symbol, kernel.target)
-        except CompilationError as error:
-            return Verdict("does not compile", detail=str(error)[:300])
-        except MissingDependencyError:
-            pass
-        return Verdict("survived")
-
-    def _run(self, kernel: Kernel, source: Path) -> Verdict:
-        for order, (number, case) in itertools.product(("forward", "random"), enumerate(self._cases(kernel))):
-            settings = Settings(
-                counts=False, order=order, seed=number, target=kernel.target, workers=1, max_steps=MAX_STEPS
-            )
-            keywords = KernelKeywords(kernel.variant, kernel.tile, {"split_k": case.partitions})
-            done = simulate_product(case.a, case.b, case.out(), UfuncKeywords(), keywords, settings, source)
-            if done.report.findings:
-                kinds = tuple(sorted({each.kind for each in done.report.findings}))
-                status = "hangs" if set(kinds) & {"runaway thread", "thread that waits for ever", "no end"} else "found"
-                return Verdict(status, kinds, f"product {number}, {order}: {done.report.findings[0].message}")
-            if not np.array_equal(done.result, case.expected):
-                return Verdict("wrong result", detail=f"product {number}, {order}")
-        return Verdict("survived")
+        keywords = KernelKeywords(kernel.variant, kernel.tile, {"split_k": case.partitions})
+        done = simulate_product(case.a, case.b, case.out(), UfuncKeywords(), keywords, settings, source)
+        if done.report.findings:
+            kinds = {each.kind for each in done.report.findings}
+            message = f"product {number}, {order}: {done.report.findings[0].message}"
+            return Fate("hangs" if kinds & _HANGS else "found", True, message)
+        if not np.array_equal(done.result, case.expected):
+            return Fate("wrong result", True, f"product {number}, {order}")
+    return Fate("survived", False)
 
 
-def _serve(connection: Connection) -> None:
-    """Judge the mutants that arrive on a connection, until None arrives."""
-    judge = Judge()
-    with open(os.devnull, "w") as nowhere:
-        os.dup2(nowhere.fileno(), 2)  # a crash prints there
-    while (job := connection.recv()) is not None:
-        try:
-            connection.send(judge(*job))
-        except Exception as error:  # a bug of this tool
-            connection.send(error)
-
-
-class _Worker:
-    """A process that is replaced when it hangs or crashes, and after 200 mutants, whose libraries stay loaded."""
-
-    def __init__(self, limit: float) -> None:
-        self._limit, self._process, self._jobs = limit, None, 0
-
-    def judge(self, mutant: Mutant) -> Verdict:
-        if self._process is None or self._jobs == 200:
-            self.stop()
-            context = multiprocessing.get_context("spawn")
-            self._connection, theirs = context.Pipe()
-            self._process = context.Process(target=_serve, args=(theirs,), daemon=True)
-            self._process.start()
-            theirs.close()
-            self._jobs = 0
-        limit = self._limit + (30 if not self._jobs else 0)  # the first waits for imports and the runtime
-        self._jobs += 1
-        try:
-            self._connection.send((mutant.kernel, mutant.text))
-            if self._connection.poll(limit):
-                if isinstance(answer := self._connection.recv(), Exception):
-                    raise RuntimeError(f"{mutant.kernel.name}: {mutant.after}") from answer
-                return answer
-            verdict = Verdict("hangs", detail=f"more than {self._limit:g} s")
-        except (EOFError, OSError):
-            self._process.join(10)
-            verdict = Verdict("crashes", detail=f"exit status {self._process.exitcode}")
-        self._process.kill()
-        self._process = None
-        return verdict
-
-    def stop(self) -> None:
-        if self._process is not None:
-            self._connection.send(None)
-            self._process.join()
-            self._process.close()
-            self._connection.close()
-
-
-def run(
-    chosen: Sequence[Mutant],
-    *,
-    workers: int = 2,
-    limit: float = 20.0,
-    progress: Callable[[int], None] = lambda done: None,
-) -> list[Verdict]:
-    """Judge all mutants in parallel processes, and return their verdicts in order.
+def judge(
+    chosen: Sequence[Mutant], workers: int, progress: Progress = lambda _: None, seconds: float = 20
+) -> list[Fate]:
+    """Judge mutants in parallel processes, and return their fates in order.
 
     Args:
         chosen: Mutants to run.
         workers: Number of processes.
-        limit: Seconds after which a mutant is killed.
-        progress: Function called with the number of completed mutants.
+        progress: Function called with each mutant's name.
+        seconds: Time after which a mutant is killed.
+
+    Raises:
+        RuntimeError: If this tool failed.
     """
-    verdicts: list[Verdict | None] = [None] * len(chosen)
-    queue = iter(range(len(chosen)))
-    lock = threading.Lock()
-    done = itertools.count(1)
-    failures: list[BaseException] = []
-
-    def work() -> None:
-        worker = _Worker(limit)
-        try:
-            while not failures:
-                with lock:
-                    if (i := next(queue, None)) is None:
-                        break
-                verdict = worker.judge(chosen[i])
-                if verdict.status == "survived" and (reason := why(chosen[i])):
-                    verdict = Verdict("equivalent", detail=reason)
-                verdicts[i] = verdict
-                progress(next(done))
-        except BaseException as error:
-            failures.append(error)
-        finally:
-            worker.stop()
-
-    threads = [threading.Thread(target=work) for _ in range(min(workers, len(chosen)))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if failures:
-        raise failures[0]
-    return [verdict for verdict in verdicts if verdict is not None]
-
-
-def score(verdicts: Iterable[Verdict]) -> float:
-    """Return the fraction of mutants that are caught, without equivalent ones and those with the original's code."""
-    counts = Counter(verdict.status for verdict in verdicts)
-    caught = sum(counts[status] for status in CAUGHT)
-    return caught / (caught + counts["survived"]) if caught + counts["survived"] else 1.0
-
-
-# ---- the report ----
-
-
-def _table(chosen: Sequence[Mutant], verdicts: Sequence[Verdict]) -> Iterator[Table]:
-    columns = (*CAUGHT, "equivalent", "same code", "survived")
-    by_operator = ("operator", OPERATORS, lambda mutant: mutant.operator)
-    by_kernel = ("kernel", [kernel.name for kernel in KERNELS], lambda mutant: mutant.kernel.name)
-    for title, names, of in (by_operator, by_kernel):
-        table = Table(title, *columns, "score", title=f"mutants by {title}")
-        for column in table.columns[1:]:
-            column.justify = "right"
-        for name in (*names, "all"):
-            rows = [v for m, v in zip(chosen, verdicts, strict=True) if name in (of(m), "all")]
-            counts = Counter(verdict.status for verdict in rows)
-            if rows:
-                cells = [str(counts[column]) if counts[column] else "" for column in columns]
-                table.add_row(name, *cells, f"{score(rows):.1%}", style="bold" if name == "all" else None)
-        yield table
-    kinds = Counter(kind for verdict in verdicts for kind in verdict.kinds)
-    table = Table("kind of finding", "mutants", title="findings")
-    for kind, count in kinds.most_common():
-        table.add_row(kind, str(count))
-    yield table
-
-
-def sample(kernels: Sequence[Kernel], limit: int | None, seed: int) -> list[Mutant]:
-    """Return all mutants of these kernels, or ``limit`` of them drawn at random."""
-    every = [mutant for kernel in kernels for mutant in mutants(kernel)]
-    if limit is None or limit >= len(every):
-        return every
-    return random.Random(seed).sample(every, limit)
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Run the selected mutants and print the results; return 1 if any survives."""
-    parser = argparse.ArgumentParser(prog="python -m tools.kernel_mutation", description=__doc__.split("\n")[0])
-    parser.add_argument("--kernels", nargs="+", metavar="NAME", default=["*"], help="names, * and ? allowed")
-    parser.add_argument("--operators", nargs="+", metavar="NAME", default=list(OPERATORS), choices=list(OPERATORS))
-    parser.add_argument("--limit", type=int, help="no more mutants than this, drawn at random")
-    parser.add_argument("--seed", type=int, default=0, help="for --limit")
-    parser.add_argument("--workers", type=int, default=2, help="processes")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write each operator's number of mutants by end")
-    options = parser.parse_args(arguments)
-    kernels = [each for each in KERNELS if any(fnmatch.fnmatchcase(each.name, name) for name in options.kernels)]
-    if not kernels:
-        parser.error(f"unknown kernel; kernels are {', '.join(each.name for each in KERNELS)}")
-    chosen = [each for each in sample(kernels, None, 0) if each.operator in options.operators]
-    if options.limit is not None and options.limit < len(chosen):
-        chosen = random.Random(options.seed).sample(chosen, options.limit)
-    console = Console(width=None if sys.stdout.isatty() else 160)
     toolchain.build_runtime()
-    begun = time.perf_counter()
-    with console.status("") as status:
-        verdicts = run(
-            chosen, workers=options.workers, progress=lambda done: status.update(f"{done} of {len(chosen)} mutants")
-        )
-    seconds = time.perf_counter() - begun
-    for table in _table(chosen, verdicts):
-        console.print(table)
-    pairs = list(zip(chosen, verdicts, strict=True))
-    for wanted in ("crashes", "survived"):
-        for mutant, verdict in pairs:
-            if verdict.status == wanted:
-                head = f"{wanted}: {mutant.kernel.name}, line {mutant.line + 1}, {mutant.operator} {verdict.detail}"
-                console.print(f"{head}\n    {mutant.before}\n    {mutant.after}", markup=False, highlight=False)
-    console.print(f"score {score(verdicts):.2%}, {len(chosen):,} mutants, {seconds:.0f} s", highlight=False)
-    if options.json:
-        ends = {name: Counter(v.status for m, v in pairs if m.operator == name) for name in options.operators}
-        names = {f"{each.variant} float32" for each in kernels}
-        save(options.json, measured(simulating_machine(options.workers), {"operators": ends}, names=names))
-    return int(any(verdict.status == "survived" for verdict in verdicts))
+    with Children(workers, seconds) as children, ThreadPoolExecutor(workers) as pool:
+
+        def one(mutant: Mutant) -> Fate:
+            answer = children.run(functools.partial(judge_here, mutant.kernel, mutant.text))
+            progress(mutant.id)
+            if isinstance(answer, Exception):
+                raise RuntimeError(mutant.id) from answer
+            if isinstance(answer, End):
+                return Fate("hangs" if answer is End.HUNG else "crashes", True, f"more than {seconds:g} s")
+            if answer.caught is False and (reason := why(mutant)):
+                return Fate("equivalent", None, reason)
+            return answer
+
+        return list(pool.map(one, chosen))
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def every_mutant() -> list[Mutant]:
+    """Return all mutants of all kernels."""
+    return [mutant for kernel in KERNELS for mutant in mutants(kernel)]

@@ -1,4 +1,4 @@
-"""Pytest plugin for ``tools.mutation`` that records the lines that each test runs, or runs only listed tests.
+"""Pytest plugin for ``tools.bugs.host_mutants`` that records the lines that each test runs, or runs only listed tests.
 
 Environment variables choose: TILEDMM_RECORD names a folder for records, TILEDMM_SELECT a file with one test per line.
 """

@@ -5,17 +5,18 @@ from __future__ import annotations
 import multiprocessing
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from enum import Enum
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from typing import Any
 
-from tools.broken_kernels import AnyKernel, Outcome
+# Seconds that the first job of a process takes besides, for its imports and the simulator's runtime.
+_START = 30
 
-# A bug may make a kernel loop forever, and the simulator with it.
-_SECONDS = 60
+# A process keeps what it compiled, so it is replaced after this many jobs.
+_JOBS = 200
 
 
 class End(Enum):
@@ -34,37 +35,43 @@ def _end_with_parent() -> None:
 
 
 def _serve(connection: Connection) -> None:
-    """Run kernels that the parent sends, until it disconnects."""
+    """Run jobs that the parent sends, until it disconnects."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     with suppress(EOFError, KeyboardInterrupt):
         while True:
-            kernel, text, keywords = connection.recv()
+            job = connection.recv()
             try:
-                outcome = kernel.run(kernel.text() if text is None else text, dict(keywords))
+                answer = job()
             except Exception as error:  # whatever a broken kernel makes the simulator raise
-                outcome = Outcome(False, error=f"{type(error).__name__}: {error}")
-            connection.send(outcome)
+                answer = error
+            connection.send(answer)
 
 
 class Child:
-    """A process that runs kernels, replaced whenever it has ended."""
+    """A process that runs jobs, replaced whenever it has ended."""
 
-    def __init__(self) -> None:
+    def __init__(self, seconds: float) -> None:
         self._process: Any = None
+        self._seconds = seconds
+        self._jobs = 0
 
-    def run(self, kernel: AnyKernel, text: str | None, keywords: Mapping[str, Any]) -> Outcome | End:
-        """Run a kernel with a text (None for its own) and return its outcome, or how the process ended."""
+    def run(self, job: Callable[[], Any]) -> Any:
+        """Run a job and return its result, the exception that it raised, or how the process ended."""
+        if self._jobs == _JOBS:
+            self.end()
         if self._process is None:
             context = multiprocessing.get_context("spawn")
             self._connection, theirs = context.Pipe()
             self._process = context.Process(target=_serve, args=(theirs,), daemon=True)
             self._process.start()
             theirs.close()
+            self._jobs = 0
+        limit = self._seconds + (0 if self._jobs else _START)
+        self._jobs += 1
         try:
-            self._connection.send((kernel, text, keywords))
-            if self._connection.poll(_SECONDS):
-                outcome: Outcome = self._connection.recv()
-                return outcome
+            self._connection.send(job)
+            if self._connection.poll(limit):
+                return self._connection.recv()
             end = End.HUNG
         except (EOFError, OSError):
             end = End.KILLED
@@ -81,10 +88,15 @@ class Child:
 
 
 class Children:
-    """Several child processes, each of which runs one kernel at a time."""
+    """Several child processes, each of which runs one job at a time.
 
-    def __init__(self, number: int) -> None:
-        self._all = [Child() for _ in range(number)]
+    Args:
+        number: Number of processes.
+        seconds: Seconds after which a job's process is killed.
+    """
+
+    def __init__(self, number: int, seconds: float = 60) -> None:
+        self._all = [Child(seconds) for _ in range(number)]
         self._free: SimpleQueue[Child] = SimpleQueue()
         for child in self._all:
             self._free.put(child)
@@ -96,12 +108,10 @@ class Children:
         for child in self._all:
             child.end()
 
-    def run(
-        self, kernel: AnyKernel, text: str | None = None, keywords: Mapping[str, Any] | None = None
-    ) -> Outcome | End:
-        """Run a kernel in any free child, as ``Child.run`` does."""
+    def run(self, job: Callable[[], Any]) -> Any:
+        """Run a job in any free child, as ``Child.run`` does."""
         child = self._free.get()
         try:
-            return child.run(kernel, text, keywords or {})
+            return child.run(job)
         finally:
             self._free.put(child)
