@@ -15,7 +15,7 @@ from cupy._core import _routines_linalg
 from tiledmm.api import matmul
 from tiledmm.bench import reference as expected
 from tiledmm.bench import timing
-from tiledmm.bench.peers import CPU, calls_of_libraries, cpu_calls
+from tiledmm.bench.peers import CPU, cpu_matmuls, matmuls_of_libraries
 from tiledmm.bench.results import BASELINE, Comparison, Row
 from tiledmm.bench.sizes import Size
 from tiledmm.bench.variant_tiles import VariantTile, expand, multiplying
@@ -125,7 +125,7 @@ def _compared(
     if not rows[-1].note:
         rivals[BASELINE] = baseline
     ceilings[BASELINE] = _ceiling(_plain(kind), size)
-    for name, library in calls_of_libraries((each for each in peers if each != CPU), sets, kind).items():
+    for name, library in matmuls_of_libraries((each for each in peers if each != CPU), sets, kind).items():
         report(f"checking {name}")
         row, ceilings[name] = Row(name, peer=True), ceilings[BASELINE]
         if isinstance(library, str):
@@ -155,7 +155,7 @@ def _on_cpu(
     """Return the CPU's rows, with host times that are measured after the device's; ratios are those of the medians."""
     a, b = (cupy.asnumpy(x).astype(operands.c.dtype, copy=False) for x in operands[:2])
     rows = []
-    for name, call in cpu_calls(a, b).items():
+    for name, call in cpu_matmuls(a, b).items():
         report(f"timing {name}")
         row = Row(name, peer=True)
         if isinstance(call, str):

@@ -81,7 +81,7 @@ def multiplying(variant_tiles: Iterable[VariantTile], dtype: str) -> list[Varian
     return found
 
 
-def running(by_type: Mapping[str, Iterable[VariantTile]], target: str) -> dict[str, list[VariantTile]]:
+def runnable(by_type: Mapping[str, Iterable[VariantTile]], target: str) -> dict[str, list[VariantTile]]:
     """Return those of the variants, by type, that multiply the type on a target architecture.
 
     Raises:

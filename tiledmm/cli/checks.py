@@ -22,7 +22,7 @@ from tiledmm.hardware.device import driver
 
 WORKS, MISSING, UNKNOWN, BROKEN = "works", "missing", "unknown", "BROKEN"
 
-#: Names of the checks that run a product, each the last check of its part.
+#: Names of the checks that run a product, each the last check of its purpose.
 ON_GPU, ON_CPU = "a product on the GPU", "a product on the simulator"
 
 _TOOLKIT = "the CUDA toolkit, https://developer.nvidia.com/cuda-downloads"
@@ -45,14 +45,14 @@ class Check:
     """The result of one check.
 
     Attributes:
-        part: Purpose of what was checked: ``"GPU"``.
+        purpose: Purpose of what was checked: ``"GPU"``.
         name: Name of what was checked: ``"NVIDIA driver"``.
         state: Result: ``WORKS``, ``MISSING``, ``UNKNOWN`` or ``BROKEN``.
         found: Version, path or description of the problem.
         advice: Advice if it does not work; empty if there is none.
     """
 
-    part: str
+    purpose: str
     name: str
     state: str
     found: str
@@ -90,23 +90,23 @@ def jobs() -> Iterator[tuple[str, str, _Look, str]]:
         yield "peers", name, functools.partial(_peer, name, on_gpu), f"pip install {name}"
 
 
-def carry_out(part: str, name: str, look: _Look, advice: str) -> Check:
+def carry_out(purpose: str, name: str, look: _Look, advice: str) -> Check:
     """Run a check and return its result.
 
     Args:
-        part: Purpose of what is checked.
+        purpose: Purpose of what is checked.
         name: Name of what is checked.
         look: Function of the check.
         advice: Advice if it does not work.
     """
     try:
-        return Check(part, name, WORKS, look())
+        return Check(purpose, name, WORKS, look())
     except NotThere as error:
-        return Check(part, name, MISSING, str(error), advice)
+        return Check(purpose, name, MISSING, str(error), advice)
     except NotKnown as error:
-        return Check(part, name, UNKNOWN, str(error))
+        return Check(purpose, name, UNKNOWN, str(error))
     except Exception as error:  # a broken installation may raise anything
-        return Check(part, name, BROKEN, f"{type(error).__name__}: {first_line(error)}", advice)
+        return Check(purpose, name, BROKEN, f"{type(error).__name__}: {first_line(error)}", advice)
 
 
 def _python() -> str:

@@ -217,19 +217,19 @@ def _factors(number: int) -> Iterator[tuple[int, int]]:
     return ((p, number // p) for p in range(1, number + 1) if number % p == 0)
 
 
-def blocks(extent: int, parts: int, chunks: Sequence[int] = ()) -> tuple[int, ...]:
+def blocks(extent: int, count: int, chunks: Sequence[int] = ()) -> tuple[int, ...]:
     """Split an axis into blocks of even size, except that boundaries move to chunk boundaries that are near.
 
     Args:
-        extent: Size of the axis, at least ``parts``.
-        parts: Number of blocks.
+        extent: Size of the axis, at least ``count``.
+        count: Number of blocks.
         chunks: Sizes of the chunks along the axis, which sum to ``extent``.
 
     Returns:
-        ``parts`` sizes that sum to ``extent``. None is 0.
+        ``count`` sizes that sum to ``extent``. None is 0.
     """
-    even = [i * extent // parts for i in range(parts + 1)]
-    kept, slack = sorted(set(accumulate(chunks))), extent // parts // _SLACK
+    even = [i * extent // count for i in range(count + 1)]
+    kept, slack = sorted(set(accumulate(chunks))), extent // count // _SLACK
     cuts = [0]
     for cut in even[1:-1]:
         at = bisect.bisect_left(kept, cut)

@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from tiledmm.distributed.tiling import Matrices, Tiling, Workspace, device_bytes, most_workspace, parts, round_up
+from tiledmm.distributed.tiling import Matrices, Tiling, Workspace, ceil_div, device_bytes, most_workspace, round_up
 from tiledmm.errors import ConfigError
 
 #: Tile edges of at least this size are multiples of it, so that kernels have partial blocks only at the edges of C.
@@ -162,5 +162,5 @@ def _with_spare(tiling: Tiling, spare: int) -> Tiling:
 
 def _even(size: int, most: int) -> int:
     """Split a size into as few parts of at most ``most`` as possible. Return their even size, rounded up to a unit."""
-    per = -(-size // parts(size, most))
+    per = -(-size // ceil_div(size, most))
     return min(round_up(per, UNIT if most >= UNIT else _SMALL[0]), most, size)

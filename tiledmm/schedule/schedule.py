@@ -91,9 +91,9 @@ def required_kernels(spec: KernelSpec, split_k: Iterable[int] = (), by_auto: boo
 def _split_specs(spec: KernelSpec, by_auto: bool) -> Iterator[KernelSpec]:
     """Yield the kernels whose K may be split: the kernel as it is, and the one that multiplies packed elements."""
     yield spec
-    packing = replace(spec, config=spec.config.changed({"pack_elements": 1}))
+    of_elements = replace(spec, config=spec.config.changed({"pack_elements": 1}))
     if by_auto and spec.variant.reads.packs_elements and spec.compute.packed:
-        yield packing
+        yield of_elements
 
 
 def _overlapping(launches: Sequence[Launch]) -> Iterator[Launch]:

@@ -84,7 +84,7 @@ class Choice:
 
     def with_packing(self) -> Choice:
         """Return the same kernels with operands packed first where TMA would read them in place."""
-        spec = self.spec.packing_for_tma(False, False)
+        spec = self.spec.with_packing_for_tma(False, False)
         return replace(self, spec=spec, others=tuple(other.with_packing() for other in self.others))
 
     def __str__(self) -> str:
@@ -133,4 +133,4 @@ def kernel_spec_of(name: str, config: Config, product: Product) -> KernelSpec:
     a, b, problem, compute = product.a, product.b, product.problem, variant.computes_in(product.compute)
     epilogue = product.epilogue.with_strides(problem.epilogue) if product.epilogue else None
     spec = KernelSpec(variant, config, a, b, compute, product.c, problem.layout, epilogue=epilogue)
-    return spec.packing_for_tma(can_be_mapped(problem, 0, a), can_be_mapped(problem, 1, b))
+    return spec.with_packing_for_tma(can_be_mapped(problem, 0, a), can_be_mapped(problem, 1, b))

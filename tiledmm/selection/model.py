@@ -245,7 +245,7 @@ class Model:
         """
         first, *others = strips(product, m, n)
         choice = self._at_best(row, first)
-        if choice is None or _time(choice) + len(others) * self._cost.launch >= limit:
+        if choice is None or _time(choice) + len(others) * self._cost.launch_time >= limit:
             return None
         rest = tuple(map(self._fastest, others))
         time = _time(choice) + sum(map(_time, rest))

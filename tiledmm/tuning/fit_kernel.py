@@ -161,8 +161,8 @@ class Expected:
         fractions = np.array([1.0, *_between(others, self.knots, self.residents)])
         rounds = self.full + np.where(self.rest > 0, self.rest / fractions[self.rest], 0.0)
         rate = tflops * 1e6 * np.where(self.k_major_b, transposed, 1.0)
-        part = self.single * np.where(self.words, words, 1.0) * np.where(self.elements, elements, 1.0)
-        multiplying = rounds * self.flops * (self.steps / part + overhead) / rate
+        fraction = self.single * np.where(self.words, words, 1.0) * np.where(self.elements, elements, 1.0)
+        multiplying = rounds * self.flops * (self.steps / fraction + overhead) / rate
         reading = self.by_layout["N"] / k_major + self.by_layout["T"] / mn_major
         reading = reading + self.by_layout["G"] / min(k_major, mn_major)
         written = self.writing / writing / np.where(self.aligned_c, 1.0, unaligned)

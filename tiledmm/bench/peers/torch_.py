@@ -25,8 +25,8 @@ def current_stream() -> torch.cuda.Stream:
     return torch.cuda.ExternalStream(pointer) if pointer else torch.cuda.default_stream()
 
 
-def calls(sets: Sequence[Any], kind: Element) -> dict[str, TimedCall]:
-    """Return PyTorch's call for floats and complex numbers; it cannot multiply integers on a GPU."""
+def matmuls(sets: Sequence[Any], kind: Element) -> dict[str, TimedCall]:
+    """Return PyTorch's product of floats and complex numbers; it cannot multiply integers on a GPU."""
     if kind.dtype.kind in "biu":
         return {}
     tensors = [tuple(map(tensor, each)) for each in sets]

@@ -10,7 +10,7 @@ from tiledmm.hardware.device_rates import DeviceTimes
 from tiledmm.kernels.config import Config
 from tiledmm.kernels.launches import Copy, Ready
 from tiledmm.kernels.operands.operands import OperandCost, Operands
-from tiledmm.kernels.operands.packed import (
+from tiledmm.kernels.operands.packed_rows import (
     bytes_of,
     copy_by,
     k_major_letter,
@@ -41,7 +41,7 @@ class Bytes(Operands):
 
     def prepare(self, spec: KernelSpec, problem: Problem) -> Ready:
         """Return the launches that decompose both operands into bytes."""
-        kernel, both = spec.kernel, [_decomposed(spec, problem, operand) for operand in range(2)]
+        kernel, both = spec.kernel, [_copy_of(spec, problem, operand) for operand in range(2)]
         return with_copies(kernel, problem, both, kernel.config)
 
     def kernels(self, spec: KernelSpec, by_auto: bool) -> Iterator[KernelSpec]:
@@ -100,7 +100,7 @@ def decompose_bytes_spec(spec: KernelSpec, operand: int) -> KernelSpec:
     return KernelSpec(DECOMPOSE_BYTES, config, stored, compute, compute, _BYTE, f"{letter}N")
 
 
-def _decomposed(spec: KernelSpec, problem: Problem, operand: int) -> Copy:
+def _copy_of(spec: KernelSpec, problem: Problem, operand: int) -> Copy:
     writer = decompose_bytes_spec(spec, operand)
     rows, steps = k_major_rows(problem, operand)
     sizes, matrix = (rows, problem.k, 1), (rows, problem.k, problem.k)

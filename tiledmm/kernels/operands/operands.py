@@ -84,7 +84,7 @@ class Operands:
     # Batches that calibration times in addition to its other products: number of products, m, n, k.
     timed_batches: ClassVar[tuple[tuple[int, int, int, int], ...]] = ()
 
-    def packed_by(self, launch: LaunchConfig) -> Operands:
+    def format_by(self, launch: LaunchConfig) -> Operands:
         """Return the format after the packing that a launch config asks for; this format if it asks for none."""
         return self
 
@@ -123,7 +123,7 @@ class Operands:
         """
         return compute
 
-    def packed_b(self, variant: Variant, compute: Element) -> str:
+    def packed_b_letter(self, variant: Variant, compute: Element) -> str:
         """Return the layout letter of a packed B: N, or T (K-major) if tensor cores cannot transpose such elements."""
         return "T" if variant.tensor_cores and compute.itemsize in (1, 4) else "N"
 
@@ -166,7 +166,7 @@ class Operands:
 
     def is_short(self, problem: Problem, compute: Element) -> bool:
         """Return whether sums have so few terms that the kernel of ``otherwise`` computes them, whatever the values."""
-        return problem.k * compute.parts < self.shortest
+        return problem.k * compute.components < self.shortest
 
     def packings(self, variant: Variant, tile: int, product: Product) -> Iterator[tuple[str, ...]]:
         """Yield each packing that ``auto`` may choose for a product; nothing if the kernel is unsuitable for it.

@@ -10,7 +10,7 @@ from tiledmm.hardware.device_rates import DeviceTimes
 from tiledmm.kernels.config import Config
 from tiledmm.kernels.launches import Copy, Ready, tiles
 from tiledmm.kernels.operands.operands import OperandCost, Operands
-from tiledmm.kernels.operands.packed import bytes_of, copy_by, k_major_letter, k_major_rows, whole_vectors
+from tiledmm.kernels.operands.packed_rows import bytes_of, copy_by, k_major_letter, k_major_rows, whole_vectors
 from tiledmm.kernels.spec import KernelSpec
 from tiledmm.kernels.variant import Variant, block_of_tiles
 from tiledmm.problem.product import Product
@@ -39,7 +39,7 @@ class PackedElements(Operands):
     def prepare(self, spec: KernelSpec, problem: Problem) -> Ready:
         """Return the launches that pack both operands, and a problem whose K counts packed elements."""
         layout = self.kernel(spec).layout
-        both = [_packed_elements(spec, problem, operand) for operand in range(2)]
+        both = [_copy_of(spec, problem, operand) for operand in range(2)]
         for copy in both:
             problem = copy.in_place_of(problem, layout)
         problem = replace(problem, k=both[0].rows)
@@ -56,12 +56,9 @@ class PackedElements(Operands):
         problem, compute = product.problem, product.compute
         sizes, layout = bytes_of(product), problem.layout[0] + problem.layout[1].translate(TRANSPOSED)
         packed_k = tiles(problem.k, PACKED_ELEMENTS[compute.multiplied].per_packed)
-        before = sum(_packing(size, letter, compute, times) for size, letter in zip(sizes, layout, strict=True))
-        part = 4 * packed_k / max(problem.k * compute.itemsize, 1)
-        return OperandCost((sizes[0] * part, sizes[1] * part), "TT", (True, True), packed_k, before)
-
-
-PACKED = PackedElements()
+        before = sum(_pack_time(size, letter, compute, times) for size, letter in zip(sizes, layout, strict=True))
+        fraction = 4 * packed_k / max(problem.k * compute.itemsize, 1)
+        return OperandCost((sizes[0] * fraction, sizes[1] * fraction), "TT", (True, True), packed_k, before)
 
 
 def pack_elements_spec(spec: KernelSpec, operand: int) -> KernelSpec:
@@ -73,7 +70,7 @@ def pack_elements_spec(spec: KernelSpec, operand: int) -> KernelSpec:
     return KernelSpec(PACK_ELEMENTS, config, stored, compute, compute, into, f"{letter}N")
 
 
-def _packed_elements(spec: KernelSpec, problem: Problem, operand: int) -> Copy:
+def _copy_of(spec: KernelSpec, problem: Problem, operand: int) -> Copy:
     writer = pack_elements_spec(spec, operand)
     rows, steps = k_major_rows(problem, operand)
     packed_k = tiles(problem.k, writer.c.per_packed)
@@ -81,7 +78,7 @@ def _packed_elements(spec: KernelSpec, problem: Problem, operand: int) -> Copy:
     return copy_by(writer, problem, operand, "packed elements of", sizes, steps, matrix, transposed=True)
 
 
-def _packing(size: float, letter: str, compute: Element, times: DeviceTimes) -> float:
+def _pack_time(size: float, letter: str, compute: Element, times: DeviceTimes) -> float:
     """Return the microseconds that packing the elements of an operand of ``size`` bytes takes, by its layout letter."""
     device = times.rates
     if compute.multiplied != "bool":

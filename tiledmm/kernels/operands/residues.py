@@ -34,7 +34,14 @@ from tiledmm.kernels.launches import (
 from tiledmm.kernels.operands.moduli import DEFAULT_MODULI, residue_planes
 from tiledmm.kernels.operands.operand_scan import with_scan
 from tiledmm.kernels.operands.operands import OperandCost, Operands
-from tiledmm.kernels.operands.packed import ROW_ALIGNMENT, bytes_of, copy_by, k_major_letter, k_major_rows, with_copies
+from tiledmm.kernels.operands.packed_rows import (
+    ROW_ALIGNMENT,
+    bytes_of,
+    copy_by,
+    k_major_letter,
+    k_major_rows,
+    with_copies,
+)
 from tiledmm.kernels.spec import KernelSpec
 from tiledmm.kernels.tensor_maps import TensorMap, has_coordinates
 from tiledmm.kernels.variant import Variant
@@ -67,11 +74,11 @@ class Residues(Operands):
 
     def limbs(self, config: Config, compute: Element) -> int:
         """Return the number of planes of residues."""
-        return residue_planes(config.moduli, compute.parts)
+        return residue_planes(config.moduli, compute.components)
 
     def prepare(self, spec: KernelSpec, problem: Problem) -> Ready:
         """Return the launches that decompose both operands and scan their values."""
-        kernel, both = spec.kernel, [_decomposed(spec, problem, operand) for operand in range(2)]
+        kernel, both = spec.kernel, [_copy_of(spec, problem, operand) for operand in range(2)]
         return with_scan(with_copies(kernel, problem, both, kernel.config), problem, both)
 
     def products(self, spec: KernelSpec, problem: Problem, ready: Ready) -> Schedule:
@@ -126,16 +133,16 @@ class Residues(Operands):
 
     def prepared_bytes(self, problem: Problem, compute: Element) -> int:
         """Return the bytes of the residues of both operands."""
-        return residue_planes(DEFAULT_MODULI, compute.parts) * (problem.elements(0) + problem.elements(1))
+        return residue_planes(DEFAULT_MODULI, compute.components) * (problem.elements(0) + problem.elements(1))
 
     def cost(self, variant: Variant, config: Config, product: Product, times: DeviceTimes) -> OperandCost:
         """Return the cost of decomposing both operands, of reading and writing residues, and of reconstructing C."""
         problem, compute, device = product.problem, product.compute, times.rates
-        planes = residue_planes(config.moduli, compute.parts)
+        planes = residue_planes(config.moduli, compute.components)
         residues = planes * problem.elements(0) * 1.0, planes * problem.elements(1) * 1.0
         sizes, letters = bytes_of(product), (problem.layout[0], problem.layout[1].translate(TRANSPOSED))
-        before = _decomposing(residues[0] + sizes[0], letters[0], times)
-        before += _decomposing(residues[1] + sizes[1], letters[1], times) + device.residue_launches
+        before = _decompose_time(residues[0] + sizes[0], letters[0], times)
+        before += _decompose_time(residues[1] + sizes[1], letters[1], times) + device.residue_launches
         c_bytes = problem.m * problem.n * problem.products * compute.result.itemsize
         written, rate = planes * c_bytes / compute.itemsize, device.reconstructing
         after = math.inf
@@ -152,15 +159,15 @@ class Residues(Operands):
 
     def multiplied(self, compute: Element, scheme: str = "") -> tuple[int, int]:
         """Return 1, the bytes of a residue, and the number of products of residues per product of two elements."""
-        return 1, residue_planes(DEFAULT_MODULI, compute.parts)
+        return 1, residue_planes(DEFAULT_MODULI, compute.components)
 
     def unit(self, spec: KernelSpec) -> str:
         """Return the number of products of residues per product of two elements, as text."""
-        return f"{residue_planes(spec.config.moduli, spec.compute.parts)} products of bytes for one"
+        return f"{residue_planes(spec.config.moduli, spec.compute.components)} products of bytes for one"
 
     def fragment(self, spec: KernelSpec) -> tuple[int, int]:
         """Return the columns of a warp's tile, and the bytes read per element: one per plane of residues."""
-        return spec.config.wn, residue_planes(spec.config.moduli, spec.compute.parts)
+        return spec.config.wn, residue_planes(spec.config.moduli, spec.compute.components)
 
 
 def _rows_of(letter: str, moduli: int) -> Config:
@@ -216,7 +223,7 @@ def reconstruct_spec(spec: KernelSpec) -> KernelSpec:
     return KernelSpec(RECONSTRUCT, config, _BYTE, _BYTE, compute, spec.c, "NN", "if decomposed", spec.epilogue)
 
 
-def _decomposed(spec: KernelSpec, problem: Problem, operand: int) -> Copy:
+def _copy_of(spec: KernelSpec, problem: Problem, operand: int) -> Copy:
     writer = decompose_residues_spec(spec, operand)
     rows, steps = k_major_rows(problem, operand)
     matrix = rows, problem.k, tiles(problem.k, _CHUNK) * _CHUNK
@@ -238,7 +245,7 @@ def _rows_in_part(problem: Problem, tile: int, row_bytes: int) -> int:
     return tiles(tiles(problem.m, parts), tile) * tile if parts > 1 else max(problem.m, 1)
 
 
-def _decomposing(size: float, letter: str, times: DeviceTimes) -> float:
+def _decompose_time(size: float, letter: str, times: DeviceTimes) -> float:
     """Return the microseconds of decomposing an operand into residues, where ``size`` bytes are read and written."""
     rate = times.rates.decomposing_residues.get(letter, 0.0)
     return times.moving(size, rate) if rate else math.inf

@@ -1,4 +1,4 @@
-"""Packed operands: copied to rows of the computation type that begin at cache lines, in scratch memory."""
+"""Packed rows: operands copied to rows of the computation type that begin at cache lines, in scratch memory."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tiledmm.problem.strides import TRANSPOSED, BatchDimension, Problem
 ROW_ALIGNMENT = 128
 
 
-def _pack(tile: int, element: Element) -> Config:
+def _pack_config(tile: int, element: Element) -> Config:
     """Return the config of the packing kernel, whose threads copy at least 4 bytes at a time."""
     tn = max(1, 4 // element.itemsize)
     size = 32 if tn == 1 else 64
@@ -45,13 +45,13 @@ PACK = Variant(
     template="pack.cu.j2",
     summary="packs an operand into aligned rows",
     waits="last",
-    configure=_pack,
+    configure=_pack_config,
     block=block_of_tiles,
     shared_bytes=lambda config, element, layout: config.bm * (config.bn + 1) * element.sum_bytes,
 )
 
 
-class Packed(Operands):
+class PackedRows(Operands):
     """Operands of which one or both are packed, as ``pack_a`` and ``pack_b`` say. The other one is read in place."""
 
     def kernel(self, spec: KernelSpec) -> KernelSpec:
@@ -60,7 +60,7 @@ class Packed(Operands):
 
     def prepare(self, spec: KernelSpec, problem: Problem) -> Ready:
         """Return the launches that pack one operand or both."""
-        ready = pack_both(spec, problem)
+        ready = pack_operands(spec, problem)
         return replace(ready, maps=maps_of(spec, ready.problem))
 
     def cost(self, variant: Variant, config: Config, product: Product, times: DeviceTimes) -> OperandCost:
@@ -69,16 +69,13 @@ class Packed(Operands):
         packs = config.launch.pack_a, config.launch.pack_b
         sizes = bytes_of(product)
         letters = problem.layout[0], problem.layout[1].translate(TRANSPOSED)
-        packed_b = variant.operands.packed_b(variant, compute).translate(TRANSPOSED)
-        letter_a, letter_b = ("N" if packs[0] else letters[0]), (packed_b if packs[1] else letters[1])
+        packed_b_letter = variant.operands.packed_b_letter(variant, compute).translate(TRANSPOSED)
+        letter_a, letter_b = ("N" if packs[0] else letters[0]), (packed_b_letter if packs[1] else letters[1])
         left, right = aligned_in_place(product)
         before = device.packing_launch + (sum(packs) - 1) * device.packing_second
         before += times.moving(2 * (sizes[0] * packs[0] + sizes[1] * packs[1]), device.packing)
         aligned = left or bool(packs[0]), right or bool(packs[1])
         return OperandCost(sizes, letter_a + letter_b, aligned, problem.k, before)
-
-
-PACKED = Packed()
 
 
 def after_packing(spec: KernelSpec) -> KernelSpec:
@@ -87,13 +84,13 @@ def after_packing(spec: KernelSpec) -> KernelSpec:
     Its ``pack_a`` and ``pack_b`` are 0, and packed operands have the computation type and contiguous rows.
     """
     launch, compute = spec.config.launch, spec.compute
-    packed_b = spec.variant.operands.packed_b(spec.variant, compute)
+    packed_b_letter = spec.variant.operands.packed_b_letter(spec.variant, compute)
     return replace(
         spec,
         config=spec.config.changed({"pack_a": 0, "pack_b": 0}),
         a=compute.stored if launch.pack_a else spec.a,
         b=compute.stored if launch.pack_b else spec.b,
-        layout=("N" if launch.pack_a else spec.layout[0]) + (packed_b if launch.pack_b else spec.layout[1]),
+        layout=("N" if launch.pack_a else spec.layout[0]) + (packed_b_letter if launch.pack_b else spec.layout[1]),
     )
 
 
@@ -118,7 +115,7 @@ def pack_specs(spec: KernelSpec) -> Iterator[KernelSpec]:
     return (pack_spec(spec, operand) for operand in range(2))
 
 
-def pack_both(spec: KernelSpec, problem: Problem) -> Ready:
+def pack_operands(spec: KernelSpec, problem: Problem) -> Ready:
     """Return the launches that pack the operands that ``pack_a`` and ``pack_b`` select."""
     launches: list[Launch] = []
     scratch: list[Scratch] = []
@@ -126,7 +123,7 @@ def pack_both(spec: KernelSpec, problem: Problem) -> Ready:
     layout = after_packing(spec).layout
     for operand, packs in enumerate((spec.config.launch.pack_a, spec.config.launch.pack_b)):
         if packs:
-            copy = _packed(spec, problem, operand)
+            copy = _copy_of(spec, problem, operand)
             launches += copy.launches
             scratch.append(copy.memory)
             names[operand] = copy.memory.name
@@ -135,10 +132,10 @@ def pack_both(spec: KernelSpec, problem: Problem) -> Ready:
 
 
 def _packs_transposed(spec: KernelSpec, operand: int) -> bool:
-    return operand == 1 and spec.variant.operands.packed_b(spec.variant, spec.compute) == "T"
+    return operand == 1 and spec.variant.operands.packed_b_letter(spec.variant, spec.compute) == "T"
 
 
-def _packed(spec: KernelSpec, problem: Problem, operand: int) -> Copy:
+def _copy_of(spec: KernelSpec, problem: Problem, operand: int) -> Copy:
     writer = pack_spec(spec, operand)
     rows, cols = ((problem.m, problem.k), (problem.k, problem.n))[operand]
     row, col = problem.strides[2 * operand : 2 * operand + 2]
