@@ -109,8 +109,7 @@ def _changes(before: KernelSpec, after: KernelSpec, page: bool) -> str:
 
 
 def _text(spec: KernelSpec, page: bool) -> str:
-    from tiledmm.codegen.page import page_of
-    from tiledmm.codegen.rendering import render
+    from tiledmm.codegen.rendering import page_of, render
 
     text = render(spec)
     return page_of(text) if page else text

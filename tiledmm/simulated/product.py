@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tiledmm.codegen.symbols import has_kernel
+from tiledmm.codegen.rendering import has_kernel
 from tiledmm.errors import AlignmentError, ConfigError, KeywordValueError, OperandTypeError
 from tiledmm.hardware.architectures import find_target
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from tiledmm.codegen.rendering import render
+from tiledmm.codegen.rendering import has_kernel, render
 from tiledmm.codegen.source_map import source_places
-from tiledmm.codegen.symbols import has_kernel
 from tiledmm.errors import ConfigError
 from tiledmm.hardware.architectures import find_target
 from tiledmm.kernels import launches as geometry
