@@ -97,6 +97,11 @@ class Problem:
         return math.prod(dimension.size for dimension in (*self.outer, *self.batch))
 
     @property
+    def k_major_layout(self) -> str:
+        """Layout of A and of B's transpose, whose rows run along K: N for K-major, T for MN-major, G for neither."""
+        return self.layout[0] + self.layout[1].translate(TRANSPOSED)
+
+    @property
     def is_empty(self) -> bool:
         """True if C has no elements."""
         return self.m * self.n * self.products == 0

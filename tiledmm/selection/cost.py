@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tiledmm.elements import compute_element
 from tiledmm.hardware.data_sheets import Gpu
@@ -162,8 +162,8 @@ class Cost:
         """Return the terms of a kernel's time. The other arguments are those of ``microseconds``."""
         problem, compute, variant = product.problem, product.compute, find_variant(variant_name)
         device, moving = self.device, self._times.moving
-        launched = config.changed(dict.fromkeys(packs, 1)) if packs else config
-        operands = variant.operands.format_by(launched.launch).cost(variant, launched, product, self._times)
+        launch = replace(config.launch, **dict.fromkeys(packs, 1)) if packs else config.launch
+        operands = variant.operands.format_by(launch).cost(variant, config, launch, product, self._times)
         (a_bytes, b_bytes), c_bytes = operands.sizes, problem.m * problem.n * problem.products * compute.result.itemsize
         partitions, steps = split_k_partitions(split, operands.k, config.bk)
         blocks = tiles(tiles_of_c(config, problem) * problem.products * partitions, config.tiles_per_block)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tiledmm.elements import ELEMENTS, Element
 from tiledmm.hardware.device_rates import DeviceTimes
-from tiledmm.kernels.config import Config
+from tiledmm.kernels.config import Config, LaunchConfig
 from tiledmm.kernels.launches import Copy, Ready
 from tiledmm.kernels.operands.operands import OperandCost, Operands
 from tiledmm.kernels.operands.packed_rows import (
@@ -20,7 +20,7 @@ from tiledmm.kernels.operands.packed_rows import (
 from tiledmm.kernels.spec import KernelSpec
 from tiledmm.kernels.variant import Variant
 from tiledmm.problem.product import Product
-from tiledmm.problem.strides import TRANSPOSED, Problem
+from tiledmm.problem.strides import Problem
 
 _BYTE = ELEMENTS["uint8"]
 
@@ -53,10 +53,12 @@ class Bytes(Operands):
         """Return the bytes of both operands, which decomposition does not change."""
         return (problem.elements(0) + problem.elements(1)) * compute.itemsize
 
-    def cost(self, variant: Variant, config: Config, product: Product, times: DeviceTimes) -> OperandCost:
+    def cost(
+        self, variant: Variant, config: Config, launch: LaunchConfig, product: Product, times: DeviceTimes
+    ) -> OperandCost:
         """Return the cost of decomposing both operands, and of reading each byte once per pair that it is part of."""
         problem, compute, device = product.problem, product.compute, times.rates
-        sizes, layout = bytes_of(product), problem.layout[0] + problem.layout[1].translate(TRANSPOSED)
+        sizes, layout = bytes_of(product), problem.k_major_layout
         rate = device.decomposing_bytes[str(compute.itemsize)]
         before = 2 * device.launch + times.moving(2 * sum(sizes), rate)
         reads = _pairs(compute) / compute.itemsize

@@ -18,7 +18,7 @@ from tiledmm.kernels.spec import KernelSpec
 from tiledmm.kernels.tensor_maps import can_be_mapped, maps_of
 from tiledmm.kernels.variant import Variant
 from tiledmm.problem.product import Product
-from tiledmm.problem.strides import TRANSPOSED, Problem
+from tiledmm.problem.strides import Problem
 
 _PACKED_ROWS, _PACKED_ELEMENTS = PackedRows(), PackedElements()
 
@@ -104,11 +104,12 @@ class InPlace(Operands):
         word = max(WORD_BYTES, min(compute.itemsize, VECTOR_BYTES))
         return "chunks" if min(aligned) == VECTOR_BYTES else "words" if min(aligned) >= word else "elements"
 
-    def cost(self, variant: Variant, config: Config, product: Product, times: DeviceTimes) -> OperandCost:
+    def cost(
+        self, variant: Variant, config: Config, launch: LaunchConfig, product: Product, times: DeviceTimes
+    ) -> OperandCost:
         """Return the cost of reading the operands. Nothing is prepared."""
         problem = product.problem
-        layout = problem.layout[0] + problem.layout[1].translate(TRANSPOSED)
-        return OperandCost(bytes_of(product), layout, aligned_in_place(product), problem.k, 0.0)
+        return OperandCost(bytes_of(product), problem.k_major_layout, aligned_in_place(product), problem.k, 0.0)
 
 
 IN_PLACE = InPlace()

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tiledmm.elements import ELEMENTS, SCHEMES, Element
 from tiledmm.hardware.device_rates import DeviceTimes
-from tiledmm.kernels.config import Config, in_real_numbers
+from tiledmm.kernels.config import Config, LaunchConfig, in_real_numbers
 from tiledmm.kernels.launches import Copy, Ready, tiles
 from tiledmm.kernels.operands.operand_scan import with_scan
 from tiledmm.kernels.operands.operands import OperandCost, Operands
@@ -25,7 +25,7 @@ from tiledmm.kernels.operands.packed_rows import (
 from tiledmm.kernels.spec import KernelSpec
 from tiledmm.kernels.variant import Variant
 from tiledmm.problem.product import Product
-from tiledmm.problem.strides import TRANSPOSED, Problem
+from tiledmm.problem.strides import Problem
 
 #: Largest number of real numbers along K for which a block of 64 threads decomposes a row as fast as one of 256.
 SHORT_ROW = 2048
@@ -97,10 +97,12 @@ class Limbs(Operands):
         """
         return (problem.elements(0) + compute.components * problem.elements(1)) * compute.itemsize
 
-    def cost(self, variant: Variant, config: Config, product: Product, times: DeviceTimes) -> OperandCost:
+    def cost(
+        self, variant: Variant, config: Config, launch: LaunchConfig, product: Product, times: DeviceTimes
+    ) -> OperandCost:
         """Return the cost of decomposing both operands and of reading their limbs."""
         problem, compute = product.problem, product.compute
-        layout = problem.layout[0] + problem.layout[1].translate(TRANSPOSED)
+        layout = problem.k_major_layout
         before = sum(_decompose_time(product, operand, layout[operand], config.scheme, times) for operand in range(2))
         before += times.rates.decomposing_launches
         a, b = bytes_of(product)

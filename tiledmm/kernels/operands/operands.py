@@ -205,12 +205,15 @@ class Operands:
         """
         return "chunks"
 
-    def cost(self, variant: Variant, config: Config, product: Product, times: DeviceTimes) -> OperandCost:
+    def cost(
+        self, variant: Variant, config: Config, launch: LaunchConfig, product: Product, times: DeviceTimes
+    ) -> OperandCost:
         """Return the cost of preparing and reading the operands.
 
         Args:
             variant: The kernel's variant.
-            config: The kernel's config, including its packing.
+            config: The kernel's config. Its own launch parameters do not count.
+            launch: The parameters of the launches, which select the packing.
             product: The product.
             times: Times of moving data on the device.
         """

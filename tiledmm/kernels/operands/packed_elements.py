@@ -7,14 +7,14 @@ from dataclasses import replace
 
 from tiledmm.elements import PACKED_ELEMENTS, Element
 from tiledmm.hardware.device_rates import DeviceTimes
-from tiledmm.kernels.config import Config
+from tiledmm.kernels.config import Config, LaunchConfig
 from tiledmm.kernels.launches import Copy, Ready, tiles
 from tiledmm.kernels.operands.operands import OperandCost, Operands
 from tiledmm.kernels.operands.packed_rows import bytes_of, copy_by, k_major_letter, k_major_rows, whole_vectors
 from tiledmm.kernels.spec import KernelSpec
 from tiledmm.kernels.variant import Variant, block_of_tiles
 from tiledmm.problem.product import Product
-from tiledmm.problem.strides import TRANSPOSED, Problem
+from tiledmm.problem.strides import Problem
 
 #: The kernel that packs elements. Its tile is the number of elements per packed element.
 PACK_ELEMENTS = Variant(
@@ -51,10 +51,12 @@ class PackedElements(Operands):
         yield spec.kernel
         yield from (pack_elements_spec(spec, operand) for operand in range(2))
 
-    def cost(self, variant: Variant, config: Config, product: Product, times: DeviceTimes) -> OperandCost:
+    def cost(
+        self, variant: Variant, config: Config, launch: LaunchConfig, product: Product, times: DeviceTimes
+    ) -> OperandCost:
         """Return the cost of packing the elements of both operands and of reading them."""
         problem, compute = product.problem, product.compute
-        sizes, layout = bytes_of(product), problem.layout[0] + problem.layout[1].translate(TRANSPOSED)
+        sizes, layout = bytes_of(product), problem.k_major_layout
         packed_k = tiles(problem.k, PACKED_ELEMENTS[compute.multiplied].per_packed)
         before = sum(_pack_time(size, letter, compute, times) for size, letter in zip(sizes, layout, strict=True))
         fraction = 4 * packed_k / max(problem.k * compute.itemsize, 1)

@@ -10,7 +10,7 @@ import numpy as np
 
 from tiledmm.elements import Element
 from tiledmm.hardware.device_rates import DeviceTimes
-from tiledmm.kernels.config import Config
+from tiledmm.kernels.config import Config, LaunchConfig
 from tiledmm.kernels.launches import (
     Copy,
     Launch,
@@ -63,12 +63,14 @@ class PackedRows(Operands):
         ready = pack_operands(spec, problem)
         return replace(ready, maps=maps_of(spec, ready.problem))
 
-    def cost(self, variant: Variant, config: Config, product: Product, times: DeviceTimes) -> OperandCost:
+    def cost(
+        self, variant: Variant, config: Config, launch: LaunchConfig, product: Product, times: DeviceTimes
+    ) -> OperandCost:
         """Return the cost of packing, and of reading whole cache lines of a packed operand."""
         problem, compute, device = product.problem, product.compute, times.rates
-        packs = config.launch.pack_a, config.launch.pack_b
+        packs = launch.pack_a, launch.pack_b
         sizes = bytes_of(product)
-        letters = problem.layout[0], problem.layout[1].translate(TRANSPOSED)
+        letters = problem.k_major_layout
         packed_b_letter = variant.operands.packed_b_letter(variant, compute).translate(TRANSPOSED)
         letter_a, letter_b = ("N" if packs[0] else letters[0]), (packed_b_letter if packs[1] else letters[1])
         left, right = aligned_in_place(product)

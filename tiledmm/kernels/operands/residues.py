@@ -16,7 +16,7 @@ import numpy as np
 from tiledmm.elements import ELEMENTS, Element
 from tiledmm.errors import ShapeError
 from tiledmm.hardware.device_rates import DeviceTimes
-from tiledmm.kernels.config import Config
+from tiledmm.kernels.config import Config, LaunchConfig
 from tiledmm.kernels.launches import (
     LONGEST_PARTITION,
     MOST_TILES,
@@ -46,7 +46,7 @@ from tiledmm.kernels.spec import KernelSpec
 from tiledmm.kernels.tensor_maps import TensorMap, has_coordinates
 from tiledmm.kernels.variant import Variant
 from tiledmm.problem.product import Product
-from tiledmm.problem.strides import TRANSPOSED, Problem
+from tiledmm.problem.strides import Problem
 
 #: Maximum bytes of C's residues, unless one row of tiles takes more.
 MOST_RESIDUES_OF_C = 1 << 30
@@ -135,12 +135,14 @@ class Residues(Operands):
         """Return the bytes of the residues of both operands."""
         return residue_planes(DEFAULT_MODULI, compute.components) * (problem.elements(0) + problem.elements(1))
 
-    def cost(self, variant: Variant, config: Config, product: Product, times: DeviceTimes) -> OperandCost:
+    def cost(
+        self, variant: Variant, config: Config, launch: LaunchConfig, product: Product, times: DeviceTimes
+    ) -> OperandCost:
         """Return the cost of decomposing both operands, of reading and writing residues, and of reconstructing C."""
         problem, compute, device = product.problem, product.compute, times.rates
         planes = residue_planes(config.moduli, compute.components)
         residues = planes * problem.elements(0) * 1.0, planes * problem.elements(1) * 1.0
-        sizes, letters = bytes_of(product), (problem.layout[0], problem.layout[1].translate(TRANSPOSED))
+        sizes, letters = bytes_of(product), problem.k_major_layout
         before = _decompose_time(residues[0] + sizes[0], letters[0], times)
         before += _decompose_time(residues[1] + sizes[1], letters[1], times) + device.residue_launches
         c_bytes = problem.m * problem.n * problem.products * compute.result.itemsize
