@@ -8,15 +8,8 @@ from dataclasses import replace
 from tiledmm.elements import ELEMENTS, Element
 from tiledmm.hardware.device_rates import DeviceTimes
 from tiledmm.kernels.config import Config, LaunchConfig
-from tiledmm.kernels.launches import Copy, Ready
-from tiledmm.kernels.operands.operands import OperandCost, Operands
-from tiledmm.kernels.operands.packed_rows import (
-    bytes_of,
-    copy_by,
-    k_major_letter,
-    k_major_rows,
-    with_copies,
-)
+from tiledmm.kernels.operands.copies import Copy, PreparedOperands, copy_by, k_major_letter, k_major_rows, with_copies
+from tiledmm.kernels.operands.operands import OperandCost, Operands, bytes_of
 from tiledmm.kernels.spec import KernelSpec
 from tiledmm.kernels.variant import Variant
 from tiledmm.problem.product import Product
@@ -39,7 +32,7 @@ class Bytes(Operands):
         """Return the number of bytes per element."""
         return compute.itemsize
 
-    def prepare(self, spec: KernelSpec, problem: Problem) -> Ready:
+    def prepare(self, spec: KernelSpec, problem: Problem) -> PreparedOperands:
         """Return the launches that decompose both operands into bytes."""
         kernel, both = spec.kernel, [_copy_of(spec, problem, operand) for operand in range(2)]
         return with_copies(kernel, problem, both, kernel.config)

@@ -10,10 +10,10 @@ from dataclasses import replace
 from tiledmm.elements import PACKED_ELEMENTS, Element
 from tiledmm.hardware.device_rates import DeviceTimes
 from tiledmm.kernels.config import VECTOR_BYTES, WORD_BYTES, Config, LaunchConfig
-from tiledmm.kernels.launches import Ready
-from tiledmm.kernels.operands.operands import OperandCost, Operands
+from tiledmm.kernels.operands.copies import PreparedOperands
+from tiledmm.kernels.operands.operands import OperandCost, Operands, bytes_of
 from tiledmm.kernels.operands.packed_elements import PackedElements
-from tiledmm.kernels.operands.packed_rows import PackedRows, aligned_in_place, bytes_of, pack_specs, with_packing
+from tiledmm.kernels.operands.packed_rows import PackedRows, aligned_in_place, pack_specs, with_packing
 from tiledmm.kernels.spec import KernelSpec
 from tiledmm.kernels.tensor_maps import can_be_mapped, maps_of
 from tiledmm.kernels.variant import Variant
@@ -45,9 +45,9 @@ class InPlace(Operands):
             b_in_place and spec.b == stored and reads_fast(1, spec.layout[1], spec.compute),
         )
 
-    def prepare(self, spec: KernelSpec, problem: Problem) -> Ready:
+    def prepare(self, spec: KernelSpec, problem: Problem) -> PreparedOperands:
         """Return the arrays as they are, with tensor maps for a TMA kernel."""
-        return Ready(problem, maps=maps_of(spec, problem))
+        return PreparedOperands(problem, maps=maps_of(spec, problem))
 
     def kernels(self, spec: KernelSpec, by_auto: bool) -> Iterator[KernelSpec]:
         """Yield the kernel that reads arrays in place, and those that pack operands or read packed ones."""

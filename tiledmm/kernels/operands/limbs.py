@@ -8,20 +8,11 @@ from dataclasses import replace
 from tiledmm.elements import ELEMENTS, SCHEMES, Element
 from tiledmm.hardware.device_rates import DeviceTimes
 from tiledmm.kernels.config import Config, LaunchConfig, in_real_numbers
-from tiledmm.kernels.launches import Copy, Ready, tiles
+from tiledmm.kernels.launches import tiles
+from tiledmm.kernels.operands.copies import Copy, PreparedOperands, copy_by, k_major_letter, k_major_rows, with_copies
 from tiledmm.kernels.operands.operand_scan import with_scan
-from tiledmm.kernels.operands.operands import OperandCost, Operands
-from tiledmm.kernels.operands.packed_rows import (
-    after_packing,
-    bytes_of,
-    copy_by,
-    k_major_letter,
-    k_major_rows,
-    pack_operands,
-    pack_spec,
-    with_copies,
-    with_packing,
-)
+from tiledmm.kernels.operands.operands import OperandCost, Operands, bytes_of
+from tiledmm.kernels.operands.packed_rows import after_packing, pack_operands, pack_spec, with_packing
 from tiledmm.kernels.spec import KernelSpec
 from tiledmm.kernels.variant import Variant
 from tiledmm.problem.product import Product
@@ -71,7 +62,7 @@ class Limbs(Operands):
         """Return the layout letter of a packed B: T, because operands are packed only to make them K-major."""
         return "T"
 
-    def prepare(self, spec: KernelSpec, problem: Problem) -> Ready:
+    def prepare(self, spec: KernelSpec, problem: Problem) -> PreparedOperands:
         """Return the launches that pack operands if necessary, decompose both, and scan their values."""
         kernel, ready, both = spec.kernel, pack_operands(spec, problem), []
         for operand, source in enumerate(ready.names):

@@ -18,7 +18,8 @@ from tiledmm.problem.strides import Problem
 
 if TYPE_CHECKING:
     from tiledmm.kernels.config import Config, LaunchConfig
-    from tiledmm.kernels.launches import Ready, Schedule
+    from tiledmm.kernels.launches import Schedule
+    from tiledmm.kernels.operands.copies import PreparedOperands
     from tiledmm.kernels.spec import KernelSpec
     from tiledmm.kernels.variant import Variant
 
@@ -50,6 +51,12 @@ class OperandCost:
     writing: float | None = None
     after: float = 0.0
     host: float = 0.0
+
+
+def bytes_of(product: Product) -> tuple[int, int]:
+    """Return the bytes of A and of B in memory, with broadcast matrices counted once."""
+    problem = product.problem
+    return problem.elements(0) * product.a.itemsize, problem.elements(1) * product.b.itemsize
 
 
 @dataclass(frozen=True)
@@ -129,7 +136,7 @@ class Operands:
 
     # Asked by ``schedule`` and compilation in advance: the launches of a product
 
-    def prepare(self, spec: KernelSpec, problem: Problem) -> Ready:
+    def prepare(self, spec: KernelSpec, problem: Problem) -> PreparedOperands:
         """Return the launches that prepare the operands of a product, and the arrays in which the kernel finds them.
 
         Args:
@@ -138,7 +145,7 @@ class Operands:
         """
         raise NotImplementedError(f"{type(self).__name__} does not say how its operands are prepared")
 
-    def products(self, spec: KernelSpec, problem: Problem, ready: Ready) -> Schedule | None:
+    def products(self, spec: KernelSpec, problem: Problem, ready: PreparedOperands) -> Schedule | None:
         """Return the launches that multiply prepared operands and write C.
 
         Args:

@@ -8,9 +8,9 @@ from dataclasses import replace
 from tiledmm.elements import PACKED_ELEMENTS, Element
 from tiledmm.hardware.device_rates import DeviceTimes
 from tiledmm.kernels.config import Config, LaunchConfig
-from tiledmm.kernels.launches import Copy, Ready, tiles
-from tiledmm.kernels.operands.operands import OperandCost, Operands
-from tiledmm.kernels.operands.packed_rows import bytes_of, copy_by, k_major_letter, k_major_rows, whole_vectors
+from tiledmm.kernels.launches import tiles
+from tiledmm.kernels.operands.copies import Copy, PreparedOperands, copy_by, k_major_letter, k_major_rows, whole_vectors
+from tiledmm.kernels.operands.operands import OperandCost, Operands, bytes_of
 from tiledmm.kernels.spec import KernelSpec
 from tiledmm.kernels.variant import Variant, block_of_tiles
 from tiledmm.problem.product import Product
@@ -36,7 +36,7 @@ class PackedElements(Operands):
         into = PACKED_ELEMENTS[spec.compute.multiplied]
         return replace(spec.alone(), a=into, b=into, compute=spec.compute.packed or into, layout="TN")
 
-    def prepare(self, spec: KernelSpec, problem: Problem) -> Ready:
+    def prepare(self, spec: KernelSpec, problem: Problem) -> PreparedOperands:
         """Return the launches that pack both operands, and a problem whose K counts packed elements."""
         layout = self.kernel(spec).layout
         both = [_copy_of(spec, problem, operand) for operand in range(2)]
@@ -44,7 +44,9 @@ class PackedElements(Operands):
             problem = copy.in_place_of(problem, layout)
         problem = replace(problem, k=both[0].rows)
         names, scratch = tuple(copy.memory.name for copy in both), tuple(copy.memory for copy in both)
-        return Ready(problem, (names[0], names[1]), tuple(each for copy in both for each in copy.launches), scratch)
+        return PreparedOperands(
+            problem, (names[0], names[1]), tuple(each for copy in both for each in copy.launches), scratch
+        )
 
     def kernels(self, spec: KernelSpec, by_auto: bool) -> Iterator[KernelSpec]:
         """Yield the kernel that multiplies, and those that pack A and B."""

@@ -2,35 +2,20 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
-
-import numpy as np
 
 from tiledmm.elements import Element
 from tiledmm.hardware.device_rates import DeviceTimes
 from tiledmm.kernels.config import Config, LaunchConfig
-from tiledmm.kernels.launches import (
-    Copy,
-    Launch,
-    Ready,
-    Scratch,
-    in_launches,
-    problem_args,
-    stored_once,
-    tiles,
-    tiles_in_all,
-)
-from tiledmm.kernels.operands.operands import OperandCost, Operands
+from tiledmm.kernels.launches import Launch, Scratch
+from tiledmm.kernels.operands.copies import ROW_ALIGNMENT, Copy, PreparedOperands, copy_by, whole_vectors
+from tiledmm.kernels.operands.operands import OperandCost, Operands, bytes_of
 from tiledmm.kernels.spec import KernelSpec
-from tiledmm.kernels.tensor_maps import map_of_limbs, maps_of
+from tiledmm.kernels.tensor_maps import maps_of
 from tiledmm.kernels.variant import Variant, block_of_tiles
 from tiledmm.problem.product import Product
-from tiledmm.problem.strides import TRANSPOSED, BatchDimension, Problem
-
-#: Alignment of the rows of a packed operand in bytes: a cache line.
-ROW_ALIGNMENT = 128
+from tiledmm.problem.strides import TRANSPOSED, Problem
 
 
 def _pack_config(tile: int, element: Element) -> Config:
@@ -58,7 +43,7 @@ class PackedRows(Operands):
         """Return the specification of the kernel that reads the packed rows."""
         return after_packing(spec).alone()
 
-    def prepare(self, spec: KernelSpec, problem: Problem) -> Ready:
+    def prepare(self, spec: KernelSpec, problem: Problem) -> PreparedOperands:
         """Return the launches that pack one operand or both."""
         ready = pack_operands(spec, problem)
         return replace(ready, maps=maps_of(spec, ready.problem))
@@ -117,7 +102,7 @@ def pack_specs(spec: KernelSpec) -> Iterator[KernelSpec]:
     return (pack_spec(spec, operand) for operand in range(2))
 
 
-def pack_operands(spec: KernelSpec, problem: Problem) -> Ready:
+def pack_operands(spec: KernelSpec, problem: Problem) -> PreparedOperands:
     """Return the launches that pack the operands that ``pack_a`` and ``pack_b`` select."""
     launches: list[Launch] = []
     scratch: list[Scratch] = []
@@ -130,7 +115,7 @@ def pack_operands(spec: KernelSpec, problem: Problem) -> Ready:
             scratch.append(copy.memory)
             names[operand] = copy.memory.name
             problem = copy.in_place_of(problem, layout)
-    return Ready(problem, (names[0], names[1]), tuple(launches), tuple(scratch))
+    return PreparedOperands(problem, (names[0], names[1]), tuple(launches), tuple(scratch))
 
 
 def _packs_transposed(spec: KernelSpec, operand: int) -> bool:
@@ -145,94 +130,6 @@ def _copy_of(spec: KernelSpec, problem: Problem, operand: int) -> Copy:
         rows, cols, row, col = cols, rows, col, row
     matrix = rows, cols, whole_vectors(cols, writer.c)
     return copy_by(writer, problem, operand, "packed", (rows, cols, 1), (row, col), matrix)
-
-
-def copy_by(
-    writer: KernelSpec,
-    problem: Problem,
-    operand: int,
-    what: str,
-    sizes: tuple[int, int, int],
-    steps: tuple[int, int],
-    matrix: tuple[int, int, int],
-    transposed: bool = False,
-) -> Copy:
-    """Return the copy of A (0) or B (1) that an auxiliary kernel writes to scratch memory.
-
-    Args:
-        writer: The auxiliary kernel.
-        problem: The product's problem.
-        operand: 0 for A, 1 for B.
-        what: First part of the memory's name, such as ``"limbs of"``.
-        sizes: m, n and k of the auxiliary kernel.
-        steps: Strides with which it reads the operand, in elements: from row to row, and along a row.
-        matrix: Number of rows that it writes, of their contiguous elements, and of these with padding.
-        transposed: Whether the rows that it writes are columns of its C.
-    """
-    height, contiguous, filled = matrix
-    step = ROW_ALIGNMENT // writer.c.itemsize
-    pitch = tiles(contiguous, step) * step
-    once, strides = stored_once(problem, operand, height * pitch)
-    rows = zip(once, strides, problem.batch, strict=True)
-    batch = tuple(BatchDimension(size, (each.a, each.b)[operand], 0, stride) for size, stride, each in rows)
-    # A kernel with more than one column n reads the stride between them from B.
-    strides_of_both = *steps, 0, steps[1] if sizes[1] > 1 else 0
-    copied = Problem(*sizes, (*strides_of_both, *((1, pitch) if transposed else (pitch, 1))), batch, writer.layout, ())
-    planes = (writer.limbs,) if writer.limbs > 1 else ()
-    memory = Scratch(f"{what} {'AB'[operand]}", (*planes, math.prod(once), height, filled), pitch, writer.c)
-    launches = []
-    for part in in_launches(writer.config, copied):
-        kernel_args = problem_args(writer.config, part, None, math.prod(once) * height * pitch)
-        kernel_args = np.append(kernel_args, 0)  # Problem.overlaps
-        begin = problem.begins[operand] + part.begins[0] + part.begins[1]
-        begins = begin * writer.a.itemsize, part.begins[2] * writer.c.itemsize
-        names = "AB"[operand], memory.name
-        launches.append(Launch(writer, tiles_in_all(writer.config, part), kernel_args, names, begins))
-    return Copy(operand, tuple(launches), memory, contiguous)
-
-
-def with_copies(kernel: KernelSpec, problem: Problem, both: Sequence[Copy], box: Config) -> Ready:
-    """Return the copies of both operands, ready for a kernel that reads them by tensor maps or by strides.
-
-    Args:
-        kernel: The kernel that reads the copies.
-        problem: The problem whose operands were copied.
-        both: The copies of A and B.
-        box: Config that determines the boxes that TMA loads, counted in elements of the copies.
-    """
-    by_tma, maps = kernel.variant.hopper.tma, []
-    for copy in both:
-        problem = copy.in_place_of(problem, kernel.layout, mapped=by_tma)
-        if by_tma:
-            sizes = (*copy.memory.shape[:3], copy.contiguous)
-            maps.append(map_of_limbs(copy.operand, box, kernel.a, kernel.layout, sizes, copy.memory.pitch))
-    names, launches = [copy.memory.name for copy in both], [each for copy in both for each in copy.launches]
-    scratch = tuple(copy.memory for copy in both)
-    return Ready(problem, (names[0], names[1]), tuple(launches), scratch, maps=tuple(maps), copies=tuple(both))
-
-
-def k_major_letter(spec: KernelSpec, operand: int) -> str:
-    """Return the layout letter of A (0) or of B's transpose (1), whose rows run along K."""
-    letter = spec.layout[operand]
-    return letter.translate(TRANSPOSED) if operand else letter
-
-
-def k_major_rows(problem: Problem, operand: int) -> tuple[int, tuple[int, int]]:
-    """Return the number of rows of A (0) or of B's transpose (1), and their strides from row to row and along K."""
-    row_a, col_a, row_b, col_b, *_ = problem.strides
-    return (problem.n, (col_b, row_b)) if operand else (problem.m, (row_a, col_a))
-
-
-def whole_vectors(count: int, element: Element) -> int:
-    """Return a number of elements, rounded up to a multiple of 16 bytes."""
-    step = max(16 // element.itemsize, 1)
-    return tiles(count, step) * step
-
-
-def bytes_of(product: Product) -> tuple[int, int]:
-    """Return the bytes of A and of B in memory, with broadcast matrices counted once."""
-    problem = product.problem
-    return problem.elements(0) * product.a.itemsize, problem.elements(1) * product.b.itemsize
 
 
 def aligned_in_place(product: Product) -> tuple[bool, bool]:

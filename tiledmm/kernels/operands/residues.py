@@ -20,9 +20,7 @@ from tiledmm.kernels.config import Config, LaunchConfig
 from tiledmm.kernels.launches import (
     LONGEST_PARTITION,
     MOST_TILES,
-    Copy,
     Launch,
-    Ready,
     Schedule,
     Scratch,
     one_after_the_other,
@@ -31,17 +29,18 @@ from tiledmm.kernels.launches import (
     tiles,
     tiles_in_all,
 )
-from tiledmm.kernels.operands.moduli import DEFAULT_MODULI, residue_planes
-from tiledmm.kernels.operands.operand_scan import with_scan
-from tiledmm.kernels.operands.operands import OperandCost, Operands
-from tiledmm.kernels.operands.packed_rows import (
+from tiledmm.kernels.operands.copies import (
     ROW_ALIGNMENT,
-    bytes_of,
+    Copy,
+    PreparedOperands,
     copy_by,
     k_major_letter,
     k_major_rows,
     with_copies,
 )
+from tiledmm.kernels.operands.moduli import DEFAULT_MODULI, residue_planes
+from tiledmm.kernels.operands.operand_scan import with_scan
+from tiledmm.kernels.operands.operands import OperandCost, Operands, bytes_of
 from tiledmm.kernels.spec import KernelSpec
 from tiledmm.kernels.tensor_maps import TensorMap, has_coordinates
 from tiledmm.kernels.variant import Variant
@@ -76,12 +75,12 @@ class Residues(Operands):
         """Return the number of planes of residues."""
         return residue_planes(config.moduli, compute.components)
 
-    def prepare(self, spec: KernelSpec, problem: Problem) -> Ready:
+    def prepare(self, spec: KernelSpec, problem: Problem) -> PreparedOperands:
         """Return the launches that decompose both operands and scan their values."""
         kernel, both = spec.kernel, [_copy_of(spec, problem, operand) for operand in range(2)]
         return with_scan(with_copies(kernel, problem, both, kernel.config), problem, both)
 
-    def products(self, spec: KernelSpec, problem: Problem, ready: Ready) -> Schedule:
+    def products(self, spec: KernelSpec, problem: Problem, ready: PreparedOperands) -> Schedule:
         """Return the launches that multiply residues and reconstruct C. The operand scan decides whether they compute.
 
         Raises:
