@@ -915,6 +915,7 @@ def test_bounds_table() -> None:
 @pytest.fixture
 def comparing(monkeypatch: pytest.MonkeyPatch) -> Any:
     from tiledmm.bench import comparison as module
+    from tiledmm.bench import operand_sets
 
     def matmul(a: Any, b: Any, *, out: Any, dtype: Any, variant: str, tile: int | None, precision: str) -> None:
         out[...] = product(*(multiplied(x, precision) for x in (a, b)))
@@ -934,6 +935,7 @@ def comparing(monkeypatch: pytest.MonkeyPatch) -> Any:
     runtime = SimpleNamespace(getDevice=lambda: 0, getDeviceProperties=lambda device: {"l2CacheSize": 10_000})
     fake = SimpleNamespace(asarray=np.array, empty=np.empty, matmul=cupy_matmul, cuda=SimpleNamespace(runtime=runtime))
     monkeypatch.setattr(module, "cupy", fake)
+    monkeypatch.setattr(operand_sets, "cupy", fake)
     monkeypatch.setattr(module, "matmul", matmul)
     monkeypatch.setattr(module, "compiled", compiled)
     monkeypatch.setattr(module, "device_model", lambda ieee=False: H100)
