@@ -85,7 +85,7 @@ class Output:
             self._console.print(text, markup=False, highlight=False, soft_wrap=self.markdown or self.for_programs)
 
     def table(self, table: Table) -> None:
-        """Print a table, or keep it for the document."""
+        """Print a table; for JSON and CSV keep it, because ``end`` prints all tables as one document."""
         if self.for_programs:
             self._tables.append(table)
             return

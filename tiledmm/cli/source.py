@@ -90,7 +90,7 @@ def _compiled(spec: KernelSpec, target: str, *, machine_code: bool) -> str:
 
 
 def _other(text: str, tile: str | None, dtype: str | None, layout: str) -> KernelSpec:
-    """Return the kernel of ``--diff``, with the tile that it names, or the same tile if it has that, or its default."""
+    """Return the kernel of ``--diff``. Its tile is the one named there, ``tile`` if it has that, or its default."""
     from tiledmm.kernels.variants import find_variant
 
     name, _, size = text.partition(":")

@@ -37,7 +37,7 @@ _Chunks: TypeAlias = Sequence[Any]
 
 @dataclass(frozen=True, slots=True)
 class Collective:
-    """A product of several ranks, as each of them knows it.
+    """A product that several ranks compute, described equally on each of them.
 
     Attributes:
         product: Name of the product, the same in all of its tasks.

@@ -69,7 +69,7 @@ class Tiling:
 
     @property
     def by_rows(self) -> bool:
-        """Whether tiles are computed row by row, which keeps panels of A, and not by columns, which keeps those of B.
+        """True if tiles are computed row by row, with panels of A kept; False if column by column, with those of B.
 
         The operand that is kept is copied once, the other one once per row or column of tiles.
         """
@@ -126,7 +126,7 @@ class Tiling:
 
     @property
     def wide_sums(self) -> bool:
-        """Whether sums need memory of their own, because their elements are wider than the result's."""
+        """True if sums need memory of their own, because their elements are wider than the result's."""
         return self.steps > 1 and self.matrices.sum_itemsize != self.matrices.itemsize
 
     @property

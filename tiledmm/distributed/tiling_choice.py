@@ -136,7 +136,7 @@ def _tilings(matrices: Matrices) -> Iterator[Tiling]:
 
 
 def _edges(longest: int) -> list[int]:
-    """Return the sizes to try along an axis, ascending: multiples of units, a sixteenth apart, and the whole axis."""
+    """Return the sizes to try along an axis: multiples of ``UNIT`` in steps of a sixteenth, and the whole axis."""
     found = [edge for edge in _SMALL if edge < longest]
     edge = UNIT
     while edge < longest:

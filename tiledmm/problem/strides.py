@@ -108,7 +108,7 @@ class Problem:
 
     @property
     def is_mirrored(self) -> bool:
-        """True if B has the strides of A transposed. If both are also in the same memory, C is symmetric."""
+        """True if B's strides are those of A transposed. If A and B also share memory, C is symmetric."""
         row_a, col_a, row_b, col_b, *_ = self.strides
         steps = all(dimension.a == dimension.b for dimension in (*self.outer, *self.batch))
         return self.m == self.n and (row_a, col_a) == (col_b, row_b) and steps

@@ -89,7 +89,7 @@ def path_of(gpu: str) -> Path:
 
 
 def read(path: Path) -> TunedTable:
-    """Read a table; an empty one if there is no file. Invalid rows are left out with a warning."""
+    """Return the table in a file; an empty table if there is no file. Invalid rows are left out with a warning."""
     try:
         rows, is_former = _rows(path)
     except FileNotFoundError:

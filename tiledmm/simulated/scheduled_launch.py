@@ -28,7 +28,7 @@ from tiledmm.simulator.execute.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """CUDA C of the user's, and the name of the file that it is from."""
+    """The user's CUDA C, and the name of its file."""
 
     name: str
     text: str

@@ -178,7 +178,7 @@ def _together(overlap: float, *times: np.ndarray) -> np.ndarray:
 def _between(fractions: np.ndarray, knots: Sequence[int], residents: int) -> list[float]:
     """Interpolate the rates with 1, 2, ... resident blocks, up to one block fewer than the most.
 
-    They are fractions of the full rate, and none is less than with fewer blocks.
+    Rates are fractions of the full rate, and never decrease with more blocks.
     """
     if residents == 1:
         return []

@@ -13,7 +13,7 @@ from tiledmm.elements import TF32, Element
 
 
 def tensor(array: Any) -> torch.Tensor:
-    """Return a tensor that shares an array's memory. CuPy does not export bfloat16, so it passes as integers."""
+    """Return a tensor that shares an array's memory. CuPy does not export bfloat16; its bits pass as integers."""
     if array.dtype.name == "bfloat16":
         return torch.from_dlpack(array.view("i2")).view(torch.bfloat16)
     return torch.from_dlpack(array)
