@@ -173,8 +173,8 @@ def collective_alone(
     """Time one rank's whole product between two barriers and, per panel width, its products and broadcasts alone."""
     from distributed import get_worker
 
-    from tiledmm.distributed.nccl import nccl_communicator
     from tiledmm.distributed.summa import summa
+    from tiledmm.distributed.worker_nccl import nccl_communicator
 
     worker = get_worker()
     a, b = (random_matrix(shape, dtype, on_gpu=on_gpu) for shape in layout.shapes(rank)[:2])

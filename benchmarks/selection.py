@@ -65,7 +65,7 @@ def measure(dtype: str, products: Iterable[tuple[Size, str]], seconds: float) ->
     import cupy
 
     from tiledmm.bench import reference, timing
-    from tiledmm.bench.comparison import operand_sets
+    from tiledmm.bench.operand_sets import operand_sets
     from tiledmm.compile.compilation import raw_kernels
     from tiledmm.launch.devices import device_model
     from tiledmm.launch.plan import Plan

@@ -90,7 +90,7 @@ def measure_speed(dtype: str, seconds: float, peers: bool) -> Iterator[dict[str,
     import cupy
 
     from tiledmm.bench import timing
-    from tiledmm.bench.comparison import operand_sets
+    from tiledmm.bench.operand_sets import operand_sets
 
     for size in SIZES:
         for layout in LAYOUTS:
@@ -113,7 +113,7 @@ def measure_loads(seconds: float, *dtypes: str) -> Iterator[dict[str, Any]]:
     import cupy
 
     import tiledmm
-    from tiledmm.bench.comparison import operand_sets
+    from tiledmm.bench.operand_sets import operand_sets
 
     for size, dtype in itertools.product(SIZES[1:], dtypes):
         a, b, c = operand_sets(Size(size, size, size), dtype, "NN")[0]

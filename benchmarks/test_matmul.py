@@ -23,7 +23,7 @@ pytest.importorskip("pytest_benchmark")
 
 @functools.lru_cache(maxsize=1)
 def operands(size: str, dtype: str, layout: str) -> Any:
-    from tiledmm.bench.comparison import operand_sets
+    from tiledmm.bench.operand_sets import operand_sets
 
     return operand_sets(parse_size(size), dtype, layout)
 

@@ -216,11 +216,11 @@ class _Kernel:
     def multiply(self, p: Problem) -> None:
         """Read all of a product's operands before writing, unlike a GPU, so that operands must not overlap C."""
         spec, config = self.spec, self.spec.config
-        parts = spec.compute.parts if spec.condition == "if decomposed" else 1
+        parts = spec.compute.components if spec.condition == "if decomposed" else 1
         if spec.condition in ("if decomposed", "unless decomposed"):
             of_a, of_b = (Findings(self.memory, address) for address in p.others[-2:])
             wide = spec.compute.dtype_name in ("float64", "complex128")
-            taken = has_residues(of_a, of_b, p.k) if wide else splits(of_a, of_b, spec.compute.parts, p.k)
+            taken = has_residues(of_a, of_b, p.k) if wide else splits(of_a, of_b, spec.compute.components, p.k)
             if taken != (spec.condition == "if decomposed"):
                 return
         for at in p.products():
@@ -388,7 +388,7 @@ class _Kernel:
 
     def split(self, p: Problem) -> None:
         spec = self.spec
-        parts, copies = spec.compute.parts, spec.c.parts
+        parts, copies = spec.compute.components, spec.c.components
         found = Findings(self.memory, p.others[-1])
         assert p.others[-1] == p.others[-2]
         for number, at in enumerate(p.products()):
@@ -430,7 +430,7 @@ class _Kernel:
                 c[...] = (numbers >> numbers.dtype.type(8 * place)).astype(np.uint8)
 
     def decompose_residues(self, p: Problem) -> None:
-        moduli, parts = self.spec.config.moduli, self.spec.compute.parts
+        moduli, parts = self.spec.config.moduli, self.spec.compute.components
         found = Findings(self.memory, p.others[-1])
         assert p.others[-1] == p.others[-2]
         for number, at in enumerate(p.products()):
@@ -450,7 +450,7 @@ class _Kernel:
         of_a, of_b = (Findings(self.memory, address) for address in scans)
         if not has_residues(of_a, of_b, p.k):
             return
-        planes = residue_planes(self.spec.config.moduli, self.spec.compute.parts)
+        planes = residue_planes(self.spec.config.moduli, self.spec.compute.components)
         width = -(-p.n // 64) * 64
         for number, at in enumerate(p.products()):
             address = self.pointers[0] + number * p.m * pitch
@@ -459,13 +459,13 @@ class _Kernel:
             of_rows = of_a.exponents(p.a.offset(at) * rows + row0, p.m)
             exponents = of_rows[:, None] + of_b.exponents(p.b.offset(at) * p.n, p.n)
             c = self.matrix(2, p.m, p.n, p.c, p.c.offset(at))
-            numbers = residues_in_numpy.reconstruct(residues, exponents, self.spec.compute.parts)
+            numbers = residues_in_numpy.reconstruct(residues, exponents, self.spec.compute.components)
             c[...] = self.finished(p, at, numbers.astype(self.spec.c.dtype))
 
     def split_k_reduction(self, p: Problem) -> None:
         if self.spec.condition:
             scans = [Findings(self.memory, address) for address in p.others[-2:]]
-            if splits(*scans, self.spec.compute.parts, p.k) != (self.spec.condition == "if decomposed"):
+            if splits(*scans, self.spec.compute.components, p.k) != (self.spec.condition == "if decomposed"):
                 return
         pitch, kind = p.a.row, self.spec.a.dtype
         rows = p.partition_c // pitch

@@ -204,7 +204,7 @@ def schedules() -> dict[str, list[str]]:
         found[name] = _symbols(required_kernels(spec, factors, by_auto))
     found["warp_tiled int8"] = _symbols(required_kernels(kernel_spec("warp_tiled", dtype="int8")))
     for layout in ("NN", "TN", "NT", "TT"):
-        spec = kernel_spec("split_float32", layout=layout, config={"scheme": "tf32x3"}).packing_for_tma(True, True)
+        spec = kernel_spec("split_float32", layout=layout, config={"scheme": "tf32x3"}).with_packing_for_tma(True, True)
         found[f"split_float32 tf32x3 {layout}"] = _symbols(required_kernels(spec))
     return found
 

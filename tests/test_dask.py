@@ -41,15 +41,15 @@ from tests.dask_clusters import (  # noqa: E402
     threads_of,
     wait_for_processes,
 )
-from tiledmm.distributed import gang, graph, local, nccl, ranks  # noqa: E402
+from tiledmm.distributed import gang, graph, local, ranks, worker_nccl  # noqa: E402
 from tiledmm.distributed.communicators import ROW, TcpCommunicator  # noqa: E402
 from tiledmm.distributed.gang import GangPlugin  # noqa: E402
 from tiledmm.distributed.grid import Layout, blocks, choose_layout, pair  # noqa: E402
 from tiledmm.distributed.local import sum_of_products  # noqa: E402
-from tiledmm.distributed.nccl import nccl_communicator  # noqa: E402
 from tiledmm.distributed.placement import SUMMA  # noqa: E402
 from tiledmm.distributed.rings import CollectiveError, connect, is_closed, listen  # noqa: E402
 from tiledmm.distributed.summa import summa  # noqa: E402
+from tiledmm.distributed.worker_nccl import nccl_communicator  # noqa: E402
 from tiledmm.errors import ConfigError, OperandTypeError, ShapeError, UnsupportedTypeError  # noqa: E402
 
 
@@ -518,7 +518,7 @@ def test_a_worker_that_hangs_is_restarted_though_its_data_cannot_be_copied(
 def test_ranks_wait_for_the_restart_of_a_worker_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
     worker = SimpleNamespace(address="tcp://a")
     ranks._wait_for_restart(worker, lambda: None)
-    nccl.mark_hanging(worker)
+    worker_nccl.mark_hanging(worker)
     monkeypatch.setattr(ranks, "_RESTART", 0.2)
     with pytest.raises(CollectiveError, match="tcp://a hangs"):
         ranks._wait_for_restart(worker, lambda: None)
@@ -893,7 +893,7 @@ def plant_exit() -> None:
 def get_stuck(worker: Any, *others: Any) -> None:
     """Replace ``nccl_communicator`` once by a connection that gets stuck."""
     ranks.nccl_communicator = nccl_communicator
-    nccl._thread_of(worker).is_stuck = True
+    worker_nccl._thread_of(worker).is_stuck = True
     raise CollectiveError("NCCL did not connect")
 
 

@@ -149,7 +149,7 @@ def launch_on_numpy() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for module in (plans, api):
             patch.setattr(module, "plan_of", plan_of)
-        patch.setattr(api, "plan_of_cupys", plan_of)
+        patch.setattr(api, "are_cupys", lambda *arguments: True)
         patch.setattr(plans, "_check_device", lambda *arguments: None)
         patch.setitem(sys.modules, "tiledmm.launch.plan", launch)
         patch.setitem(sys.modules, "tiledmm.launch.devices", devices)

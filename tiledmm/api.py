@@ -10,7 +10,7 @@ from tiledmm.errors import ConfigError, OperandTypeError, device_module
 from tiledmm.hardware.data_sheets import find_gpu
 from tiledmm.kernels.config import ConfigOverrides
 from tiledmm.kernels.variants import VARIANTS
-from tiledmm.launch.plans import are_cupys, plan_of, plan_of_cupys
+from tiledmm.launch.plans import are_cupys, plan_of
 from tiledmm.problem.arrays import is_array, of_shape
 from tiledmm.problem.call import resolve_call
 from tiledmm.problem.casting import loop_type
@@ -91,9 +91,8 @@ def matmul(
     if isinstance(out, tuple):
         out = only_entry(out)
     ufunc, kernel = (casting, order, dtype, axes, axis, keepdims, signature), (variant, tile, config, precision)
-    plan = plan_of_cupys(x1, x2, out, ufunc, kernel)
-    if plan is not None:
-        return plan.run(x1, x2, out)
+    if are_cupys(x1, x2, out, kernel):
+        return plan_of(x1, x2, out, ufunc, kernel).run(x1, x2, out)
     return _interchange().matmul(x1, x2, out, ufunc, kernel)
 
 

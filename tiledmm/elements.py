@@ -24,7 +24,7 @@ class Element:
         per_packed: Number of narrow elements per packed element; 1 for types that are not packed.
         held_as: NumPy's name of the type that stores such elements in memory, if NumPy has no type of this name; else
             empty.
-        parts: Number of real numbers per element; 2 for complex types.
+        components: Number of real numbers per element; 2 for complex types.
         result_name: NumPy's name of the result type if it is wider than the operands' type; else empty.
     """
 
@@ -35,7 +35,7 @@ class Element:
     multiplies: int = 1
     per_packed: int = 1
     held_as: str = ""
-    parts: int = 1
+    components: int = 1
     result_name: str = ""
 
     @property
@@ -99,8 +99,8 @@ ELEMENTS: dict[str, Element] = {
         Element("f64", "float64", 8, 8),
         Element("f16", "float16", 2, 4),
         Element("bf16", "bfloat16", 2, 4),
-        Element("c64", "complex64", 8, 8, multiplies=4, parts=2),
-        Element("c128", "complex128", 16, 16, multiplies=4, parts=2),
+        Element("c64", "complex64", 8, 8, multiplies=4, components=2),
+        Element("c128", "complex128", 16, 16, multiplies=4, components=2),
         Element("b8", "bool", 1, 4),
         Element("i8", "int8", 1, 4),
         Element("i16", "int16", 2, 4),
@@ -220,7 +220,7 @@ class Scheme:
     def limb_of(self, compute: Element) -> Element:
         """Return the type of a computation type's limbs; for complex types, a complex number of two limbs."""
         limb = self.limb
-        return limb if compute.parts == 1 else replace(limb, name=f"c{limb.name}", multiplies=4, parts=2)
+        return limb if compute.components == 1 else replace(limb, name=f"c{limb.name}", multiplies=4, components=2)
 
 
 SCHEMES: dict[str, Scheme] = {

@@ -62,7 +62,8 @@ def launch_all() -> None:
     import cupy
 
     import tiledmm
-    from tiledmm.bench.comparison import cupy_takes, operand_sets
+    from tiledmm.bench.comparison import cupy_takes
+    from tiledmm.bench.operand_sets import operand_sets
     from tiledmm.elements import compute_element
     from tiledmm.problem.call import precision_of
 

@@ -104,7 +104,7 @@ def timed(seconds: float) -> tuple[list[dict[str, float]], float, bool]:
     import cupy
 
     from tiledmm.bench import reference, timing
-    from tiledmm.bench.comparison import operand_sets
+    from tiledmm.bench.operand_sets import operand_sets
 
     a, b, c = operand_sets(SIZE, DTYPE, LAYOUT)[0]
     right = reference.reference(a, b)

@@ -109,6 +109,6 @@ def _with_epilogue(kernel: KernelSpec) -> KernelSpec:
 
 
 def _activation(result: Element) -> str:
-    if result.parts > 1:
+    if result.components > 1:
         return ""
     return "gelu" if "float" in result.dtype_name else "relu"

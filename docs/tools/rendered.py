@@ -19,8 +19,7 @@ from pygments.lexers import get_lexer_by_name
 
 from docs.tools import instructions, plain
 from tiledmm.cli.variants import capability_of, types_of
-from tiledmm.codegen.page import page_of
-from tiledmm.codegen.rendering import render
+from tiledmm.codegen.rendering import page_of, render
 from tiledmm.elements import ELEMENTS, compute_element
 from tiledmm.kernels import variants
 from tiledmm.kernels.spec import KernelSpec

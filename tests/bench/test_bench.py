@@ -26,7 +26,7 @@ from tiledmm.bench import comparison_tables, kernel_resources, resource_tables, 
 from tiledmm.bench import reference as ref
 from tiledmm.bench.results import BASELINE, CallCost, Comparison, ComparisonReport, Machine, Row, from_json, to_json
 from tiledmm.bench.sizes import Size, parse_size
-from tiledmm.bench.variant_tiles import VariantTile, expand, left_out, multiplying, running
+from tiledmm.bench.variant_tiles import VariantTile, expand, left_out, multiplying, runnable
 from tiledmm.compile.inspection import Resources
 from tiledmm.elements import ELEMENTS, TF32, compute_element, element
 from tiledmm.errors import CompilationError, ConfigError, UnknownVariantError, UnsupportedTypeError
@@ -915,6 +915,7 @@ def test_bounds_table() -> None:
 @pytest.fixture
 def comparing(monkeypatch: pytest.MonkeyPatch) -> Any:
     from tiledmm.bench import comparison as module
+    from tiledmm.bench import operand_sets
 
     def matmul(a: Any, b: Any, *, out: Any, dtype: Any, variant: str, tile: int | None, precision: str) -> None:
         out[...] = product(*(multiplied(x, precision) for x in (a, b)))
@@ -934,6 +935,7 @@ def comparing(monkeypatch: pytest.MonkeyPatch) -> Any:
     runtime = SimpleNamespace(getDevice=lambda: 0, getDeviceProperties=lambda device: {"l2CacheSize": 10_000})
     fake = SimpleNamespace(asarray=np.array, empty=np.empty, matmul=cupy_matmul, cuda=SimpleNamespace(runtime=runtime))
     monkeypatch.setattr(module, "cupy", fake)
+    monkeypatch.setattr(operand_sets, "cupy", fake)
     monkeypatch.setattr(module, "matmul", matmul)
     monkeypatch.setattr(module, "compiled", compiled)
     monkeypatch.setattr(module, "device_model", lambda ieee=False: H100)
@@ -1000,7 +1002,7 @@ def test_a_rival_that_writes_nothing_does_not_pass_for_the_one_before(
         return {"a peer": lambda i: None if idle == "a peer" else of_cupy(sets[0].a, sets[0].b, out=sets[0].c)}
 
     monkeypatch.setattr(comparing, "matmul", matmul)
-    monkeypatch.setattr(comparing, "calls_of_libraries", peers)
+    monkeypatch.setattr(comparing, "matmuls_of_libraries", peers)
     monkeypatch.setattr(comparing.cupy, "matmul", lambda *x, out: None if idle == BASELINE else of_cupy(*x, out=out))
     variant_tiles = [*expand(["naive", "tiled"], [16]), VariantTile("auto")]
     found = comparing.compare(Size(6, 5, 7), dtype=dtype, variant_tiles=variant_tiles, seconds=0.001, peers=["a peer"])
@@ -1105,7 +1107,7 @@ def test_the_cpu_is_judged_and_compared_too(comparing: Any, monkeypatch: pytest.
         assert row.peer and row.ok and row.microseconds and row.error is not None and row.of_roofline is None
         assert row.to_cupy == pytest.approx(base.microseconds / row.microseconds)
         assert row.to_naive == pytest.approx(naive.microseconds / row.microseconds)
-    monkeypatch.setattr(comparing, "cpu_calls", lambda a, b: {"wrong": lambda i: a @ b + 1, "slow": "left out"})
+    monkeypatch.setattr(comparing, "cpu_matmuls", lambda a, b: {"wrong": lambda i: a @ b + 1, "slow": "left out"})
     *_, wrong, slow = comparing.compare(size, variant_tiles=variant_tiles, seconds=0.001, peers=["cpu"]).rows
     assert (wrong.ok, slow.note, slow.microseconds) == (False, "left out", None)
 
@@ -1127,7 +1129,7 @@ def test_a_peer_is_asked_for_an_error_and_no_figure_where_it_fails(
         held[:] = sets
         return rivals
 
-    monkeypatch.setattr(comparing, "calls_of_libraries", peers)
+    monkeypatch.setattr(comparing, "matmuls_of_libraries", peers)
     found = comparing.compare(Size(6, 5, 7), variant_tiles=expand(["naive"]), seconds=0.001, peers=["torch"])
     rows = {row.label: row for row in found.rows[2:]}
     assert {name: (row.ok, row.microseconds is not None, row.note) for name, row in rows.items()} == {
@@ -1229,13 +1231,13 @@ def test_an_error_where_all_terms_are_zero_is_seen() -> None:
 
 def test_variants_for_a_target_are_those_that_it_runs() -> None:
     variant_tiles = expand(["tiled", "tensor_core", "wgmma", "auto"], "all")
-    running_there = running({"float16": variant_tiles}, "sm_75")["float16"]
-    assert {each.label for each in variant_tiles if each not in running_there} >= {"wgmma 256", "tensor_core 256"}
-    assert {each.variant for each in running_there} == {"tiled", "tensor_core", "auto"}
+    runnable_there = runnable({"float16": variant_tiles}, "sm_75")["float16"]
+    assert {each.label for each in variant_tiles if each not in runnable_there} >= {"wgmma 256", "tensor_core 256"}
+    assert {each.variant for each in runnable_there} == {"tiled", "tensor_core", "auto"}
     (sentence,) = left_out({"float16": variant_tiles}, "sm_75")
     assert sentence.startswith("Left out: tensor_core 256, wgmma") and sentence.endswith(": not for sm_75.")
     assert left_out({"float16": variant_tiles}, "sm_90") == []
     with pytest.raises(ConfigError, match="variant 'wgmma' needs compute capability"):
-        running({"float16": expand(["wgmma"])}, "sm_80")
+        runnable({"float16": expand(["wgmma"])}, "sm_80")
     by_type = {"float64": expand(["split_float64"]), "float32": expand(["naive"])}
-    assert running(by_type, "sm_75") == {"float32": expand(["naive"])}
+    assert runnable(by_type, "sm_75") == {"float32": expand(["naive"])}

@@ -25,18 +25,18 @@ def test_the_triple_loop_multiplies(dtype):
 
 def test_the_cpu_multiplies_by_numpy_and_small_products_by_hand():
     a = np.ones((8, 8), np.float32)
-    (numpy_name, numpy_call), (loop_name, loop) = peers.cpu_calls(a, a).items()
+    (numpy_name, numpy_call), (loop_name, loop) = peers.cpu_matmuls(a, a).items()
     assert numpy_name.startswith("numpy, ") and loop_name == "triple loop"
     for call in (numpy_call, loop):
         np.testing.assert_array_equal(call(0), a @ a)
     large = np.broadcast_to(np.float32(1), (2048, 2048))
-    assert "triple loop" not in peers.cpu_calls(large[:256], large[:, :256])
+    assert "triple loop" not in peers.cpu_matmuls(large[:256], large[:, :256])
 
 
 def test_what_would_take_long_is_left_out(monkeypatch):
     monkeypatch.setattr(peers, "_seconds", lambda a, b: 1.0)
     a = np.ones((256, 4), np.float32)
-    (said, *_) = peers.cpu_calls(a, a.T).values()
+    (said, *_) = peers.cpu_matmuls(a, a.T).values()
     assert said == "left out: it would take 16 seconds"
 
 
@@ -45,11 +45,11 @@ def test_a_library_that_does_not_work_says_so(monkeypatch):
         raise OSError("no libcudart\nin any folder")
 
     broken, working = types.ModuleType("broken"), types.ModuleType("working")
-    broken.calls = fail
-    working.calls = lambda sets, kind: {f"theirs of {kind.name}": len}
+    broken.matmuls = fail
+    working.matmuls = lambda sets, kind: {f"theirs of {kind.name}": len}
     monkeypatch.setitem(sys.modules, "tiledmm.bench.peers.json_", broken)
     monkeypatch.setitem(sys.modules, "tiledmm.bench.peers.csv_", working)
-    found = peers.calls_of_libraries(("json", "csv", "not_installed_anywhere"), [], ELEMENTS["float32"])
+    found = peers.matmuls_of_libraries(("json", "csv", "not_installed_anywhere"), [], ELEMENTS["float32"])
     assert found == {"json": "OSError: no libcudart", "theirs of f32": len}
 
 

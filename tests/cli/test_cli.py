@@ -681,10 +681,10 @@ def test_one_bar_is_for_all_parts() -> None:
         step = tell.portion(i, 2)
         step("first", 1, 4)
         step("first", 4, 4)
-    tell.next_part()
+    tell.next_job()
     tell("second", 1, 2)
     tell("second", 5, 2)
-    tell.next_part()
+    tell.next_job()
     assert seen == [0, 1 / 16, 1 / 4, 5 / 16, 1 / 2, 3 / 4, 1]
     Progress(1, lambda doing, part: seen.append(part))("alone", 3, 0)
     assert seen[-1] is None, "nobody knows"

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 import tiledmm
 from tiledmm import cli, simulator
-from tiledmm.cli import checks, output
+from tiledmm.cli import checks, gpu_checks, output
 from tiledmm.cli.checks import BROKEN, MISSING, UNKNOWN, WORKS, Check
 
 
@@ -135,7 +135,7 @@ def test_it_survives_a_broken_cupy(broken: str, monkeypatch: pytest.MonkeyPatch)
         ),
     }[broken]
     monkeypatch.setitem(sys.modules, "cupy", cupy)
-    monkeypatch.setattr(checks, "_driver_version", lambda: 13000)
+    monkeypatch.setattr(gpu_checks, "driver_version", lambda: 13000)
     monkeypatch.setattr(checks, "_simulator_product", works)
     monkeypatch.setattr(checks, "_cuda_core", works)
     result = invoke("--json")
@@ -153,14 +153,14 @@ def test_two_cupys_are_one_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     names = [SimpleNamespace(metadata={"Name": name}) for name in ("cupy-cuda12x", "cupy_cuda13x", "cupy-cuda13x")]
     monkeypatch.setattr(checks.importlib.metadata, "distributions", lambda: names)
     with pytest.raises(RuntimeError, match="cupy-cuda12x and cupy-cuda13x overwrite each other"):
-        checks._cupy()
+        gpu_checks.cupy_version()
 
 
 def test_without_a_driver_the_advice_is_for_cuda_12(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checks.ctypes, "CDLL", lambda name: raising(OSError(name))())
+    monkeypatch.setattr(gpu_checks.ctypes, "CDLL", lambda name: raising(OSError(name))())
     with pytest.raises(checks.NotThere):
-        checks._driver()
-    assert checks._cuda_extra() == "cuda12"
+        gpu_checks.driver_support()
+    assert gpu_checks.cuda_extra() == "cuda12"
 
 
 @pytest.mark.parametrize(
@@ -174,18 +174,18 @@ def test_the_advice_is_for_a_cuda_that_the_driver_runs(
         target._obj.value = version
         return 0
 
-    monkeypatch.setattr(checks, "driver", lambda: SimpleNamespace(cuDriverGetVersion=tell))
+    monkeypatch.setattr(gpu_checks, "driver", lambda: SimpleNamespace(cuDriverGetVersion=tell))
     advice = {name: advice for _, name, _, advice in checks.jobs()}
     for name in ("CuPy", "devices", "CUDA runtime", "NVRTC", "cuBLAS"):
         assert f"[{extra}]" in advice[name]
-    assert checks._driver() == f"for CUDA up to {version // 1000}.{version % 1000 // 10}"
+    assert gpu_checks.driver_support() == f"for CUDA up to {version // 1000}.{version % 1000 // 10}"
 
 
 def test_a_driver_that_does_not_answer_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checks, "driver", lambda: SimpleNamespace(cuDriverGetVersion=lambda target: 100))
-    check = checks.carry_out("GPU", "NVIDIA driver", checks._driver, "mend it")
+    monkeypatch.setattr(gpu_checks, "driver", lambda: SimpleNamespace(cuDriverGetVersion=lambda target: 100))
+    check = checks.carry_out("GPU", "NVIDIA driver", gpu_checks.driver_support, "mend it")
     assert check.state == BROKEN and "100" in check.found
-    assert checks._cuda_extra() == "cuda12"
+    assert gpu_checks.cuda_extra() == "cuda12"
 
 
 def one_element_off(a: Any, b: Any, **_: Any) -> Any:
@@ -210,10 +210,10 @@ def test_a_product_has_to_be_right_everywhere(
     runtime = SimpleNamespace(getDeviceCount=lambda: 1, getDeviceProperties=lambda device: properties)
     cupy = SimpleNamespace(asarray=np.array, asnumpy=np.array, cuda=SimpleNamespace(runtime=runtime))
     monkeypatch.setitem(sys.modules, "cupy", cupy)  # type: ignore[misc]
-    monkeypatch.setattr(checks, "_driver_version", lambda: 13000)
+    monkeypatch.setattr(gpu_checks, "driver_version", lambda: 13000)
     monkeypatch.setattr(tiledmm, "matmul", multiply)
     monkeypatch.setattr(simulator, "matmul", multiply)
-    assert checks._devices() == "a GPU, compute capability 9.0, 80 GiB"
+    assert gpu_checks.devices() == "a GPU, compute capability 9.0, 80 GiB"
     for look in (checks._gpu_product, checks._simulator_product):
         assert checks.carry_out("", "", look, "").state == state
 
@@ -236,7 +236,7 @@ def test_a_compiler_that_only_tells_its_version_is_broken(
 
 
 def test_every_check_has_its_advice(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(checks, "_driver_version", lambda: 12040)
+    monkeypatch.setattr(gpu_checks, "driver_version", lambda: 12040)
     monkeypatch.setenv("TILEDMM_CACHE_DIR", str(tmp_path / "own"))
     monkeypatch.setenv("CUPY_CACHE_DIR", str(tmp_path / "cupys"))
     advice = {(part, name): text for part, name, _, text in checks.jobs()}
@@ -273,9 +273,9 @@ def test_a_cupy_is_found_with_its_package(known: str | None, monkeypatch: pytest
     monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(__version__="14.1"))  # type: ignore[misc]
     if known is None:
         with pytest.raises(checks.NotThere):
-            checks._cupy()
+            gpu_checks.cupy_version()
         monkeypatch.setattr(checks.importlib.util, "find_spec", lambda name: name)
-    assert checks._cupy() == ("14.1" if known is None else f"14.1 ({known})")
+    assert gpu_checks.cupy_version() == ("14.1" if known is None else f"14.1 ({known})")
 
 
 def test_devices_and_versions(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -291,19 +291,24 @@ def test_devices_and_versions(monkeypatch: pytest.MonkeyPatch) -> None:
     cuda = SimpleNamespace(runtime=runtime, nvrtc=nvrtc, cublas=cublas, device=device)
     monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(cuda=cuda))  # type: ignore[misc]
     monkeypatch.setitem(sys.modules, "cupy.cuda", cuda)  # type: ignore[misc]
-    monkeypatch.setattr(checks, "_driver_version", lambda: 13000)
-    assert checks._devices() == "one, compute capability 9.0, 80 GiB; other, compute capability 8.6, 24 GiB"
-    assert (checks._runtime(), checks._nvrtc(), checks._cublas()) == ("12.9", "12.9", "12.9.4")
-    assert checks._cuda_version(13010) == "13.1" and checks._driver() == "for CUDA up to 13.0"
+    monkeypatch.setattr(gpu_checks, "driver_version", lambda: 13000)
+    assert gpu_checks.devices() == "one, compute capability 9.0, 80 GiB; other, compute capability 8.6, 24 GiB"
+    assert (gpu_checks.runtime_version(), gpu_checks.nvrtc_version(), gpu_checks.cublas_version()) == (
+        "12.9",
+        "12.9",
+        "12.9.4",
+    )
+    assert gpu_checks.cuda_version(13010) == "13.1" and gpu_checks.driver_support() == "for CUDA up to 13.0"
     found.clear()
     states = [
-        checks.carry_out("", "", look, "").state for look in (checks._devices, checks._cublas, checks._gpu_product)
+        checks.carry_out("", "", look, "").state
+        for look in (gpu_checks.devices, gpu_checks.cublas_version, checks._gpu_product)
     ]
     assert states == [MISSING, UNKNOWN, UNKNOWN]
-    monkeypatch.setattr(checks, "_driver_version", raising(checks.NotThere("no driver")))
-    assert checks.carry_out("", "", checks._devices, "").state == UNKNOWN
-    monkeypatch.setattr(checks, "_driver_version", raising(RuntimeError("no answer")))
-    assert checks.carry_out("", "", checks._devices, "").state == BROKEN
+    monkeypatch.setattr(gpu_checks, "driver_version", raising(checks.NotThere("no driver")))
+    assert checks.carry_out("", "", gpu_checks.devices, "").state == UNKNOWN
+    monkeypatch.setattr(gpu_checks, "driver_version", raising(RuntimeError("no answer")))
+    assert checks.carry_out("", "", gpu_checks.devices, "").state == BROKEN
 
 
 def test_folders(tmp_path: Path) -> None:

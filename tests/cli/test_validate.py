@@ -199,7 +199,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Callable[[Matmul], None]:
     cupy = SimpleNamespace(asnumpy=np.array, cuda=SimpleNamespace(runtime=runtime))
     monkeypatch.setattr(device, "missing_gpu", lambda: None)
     monkeypatch.setitem(sys.modules, "cupy", cupy)  # type: ignore[misc]
-    monkeypatch.setitem(sys.modules, "tiledmm.bench.comparison", SimpleNamespace(operand_sets=operand_sets))  # type: ignore[misc]
+    monkeypatch.setitem(sys.modules, "tiledmm.bench.operand_sets", SimpleNamespace(operand_sets=operand_sets))  # type: ignore[misc]
     return lambda matmul: monkeypatch.setattr(api, "matmul", matmul)
 
 

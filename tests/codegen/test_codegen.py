@@ -11,8 +11,7 @@ import pytest
 import tiledmm
 from tests.golden import FOLDER, golden, renderings
 from tiledmm.codegen import rendering as codegen
-from tiledmm.codegen.page import page_of
-from tiledmm.codegen.rendering import render
+from tiledmm.codegen.rendering import page_of, render
 from tiledmm.codegen.template_files import template_folder
 from tiledmm.elements import ELEMENTS
 from tiledmm.errors import ConfigError, ShapeError, UnknownVariantError, UnsupportedTypeError

@@ -11,8 +11,8 @@ import pytest
 import tiledmm
 from tiledmm.codegen import template_files
 from tiledmm.codegen.rendering import render
-from tiledmm.compile import kernel_text
-from tiledmm.compile.kernel_text import find_text, keep_text
+from tiledmm.compile import disk_cache
+from tiledmm.compile.disk_cache import find_text, keep_text
 from tiledmm.elements import ELEMENTS
 from tiledmm.kernels.spec import KernelSpec
 from tiledmm.kernels.variants import kernel_spec
@@ -114,7 +114,7 @@ def test_a_changed_file_of_the_package_changes_the_fingerprint(tmp_path: Path, m
 
 def test_another_fingerprint_is_another_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     keep_text(SPEC, "", render(SPEC))
-    monkeypatch.setattr(kernel_text, "fingerprint", lambda: "another")
+    monkeypatch.setattr(disk_cache, "fingerprint", lambda: "another")
     assert find_text(SPEC, "") is None
 
 

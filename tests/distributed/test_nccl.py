@@ -20,13 +20,13 @@ import numpy as np
 import pytest
 
 from tests.strategies import small_integers
-from tiledmm.distributed import guard, local, nccl
+from tiledmm.distributed import guard, local, nccl, worker_nccl
 from tiledmm.distributed.communicators import ROW, Broadcast, TcpCommunicator
 from tiledmm.distributed.grid import Layout, choose_layout
 from tiledmm.distributed.guard import guarded
-from tiledmm.distributed.nccl import nccl_communicator
 from tiledmm.distributed.rings import CollectiveError, listen
 from tiledmm.distributed.summa import summa
+from tiledmm.distributed.worker_nccl import nccl_communicator
 
 DEADLINE = 5.0
 
@@ -142,7 +142,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> Nccl:
     monkeypatch.setattr(
         local, "api", SimpleNamespace(matmul=lambda a, b, out, precision: np.matmul(a, b, out=out), gemm=add)
     )
-    monkeypatch.setattr(nccl, "_device_of", lambda like: str(like.device.id))
+    monkeypatch.setattr(worker_nccl, "_device_of", lambda like: str(like.device.id))
     monkeypatch.setattr(nccl, "_MOST_BYTES", 100)
     monkeypatch.setattr(TcpCommunicator, "broadcast", None)
     return made
@@ -206,7 +206,7 @@ def test_communicators_are_kept_and_made_together(size: int, fake: Nccl) -> None
     again = made_by(layout, workers)
     assert not set(map(id, again)) & set(map(id, made)), "made again by all"
     assert len({each.generation for each in again}) == 1
-    nccl._thread_of(workers[1]).is_stuck = True
+    worker_nccl._thread_of(workers[1]).is_stuck = True
     assert made_by(layout, workers) == [None] * size, "no rank waits for a thread that is stuck"
 
 
@@ -219,7 +219,9 @@ def test_communicators_used_last_are_kept(fake: Nccl) -> None:
 
     known = {order: made(order) for order in orders}
     for worker in workers:
-        assert list(nccl._thread_of(worker).communicators) == [(layout.grid, *map(str, order)) for order in orders[2:]]
+        assert list(worker_nccl._thread_of(worker).communicators) == [
+            (layout.grid, *map(str, order)) for order in orders[2:]
+        ]
     closed = [each for order in orders[:2] for each in known[order]]
     assert all(axis is None or axis.is_aborted for each in closed for axis in each._of_axis.values())
     assert made(orders[2]) == known[orders[2]], "kept, and the last one now"
@@ -230,7 +232,7 @@ def test_communicators_used_last_are_kept(fake: Nccl) -> None:
 
 @pytest.mark.parametrize("identifier", [bytes(range(128)), tuple(range(-64, 64))])
 def test_identifiers_of_any_cupy(identifier: Any) -> None:
-    assert nccl._identifier(nccl._text(identifier)) == identifier
+    assert worker_nccl._identifier(worker_nccl._text(identifier)) == identifier
 
 
 # ---- Products
@@ -446,7 +448,7 @@ def test_a_broadcast_whose_sender_has_died(has_sent: bool) -> None:
 
     found, seconds = survivors(TWO, workers, work)
     assert isinstance(found[1], Died) and isinstance(found[0], CollectiveError) and "gave up" in str(found[0])
-    assert seconds < 3 and not nccl.is_stuck(workers[0]) and not nccl._thread_of(workers[0]).communicators
+    assert seconds < 3 and not worker_nccl.is_stuck(workers[0]) and not worker_nccl._thread_of(workers[0]).communicators
 
 
 def test_a_communicator_that_is_never_made_since_a_rank_has_died(fake: Nccl, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -463,7 +465,9 @@ def test_a_communicator_that_is_never_made_since_a_rank_has_died(fake: Nccl, mon
         TWO, workers, lambda rank, tcp: guarded_product(workers, TWO, x, rank, tcp, lambda *made: None)
     )
     assert isinstance(found[0], CollectiveError) and "gave up" in str(found[0]) and seconds < 4
-    assert nccl.is_stuck(workers[0]) and not nccl.hangs(workers[0]), "the worker is restarted, and keeps its data"
+    assert worker_nccl.is_stuck(workers[0]) and not worker_nccl.hangs(workers[0]), (
+        "the worker is restarted, and keeps its data"
+    )
     ends.set()
 
 
@@ -507,7 +511,9 @@ def test_an_abort_that_does_not_return(late: bool, fake: Nccl, monkeypatch: pyte
 
     found, seconds = survivors(TWO, workers, lambda rank, tcp: guarded_product(workers, TWO, x, rank, tcp, die))
     assert isinstance(found[0], CollectiveError) and seconds < 5
-    assert nccl.is_stuck(workers[0]) and nccl.hangs(workers[0]), "the worker is restarted, whatever it has"
+    assert worker_nccl.is_stuck(workers[0]) and worker_nccl.hangs(workers[0]), (
+        "the worker is restarted, whatever it has"
+    )
     ends.set()
 
 

@@ -25,12 +25,12 @@ from tiledmm.distributed.communicators import COLUMN, ROW, TcpCommunicator  # no
 from tiledmm.distributed.grid import Layout, choose_layout  # noqa: E402
 from tiledmm.distributed.redistribution import (  # noqa: E402
     Move,
-    Part,
+    Piece,
     Sizes,
     Spread,
     batches,
     block_of,
-    parts,
+    pieces,
     spreads,
 )
 from tiledmm.distributed.rings import listen  # noqa: E402
@@ -60,11 +60,11 @@ def test_parts_are_what_chunks_and_blocks_have_in_common(rows: Any, columns: Any
     chunks, blocks = (rows, columns), (others(sum(rows)), others(sum(columns)))
     x = np.arange(sum(rows) * sum(columns)).reshape(sum(rows), sum(columns))
     there = [np.full_like(block, -1) for block in cut(x, blocks)] if all(blocks) else []
-    for part in parts(chunks, blocks):
-        found = cut(x, chunks)[part.chunk][part.in_chunk]
-        assert found.shape == part.shape and part.size == found.size > 0
-        assert (there[part.rank][part.in_block] == -1).all(), "once"
-        there[part.rank][part.in_block] = found
+    for piece in pieces(chunks, blocks):
+        found = cut(x, chunks)[piece.chunk][piece.in_chunk]
+        assert found.shape == piece.shape and piece.size == found.size > 0
+        assert (there[piece.rank][piece.in_block] == -1).all(), "once"
+        there[piece.rank][piece.in_block] = found
     for found, block in zip(there, cut(x, blocks) if there else [], strict=True):
         np.testing.assert_array_equal(found, block)
 
@@ -131,7 +131,7 @@ def test_blocks_of_chunks_anywhere(rows: Any, columns: Any, size: int, most: int
     spread = Spread((rows, columns), tuple(rng.integers(0, layout.size, len(rows) * len(columns)).tolist()))
     x = rng.standard_normal((m, k))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(redistribution, "_PART_BYTES", most)
+        patch.setattr(redistribution, "_PIECE_BYTES", most)
         patch.setattr(redistribution, "_BATCH_BYTES", 2 * most)
         found = blocks_of(x, spread, layout.block_sizes[0], layout)
     for each, block in zip(found, cut(x, layout.block_sizes[0]), strict=True):
@@ -147,23 +147,23 @@ def test_little_is_on_its_way_at_once(rows: Any, columns: Any, size: int, most: 
     places = [layout.place(rank) for rank in range(layout.size)]
     owners = rng.integers(0, layout.size, len(rows) * len(columns)).tolist()
     moves = [
-        Move(piece, places[owners[part.chunk]], places[part.rank])
-        for part in parts((rows, columns), layout.block_sizes[0])
-        for piece in part.pieces(most)
+        Move(moved, places[owners[piece.chunk]], places[piece.rank])
+        for piece in pieces((rows, columns), layout.block_sizes[0])
+        for moved in piece.split(most)
     ]
-    assert sum(move.part.size for move in moves) == m * k
+    assert sum(move.piece.size for move in moves) == m * k
     made = list(batches(moves, most))
     assert sorted(map(id, itertools.chain(*made))) == sorted(map(id, moves))
     for batch in made:
         for axis, extent in zip((ROW, COLUMN), layout.grid, strict=True):
             for place in range(extent):
-                on_it = [move.part.size for move in batch if (axis, place) in move.ways()]
+                on_it = [move.piece.size for move in batch if (axis, place) in move.ways()]
                 assert sum(on_it) <= most or len(on_it) == 1
 
 
 def test_ranks_send_by_turns() -> None:
-    part = Part(0, 0, (1, 1), (slice(0, 1), slice(0, 1)), (slice(0, 1), slice(0, 1)))
-    moves = [Move(part, (source, 0), (1 - source, 0)) for source in (0, 0, 0, 1, 1, 1)]
+    piece = Piece(0, 0, (1, 1), (slice(0, 1), slice(0, 1)), (slice(0, 1), slice(0, 1)))
+    moves = [Move(piece, (source, 0), (1 - source, 0)) for source in (0, 0, 0, 1, 1, 1)]
     assert [[move.source[0] for move in batch] for batch in batches(moves, 4)] == [[0, 1, 0, 1], [0, 1]]
 
 
@@ -183,13 +183,13 @@ def test_a_block_is_handed_over_whole(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("dtype", ["int8", "float64", "complex128"])
 def test_parts_are_limited_in_bytes(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(redistribution, "_PART_BYTES", 160)
+    monkeypatch.setattr(redistribution, "_PIECE_BYTES", 160)
     monkeypatch.setattr(redistribution, "_BATCH_BYTES", 320)
     sent: list[int] = []
     exchange = redistribution._exchange
 
     def told(batch: Any, own: Any, here: Any, communicator: Any, like: Any) -> Any:
-        sizes = [move.part.size * like.itemsize for move in batch]
+        sizes = [move.piece.size * like.itemsize for move in batch]
         sent.extend(sizes)
         assert max(sizes) <= max(160, 10 * like.itemsize) and sum(sizes) <= max(320, 10 * like.itemsize)
         return exchange(batch, own, here, communicator, like)

@@ -12,7 +12,7 @@ from tests.host_device import HostDevice
 from tests.strategies import small_integers
 from tiledmm import out_of_core
 from tiledmm.distributed import streaming
-from tiledmm.distributed.tiling import Matrices, Tiling, most_workspace, parts, round_up
+from tiledmm.distributed.tiling import Matrices, Tiling, ceil_div, most_workspace, round_up
 
 
 def _form(x: Any) -> tuple[Any, ...]:
@@ -280,7 +280,7 @@ def test_bytes_of_panels_and_tiles() -> None:
         assert narrow.buffer_bytes == narrow.bytes(0) + narrow.bytes(1) + 2 * narrow.bytes(2)
     one = Tiling(Matrices(10, 9, 8, 4, 4), 10, 9, 8)
     assert one.results == one.tiles == 1 and one.buffer_bytes == 512 + 512 + 512
-    assert (parts(10, 3), parts(9, 3), round_up(10, 16), round_up(32, 16)) == (4, 3, 16, 32)
+    assert (ceil_div(10, 3), ceil_div(9, 3), round_up(10, 16), round_up(32, 16)) == (4, 3, 16, 32)
 
 
 def test_the_workspace_is_that_of_the_product_that_needs_most() -> None:

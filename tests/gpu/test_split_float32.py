@@ -40,7 +40,7 @@ NUMBERS = {
 def largest_tile(variant: str, dtype: str, scheme: str) -> int:
     """Return the default tile with a scheme, in columns of real numbers."""
     spec = kernel_spec(variant, dtype=dtype, config={"scheme": scheme})
-    return spec.config.bn * spec.compute.parts
+    return spec.config.bn * spec.compute.components
 
 
 pytestmark = pytest.mark.skipif(not RUN, reason="needs compute capability 8.0 or newer")
@@ -78,7 +78,7 @@ def parts(x: cupy.ndarray) -> np.ndarray:
 
 def scaled(numbers: dict[str, Any], dtype: str) -> dict[str, Any]:
     """Convert a tile given in real columns and steps of k to elements of a type."""
-    count = ELEMENTS[dtype].parts
+    count = ELEMENTS[dtype].components
     return {
         name: value // count if name in ("bn", "wn", "tn", "bk", "unroll") else value for name, value in numbers.items()
     }
@@ -88,7 +88,7 @@ def scaled(numbers: dict[str, Any], dtype: str) -> dict[str, Any]:
 @pytest.mark.parametrize(("variant", "dtype", "scheme", "tile"), TILES)
 def test_every_layout_and_edge(variant: str, dtype: str, scheme: str, tile: int, layout: str) -> None:
     rng = np.random.default_rng(110)
-    count = ELEMENTS[dtype].parts
+    count = ELEMENTS[dtype].components
     bn, least = tile // count, 256 // count
     for m, n, k in ((tile, bn, 256), (tile + 1, bn - 1, 257), (2, 3 * bn + 5, 333), (261, 9, 319), (129, bn + 1, least),
                     (5, 6, least - 1)):  # fmt: skip
@@ -154,7 +154,7 @@ def test_numbers_that_have_no_pieces(variant: str, dtype: str, scheme: str) -> N
     keywords = {"variant": variant, "precision": scheme}
     rng = cupy.random.RandomState(112)
     a, b = normal(rng, 300, 400, dtype=dtype), normal(rng, 400, 200, dtype=dtype)
-    places = ("real", "imag")[: ELEMENTS[dtype].parts]
+    places = ("real", "imag")[: ELEMENTS[dtype].components]
     for value, part in itertools.product((np.inf, -np.inf, np.nan), places):
         x = a.copy()
         getattr(x, part)[123, 45] = value

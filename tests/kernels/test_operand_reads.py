@@ -10,7 +10,7 @@ import pytest
 from tiledmm.elements import ELEMENTS, TF32, compute_element
 from tiledmm.hardware.data_sheets import DATA_SHEETS
 from tiledmm.kernels.operands.bytes import Bytes
-from tiledmm.kernels.operands.packed import aligned_in_place
+from tiledmm.kernels.operands.packed_rows import aligned_in_place
 from tiledmm.kernels.variants import find_variant
 from tiledmm.problem.arrays import Array
 from tiledmm.problem.product import Product, resolve

@@ -55,12 +55,12 @@ def test_the_copy_engine_rounds_what_tensor_cores_would_cut_off() -> None:
     wgmma = find_variant("wgmma")
     config = wgmma.config(96, TF32)
     wanted = product(array((300, 200), (200, 1), "float32"), array((200, 512), (1, 200), "float32"))
-    spec = KernelSpec(wgmma, config, wanted.a, wanted.b, TF32, wanted.c, "NT").packing_for_tma(True, True)
+    spec = KernelSpec(wgmma, config, wanted.a, wanted.b, TF32, wanted.c, "NT").with_packing_for_tma(True, True)
     maps = schedule(spec, wanted.problem).multiplying.maps
     assert [(each.rounds, each.itemsize, each.box) for each in maps] == [(True, 4, (32, 64)), (True, 4, (32, 128))]
     # Only 16-bit elements are turned: B is packed, unless it lies along k. A comes by registers then.
     for layout, pack_b, kernels in (("NN", 1, "NT"), ("TT", 0, "TT"), ("TN", 1, "TT"), ("NT", 0, "NT")):
-        packed = replace(spec, layout=layout).packing_for_tma(True, True)
+        packed = replace(spec, layout=layout).with_packing_for_tma(True, True)
         assert (packed.config.launch.pack_a, packed.config.launch.pack_b, packed.kernel.layout) == (0, pack_b, kernels)
         assert packed.kernel.symbol.startswith("tiledmm_wgmma_tf32_")
         assert {each.spec.compute.name for each in schedule(packed, wanted.problem).launches[:-1]} <= {"f32"}

@@ -21,8 +21,8 @@ from tiledmm.compile.inspection import COMPILE_OPTIONS, CUPYS_OPTIONS
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS
 from tiledmm.kernels.operands.bytes import DECOMPOSE_BYTES
 from tiledmm.kernels.operands.limbs import DECOMPOSE
-from tiledmm.kernels.operands.packed import PACK
 from tiledmm.kernels.operands.packed_elements import PACK_ELEMENTS
+from tiledmm.kernels.operands.packed_rows import PACK
 from tiledmm.kernels.operands.residues import DECOMPOSE_RESIDUES, RECONSTRUCT
 from tiledmm.kernels.spec import KernelSpec
 from tiledmm.kernels.variants import VARIANTS

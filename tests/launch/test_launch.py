@@ -127,7 +127,7 @@ def test_each_launch_can_be_called_by_itself(sent: list[tuple[Any, ...]], varian
     x1, x2 = np.empty((512, 600), "f4"), np.empty((600, 512), "f4")
     plan = Plan(select(variant, None, resolve(describe(x1), describe(x2))))
     arrays = array((512, 600), "f4", 1 << 24), array((600, 512), "f4", 2 << 24), array((512, 512), "f4", 3 << 24)
-    calls = plan.calls(*arrays)
+    calls = plan.launch_functions(*arrays)
     whole = list(sent)
     assert len(calls) == len(plan.launches) and bool(plan.scratch_bytes) is scratch
     sent.clear()

@@ -306,7 +306,7 @@ def test_launches_by_themselves(h100: HostGpu, limited: Any, dtype: str) -> None
     limited(x1, x2)
     out = h100.array(right)
     plan = planned(x1, x2, out)
-    calls = plan.calls(x1, x2, out)
+    calls = plan.launch_functions(x1, x2, out)
     assert len(calls) == len(plan.launches)
     for _ in range(2):
         out.fill(np.nan if right.dtype.kind == "f" else 77)

@@ -30,7 +30,7 @@ def known(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[KernelSpec]]:
     def no_lines(spec: KernelSpec, target: str) -> None:
         raise MissingDependencyError("no nvdisasm in this test")
 
-    monkeypatch.setattr(collection, "launched", lambda rung, *product: kernels[rung.variant])
+    monkeypatch.setattr(collection, "kernels_of", lambda rung, *product: kernels[rung.variant])
     monkeypatch.setattr(collection, "machine_code_with_lines", no_lines)
     monkeypatch.setattr(collection, "_target", lambda spec: "sm_90")
     return kernels
@@ -123,7 +123,7 @@ def test_lines_of_a_kernel_as_it_is_compiled(monkeypatch: pytest.MonkeyPatch, tm
         raw=raw_page((TILED.symbol, {}), ("reduce", {})),
         source=source_page(("init", []), (TILED.symbol, instructions), ("void reduce<int, 4>(Params)", [])),
     )
-    monkeypatch.setattr(collection, "launched", lambda rung, *product: [TILED] if rung == RUNGS[0] else [])
+    monkeypatch.setattr(collection, "kernels_of", lambda rung, *product: [TILED] if rung == RUNGS[0] else [])
     monkeypatch.setattr(collection, "_target", lambda spec: "sm_90")
     found, _ = collect(RUNGS, SIZE, "float32", "NT").profiles
     assert found.note == ""

@@ -32,7 +32,7 @@ def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeNcu:
     """Provide an ncu that reports two variants."""
     kernels = {"tiled": [TILED], "naive": [NAIVE], "cublas": []}
     monkeypatch.setattr(device, "missing_gpu", lambda: None)
-    monkeypatch.setattr(collection, "launched", lambda rung, *product: kernels[rung.variant])
+    monkeypatch.setattr(collection, "kernels_of", lambda rung, *product: kernels[rung.variant])
     monkeypatch.setattr(collection, "_target", lambda spec: "sm_90")
     monkeypatch.setattr(collection, "machine_code_with_lines", lambda *kernel: (CODE, "int a;\n__syncthreads();\n"))
     fake = install(monkeypatch, tmp_path)

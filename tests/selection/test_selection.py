@@ -532,7 +532,7 @@ def test_what_a_named_variant_launches_is_known_before(variant: str, dtype: str,
 
 def required_by(spec: KernelSpec) -> set[KernelSpec]:
     return required_kernels(
-        replace(spec, config=spec.config.changed({"pack_a": 0, "pack_b": 0})).packing_for_tma(True, True)
+        replace(spec, config=spec.config.changed({"pack_a": 0, "pack_b": 0})).with_packing_for_tma(True, True)
     )
 
 

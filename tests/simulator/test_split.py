@@ -77,7 +77,7 @@ def multiplied(planned: Schedule, product: Product, device: Device) -> np.ndarra
     """Compute C, with its batch, as ``split_float32`` does, in real numbers or pairs of real columns."""
     launch = planned.multiplying
     spec, problem = launch.spec, product.problem
-    parts = product.compute.parts
+    parts = product.compute.components
     kept = spec.products
     sizes = [dimension.size for dimension in problem.batch]
     c = np.zeros((math.prod(sizes), problem.m, problem.n * parts))
@@ -174,7 +174,7 @@ def test_limbs_are_accurate_and_what_is_found_is_right(dtype: str, scheme: str, 
     for operand, rows in enumerate((left.reshape(-1, 302), right.swapaxes(1, 2).reshape(-1, 302))):
         usual, short, scale, exponents = device.found(planned.multiplying.scan[operand], len(rows))
         expected = expected_of(reals(rows))
-        assert usual == (expected[0] if limbs == 2 else rows.shape[1] * ELEMENTS[dtype].parts)
+        assert usual == (expected[0] if limbs == 2 else rows.shape[1] * ELEMENTS[dtype].components)
         assert (short, scale) == (False, expected[2])
         np.testing.assert_array_equal(exponents, expected[3])
 

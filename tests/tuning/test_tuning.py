@@ -418,7 +418,7 @@ def device(monkeypatch: pytest.MonkeyPatch, path: Path) -> list[str]:
         ("launch.devices", SimpleNamespace(device_model=lambda ieee=False: MADE_UP)),
         ("launch.plan", SimpleNamespace(Plan=Plan)),
         ("compile.compilation", SimpleNamespace(compiled=compiled)),
-        ("bench.comparison", SimpleNamespace(operand_sets=operand_sets)),
+        ("bench.operand_sets", SimpleNamespace(operand_sets=operand_sets)),
     ):
         monkeypatch.setitem(sys.modules, f"tiledmm.{name}", module)
     monkeypatch.setattr(timing, "DeviceClock", lambda: timing.HostClock(lambda: None))

@@ -6,7 +6,8 @@ import cupy
 
 from tiledmm.api import matmul
 from tiledmm.bench import timing
-from tiledmm.bench.comparison import choice_of, operand_sets
+from tiledmm.bench.comparison import choice_of
+from tiledmm.bench.operand_sets import operand_sets
 from tiledmm.bench.results import BASELINE, CallCost
 from tiledmm.bench.sizes import Size
 from tiledmm.compile.compilation import raw_kernel

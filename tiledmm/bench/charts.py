@@ -230,7 +230,7 @@ def _draw(axes: Axes, lines: dict[str, list[Point]], colours: dict[str, str] | N
 
 
 def _apart(places: Sequence[float], distance: float = 0.04) -> list[float]:
-    """Move ascending positions between 0 and 1 apart, first up and then down, to at least ``distance``."""
+    """Return ascending positions between 0 and 1, moved up and then down until they are ``distance`` apart."""
     moved: list[float] = []
     for place in places:
         moved.append(max(place, moved[-1] + distance) if moved else place)

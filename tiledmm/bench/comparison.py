@@ -9,13 +9,13 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import cupy
-import numpy as np
 from cupy._core import _routines_linalg
 
 from tiledmm.api import matmul
 from tiledmm.bench import reference as expected
 from tiledmm.bench import timing
-from tiledmm.bench.peers import CPU, calls_of_libraries, cpu_calls
+from tiledmm.bench.operand_sets import Operands, operand_sets
+from tiledmm.bench.peers import CPU, cpu_matmuls, matmuls_of_libraries
 from tiledmm.bench.results import BASELINE, Comparison, Row
 from tiledmm.bench.sizes import Size
 from tiledmm.bench.variant_tiles import VariantTile, expand, multiplying
@@ -32,24 +32,12 @@ from tiledmm.report.roofline import roofline
 from tiledmm.selection.choice import Choice
 from tiledmm.selection.choose import choose
 
-# Limit on sets of operands. Products that need more to fill the L2 cache are so small that memory does not matter.
-_MAX_SETS = 64
-
 # Errors of rivals that do not support a product. PyTorch raises a plain RuntimeError. From others a RuntimeError is
 # CUDA's, after which no result can be trusted, so it is not caught.
 _REFUSALS = (TiledmmError, TypeError, ValueError, NotImplementedError)
 _PEERS_REFUSALS = (*_REFUSALS, RuntimeError)
 
-_SEED = 20_240_229
 _NOT_PURE = "host time is included, for the call makes the host wait"
-
-
-class Operands(NamedTuple):
-    """A (M, K), B (K, N) and the output C (M, N), arrays on the device."""
-
-    a: Any
-    b: Any
-    c: Any
 
 
 def compare(
@@ -125,7 +113,7 @@ def _compared(
     if not rows[-1].note:
         rivals[BASELINE] = baseline
     ceilings[BASELINE] = _ceiling(_plain(kind), size)
-    for name, library in calls_of_libraries((each for each in peers if each != CPU), sets, kind).items():
+    for name, library in matmuls_of_libraries((each for each in peers if each != CPU), sets, kind).items():
         report(f"checking {name}")
         row, ceilings[name] = Row(name, peer=True), ceilings[BASELINE]
         if isinstance(library, str):
@@ -155,7 +143,7 @@ def _on_cpu(
     """Return the CPU's rows, with host times that are measured after the device's; ratios are those of the medians."""
     a, b = (cupy.asnumpy(x).astype(operands.c.dtype, copy=False) for x in operands[:2])
     rows = []
-    for name, call in cpu_calls(a, b).items():
+    for name, call in cpu_matmuls(a, b).items():
         report(f"timing {name}")
         row = Row(name, peer=True)
         if isinstance(call, str):
@@ -182,38 +170,6 @@ def _ceiling(spec: KernelSpec, size: Size) -> float:
     """Return the lower of two ceilings in FLOP/s: a kernel's units and memory. A multiply-add counts as two."""
     bounds = roofline(spec, device_model().gpu, *size)
     return min(bounds.fma_bound, bounds.memory_bound)
-
-
-def operand_sets(size: Size, dtype: str, layout: str) -> list[Operands]:
-    """Allocate copies of the same random operands, enough to fill the L2 cache twice, at most 64.
-
-    Raises:
-        UnsupportedTypeError, ShapeError: If there is no such type or layout.
-    """
-    kernel_spec("naive", layout=layout)  # raises if there is no such layout
-    compute = compute_element(dtype)
-    kind, result = compute.dtype, compute.result.dtype
-    rng = np.random.default_rng(_SEED)
-    set_bytes = (size.m + size.n) * size.k * kind.itemsize + size.m * size.n * result.itemsize
-    cache = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.runtime.getDevice())["l2CacheSize"]
-    count = max(1, min(_MAX_SETS, -(-2 * cache // set_bytes)))
-    new_a = _drawn(rng, size.m, size.k, kind, size.k, layout[0])
-    new_b = _drawn(rng, size.k, size.n, kind, size.k, layout[1])
-    return [Operands(new_a(), new_b(), cupy.empty((size.m, size.n), result)) for _ in range(count)]
-
-
-def _drawn(
-    rng: np.random.Generator, rows: int, cols: int, kind: np.dtype[Any], k: int, order: str
-) -> Callable[[], Any]:
-    """Draw a random matrix and return a function that copies it to new device memory in a layout: N, T or G."""
-    if order == "T":
-        columns = expected.random_matrix(rng, cols, rows, kind, k)
-        return lambda: cupy.asarray(columns).T
-    if order == "G":
-        wide = expected.random_matrix(rng, rows, 2 * cols, kind, k)
-        return lambda: cupy.asarray(wide)[:, ::2]
-    host = expected.random_matrix(rng, rows, cols, kind, k)
-    return lambda: cupy.asarray(host)
 
 
 def _run_variant(sets: list[Operands], variant_tile: VariantTile, kind: Element, i: int) -> None:

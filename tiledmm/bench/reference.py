@@ -44,7 +44,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Error of a result, and whether it is allowed.
+    """Error of a result, and whether it is within the tolerance.
 
     Attributes:
         ok: True if all elements are within the tolerance.

@@ -103,7 +103,7 @@ class Comparison:
 
     @property
     def size(self) -> Size:
-        """Sizes of the product."""
+        """Sizes m, n and k of the product."""
         return Size(self.m, self.n, self.k)
 
     @property

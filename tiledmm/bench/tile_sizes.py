@@ -152,7 +152,7 @@ def check_chart(variant: str, tiles: Sequence[int], path: Path) -> None:
 
 
 def draw(table: Table, path: Path) -> None:
-    """Draw a chart of the table of ``measured_table`` or ``counted_table``; the file's suffix selects the format."""
+    """Draw a table from ``measured_table`` or ``counted_table`` as a chart; the file's suffix selects the format."""
     from tiledmm.bench import charts
 
     rows = table.records()

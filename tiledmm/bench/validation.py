@@ -96,7 +96,7 @@ def on_gpu(
     import cupy
 
     from tiledmm.api import matmul
-    from tiledmm.bench.comparison import operand_sets
+    from tiledmm.bench.operand_sets import operand_sets
 
     kind = compute_element(dtype)
     a, b, c = operand_sets(size, dtype, layout)[0]

@@ -65,7 +65,7 @@ def expand(
 
 
 def multiplying(variant_tiles: Iterable[VariantTile], dtype: str) -> list[VariantTile]:
-    """Return those of the variants that multiply elements of a type.
+    """Return the given variants that multiply elements of a type.
 
     Raises:
         UnsupportedTypeError: If there is no such type, or none of the variants multiplies it.
@@ -81,8 +81,8 @@ def multiplying(variant_tiles: Iterable[VariantTile], dtype: str) -> list[Varian
     return found
 
 
-def running(by_type: Mapping[str, Iterable[VariantTile]], target: str) -> dict[str, list[VariantTile]]:
-    """Return those of the variants, by type, that multiply the type on a target architecture.
+def runnable(by_type: Mapping[str, Iterable[VariantTile]], target: str) -> dict[str, list[VariantTile]]:
+    """Return, by type, the given variants that multiply the type on a target architecture.
 
     Raises:
         UnsupportedTypeError: If there is no such type, or none of its variants multiplies it.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import functools
 import importlib.metadata
 import importlib.util
@@ -18,11 +17,22 @@ from pathlib import Path
 from typing import Any
 
 from tiledmm.cli.device import first_line
-from tiledmm.hardware.device import driver
+from tiledmm.cli.gpu_checks import (
+    NotKnown,
+    NotThere,
+    cublas_version,
+    cuda_extra,
+    cupy_version,
+    device_cupy,
+    devices,
+    driver_support,
+    nvrtc_version,
+    runtime_version,
+)
 
 WORKS, MISSING, UNKNOWN, BROKEN = "works", "missing", "unknown", "BROKEN"
 
-#: Names of the checks that run a product, each the last check of its part.
+#: Names of the checks that run a product, each the last check of its purpose.
 ON_GPU, ON_CPU = "a product on the GPU", "a product on the simulator"
 
 _TOOLKIT = "the CUDA toolkit, https://developer.nvidia.com/cuda-downloads"
@@ -32,27 +42,19 @@ _SECONDS_FOR_A_PEER = 120
 _PEERS = {"torch": "m.cuda.is_available()", "jax": "m.default_backend() == 'gpu'", "triton": "None"}
 
 
-class NotThere(Exception):
-    """Error for something that is not installed, as opposed to something that does not work."""
-
-
-class NotKnown(Exception):
-    """Error for something that cannot be checked because something else is missing."""
-
-
 @dataclass(frozen=True, slots=True)
 class Check:
     """The result of one check.
 
     Attributes:
-        part: Purpose of what was checked: ``"GPU"``.
+        purpose: Purpose of what was checked: ``"GPU"``.
         name: Name of what was checked: ``"NVIDIA driver"``.
         state: Result: ``WORKS``, ``MISSING``, ``UNKNOWN`` or ``BROKEN``.
         found: Version, path or description of the problem.
         advice: Advice if it does not work; empty if there is none.
     """
 
-    part: str
+    purpose: str
     name: str
     state: str
     found: str
@@ -67,14 +69,14 @@ def jobs() -> Iterator[tuple[str, str, _Look, str]]:
     """Yield the arguments of ``carry_out`` for every check, in the order of the report."""
     from tiledmm.errors import INSTALL
 
-    extra = INSTALL.format(extra=_cuda_extra())
+    extra = INSTALL.format(extra=cuda_extra())
     yield "tiledmm", "Python", _python, ""
-    yield "GPU", "NVIDIA driver", _driver, "https://www.nvidia.com/drivers (the simulator needs none)"
-    yield "GPU", "CuPy", _cupy, extra
-    yield "GPU", "devices", _devices, extra
-    yield "GPU", "CUDA runtime", _runtime, extra
-    yield "GPU", "NVRTC", _nvrtc, extra
-    yield "GPU", "cuBLAS", _cublas, extra
+    yield "GPU", "NVIDIA driver", driver_support, "https://www.nvidia.com/drivers (the simulator needs none)"
+    yield "GPU", "CuPy", cupy_version, extra
+    yield "GPU", "devices", devices, extra
+    yield "GPU", "CUDA runtime", runtime_version, extra
+    yield "GPU", "NVRTC", nvrtc_version, extra
+    yield "GPU", "cuBLAS", cublas_version, extra
     yield "GPU", ON_GPU, _gpu_product, "see what is BROKEN or missing above"
     yield "simulator", "C++ compiler", _compiler, INSTALL.format(extra="simulate")
     yield "simulator", ON_CPU, _simulator_product, "see the compiler above, and the caches below"
@@ -90,23 +92,23 @@ def jobs() -> Iterator[tuple[str, str, _Look, str]]:
         yield "peers", name, functools.partial(_peer, name, on_gpu), f"pip install {name}"
 
 
-def carry_out(part: str, name: str, look: _Look, advice: str) -> Check:
+def carry_out(purpose: str, name: str, look: _Look, advice: str) -> Check:
     """Run a check and return its result.
 
     Args:
-        part: Purpose of what is checked.
+        purpose: Purpose of what is checked.
         name: Name of what is checked.
         look: Function of the check.
         advice: Advice if it does not work.
     """
     try:
-        return Check(part, name, WORKS, look())
+        return Check(purpose, name, WORKS, look())
     except NotThere as error:
-        return Check(part, name, MISSING, str(error), advice)
+        return Check(purpose, name, MISSING, str(error), advice)
     except NotKnown as error:
-        return Check(part, name, UNKNOWN, str(error))
+        return Check(purpose, name, UNKNOWN, str(error))
     except Exception as error:  # a broken installation may raise anything
-        return Check(part, name, BROKEN, f"{type(error).__name__}: {first_line(error)}", advice)
+        return Check(purpose, name, BROKEN, f"{type(error).__name__}: {first_line(error)}", advice)
 
 
 def _python() -> str:
@@ -118,104 +120,10 @@ def _python() -> str:
     return f"tiledmm {__version__}, Python {platform.python_version()}, NumPy {np.__version__}, {where}"
 
 
-def _driver_version() -> int:
-    """Return the newest CUDA version that the driver supports, as CUDA's number: 12040 for 12.4."""
-    try:
-        library = driver()
-    except OSError as error:
-        raise NotThere("not installed: libcuda is not found") from error
-    version = ctypes.c_int()
-    if status := library.cuDriverGetVersion(ctypes.byref(version)):
-        raise RuntimeError(f"cuDriverGetVersion returns {status}")
-    return version.value
-
-
-def _driver() -> str:
-    return f"for CUDA up to {_cuda_version(_driver_version())}"
-
-
-def _cuda_version(number: int) -> str:
-    return f"{number // 1000}.{number % 1000 // 10}"
-
-
-def _cuda_extra() -> str:
-    """Return the extra whose CuPy runs with this driver; ``cuda12`` if there is no driver."""
-    try:
-        return "cuda13" if _driver_version() >= 13000 else "cuda12"
-    except Exception:
-        return "cuda12"
-
-
-def _cupy() -> str:
-    names = {str(each.metadata["Name"]).lower() for each in importlib.metadata.distributions()}
-    installed = sorted(name for name in names if re.fullmatch(r"cupy|cupy-(cuda|rocm).*", name))
-    if len(installed) > 1:
-        raise RuntimeError(
-            f"{' and '.join(installed)} overwrite each other: pip uninstall all but one, then reinstall that"
-        )
-    if not installed and importlib.util.find_spec("cupy") is None:
-        raise NotThere("not installed")
-    import cupy
-
-    return f"{cupy.__version__}" + (f" ({installed[0]})" if installed else "")
-
-
-def _present_cupy() -> Any:
-    try:
-        import cupy
-    except Exception as error:
-        raise NotKnown("without CuPy") from error
-    return cupy
-
-
-def _device() -> Any:
-    """Import CuPy and return it; raise NotKnown if there is no device."""
-    try:
-        _devices()
-    except Exception as error:
-        raise NotKnown("without a device") from error
-    return _present_cupy()
-
-
-def _devices() -> str:
-    try:
-        _driver()
-    except NotThere as error:
-        raise NotKnown("without a driver") from error
-    runtime = _present_cupy().cuda.runtime
-    found = []
-    for device in range(runtime.getDeviceCount()):
-        each = runtime.getDeviceProperties(device)
-        memory = each["totalGlobalMem"] / 2**30
-        found.append(f"{each['name'].decode()}, compute capability {each['major']}.{each['minor']}, {memory:.0f} GiB")
-    if not found:
-        raise NotThere("CUDA finds no device")
-    return "; ".join(found)
-
-
-def _runtime() -> str:
-    return _cuda_version(_present_cupy().cuda.runtime.runtimeGetVersion())
-
-
-def _nvrtc() -> str:
-    _present_cupy()
-    from cupy.cuda import nvrtc
-
-    return ".".join(map(str, nvrtc.getVersion()))
-
-
-def _cublas() -> str:
-    _device()
-    from cupy.cuda import cublas, device
-
-    number = cublas.getVersion(device.get_cublas_handle())
-    return f"{number // 10_000}.{number // 100 % 100}.{number % 100}"
-
-
 def _gpu_product() -> str:
     import numpy as np
 
-    cupy = _device()
+    cupy = device_cupy()
     import tiledmm
 
     a, b = _operands()

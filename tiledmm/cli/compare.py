@@ -83,7 +83,7 @@ def compare(
         tiledmm compare 4096 --variant tiled,auto --layout NN,NT
         tiledmm compare 512 --json > results.json
     """
-    from tiledmm.bench.variant_tiles import VariantTile, expand, left_out, running
+    from tiledmm.bench.variant_tiles import VariantTile, expand, left_out, runnable
     from tiledmm.hardware.architectures import find_target
 
     out = Output(json=json, csv=csv, markdown=markdown)
@@ -103,7 +103,7 @@ def compare(
     by_type = dict.fromkeys(kinds, variant_tiles)
     out.say("\n".join([*left_out(by_type, target if reason else ""), ""]))
     if reason:
-        _without_gpu(out, _Asked(running(by_type, target), products, orders, target, bool(named)))
+        _without_gpu(out, _Asked(runnable(by_type, target), products, orders, target, bool(named)))
     if not variants:
         variant_tiles.append(VariantTile("auto"))
     _on_gpu(out, variant_tiles, products, kinds, orders or ["NN"], seconds, peers)
@@ -150,7 +150,7 @@ def _on_gpu(
                 break
             comparisons.append(found)
             out.table(comparison_table(found))
-            tell.next_part()
+            tell.next_job()
     report = ComparisonReport(machine, tuple(comparisons))
     out.say(f"\nStopped: {stopped}" if stopped else f"{_METHOD}\n")
     if not report.ok:
@@ -235,7 +235,7 @@ def _compile_and_bound(out: Output, asked: _Asked, orders: list[str], tell: Prog
                 else:
                     out.table(resource_tables.resource_table(kernels, asked.target))
                     out.table(resource_tables.matrix_table(kernels))
-        tell.next_part()
+        tell.next_job()
         for size in asked.products:
             out.table(resource_tables.bounds_table(specs, size, asked.target))
     return ok
@@ -277,7 +277,7 @@ def _simulate(out: Output, asked: _Asked, tell: Progress) -> bool | None:
                         out.table(simulated.simulated_table(rows, size, dtype=kind, layout=layout, target=asked.target))
                 if len(found) > 1:
                     out.table(simulated.layouts_table(found, size, dtype=kind, target=asked.target))
-            tell.next_part()
+            tell.next_job()
     except MissingDependencyError as error:
         out.say(f"Not simulated: {error}\n")
     return all(right) if right else None

@@ -47,14 +47,14 @@ def doctor(
         for i, job in enumerate(jobs):
             tell(f"looking at {job[1]}", i, len(jobs))
             found.append(checks.carry_out(*job))
-    parts = [each.part for each in found]
+    purposes = [each.purpose for each in found]
     out.table(
         Table(
             "What works here",
             ("<for", "<what", "<state", "<found", *(["<what to do"] if out.for_programs else [])),
             tuple(
                 (
-                    Figure("" if parts[:i][-1:] == [each.part] else each.part, each.part),
+                    Figure("" if purposes[:i][-1:] == [each.purpose] else each.purpose, each.purpose),
                     each.name,
                     each.state,
                     each.found,

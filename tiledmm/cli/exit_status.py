@@ -52,7 +52,7 @@ def report_errors(command: Callable[_Arguments, None]) -> Callable[_Arguments, N
 
 
 def _exit_after(error: Exception) -> typer.Exit:
-    """Print an error's message, with its class if it is not one of this package, and return the exit to raise."""
+    """Print an error's message, after its class if the class is not this package's; return the exit to raise."""
     name = "" if type(error).__module__ == "tiledmm.errors" else f"{type(error).__name__}: "
     typer.secho(f"{name}{error}", err=True, fg=typer.colors.RED)
     return typer.Exit(os.EX_IOERR if isinstance(error, OSError) and error.errno in _FULL else 1)

@@ -85,7 +85,7 @@ class Output:
             self._console.print(text, markup=False, highlight=False, soft_wrap=self.markdown or self.for_programs)
 
     def table(self, table: Table) -> None:
-        """Print a table, or keep it for the document."""
+        """Print a table; for JSON and CSV keep it, because ``end`` prints all tables as one document."""
         if self.for_programs:
             self._tables.append(table)
             return
@@ -135,49 +135,49 @@ class Progress:
     """Progress of a command.
 
     Args:
-        parts: Number of equal parts of the work.
+        jobs: Number of jobs of equal length.
         show: Function that shows the current activity and the finished fraction of the work, None if unknown.
     """
 
-    def __init__(self, parts: int, show: Callable[[str, float | None], None]) -> None:
-        self._parts, self._finished, self._show = parts, 0, show
+    def __init__(self, jobs: int, show: Callable[[str, float | None], None]) -> None:
+        self._jobs, self._finished, self._show = jobs, 0, show
 
     def __call__(self, doing: str, done: int, of: int) -> None:
-        """Report the progress within the current part. Any thread may call this.
+        """Report the progress within the current job. Any thread may call this.
 
         Args:
             doing: Current activity.
-            done: Finished steps of this part.
-            of: Number of steps of this part; 0 if unknown.
+            done: Finished steps of this job.
+            of: Number of steps of this job; 0 if unknown.
         """
-        known = of > 0 or self._parts > 1
+        known = of > 0 or self._jobs > 1
         here = min(done / of, 1.0) if of > 0 else 0.0
-        self._show(doing, (self._finished + here) / self._parts if known else None)
+        self._show(doing, (self._finished + here) / self._jobs if known else None)
 
     def portion(self, i: int, of: int) -> Callable[[str, int, int], None]:
-        """Return a function that reports the progress within portion ``i`` of the ``of`` portions of this part."""
+        """Return a function that reports the progress within portion ``i`` of the ``of`` portions of this job."""
 
         def tell(doing: str, done: int, whole: int) -> None:
             self(doing, i * max(whole, 1) + done, of * max(whole, 1))
 
         return tell
 
-    def next_part(self) -> None:
-        """Mark the current part as finished."""
-        self._finished = min(self._finished + 1, self._parts - 1)
+    def next_job(self) -> None:
+        """Mark the current job as finished."""
+        self._finished = min(self._finished + 1, self._jobs - 1)
 
 
 @contextmanager
-def progress(parts: int = 1, out: Output | None = None) -> Iterator[Progress]:
+def progress(jobs: int = 1, out: Output | None = None) -> Iterator[Progress]:
     """Show progress on stderr within this context: a bar on a terminal, else a line every ten seconds.
 
     Args:
-        parts: Number of equal parts of the work, which share one bar.
+        jobs: Number of jobs of equal length, which share one bar.
         out: Output of the command; it hides the bar while it prints.
     """
     screen = console(stderr=True)
     if not screen.is_terminal:
-        yield Progress(parts, _Lines(screen))
+        yield Progress(jobs, _Lines(screen))
         return
     from rich.progress import Progress as Bars
 
@@ -190,9 +190,9 @@ def progress(parts: int = 1, out: Output | None = None) -> Iterator[Progress]:
             out.bars = bars
         try:
             yield Progress(
-                parts,
-                lambda doing, part: bars.update(
-                    bar, description=doing, completed=part or 0, total=None if part is None else 1
+                jobs,
+                lambda doing, fraction: bars.update(
+                    bar, description=doing, completed=fraction or 0, total=None if fraction is None else 1
                 ),
             )
         finally:
@@ -207,10 +207,10 @@ class _Lines:
     def __init__(self, screen: Console) -> None:
         self._screen, self._lock, self._last = screen, threading.Lock(), time.monotonic()
 
-    def __call__(self, doing: str, part: float | None) -> None:
+    def __call__(self, doing: str, fraction: float | None) -> None:
         with self._lock:
             if time.monotonic() - self._last < _SECONDS_BETWEEN_LINES:
                 return
             self._last = time.monotonic()
-            far = "" if part is None else f"{part:.0%}: "
+            far = "" if fraction is None else f"{fraction:.0%}: "
             self._screen.print(f"{far}{doing}", markup=False, highlight=False, soft_wrap=True)

@@ -82,7 +82,7 @@ def precompile(
 
 
 def _some(products: list[str]) -> Figure:
-    """Return a cell with a kernel's first products and the number of the others; for programs, all products."""
+    """Return a cell that shows a kernel's first products and the number of further ones; its value lists all."""
     from tiledmm.report.cells import Figure
 
     rest = len(products) - _NAMED

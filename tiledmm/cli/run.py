@@ -64,7 +64,7 @@ def run(
     replacement = replacement_by(variant=variant, tile=tile_of(tile), config=None, precision=precision)
     # The program's threads and exit functions may multiply, too. Exit functions run in reverse order, so this is last.
     ending: list[SystemExit] = []
-    atexit.register(_report, replacement.products, report, ending)
+    atexit.register(_end_with_account, replacement.products, report, ending)
     restore_stdout()
     try:
         scripts.run(script, arguments or [], replacement)
@@ -73,7 +73,7 @@ def run(
         raise
 
 
-def _report(products: Products, file: Path | None, ending: list[SystemExit]) -> None:
+def _end_with_account(products: Products, file: Path | None, ending: list[SystemExit]) -> None:
     """Print the account of the products and write it to a file.
 
     If that fails, the exit status is 74, unless the program itself has failed.

@@ -90,7 +90,7 @@ def _compiled(spec: KernelSpec, target: str, *, machine_code: bool) -> str:
 
 
 def _other(text: str, tile: str | None, dtype: str | None, layout: str) -> KernelSpec:
-    """Return the kernel of ``--diff``, with the tile that it names, or the same tile if it has that, or its default."""
+    """Return the kernel of ``--diff``. Its tile is the one named there, ``tile`` if it has that, or its default."""
     from tiledmm.kernels.variants import find_variant
 
     name, _, size = text.partition(":")
@@ -109,8 +109,7 @@ def _changes(before: KernelSpec, after: KernelSpec, page: bool) -> str:
 
 
 def _text(spec: KernelSpec, page: bool) -> str:
-    from tiledmm.codegen.page import page_of
-    from tiledmm.codegen.rendering import render
+    from tiledmm.codegen.rendering import page_of, render
 
     text = render(spec)
     return page_of(text) if page else text

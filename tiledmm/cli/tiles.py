@@ -52,7 +52,7 @@ def tiles(
     """
     from tiledmm.bench import tile_sizes
     from tiledmm.bench.simulable import simulable
-    from tiledmm.bench.variant_tiles import left_out, running
+    from tiledmm.bench.variant_tiles import left_out, runnable
     from tiledmm.hardware.architectures import find_target
     from tiledmm.kernels.variants import find_variant
 
@@ -68,7 +68,7 @@ def tiles(
         tile_sizes.check_chart(variant, row.tiles, chart)
     absent = left_out({kind: variant_tiles}, target if reason else "")
     if reason:
-        variant_tiles = running({kind: variant_tiles}, target)[kind]
+        variant_tiles = runnable({kind: variant_tiles}, target)[kind]
     specs = [kernel_of(variant, each.tile, dtype, layout) for each in variant_tiles]
     if reason:
         chosen = simulable([product], variant_tiles, kind, target)

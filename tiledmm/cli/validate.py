@@ -78,7 +78,7 @@ def validate(
     """
     from tiledmm.bench import validation
     from tiledmm.bench.simulable import simulable
-    from tiledmm.bench.variant_tiles import expand, left_out, running
+    from tiledmm.bench.variant_tiles import expand, left_out, runnable
     from tiledmm.hardware.architectures import find_target
     from tiledmm.kernels.variants import kernel_variants
 
@@ -96,7 +96,7 @@ def validate(
         out.say(f"No GPU ({reason}): the kernels run on the simulator.")
     out.say("\n".join([*left_out(kinds, target if reason else ""), ""]))
     if reason:
-        kinds = running(kinds, target)
+        kinds = runnable(kinds, target)
     ok, ran = True, False
     with progress(len(kinds), out) as tell:
         for kind, chosen in kinds.items():
@@ -116,7 +116,7 @@ def validate(
                 ok = ok and found.ok
                 ran = ran or not all(row.left_out for row in found.rows)
                 out.table(validation.validation_table(found))
-            tell.next_part()
+            tell.next_job()
     if not ok:
         out.say("MISMATCH: at least one kernel is wrong, or did not run.")
     else:

@@ -9,8 +9,7 @@ from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 
-from tiledmm.codegen.rendering import render
-from tiledmm.codegen.symbols import has_kernel
+from tiledmm.codegen.rendering import has_kernel, render
 from tiledmm.errors import ConfigError
 from tiledmm.kernels.variant import UserTemplate, Variant
 from tiledmm.kernels.variants import VARIANTS, find_variant, kernel_spec

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import re
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
@@ -26,6 +27,9 @@ from tiledmm.kernels.variant import Variant
 if TYPE_CHECKING:
     from jinja2.ext import Extension
 
+# A rendered kernel is one file: the headers, then the kernel's own page, which begins with its parameters.
+_PAGE = re.compile(r"^#define KERNEL\b", re.MULTILINE)
+
 # C has them, too: in initializers such as {{1, 2}, {3, 4}}, and in comments.
 _OF_JINJA = "'{{', '{%', '{#' and '//%' belong to Jinja: in CUDA C write '{ {', '{ %', '{ #' and '// %'"
 
@@ -37,6 +41,24 @@ def render(spec: KernelSpec) -> str:
         ConfigError: If a user's template has an error, which it names with its line.
     """
     return shake(fill(spec))
+
+
+def page_of(text: str) -> str:
+    """Return a rendered kernel's own page, without the headers before it."""
+    begin = _PAGE.search(text)
+    return text[begin.start() :] if begin else text
+
+
+def has_kernel(text: str, symbol: str) -> bool:
+    """Return whether CUDA C defines a kernel named ``symbol``, or KERNEL if it defines that macro as ``symbol``.
+
+    The macro's definition alone does not count. The function does not parse the kernel's declaration, because macros of
+    the user may declare it; it only looks for ``__global__`` and the name outside comments.
+    """
+    code = re.sub(r"//[^\n]*|/\*.*?\*/", " ", text, flags=re.DOTALL)
+    others, defined = re.subn(rf"#define\s+KERNEL\s+{symbol}\b", "", code)
+    names = f"{symbol}|KERNEL" if defined else symbol
+    return "__global__" in others and re.search(rf"\b(?:{names})\b", others) is not None
 
 
 def fill(spec: KernelSpec, *extensions: type[Extension]) -> str:
@@ -71,8 +93,8 @@ def fill(spec: KernelSpec, *extensions: type[Extension]) -> str:
                 threads=spec.config.threads,
                 limbs=spec.limbs,
                 products=spec.products,
-                parts=spec.compute.parts,
-                c_parts=spec.c.parts,
+                parts=spec.compute.components,
+                c_parts=spec.c.components,
                 residues=spec.has_residue_scan,
                 epilogue=spec.epilogue,
                 is_integer="int" in spec.compute.result.dtype_name,

@@ -229,7 +229,7 @@ def _without_first(code: str, name: str) -> str:
 
 
 def _declared(code: str) -> tuple[tuple[str, ...], str, str]:
-    """Return the names that code declares, the types that it is for, and its kind; no names if it always stays."""
+    """Return the names that code declares, the types of its specialization, and its kind; no names if it stays."""
     if macros := re.findall(r"^# *define +(\w+)", code, re.MULTILINE):
         return tuple(dict.fromkeys(macros)), "", "macro"
     code = _SPECIFIERS.sub("", code).strip()

@@ -2,5 +2,5 @@
 
 In: a ``KernelSpec`` or CUDA C. Out: a ``cupy.RawKernel``, a cubin, registers and spills, SASS. May import
 ``codegen``, ``hardware``, and the simulator's locks of folders. ``compilation`` and ``cubins`` import CuPy;
-``disk_cache``, ``kernel_text``, ``inspection`` and ``disassembly`` never.
+``disk_cache``, ``inspection`` and ``disassembly`` never.
 """

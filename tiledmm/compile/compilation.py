@@ -14,8 +14,8 @@ import cupy
 from cupy.cuda import driver
 
 from tiledmm.compile.cubins import cubin_file
+from tiledmm.compile.disk_cache import find_text, keep_text
 from tiledmm.compile.inspection import COMPILE_OPTIONS
-from tiledmm.compile.kernel_text import find_text, keep_text
 from tiledmm.errors import CompilationError, ConfigError, DeviceError, UnsupportedTypeError
 from tiledmm.kernels.spec import KernelSpec
 from tiledmm.kernels.variants import kernel_variants

@@ -248,7 +248,7 @@ def _indent(line: str) -> int:
 
 
 def _read_report(log: str, symbol: str) -> dict[str, Any]:
-    """Parse ptxas' report on one entry function and return the fields of ``Resources`` that it has."""
+    """Parse ptxas' report on one entry function and return the fields of ``Resources`` in it."""
     entries = list(_ENTRY.finditer(log))
     ends = [*(entry.start() for entry in entries), len(log)][1:]
     reports = {entry["symbol"]: log[entry.end() : end] for entry, end in zip(entries, ends, strict=True)}

@@ -121,8 +121,8 @@ class Layout:
     def panel_width(self) -> int:
         """Return the width of panels, in elements along k.
 
-        Panels are as wide as the range that every rank has itself, or wide enough for few steps. They are narrower
-        where memory is short.
+        It is the width of the range of k that every rank stores itself, or more if there would be many steps. It is
+        halved until the received panels fit into the memory for panels.
         """
         k, m, n = sum(self.a_depths), sum(self.rows), sum(self.columns)
         own = min(end - begin for begin, end in map(self.own, range(self.size)))
@@ -188,7 +188,7 @@ def choose_layout(
 
 
 def pair(wishes: Iterable[tuple[int, int, str]]) -> list[tuple[int, str]]:
-    """Pair ranks and workers one to one. Of the wishes (weight, rank, worker), the heaviest are granted first."""
+    """Pair ranks and workers one to one. Wishes (weight, rank, worker) of the largest weight are granted first."""
     found: list[tuple[int, str]] = []
     ranks, workers = set[int](), set[str]()
     for _, rank, worker in sorted(wishes, key=lambda wish: (-wish[0], *wish[1:])):
@@ -217,19 +217,19 @@ def _factors(number: int) -> Iterator[tuple[int, int]]:
     return ((p, number // p) for p in range(1, number + 1) if number % p == 0)
 
 
-def blocks(extent: int, parts: int, chunks: Sequence[int] = ()) -> tuple[int, ...]:
-    """Split an axis into blocks of even size, except that boundaries move to chunk boundaries that are near.
+def blocks(extent: int, count: int, chunks: Sequence[int] = ()) -> tuple[int, ...]:
+    """Split an axis into blocks of even size, with their boundaries moved to nearby chunk boundaries.
 
     Args:
-        extent: Size of the axis, at least ``parts``.
-        parts: Number of blocks.
+        extent: Size of the axis, at least ``count``.
+        count: Number of blocks.
         chunks: Sizes of the chunks along the axis, which sum to ``extent``.
 
     Returns:
-        ``parts`` sizes that sum to ``extent``. None is 0.
+        ``count`` sizes that sum to ``extent``. None is 0.
     """
-    even = [i * extent // parts for i in range(parts + 1)]
-    kept, slack = sorted(set(accumulate(chunks))), extent // parts // _SLACK
+    even = [i * extent // count for i in range(count + 1)]
+    kept, slack = sorted(set(accumulate(chunks))), extent // count // _SLACK
     cuts = [0]
     for cut in even[1:-1]:
         at = bisect.bisect_left(kept, cut)

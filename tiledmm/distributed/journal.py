@@ -99,7 +99,7 @@ class Journal:
         self._lines.seek(self._end)
 
     def finish(self, tile: int, part: np.ndarray[Any, Any]) -> None:
-        """Write a tile to the disk, then its line to the journal."""
+        """Flush a tile to the disk, then write its line to the journal."""
         _root(self._out).base.flush()
         with open(self._file, "r+b") as file:
             os.fsync(file.fileno())

@@ -1,30 +1,23 @@
 """The communicator over NCCL: panels move from device to device.
 
-A worker keeps the communicators that it used last: creating one takes longer than most products, and each takes device
-memory. One thread per worker makes all NCCL calls that may wait; other threads only create identifiers and abort. The
-ranks connect over TCP first, with a deadline, because NCCL itself would wait forever for a missing rank. Over TCP they
-agree on a communicator, and notice a failed rank whatever they wait for. NCCL may also wait for a rank that has died,
-so the wait for a call that only NCCL can end, such as an abort, lasts seconds, not forever. Environment variables such
-as ``NCCL_NVLS_ENABLE`` are left to the user.
+One thread per worker makes all NCCL calls that may wait; other threads only create identifiers and abort. NCCL may wait
+for a rank that has died, so the wait for a call that only NCCL can end, such as an abort, lasts seconds, not forever.
+Environment variables such as ``NCCL_NVLS_ENABLE`` are left to the user.
 
 NVIDIA, "NCCL User Guide", Communicator Creation and Fault Tolerance.
 """
 
 from __future__ import annotations
 
-import json
 import queue
-import socket
 import threading
 import time
-import uuid
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
 from typing import Any
 
-from tiledmm.distributed.communicators import COLUMN, ROW, Broadcast, Communicator, TcpCommunicator
+from tiledmm.distributed.communicators import COLUMN, ROW, Broadcast, Communicator
 from tiledmm.distributed.grid import Layout
-from tiledmm.distributed.local import kind
 from tiledmm.distributed.rings import CollectiveError
 
 # Results of cudaEventQuery: cudaSuccess if the event has happened, and cudaErrorNotReady if it has not.
@@ -32,9 +25,6 @@ _DONE, _NOT_YET = 0, 600
 
 # NCCL's counts are C ints. Elements are sent as bytes: NCCL has no complex types, and not every CuPy has bfloat16.
 _MOST_BYTES = 1 << 30
-
-# Communicators that a worker keeps: enough for both grids of two GPUs, with the ranks in either order.
-_MOST_KEPT = 4
 
 # Seconds between two checks whether a panel has arrived, and whether all ranks are still there.
 _TICK, _LOOK = 2e-5, 0.1
@@ -249,59 +239,6 @@ class NcclCommunicator(Communicator):
             self._thread.is_stuck |= bool(wait([self._begun], _LOOK).not_done)
 
 
-def nccl_communicator(
-    worker: Any,
-    tcp: TcpCommunicator,
-    like: Any,
-    layout: Layout,
-    rank: int,
-    deadline: float,
-) -> NcclCommunicator | None:
-    """Return an NCCL communicator, new or kept. Return None without CuPy arrays or NCCL, or if ranks share a GPU.
-
-    All ranks call this, and either all get a communicator or none does.
-    """
-    device = "" if is_stuck(worker) else _device_of(like)
-    devices = tuple(each.decode() for each in tcp.exchange(device.encode()))
-    if not all(devices) or len(set(devices)) < len(devices):
-        return None
-    thread, key = _thread_of(worker), (layout.grid, *devices)
-    kept = thread.communicators.get(key)
-    generations = {each.decode() for each in tcp.exchange((kept.generation if kept else "").encode())}
-    if kept is None or len(generations) > 1:
-        if kept is not None:
-            kept.close()
-            if thread.is_stuck:  # the other ranks notice that this one gives up
-                raise CollectiveError("NCCL does not return from aborting a communicator whose ranks have gone")
-        from cupy.cuda import nccl
-
-        # The first rank of each grid row and column of several ranks creates its identifier, and rank 0 the generation.
-        (row, column), (p_r, p_c) = layout.place(rank), layout.grid
-        made = [
-            uuid.uuid4().hex if rank == 0 else "",
-            _text(nccl.get_unique_id()) if column == 0 and p_c > 1 else None,
-            _text(nccl.get_unique_id()) if row == 0 and p_r > 1 else None,
-        ]
-        known = [json.loads(each) for each in tcp.exchange(json.dumps(made).encode())]
-        ids = _identifier(known[layout.rank(row, 0)][1]), _identifier(known[layout.rank(0, column)][2])
-        for unused in list(thread.communicators.values())[: 1 - _MOST_KEPT]:
-            unused.close()  # unused, because a worker runs one product at a time
-        kept = NcclCommunicator(thread, layout, rank, ids, known[0][0], like.device, deadline, tcp.check)
-    thread.communicators.pop(key, None)
-    thread.communicators[key] = kept
-    kept.check, kept.deadline = tcp.check, deadline
-    return kept
-
-
-def _text(identifier: Any) -> list[Any]:
-    """Convert an NCCL identifier to JSON values. It is bytes, or a tuple of integers in CuPy before 14."""
-    return [type(identifier).__name__, list(identifier)]
-
-
-def _identifier(text: list[Any] | None) -> Any:
-    return text and {"bytes": bytes, "tuple": tuple}[text[0]](text[1])
-
-
 def _has_happened(event: Any) -> bool:
     """Return whether an event has happened. Raise the device's errors, which CuPy's ``Event.done`` reports as False."""
     from cupy.cuda import runtime
@@ -309,45 +246,3 @@ def _has_happened(event: Any) -> bool:
     if (status := runtime.eventQuery(event.ptr)) not in (_DONE, _NOT_YET):
         raise runtime.CUDARuntimeError(status)
     return bool(status == _DONE)
-
-
-def _device_of(like: Any) -> str:
-    """Return a unique name of the GPU that holds an array; empty for a NumPy array, or without NCCL."""
-    if kind(like) == "numpy":
-        return ""
-    import cupy
-    from cupy.cuda import nccl
-
-    # The UUID alone is not enough: CuPy cuts it off at its first zero byte.
-    unique = bytes(cupy.cuda.runtime.getDeviceProperties(like.device.id)["uuid"]).hex()
-    return f"{socket.gethostname()} {like.device.pci_bus_id} {unique}" if nccl.available else ""
-
-
-def is_stuck(worker: Any) -> bool:
-    """Return whether a worker must be restarted before it can use NCCL again."""
-    thread: NcclThread | None = getattr(worker, "_tiledmm_nccl", None)
-    return thread is not None and thread.is_stuck
-
-
-def hangs(worker: Any) -> bool:
-    """Return whether a worker's device may hang. The worker must then be restarted, and data on the device are lost."""
-    thread: NcclThread | None = getattr(worker, "_tiledmm_nccl", None)
-    return thread is not None and thread.hangs
-
-
-def mark_hanging(worker: Any) -> None:
-    """Record that a CUDA call has not returned on a worker."""
-    thread = _thread_of(worker)
-    thread.is_stuck = thread.hangs = True
-
-
-_lock = threading.Lock()
-
-
-def _thread_of(worker: Any) -> NcclThread:
-    """Return the NCCL thread of a worker, created at first use. Each worker of a process has its own."""
-    with _lock:
-        thread: NcclThread | None = getattr(worker, "_tiledmm_nccl", None)
-        if thread is None:
-            thread = worker._tiledmm_nccl = NcclThread()
-        return thread

@@ -18,10 +18,10 @@ from tiledmm.distributed.communicators import Communicator, TcpCommunicator
 from tiledmm.distributed.grid import Layout
 from tiledmm.distributed.guard import HangingError, guarded
 from tiledmm.distributed.local import hand_over, kind, nothing
-from tiledmm.distributed.nccl import hangs, is_stuck, mark_hanging, nccl_communicator
 from tiledmm.distributed.redistribution import Spread, block_of
 from tiledmm.distributed.rings import TICK, CollectiveError, listen
 from tiledmm.distributed.summa import summa
+from tiledmm.distributed.worker_nccl import hangs, is_stuck, mark_hanging, nccl_communicator
 from tiledmm.errors import OperandTypeError, UnsupportedTypeError
 
 logger = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ _Chunks: TypeAlias = Sequence[Any]
 
 @dataclass(frozen=True, slots=True)
 class Collective:
-    """A product of several ranks, as each of them knows it.
+    """A product that several ranks compute, described equally on each of them.
 
     Attributes:
         product: Name of the product, the same in all of its tasks.

@@ -1,7 +1,7 @@
 """Redistribution of an operand: from chunks that any rank may hold to each rank's block.
 
-Each part of a chunk moves along its owner's grid row, then along the grid column of the rank that needs it, by the same
-broadcasts as panels. All ranks know which rank has which chunk, so they need not agree on anything.
+Each piece of a chunk moves along its owner's grid row, then along the grid column of the rank that needs it, by the
+same broadcasts as panels. All ranks know which rank has which chunk, so they need not agree on anything.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from tiledmm.distributed.communicators import COLUMN, ROW, Broadcast, Communicat
 from tiledmm.distributed.grid import Layout, pair
 from tiledmm.distributed.local import copy, empty, hand_over
 
-# Most bytes of one part, and of all parts in flight along a grid row or column: every rank of the row or column needs
+# Most bytes of one piece, and of all pieces in flight along a grid row or column: every rank of the row or column needs
 # memory for them, in addition to its blocks.
-_PART_BYTES, _BATCH_BYTES = 64 << 20, 256 << 20
+_PIECE_BYTES, _BATCH_BYTES = 64 << 20, 256 << 20
 
 #: Sizes of the rows and of the columns of a matrix's chunks, or of its blocks.
 Sizes: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]
@@ -27,14 +27,14 @@ _Slices: TypeAlias = tuple[slice, slice]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Piece:
     """The intersection of a chunk and a block.
 
     Attributes:
         chunk: Number of the chunk, row by row.
         rank: Rank that owns the block.
-        shape: Rows and columns of the part.
-        in_chunk, in_block: Rows and columns of the chunk, and of the block, that the part covers.
+        shape: Rows and columns of the piece.
+        in_chunk, in_block: Rows and columns of the chunk, and of the block, that the piece covers.
     """
 
     chunk: int
@@ -48,13 +48,13 @@ class Part:
         """Number of elements."""
         return self.shape[0] * self.shape[1]
 
-    def pieces(self, most: int) -> Iterator[Part]:
-        """Yield the part in ranges of its rows, of at most ``most`` elements each, or of one row."""
+    def split(self, most: int) -> Iterator[Piece]:
+        """Yield this piece in ranges of its rows, of at most ``most`` elements each, or of one row."""
         rows, columns = self.shape
         step = max(1, most // columns)
         for begin in range(0, rows, step):
             height = min(step, rows - begin)
-            yield Part(
+            yield Piece(
                 self.chunk,
                 self.rank,
                 (height, columns),
@@ -89,11 +89,11 @@ def _rows(within: _Slices, begin: int, height: int) -> _Slices:
     return slice(within[0].start + begin, within[0].start + begin + height), within[1]
 
 
-def parts(chunks: Sizes, blocks: Sizes) -> list[Part]:
+def pieces(chunks: Sizes, blocks: Sizes) -> list[Piece]:
     """Return the intersections of all chunks and blocks. The rank of a block is its number, row by row."""
     rows, columns = (list(_common(*sizes)) for sizes in zip(chunks, blocks, strict=True))
     return [
-        Part(
+        Piece(
             chunk=row.chunk * len(chunks[1]) + column.chunk,
             rank=row.block * len(blocks[1]) + column.block,
             shape=(row.size, column.size),
@@ -140,10 +140,10 @@ def spreads(operands: Sequence[tuple[Sizes, Sizes, Sequence[Sequence[str]]]]) ->
     needed = [[Counter[int]() for _ in holders] for _, _, holders in operands]  # elements, by chunk and rank
     held: Counter[tuple[str, int]] = Counter()
     for of_chunk, (chunks, blocks, holders) in zip(needed, operands, strict=True):
-        for part in parts(chunks, blocks):
-            of_chunk[part.chunk][part.rank] += part.size
-            for worker in holders[part.chunk][:1]:
-                held[worker, part.rank] += part.size
+        for piece in pieces(chunks, blocks):
+            of_chunk[piece.chunk][piece.rank] += piece.size
+            for worker in holders[piece.chunk][:1]:
+                held[worker, piece.rank] += piece.size
     rank_of = {worker: rank for rank, worker in pair((size, rank, worker) for (worker, rank), size in held.items())}
     # A worker whose ranks went to other workers gets one of the remaining ranks.
     rows, columns = operands[0][1]
@@ -184,42 +184,42 @@ def block_of(
     Returns:
         The block. If one chunk is the block, it is returned itself.
     """
-    every, own = parts(spread.chunks, blocks), dict(zip(spread.of(rank), held, strict=True))
+    every, own = pieces(spread.chunks, blocks), dict(zip(spread.of(rank), held, strict=True))
     row, column = layout.place(rank)
     shape = blocks[0][row], blocks[1][column]
-    mine = [part for part in every if part.rank == rank and part.chunk in own]
+    mine = [piece for piece in every if piece.rank == rank and piece.chunk in own]
     if len(mine) == 1 and mine[0].shape == shape == own[mine[0].chunk].shape:
         block = own[mine[0].chunk]
     else:
         block = empty(shape, like)
-        for part in mine:
-            copy(block[part.in_block], own[part.chunk][part.in_chunk])
+        for piece in mine:
+            copy(block[piece.in_block], own[piece.chunk][piece.in_chunk])
     moves = [
-        Move(piece, layout.place(spread.owners[part.chunk]), layout.place(part.rank))
-        for part in every
-        if spread.owners[part.chunk] != part.rank
-        for piece in part.pieces(_PART_BYTES // like.dtype.itemsize)
+        Move(moved, layout.place(spread.owners[piece.chunk]), layout.place(piece.rank))
+        for piece in every
+        if spread.owners[piece.chunk] != piece.rank
+        for moved in piece.split(_PIECE_BYTES // like.dtype.itemsize)
     ]
     for batch in batches(moves, _BATCH_BYTES // like.dtype.itemsize):
-        for part, array in _exchange(batch, own, (row, column), communicator, like):
-            copy(block[part.in_block], array)
+        for piece, array in _exchange(batch, own, (row, column), communicator, like):
+            copy(block[piece.in_block], array)
     hand_over(block)
     return block
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A part, with the grid positions of the rank that has it and of the rank that needs it.
+    """A piece, with the grid positions of the rank that has it and of the rank that needs it.
 
-    The part moves along the grid row of its source to the grid column of its target, then along that column.
+    The piece moves along the grid row of its source to the grid column of its target, then along that column.
     """
 
-    part: Part
+    piece: Piece
     source: tuple[int, int]
     target: tuple[int, int]
 
     def ways(self) -> list[tuple[int, int]]:
-        """Return the grid rows and columns along which the part moves, up to two, as pairs of axis and index."""
+        """Return the grid rows and columns along which the piece moves, up to two, as pairs of axis and index."""
         row, column = (ROW, self.source[0]), (COLUMN, self.target[1])
         return [row] * (self.source[1] != self.target[1]) + [column] * (self.source[0] != self.target[0])
 
@@ -234,36 +234,36 @@ def batches(moves: Sequence[Move], most: int) -> Iterator[list[Move]]:
     under_way: Counter[tuple[int, int]] = Counter()
     for move in sorted(moves, key=lambda move: next(turn[move.source])):
         ways = move.ways()
-        if any(under_way[way] and under_way[way] + move.part.size > most for way in ways):
+        if any(under_way[way] and under_way[way] + move.piece.size > most for way in ways):
             yield batch
             batch = []
             under_way.clear()
         batch.append(move)
         for way in ways:
-            under_way[way] += move.part.size
+            under_way[way] += move.piece.size
     if batch:
         yield batch
 
 
 def _exchange(
     batch: Sequence[Move], own: Mapping[int, Any], here: tuple[int, int], communicator: Communicator, like: Any
-) -> list[tuple[Part, Any]]:
-    """Return the parts of a batch that this rank needs. Parts move along grid rows first, then along grid columns."""
-    found = {i: own[move.part.chunk][move.part.in_chunk] for i, move in enumerate(batch) if move.source == here}
+) -> list[tuple[Piece, Any]]:
+    """Return the pieces of a batch that this rank needs. Pieces move along grid rows first, then along grid columns."""
+    found = {i: own[move.piece.chunk][move.piece.in_chunk] for i, move in enumerate(batch) if move.source == here}
 
     def along(axis: int) -> None:
-        """Broadcast the parts that move along this rank's grid row or column, from the ranks that have them."""
+        """Broadcast the pieces that move along this rank's grid row or column, from the ranks that have them."""
         indices = [i for i, move in enumerate(batch) if (axis, here[axis]) in move.ways()]
         roots = [batch[i].source[1 - axis] for i in indices]
         wanted = [
-            Broadcast(axis, root, found[i] if root == here[1 - axis] else None, batch[i].part.shape)
+            Broadcast(axis, root, found[i] if root == here[1 - axis] else None, batch[i].piece.shape)
             for i, root in zip(indices, roots, strict=True)
         ]
         found.update(zip(indices, communicator.broadcast(wanted, like)(), strict=True))
 
     along(ROW)
-    # All ranks of a row receive the parts that move along it. Drop those that other ranks need.
+    # All ranks of a row receive the pieces that move along it. Drop those that other ranks need.
     for i in [i for i in found if batch[i].target[1] != here[1]]:
         del found[i]
     along(COLUMN)
-    return [(batch[i].part, array) for i, array in found.items() if batch[i].target == here]
+    return [(batch[i].piece, array) for i, array in found.items() if batch[i].target == here]

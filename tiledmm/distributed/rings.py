@@ -120,7 +120,7 @@ def connect(
         attempt: Secret of the attempt, 16 bytes.
         axis: Axis of the ring that the connection belongs to.
         deadline: Seconds that the connection may take.
-        check: Function that is called every 0.1 s during the wait, because a host that has vanished does not refuse.
+        check: Function that is called every 0.1 s during the wait, because a host that is down refuses no connection.
             Its exceptions pass through.
 
     Raises:

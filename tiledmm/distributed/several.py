@@ -94,9 +94,9 @@ def _of_host_arrays(a: Any, b: Any, out: Any, numbers: Sequence[int], precision:
         out.fill(0)
         return out
     memory = {number: int(streaming.SHARE * _free_bytes(number)) // numbers.count(number) for number in numbers}
-    parts = list(zip(numbers, ranges(out.shape[0], [1 / len(numbers)] * len(numbers)), strict=True))
-    with ThreadPoolExecutor(len(parts), "tiledmm") as threads:
-        for done in [threads.submit(share, number, rows) for number, rows in parts if rows.stop > rows.start]:
+    shares = list(zip(numbers, ranges(out.shape[0], [1 / len(numbers)] * len(numbers)), strict=True))
+    with ThreadPoolExecutor(len(shares), "tiledmm") as threads:
+        for done in [threads.submit(share, number, rows) for number, rows in shares if rows.stop > rows.start]:
             done.result()
     return out
 
@@ -108,13 +108,13 @@ def _of_device_arrays(a: Any, b: Any, out: Any, numbers: Sequence[int], precisio
     third = None if cupy.may_share_memory(out, a) or cupy.may_share_memory(out, b) else _rows(out)
     third = third or _Rows(cupy.empty(out.shape, out.dtype), False)
     ready = current.record()
-    parts = ranges(out.shape[0], fractions(numbers, a, b, out, precision))
+    shares = ranges(out.shape[0], fractions(numbers, a, b, out, precision))
     own = numbers.index(home) if home in numbers else -1
     if own >= 0:
-        api.matmul(a[parts[own]], b, out=third.matrix[parts[own]], precision=precision)
+        api.matmul(a[shares[own]], b, out=third.matrix[shares[own]], precision=precision)
     done = [
         _share(turn, number, (first, second, third), rows, ready, precision)
-        for turn, (number, rows) in enumerate(zip(numbers, parts, strict=True))
+        for turn, (number, rows) in enumerate(zip(numbers, shares, strict=True))
         if turn != own and rows.stop > rows.start
     ]
     for event in done:

@@ -19,7 +19,7 @@ _HALVINGS = 30
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """Seconds that a product takes on one device, and that copies of its matrices take to another device.
+    """Seconds of a product on one device, and of copies of its matrices to another device.
 
     Attributes:
         product: Seconds of the whole product.

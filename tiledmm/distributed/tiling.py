@@ -55,7 +55,7 @@ class Tiling:
     @property
     def grid(self) -> tuple[int, int]:
         """Rows and columns of tiles."""
-        return parts(self.matrices.m, self.rows), parts(self.matrices.n, self.cols)
+        return ceil_div(self.matrices.m, self.rows), ceil_div(self.matrices.n, self.cols)
 
     @property
     def tiles(self) -> int:
@@ -65,11 +65,11 @@ class Tiling:
     @property
     def steps(self) -> int:
         """Number of steps along K per tile."""
-        return parts(self.matrices.k, self.depth)
+        return ceil_div(self.matrices.k, self.depth)
 
     @property
     def by_rows(self) -> bool:
-        """Whether tiles are computed row by row, which keeps panels of A, and not by columns, which keeps those of B.
+        """True if tiles are computed row by row, with panels of A kept; False if column by column, with those of B.
 
         The operand that is kept is copied once, the other one once per row or column of tiles.
         """
@@ -126,7 +126,7 @@ class Tiling:
 
     @property
     def wide_sums(self) -> bool:
-        """Whether sums need memory of their own, because their elements are wider than the result's."""
+        """True if sums need memory of their own, because their elements are wider than the result's."""
         return self.steps > 1 and self.matrices.sum_itemsize != self.matrices.itemsize
 
     @property
@@ -165,8 +165,8 @@ def device_bytes(tiling: Tiling, workspace: Workspace) -> int:
     return tiling.buffer_bytes + most_workspace(tiling, workspace)
 
 
-def parts(size: int, each: int) -> int:
-    """Return the number of parts of at most ``each`` that a size splits into."""
+def ceil_div(size: int, each: int) -> int:
+    """Return the number of ranges of at most ``each`` that cover a size."""
     return -(-size // each)
 
 

@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from tiledmm.distributed.tiling import Matrices, Tiling, Workspace, device_bytes, most_workspace, parts, round_up
+from tiledmm.distributed.tiling import Matrices, Tiling, Workspace, ceil_div, device_bytes, most_workspace, round_up
 from tiledmm.errors import ConfigError
 
 #: Tile edges of at least this size are multiples of it, so that kernels have partial blocks only at the edges of C.
@@ -136,7 +136,7 @@ def _tilings(matrices: Matrices) -> Iterator[Tiling]:
 
 
 def _edges(longest: int) -> list[int]:
-    """Return the sizes to try along an axis, ascending: multiples of units, a sixteenth apart, and the whole axis."""
+    """Return the sizes to try along an axis: multiples of ``UNIT`` in steps of a sixteenth, and the whole axis."""
     found = [edge for edge in _SMALL if edge < longest]
     edge = UNIT
     while edge < longest:
@@ -162,5 +162,5 @@ def _with_spare(tiling: Tiling, spare: int) -> Tiling:
 
 def _even(size: int, most: int) -> int:
     """Split a size into as few parts of at most ``most`` as possible. Return their even size, rounded up to a unit."""
-    per = -(-size // parts(size, most))
+    per = -(-size // ceil_div(size, most))
     return min(round_up(per, UNIT if most >= UNIT else _SMALL[0]), most, size)

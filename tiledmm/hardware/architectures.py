@@ -48,7 +48,7 @@ class Architecture:
         float32_lanes, float64_lanes, int32_lanes: Multiply-adds per cycle per SM on CUDA cores.
         half_lanes, byte_lanes, double_lanes: Multiply-adds per cycle per SM on tensor cores with the fastest
             instructions, for 16-bit floats, 8-bit integers and float64.
-        mma_part: Fraction of the tensor cores' rate that ``mma.sync`` reaches. Where ``wgmma`` or ``tcgen05`` are
+        mma_fraction: Fraction of the tensor cores' rate that ``mma.sync`` reaches. Where ``wgmma`` or ``tcgen05`` are
             faster, ``mma.sync`` is assumed to have the rate per SM of an A100; this was never measured on 10.0. It does
             not apply to float64, which has no other instruction.
         load_bytes: Peak rate of shared memory and L1 together, in bytes per cycle per SM.
@@ -70,7 +70,7 @@ class Architecture:
     half_lanes: int
     byte_lanes: int
     double_lanes: int = 2
-    mma_part: float = 1.0
+    mma_fraction: float = 1.0
     int32_lanes: int = 64
     reserved_shared_bytes: int = 1024
     shared_unit: int = 128
@@ -172,7 +172,7 @@ TARGETS: dict[str, Architecture] = {
             half_lanes=2048,
             byte_lanes=4096,
             double_lanes=128,
-            mma_part=0.5,
+            mma_fraction=0.5,
         ),
         Architecture(
             "sm_100",
@@ -185,7 +185,7 @@ TARGETS: dict[str, Architecture] = {
             half_lanes=4096,
             byte_lanes=8192,
             double_lanes=64,
-            mma_part=0.25,
+            mma_fraction=0.25,
         ),
         Architecture(
             "sm_120", (12, 0), 48, 24, _kib(100), float32_lanes=128, float64_lanes=2, half_lanes=512, byte_lanes=1024

@@ -49,7 +49,7 @@ def wavefronts(addresses: Lanes, width: int, *, store: bool = False) -> int:
         2
 
     Raises:
-        ConfigError: If the width is not one of these.
+        ConfigError: If the width is not 1, 2, 4, 8 or 16.
     """
     _check(width)
     lanes = list(addresses)
@@ -93,7 +93,7 @@ def sectors(addresses: Lanes, width: int) -> int:
         4
 
     Raises:
-        ConfigError: If the width is not one of those.
+        ConfigError: If the width is not 1, 2, 4, 8 or 16.
     """
     _check(width)
     return len({address // _SECTOR_BYTES for address in addresses if address is not None})

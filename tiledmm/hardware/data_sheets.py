@@ -48,10 +48,10 @@ class Gpu:
                 complex128. 16-bit floats and tf32 are summed in float32.
             by_mma: Whether to return the rate of ``mma.sync`` instead of that of the fastest instructions.
         """
-        part = 0.5 if self.halves_float32_sums and itemsize in (2, 4) else 1.0
+        fraction = 0.5 if self.halves_float32_sums and itemsize in (2, 4) else 1.0
         if by_mma and itemsize < 8:
-            part *= self.arch.mma_part
-        return 2 * part * self.arch.tensor_lanes(itemsize) * self.sms * self.clock
+            fraction *= self.arch.mma_fraction
+        return 2 * fraction * self.arch.tensor_lanes(itemsize) * self.sms * self.clock
 
     @property
     def load_bandwidth(self) -> float:

@@ -75,5 +75,5 @@ class DeviceTimes:
     sms: int
 
     def moving(self, size: float, rate: float) -> float:
-        """Return the microseconds that moving ``size`` bytes takes here, where the measured GPU has a rate in TB/s."""
+        """Return the microseconds that this GPU needs to move ``size`` bytes, from the measured GPU's rate in TB/s."""
         return size / rate / self.memory / 1e6

@@ -132,7 +132,7 @@ def _between_streams(
 
 
 def viewed(x: Any, name: str) -> Any:
-    """Return a CuPy array of the memory of an array of any library, to be described but not read: no stream waits.
+    """Return a CuPy array that shares another library's memory, to be described but not read: no stream waits.
 
     Raises:
         OperandTypeError: If the array is not on a GPU.
@@ -246,7 +246,7 @@ def _wait(stream: Any, other: Any) -> None:
 
 
 def _hold(stream: Any, arrays: Any) -> None:
-    """Keep arrays until a stream has done its work so far, because some libraries do not know that it reads them."""
+    """Keep arrays alive until a stream's present work is done: their library does not know that it uses them."""
     with contextlib.suppress(IndexError):  # no array is held
         while (held := _in_use.popleft())[0].done:
             pass

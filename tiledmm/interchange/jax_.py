@@ -29,7 +29,7 @@ def device(x: Any, name: str) -> int:
 
 
 def view(x: Any, name: str, *, written: bool = False) -> Any:
-    """Return a CuPy array of the same memory. Raise OperandTypeError if it would be written."""
+    """Return a CuPy array that shares a JAX array's memory. Raise OperandTypeError if the call would write it."""
     if written:
         raise OperandTypeError(f"{name} is a JAX array, which nothing can write; omit {name}=")
     if x.dtype != _BFLOAT16:

@@ -122,12 +122,12 @@ def in_real_numbers(config: Config, element: Element) -> Config:
 
     A complex element is two real numbers (see ``decompose.cu.j2``).
     """
-    return replace(config, **{name: element.parts * getattr(config, name) for name in _ALONG_ROWS})
+    return replace(config, **{name: element.components * getattr(config, name) for name in _ALONG_ROWS})
 
 
 def in_elements(real: Config, element: Element) -> Config:
     """Return a tile's config with its columns and steps of k counted in elements instead of real numbers."""
-    return replace(real, **{name: getattr(real, name) // element.parts for name in _ALONG_ROWS})
+    return replace(real, **{name: getattr(real, name) // element.components for name in _ALONG_ROWS})
 
 
 #: Values for fields of a ``Config`` and of its ``LaunchConfig``, by the field's name.

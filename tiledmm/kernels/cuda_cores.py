@@ -205,7 +205,7 @@ def dot_products(tile: int, element: Element) -> Config:
     across = 4 if tile < 16 else 2
     bk = WARP_SIZE * VECTOR_BYTES // element.sum_bytes
     unroll = {1: 4, 2: 4, 4: 2}.get(tile, 1)  # larger tiles have as many loads per step
-    spills = (element.itemsize, tile) == (2, 8) or (element.parts == 2 and tile <= 2)  # with NVRTC 13.0
+    spills = (element.itemsize, tile) == (2, 8) or (element.components == 2 and tile <= 2)  # with NVRTC 13.0
     min_blocks = 4 if spills else 1
     return Config(tile, across * tn, bk=bk, tm=tm, tn=tn, unroll=unroll, min_blocks=min_blocks, lanes=WARP_SIZE)
 

@@ -99,84 +99,6 @@ class Scratch:
 
 
 @dataclass(frozen=True, slots=True)
-class Copy:
-    """Copy of A or B in scratch memory, packed or decomposed, in which broadcast matrices are stored once.
-
-    Attributes:
-        operand: 0 for A, 1 for B.
-        launches: The launches that write the copy, usually one.
-        memory: Scratch memory of shape ``(matrices, rows, elements per row)``, or with a first dimension of planes.
-        contiguous: Number of the operand's elements per row, without padding.
-    """
-
-    operand: int
-    launches: tuple[Launch, ...]
-    memory: Scratch
-    contiguous: int
-
-    @property
-    def rows(self) -> int:
-        """Number of rows per matrix."""
-        return self.memory.shape[-2]
-
-    @property
-    def matrices(self) -> int:
-        """Number of matrices per plane."""
-        return self.memory.shape[-3]
-
-    @property
-    def plane(self) -> int:
-        """Stride from one plane to the next, in elements."""
-        return self.matrices * self.rows * self.memory.pitch
-
-    def in_place_of(self, problem: Problem, layout: str, mapped: bool = False) -> Problem:
-        """Return a problem that reads this copy in place of the operand.
-
-        Args:
-            problem: The problem whose operand was copied.
-            layout: One letter per operand. This operand's is N if rows of the copy are rows of the matrix, T if they
-                are its columns.
-            mapped: Whether a tensor map addresses the copy. Batch strides then count matrices instead of elements.
-        """
-        i, pitch = self.operand, self.memory.pitch
-        a, b, *others = problem.begins
-        strides, letters = list(problem.strides), list(problem.layout)
-        strides[2 * i : 2 * i + 2] = (0, 0) if mapped else (pitch, 1) if layout[i] == "N" else (1, pitch)
-        letters[i] = layout[i]
-        _, steps = stored_once(problem, i, 1 if mapped else self.rows * pitch)
-        pairs = zip(problem.batch, steps, strict=True)
-        batch = (replace(each, b=step) if i else replace(each, a=step) for each, step in pairs)
-        return replace(
-            problem,
-            strides=tuple(strides), batch=tuple(batch),
-            layout="".join(letters), begins=(a, 0, *others) if i else (0, b, *others),
-        )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Ready:
-    """Operands in the format that a kernel reads, and the launches that bring them into it.
-
-    Attributes:
-        problem: The problem with the strides of the prepared operands.
-        names: Names of the arrays that hold A and B: ``"A"``, ``"B"``, or names of scratch memory.
-        launches: The launches before the kernel.
-        scratch: The scratch memory that these launches write.
-        maps: Tensor maps of A and B for a kernel that reads by TMA; else empty.
-        copies: Copies of A and B if they are decomposed; else empty.
-        scan: Offsets of both operands' scans in their scratch memory, in bytes; empty if nothing is scanned.
-    """
-
-    problem: Problem
-    names: tuple[str, str] = ("A", "B")
-    launches: tuple[Launch, ...] = ()
-    scratch: tuple[Scratch, ...] = ()
-    maps: tuple[TensorMap, ...] = ()
-    copies: tuple[Copy, ...] = ()
-    scan: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class Schedule:
     """Launches of a product, in order, and the scratch memory that they need."""
 
@@ -231,21 +153,6 @@ def tiles(size: int, tile: int) -> int:
 def products(problem: Problem) -> int:
     """Return the number of products per launch."""
     return math.prod(dimension.size for dimension in problem.batch)
-
-
-def stored_once(problem: Problem, operand: int, size: int) -> tuple[list[int], list[int]]:
-    """Return the sizes and strides of an operand's batch in which broadcast matrices are stored once.
-
-    Args:
-        problem: The problem whose operand has the batch.
-        operand: 0 for A, 1 for B.
-        size: Elements per matrix.
-
-    Returns:
-        The size of each batch dimension, 1 where the operand broadcasts; and its stride in elements, there 0.
-    """
-    sizes = [each.size if (each.a, each.b)[operand] else 1 for each in problem.batch]
-    return sizes, [size * math.prod(sizes[i + 1 :]) if each > 1 else 0 for i, each in enumerate(sizes)]
 
 
 def one_after_the_other(problem: Problem, pitch: int) -> tuple[BatchDimension, ...]:

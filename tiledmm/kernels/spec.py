@@ -84,7 +84,7 @@ class KernelSpec:
     @property
     def operands(self) -> Operands:
         """Format of the operands, after the packing that the config asks for."""
-        return self.variant.operands.packed_by(self.config.launch)
+        return self.variant.operands.format_by(self.config.launch)
 
     @property
     def kernel(self) -> KernelSpec:
@@ -95,7 +95,7 @@ class KernelSpec:
         """Return this specification with default parameters of its launches."""
         return replace(self, config=replace(self.config, launch=LaunchConfig()))
 
-    def packing_for_tma(self, a_in_place: bool, b_in_place: bool) -> KernelSpec:
+    def with_packing_for_tma(self, a_in_place: bool, b_in_place: bool) -> KernelSpec:
         """Return this specification with packing of the operands that a TMA kernel cannot read in place.
 
         The specification of a kernel without TMA is returned as it is.

@@ -19,7 +19,7 @@ def of_limbs(rules: Callable[[Config, Element], list[Rule]]) -> Callable[[Config
     """Make the rules of a kernel that multiplies limbs from those of a kernel that multiplies elements."""
 
     def of_both(config: Config, element: Element) -> list[Rule]:
-        counted = " (in real numbers)" if element.parts > 1 else ""
+        counted = " (in real numbers)" if element.components > 1 else ""
         own = rules(in_real_numbers(config, element), SCHEMES[config.scheme].limb)
         return [
             (not config.launch.pack_a + config.launch.pack_b, "pack_a and pack_b are 0: limbs are packed"),

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from tiledmm.elements import ELEMENTS, PACKED_ELEMENTS, TF32, Element, compute_element
-from tiledmm.errors import ConfigError, UnsupportedTypeError
+from tiledmm.elements import ELEMENTS, TF32, Element, compute_element
+from tiledmm.errors import UnsupportedTypeError
 from tiledmm.hardware.data_sheets import Gpu
 from tiledmm.kernels.config import (
-    CONFIG_FIELDS,
-    DYNAMIC_SHARED_BYTES,
-    MAX_THREADS,
-    STATIC_SHARED_BYTES,
     Config,
     ConfigOverrides,
 )
 from tiledmm.kernels.operands.operands import AS_THEY_ARE, Operands
-
-# Config fields that are 0 if a variant does not use them.
-_MAY_BE_ZERO = ("pad", "stages", "wm", "wn", "triangle", "moduli", "pack_a", "pack_b", "pack_elements")
+from tiledmm.kernels.tile_config import config_of_tile, scheme_of, with_overrides
 
 # Whether a rule holds, and its text for errors.
 Rule = tuple[bool, str]
@@ -187,8 +180,8 @@ class Variant:
                 f"variant {self.name!r} multiplies {', '.join(dict(self.types) or ELEMENTS)}, not "
                 f"{element.dtype_name}; {self._instead(element)}"
             )
-        config = self._of_tile(tile, element, self._scheme_of(overrides or {}))
-        return self._checked(config, overrides, element) if overrides else config
+        config = config_of_tile(self, tile, element, scheme_of(self, overrides or {}))
+        return with_overrides(self, config, overrides, element) if overrides else config
 
     def multiplies(self, element: Element) -> bool:
         """Return whether ``element`` is one of the variant's computation types."""
@@ -268,95 +261,3 @@ class Variant:
         if element == TF32.stored and self.multiplies(TF32):
             return "precision='tf32' rounds float32 to tf32; 'warp_tiled' multiplies float32 itself"
         return "'warp_tiled' multiplies every type"
-
-    def _scheme_of(self, overrides: ConfigOverrides) -> str:
-        """Return the scheme that ``overrides`` names, or else the first; an empty string if there are none."""
-        if not isinstance(overrides, Mapping):
-            raise ConfigError(f"config is a mapping of fields to values, such as {{'bk': 16}}; got {overrides!r}")
-        known = self.operands.schemes or ("",)
-        scheme = overrides.get("scheme", known[0])
-        if scheme not in known:
-            own = f"its schemes are {', '.join(known)}" if self.operands.schemes else "it decomposes nothing"
-            raise ConfigError(f"variant {self.name!r} has no scheme {scheme!r}; {own}")
-        return str(scheme)
-
-    def _of_tile(self, tile: int | None, element: Element, scheme: str) -> Config:
-        of_scheme = (scheme,) if scheme else ()
-        if tile is None:
-            return self._default_config(element, *of_scheme)
-        if not self.tiles:
-            raise ConfigError(f"variant {self.name!r} has no tile to choose: leave the tile out")
-        try:
-            return self.configure(self.tiles[self.tiles.index(operator.index(tile))], element, *of_scheme)
-        except (TypeError, ValueError):
-            fits = ", ".join(map(str, self.tiles))
-            if isinstance(tile, str) and tile.isdecimal():
-                raise ConfigError(
-                    f"a tile is an int, not the string {tile!r}; those of {self.name!r} are {fits}"
-                ) from None
-            raise ConfigError(f"variant {self.name!r} has no tile {tile!r}; its tiles are {fits}") from None
-
-    def _default_config(self, element: Element, *scheme: str) -> Config:
-        """Return the config of the default tile, or of the next smaller one whose limbs fit into shared memory."""
-        for tile in reversed(self.tiles[: self.tiles.index(self.default_tile) + 1] if scheme else ()):
-            config = self.configure(tile, element, *scheme)
-            if self.shared_bytes(config, element, "NT") <= self._shared_limit:
-                return config
-        return self.configure(self.default_tile, element, *scheme)
-
-    @property
-    def _shared_limit(self) -> int:
-        """Maximum shared memory per block in bytes, on the device that has most."""
-        return DYNAMIC_SHARED_BYTES if self.tensor_cores else STATIC_SHARED_BYTES
-
-    def _checked(self, config: Config, overrides: ConfigOverrides, element: Element) -> Config:
-        for name, value in overrides.items():
-            if name not in CONFIG_FIELDS:
-                raise ConfigError(f"unknown config field {name!r}; the fields are {', '.join(CONFIG_FIELDS)}")
-            if name == "scheme":
-                continue
-            if isinstance(value, bool) or not isinstance(value, int) or value < (name not in _MAY_BE_ZERO):
-                raise ConfigError(
-                    f"{name} is a whole number of at least {int(name not in _MAY_BE_ZERO)}; got {value!r}"
-                )
-        one_tile, has_moduli = config.tiles_per_block == 1, config.moduli > 0
-        config = config.changed(overrides)
-        launch, packed = config.launch, config.launch.pack_a + config.launch.pack_b
-        shared = max(self.shared_bytes(config, element, layout) for layout in ("NN", "NT", "TN", "TT"))
-        limit = self._shared_limit
-        whole = config.bm % config.tm == 0 and config.bn % config.tn == 0
-        alone = config.cluster == 1 or self.hopper.tma
-        rules = [
-            (whole, "bm and bn are multiples of tm and tn"),
-            (
-                config.triangle <= 1 and (config.triangle == 0 or self.has_triangle(config)),
-                "triangle is 0, or 1 where blocks have warp tiles, without tensor cores, and bm is bn",
-            ),
-            (config.tiles_per_block == 1 or not one_tile, "tiles_per_block is 1"),
-            (alone, "cluster is 1"),
-            (
-                has_moduli or not config.moduli,
-                "moduli is 0 where operands are not decomposed into residues",
-            ),
-            (launch.group == 1 or config.wm > 0, "group is 1 where blocks have no warp tiles"),
-            (
-                max(launch.pack_a, launch.pack_b, launch.pack_elements) <= 1,
-                "pack_a, pack_b and pack_elements are 0 or 1",
-            ),
-            (
-                not launch.pack_elements or element.multiplied in PACKED_ELEMENTS,
-                f"pack_elements is for {', '.join(PACKED_ELEMENTS)}",
-            ),
-            (
-                not launch.pack_elements or not config.lanes > 1,
-                "pack_elements is for kernels whose lanes do not share k",
-            ),
-            (not launch.pack_elements or not packed, "pack_elements is instead of pack_a and pack_b"),
-            (config.threads <= MAX_THREADS, f"a block has at most {MAX_THREADS} threads, not {config.threads}"),
-            (shared <= limit, f"a block has {limit} bytes of shared memory, not the {shared} that this needs"),
-            *(self.rules(config, element) if whole and alone else ()),
-        ]
-        broken = "; ".join(rule for holds, rule in rules if not holds)
-        if broken:
-            raise ConfigError(f"variant {self.name!r} of {element.dtype_name} cannot have this config: {broken}")
-        return config

@@ -227,4 +227,4 @@ def kernel_spec(
         if not converts_in_kernel(source.dtype, target.dtype):
             raise UnsupportedTypeError(f"a kernel does not convert {source.dtype_name} to {target.dtype_name}")
     spec = KernelSpec(row, row.config(tile, compute, config), a, b, compute, c, layout)
-    return spec.packing_for_tma(*("G" not in letter for letter in layout))
+    return spec.with_packing_for_tma(*("G" not in letter for letter in layout))

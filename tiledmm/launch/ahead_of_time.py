@@ -6,8 +6,7 @@ import itertools
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tiledmm.codegen.page import page_of
-from tiledmm.codegen.rendering import render
+from tiledmm.codegen.rendering import page_of, render
 from tiledmm.elements import SCHEMES, compute_element
 from tiledmm.errors import ConfigError, device_module
 from tiledmm.kernels.config import ConfigOverrides

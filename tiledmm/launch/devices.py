@@ -60,7 +60,7 @@ class ForeignArray:
 
     @property
     def data(self) -> ForeignArray:
-        """This array, under the name by which a CuPy array has ``data.ptr`` and ``data.device_id``."""
+        """This object itself, so that it has ``data.ptr`` and ``data.device_id`` like a CuPy array."""
         return self
 
     @property

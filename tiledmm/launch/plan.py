@@ -209,8 +209,8 @@ class Plan:
             return out
         return result
 
-    def calls(self, x1: Any, x2: Any, out: Any) -> list[Callable[[], None]]:
-        """Return one function per launch, for measurements. Call all of them once in order to have correct results."""
+    def launch_functions(self, x1: Any, x2: Any, out: Any) -> list[Callable[[], None]]:
+        """Return one function per launch, for measurements. Results are right after all were called once, in order."""
         memory = cupy.cuda.alloc(max(self.scratch_bytes, 1))
         addresses = (x1.data.ptr, x2.data.ptr, out.data.ptr, memory.ptr)
         self._send(addresses)

@@ -85,21 +85,24 @@ def plan_of(
     return plan
 
 
-def plan_of_cupys(x1: Any, x2: Any, out: Any, ufunc: tuple[Any, ...], kernel: tuple[Any, ...]) -> Runnable | None:
-    """Return the plan of a call whose arrays are CuPy's; None if one is of another library. As ``plan_of``."""
-    array = (_devices or _find_devices(kernel)).ndarray
-    if isinstance(x1, array) and isinstance(x2, array) and (out is None or isinstance(out, array)):
-        return plan_of(x1, x2, out, ufunc, kernel)
-    return None
+def are_cupys(x1: Any, x2: Any, out: Any, kernel: tuple[Any, ...], others: Sequence[Any] = ()) -> bool:
+    """Return whether all arrays of a call are CuPy's.
 
-
-def are_cupys(x1: Any, x2: Any, out: Any, kernel: tuple[Any, ...], others: Sequence[Any]) -> bool:
-    """Return whether operands and result are CuPy arrays, and so are other arguments, as far as they are arrays."""
+    Args:
+        x1, x2, out: The operands, and the array for the result or None.
+        kernel: The fields of ``KernelKeywords``, in order.
+        others: Other arguments, which may be arrays, numbers or None.
+    """
     array = (_devices or _find_devices(kernel)).ndarray
     return (
         isinstance(x1, array) and isinstance(x2, array) and (out is None or isinstance(out, array))
-        and not any(x is not None and not isinstance(x, (array, int, float, complex)) and is_array(x) for x in others)
+        and not (others and any(_is_foreign(x, array) for x in others))
     )  # fmt: skip
+
+
+def _is_foreign(x: Any, cupys: type) -> bool:
+    """Return whether an argument is an array of another library than CuPy."""
+    return not (x is None or isinstance(x, (cupys, int, float, complex))) and is_array(x)
 
 
 def _described(epilogue: EpilogueCall) -> tuple[Any, ...]:

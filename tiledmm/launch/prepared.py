@@ -38,7 +38,7 @@ def _by_value(array: Any) -> Any:
 
 
 def _is_dependent(launch: Launch) -> bool:
-    """Return whether a launch may begin before the launch before it has ended, on the current device."""
+    """Return whether a launch may begin before the previous one has ended, on the current device."""
     return (
         (launch.spec.waits == "first" or launch.is_independent)
         and device_model().gpu.arch.capability >= LEAST_CAPABILITY

@@ -9,7 +9,6 @@ The rules are NumPy's for the generalized ufunc ``matmul``, ``(n?,k),(k,m?)->(n?
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,14 +16,21 @@ from typing import Any
 import numpy as np
 
 from tiledmm.elements import Element, compute_element_of, element
-from tiledmm.errors import AlignmentError, AxisError, KeywordTypeError, KeywordValueError, ShapeError
+from tiledmm.errors import ShapeError
 from tiledmm.problem.arrays import Array
+from tiledmm.problem.axes import (
+    SIGNATURE,
+    OperandAxes,
+    axes_entries,
+    broadcast,
+    check_dimensions,
+    memory_order,
+    result_axes,
+)
 from tiledmm.problem.casting import check_cast, converts_in_kernel, loop_type
 from tiledmm.problem.epilogue import Epilogue
-from tiledmm.problem.keywords import UfuncKeywords, no_such_text
+from tiledmm.problem.keywords import UfuncKeywords
 from tiledmm.problem.strides import Problem, Span, arrange
-
-SIGNATURE = "(n?,k),(k,m?)->(n?,m?)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,13 +125,13 @@ def resolve(
         AlignmentError: If strides are not multiples of the element size.
     """
     ufunc = UfuncKeywords(**keywords)
-    entries, casting, order = _check_keywords(ufunc), ufunc.casting, ufunc.order
+    entries, casting, order = axes_entries(ufunc), ufunc.casting, ufunc.order
     compute_type = loop_type(x1.dtype, x2.dtype, ufunc.dtype, ufunc.signature)
     for i, x in enumerate((x1, x2)):
         check_cast(x.dtype, compute_type, casting, f"operand {i}")
 
-    left = _Operand(x1, entries[0], 0)
-    right = _Operand(x2, entries[1], 1)
+    left = OperandAxes(x1, entries[0], 0)
+    right = OperandAxes(x2, entries[1], 1)
     (m, k) = left.core_shape if left.matrix else (1, left.core_shape[0])
     (k2, n) = right.core_shape if right.matrix else (right.core_shape[0], 1)
     if k != k2:
@@ -135,20 +141,20 @@ def resolve(
         )
 
     core = ((m,) if left.matrix else ()) + ((n,) if right.matrix else ())
-    loop = _broadcast(left.loop_shape, right.loop_shape)
+    loop = broadcast(left.loop_shape, right.loop_shape)
     result_type = compute_type if out is None else out.dtype
     if out is None:
-        shape, out_axes = _result_axes(loop, core, entries[2])
-        order = _memory_order(order, x1, x2)
+        shape, out_axes = result_axes(loop, core, entries[2])
+        order = memory_order(order, x1, x2)
         via_temporary = False
-        target, entry = _Operand(Array.allocated(shape, result_type, order), out_axes, 2, len(core)), out_axes
+        target, entry = OperandAxes(Array.allocated(shape, result_type, order), out_axes, 2, len(core)), out_axes
     else:
         check_cast(compute_type, out.dtype, casting, "the result", to="out")
-        _check_dimensions(out.shape, loop, core, entries[2])
-        target, entry = _Operand(out, entries[2], 2, len(core)), entries[2]
+        check_dimensions(out.shape, loop, core, entries[2])
+        target, entry = OperandAxes(out, entries[2], 2, len(core)), entries[2]
         if target.core_shape != core:
             raise ShapeError(f"out has shape {out.shape}, which does not hold a product of shape {loop + core}")
-        if _broadcast(loop, target.loop_shape) != target.loop_shape:
+        if broadcast(loop, target.loop_shape) != target.loop_shape:
             raise ShapeError(f"out has shape {out.shape}, too small for a product of shape {loop + core}")
         shape, loop, order = out.shape, target.loop_shape, "C"
         via_temporary = not converts_in_kernel(compute_type, out.dtype)
@@ -161,7 +167,7 @@ def resolve(
         problem, transposed = _NO_PROBLEM, False
     else:
         strides = (left.strides(loop), right.strides(loop), target.strides(loop))
-        read = [_Operand(each.broadcast_to(shape), entry, 2, len(core)).strides(loop) for each in arrays]
+        read = [OperandAxes(each.broadcast_to(shape), entry, 2, len(core)).strides(loop) for each in arrays]
         problem, transposed = arrange((m, n, k), loop, *strides, read)
     return Product(
         problem=problem,
@@ -186,138 +192,3 @@ def resolve(
 
 
 _NO_PROBLEM = Problem(0, 0, 0, (), (), "NN", ())
-
-
-class _Operand:
-    """An array with its axes divided into core axes (rows, columns) and loop axes (the batch)."""
-
-    __slots__ = ("array", "core_axes", "core_shape", "index", "itemsize", "loop_axes", "loop_shape", "matrix")
-
-    def __init__(self, array: Array, entry: Any, index: int, n_core: int | None = None) -> None:
-        ndim = len(array.shape)
-        if n_core is None:
-            if ndim == 0:
-                raise ShapeError(f"Scalar operands are not allowed, use '*' instead (operand {index} is a 0-d array)")
-            n_core = min(ndim, 2)
-        self.array = array
-        self.index = index
-        self.matrix = n_core == 2
-        self.core_axes = _core_axes(entry, ndim, n_core, index)
-        self.loop_axes = tuple(i for i in range(ndim) if i not in self.core_axes)
-        self.core_shape = tuple(array.shape[i] for i in self.core_axes)
-        self.loop_shape = tuple(array.shape[i] for i in self.loop_axes)
-        self.itemsize = array.dtype.itemsize
-
-    def strides(self, loop: tuple[int, ...]) -> tuple[int, ...]:
-        """Return strides in elements: one per loop dimension (0 where it broadcasts), then row and column."""
-        missing = len(loop) - len(self.loop_axes)
-        steps = [0] * missing
-        for axis, size in zip(self.loop_axes, loop[missing:], strict=True):
-            steps.append(0 if self.array.shape[axis] == 1 and size != 1 else self._step(axis))
-        core = [self._step(axis) for axis in self.core_axes]
-        if not self.matrix:
-            # A vector has one of the two core axes, a 0-d result none. arrange() ignores the stride of an axis of
-            # extent 1, so any number can stand for the missing ones.
-            core = core * 2 or [0, 0]
-        return (*steps, *core)
-
-    def _step(self, axis: int) -> int:
-        stride = self.array.strides[axis]
-        if stride % self.itemsize and self.array.shape[axis] > 1:
-            raise AlignmentError(
-                f"operand {self.index} has a stride of {stride} bytes, not a multiple of its {self.itemsize}-byte "
-                "elements; copy it first (x.copy())"
-            )
-        return stride // self.itemsize
-
-
-def _check_keywords(ufunc: UfuncKeywords) -> tuple[Any, Any, Any]:
-    """Check the keywords and return the three entries of ``axes``; None for each if it was not given."""
-    casting, order, _, axes, axis, keepdims, _ = ufunc
-    if casting not in ("no", "equiv", "safe", "same_kind", "unsafe"):
-        raise no_such_text(
-            casting, f"casting must be one of 'no', 'equiv', 'safe', 'same_kind', 'unsafe'; got {casting!r}"
-        )
-    if not isinstance(order, str) or order.upper() not in ("C", "F", "A", "K"):
-        raise no_such_text(order, f"order must be one of 'C', 'F', 'A', 'K'; got {order!r}")
-    if axes is not None and axis is not None:
-        raise KeywordTypeError("only one of axis and axes can be given")
-    if axis is not None:
-        raise KeywordTypeError(f"axis needs a single shared core dimension; {SIGNATURE} has three: use axes")
-    if keepdims is not False:
-        raise KeywordTypeError(f"keepdims needs a result without core dimensions; {SIGNATURE} has two")
-    if axes is None:
-        return None, None, None
-    if not isinstance(axes, list):
-        raise KeywordTypeError(f"axes must be a list of tuples, one for each operand and the result; got {axes!r}")
-    if len(axes) != 3:
-        raise KeywordValueError(f"axes must have 3 entries, for both operands and the result; got {len(axes)}")
-    return axes[0], axes[1], axes[2]
-
-
-def _core_axes(entry: Any, ndim: int, n_core: int, index: int) -> tuple[int, ...]:
-    if entry is None:
-        return tuple(range(ndim - n_core, ndim))
-    if not isinstance(entry, tuple):
-        if n_core != 1 and not hasattr(entry, "__index__"):
-            raise KeywordTypeError(f"axes item {index} should be a tuple; got {entry!r}")
-        entry = (entry,)
-    try:
-        positions = [operator.index(i) for i in entry]
-    except TypeError:
-        raise KeywordTypeError(f"axes item {index} should hold integers; got {entry!r}") from None
-    if len(positions) != n_core:
-        raise AxisError(f"axes item {index} names {len(positions)} axes, where {n_core} core dimensions need as many")
-    for position in positions:
-        if not -ndim <= position < ndim:
-            raise AxisError(position, ndim)
-    normalized = tuple(position % ndim for position in positions)
-    if len(set(normalized)) != n_core:
-        raise ShapeError(f"axes item {index} names an axis twice: {entry!r}")
-    return normalized
-
-
-def _broadcast(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...]:
-    try:
-        return np.broadcast_shapes(left, right)
-    except ValueError:
-        raise ShapeError(
-            f"operands could not be broadcast together with remapped shapes: batches of shape {left} and {right}"
-        ) from None
-
-
-def _result_axes(loop: tuple[int, ...], core: tuple[int, ...], entry: Any) -> tuple[tuple[int, ...], Any]:
-    """Return the shape of a new result, and its core axes, which ``entry`` of ``axes`` places."""
-    ndim = len(loop) + len(core)
-    positions = _core_axes(entry, ndim, len(core), 2)
-    rest = iter(loop)
-    sizes = dict(zip(positions, core, strict=True))
-    return tuple(sizes[i] if i in sizes else next(rest) for i in range(ndim)), positions
-
-
-def _check_dimensions(shape: tuple[int, ...], loop: tuple[int, ...], core: tuple[int, ...], entry: Any) -> None:
-    """Check that ``out`` has as many dimensions as the product.
-
-    CuPy requires this too. In NumPy ``out`` may lack dimensions of extent 1.
-
-    Raises:
-        ShapeError: If ``out`` has fewer dimensions.
-    """
-    if len(shape) >= len(loop + core):
-        return
-    expected, _ = _result_axes(loop, core, entry)
-    message = f"out has shape {shape}, with fewer dimensions than the product, of shape {expected}"
-    if [size for size in shape if size != 1] == [size for size in expected if size != 1]:
-        message += f"; pass out.reshape{expected}"
-    raise ShapeError(message)
-
-
-def _memory_order(order: str, *operands: Array) -> str:
-    """Return the memory order of a new result, ``"C"`` or ``"F"``, for a value of ``order=``.
-
-    As in CuPy, K means C. A means F if every operand is F-contiguous and not C-contiguous, and else C.
-    """
-    order = order.upper()
-    if order == "A":
-        return "F" if all(x.is_contiguous("F") and not x.is_contiguous("C") for x in operands) else "C"
-    return "C" if order == "K" else order

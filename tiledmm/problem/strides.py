@@ -97,13 +97,18 @@ class Problem:
         return math.prod(dimension.size for dimension in (*self.outer, *self.batch))
 
     @property
+    def k_major_layout(self) -> str:
+        """Layout of A and of B's transpose, whose rows run along K: N for K-major, T for MN-major, G for neither."""
+        return self.layout[0] + self.layout[1].translate(TRANSPOSED)
+
+    @property
     def is_empty(self) -> bool:
         """True if C has no elements."""
         return self.m * self.n * self.products == 0
 
     @property
     def is_mirrored(self) -> bool:
-        """True if B has the strides of A transposed. If both are also in the same memory, C is symmetric."""
+        """True if B's strides are those of A transposed. If A and B also share memory, C is symmetric."""
         row_a, col_a, row_b, col_b, *_ = self.strides
         steps = all(dimension.a == dimension.b for dimension in (*self.outer, *self.batch))
         return self.m == self.n and (row_a, col_a) == (col_b, row_b) and steps

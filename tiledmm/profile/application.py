@@ -51,7 +51,8 @@ def main(words: Sequence[str]) -> None:
     import cupy
 
     from tiledmm import matmul
-    from tiledmm.bench.comparison import cupy_takes, operand_sets, run_cupy
+    from tiledmm.bench.comparison import cupy_takes, run_cupy
+    from tiledmm.bench.operand_sets import operand_sets
     from tiledmm.elements import compute_element
     from tiledmm.problem.call import dtype_of, precision_of
 

@@ -75,7 +75,7 @@ def collect(
         TiledmmError: As ``tiledmm.matmul`` does, if a variant does not support the product or the device.
     """
     every = [
-        launched(variant_tile, size, dtype, layout) for variant_tile in variant_tiles
+        kernels_of(variant_tile, size, dtype, layout) for variant_tile in variant_tiles
     ]  # first of all, to report mistakes early
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "profile.ncu-rep")
@@ -94,7 +94,7 @@ def collect(
     return Collection(tuple(line), tuple(profiles))
 
 
-def launched(variant_tile: VariantTile, size: Size, dtype: str, layout: str) -> list[KernelSpec]:
+def kernels_of(variant_tile: VariantTile, size: Size, dtype: str, layout: str) -> list[KernelSpec]:
     """Return the kernels that a product launches, in order; none for ``"cublas"``, whose kernels are unknown.
 
     Raises:

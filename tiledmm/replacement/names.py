@@ -124,7 +124,7 @@ def _assign(owner: Any, name: str, value: Any) -> Callable[[], None]:
 
 
 def _stand_ins() -> list[tuple[Any, str, Callable[..., Any]]]:
-    """Return the functions that replace CuPy's, each with the module or class, and the name, where it is assigned."""
+    """Return the replacements: for each the module or class that holds CuPy's function, its name, and ours."""
     devices = device_module("launch.devices")
     cupy = devices.cupy
     ndarray, own_matmul = cupy.ndarray, devices.cupy_matmul

@@ -15,7 +15,7 @@ from tiledmm.replacement import replacing
 
 
 def load(shell: Any) -> None:
-    """Add the magic to a shell."""
+    """Register the cell magic ``%%tiledmm`` in an IPython shell."""
     parser = MagicArgumentParser("%%tiledmm", description="CuPy's matrix products in this cell by tiledmm's kernels.")
     parser.add_argument("--variant", default=AUTO, help="a name out of tiledmm.variants(), or 'auto'")
     parser.add_argument("--tile", type=int, help="tile size of the variant")

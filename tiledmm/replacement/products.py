@@ -64,7 +64,7 @@ class Products:
             group.count += 1
 
     def left(self, x1: Any, x2: Any, reason: str, *, matmul: bool = True) -> None:
-        """Count a product that CuPy has computed. ``matmul`` says whether it was one of ``cupy.matmul``."""
+        """Count a product that CuPy has computed; ``matmul`` is False for functions other than ``cupy.matmul``."""
         with self._lock:
             layout = _layout(x1, x2) if matmul else "-"
             self._group(ProductGroup(_shapes(x1, x2), _types(x1, x2), layout, reason=reason)).count += 1

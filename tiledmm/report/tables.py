@@ -40,7 +40,7 @@ class Table(tables.Table):
         return {"title": self.title, "rows": self.records(), "notes": list(self.notes)}
 
     def fitted(self, width: int) -> list[Table]:
-        """Return the table, or several tables with some of its columns each if it is wider than ``width`` characters.
+        """Return the table; if it is wider than ``width`` characters, several tables that share its columns out.
 
         All of them begin with the table's first column. The title stands above the first one, the notes below the last.
         """

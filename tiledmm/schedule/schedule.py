@@ -17,7 +17,6 @@ from tiledmm.errors import ShapeError
 from tiledmm.kernels.launches import (
     MOST_TILES,
     Launch,
-    Ready,
     Schedule,
     in_launches,
     problem_args,
@@ -26,6 +25,7 @@ from tiledmm.kernels.launches import (
     tiles,
     tiles_in_all,
 )
+from tiledmm.kernels.operands.copies import PreparedOperands
 from tiledmm.kernels.spec import KernelSpec
 from tiledmm.kernels.tensor_maps import has_coordinates
 from tiledmm.kernels.variants import find_variant
@@ -91,9 +91,9 @@ def required_kernels(spec: KernelSpec, split_k: Iterable[int] = (), by_auto: boo
 def _split_specs(spec: KernelSpec, by_auto: bool) -> Iterator[KernelSpec]:
     """Yield the kernels whose K may be split: the kernel as it is, and the one that multiplies packed elements."""
     yield spec
-    packing = replace(spec, config=spec.config.changed({"pack_elements": 1}))
+    of_elements = replace(spec, config=spec.config.changed({"pack_elements": 1}))
     if by_auto and spec.variant.reads.packs_elements and spec.compute.packed:
-        yield packing
+        yield of_elements
 
 
 def _overlapping(launches: Sequence[Launch]) -> Iterator[Launch]:
@@ -105,7 +105,7 @@ def _overlapping(launches: Sequence[Launch]) -> Iterator[Launch]:
             yield each
 
 
-def _products(spec: KernelSpec, ready: Ready) -> Schedule:
+def _products(spec: KernelSpec, ready: PreparedOperands) -> Schedule:
     """Return the launches of the kernel that multiplies prepared operands, and of the split-K reduction, if any."""
     config, kernel, problem = spec.config, spec.kernel, ready.problem
     split = split_k_partitions(config.launch.split_k, problem.k, config.bk)
@@ -131,7 +131,7 @@ def _products(spec: KernelSpec, ready: Ready) -> Schedule:
     return Schedule(tuple(_scanned(each, ready) for each in (*multiplying, *launches)), tuple(scratch))
 
 
-def _scanned(launch: Launch, ready: Ready) -> Launch:
+def _scanned(launch: Launch, ready: PreparedOperands) -> Launch:
     """Return a launch with its arguments for the operand scan, if the scan decides whether it computes.
 
     These are the addresses of the scans and the strides between planes.

@@ -48,7 +48,7 @@ class Choice:
 
     @property
     def needs_operands(self) -> bool:
-        """Whether operands must have elements, because they are packed or have tensor maps."""
+        """True if operands must have elements, because they are packed or have tensor maps."""
         specs = [part.spec for part in self.parts]
         launches = [spec.config.launch for spec in specs]
         packs = any(each.pack_a or each.pack_b or each.pack_elements for each in launches)
@@ -61,12 +61,12 @@ class Choice:
 
     @property
     def kernels(self) -> list[KernelSpec]:
-        """What all parts launch, one after the other."""
+        """Kernels that all parts launch, in order."""
         return [launch.spec for each in self.schedules for launch in each.launches]
 
     @property
     def shares_workspace(self) -> bool:
-        """Whether parts use one workspace, one part after the other: where one for each would be large."""
+        """True if all parts use one workspace in turn, because one for each would be large."""
         return bool(self.others) and sum(self._workspaces) > MOST_APART
 
     @property
@@ -77,14 +77,14 @@ class Choice:
 
     @property
     def _workspaces(self) -> list[int]:
-        """Bytes of scratch memory for each part; those of a grid are mostly alike."""
+        """Bytes of scratch memory of each part. Most parts of a grid need the same number."""
         parts = [(each.spec, each.product.problem.anywhere()) for each in self.parts]
         sizes = {part: schedule(*part).workspace for part in dict.fromkeys(parts)}
         return [sizes[part] for part in parts]
 
     def with_packing(self) -> Choice:
         """Return the same kernels with operands packed first where TMA would read them in place."""
-        spec = self.spec.packing_for_tma(False, False)
+        spec = self.spec.with_packing_for_tma(False, False)
         return replace(self, spec=spec, others=tuple(other.with_packing() for other in self.others))
 
     def __str__(self) -> str:
@@ -133,4 +133,4 @@ def kernel_spec_of(name: str, config: Config, product: Product) -> KernelSpec:
     a, b, problem, compute = product.a, product.b, product.problem, variant.computes_in(product.compute)
     epilogue = product.epilogue.with_strides(problem.epilogue) if product.epilogue else None
     spec = KernelSpec(variant, config, a, b, compute, product.c, problem.layout, epilogue=epilogue)
-    return spec.packing_for_tma(can_be_mapped(problem, 0, a), can_be_mapped(problem, 1, b))
+    return spec.with_packing_for_tma(can_be_mapped(problem, 0, a), can_be_mapped(problem, 1, b))

@@ -35,7 +35,7 @@ def choose(call: Call, kernel: KernelKeywords, models: Models, tuned: bool = Tru
     """Choose the kernels of a call.
 
     Args:
-        call: See ``resolve_call``.
+        call: The call, from ``resolve_call``.
         kernel: ``variant``, ``tile``, ``config`` and ``precision``.
         models: The device's models.
         tuned: Whether ``auto`` uses the device's tuned table.
@@ -71,7 +71,7 @@ def choose_within(call: Call, kernel: KernelKeywords, models: Models, fits: Call
 
 
 def with_precision(product: Product, precision: str) -> Product:
-    """Return the product, in tf32 if it is a float32 product and tf32 was asked for.
+    """Return the product with the computation type tf32 if ``precision`` asks for it and the type is float32.
 
     Variants without tf32 compute it in float32.
     """
@@ -134,7 +134,7 @@ def select(
 
     Args:
         name: A variant, or ``"auto"``.
-        tile: A tile of that variant. None: ``auto`` chooses by size, a named variant takes its default.
+        tile: A tile of that variant; None for its default, and for a tile that ``auto`` chooses.
         product: The product.
         config: Fields that replace the tile's own, for a named variant.
         table: The device's tuned table, which ``auto`` prefers to the model.
@@ -155,7 +155,7 @@ def select(
 
 
 def measured(product: Product, table: TunedTable, model: Model) -> Choice | None:
-    """Return the kernel of a tuned table for a product; None if it has none that is valid."""
+    """Return the kernel of a tuned table for a product; None if the table has no valid entry for it."""
     entry = table.get(describe_product(product))
     if entry is None or not model.takes(entry.variant):  # the precision rules it out, or it was unregistered
         return None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tiledmm.elements import compute_element
 from tiledmm.hardware.data_sheets import Gpu
@@ -101,7 +101,7 @@ class Cost:
                 self._flops[row] = 1 / (1 / here + others) if here else 0.0, here
 
     @property
-    def launch(self) -> float:
+    def launch_time(self) -> float:
         """Time of one launch, in microseconds."""
         return self.device.launch
 
@@ -134,12 +134,12 @@ class Cost:
     def _on_device(self, row: KernelRates, terms: Terms) -> float:
         """Return the expected time up to the kernel's end, in microseconds, without a split-K reduction."""
         rate, most = self._flops[row]
-        part = self._rate_of(row, terms.access)
-        if not rate * part:
+        fraction = self._rate_of(row, terms.access)
+        if not rate * fraction:
             return math.inf
         if terms.layout[1] == "N":
             rate *= row.transposed_b
-        steps = terms.steps / part + row.overhead_k
+        steps = terms.steps / fraction + row.overhead_k
         multiplying = terms.rounds(row.residents) * terms.flops * steps / min(rate, most) * 1e6
         speed = {"N": row.k_major, "T": row.mn_major, "G": min(row.mn_major, row.k_major)}
         reading = (
@@ -162,17 +162,17 @@ class Cost:
         """Return the terms of a kernel's time. The other arguments are those of ``microseconds``."""
         problem, compute, variant = product.problem, product.compute, find_variant(variant_name)
         device, moving = self.device, self._times.moving
-        launched = config.changed(dict.fromkeys(packs, 1)) if packs else config
-        operands = variant.operands.packed_by(launched.launch).cost(variant, launched, product, self._times)
+        launch = replace(config.launch, **dict.fromkeys(packs, 1)) if packs else config.launch
+        operands = variant.operands.format_by(launch).cost(variant, config, launch, product, self._times)
         (a_bytes, b_bytes), c_bytes = operands.sizes, problem.m * problem.n * problem.products * compute.result.itemsize
         partitions, steps = split_k_partitions(split, operands.k, config.bk)
         blocks = tiles(tiles_of_c(config, problem) * problem.products * partitions, config.tiles_per_block)
         writing = moving(c_bytes if operands.writing is None else operands.writing, device.memory)
         asked = (a_bytes * tiles(problem.n, config.bn), b_bytes * tiles(problem.m, config.bm))
         by_tma = variant.hopper.tma
-        whole, part = (device.l2_tma, device.l2_tma_unaligned) if by_tma else (device.l2, device.l2_unaligned)
+        full, unaligned = (device.l2_tma, device.l2_tma_unaligned) if by_tma else (device.l2, device.l2_unaligned)
         reading = sum(
-            size * operands.reads / (whole if aligned else part)
+            size * operands.reads / (full if aligned else unaligned)
             for size, aligned in zip(asked, operands.aligned, strict=True)
         )
         half = 0.5 if config.triangle else 1.0

@@ -156,7 +156,7 @@ class Model:
     def _in_one(
         self, product: Product, fits: Callable[[Choice], bool] | None = None
     ) -> Iterator[tuple[KernelRates, Choice]]:
-        """Yield the kernels without cuts of C, each with its table row; if ``fits`` is given, only those that fit."""
+        """Yield the kernels that compute all of C, each with its table row; with ``fits``, only kernels that fit."""
         for each in self.kernels_for(product.compute):
             variant = find_variant(each.variant)
             config = _config(each.variant, each.tile, variant.computes_in(product.compute))
@@ -245,7 +245,7 @@ class Model:
         """
         first, *others = strips(product, m, n)
         choice = self._at_best(row, first)
-        if choice is None or _time(choice) + len(others) * self._cost.launch >= limit:
+        if choice is None or _time(choice) + len(others) * self._cost.launch_time >= limit:
             return None
         rest = tuple(map(self._fastest, others))
         time = _time(choice) + sum(map(_time, rest))

@@ -18,7 +18,7 @@ _MOST_PARTS = 1024
 
 
 def strips(product: Product, m: int, n: int) -> list[Product]:
-    """Divide a product by C: its first m rows and n columns, the rest of these rows, and the other rows.
+    """Divide C: into its first m rows and n columns, the rest of these rows, and the other rows.
 
     Returns:
         The parts that are not empty, the first m rows and n columns first.

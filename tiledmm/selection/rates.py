@@ -10,6 +10,7 @@ import functools
 import json
 import math
 import os
+import re
 import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
@@ -20,7 +21,6 @@ from tiledmm.errors import TiledmmError
 from tiledmm.hardware.architectures import architecture_of
 from tiledmm.hardware.data_sheets import Gpu
 from tiledmm.hardware.device_rates import DeviceRates
-from tiledmm.selection.user_files import user_file
 
 # Tables of the former format have one hash of all kernel sources instead of one hash per kernel.
 _FORMAT, _FORMER_FORMAT = 2, 1
@@ -161,6 +161,24 @@ def shipped() -> dict[str, Rates]:
 def shipped_path(stem: str) -> Path:
     """Return the path of a table of the package, given the file's name without its suffix."""
     return _SHIPPED / f"{stem}.json"
+
+
+def user_file(kind: str, gpu: str) -> Path:
+    """Return the path of a device's measurements, in ``$TILEDMM_CACHE_DIR`` or the system's folder for caches.
+
+    Args:
+        kind: Kind of measurements, the name of their folder: ``"rates"`` or ``"tuned"``.
+        gpu: Name of the device.
+    """
+    named = os.environ.get("TILEDMM_CACHE_DIR")
+    if named:
+        folder = Path(named)
+    else:
+        import platformdirs
+
+        folder = platformdirs.user_cache_path("tiledmm")
+    name = re.sub(r"[^A-Za-z0-9]+", "-", gpu).strip("-").lower()
+    return folder / kind / f"{name}.json"
 
 
 def own_path(gpu: str) -> Path:

@@ -29,7 +29,7 @@ from tiledmm.kernels.spec import KernelSpec
 from tiledmm.kernels.variants import find_variant, kernel_spec
 from tiledmm.problem.product import Product
 from tiledmm.problem.strides import TRANSPOSED
-from tiledmm.selection.user_files import user_file
+from tiledmm.selection.rates import user_file
 
 # In a table of the former format, hashes include comments. It is converted when it is first read.
 _FORMAT, _FORMER_FORMAT = 3, 2
@@ -89,7 +89,7 @@ def path_of(gpu: str) -> Path:
 
 
 def read(path: Path) -> TunedTable:
-    """Read a table; an empty one if there is no file. Invalid rows are left out with a warning."""
+    """Return the table in a file; an empty table if there is no file. Invalid rows are left out with a warning."""
     try:
         rows, is_former = _rows(path)
     except FileNotFoundError:

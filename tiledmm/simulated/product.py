@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tiledmm.codegen.symbols import has_kernel
+from tiledmm.codegen.rendering import has_kernel
 from tiledmm.errors import AlignmentError, ConfigError, KeywordValueError, OperandTypeError
 from tiledmm.hardware.architectures import find_target
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS
@@ -244,7 +244,7 @@ class _ProductRun:
         return launch.run(operands, pointers, arrays.get(launch.scan), read_by_epilogue)
 
     def _reset_scan(self, placed: list[Placed]) -> None:
-        """Set the memory of the operand scan as it is before the first launch."""
+        """Fill the memory of the operand scan with ``SCAN_INIT``, as before the first launch."""
         for launch in self.launches:
             for array in placed:
                 if launch.entry.scan and array.name == launch.scan:

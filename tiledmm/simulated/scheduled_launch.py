@@ -9,9 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from tiledmm.codegen.rendering import render
+from tiledmm.codegen.rendering import has_kernel, render
 from tiledmm.codegen.source_map import source_places
-from tiledmm.codegen.symbols import has_kernel
 from tiledmm.errors import ConfigError
 from tiledmm.hardware.architectures import find_target
 from tiledmm.kernels import launches as geometry
@@ -29,7 +28,7 @@ from tiledmm.simulator.execute.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """CUDA C of the user's, and the name of the file that it is from."""
+    """The user's CUDA C, and the name of its file."""
 
     name: str
     text: str

@@ -185,7 +185,7 @@ class Bench:
         from tiledmm.launch.plan import Plan
 
         plan, sets = Plan(named(variant, tile, dtype, case, **launch)), self.operands(case, dtype)
-        every = [plan.calls(*operands) for operands in sets]
+        every = [plan.launch_functions(*operands) for operands in sets]
 
         def nth(n: int) -> TimedCall:
             return lambda i: every[i % len(every)][n]()

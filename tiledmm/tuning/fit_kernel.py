@@ -161,8 +161,8 @@ class Expected:
         fractions = np.array([1.0, *_between(others, self.knots, self.residents)])
         rounds = self.full + np.where(self.rest > 0, self.rest / fractions[self.rest], 0.0)
         rate = tflops * 1e6 * np.where(self.k_major_b, transposed, 1.0)
-        part = self.single * np.where(self.words, words, 1.0) * np.where(self.elements, elements, 1.0)
-        multiplying = rounds * self.flops * (self.steps / part + overhead) / rate
+        fraction = self.single * np.where(self.words, words, 1.0) * np.where(self.elements, elements, 1.0)
+        multiplying = rounds * self.flops * (self.steps / fraction + overhead) / rate
         reading = self.by_layout["N"] / k_major + self.by_layout["T"] / mn_major
         reading = reading + self.by_layout["G"] / min(k_major, mn_major)
         written = self.writing / writing / np.where(self.aligned_c, 1.0, unaligned)
@@ -178,7 +178,7 @@ def _together(overlap: float, *times: np.ndarray) -> np.ndarray:
 def _between(fractions: np.ndarray, knots: Sequence[int], residents: int) -> list[float]:
     """Interpolate the rates with 1, 2, ... resident blocks, up to one block fewer than the most.
 
-    They are fractions of the full rate, and none is less than with fewer blocks.
+    Rates are fractions of the full rate, and never decrease with more blocks.
     """
     if residents == 1:
         return []

@@ -70,7 +70,7 @@ def tune(
         for shape, dtype, layout in itertools.product(list(shapes), list(dtypes), list(layouts))
     ]
     device = device_module("launch.devices")
-    from tiledmm.bench.comparison import operand_sets
+    from tiledmm.bench.operand_sets import operand_sets
 
     model = device.device_model()
     path = tuned.path_of(model.gpu.name)

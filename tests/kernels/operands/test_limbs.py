@@ -272,7 +272,7 @@ def test_a_scheme_takes_the_first_variant_that_runs_on_a_device(dtype: str, prec
         choice = select(named.variant, named.tile, wanted, named.config)
         spec = choice.spec
         assert (spec.variant.name, spec.config.scheme) == (here[0], precision)
-        assert spec.config.bn * spec.compute.parts == (128 if precision in _NARROW else spec.variant.default_tile)
+        assert spec.config.bn * spec.compute.components == (128 if precision in _NARROW else spec.variant.default_tile)
         assert (
             len(schedule(spec, choice.product.problem).launches)
             == 4 + spec.config.launch.pack_a + spec.config.launch.pack_b

@@ -1,8 +1,8 @@
 """Rivals of this package's kernels in a comparison: other libraries, if these are installed, and the CPU.
 
-Each module of this folder imports one library. Its function ``calls(sets, kind)`` gets sets of operands on the device
-and the element type of the product, and returns calls by name, or no calls if the library does not support the product.
-A call either writes ``c`` of its set or returns a new array.
+Each module of this folder imports one library. Its function ``matmuls(sets, kind)`` gets sets of operands on the device
+and the element type of the product, and returns functions by name, or none if the library does not support the product.
+A function either writes ``c`` of its set or returns a new array.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ _MOST_STEPS = 1 << 21
 _PATIENCE, _SAMPLE = 4.0, 16
 
 
-def calls_of_libraries(libraries: Iterable[str], sets: Sequence[Any], kind: Element) -> dict[str, TimedCall | str]:
-    """Return the calls of installed libraries by name; for a library that does not work, its error message."""
+def matmuls_of_libraries(libraries: Iterable[str], sets: Sequence[Any], kind: Element) -> dict[str, TimedCall | str]:
+    """Return a function per product of an installed library, by name; the error message if a library does not work."""
     found: dict[str, TimedCall | str] = {}
     for library in libraries:
         if importlib.util.find_spec(library) is None:
             continue
         try:
             module = importlib.import_module(f"tiledmm.bench.peers.{library}_")
-            found |= module.calls(sets, kind)
+            found |= module.matmuls(sets, kind)
         except Exception as error:  # a library may raise anything for this device, this CUDA or this type
             found[library] = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
     return found
@@ -61,7 +61,7 @@ def triple_loop(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> np.ndarray[
     return np.array(c).astype(a.dtype)
 
 
-def cpu_calls(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> dict[str, TimedCall | str]:
+def cpu_matmuls(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> dict[str, TimedCall | str]:
     """Return functions that multiply two matrices, by name; a text in place of a function says why it is left out."""
     (m, k), n = a.shape, b.shape[1]
     count = _threads()

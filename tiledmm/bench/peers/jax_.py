@@ -38,8 +38,8 @@ def multiply(a: Any, b: Any, precision: str) -> Any:
     return cupy.from_dlpack(product(x, y, *transposed, precision))
 
 
-def calls(sets: Sequence[Any], kind: Element) -> dict[str, TimedCall]:
-    """Return JAX's call if it supports the type and the operands are contiguous; else none."""
+def matmuls(sets: Sequence[Any], kind: Element) -> dict[str, TimedCall]:
+    """Return JAX's product if it supports the type and the operands are contiguous; else none."""
     contiguous = all(x.flags.c_contiguous or x.flags.f_contiguous for x in sets[0][:2])
     if kind.dtype_name not in _TYPES or not contiguous:
         return {}

@@ -13,7 +13,7 @@ from tiledmm.elements import TF32, Element
 
 
 def tensor(array: Any) -> torch.Tensor:
-    """Return a tensor that shares an array's memory. CuPy does not export bfloat16, so it passes as integers."""
+    """Return a tensor that shares an array's memory. CuPy does not export bfloat16; its bits pass as integers."""
     if array.dtype.name == "bfloat16":
         return torch.from_dlpack(array.view("i2")).view(torch.bfloat16)
     return torch.from_dlpack(array)
@@ -25,8 +25,8 @@ def current_stream() -> torch.cuda.Stream:
     return torch.cuda.ExternalStream(pointer) if pointer else torch.cuda.default_stream()
 
 
-def calls(sets: Sequence[Any], kind: Element) -> dict[str, TimedCall]:
-    """Return PyTorch's call for floats and complex numbers; it cannot multiply integers on a GPU."""
+def matmuls(sets: Sequence[Any], kind: Element) -> dict[str, TimedCall]:
+    """Return PyTorch's product of floats and complex numbers; it cannot multiply integers on a GPU."""
     if kind.dtype.kind in "biu":
         return {}
     tensors = [tuple(map(tensor, each)) for each in sets]

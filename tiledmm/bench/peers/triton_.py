@@ -51,8 +51,8 @@ def multiply(x: Any, y: Any, z: Any, scheme: str) -> None:
     )  # fmt: skip
 
 
-def calls(sets: Sequence[Any], kind: Element) -> dict[str, TimedCall]:
-    """Return Triton's call for floats of 16 and 32 bits; else none."""
+def matmuls(sets: Sequence[Any], kind: Element) -> dict[str, TimedCall]:
+    """Return Triton's product of floats of 16 and 32 bits; else none."""
     if (kind.dtype.kind != "f" and kind.dtype_name != "bfloat16") or kind.itemsize not in _STEPS:
         return {}
     tensors = [tuple(map(tensor, each)) for each in sets]

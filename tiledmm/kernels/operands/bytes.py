@@ -7,20 +7,13 @@ from dataclasses import replace
 
 from tiledmm.elements import ELEMENTS, Element
 from tiledmm.hardware.device_rates import DeviceTimes
-from tiledmm.kernels.config import Config
-from tiledmm.kernels.launches import Copy, Ready
-from tiledmm.kernels.operands.operands import OperandCost, Operands
-from tiledmm.kernels.operands.packed import (
-    bytes_of,
-    copy_by,
-    k_major_letter,
-    k_major_rows,
-    with_copies,
-)
+from tiledmm.kernels.config import Config, LaunchConfig
+from tiledmm.kernels.operands.copies import Copy, PreparedOperands, copy_by, k_major_letter, k_major_rows, with_copies
+from tiledmm.kernels.operands.operands import OperandCost, Operands, bytes_of
 from tiledmm.kernels.spec import KernelSpec
 from tiledmm.kernels.variant import Variant
 from tiledmm.problem.product import Product
-from tiledmm.problem.strides import TRANSPOSED, Problem
+from tiledmm.problem.strides import Problem
 
 _BYTE = ELEMENTS["uint8"]
 
@@ -39,9 +32,9 @@ class Bytes(Operands):
         """Return the number of bytes per element."""
         return compute.itemsize
 
-    def prepare(self, spec: KernelSpec, problem: Problem) -> Ready:
+    def prepare(self, spec: KernelSpec, problem: Problem) -> PreparedOperands:
         """Return the launches that decompose both operands into bytes."""
-        kernel, both = spec.kernel, [_decomposed(spec, problem, operand) for operand in range(2)]
+        kernel, both = spec.kernel, [_copy_of(spec, problem, operand) for operand in range(2)]
         return with_copies(kernel, problem, both, kernel.config)
 
     def kernels(self, spec: KernelSpec, by_auto: bool) -> Iterator[KernelSpec]:
@@ -53,10 +46,12 @@ class Bytes(Operands):
         """Return the bytes of both operands, which decomposition does not change."""
         return (problem.elements(0) + problem.elements(1)) * compute.itemsize
 
-    def cost(self, variant: Variant, config: Config, product: Product, times: DeviceTimes) -> OperandCost:
+    def cost(
+        self, variant: Variant, config: Config, launch: LaunchConfig, product: Product, times: DeviceTimes
+    ) -> OperandCost:
         """Return the cost of decomposing both operands, and of reading each byte once per pair that it is part of."""
         problem, compute, device = product.problem, product.compute, times.rates
-        sizes, layout = bytes_of(product), problem.layout[0] + problem.layout[1].translate(TRANSPOSED)
+        sizes, layout = bytes_of(product), problem.k_major_layout
         rate = device.decomposing_bytes[str(compute.itemsize)]
         before = 2 * device.launch + times.moving(2 * sum(sizes), rate)
         reads = _pairs(compute) / compute.itemsize
@@ -100,7 +95,7 @@ def decompose_bytes_spec(spec: KernelSpec, operand: int) -> KernelSpec:
     return KernelSpec(DECOMPOSE_BYTES, config, stored, compute, compute, _BYTE, f"{letter}N")
 
 
-def _decomposed(spec: KernelSpec, problem: Problem, operand: int) -> Copy:
+def _copy_of(spec: KernelSpec, problem: Problem, operand: int) -> Copy:
     writer = decompose_bytes_spec(spec, operand)
     rows, steps = k_major_rows(problem, operand)
     sizes, matrix = (rows, problem.k, 1), (rows, problem.k, problem.k)

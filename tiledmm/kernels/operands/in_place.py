@@ -10,25 +10,27 @@ from dataclasses import replace
 from tiledmm.elements import PACKED_ELEMENTS, Element
 from tiledmm.hardware.device_rates import DeviceTimes
 from tiledmm.kernels.config import VECTOR_BYTES, WORD_BYTES, Config, LaunchConfig
-from tiledmm.kernels.launches import Ready
-from tiledmm.kernels.operands import packed_elements
-from tiledmm.kernels.operands.operands import OperandCost, Operands
-from tiledmm.kernels.operands.packed import PACKED, aligned_in_place, bytes_of, pack_specs, with_packing
+from tiledmm.kernels.operands.copies import PreparedOperands
+from tiledmm.kernels.operands.operands import OperandCost, Operands, bytes_of
+from tiledmm.kernels.operands.packed_elements import PackedElements
+from tiledmm.kernels.operands.packed_rows import PackedRows, aligned_in_place, pack_specs, with_packing
 from tiledmm.kernels.spec import KernelSpec
 from tiledmm.kernels.tensor_maps import can_be_mapped, maps_of
 from tiledmm.kernels.variant import Variant
 from tiledmm.problem.product import Product
-from tiledmm.problem.strides import TRANSPOSED, Problem
+from tiledmm.problem.strides import Problem
+
+_PACKED_ROWS, _PACKED_ELEMENTS = PackedRows(), PackedElements()
 
 
 class InPlace(Operands):
     """Arrays as they are. ``pack_a``, ``pack_b`` and ``pack_elements`` of a launch config select another format."""
 
-    def packed_by(self, launch: LaunchConfig) -> Operands:
+    def format_by(self, launch: LaunchConfig) -> Operands:
         """Return the format after the packing that a launch config asks for; this format if it asks for none."""
         if launch.pack_elements:
-            return packed_elements.PACKED
-        return PACKED if launch.pack_a or launch.pack_b else self
+            return _PACKED_ELEMENTS
+        return _PACKED_ROWS if launch.pack_a or launch.pack_b else self
 
     def for_tma(self, spec: KernelSpec, a_in_place: bool, b_in_place: bool) -> KernelSpec:
         """Return the specification with packing of operands that the kernel cannot read where they are.
@@ -43,20 +45,20 @@ class InPlace(Operands):
             b_in_place and spec.b == stored and reads_fast(1, spec.layout[1], spec.compute),
         )
 
-    def prepare(self, spec: KernelSpec, problem: Problem) -> Ready:
+    def prepare(self, spec: KernelSpec, problem: Problem) -> PreparedOperands:
         """Return the arrays as they are, with tensor maps for a TMA kernel."""
-        return Ready(problem, maps=maps_of(spec, problem))
+        return PreparedOperands(problem, maps=maps_of(spec, problem))
 
     def kernels(self, spec: KernelSpec, by_auto: bool) -> Iterator[KernelSpec]:
-        """Yield the kernel as it reads arrays in place, and all packing kernels and packed forms that it may need."""
+        """Yield the kernel that reads arrays in place, and those that pack operands or read packed ones."""
         yield spec.kernel
         if spec.variant.hopper.tma:
-            yield from (spec.packing_for_tma(*each).kernel for each in itertools.product((True, False), repeat=2))
+            yield from (spec.with_packing_for_tma(*each).kernel for each in itertools.product((True, False), repeat=2))
         if spec.variant.hopper.tma or by_auto:
             yield from pack_specs(spec)
         if by_auto and spec.compute.multiplied in PACKED_ELEMENTS and spec.variant.reads.packs_elements:
-            packing = replace(spec, config=spec.config.changed({"pack_elements": 1}))
-            yield from packing.operands.kernels(packing, by_auto)
+            of_elements = replace(spec, config=spec.config.changed({"pack_elements": 1}))
+            yield from of_elements.operands.kernels(of_elements, by_auto)
 
     def packings(self, variant: Variant, tile: int, product: Product) -> Iterator[tuple[str, ...]]:
         """Yield each packing that ``auto`` may choose for a product; nothing if the kernel is unsuitable for it."""
@@ -102,11 +104,12 @@ class InPlace(Operands):
         word = max(WORD_BYTES, min(compute.itemsize, VECTOR_BYTES))
         return "chunks" if min(aligned) == VECTOR_BYTES else "words" if min(aligned) >= word else "elements"
 
-    def cost(self, variant: Variant, config: Config, product: Product, times: DeviceTimes) -> OperandCost:
+    def cost(
+        self, variant: Variant, config: Config, launch: LaunchConfig, product: Product, times: DeviceTimes
+    ) -> OperandCost:
         """Return the cost of reading the operands. Nothing is prepared."""
         problem = product.problem
-        layout = problem.layout[0] + problem.layout[1].translate(TRANSPOSED)
-        return OperandCost(bytes_of(product), layout, aligned_in_place(product), problem.k, 0.0)
+        return OperandCost(bytes_of(product), problem.k_major_layout, aligned_in_place(product), problem.k, 0.0)
 
 
 IN_PLACE = InPlace()

@@ -7,25 +7,16 @@ from dataclasses import replace
 
 from tiledmm.elements import ELEMENTS, SCHEMES, Element
 from tiledmm.hardware.device_rates import DeviceTimes
-from tiledmm.kernels.config import Config, in_real_numbers
-from tiledmm.kernels.launches import Copy, Ready, tiles
+from tiledmm.kernels.config import Config, LaunchConfig, in_real_numbers
+from tiledmm.kernels.launches import tiles
+from tiledmm.kernels.operands.copies import Copy, PreparedOperands, copy_by, k_major_letter, k_major_rows, with_copies
 from tiledmm.kernels.operands.operand_scan import with_scan
-from tiledmm.kernels.operands.operands import OperandCost, Operands
-from tiledmm.kernels.operands.packed import (
-    after_packing,
-    bytes_of,
-    copy_by,
-    k_major_letter,
-    k_major_rows,
-    pack_both,
-    pack_spec,
-    with_copies,
-    with_packing,
-)
+from tiledmm.kernels.operands.operands import OperandCost, Operands, bytes_of
+from tiledmm.kernels.operands.packed_rows import after_packing, pack_operands, pack_spec, with_packing
 from tiledmm.kernels.spec import KernelSpec
 from tiledmm.kernels.variant import Variant
 from tiledmm.problem.product import Product
-from tiledmm.problem.strides import TRANSPOSED, Problem
+from tiledmm.problem.strides import Problem
 
 #: Largest number of real numbers along K for which a block of 64 threads decomposes a row as fast as one of 256.
 SHORT_ROW = 2048
@@ -63,18 +54,19 @@ class Limbs(Operands):
         return SCHEMES[config.scheme].limbs
 
     def product_type(self, variant: Variant, compute: Element) -> Element:
-        """Return the type that is decomposed into the given limbs, float32 or complex64: the one with as many parts."""
-        return next(each for each in map(ELEMENTS.__getitem__, dict(variant.types)) if each.parts == compute.parts)
+        """Return the type that is decomposed into the given limbs: complex64 for complex limbs, else float32."""
+        types = map(ELEMENTS.__getitem__, dict(variant.types))
+        return next(each for each in types if each.components == compute.components)
 
-    def packed_b(self, variant: Variant, compute: Element) -> str:
+    def packed_b_letter(self, variant: Variant, compute: Element) -> str:
         """Return the layout letter of a packed B: T, because operands are packed only to make them K-major."""
         return "T"
 
-    def prepare(self, spec: KernelSpec, problem: Problem) -> Ready:
+    def prepare(self, spec: KernelSpec, problem: Problem) -> PreparedOperands:
         """Return the launches that pack operands if necessary, decompose both, and scan their values."""
-        kernel, ready, both = spec.kernel, pack_both(spec, problem), []
+        kernel, ready, both = spec.kernel, pack_operands(spec, problem), []
         for operand, source in enumerate(ready.names):
-            copy = _decomposed(after_packing(spec), ready.problem, operand)
+            copy = _copy_of(after_packing(spec), ready.problem, operand)
             reading = (replace(each, operands=(source, copy.memory.name)) for each in copy.launches)
             both.append(replace(copy, launches=tuple(reading)))
         decomposed = with_copies(kernel, ready.problem, both, in_real_numbers(kernel.config, kernel.compute))
@@ -94,17 +86,19 @@ class Limbs(Operands):
 
         The bytes of their limbs are as many, or up to twice as many with other schemes than the default.
         """
-        return (problem.elements(0) + compute.parts * problem.elements(1)) * compute.itemsize
+        return (problem.elements(0) + compute.components * problem.elements(1)) * compute.itemsize
 
-    def cost(self, variant: Variant, config: Config, product: Product, times: DeviceTimes) -> OperandCost:
+    def cost(
+        self, variant: Variant, config: Config, launch: LaunchConfig, product: Product, times: DeviceTimes
+    ) -> OperandCost:
         """Return the cost of decomposing both operands and of reading their limbs."""
         problem, compute = product.problem, product.compute
-        layout = problem.layout[0] + problem.layout[1].translate(TRANSPOSED)
-        before = sum(_decomposing(product, operand, layout[operand], config.scheme, times) for operand in range(2))
+        layout = problem.k_major_layout
+        before = sum(_decompose_time(product, operand, layout[operand], config.scheme, times) for operand in range(2))
         before += times.rates.decomposing_launches
         a, b = bytes_of(product)
         host = times.rates.decomposing_call
-        return OperandCost((a, b * compute.parts), layout, (True, True), problem.k, before, host=host)
+        return OperandCost((a, b * compute.components), layout, (True, True), problem.k, before, host=host)
 
     def rates(self, compute: Element) -> tuple[str, ...]:
         """Return the names of the rates of decomposing operands into limbs."""
@@ -126,7 +120,7 @@ class Limbs(Operands):
         A warpgroup computes 128 columns per instruction, and reads a limb once per product of limbs. A warp computes
         all columns of its tile, and reads each limb once.
         """
-        scheme, real = SCHEMES[spec.config.scheme], spec.config.wn * spec.compute.parts
+        scheme, real = SCHEMES[spec.config.scheme], spec.config.wn * spec.compute.components
         by_warpgroup = spec.variant.hopper.warpgroup
         cols, times = (min(real, 128), scheme.products) if by_warpgroup else (real, scheme.limbs)
         return cols, scheme.limb.itemsize * times * spec.compute.multiplies
@@ -137,7 +131,7 @@ def _k_major(element: Element, scheme: str, short: bool = False) -> Config:
 
     Short rows have fewer threads.
     """
-    count, threads = 4 // element.parts, 64 if short else 256
+    count, threads = 4 // element.components, 64 if short else 256
     return Config(bm=1, bn=count, bk=threads * count, tn=count, unroll=4, lanes=threads, scheme=scheme)
 
 
@@ -147,7 +141,7 @@ def _mn_major(element: Element, scheme: str, copies: int) -> Config:
     Each row of elements becomes ``copies`` rows of limbs.
     """
     rows = 4 // copies
-    return Config(bm=8 * rows, bn=1, bk=64, tm=rows, unroll=4 // element.parts, lanes=64, scheme=scheme)
+    return Config(bm=8 * rows, bn=1, bk=64, tm=rows, unroll=4 // element.components, lanes=64, scheme=scheme)
 
 
 #: The kernel that decomposes float32 elements, or the parts of complex64's.
@@ -176,34 +170,38 @@ def decompose_spec(spec: KernelSpec, operand: int, short: bool) -> KernelSpec:
     compute, scheme = spec.compute, SCHEMES[spec.config.scheme]
     limb = scheme.limb_of(compute) if operand else scheme.limb
     letter = k_major_letter(spec, operand)
-    config = _mn_major(compute, scheme.name, limb.parts) if letter == "T" else _k_major(compute, scheme.name, short)
+    if letter == "T":
+        config = _mn_major(compute, scheme.name, limb.components)
+    else:
+        config = _k_major(compute, scheme.name, short)
     stored = (spec.a, spec.b)[operand]
     return KernelSpec(DECOMPOSE, config, stored, compute, compute, limb, f"{letter}N", "scan")
 
 
-def _decomposed(spec: KernelSpec, problem: Problem, operand: int) -> Copy:
-    writer = decompose_spec(spec, operand, problem.k * spec.compute.parts <= SHORT_ROW)
+def _copy_of(spec: KernelSpec, problem: Problem, operand: int) -> Copy:
+    writer = decompose_spec(spec, operand, problem.k * spec.compute.components <= SHORT_ROW)
     rows, steps = k_major_rows(problem, operand)
-    across, along, transposed = rows * writer.c.parts, problem.k * writer.compute.parts, writer.layout[0] == "T"
+    read, written = writer.compute.components, writer.c.components  # real numbers per element
+    across, along, transposed = rows * written, problem.k * read, writer.layout[0] == "T"
     height, contiguous = (along, across) if transposed else (across, along)
     # Rows are padded, because a thread writes several elements at a time, a block writes all of its rows, and rows end
     # with whole 16-byte vectors.
-    width = max(writer.config.bm * writer.c.parts, writer.config.tn * writer.compute.parts, 16 // writer.c.itemsize)
+    width = max(writer.config.bm * written, writer.config.tn * read, 16 // writer.c.itemsize)
     filled = tiles(contiguous, width) * width
     return copy_by(
         writer, problem, operand, "limbs of", (rows, 1, problem.k), steps, (height, contiguous, filled), transposed
     )
 
 
-def _decomposing(product: Product, operand: int, letter: str, scheme: str, times: DeviceTimes) -> float:
+def _decompose_time(product: Product, operand: int, letter: str, scheme: str, times: DeviceTimes) -> float:
     """Return the microseconds that decomposing A (0) or B (1) takes; complex elements of B become 2 x 2 real ones."""
     problem, compute = product.problem, product.compute
     elements = problem.elements(operand)
     size = elements * (product.a, product.b)[operand].itemsize
-    parts = compute.parts if operand else 1
-    time = times.moving((1 + parts) * size, times.rates.decomposing[letter])
+    components = compute.components if operand else 1
+    time = times.moving((1 + components) * size, times.rates.decomposing[letter])
     if letter != "T":
         return time
     rows = max(elements // problem.k, 1)
-    blocks = tiles(rows, _mn_major(compute, scheme, parts).bm)
+    blocks = tiles(rows, _mn_major(compute, scheme, components).bm)
     return times.rates.decomposing_mn_major + time / min(1.0, 2 * blocks / times.sms)

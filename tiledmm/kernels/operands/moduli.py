@@ -25,9 +25,9 @@ WORDS = 4
 _MARGIN = 2.0**-19
 
 
-def residue_planes(moduli: int, parts: int) -> int:
+def residue_planes(moduli: int, components: int) -> int:
     """Return the number of products of residues per product of two elements: one per modulus, or three if complex."""
-    return moduli * (3 if parts == 2 else 1)
+    return moduli * (3 if components == 2 else 1)
 
 
 def modulus_product(count: int) -> int:
@@ -57,8 +57,8 @@ def powers_of_256(modulus: int) -> tuple[int, int]:
 
     They are the weights of the bytes of a 64-bit integer.
     """
-    packed = sum(pow(256, i, modulus) << 8 * i for i in range(8))
-    return packed & 0xFFFFFFFF, packed >> 32
+    word = sum(pow(256, i, modulus) << 8 * i for i in range(8))
+    return word & 0xFFFFFFFF, word >> 32
 
 
 def tables(count: int) -> dict[str, object]:

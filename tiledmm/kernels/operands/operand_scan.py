@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tiledmm.elements import ELEMENTS
-from tiledmm.kernels.launches import Copy, Ready, Scratch
+from tiledmm.kernels.launches import Scratch
+from tiledmm.kernels.operands.copies import Copy, PreparedOperands
 from tiledmm.problem.strides import Problem
 
 #: Name of the scratch memory that holds the operand scan, and the value of each of its bytes before the first launch.
@@ -20,7 +21,7 @@ SCAN, SCAN_INIT = "operand scan", 0x7F
 SCAN_HEAD = 12
 
 
-def with_scan(ready: Ready, problem: Problem, both: Sequence[Copy]) -> Ready:
+def with_scan(ready: PreparedOperands, problem: Problem, both: Sequence[Copy]) -> PreparedOperands:
     """Return decomposed operands with the scratch memory of their scans, which the decomposing launches write.
 
     Args:

@@ -18,7 +18,8 @@ from tiledmm.problem.strides import Problem
 
 if TYPE_CHECKING:
     from tiledmm.kernels.config import Config, LaunchConfig
-    from tiledmm.kernels.launches import Ready, Schedule
+    from tiledmm.kernels.launches import Schedule
+    from tiledmm.kernels.operands.copies import PreparedOperands
     from tiledmm.kernels.spec import KernelSpec
     from tiledmm.kernels.variant import Variant
 
@@ -50,6 +51,12 @@ class OperandCost:
     writing: float | None = None
     after: float = 0.0
     host: float = 0.0
+
+
+def bytes_of(product: Product) -> tuple[int, int]:
+    """Return the bytes of A and of B in memory, with broadcast matrices counted once."""
+    problem = product.problem
+    return problem.elements(0) * product.a.itemsize, problem.elements(1) * product.b.itemsize
 
 
 @dataclass(frozen=True)
@@ -84,7 +91,7 @@ class Operands:
     # Batches that calibration times in addition to its other products: number of products, m, n, k.
     timed_batches: ClassVar[tuple[tuple[int, int, int, int], ...]] = ()
 
-    def packed_by(self, launch: LaunchConfig) -> Operands:
+    def format_by(self, launch: LaunchConfig) -> Operands:
         """Return the format after the packing that a launch config asks for; this format if it asks for none."""
         return self
 
@@ -123,13 +130,13 @@ class Operands:
         """
         return compute
 
-    def packed_b(self, variant: Variant, compute: Element) -> str:
+    def packed_b_letter(self, variant: Variant, compute: Element) -> str:
         """Return the layout letter of a packed B: N, or T (K-major) if tensor cores cannot transpose such elements."""
         return "T" if variant.tensor_cores and compute.itemsize in (1, 4) else "N"
 
     # Asked by ``schedule`` and compilation in advance: the launches of a product
 
-    def prepare(self, spec: KernelSpec, problem: Problem) -> Ready:
+    def prepare(self, spec: KernelSpec, problem: Problem) -> PreparedOperands:
         """Return the launches that prepare the operands of a product, and the arrays in which the kernel finds them.
 
         Args:
@@ -138,7 +145,7 @@ class Operands:
         """
         raise NotImplementedError(f"{type(self).__name__} does not say how its operands are prepared")
 
-    def products(self, spec: KernelSpec, problem: Problem, ready: Ready) -> Schedule | None:
+    def products(self, spec: KernelSpec, problem: Problem, ready: PreparedOperands) -> Schedule | None:
         """Return the launches that multiply prepared operands and write C.
 
         Args:
@@ -166,7 +173,7 @@ class Operands:
 
     def is_short(self, problem: Problem, compute: Element) -> bool:
         """Return whether sums have so few terms that the kernel of ``otherwise`` computes them, whatever the values."""
-        return problem.k * compute.parts < self.shortest
+        return problem.k * compute.components < self.shortest
 
     def packings(self, variant: Variant, tile: int, product: Product) -> Iterator[tuple[str, ...]]:
         """Yield each packing that ``auto`` may choose for a product; nothing if the kernel is unsuitable for it.
@@ -205,12 +212,15 @@ class Operands:
         """
         return "chunks"
 
-    def cost(self, variant: Variant, config: Config, product: Product, times: DeviceTimes) -> OperandCost:
+    def cost(
+        self, variant: Variant, config: Config, launch: LaunchConfig, product: Product, times: DeviceTimes
+    ) -> OperandCost:
         """Return the cost of preparing and reading the operands.
 
         Args:
             variant: The kernel's variant.
-            config: The kernel's config, including its packing.
+            config: The kernel's config. Its own launch parameters do not count.
+            launch: The parameters of the launches, which select the packing.
             product: The product.
             times: Times of moving data on the device.
         """

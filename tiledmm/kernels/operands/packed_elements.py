@@ -7,14 +7,14 @@ from dataclasses import replace
 
 from tiledmm.elements import PACKED_ELEMENTS, Element
 from tiledmm.hardware.device_rates import DeviceTimes
-from tiledmm.kernels.config import Config
-from tiledmm.kernels.launches import Copy, Ready, tiles
-from tiledmm.kernels.operands.operands import OperandCost, Operands
-from tiledmm.kernels.operands.packed import bytes_of, copy_by, k_major_letter, k_major_rows, whole_vectors
+from tiledmm.kernels.config import Config, LaunchConfig
+from tiledmm.kernels.launches import tiles
+from tiledmm.kernels.operands.copies import Copy, PreparedOperands, copy_by, k_major_letter, k_major_rows, whole_vectors
+from tiledmm.kernels.operands.operands import OperandCost, Operands, bytes_of
 from tiledmm.kernels.spec import KernelSpec
 from tiledmm.kernels.variant import Variant, block_of_tiles
 from tiledmm.problem.product import Product
-from tiledmm.problem.strides import TRANSPOSED, Problem
+from tiledmm.problem.strides import Problem
 
 #: The kernel that packs elements. Its tile is the number of elements per packed element.
 PACK_ELEMENTS = Variant(
@@ -36,32 +36,33 @@ class PackedElements(Operands):
         into = PACKED_ELEMENTS[spec.compute.multiplied]
         return replace(spec.alone(), a=into, b=into, compute=spec.compute.packed or into, layout="TN")
 
-    def prepare(self, spec: KernelSpec, problem: Problem) -> Ready:
+    def prepare(self, spec: KernelSpec, problem: Problem) -> PreparedOperands:
         """Return the launches that pack both operands, and a problem whose K counts packed elements."""
         layout = self.kernel(spec).layout
-        both = [_packed_elements(spec, problem, operand) for operand in range(2)]
+        both = [_copy_of(spec, problem, operand) for operand in range(2)]
         for copy in both:
             problem = copy.in_place_of(problem, layout)
         problem = replace(problem, k=both[0].rows)
         names, scratch = tuple(copy.memory.name for copy in both), tuple(copy.memory for copy in both)
-        return Ready(problem, (names[0], names[1]), tuple(each for copy in both for each in copy.launches), scratch)
+        return PreparedOperands(
+            problem, (names[0], names[1]), tuple(each for copy in both for each in copy.launches), scratch
+        )
 
     def kernels(self, spec: KernelSpec, by_auto: bool) -> Iterator[KernelSpec]:
         """Yield the kernel that multiplies, and those that pack A and B."""
         yield spec.kernel
         yield from (pack_elements_spec(spec, operand) for operand in range(2))
 
-    def cost(self, variant: Variant, config: Config, product: Product, times: DeviceTimes) -> OperandCost:
+    def cost(
+        self, variant: Variant, config: Config, launch: LaunchConfig, product: Product, times: DeviceTimes
+    ) -> OperandCost:
         """Return the cost of packing the elements of both operands and of reading them."""
         problem, compute = product.problem, product.compute
-        sizes, layout = bytes_of(product), problem.layout[0] + problem.layout[1].translate(TRANSPOSED)
+        sizes, layout = bytes_of(product), problem.k_major_layout
         packed_k = tiles(problem.k, PACKED_ELEMENTS[compute.multiplied].per_packed)
-        before = sum(_packing(size, letter, compute, times) for size, letter in zip(sizes, layout, strict=True))
-        part = 4 * packed_k / max(problem.k * compute.itemsize, 1)
-        return OperandCost((sizes[0] * part, sizes[1] * part), "TT", (True, True), packed_k, before)
-
-
-PACKED = PackedElements()
+        before = sum(_pack_time(size, letter, compute, times) for size, letter in zip(sizes, layout, strict=True))
+        fraction = 4 * packed_k / max(problem.k * compute.itemsize, 1)
+        return OperandCost((sizes[0] * fraction, sizes[1] * fraction), "TT", (True, True), packed_k, before)
 
 
 def pack_elements_spec(spec: KernelSpec, operand: int) -> KernelSpec:
@@ -73,7 +74,7 @@ def pack_elements_spec(spec: KernelSpec, operand: int) -> KernelSpec:
     return KernelSpec(PACK_ELEMENTS, config, stored, compute, compute, into, f"{letter}N")
 
 
-def _packed_elements(spec: KernelSpec, problem: Problem, operand: int) -> Copy:
+def _copy_of(spec: KernelSpec, problem: Problem, operand: int) -> Copy:
     writer = pack_elements_spec(spec, operand)
     rows, steps = k_major_rows(problem, operand)
     packed_k = tiles(problem.k, writer.c.per_packed)
@@ -81,7 +82,7 @@ def _packed_elements(spec: KernelSpec, problem: Problem, operand: int) -> Copy:
     return copy_by(writer, problem, operand, "packed elements of", sizes, steps, matrix, transposed=True)
 
 
-def _packing(size: float, letter: str, compute: Element, times: DeviceTimes) -> float:
+def _pack_time(size: float, letter: str, compute: Element, times: DeviceTimes) -> float:
     """Return the microseconds that packing the elements of an operand of ``size`` bytes takes, by its layout letter."""
     device = times.rates
     if compute.multiplied != "bool":

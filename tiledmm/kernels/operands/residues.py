@@ -16,13 +16,11 @@ import numpy as np
 from tiledmm.elements import ELEMENTS, Element
 from tiledmm.errors import ShapeError
 from tiledmm.hardware.device_rates import DeviceTimes
-from tiledmm.kernels.config import Config
+from tiledmm.kernels.config import Config, LaunchConfig
 from tiledmm.kernels.launches import (
     LONGEST_PARTITION,
     MOST_TILES,
-    Copy,
     Launch,
-    Ready,
     Schedule,
     Scratch,
     one_after_the_other,
@@ -31,15 +29,23 @@ from tiledmm.kernels.launches import (
     tiles,
     tiles_in_all,
 )
+from tiledmm.kernels.operands.copies import (
+    ROW_ALIGNMENT,
+    Copy,
+    PreparedOperands,
+    copy_by,
+    k_major_letter,
+    k_major_rows,
+    with_copies,
+)
 from tiledmm.kernels.operands.moduli import DEFAULT_MODULI, residue_planes
 from tiledmm.kernels.operands.operand_scan import with_scan
-from tiledmm.kernels.operands.operands import OperandCost, Operands
-from tiledmm.kernels.operands.packed import ROW_ALIGNMENT, bytes_of, copy_by, k_major_letter, k_major_rows, with_copies
+from tiledmm.kernels.operands.operands import OperandCost, Operands, bytes_of
 from tiledmm.kernels.spec import KernelSpec
 from tiledmm.kernels.tensor_maps import TensorMap, has_coordinates
 from tiledmm.kernels.variant import Variant
 from tiledmm.problem.product import Product
-from tiledmm.problem.strides import TRANSPOSED, Problem
+from tiledmm.problem.strides import Problem
 
 #: Maximum bytes of C's residues, unless one row of tiles takes more.
 MOST_RESIDUES_OF_C = 1 << 30
@@ -67,14 +73,14 @@ class Residues(Operands):
 
     def limbs(self, config: Config, compute: Element) -> int:
         """Return the number of planes of residues."""
-        return residue_planes(config.moduli, compute.parts)
+        return residue_planes(config.moduli, compute.components)
 
-    def prepare(self, spec: KernelSpec, problem: Problem) -> Ready:
+    def prepare(self, spec: KernelSpec, problem: Problem) -> PreparedOperands:
         """Return the launches that decompose both operands and scan their values."""
-        kernel, both = spec.kernel, [_decomposed(spec, problem, operand) for operand in range(2)]
+        kernel, both = spec.kernel, [_copy_of(spec, problem, operand) for operand in range(2)]
         return with_scan(with_copies(kernel, problem, both, kernel.config), problem, both)
 
-    def products(self, spec: KernelSpec, problem: Problem, ready: Ready) -> Schedule:
+    def products(self, spec: KernelSpec, problem: Problem, ready: PreparedOperands) -> Schedule:
         """Return the launches that multiply residues and reconstruct C. The operand scan decides whether they compute.
 
         Raises:
@@ -126,16 +132,18 @@ class Residues(Operands):
 
     def prepared_bytes(self, problem: Problem, compute: Element) -> int:
         """Return the bytes of the residues of both operands."""
-        return residue_planes(DEFAULT_MODULI, compute.parts) * (problem.elements(0) + problem.elements(1))
+        return residue_planes(DEFAULT_MODULI, compute.components) * (problem.elements(0) + problem.elements(1))
 
-    def cost(self, variant: Variant, config: Config, product: Product, times: DeviceTimes) -> OperandCost:
+    def cost(
+        self, variant: Variant, config: Config, launch: LaunchConfig, product: Product, times: DeviceTimes
+    ) -> OperandCost:
         """Return the cost of decomposing both operands, of reading and writing residues, and of reconstructing C."""
         problem, compute, device = product.problem, product.compute, times.rates
-        planes = residue_planes(config.moduli, compute.parts)
+        planes = residue_planes(config.moduli, compute.components)
         residues = planes * problem.elements(0) * 1.0, planes * problem.elements(1) * 1.0
-        sizes, letters = bytes_of(product), (problem.layout[0], problem.layout[1].translate(TRANSPOSED))
-        before = _decomposing(residues[0] + sizes[0], letters[0], times)
-        before += _decomposing(residues[1] + sizes[1], letters[1], times) + device.residue_launches
+        sizes, letters = bytes_of(product), problem.k_major_layout
+        before = _decompose_time(residues[0] + sizes[0], letters[0], times)
+        before += _decompose_time(residues[1] + sizes[1], letters[1], times) + device.residue_launches
         c_bytes = problem.m * problem.n * problem.products * compute.result.itemsize
         written, rate = planes * c_bytes / compute.itemsize, device.reconstructing
         after = math.inf
@@ -152,15 +160,15 @@ class Residues(Operands):
 
     def multiplied(self, compute: Element, scheme: str = "") -> tuple[int, int]:
         """Return 1, the bytes of a residue, and the number of products of residues per product of two elements."""
-        return 1, residue_planes(DEFAULT_MODULI, compute.parts)
+        return 1, residue_planes(DEFAULT_MODULI, compute.components)
 
     def unit(self, spec: KernelSpec) -> str:
         """Return the number of products of residues per product of two elements, as text."""
-        return f"{residue_planes(spec.config.moduli, spec.compute.parts)} products of bytes for one"
+        return f"{residue_planes(spec.config.moduli, spec.compute.components)} products of bytes for one"
 
     def fragment(self, spec: KernelSpec) -> tuple[int, int]:
         """Return the columns of a warp's tile, and the bytes read per element: one per plane of residues."""
-        return spec.config.wn, residue_planes(spec.config.moduli, spec.compute.parts)
+        return spec.config.wn, residue_planes(spec.config.moduli, spec.compute.components)
 
 
 def _rows_of(letter: str, moduli: int) -> Config:
@@ -216,7 +224,7 @@ def reconstruct_spec(spec: KernelSpec) -> KernelSpec:
     return KernelSpec(RECONSTRUCT, config, _BYTE, _BYTE, compute, spec.c, "NN", "if decomposed", spec.epilogue)
 
 
-def _decomposed(spec: KernelSpec, problem: Problem, operand: int) -> Copy:
+def _copy_of(spec: KernelSpec, problem: Problem, operand: int) -> Copy:
     writer = decompose_residues_spec(spec, operand)
     rows, steps = k_major_rows(problem, operand)
     matrix = rows, problem.k, tiles(problem.k, _CHUNK) * _CHUNK
@@ -238,7 +246,7 @@ def _rows_in_part(problem: Problem, tile: int, row_bytes: int) -> int:
     return tiles(tiles(problem.m, parts), tile) * tile if parts > 1 else max(problem.m, 1)
 
 
-def _decomposing(size: float, letter: str, times: DeviceTimes) -> float:
+def _decompose_time(size: float, letter: str, times: DeviceTimes) -> float:
     """Return the microseconds of decomposing an operand into residues, where ``size`` bytes are read and written."""
     rate = times.rates.decomposing_residues.get(letter, 0.0)
     return times.moving(size, rate) if rate else math.inf

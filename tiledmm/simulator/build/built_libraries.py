@@ -66,8 +66,8 @@ def ensure(target: Path, compile_in: Callable[[Path], Path]) -> bool:
     """Compile a library unless it is complete. Of several processes or threads one compiles it; the others wait.
 
     Args:
-        target: Where it is kept.
-        compile_in: Compiles it in the given folder, and returns its path there.
+        target: Path of the complete library.
+        compile_in: Function that compiles the library in a given folder and returns its path there.
 
     Returns:
         Whether it was compiled now.

@@ -82,7 +82,7 @@ class CompileOptions:
         return cls(tuple(macros), tuple(folders), target)
 
     def text(self, code: str, file: str) -> tuple[str, SourceMap]:
-        """Return a text behind its macros, with the headers that are in ``folders``, and where its lines come from.
+        """Return a text after the macros of the options, with its headers inserted, and the origin of each line.
 
         Args:
             code: CUDA C.

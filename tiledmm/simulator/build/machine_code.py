@@ -1,4 +1,4 @@
-"""How wide the accesses of each source line are in machine code (SASS), by the disassembler that is passed in."""
+"""Widths of the accesses of each source line in machine code (SASS), which a disassembler passed in produces."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ class MachineAccess(Protocol):
 
     @property
     def kind(self) -> str:
-        """``"load"``, ``"store"`` or ``"copy"``."""
+        """Kind of the access: ``"load"``, ``"store"`` or ``"copy"``."""
 
     @property
     def space(self) -> str:
-        """``"shared"`` or ``"global"``, or another memory."""
+        """Memory that is accessed: ``"shared"``, ``"global"`` or another."""
 
     @property
     def bytes(self) -> int:

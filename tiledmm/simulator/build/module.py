@@ -44,7 +44,7 @@ class Module:
             self._initialize(kernel)
 
     def kernel(self, name: str, target: str, build: str) -> NativeKernel:
-        """Compile a kernel, unless it is compiled.
+        """Return a kernel, which is compiled at its first use.
 
         Args:
             name: Its name, with its template arguments.

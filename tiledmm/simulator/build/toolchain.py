@@ -233,8 +233,8 @@ def _own_text() -> str:
     return "".join(file.read_text(encoding="utf-8") for file in files)
 
 
-def _key(*parts: str) -> str:
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
+def _key(*texts: str) -> str:
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:32]
 
 
 def _run(command: list[str], folder: Path, source: str = "") -> None:

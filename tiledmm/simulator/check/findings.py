@@ -65,7 +65,7 @@ class Finding:
 
     @property
     def is_warning(self) -> bool:
-        """Whether it is no error on a GPU."""
+        """True if the finding would be no error on a GPU."""
         return self.kind in WARNINGS
 
     def __str__(self) -> str:
@@ -95,7 +95,7 @@ class Region:
         return 0 <= address - self.begin < self.bytes
 
     def distance(self, address: int) -> int:
-        """Return the bytes between an address and the region; 0 for those in it."""
+        """Return the distance of an address from the region in bytes; 0 for an address in the region."""
         return max(self.begin - address, address - (self.begin + self.bytes - 1), 0)
 
     def describe(self, address: int, space: str) -> str:
@@ -152,7 +152,7 @@ def _where(raw: RawFinding, space: str, regions: tuple[Region, ...]) -> str:
 def finding(
     raw: RawFinding, symbol: str, lines: SourceLines, shared: tuple[Region, ...], operands: tuple[Region, ...]
 ) -> Finding | None:
-    """Return the runtime's record as a finding in words; None if it is none after all.
+    """Return the runtime's record as a finding in words; None if the record turns out to be no error.
 
     Args:
         raw: The runtime's record.

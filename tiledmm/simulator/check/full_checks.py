@@ -107,7 +107,7 @@ class FullChecks:
         return said
 
     def _unset_in_memory(self) -> list[Finding]:
-        """Return what is read before it is set where structures are in memory, too, if a result depends on it."""
+        """Return reads of unset memory in builds that keep structures in memory, if a result depends on them."""
         try:
             one, other = map(self._run, ("unoptimized", "unoptimized zeroed"))
         except CompilationError:  # asm statements, and what only optimizers fold

@@ -28,7 +28,7 @@ def filled_kernel(kernel: NativeKernel, value: str) -> NativeKernel | None:
 
 
 def fillable_aggregates(kernel: NativeKernel) -> list[tuple[str, int]]:
-    """Return a thread's own structures and arrays that are declared without a value, and the lines of that."""
+    """Return a thread's own structures and arrays that are declared without a value, with their lines."""
     text = kernel.text
     return [each for each in kernel.aggregates if filled_aggregates(text, [each], VALUES[0]) != text]
 
@@ -75,7 +75,7 @@ _NOT_A_THREADS = re.compile(r"\b(__shared__|__constant__|static|extern|constexpr
 
 
 def _end_of_declaration(source: str, name: str, begin: int) -> int:
-    """Return where the statement ends that declares a variable without a value on the line at ``begin``; 0 for none."""
+    """Return where a declaration without a value on the line at ``begin`` ends; 0 if there is none."""
     found = re.compile(rf"(?<![\w.>:])({re.escape(name)})(?!\w)").search(source, begin)
     if not found:
         return 0

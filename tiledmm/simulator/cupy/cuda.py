@@ -60,7 +60,7 @@ class Event:
 
 
 class Stream:
-    """A stream; what is launched in it has ended when the call returns."""
+    """A stream, whose launches end before their call returns."""
 
     ptr = 0
     done = True

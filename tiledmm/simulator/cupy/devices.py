@@ -84,17 +84,17 @@ class Device:
 
     @property
     def mem_info(self) -> tuple[int, int]:
-        """Bytes of free memory, the computer's, and of all memory, by the data sheet."""
+        """Bytes of the computer's free memory, and of the GPU's memory by its data sheet."""
         free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
         return min(free, _MEMORY), _MEMORY
 
     @property
     def pci_bus_id(self) -> str:
-        """No device has this one."""
+        """Bus identifier that no real device has."""
         return "0000:00:00.0"
 
     def use(self) -> None:
-        """Make it the current device, which it is."""
+        """Do nothing: the only device is always the current one."""
 
     def synchronize(self) -> None:
         """Wait for launches, which have ended when their call returns."""

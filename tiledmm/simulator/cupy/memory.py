@@ -125,7 +125,7 @@ class MemoryPointer:
 
 
 class DevicePointer(int):
-    """An address, ``x.data.ptr``: a whole number that still knows the memory, for launches that get it."""
+    """The address ``x.data.ptr``, an integer that refers to its memory, so that a launch can find the array."""
 
     memory: MemoryPointer
 

@@ -62,7 +62,7 @@ class Generator:
 
 
 def default_rng(seed: Any = None) -> Generator:
-    """Return a generator of NumPy's, whose arrays are those of the simulator."""
+    """Return a NumPy generator that returns the simulator's arrays."""
     return Generator(np.random.default_rng(seed))
 
 

@@ -93,10 +93,10 @@ class RawKernel:
         return self
 
     def compile(self, log_stream: Any = None) -> None:
-        """Compile the kernel, unless it is compiled.
+        """Compile the kernel, unless it has been compiled already.
 
         Args:
-            log_stream: What CuPy writes the compiler's output to; nothing is written here.
+            log_stream: Stream to which CuPy writes the compiler's output; the simulator writes nothing.
 
         Raises:
             ConfigError: If there is no such kernel.
@@ -147,7 +147,7 @@ class RawKernel:
         self.report.check()
 
     def _argument(self, parameter: Parameter, value: Any) -> Any:
-        """Return what the launch gets for an argument."""
+        """Convert an argument of CuPy's call to one of the simulator's launch."""
         pointer = value.memory if isinstance(value, DevicePointer) else value
         argument = pointer.elements(parameter) if isinstance(pointer, MemoryPointer) else value
         if isinstance(argument, np.ndarray):

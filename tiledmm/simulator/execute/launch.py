@@ -75,7 +75,7 @@ class Launch:
         self.placed, self.owner = _place([(self.parameters[at], array) for at, array in self.arrays.items()])
 
     def contents(self) -> list[np.ndarray[Any, Any]]:
-        """Copy what the memory regions hold before the launch."""
+        """Return copies of the memory regions' contents before the launch."""
         return [each.array.copy() for each in self.placed]
 
     def run(
@@ -178,7 +178,7 @@ def _bounds(array: np.ndarray[Any, Any]) -> tuple[int, int]:
 
 
 def _root(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return the array that a view is of."""
+    """Return the array that owns a view's memory."""
     while isinstance(array.base, np.ndarray):
         array = array.base
     return array

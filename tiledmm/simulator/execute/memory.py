@@ -151,13 +151,13 @@ class Placed:
         return array
 
     def indices(self) -> np.ndarray[Any, Any]:
-        """Return each memory element's number in the array: -1 if it has none, the last if it has several."""
+        """Return, by memory element, the index of the array's element there: -1 for none, the last of several."""
         numbers = np.full(self.bytes // self.itemsize, -1, np.int64)
         self.of_elements(numbers)[...] = np.arange(self.array.size).reshape(self.array.shape)
         return numbers
 
     def operand(self, *, writable: bool) -> Operand:
-        """Return what the runtime checks accesses against."""
+        """Return the description of this memory that the runtime checks accesses against."""
         return Operand(
             begin=self.begin,
             bytes=self.bytes,

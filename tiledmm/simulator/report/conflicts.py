@@ -13,7 +13,7 @@ from tiledmm.simulator.report.requests import BANKS, WARP, WORD_BYTES, words_by_
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """One lane and what it accesses.
+    """One lane's access to shared memory.
 
     Attributes:
         lane: Number of the lane in its warp.

@@ -76,11 +76,11 @@ class Report:
         sass: bool,
         **more: Any,
     ) -> Self:
-        """Count what a kernel did, and put that beside what was found.
+        """Return the report of a kernel's runs: counts, findings and warnings.
 
         Args:
             kernel: The kernel.
-            outcomes: What its runs returned.
+            outcomes: Results of its runs.
             found: Findings and warnings.
             grid, block: Blocks, and threads of a block, along x, y and z.
             sass: Whether the accesses of the machine code were counted.
@@ -111,7 +111,7 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is wrong."""
+        """True if there are no findings; warnings do not count."""
         return not self.findings
 
     @property

@@ -65,8 +65,8 @@ def words_by_bank(lanes: Iterable[tuple[int, int]], size: int) -> dict[int, dict
 def requests(events: Iterable[tuple[int, Event]]) -> tuple[Request, ...]:
     """Combine the accesses of one warp's lanes to requests.
 
-    Between two barriers the n-th access of a lane at a line belongs to the n-th of the other lanes there: the simulator
-    counts divergent lanes the same way.
+    Between two barriers, the n-th accesses of all lanes at a source line are one request. The simulator counts the
+    requests of divergent lanes in the same way.
 
     Args:
         events: Number of the lane and its event, each lane in its own order.

@@ -103,7 +103,7 @@ class DebugInfo:
             self._units = [Unit(unit) for unit in dwarf.iter_CUs()]
 
     def lines(self, addresses: Iterable[int]) -> list[tuple[Frame, ...]]:
-        """Return the source lines that instructions come from.
+        """Return the source lines of instructions.
 
         Args:
             addresses: Offsets in the file. A return address belongs to the instruction after the call: pass
@@ -117,7 +117,7 @@ class DebugInfo:
             return [self._line(address) for address in addresses]
 
     def texts(self, addresses: Iterable[int]) -> list[tuple[tuple[str, int, int], ...]]:
-        """Return files, lines and columns of instructions: equal where these come from the same text."""
+        """Return the files, lines and columns of instructions, which are equal if they come from the same text."""
         return [tuple((each.file, each.line, each.column) for each in chain) for chain in self.lines(addresses)]
 
     def _line(self, address: int) -> tuple[Frame, ...]:
@@ -135,7 +135,7 @@ class DebugInfo:
             raise LookupError(f"{self._library} defines no symbol {symbol!r}, or was stripped of its symbols") from None
 
     def shared_arrays(self) -> tuple[SharedArray, ...]:
-        """Return the kernel's shared arrays, by offset; dynamic ones are one, by the name of the first."""
+        """Return the kernel's shared arrays, by offset. All dynamic arrays are one, with the name of the first."""
         # The others are the runtime's, and what compilers add: "$d" (Clang), "debug.panic_stage" (Zig), and a symbol
         # without a size for the begin of the block (GCC on arm64).
         dynamic = self._symbols.get("tiledmm_dynamic_shared")

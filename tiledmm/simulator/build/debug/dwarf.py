@@ -93,7 +93,7 @@ class Unit:
 
     @functools.cached_property
     def _places(self) -> tuple[list[int], list[tuple[str, int, int]]]:
-        """Addresses in ascending order, and the file, line and column of the code from each on."""
+        """Addresses in ascending order, each with the file, line and column of the code that begins there."""
         sequences: list[list[LineState]] = [[]]
         for entry in self._program.get_entries() if self._program else ():
             if entry.state:

@@ -79,7 +79,7 @@ def _refused(reason: str, name: str) -> str:
 
 
 def _statements(source: str) -> Iterator[tuple[int, int]]:
-    """Yield where each asm statement and its parentheses begin, without those that the simulator leaves out."""
+    """Yield the positions where each asm statement and its parentheses begin, except in text that is skipped."""
     left_out: list[bool | None] = []  # for each #if that is open: whether its text is left out, None if unknown
     past = 0
     for token in _TOKEN.finditer(source):

@@ -73,10 +73,10 @@ class Refusal:
 
 
 def explain(output: str, source: str, known: Mapping[str, str]) -> Refusal | None:
-    """Return what the first error in a compiler's output says about a kernel.
+    """Return the refusal that explains the first error in a compiler's output; None if there is no error.
 
     Args:
-        output: Of GCC or Clang, in English.
+        output: Output of GCC or Clang, in English.
         source: The kernel's text.
         known: The names that the simulator has: ``known_names``.
     """
@@ -215,7 +215,7 @@ def _missing(header: str) -> str:
 
 
 def _standard(name: str, known: Mapping[str, str]) -> str:
-    """Return why there is no ``std::name``."""
+    """Return the reason why the simulator does not support ``std::name``, with advice."""
     for names, header in _STANDARD:
         if re.fullmatch(names, name):
             return f"std::{name} needs #include <{header}>"

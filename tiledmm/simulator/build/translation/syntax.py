@@ -161,7 +161,7 @@ def declared_alignments(text: str) -> dict[str, int]:
 
 
 def _natural(words: list[str]) -> int:
-    """Return the alignment of a type of CUDA C; 0 for another."""
+    """Return the natural alignment of a CUDA C type in bytes; 0 for a type that is not built in."""
     if len(words) == 1 and (vector := _VECTOR.fullmatch(words[0])):
         part = 8 if vector[1] == "longlong" else _BYTES[vector[1]]
         return part if vector[2] in "13" else min(part * int(vector[2]), 16)

@@ -68,7 +68,7 @@ class Instruction:
             raise self.refuse(f"it has {len(self.operands)} operands here, and takes {' or '.join(map(str, counts))}")
 
     def source(self, text: str, kind: str, *, wider: bool = False) -> str:
-        """Return C++ for an operand's value as this type. ``wider``: its register may have more bits."""
+        """Return C++ for an operand's value as type ``kind``. If ``wider``, its register may have more bits."""
         if text.startswith("!") and kind == "pred":
             return f"!{self.source(text[1:], kind)}"
         register = self.register(text)

@@ -1,0 +1,59 @@
+"""Sets of random operands on the device, enough of them that no call finds its operands in the L2 cache."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import cupy
+import numpy as np
+
+from tiledmm.bench.reference import random_matrix
+from tiledmm.bench.sizes import Size
+from tiledmm.elements import compute_element
+from tiledmm.kernels.variants import kernel_spec
+
+# Limit on sets of operands. Products that need more to fill the L2 cache are so small that memory does not matter.
+_MAX_SETS = 64
+
+_SEED = 20_240_229
+
+
+class Operands(NamedTuple):
+    """A (M, K), B (K, N) and the output C (M, N), arrays on the device."""
+
+    a: Any
+    b: Any
+    c: Any
+
+
+def operand_sets(size: Size, dtype: str, layout: str) -> list[Operands]:
+    """Allocate copies of the same random operands, enough to fill the L2 cache twice, at most 64.
+
+    Raises:
+        UnsupportedTypeError, ShapeError: If there is no such type or layout.
+    """
+    kernel_spec("naive", layout=layout)  # raises if there is no such layout
+    compute = compute_element(dtype)
+    kind, result = compute.dtype, compute.result.dtype
+    rng = np.random.default_rng(_SEED)
+    set_bytes = (size.m + size.n) * size.k * kind.itemsize + size.m * size.n * result.itemsize
+    cache = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.runtime.getDevice())["l2CacheSize"]
+    count = max(1, min(_MAX_SETS, -(-2 * cache // set_bytes)))
+    new_a = _drawn(rng, size.m, size.k, kind, size.k, layout[0])
+    new_b = _drawn(rng, size.k, size.n, kind, size.k, layout[1])
+    return [Operands(new_a(), new_b(), cupy.empty((size.m, size.n), result)) for _ in range(count)]
+
+
+def _drawn(
+    rng: np.random.Generator, rows: int, cols: int, kind: np.dtype[Any], k: int, order: str
+) -> Callable[[], Any]:
+    """Draw a random matrix and return a function that copies it to new device memory in a layout: N, T or G."""
+    if order == "T":
+        columns = random_matrix(rng, cols, rows, kind, k)
+        return lambda: cupy.asarray(columns).T
+    if order == "G":
+        wide = random_matrix(rng, rows, 2 * cols, kind, k)
+        return lambda: cupy.asarray(wide)[:, ::2]
+    host = random_matrix(rng, rows, cols, kind, k)
+    return lambda: cupy.asarray(host)

@@ -1,0 +1,121 @@
+"""Checks of what products on a GPU need: the driver, CuPy, devices and CUDA's libraries, each with its version."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.metadata
+import importlib.util
+import re
+from typing import Any
+
+from tiledmm.hardware.device import driver
+
+
+class NotThere(Exception):
+    """Error for something that is not installed, as opposed to something that does not work."""
+
+
+class NotKnown(Exception):
+    """Error for something that cannot be checked because something else is missing."""
+
+
+def driver_version() -> int:
+    """Return the newest CUDA version that the driver supports, as CUDA's number: 12040 for 12.4."""
+    try:
+        library = driver()
+    except OSError as error:
+        raise NotThere("not installed: libcuda is not found") from error
+    version = ctypes.c_int()
+    if status := library.cuDriverGetVersion(ctypes.byref(version)):
+        raise RuntimeError(f"cuDriverGetVersion returns {status}")
+    return version.value
+
+
+def driver_support() -> str:
+    """Return the newest CUDA version that the driver supports, in words."""
+    return f"for CUDA up to {cuda_version(driver_version())}"
+
+
+def cuda_version(number: int) -> str:
+    """Return CUDA's number of a version as text: ``"12.4"`` for 12040."""
+    return f"{number // 1000}.{number % 1000 // 10}"
+
+
+def cuda_extra() -> str:
+    """Return the extra whose CuPy runs with this driver; ``cuda12`` if there is no driver."""
+    try:
+        return "cuda13" if driver_version() >= 13000 else "cuda12"
+    except Exception:
+        return "cuda12"
+
+
+def cupy_version() -> str:
+    """Return CuPy's version and the name of its package; raise RuntimeError if there are several packages."""
+    names = {str(each.metadata["Name"]).lower() for each in importlib.metadata.distributions()}
+    installed = sorted(name for name in names if re.fullmatch(r"cupy|cupy-(cuda|rocm).*", name))
+    if len(installed) > 1:
+        raise RuntimeError(
+            f"{' and '.join(installed)} overwrite each other: pip uninstall all but one, then reinstall that"
+        )
+    if not installed and importlib.util.find_spec("cupy") is None:
+        raise NotThere("not installed")
+    import cupy
+
+    return f"{cupy.__version__}" + (f" ({installed[0]})" if installed else "")
+
+
+def present_cupy() -> Any:
+    """Import CuPy and return it; raise NotKnown if it does not import."""
+    try:
+        import cupy
+    except Exception as error:
+        raise NotKnown("without CuPy") from error
+    return cupy
+
+
+def device_cupy() -> Any:
+    """Import CuPy and return it; raise NotKnown if there is no device."""
+    try:
+        devices()
+    except Exception as error:
+        raise NotKnown("without a device") from error
+    return present_cupy()
+
+
+def devices() -> str:
+    """Return the name, compute capability and memory of each device."""
+    try:
+        driver_support()
+    except NotThere as error:
+        raise NotKnown("without a driver") from error
+    runtime = present_cupy().cuda.runtime
+    found = []
+    for device in range(runtime.getDeviceCount()):
+        each = runtime.getDeviceProperties(device)
+        memory = each["totalGlobalMem"] / 2**30
+        found.append(f"{each['name'].decode()}, compute capability {each['major']}.{each['minor']}, {memory:.0f} GiB")
+    if not found:
+        raise NotThere("CUDA finds no device")
+    return "; ".join(found)
+
+
+def runtime_version() -> str:
+    """Return the version of the CUDA runtime that CuPy uses."""
+    return cuda_version(present_cupy().cuda.runtime.runtimeGetVersion())
+
+
+def nvrtc_version() -> str:
+    """Return the version of NVRTC that CuPy uses."""
+    present_cupy()
+    from cupy.cuda import nvrtc
+
+    return ".".join(map(str, nvrtc.getVersion()))
+
+
+def cublas_version() -> str:
+    """Return the version of cuBLAS that CuPy uses."""
+    device_cupy()
+    from cupy.cuda import cublas, device
+
+    number = cublas.getVersion(device.get_cublas_handle())
+    return f"{number // 10_000}.{number // 100 % 100}.{number % 100}"

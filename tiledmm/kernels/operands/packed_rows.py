@@ -1,0 +1,139 @@
+"""Packed rows: operands copied to rows of the computation type that begin at cache lines, in scratch memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tiledmm.elements import Element
+from tiledmm.hardware.device_rates import DeviceTimes
+from tiledmm.kernels.config import Config, LaunchConfig
+from tiledmm.kernels.launches import Launch, Scratch
+from tiledmm.kernels.operands.copies import ROW_ALIGNMENT, Copy, PreparedOperands, copy_by, whole_vectors
+from tiledmm.kernels.operands.operands import OperandCost, Operands, bytes_of
+from tiledmm.kernels.spec import KernelSpec
+from tiledmm.kernels.tensor_maps import maps_of
+from tiledmm.kernels.variant import Variant, block_of_tiles
+from tiledmm.problem.product import Product
+from tiledmm.problem.strides import TRANSPOSED, Problem
+
+
+def _pack_config(tile: int, element: Element) -> Config:
+    """Return the config of the packing kernel, whose threads copy at least 4 bytes at a time."""
+    tn = max(1, 4 // element.itemsize)
+    size = 32 if tn == 1 else 64
+    return Config(bm=size, bn=size, tm=size * size // (tn * 256), tn=tn)
+
+
+PACK = Variant(
+    name="pack",
+    template="pack.cu.j2",
+    summary="packs an operand into aligned rows",
+    waits="last",
+    configure=_pack_config,
+    block=block_of_tiles,
+    shared_bytes=lambda config, element, layout: config.bm * (config.bn + 1) * element.sum_bytes,
+)
+
+
+class PackedRows(Operands):
+    """Operands of which one or both are packed, as ``pack_a`` and ``pack_b`` say. The other one is read in place."""
+
+    def kernel(self, spec: KernelSpec) -> KernelSpec:
+        """Return the specification of the kernel that reads the packed rows."""
+        return after_packing(spec).alone()
+
+    def prepare(self, spec: KernelSpec, problem: Problem) -> PreparedOperands:
+        """Return the launches that pack one operand or both."""
+        ready = pack_operands(spec, problem)
+        return replace(ready, maps=maps_of(spec, ready.problem))
+
+    def cost(
+        self, variant: Variant, config: Config, launch: LaunchConfig, product: Product, times: DeviceTimes
+    ) -> OperandCost:
+        """Return the cost of packing, and of reading whole cache lines of a packed operand."""
+        problem, compute, device = product.problem, product.compute, times.rates
+        packs = launch.pack_a, launch.pack_b
+        sizes = bytes_of(product)
+        letters = problem.k_major_layout
+        packed_b_letter = variant.operands.packed_b_letter(variant, compute).translate(TRANSPOSED)
+        letter_a, letter_b = ("N" if packs[0] else letters[0]), (packed_b_letter if packs[1] else letters[1])
+        left, right = aligned_in_place(product)
+        before = device.packing_launch + (sum(packs) - 1) * device.packing_second
+        before += times.moving(2 * (sizes[0] * packs[0] + sizes[1] * packs[1]), device.packing)
+        aligned = left or bool(packs[0]), right or bool(packs[1])
+        return OperandCost(sizes, letter_a + letter_b, aligned, problem.k, before)
+
+
+def after_packing(spec: KernelSpec) -> KernelSpec:
+    """Return the specification that applies after packing.
+
+    Its ``pack_a`` and ``pack_b`` are 0, and packed operands have the computation type and contiguous rows.
+    """
+    launch, compute = spec.config.launch, spec.compute
+    packed_b_letter = spec.variant.operands.packed_b_letter(spec.variant, compute)
+    return replace(
+        spec,
+        config=spec.config.changed({"pack_a": 0, "pack_b": 0}),
+        a=compute.stored if launch.pack_a else spec.a,
+        b=compute.stored if launch.pack_b else spec.b,
+        layout=("N" if launch.pack_a else spec.layout[0]) + (packed_b_letter if launch.pack_b else spec.layout[1]),
+    )
+
+
+def with_packing(spec: KernelSpec, a_in_place: bool, b_in_place: bool) -> KernelSpec:
+    """Return the specification with packing of A and B unless they can be read in place. Packing already set stays."""
+    launch = spec.config.launch
+    pack_a, pack_b = launch.pack_a or int(not a_in_place), launch.pack_b or int(not b_in_place)
+    return replace(spec, config=spec.config.changed({"pack_a": pack_a, "pack_b": pack_b}))
+
+
+def pack_spec(spec: KernelSpec, operand: int) -> KernelSpec:
+    """Return the kernel that packs A (0) or B (1) into rows of the computation type; it may transpose B."""
+    compute = spec.compute.stored
+    stored, letter = (spec.a, spec.b)[operand], spec.layout[operand]
+    if _packs_transposed(spec, operand):
+        letter = letter.translate(TRANSPOSED)
+    return KernelSpec(PACK, PACK.configure(0, compute), stored, compute, compute, compute, f"{letter}N")
+
+
+def pack_specs(spec: KernelSpec) -> Iterator[KernelSpec]:
+    """Return an iterator over the kernels that pack A and B."""
+    return (pack_spec(spec, operand) for operand in range(2))
+
+
+def pack_operands(spec: KernelSpec, problem: Problem) -> PreparedOperands:
+    """Return the launches that pack the operands that ``pack_a`` and ``pack_b`` select."""
+    launches: list[Launch] = []
+    scratch: list[Scratch] = []
+    names = ["A", "B"]
+    layout = after_packing(spec).layout
+    for operand, packs in enumerate((spec.config.launch.pack_a, spec.config.launch.pack_b)):
+        if packs:
+            copy = _copy_of(spec, problem, operand)
+            launches += copy.launches
+            scratch.append(copy.memory)
+            names[operand] = copy.memory.name
+            problem = copy.in_place_of(problem, layout)
+    return PreparedOperands(problem, (names[0], names[1]), tuple(launches), tuple(scratch))
+
+
+def _packs_transposed(spec: KernelSpec, operand: int) -> bool:
+    return operand == 1 and spec.variant.operands.packed_b_letter(spec.variant, spec.compute) == "T"
+
+
+def _copy_of(spec: KernelSpec, problem: Problem, operand: int) -> Copy:
+    writer = pack_spec(spec, operand)
+    rows, cols = ((problem.m, problem.k), (problem.k, problem.n))[operand]
+    row, col = problem.strides[2 * operand : 2 * operand + 2]
+    if _packs_transposed(spec, operand):
+        rows, cols, row, col = cols, rows, col, row
+    matrix = rows, cols, whole_vectors(cols, writer.c)
+    return copy_by(writer, problem, operand, "packed", (rows, cols, 1), (row, col), matrix)
+
+
+def aligned_in_place(product: Product) -> tuple[bool, bool]:
+    """Return whether rows of A, and those of B, begin at cache lines without packing."""
+    strides = product.problem.strides
+    left, right = max(strides[:2]) * product.a.itemsize, max(strides[2:4]) * product.b.itemsize
+    return left % ROW_ALIGNMENT == 0, right % ROW_ALIGNMENT == 0

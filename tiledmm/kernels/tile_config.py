@@ -1,0 +1,131 @@
+"""Config of a variant's tile, with the fields that a caller overrides, and the rules that every config must satisfy."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from tiledmm.elements import PACKED_ELEMENTS, Element
+from tiledmm.errors import ConfigError
+from tiledmm.kernels.config import (
+    CONFIG_FIELDS,
+    DYNAMIC_SHARED_BYTES,
+    MAX_THREADS,
+    STATIC_SHARED_BYTES,
+    Config,
+    ConfigOverrides,
+)
+
+if TYPE_CHECKING:
+    from tiledmm.kernels.variant import Rule, Variant
+
+# Config fields that are 0 if a variant does not use them.
+_MAY_BE_ZERO = ("pad", "stages", "wm", "wn", "triangle", "moduli", "pack_a", "pack_b", "pack_elements")
+
+
+def scheme_of(variant: Variant, overrides: ConfigOverrides) -> str:
+    """Return the scheme that ``overrides`` names, or else the first; an empty string if there are none."""
+    if not isinstance(overrides, Mapping):
+        raise ConfigError(f"config is a mapping of fields to values, such as {{'bk': 16}}; got {overrides!r}")
+    known = variant.operands.schemes or ("",)
+    scheme = overrides.get("scheme", known[0])
+    if scheme not in known:
+        own = f"its schemes are {', '.join(known)}" if variant.operands.schemes else "it decomposes nothing"
+        raise ConfigError(f"variant {variant.name!r} has no scheme {scheme!r}; {own}")
+    return str(scheme)
+
+
+def config_of_tile(variant: Variant, tile: int | None, element: Element, scheme: str) -> Config:
+    """Return the config of a tile, one of ``variant.tiles`` or None for the default; ``scheme`` may be empty.
+
+    Raises:
+        ConfigError: If the variant has no such tile.
+    """
+    of_scheme = (scheme,) if scheme else ()
+    if tile is None:
+        return _default_config(variant, element, *of_scheme)
+    if not variant.tiles:
+        raise ConfigError(f"variant {variant.name!r} has no tile to choose: leave the tile out")
+    try:
+        return variant.configure(variant.tiles[variant.tiles.index(operator.index(tile))], element, *of_scheme)
+    except (TypeError, ValueError):
+        fits = ", ".join(map(str, variant.tiles))
+        if isinstance(tile, str) and tile.isdecimal():
+            raise ConfigError(
+                f"a tile is an int, not the string {tile!r}; those of {variant.name!r} are {fits}"
+            ) from None
+        raise ConfigError(f"variant {variant.name!r} has no tile {tile!r}; its tiles are {fits}") from None
+
+
+def _default_config(variant: Variant, element: Element, *scheme: str) -> Config:
+    """Return the config of the default tile, or of the next smaller one whose limbs fit into shared memory."""
+    for tile in reversed(variant.tiles[: variant.tiles.index(variant.default_tile) + 1] if scheme else ()):
+        config = variant.configure(tile, element, *scheme)
+        if variant.shared_bytes(config, element, "NT") <= _shared_limit(variant):
+            return config
+    return variant.configure(variant.default_tile, element, *scheme)
+
+
+def _shared_limit(variant: Variant) -> int:
+    """Return the maximum shared memory per block in bytes, on the device that has most."""
+    return DYNAMIC_SHARED_BYTES if variant.tensor_cores else STATIC_SHARED_BYTES
+
+
+def with_overrides(variant: Variant, config: Config, overrides: ConfigOverrides, element: Element) -> Config:
+    """Return a tile's config with the given fields replaced.
+
+    Raises:
+        ConfigError: If there is no such field, or if a value or the config is not possible.
+    """
+    for name, value in overrides.items():
+        if name not in CONFIG_FIELDS:
+            raise ConfigError(f"unknown config field {name!r}; the fields are {', '.join(CONFIG_FIELDS)}")
+        if name == "scheme":
+            continue
+        if isinstance(value, bool) or not isinstance(value, int) or value < (name not in _MAY_BE_ZERO):
+            raise ConfigError(f"{name} is a whole number of at least {int(name not in _MAY_BE_ZERO)}; got {value!r}")
+    changed = config.changed(overrides)
+    broken = "; ".join(rule for holds, rule in _rules(variant, config, changed, element) if not holds)
+    if broken:
+        raise ConfigError(f"variant {variant.name!r} of {element.dtype_name} cannot have this config: {broken}")
+    return changed
+
+
+def _rules(variant: Variant, of_tile: Config, config: Config, element: Element) -> list[Rule]:
+    """Return the rules for a config that was made from a tile's: those of all variants, then the variant's own."""
+    launch, packed = config.launch, config.launch.pack_a + config.launch.pack_b
+    shared = max(variant.shared_bytes(config, element, layout) for layout in ("NN", "NT", "TN", "TT"))
+    limit = _shared_limit(variant)
+    whole = config.bm % config.tm == 0 and config.bn % config.tn == 0
+    alone = config.cluster == 1 or variant.hopper.tma
+    return [
+        (whole, "bm and bn are multiples of tm and tn"),
+        (
+            config.triangle <= 1 and (config.triangle == 0 or variant.has_triangle(config)),
+            "triangle is 0, or 1 where blocks have warp tiles, without tensor cores, and bm is bn",
+        ),
+        (config.tiles_per_block == 1 or of_tile.tiles_per_block > 1, "tiles_per_block is 1"),
+        (alone, "cluster is 1"),
+        (
+            of_tile.moduli > 0 or not config.moduli,
+            "moduli is 0 where operands are not decomposed into residues",
+        ),
+        (launch.group == 1 or config.wm > 0, "group is 1 where blocks have no warp tiles"),
+        (
+            max(launch.pack_a, launch.pack_b, launch.pack_elements) <= 1,
+            "pack_a, pack_b and pack_elements are 0 or 1",
+        ),
+        (
+            not launch.pack_elements or element.multiplied in PACKED_ELEMENTS,
+            f"pack_elements is for {', '.join(PACKED_ELEMENTS)}",
+        ),
+        (
+            not launch.pack_elements or not config.lanes > 1,
+            "pack_elements is for kernels whose lanes do not share k",
+        ),
+        (not launch.pack_elements or not packed, "pack_elements is instead of pack_a and pack_b"),
+        (config.threads <= MAX_THREADS, f"a block has at most {MAX_THREADS} threads, not {config.threads}"),
+        (shared <= limit, f"a block has {limit} bytes of shared memory, not the {shared} that this needs"),
+        *(variant.rules(config, element) if whole and alone else ()),
+    ]
