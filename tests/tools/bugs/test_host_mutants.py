@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ pytest.importorskip("cosmic_ray", reason="no tests of mutants: Cosmic Ray is not
 
 from tools.bugs.cosmic_ray import Mutant, mutants
 from tools.bugs.covering import spread
+from tools.bugs.edits import scopes
 from tools.bugs.fates import Fate
 from tools.bugs.host_mutants import SETTINGS, Recorded, explained, modules, reasons
 from tools.trees import ROOT
@@ -104,6 +106,7 @@ def test_listed_survivors_have_a_reason_and_their_line() -> None:
     known = SETTINGS.get("survivor", ())
     assert len(reasons(known)) == sum(len(row["after"]) for row in known), "no survivor twice"
     assert all(row["reason"] for row in known)
-    sources = [(ROOT / file).read_text(encoding="utf-8").splitlines() for file in modules(SETTINGS["modules"])]
-    lines = " ".join(line.strip() for source in sources for line in source)
-    assert not [row["before"] for row in known if row["before"] not in lines]
+    sources = [(ROOT / file).read_text(encoding="utf-8") for file in modules(SETTINGS["modules"])]
+    lines = " ".join(line.strip() for source in sources for line in source.splitlines())
+    places = {name for source in sources for name in scopes(ast.parse(source))}
+    assert not [row for row in known if row["before"] not in lines or row["where"] not in places]
