@@ -2,6 +2,6 @@
 
 In: a ``Call`` and the keywords that name a kernel. Out: a ``Choice``. ``choose`` is the entry point for every product.
 ``model`` searches among all kernels and cuts C into ``parts``. ``cost`` computes how long a kernel takes from measured
-``rates``. ``tuned`` holds the fastest kernels that were found for single products, and ``explanation`` says what
-``auto`` chooses and why. May import ``schedule`` and below; needs no CuPy.
+``rates``. ``tuned`` holds the fastest kernels that were found for single products, and ``explanation`` lists
+the kernels that ``auto`` compares, with their expected times. May import ``schedule`` and below; needs no CuPy.
 """
