@@ -13,6 +13,9 @@ from typing import Any
 
 import pytest
 
+# Before anything imports NumPy: the threads of BLAS wait actively for each other, and those of all workers share cores.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 ROOT = Path(__file__).resolve().parent.parent
 GPU_TESTS = Path(__file__).parent / "gpu"
 SIMULATOR_TESTS = Path(__file__).parent / "simulator"

@@ -63,8 +63,9 @@ class Product:
         self.x1, self.x2 = (
             gpu.array(x, tight(letter, x.ndim - 2)) for x, letter in zip(self.values, layout, strict=True)
         )
-        wide = np.complex128 if np.dtype(dtype).kind == "c" else np.int64
-        self.right = np.matmul(*(x.astype(wide) for x in self.values)).astype(dtype)
+        wide = np.complex128 if np.dtype(dtype).kind == "c" else np.float64  # by BLAS, and as exact as in integers
+        total = np.matmul(*(x.astype(wide) for x in self.values))
+        self.right = (total.astype(np.int64) if np.dtype(dtype).kind in "biu" else total).astype(dtype)
         self.out = gpu.array(np.zeros_like(self.right))
 
     def run(self, most: int | None = None) -> list[Any]:
