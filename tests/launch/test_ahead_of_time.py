@@ -70,20 +70,18 @@ def invoke(*arguments: str) -> Any:
 
 # ---- which ----
 
+#: Types and precisions that choose between other kernels; in float32 all layouts and sizes, in others one.
 PRODUCTS = [
     (dtype, layout, size, precision)
-    for dtype, precision in (
-        ("float32", "float32"),
-        ("float32", "ieee"),
-        ("float32", "bf16x6"),
-        ("tf32", "float32"),
-        ("float16", "float32"),
-        ("int8", "float32"),
-        ("int32", "float32"),
-        ("complex64", "float32"),
+    for i, (dtype, precision) in enumerate(
+        (
+            ("float32", "float32"), ("float32", "ieee"), ("float32", "bf16x6"), ("tf32", "float32"),
+            ("float16", "float32"), ("int8", "float32"), ("int32", "float32"), ("complex64", "float32"),
+        )
     )
-    for layout, size in (("NN", (300, 301, 700)), ("TN", (64, 64, 4000)), ("GT", (1, 70, 500)))
-]
+    for j, (layout, size) in enumerate((("NN", (300, 301, 700)), ("TN", (64, 64, 4000)), ("GT", (1, 70, 500))))
+    if i == 0 or i % 3 == j
+]  # fmt: skip
 
 
 @pytest.mark.cupy

@@ -14,6 +14,7 @@ pytest.importorskip("cupy", reason="needs CuPy, which needs no GPU to be importe
 
 from cupy.cuda import nvrtc
 
+from tests.conftest import slow_unless
 from tiledmm.codegen.rendering import render
 from tiledmm.codegen.template_files import template_folder
 from tiledmm.compile import cubins
@@ -167,7 +168,18 @@ def dependent_kernels() -> list[KernelSpec]:
     return list(found.values())
 
 
-@pytest.mark.parametrize("spec", dependent_kernels(), ids=lambda each: each.symbol)
+def first_of_each_template() -> list[Any]:
+    """Return these kernels as cases, of which those of a template that an earlier one has are slow."""
+    seen: set[str | None] = set()
+    cases = []
+    for spec in dependent_kernels():
+        new = spec.variant.template not in seen
+        cases.append(pytest.param(spec, id=spec.symbol, marks=slow_unless(new)))
+        seen.add(spec.variant.template)
+    return cases
+
+
+@pytest.mark.parametrize("spec", first_of_each_template())
 def test_the_wait_comes_before_or_after_all_accesses(spec: KernelSpec) -> None:
     options = (*COMPILE_OPTIONS, f"-arch={(spec.variant.hopper.arch or 'sm_90').replace('sm', 'compute')}")
     ptx = cubins._compiled(render(spec), spec.symbol, (*options, *CUPYS_OPTIONS), nvrtc.getPTX)

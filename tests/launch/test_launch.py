@@ -171,9 +171,13 @@ def test_what_the_copy_engine_cannot_read_is_packed(sent: list[tuple[Any, ...]])
     assert [each[0] for each in sent] == ["encode", "encode", "pack", "pack", "wgmma"]
 
 
-@pytest.mark.parametrize("elsewhere", [0, 1, 2])
-@pytest.mark.parametrize("device", [3, 5])
-@pytest.mark.parametrize("sizes", [(4, 4, 4), (0, 4, 4), (4, 0, 4), (4, 4, 0)])
+@pytest.mark.parametrize(
+    ("elsewhere", "device", "sizes"),
+    [
+        *((operand, 5, (4, 4, 4)) for operand in range(3)),
+        (0, 3, (4, 4, 4)), (0, 5, (0, 4, 4)), (1, 5, (4, 0, 4)), (0, 5, (4, 4, 0)), (2, 5, (4, 4, 0)),
+    ],
+)  # fmt: skip
 def test_arrays_lie_on_the_current_device_unless_they_are_empty(
     monkeypatch: pytest.MonkeyPatch, elsewhere: int, device: int, sizes: tuple[int, int, int]
 ) -> None:

@@ -159,8 +159,8 @@ def test_a_block_may_compute_several_tiles() -> None:
 
 
 def test_auto_compiles_a_handful_of_kernels() -> None:
-    sizes = [int(1.3**i) for i in range(2, 36)]
-    shapes = itertools.product(sizes[::3], sizes[::3], sizes[::3])
+    sizes = [int(1.3**i) for i in range(2, 36, 6)]
+    shapes = itertools.product(sizes, repeat=3)
     kernels = {
         each.spec
         for m, n, k in shapes
@@ -178,13 +178,15 @@ def test_every_candidate_is_a_kernel() -> None:
     assert types == {row.type for row in H100.rates.rows}
 
 
-@pytest.mark.parametrize("size", [64, 513, 2048])
 @pytest.mark.parametrize("dtype", ELEMENTS)
-def test_what_is_ranked_has_numbers_that_its_variant_allows(dtype: str, size: int) -> None:
+def test_what_is_ranked_has_numbers_that_its_variant_allows(dtype: str) -> None:
     one = np.zeros(1, np_dtype(dtype))
-    x = np.lib.stride_tricks.as_strided(one, (size, size), (size * one.itemsize, one.itemsize))
-    described = describe(x)
-    for wanted in (resolve(described, describe(x.T), same_memory=True), resolve(described, described)):
+    products = []
+    for size in (64, 513, 2048):
+        x = np.lib.stride_tricks.as_strided(one, (size, size), (size * one.itemsize, one.itemsize))
+        described = describe(x)
+        products += [resolve(described, describe(x.T), same_memory=True), resolve(described, described)]
+    for wanted in products:
         for choice in H100.rank(wanted):
             for part in choice.parts:
                 spec, problem = part.spec, part.product.problem
