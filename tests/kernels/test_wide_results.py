@@ -72,7 +72,7 @@ def test_no_array_is_of_such_a_type() -> None:
         lambda: simulator.matmul(x, x, dtype="int8_int32"),
         lambda: tiledmm.explain(x, x, dtype="int8_int32"),
     ):
-        with pytest.raises(UnsupportedTypeError, match="dtype='int32' makes it the computation type of int8 products"):
+        with pytest.raises(UnsupportedTypeError, match=r"dtype='int32'.*int8"):
             call()
 
 
@@ -134,7 +134,7 @@ def test_variants_without_it_compute_in_the_type_of_results() -> None:
     spec = kernel_spec("split_integer", dtype="int32", a_dtype="int8", b_dtype="int8")
     assert (spec.compute, spec.a) == (ELEMENTS["int32"], ELEMENTS["int8"])
     assert find_variant("split_integer").computes_in(compute_element("int8_int32")) == ELEMENTS["int32"]
-    with pytest.raises(UnsupportedTypeError, match=r"multiplies int32, .*, not int8_int32"):
+    with pytest.raises(UnsupportedTypeError, match=r"int32, .*int8_int32"):
         kernel_spec("split_integer", dtype="int8_int32")
 
 

@@ -260,7 +260,7 @@ def test_a_captured_stream(h100: HostGpu) -> None:
     h100.capturing = True
     assert product.run() == fast and h100.captured == 1
     assert product.run(most=0) == [alone] and h100.captured == 2
-    with pytest.raises(RuntimeError, match="workspace of"):
+    with pytest.raises(RuntimeError, match="workspace"):
         tiledmm.matmul(product.x1, product.x2, variant="split_float32", out=product.out)
 
 
@@ -277,7 +277,7 @@ def test_a_kernel_that_was_asked_for_says_what_the_memory_was_for(h100: HostGpu,
     x1, x2, out = (h100.array(np.ones((300, 300), "f4")) for _ in range(3))
     h100.most = 0
     for _ in range(2):
-        with pytest.raises(OutOfMemory, match=r"so far: 0 bytes\): workspace of tiledmm_.*'auto'"):
+        with pytest.raises(OutOfMemory, match=r"workspace.*tiledmm_.*'auto'"):
             tiledmm.matmul(x1, x2, out=out, **kernel)
     assert not h100.launched and h100.failed == 2
     h100.most = None
@@ -311,7 +311,7 @@ def test_where_no_kernel_fits_the_error_is_the_allocators(h100: HostGpu) -> None
     plan = Plan(product.plan.choice, lambda fits: None)
     h100.most = 0
     for _ in range(2):
-        with pytest.raises(OutOfMemory, match="workspace of"):
+        with pytest.raises(OutOfMemory, match="workspace"):
             plan.run(product.x1, product.x2, product.out)
 
 
@@ -326,7 +326,7 @@ def test_other_allocators(h100: HostGpu, error: Exception, monkeypatch: pytest.M
     monkeypatch.setattr(plan_module.cupy.cuda, "alloc", alloc)
     if isinstance(error, MemoryError):
         assert len(product.run()) == 1
-        with pytest.raises(MemoryError, match="std::bad_alloc: workspace of"):
+        with pytest.raises(MemoryError, match=r"std::bad_alloc.*workspace"):
             tiledmm.matmul(product.x1, product.x2, variant="warp_tiled", config={"split_k": 2})
     else:
         with pytest.raises(type(error)) as raised:
