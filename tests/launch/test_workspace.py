@@ -129,7 +129,7 @@ def test_auto_takes_a_kernel_without_workspace_where_there_is_no_memory(
 )
 def test_on_other_devices(gpu: HostGpu, target: str) -> None:
     gpu.become(target)
-    for dtype, m, n, k in (("float32", 64, 64, 20000), ("float32", 300, 301, 4000), ("int8", 300, 300, 3000)):
+    for dtype, m, n, k in (("float32", 64, 64, 20000), ("int8", 300, 300, 3000)):
         product = Product(gpu, dtype, (m, k), (k, n))
         fast = product.run()
         assert len(fast) > 1 and len(product.run(most=0)) == 1 and product.run() == fast
@@ -242,7 +242,7 @@ def test_a_batch_of_more_dimensions_than_a_kernel_counts(h100: HostGpu) -> None:
 @pytest.mark.parametrize(("given", "compute", "result"), [("float32", "int32", "int32"), ("float32", None, "int32")])
 def test_arrays_that_cupy_converts(h100: HostGpu, given: str, compute: str | None, result: str) -> None:
     rng = np.random.default_rng(7)
-    left, right = small_integers(rng, (64, 20000), given), small_integers(rng, (20000, 64), given)
+    left, right = small_integers(rng, (64, 8000), given), small_integers(rng, (8000, 64), given)
     x1, x2, out = h100.array(left), h100.array(right), h100.array(np.zeros((64, 64), result))
     temporary = out.size * 4  # which the product needs, and its workspace is more
     for most in (None, temporary):
