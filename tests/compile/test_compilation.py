@@ -243,7 +243,7 @@ def test_of_several_one_that_does_not_compile_is_said(machine: Machine, monkeypa
 
 
 @pytest.mark.parametrize("variant", FOR_ONE)
-@pytest.mark.parametrize("capability", ["80", "89", "100", "120"])
+@pytest.mark.parametrize("capability", ["89", "100"])
 def test_other_devices_are_told_which_it_is_for(machine: Machine, variant: str, capability: str) -> None:
     machine.capability = capability
     with pytest.raises(UnsupportedTypeError, match=r"9\.0"):

@@ -264,6 +264,6 @@ def test_kernel_of_the_full_product(variant, tile, dtype, layout, target):
 
 
 def test_the_tile_that_a_block_keeps_in_shared_memory_has_the_size_that_is_counted() -> None:
-    spec = kernel_spec("split_tensor_core", dtype="float32").kernel
+    spec = kernel_spec("split_tensor_core", tile=64, dtype="float32").kernel
     check = f"\nstatic_assert(sizeof(BlockTile) == {BLOCK_TILE_BYTES});\n"
     assert compile_for(render(spec) + check, spec.symbol, "sm_80").spill_store_bytes == 0

@@ -60,9 +60,9 @@ def test_nothing_is_expected_to_beat_the_roofline(gpu: Gpu, dtype: str) -> None:
         assert (best.microseconds or 0.0) >= model.bound(wanted), f"{best} for {sizes} {layout}"
 
 
-@pytest.mark.parametrize("name", DATA_SHEETS)
-def test_the_bound_is_that_of_the_fastest_unit_or_of_memory(name: str) -> None:
-    gpu, model = DATA_SHEETS[name], MODELS[name]
+@GPUS
+def test_the_bound_is_that_of_the_fastest_unit_or_of_memory(gpu: Gpu) -> None:
+    model = MODELS[gpu.name]
     flops = 2.0 * 8192**3
     assert model.bound(product(8192, 8192, 8192, dtype="float16")) >= flops / gpu.tensor_flops(2) * 1e6 * 0.999
     assert model.bound(product(1, 8192, 8192)) == pytest.approx(4 * (8192**2 + 2 * 8192) / gpu.bandwidth * 1e6)

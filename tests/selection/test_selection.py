@@ -490,7 +490,7 @@ def test_explain_takes_what_matmul_takes() -> None:
         tiledmm.explain(np.empty((5, 6), "f8"), np.empty((7, 4), "f8"))
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float16", "int8", "int32", "complex64", "complex128"])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int8", "complex128"])
 def test_all_that_is_launched_is_compiled_ahead(dtype: str) -> None:
     bare = {"split_k": 1, "pack_a": 0, "pack_b": 0, "pack_elements": 0, "triangle": 0}
     for *sizes, layout in ((300, 500, 700, "NN"), (301, 499, 90, "TN"), (40, 40, 9000, "NT"), (2048, 2048, 2048, "TT")):
