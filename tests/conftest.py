@@ -13,9 +13,11 @@ from typing import Any
 
 import pytest
 
+# Before anything imports NumPy: the threads of BLAS wait actively for each other, and those of all workers share cores.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 ROOT = Path(__file__).resolve().parent.parent
 GPU_TESTS = Path(__file__).parent / "gpu"
-SIMULATOR_TESTS = Path(__file__).parent / "simulator"
 
 
 @functools.cache
@@ -104,12 +106,20 @@ def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> 
     return None
 
 
+@functools.cache  # of all tests of a file
+def _folder(path: Path) -> str:
+    """Return the folder of these tests that contains a file; the name of a file in none, "" for one elsewhere."""
+    own = Path(__file__).parent
+    return path.relative_to(own).parts[0] if path.is_relative_to(own) else ""
+
+
 @pytest.hookimpl(tryfirst=True)  # before -m selects by marker
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
-        if item.path.is_relative_to(GPU_TESTS):
+        folder = _folder(item.path)
+        if folder == "gpu":
             item.add_marker("gpu")
-        if item.path.is_relative_to(SIMULATOR_TESTS) and (reason := missing_simulator()):
+        if folder == "simulator" and (reason := missing_simulator()):
             item.add_marker(pytest.mark.skip(reason=reason))
         if item.get_closest_marker("cupy") and not find_spec("cupy"):
             item.add_marker(pytest.mark.skip(reason="needs CuPy, which needs no GPU to be imported"))

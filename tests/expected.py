@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import itertools
 import json
-import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from tiledmm.elements import ELEMENTS, TF32, element
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS
 from tiledmm.problem.arrays import Array
 from tiledmm.problem.product import Product, resolve
+from tiledmm.selection.choice import Choice
 from tiledmm.selection.model import Model
 
 PATH = Path(__file__).parent / "expected.json"
@@ -34,6 +34,9 @@ _TARGETS = ("sm_90", "sm_75", "sm_80", "sm_120")
 
 # Types that kernels differ for.
 _FEW_TYPES = ("float32", "float16", "int8", "int64", "complex64", "bool")
+
+# Further types that the tensor cores of some architectures multiply.
+_TYPES_OF_TENSOR_CORES = ("bfloat16", "float64", TF32.dtype_name)
 
 # Sizes at limits: rows of skinny kernels and of small products, the fewest small products, K of many partitions, the
 # shortest K that is decomposed, operands too large to be decomposed, and partial sums of all of the workspace.
@@ -75,11 +78,12 @@ def product(dtype: str, layout: str, sizes: tuple[int, int, int, int], gap: int,
     return made.computed_in(TF32) if dtype == TF32.dtype_name else made
 
 
-def _spread() -> Iterator[tuple[str, Product]]:
+def _spread(types: Collection[str]) -> Iterator[tuple[str, Product]]:
     layouts = itertools.cycle(_LAYOUTS)
     for number, (dtype, sizes) in enumerate(itertools.product((*ELEMENTS, TF32.dtype_name), _SIZES)):
         layout, gap = next(layouts), (0, 0, 3)[number % 3]
-        yield f"{dtype} {layout} {sizes} +{gap}", product(dtype, layout, sizes, gap)
+        if dtype in types:
+            yield f"{dtype} {layout} {sizes} +{gap}", product(dtype, layout, sizes, gap)
 
 
 def _at_limits() -> Iterator[tuple[str, Product]]:
@@ -115,20 +119,42 @@ def _unlike() -> Iterator[tuple[str, Product]]:
         yield f"tf32 into {letter}", resolve(a, b, matrix((1024, 1024), letter, 0, a.dtype)).computed_in(TF32)
 
 
-def lines(target: str) -> Iterator[str]:
-    """Yield a line per product for a target: the selected kernels, their microseconds, a summary of all others."""
-    model = Model(REFERENCE_GPUS[target], ieee=target == "sm_80")
+def products(target: str) -> dict[str, Product]:
+    """Return the products of a target by their names: those at limits, and of all types, for the first targets only."""
     more = (_at_limits(), _unlike()) if target in _TARGETS[:2] else ()
-    for name, wanted in itertools.chain(_spread(), _symmetric(), *more):
-        ranked = list(model.rank(wanted))
-        choice = min(ranked, key=lambda each: each.microseconds or 0.0)
-        total = math.fsum(each.microseconds or 0.0 for each in ranked)
-        yield f"{name}: {choice}: {choice.microseconds:.4g} us; all {len(ranked)}: {total:.8g} us"
+    types = (*ELEMENTS, TF32.dtype_name) if target == _TARGETS[0] else (*_FEW_TYPES, *_TYPES_OF_TENSOR_CORES)
+    return dict(itertools.chain(_spread(types), _symmetric(), *more))
 
 
-def expected() -> dict[str, list[str]]:
-    """Return the lines of all targets."""
-    return {target: list(lines(target)) for target in _TARGETS}
+def choose(target: str, wanted: Product) -> Choice:
+    """Return the choice for a product by the model of a target's reference GPU."""
+    return Model(REFERENCE_GPUS[target], ieee=target == "sm_80").best(wanted)
+
+
+def text(choice: Choice) -> str:
+    """Return the selected kernels with their split-K factors, and the time to two digits."""
+    return f"{choice}: {float(f'{choice.microseconds:.2g}'):g} us".replace("tiledmm_", "")
+
+
+def _decision(wanted: Product, choice: Choice) -> tuple[Any, ...]:
+    """Return what a choice has in common with others that show nothing new: all but layout, sign and split-K factor."""
+    kernels = (
+        (part.spec.variant.name, part.spec.config.changed({"split_k": min(part.spec.config.launch.split_k, 2)}))
+        for part in choice.parts
+    )
+    return wanted.compute.dtype_name.removeprefix("u"), *dict.fromkeys(kernels)
+
+
+def expected() -> dict[str, dict[str, str]]:
+    """Return the texts of all targets by product, of which each is the first of its decision."""
+    found: dict[str, dict[str, str]] = {}
+    for target in _TARGETS:
+        first: dict[tuple[Any, ...], tuple[str, str]] = {}
+        for name, wanted in products(target).items():
+            choice = choose(target, wanted)
+            first.setdefault(_decision(wanted, choice), (name, text(choice)))
+        found[target] = dict(first.values())
+    return found
 
 
 if __name__ == "__main__":

@@ -90,11 +90,11 @@ def test_nothing_is_there_that_does_nothing(row):
     assert not re.search(r"\n{3}", text)
 
 
-@pytest.mark.parametrize("name", GOLDEN)
-def test_rendering_shows_no_trace_of_jinja_and_needs_no_header(name):
-    text = render(GOLDEN[name][0].kernel)
-    assert not re.search(r"\{\{|\}\}|\{%|%\}|^\s*//%|^//</?header>|#include", text, re.MULTILINE)
-    assert text.count('extern "C" __global__') == 1
+def test_rendering_shows_no_trace_of_jinja_and_needs_no_header():
+    for name, (spec, _) in GOLDEN.items():
+        text = render(spec.kernel)
+        assert not re.search(r"\{\{|\}\}|\{%|%\}|^\s*//%|^//</?header>|#include", text, re.MULTILINE), name
+        assert text.count('extern "C" __global__') == 1, name
 
 
 @pytest.mark.parametrize("row", general_variants(), ids=lambda row: row.name)
@@ -199,7 +199,7 @@ def test_an_undefined_name_in_a_template_is_an_error():
 
 def test_a_variant_for_some_types_says_which():
     assert "tiledmm_tensor_core_f16_" in tiledmm.source("tensor_core")
-    with pytest.raises(UnsupportedTypeError, match=r"multiplies float16, .*, complex128, not float32"):
+    with pytest.raises(UnsupportedTypeError, match=r"float16, .*complex128.*float32"):
         tiledmm.source("tensor_core", dtype="float32")
     assert "tensor_core" not in {row.name for row in general_variants()}
     assert "tensor_core" in {row.name for row in kernel_variants("int8")}

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import tiledmm
+from tests.conftest import slow_unless
 from tests.golden import renderings
 from tiledmm.codegen.rendering import render
 from tiledmm.codegen.source_map import source_places
@@ -26,7 +27,13 @@ def pattern_of(line: str) -> str:
     return "".join(".*" if part.lstrip().startswith(("{{", "{%")) else re.escape(part) for part in parts)
 
 
-@pytest.mark.parametrize("spec", KERNELS.values(), ids=list(KERNELS))
+@pytest.mark.parametrize(
+    "spec",
+    [
+        pytest.param(spec, id=name, marks=slow_unless(spec.config == kernel_spec(spec.variant).kernel.config))
+        for name, spec in KERNELS.items()
+    ],
+)
 def test_each_line_is_what_becomes_of_its_line_in_a_template(spec: KernelSpec) -> None:
     places, lines = source_places(spec), render(spec).splitlines()
     own = []

@@ -178,8 +178,8 @@ def test_an_error_where_it_is_loaded_is_passed_on() -> None:
 @pytest.mark.parametrize(
     ("source", "target", "says"),
     [
-        ("__global__ void fill() { int nonsense = ; }", "sm_90a", r"fill does not compile.*kernel\.cu\(1\): error"),
-        (SOURCE, "sm_90z", r"-arch=sm_90z.*by NVRTC \d+\.\d+.*gpu-architecture"),
+        ("__global__ void fill() { int nonsense = ; }", "sm_90a", r"fill.*kernel\.cu\(1\)"),
+        (SOURCE, "sm_90z", r"-arch=sm_90z.*NVRTC \d+\.\d+"),
     ],
 )
 def test_what_nvrtc_rejects(folder: Path, source: str, target: str, says: str) -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import slow_unless
 from tiledmm import errors
 from tiledmm.codegen.rendering import render
 from tiledmm.compile import disassembly
@@ -92,7 +93,13 @@ def at(text: str, accesses: tuple[Access, ...], source: str) -> set[tuple[str, s
 
 @pytest.mark.parametrize(
     ("variant", "layout", "a", "b"),
-    [("tiled", "NN", 16, 4), ("tiled", "NT", 16, 16), ("tiled", "TN", 4, 4), ("tiled_padded", "NT", 4, 4)],
+    [
+        ("tiled", "NN", 16, 4),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in (("tiled", "NT", 16, 16), ("tiled", "TN", 4, 4), ("tiled_padded", "NT", 4, 4))
+        ),
+    ],
 )
 def test_neighbouring_loads_are_joined_where_rows_are_aligned(tools, variant, layout, a, b):
     spec = kernel_spec(variant, tile=32, layout=layout)
@@ -103,7 +110,9 @@ def test_neighbouring_loads_are_joined_where_rows_are_aligned(tools, variant, la
     assert ("store", "global", 4) in at("c_tile.write(", accesses, source)
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(
+    "target", [pytest.param(name, marks=slow_unless(name in ("sm_75", "sm_120"))) for name in TARGETS]
+)
 def test_every_target_can_be_read(tools, target):
     spec = kernel_spec("double_buffered", tile=16)
     code = disassemble(render(spec), spec.symbol, target)
@@ -140,7 +149,8 @@ def test_without_a_disassembler_the_error_says_how_to_get_one(monkeypatch, tmp_p
     disassembly.nvdisasm.cache_clear()
 
 
-@pytest.mark.parametrize("layout", ["NN", *(pytest.param(each, marks=pytest.mark.slow) for each in ("NT", "TN", "TT"))])
+@pytest.mark.slow
+@pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT"])
 def test_no_multiply_add_of_warp_tiled_meets_a_bank_conflict(tools, layout):
     """Check FFMAs for register bank conflicts, which wide stores of sums would cause (``store`` in ptx.cuh)."""
     spec = kernel_spec("warp_tiled", layout=layout)

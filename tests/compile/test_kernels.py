@@ -84,8 +84,8 @@ def quick() -> frozenset[tuple[str, int | None, str, str]]:
 
 @functools.cache
 def quickest() -> frozenset[tuple[str, int | None, str, str]]:
-    """Return cases with all pairs of variant and layout, of type and layout, and of variant and tile."""
-    return covering(lambda variant, tile, dtype, layout: {(variant, layout), (dtype, layout), (variant, tile)})
+    """Return cases with every variant, every type and every layout."""
+    return covering(lambda variant, tile, dtype, layout: {(variant,), (dtype,), (layout,)})
 
 
 def smaller(target: int) -> list[tuple[str, int | None, str, str]]:
@@ -114,10 +114,12 @@ def test_the_covering_sets_cover_all_pairs():
     assert {(v, t, x) for v, t, _, x in cases} == {(*k, x) for k in KERNELS for x in LAYOUTS}
     assert {(d, x) for _, _, d, x in cases} == set(itertools.product(TYPES, LAYOUTS))
     assert {(v, d) for v, _, d, _ in quick()} == {(v, d) for v, _, d, _ in cases}
+    assert {(v, x) for v, *_, x in quick()} == {(v, x) for v, *_, x in cases}
+    assert {(d, x) for *_, d, x in quick()} == {(d, x) for *_, d, x in cases}
+    assert {(v, t) for v, t, *_ in quick()} == set(KERNELS)
     for chosen in (quick(), quickest()):
-        assert {(v, x) for v, *_, x in chosen} == {(v, x) for v, *_, x in cases}
-        assert {(d, x) for *_, d, x in chosen} == {(d, x) for *_, d, x in cases}
-        assert {(v, t) for v, t, *_ in chosen} == set(KERNELS)
+        assert {v for v, *_ in chosen} == {v for v, _ in KERNELS}
+        assert {d for *_, d, _ in chosen} == set(TYPES) and {x for *_, x in chosen} == set(LAYOUTS)
     for i in range(len(OTHER_TARGETS)):
         assert {v for v, *_ in smaller(i)} == {v for v, _ in KERNELS}
     some = {(v, d, x) for v, t, d in SOME_TYPES for x in half_of_layouts(v, t, d)}
@@ -262,6 +264,6 @@ def test_kernel_of_the_full_product(variant, tile, dtype, layout, target):
 
 
 def test_the_tile_that_a_block_keeps_in_shared_memory_has_the_size_that_is_counted() -> None:
-    spec = kernel_spec("split_tensor_core", dtype="float32").kernel
+    spec = kernel_spec("split_tensor_core", tile=64, dtype="float32").kernel
     check = f"\nstatic_assert(sizeof(BlockTile) == {BLOCK_TILE_BYTES});\n"
     assert compile_for(render(spec) + check, spec.symbol, "sm_80").spill_store_bytes == 0

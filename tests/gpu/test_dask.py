@@ -141,7 +141,7 @@ def test_chunks_of_two_libraries(client: Any) -> None:
     left, right = operands(64, 64, 64, "float32")
     x, y = on_gpus(left, 16), on_gpus(right, 16)
     wrong = y.map_blocks(cupy.asnumpy, dtype=y.dtype, meta=cupy.empty((0, 0), y.dtype))
-    with pytest.raises(OperandTypeError, match="cupy and numpy"):
+    with pytest.raises(OperandTypeError, match=r"cupy.*numpy"):
         client.compute(ours.matmul(x, wrong)).result(LIMIT)
     time.sleep(1)  # the other ranks' errors
 

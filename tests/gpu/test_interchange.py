@@ -115,9 +115,9 @@ def test_streams_of_several_libraries(torch: Any) -> None:
 
 def test_tensors_that_are_refused(torch: Any) -> None:
     x = torch.ones((3, 3), device="cuda")
-    with pytest.raises(OperandTypeError, match="x2 is a tensor on the device 'cpu'"):
+    with pytest.raises(OperandTypeError, match=r"x2.*'cpu'"):
         tiledmm.matmul(x, torch.ones((3, 3)))
-    with pytest.raises(OperandTypeError, match="x1 requires gradients"):
+    with pytest.raises(OperandTypeError, match=r"x1.*gradients"):
         tiledmm.matmul(x.clone().requires_grad_(), x)
     with torch.no_grad():
         tiledmm.matmul(x.clone().requires_grad_(), x)
@@ -183,9 +183,9 @@ def test_jaxs_arrays(jax: Any, dtype: str) -> None:
 
 def test_what_jax_cannot(jax: Any) -> None:
     x = jax.numpy.ones((3, 3))
-    with pytest.raises(OperandTypeError, match="out is a JAX array, which nothing can write"):
+    with pytest.raises(OperandTypeError, match=r"out.*JAX"):
         tiledmm.matmul(x, x, out=x)
-    with pytest.raises(OperandTypeError, match="x1 is traced"):
+    with pytest.raises(OperandTypeError, match="x1"):
         jax.jit(tiledmm.matmul)(x, x)
 
 

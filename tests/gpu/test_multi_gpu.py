@@ -106,13 +106,13 @@ def test_host_arrays(devices: list[int]) -> None:
 def test_mistakes() -> None:
     a = cupy.ones((3, 4), "f4")
     for devices in ([], [-1], [COUNT], [0.5]):
-        with pytest.raises(KeywordError, match="numbers of devices, from 0 to"):
+        with pytest.raises(KeywordError, match="devices"):
             multi_gpu.matmul(a, a.T, devices=devices)
-    with pytest.raises(ShapeError, match="4 columns and x2 3 rows"):
+    with pytest.raises(ShapeError, match=r"4.*x2.*3"):
         multi_gpu.matmul(a, a, devices=[0])
-    with pytest.raises(ShapeError, match="x2 has 1 dimensions"):
+    with pytest.raises(ShapeError, match=r"x2.*1"):
         multi_gpu.matmul(a, a[0], devices=[0])
-    with pytest.raises(OperandTypeError, match="NumPy arrays only"):
+    with pytest.raises(OperandTypeError, match="NumPy"):
         multi_gpu.matmul(a, np.ones((4, 3), "f4"), devices=[0])
-    with pytest.raises(ShapeError, match="out has shape"):
+    with pytest.raises(ShapeError, match="out"):
         multi_gpu.matmul(a, a.T, cupy.ones((3, 4), "f4"), devices=[0])

@@ -117,7 +117,7 @@ def test_a_product_that_is_interrupted_goes_on(pool: Any, tmp_path: Path) -> Non
     finished = len(journal.read_text().splitlines()) - 1
     assert finished >= 2
     out = np.load(tmp_path / "c.npy", mmap_mode="r+")
-    with pytest.raises(ConfigError, match="fingerprint of b"):
+    with pytest.raises(ConfigError, match=r"\bb\b"):
         out_of_core.matmul(a, np.asarray(b) + 1, out, memory=limit, journal=journal)
     counts: list[tuple[int, int]] = []
     out_of_core.matmul(a, b, out, memory=limit, progress=lambda *each: counts.append(each), journal=journal)
@@ -127,7 +127,7 @@ def test_a_product_that_is_interrupted_goes_on(pool: Any, tmp_path: Path) -> Non
 
 def test_limits_that_are_too_small_and_arrays_on_the_device() -> None:
     a, b = operands("float32", 300, 200, 100)
-    with pytest.raises(ConfigError, match=r"memory=1,000 bytes .* needs [\d,]+ at least"):
+    with pytest.raises(ConfigError, match=r"memory=1,000 .*\d,\d{3}"):
         out_of_core.matmul(a, b, memory=1000)
     with pytest.raises(TypeError, match=r"tiledmm\.matmul"):
         out_of_core.matmul(cupy.asarray(a), b)

@@ -70,7 +70,7 @@ def test_misaligned_data(variant: str, tile: int | None, which: str, dtype: str,
     keywords = {"variant": variant, "tile": tile}
     # A plan for arrays that differ in nothing but their addresses is there already.
     tiledmm.matmul(array(False), array(False), out=array(False), **keywords)
-    with pytest.raises(AlignmentError, match=f"{which} begins"):
+    with pytest.raises(AlignmentError, match=which):
         tiledmm.matmul(arrays["x1"], arrays["x2"], out=arrays["out"], **keywords)
     still_works()
 
@@ -106,14 +106,11 @@ def test_only_cupy_arrays(other: Any) -> None:
 def test_an_operand_that_is_named_wrongly_leaves_no_plan_behind() -> None:
     x = cupy.ones((2, 2), np.float32)
     for _ in range(2):
-        with pytest.raises(ValueError, match="no variant"):
+        with pytest.raises(ValueError, match="'nope'"):
             tiledmm.matmul(x, x, variant="nope")
-        with pytest.raises(ValueError, match="no tile"):
-            tiledmm.matmul(x, x, variant="tiled", tile=5)
-        with pytest.raises(ValueError, match="no tile"):
-            tiledmm.matmul(x, x, variant="cublas", tile=16)
-        with pytest.raises(ValueError, match="tile"):
-            tiledmm.matmul(x, x, variant="naive", tile=16)
+        for variant, tile in (("tiled", 5), ("cublas", 16), ("naive", 16)):
+            with pytest.raises(ValueError, match="tile"):
+                tiledmm.matmul(x, x, variant=variant, tile=tile)
     still_works()
 
 

@@ -320,11 +320,11 @@ def test_runs_have_the_same_bits_and_share_no_memory(variant: str, dtype: str) -
 def test_a_variant_for_other_devices_says_what_runs_here(variant: str, dtype: str) -> None:
     a = cupy.ones((300, 300), dtype)
     likewise = [name for name, its in RUN if its == dtype]
-    says = f"{variant!r} multiplies {dtype} on devices .* {(likewise or ['warp_tiled'])[0]!r}"
+    says = f"{variant!r}.*{dtype}.* {(likewise or ['warp_tiled'])[0]!r}"
     with pytest.raises(UnsupportedTypeError, match=says):
         tiledmm.matmul(a, a, variant=variant)
     if not likewise:
-        with pytest.raises(UnsupportedTypeError, match=f"of {dtype} needs {variant!r}"):
+        with pytest.raises(UnsupportedTypeError, match=f"{dtype}.*{variant!r}"):
             tiledmm.matmul(a, a, precision="fp16x3")
 
 

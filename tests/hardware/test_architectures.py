@@ -82,7 +82,7 @@ def test_nothing_fits_beyond_the_limits_of_a_block_or_a_thread():
 
 @pytest.mark.parametrize("arguments", [(0, 32, 0), (32, -1, 0), (32, 32, -1)])
 def test_occupancy_rejects_what_no_kernel_has(arguments):
-    with pytest.raises(ConfigError, match="at least one thread"):
+    with pytest.raises(ConfigError):
         occupancy(TARGETS["sm_90"], *arguments)
 
 
@@ -127,7 +127,7 @@ def test_a_device_that_is_too_old_is_refused(capability, text):
     with pytest.raises(DeviceError) as error:
         architecture_of(capability)
     assert isinstance(error.value, RuntimeError)
-    assert f"has compute capability {text}," in str(error.value) and "need 7.5 or newer" in str(error.value)
+    assert text in str(error.value) and "7.5" in str(error.value)
 
 
 # TFLOP/s of FP32 (and FP64) without tensor cores, as the vendor's documents print them.

@@ -275,7 +275,7 @@ def test_a_map_begins_at_64_bytes_wherever_memory_is(monkeypatch: pytest.MonkeyP
 
 def test_what_the_driver_refuses_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tensor_maps, "_driver", lambda: Driver(status=1))
-    with pytest.raises(DeviceError, match="0x1000: CUDA error 1"):
+    with pytest.raises(DeviceError, match=r"0x1000.* 1"):
         TensorMap(2, (8, 8, 1, 1, 1), (16, 128, 128, 128), (8, 8)).encode(4096)
 
 

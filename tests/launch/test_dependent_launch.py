@@ -14,6 +14,7 @@ pytest.importorskip("cupy", reason="needs CuPy, which needs no GPU to be importe
 
 from cupy.cuda import nvrtc
 
+from tests.conftest import slow_unless
 from tiledmm.codegen.rendering import render
 from tiledmm.codegen.template_files import template_folder
 from tiledmm.compile import cubins
@@ -154,20 +155,31 @@ def _template(name: str) -> str:
 def dependent_kernels() -> list[KernelSpec]:
     """Return each kernel that follows another launch in some products, once or twice."""
     found: dict[str, KernelSpec] = {}
-    for variant, dtype, config in (
-        ("split_float32", "f4", {}), ("split_float32", "c8", {}), ("split_tensor_core", "f4", {}),
-        ("split_integer", "i4", {}), ("tensor_core", "f2", {"split_k": 3}), ("wgmma", "i1", {"pack_a": 1}),
-        ("warp_tiled", "i1", {"pack_elements": 1}), ("thin", "c16", {"split_k": 40}),
+    for variant, tile, dtype, config in (
+        ("split_float32", 64, "f4", {}), ("split_float32", 64, "c8", {}), ("split_tensor_core", 64, "f4", {}),
+        ("split_integer", 64, "i4", {}), ("tensor_core", 64, "f2", {"split_k": 3}), ("wgmma", 64, "i1", {"pack_a": 1}),
+        ("warp_tiled", 64, "i1", {"pack_elements": 1}), ("thin", 16, "c16", {"split_k": 40}),
     ):  # fmt: skip
         x1, x2 = np.empty((512, 600), dtype), np.empty((600, 512), dtype)
-        choice = select(variant, None, resolve(describe(x1), describe(x2)), config or None)
+        choice = select(variant, tile, resolve(describe(x1), describe(x2)), config or None)
         for each in choice.schedules[0].launches:
             if each.spec.waits:
                 found.setdefault(each.spec.symbol, each.spec)
     return list(found.values())
 
 
-@pytest.mark.parametrize("spec", dependent_kernels(), ids=lambda each: each.symbol)
+def first_of_each_template() -> list[Any]:
+    """Return these kernels as cases, of which those of a template that an earlier one has are slow."""
+    seen: set[str | None] = set()
+    cases = []
+    for spec in dependent_kernels():
+        new = spec.variant.template not in seen
+        cases.append(pytest.param(spec, id=spec.symbol, marks=slow_unless(new)))
+        seen.add(spec.variant.template)
+    return cases
+
+
+@pytest.mark.parametrize("spec", first_of_each_template())
 def test_the_wait_comes_before_or_after_all_accesses(spec: KernelSpec) -> None:
     options = (*COMPILE_OPTIONS, f"-arch={(spec.variant.hopper.arch or 'sm_90').replace('sm', 'compute')}")
     ptx = cubins._compiled(render(spec), spec.symbol, (*options, *CUPYS_OPTIONS), nvrtc.getPTX)

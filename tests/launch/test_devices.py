@@ -36,5 +36,5 @@ def test_clock_rates_are_the_devices_own(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_device_that_is_too_old_is_refused_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
     become(monkeypatch, 7, 0)
     for _ in range(2):
-        with pytest.raises(DeviceError, match=r"has compute capability 7\.0"):
+        with pytest.raises(DeviceError, match=r"7\.0"):
             devices.device_model()

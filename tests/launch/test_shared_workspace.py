@@ -129,8 +129,16 @@ def check(gpu: HostGpu, made: Plan, x1: Any, x2: Any, out: Any, right: np.ndarra
 # ---- results ----
 
 
-@pytest.mark.parametrize("layout", ["NNN", "NTT", "TNN", "TTT"])
-@pytest.mark.parametrize("dtype", TYPES)
+#: Every type in one layout, and float32 in all.
+TYPES_AND_LAYOUTS = [
+    (dtype, layout)
+    for i, dtype in enumerate(TYPES)
+    for j, layout in enumerate(("NNN", "NTT", "TNN", "TTT"))
+    if dtype == "float32" or i % 4 == j
+]
+
+
+@pytest.mark.parametrize(("dtype", "layout"), TYPES_AND_LAYOUTS)
 def test_every_variant_in_parts(h100: HostGpu, limited: Any, dtype: str, layout: str) -> None:
     x1, x2, right = operands(h100, dtype, layout=layout[:2])
     limited(x1, x2)
@@ -162,14 +170,13 @@ def test_split_k_within_parts(h100: HostGpu, limited: Any, dtype: str) -> None:
         assert sum(kernel.variant.name == "split_k_reduction" for kernel in h100.launched) == len(split)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "int32"])
 @pytest.mark.parametrize(
-    ("left", "right"),
+    ("dtype", "left", "right"),
     [
-        ((3, 90, 300), (3, 300, 100)),
-        ((5, 40, 300), (300, 200)),
-        ((2, 1, 70, 300), (3, 300, 130)),
-        ((70, 300), (6, 300, 90)),
+        ("float64", (3, 90, 300), (3, 300, 100)),
+        ("int32", (5, 40, 300), (300, 200)),
+        ("float32", (2, 1, 70, 300), (3, 300, 130)),
+        ("complex64", (70, 300), (6, 300, 90)),
     ],
 )
 def test_batches(h100: HostGpu, limited: Any, dtype: str, left: Any, right: Any) -> None:
@@ -182,7 +189,7 @@ def test_batches(h100: HostGpu, limited: Any, dtype: str, left: Any, right: Any)
         h100.memory.check()
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "complex128", "int64"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64"])
 def test_a_symmetric_product(h100: HostGpu, limited: Any, dtype: str) -> None:
     x1, _, _ = operands(h100, dtype, (130, 260))
     limited(x1, x1.T, 1.8)
@@ -194,7 +201,7 @@ def test_a_symmetric_product(h100: HostGpu, limited: Any, dtype: str) -> None:
     assert {part.product.symmetric for part in choice.parts} == {True, False}, "on the diagonal alone"
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+@pytest.mark.parametrize("dtype", ["float32", "int32"])
 def test_a_result_over_its_operand(h100: HostGpu, limited: Any, dtype: str) -> None:
     x1, x2, right = operands(h100, dtype, (270, 270), (270, 270))
     limited(x1, x2)
@@ -243,7 +250,7 @@ def test_the_simulator_computes_parts(monkeypatch: pytest.MonkeyPatch, limited: 
     module = importlib.import_module("tiledmm.simulated.product")
     monkeypatch.setattr(module, "_model", lambda target, decomposes: simulated)
     rng = np.random.default_rng(4)
-    a, b = values(rng, (2, 70, 260), "float32", -2), values(rng, (260, 140), "float32", -1)
+    a, b = values(rng, (2, 40, 260), "float32", -2), values(rng, (260, 70), "float32", -1)
     limited(a, b)
     result, report = simulator.run(a, b, counts=False)
     np.testing.assert_array_equal(result, a.astype("f8") @ b.astype("f8"))
@@ -299,7 +306,7 @@ def test_scans_are_filled_before_each_part(h100: HostGpu, limited: Any, monkeypa
     assert events == [("fill", begin) for begin in begins[:-1]]
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "int64"])
+@pytest.mark.parametrize("dtype", ["float32", "int64"])
 def test_launches_by_themselves(h100: HostGpu, limited: Any, dtype: str) -> None:
     """Check the launches as measurements call them: in order, for all of the product."""
     x1, x2, right = operands(h100, dtype)

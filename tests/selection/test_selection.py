@@ -159,8 +159,8 @@ def test_a_block_may_compute_several_tiles() -> None:
 
 
 def test_auto_compiles_a_handful_of_kernels() -> None:
-    sizes = [int(1.3**i) for i in range(2, 36)]
-    shapes = itertools.product(sizes[::3], sizes[::3], sizes[::3])
+    sizes = [int(1.3**i) for i in range(2, 36, 6)]
+    shapes = itertools.product(sizes, repeat=3)
     kernels = {
         each.spec
         for m, n, k in shapes
@@ -178,13 +178,15 @@ def test_every_candidate_is_a_kernel() -> None:
     assert types == {row.type for row in H100.rates.rows}
 
 
-@pytest.mark.parametrize("size", [64, 513, 2048])
 @pytest.mark.parametrize("dtype", ELEMENTS)
-def test_what_is_ranked_has_numbers_that_its_variant_allows(dtype: str, size: int) -> None:
+def test_what_is_ranked_has_numbers_that_its_variant_allows(dtype: str) -> None:
     one = np.zeros(1, np_dtype(dtype))
-    x = np.lib.stride_tricks.as_strided(one, (size, size), (size * one.itemsize, one.itemsize))
-    described = describe(x)
-    for wanted in (resolve(described, describe(x.T), same_memory=True), resolve(described, described)):
+    products = []
+    for size in (64, 513, 2048):
+        x = np.lib.stride_tricks.as_strided(one, (size, size), (size * one.itemsize, one.itemsize))
+        described = describe(x)
+        products += [resolve(described, describe(x.T), same_memory=True), resolve(described, described)]
+    for wanted in products:
         for choice in H100.rank(wanted):
             for part in choice.parts:
                 spec, problem = part.spec, part.product.problem
@@ -255,7 +257,7 @@ def test_a_device_is_described_by_its_properties() -> None:
     bare = gpu_of(known | {"minor": 3}, {})
     assert (bare.arch.name, bare.clock, bare.bandwidth) == ("sm_90", H100.gpu.clock, H100.gpu.bandwidth)
     assert gpu_of(known | {"major": 13}, {}).arch.name == "sm_120", "newer than all that are known"
-    with pytest.raises(DeviceError, match=r"has compute capability 7\.0, and tiledmm's kernels need 7\.5 or newer"):
+    with pytest.raises(DeviceError, match=r"7\.0.*7\.5"):
         gpu_of(known | {"major": 7}, {})
 
 
@@ -326,42 +328,41 @@ def test_every_variants_own_numbers_keep_its_rules(row: Any) -> None:
 @pytest.mark.parametrize(
     ("variant", "numbers", "message"),
     [
-        ("tiled", {"nope": 3}, "unknown config field 'nope'; the fields are bm, bn"),
-        ("tiled", {"bk": 0}, "bk is a whole number of at least 1; got 0"),
-        ("tiled", {"bk": 2.5}, "whole number"),
-        ("tiled", {"bk": True}, "whole number"),
-        ("tiled", {"pad": -1}, "at least 0"),
+        ("tiled", {"nope": 3}, "'nope'.* bm, bn"),
+        ("tiled", {"bk": 0}, "^bk.* 1.* 0$"),
+        ("tiled", {"bk": 2.5}, r"^bk.* 2\.5"),
+        ("tiled", {"bk": True}, "^bk.* True"),
+        ("tiled", {"pad": -1}, "^pad.* 0.* -1"),
         ("tiled", {"stages": 2}, "stages is 1"),
         ("tiled", {"bm": 33}, "even shares"),
-        ("tiled", {"bm": 64, "bn": 64}, "at most 1024 threads, not 4096"),
-        ("double_buffered", {"bk": 512}, "49152 bytes of shared memory, not the"),
-        ("double_buffered", {"pad": 1}, "pad is a multiple of 16 bytes"),
-        ("naive", {"tm": 2}, "tm, tn, bk and lanes are 1"),
-        ("vectorized", {"tm": 2}, "tm and tn are multiples of 4"),
-        ("warp_tiled", {"wm": 16}, "wm / tm * (wn / tn) is 32"),
-        ("warp_tiled", {"stages": 1}, "stages is at least 2"),
-        ("warp_tiled", {"bn": 96}, "bm and bn are multiples of wm and wn"),
+        ("tiled", {"bm": 64, "bn": 64}, "1024.* 4096"),
+        ("double_buffered", {"bk": 512}, "49152 bytes"),
+        ("double_buffered", {"pad": 1}, "pad.* 16 bytes"),
+        ("naive", {"tm": 2}, "tm, tn, bk"),
+        ("vectorized", {"tm": 2}, "tm and tn.* 4"),
+        ("warp_tiled", {"wm": 16}, "wm / tm.* 32"),
+        ("warp_tiled", {"stages": 1}, "stages.* 2"),
+        ("warp_tiled", {"bn": 96}, "bm and bn.* wm and wn"),
         ("dot_products", {"bk": 64}, "bk is 128"),
         ("dot_products", {"tiles_per_block": 2}, "tiles_per_block is 1"),
         ("axpy", {"tm": 1}, "tm is bm"),
-        ("axpy", {"lanes": 16}, "lanes is bk, at least 2"),
-        ("axpy", {"bk": 1, "lanes": 1, "bn": 128}, "lanes is bk, at least 2"),
-        ("axpy", {"bn": 24, "tn": 3}, "tn is a power of 2"),
-        ("axpy", {"bn": 12}, "bn / tn divides 32"),
-        ("axpy", {"bk": 2, "lanes": 2}, "threads, bk * bn / tn, are a multiple of 32"),
-        ("axpy", {"stages": 2}, "stages, wm, wn and pad are 0"),
-        ("tiny", {"tiles_per_block": 3}, "those of a block are a multiple of 32"),
-        ("tiny", {"bm": 64}, "the threads of a tile, bm / tm * (bn / tn), divide 32"),
-        ("tiny", {"bk": 12}, "bm, bn and bk are powers of 2, at least 4"),
-        ("tiny", {"tn": 2}, "tn is a multiple of 4"),
-        ("tiny", {"bk": 4, "unroll": 4, "bm": 4, "tm": 1, "bn": 16}, "threads copy even shares of both tiles"),
+        ("axpy", {"lanes": 16}, "lanes is bk"),
+        ("axpy", {"bk": 1, "lanes": 1, "bn": 128}, "lanes is bk.* 2"),
+        ("axpy", {"bn": 24, "tn": 3}, "tn.* 2"),
+        ("axpy", {"bn": 12}, "bn / tn.* 32"),
+        ("axpy", {"bk": 2, "lanes": 2}, "bk.* bn / tn.* 32"),
+        ("axpy", {"stages": 2}, "stages, wm, wn.* 0"),
+        ("tiny", {"tiles_per_block": 3}, "32"),
+        ("tiny", {"bm": 64}, "bm / tm.* 32"),
+        ("tiny", {"bk": 12}, "bm, bn and bk.* 4"),
+        ("tiny", {"tn": 2}, "tn.* 4"),
+        ("tiny", {"bk": 4, "unroll": 4, "bm": 4, "tm": 1, "bn": 16}, "even shares"),
         ("tiny", {"stages": 2}, "stages is 1"),
     ],
 )  # fmt: skip
 def test_config_that_no_kernel_can_have(variant: str, numbers: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigError) as raised:
-        tiledmm.kernels.variants.find_variant(variant).config(None, ELEMENTS["float32"], numbers)
-    assert message in str(raised.value)
+    with pytest.raises(ConfigError, match=message):
+        find_variant(variant).config(None, ELEMENTS["float32"], numbers)
 
 
 @given(
@@ -383,7 +384,7 @@ def test_config_is_taken_whole_or_refused(variant: str, dtype: str, numbers: dic
 
 
 def test_config_needs_a_variant() -> None:
-    with pytest.raises(ConfigError, match="name it with variant="):
+    with pytest.raises(ConfigError, match="variant="):
         select(AUTO, None, product(5, 5, 5), {"bk": 8})
 
 
@@ -463,9 +464,9 @@ def test_explain_tells_what_auto_takes_elsewhere() -> None:
         assert each.expected_us >= each.bound_us > 0
         assert each.tile in find_variant(each.variant).tiles
         assert each.config.bm == each.best.spec.config.bm
-    assert "scaled to the data sheet of A10, where no kernel was ever measured" in str(found["A10"])
+    assert re.search(r"scaled .*\bA10\b", str(found["A10"]))
     assert "scaled" not in str(found["sm_90"])
-    with pytest.raises(ConfigError, match=r"no data sheet of 'A11'; there are those of sm_75, .*, A10,"):
+    with pytest.raises(ConfigError, match=r"'A11'.*sm_75, .*, A10,"):
         tiledmm.explain(a, a, target="A11")
 
 
@@ -482,14 +483,14 @@ def test_explain_names_the_tile(dtype: str) -> None:
 def test_explain_takes_what_matmul_takes() -> None:
     batch = tiledmm.explain(np.empty((3, 5, 6), "i1"), np.empty((6, 4), "f4"))
     assert str(batch).startswith("3 x (5 x 6) @ (6 x 4), float32")
-    assert "nothing to compute" in str(tiledmm.explain(np.empty((0, 6), "f4"), np.empty((6, 4), "f4")))
+    assert " us" not in str(tiledmm.explain(np.empty((0, 6), "f4"), np.empty((6, 4), "f4")))
     converted = tiledmm.explain(np.empty((5, 6), "f8"), np.empty((6, 4), "f8"), dtype="f4", casting="unsafe")
     assert converted.product.compute.dtype_name == "float32"
-    with pytest.raises(ValueError, match="do not fit"):
+    with pytest.raises(ValueError, match=r"6.*7"):
         tiledmm.explain(np.empty((5, 6), "f8"), np.empty((7, 4), "f8"))
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float16", "int8", "int32", "complex64", "complex128"])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int8", "complex128"])
 def test_all_that_is_launched_is_compiled_ahead(dtype: str) -> None:
     bare = {"split_k": 1, "pack_a": 0, "pack_b": 0, "pack_elements": 0, "triangle": 0}
     for *sizes, layout in ((300, 500, 700, "NN"), (301, 499, 90, "TN"), (40, 40, 9000, "NT"), (2048, 2048, 2048, "TT")):

@@ -44,14 +44,14 @@ def test_no_array_is_of_type_tf32() -> None:
         lambda: simulator.matmul(np.ones((2, 2), "f4"), np.ones((2, 2), "f4"), dtype="tf32"),
         lambda: tiledmm.explain(np.ones((2, 2), "f4"), np.ones((2, 2), "f4"), dtype="tf32"),
     ):
-        with pytest.raises(UnsupportedTypeError, match="precision='tf32' makes it the computation type"):
+        with pytest.raises(UnsupportedTypeError, match="precision='tf32'"):
             call()
 
 
 def test_it_is_for_variants_that_name_it() -> None:
     assert not any(row.multiplies(TF32) for row in general_variants())
     assert "tensor_core" in {row.name for row in kernel_variants("tf32")}
-    with pytest.raises(UnsupportedTypeError, match=r"multiplies float32, .*, not tf32; 'tensor_core' multiplies it"):
+    with pytest.raises(UnsupportedTypeError, match=r"float32, .*tf32.*'tensor_core'"):
         kernel_spec("warp_tiled", dtype="tf32")
     assert find_variant("tensor_core").least_capability(TF32) == (8, 0)
 
@@ -66,7 +66,7 @@ def test_a_kernel_of_tf32_reads_and_writes_float32() -> None:
     assert "#define MMA mma_tf32" in text and "MMA(acc" in text
     mixed = kernel_spec("tensor_core", dtype="tf32", a_dtype="float16", out_dtype="float64")
     assert mixed.symbol == "tiledmm_tensor_core_f16_f32_tf32_f64_128x128x16_nn"
-    with pytest.raises(ConfigError, match="wm and wn are multiples of 32"):
+    with pytest.raises(ConfigError, match=r"wm.*wn.*32"):
         kernel_spec("tensor_core", dtype="tf32", config={"wm": 16, "tm": 2})
 
 
@@ -146,9 +146,9 @@ def test_a_variant_without_it_multiplies_float32(variant: str) -> None:
 def test_a_variant_that_has_it_has_to_be_told() -> None:
     assert chosen(300, 500, 700, variant="tensor_core", tile=64).spec.compute == TF32
     for precision in ("float32", "ieee"):
-        with pytest.raises(UnsupportedTypeError, match=r"not float32; precision='tf32' rounds float32 .*'warp_tiled'"):
+        with pytest.raises(UnsupportedTypeError, match=r"float32.*precision='tf32'.*'warp_tiled'"):
             chosen(300, 500, 700, variant="tensor_core", precision=precision)
-    with pytest.raises(UnsupportedTypeError, match="not int32; 'warp_tiled' multiplies every type"):
+    with pytest.raises(UnsupportedTypeError, match=r"int32.*'warp_tiled'"):
         chosen(30, 50, 70, variant="tensor_core", dtype="int32")
 
 
@@ -203,9 +203,9 @@ def _in_tf32(*sizes: int) -> Any:
 
 def test_the_simulator_takes_precision_as_matmul_does() -> None:
     x = np.ones((5, 6), "f4")
-    with pytest.raises(ConfigError, match="precision is one of"):
+    with pytest.raises(ConfigError, match="'float16'"):
         simulator.matmul(x, x.T, precision="float16")
-    with pytest.raises(ConfigError, match="'split_float32' cannot be simulated"):
+    with pytest.raises(ConfigError, match="'split_float32'"):
         simulator.matmul(x, x.T, variant="split_float32", precision="fp16x3")
     with pytest.raises(UnsupportedTypeError, match="precision='tf32'"):
         simulator.matmul(x, x.T, variant="tensor_core")

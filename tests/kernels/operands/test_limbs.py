@@ -217,12 +217,12 @@ def test_what_is_rendered_asks_only_where_it_is_asked() -> None:
 @pytest.mark.parametrize(
     ("numbers", "says"),
     [
-        ({"scheme": "fp16x4"}, f"no scheme 'fp16x4'; its schemes are {', '.join(SCHEMES)}"),
-        ({"scheme": ""}, "no scheme ''; its schemes are"),
-        ({"scheme": 3}, "no scheme 3; its schemes are"),
-        ({"pack_a": 1}, "limbs are packed"),
-        ({"tile": 256, "scheme": "bf16x6"}, "bytes of shared memory"),
-        ({"stages": 1}, "stages is at least 2"),
+        ({"scheme": "fp16x4"}, f"'fp16x4'.*{', '.join(SCHEMES)}"),
+        ({"scheme": ""}, "scheme ''"),
+        ({"scheme": 3}, "scheme 3"),
+        ({"pack_a": 1}, "limbs"),
+        ({"tile": 256, "scheme": "bf16x6"}, r"\d+ bytes"),
+        ({"stages": 1}, "stages.*2"),
     ],
 )
 def test_numbers_that_it_cannot_have(numbers: dict[str, Any], says: str) -> None:
@@ -232,14 +232,14 @@ def test_numbers_that_it_cannot_have(numbers: dict[str, Any], says: str) -> None
 
 def test_a_variant_that_splits_nothing_has_no_schemes() -> None:
     halves = resolve(describe(np.zeros((9, 9), "f2")), describe(np.zeros((9, 9), "f2")))
-    with pytest.raises(ConfigError, match="variant 'wgmma' has no scheme 'fp16x3'; it decomposes nothing"):
+    with pytest.raises(ConfigError, match=r"'wgmma'.*'fp16x3'"):
         select("wgmma", None, halves, {"scheme": "fp16x3"})
     assert select("wgmma", None, halves, {"scheme": ""}) == select("wgmma", None, halves)
 
 
 def test_numbers_of_complex_types_are_counted_in_real_ones() -> None:
     a, b = (matrix(500, 500, dtype="complex64") for _ in range(2))
-    with pytest.raises(ConfigError, match=r"bn is 64, 128 or 256 \(in real numbers\)"):
+    with pytest.raises(ConfigError, match=r"bn.*64, 128 or 256"):
         planned(a, b, bn=256, wn=256, tn=64)
     smaller = planned(a, b, bm=128, cluster=1).launches[2].spec
     assert (smaller.config.bn, smaller.threads) == (128, 384)
@@ -248,8 +248,8 @@ def test_numbers_of_complex_types_are_counted_in_real_ones() -> None:
 @pytest.mark.parametrize(
     ("variant", "dtype", "says"),
     [
-        ("split_float32", "float64", "multiplies float32, complex64, not float64"),
-        ("split_tensor_core", "float64", "multiplies float32, complex64, not float64"),
+        ("split_float32", "float64", "float32, complex64.*float64"),
+        ("split_tensor_core", "float64", "float32, complex64.*float64"),
     ],
 )
 def test_types_that_it_does_not_multiply(variant: str, dtype: str, says: str) -> None:
@@ -265,7 +265,7 @@ def test_a_scheme_takes_the_first_variant_that_runs_on_a_device(dtype: str, prec
     for gpu in REFERENCE_GPUS.values():
         here = [row.name for row in rows if row.runs_on(gpu.arch.capability, wanted.compute)]
         if not here:
-            with pytest.raises(UnsupportedTypeError, match=f"{precision}' of {dtype} needs 'split_float32'.*'full' "):
+            with pytest.raises(UnsupportedTypeError, match=f"'{precision}'.*{dtype}.*'split_float32'.*'full'"):
                 with_scheme(wanted, KernelKeywords(precision=precision), Model(gpu))
             continue
         named = with_scheme(wanted, KernelKeywords(precision=precision), Model(gpu))
@@ -281,7 +281,7 @@ def test_a_scheme_takes_the_first_variant_that_runs_on_a_device(dtype: str, prec
     for variant in named:
         assert with_scheme(wanted, KernelKeywords(variant=variant, precision=precision)).variant == variant
     for variant in {"tiled", *VARIANTS} - named:
-        with pytest.raises(ConfigError, match=f"of {dtype} is for 'split_float32'.*, not '{variant}'"):
+        with pytest.raises(ConfigError, match=f"{dtype}.*'split_float32'.*'{variant}'"):
             with_scheme(wanted, KernelKeywords(variant=variant, precision=precision))
 
 
@@ -293,7 +293,7 @@ def test_other_types_have_no_schemes_and_multiply_adds_no_pieces() -> None:
     assert with_scheme(other, KernelKeywords(precision="fp16x3")).variant == AUTO
     assert with_scheme(wanted, KernelKeywords(precision="ieee")).variant == AUTO
     for variant in VARIANTS:
-        with pytest.raises(ConfigError, match="does not use"):
+        with pytest.raises(ConfigError, match=f"'{variant}'"):
             with_scheme(wanted, KernelKeywords(variant=variant, precision="ieee"))
 
 
@@ -324,7 +324,7 @@ def test_auto_takes_it_where_it_pays_and_may(dtype: str, short: int, large: int)
     assert all(each.spec.variant.name != "split_float32" for each in H100.rank(few)), "sums of few terms"
     in_parts = [each for each in H100.rank(many) if each.spec.variant.name == "split_float32"]
     assert in_parts and all(each.others and each.workspace < 9 << 30 for each in in_parts), "not 12 or 9.6 GB at once"
-    for precision, says in (("float16", "precision is one of"), ("bf16x6", "names a kernel")):
+    for precision, says in (("float16", "'float16'"), ("bf16x6", "'bf16x6'")):
         with pytest.raises(ConfigError, match=says):
             tiledmm.explain(a, b, precision=precision)
     elsewhere = {each.spec.variant.name for each in Model(REFERENCE_GPUS["sm_80"]).rank(wanted)}

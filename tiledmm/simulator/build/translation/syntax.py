@@ -134,7 +134,7 @@ _BYTES = {
 }  # fmt: skip
 _VECTOR = re.compile(r"u?(char|short|int|long|longlong|float|double)([1-4])")
 _ALIGNED = re.compile(r"\b(?:__align__|alignas|aligned)\s*\(\s*([^()]*)\)")
-_SHARED = re.compile(r"[^;{}()]*(?:\([^()]*\)[^;{}()]*)*\b__shared__\b[^;{}=]*")
+_SHARED = re.compile(r"(?:^|(?<=[;{}()]))[^;{}()]*(?:\([^()]*\)[^;{}()]*)*\b__shared__\b[^;{}=]*")
 
 
 def declared_alignments(text: str) -> dict[str, int]:
