@@ -33,7 +33,7 @@ def box(rows: range, cols: range) -> set[tuple[int, int]]:
 # Those for which tiles of 32 and more are simulated take seconds each.
 _SLOW = (
     "tiled", "tiled_padded", "double_buffered", "register_tiled", "vectorized", "warp_tiled", "tensor_core",
-    "split_tensor_core",
+    "split_tensor_core", "split_float64_tensor_core",
 )  # fmt: skip
 
 

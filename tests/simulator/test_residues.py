@@ -126,7 +126,7 @@ def test_products_of_integers_are_exact(layout: str) -> None:
 )
 def test_bits_are_those_of_the_model(layout: str, moduli: int) -> None:
     rng = np.random.default_rng(241)
-    for m, n, k in ((3, 5, 40), (18, 67, 300), (1, 200, 1025)):
+    for m, n, k in ((18, 67, 300), (1, 200, 1025)):
         left, right = rng.standard_normal((m, k)), rng.standard_normal((k, n))
         left *= np.exp2(rng.integers(-300, 300, (m, 1)).astype(float))
         x1, x2 = laid_out(left, layout[0]), laid_out(right, layout[1])

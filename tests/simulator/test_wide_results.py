@@ -120,13 +120,8 @@ def test_without_dtype_they_wrap_in_8_bits() -> None:
     assert simulator.matmul(x, x, signature="ii->i")[0, 0] == 20_000
 
 
-@pytest.mark.parametrize(
-    ("variant", "config"),
-    [
-        pytest.param("tensor_core", {"split_k": 2}, marks=pytest.mark.slow),
-        ("warp_tiled", {"pack_elements": 1}),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("variant", "config"), [("tensor_core", {"split_k": 2}), ("warp_tiled", {"pack_elements": 1})])
 def test_no_findings_with_every_check_on(variant: str, config: dict[str, int]) -> None:
     rng = np.random.default_rng(3)
     x1, x2 = any_bits(rng, (40, 150), np.dtype("i1")), any_bits(rng, (150, 70), np.dtype("i1"))
