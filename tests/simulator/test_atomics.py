@@ -124,27 +124,36 @@ def test_compare_and_swap_makes_other_atomics():
     assert after(body, np.ones(1), blocks=1, threads=32).tolist() == [2.0**32]
 
 
-@pytest.mark.parametrize("space", ["", "__shared__ int s; if (i == 0) s = 0; __syncthreads(); int* at = &s;"])
-def test_not_all_lanes_can_swap_what_they_read(space):
-    """Check that a compare-and-swap loop that does not read again never ends, since all lanes compare at once."""
-    text = f"""
-    __global__ void kernel(int* x) {{
+SWAPS = """
+    __global__ void kernel(int* x) {
         const int i = threadIdx.x;
-        {space or "int* at = x;"}
+        SPACE
         int seen = atomicAdd(at, 0);
-        while (true) {{
+        while (true) {
             const int before = atomicCAS(at, seen, seen + 1);
             if (before == seen) break;
             seen = before;
-        }}
+        }
         __syncthreads();
         if (i == 0) x[1] = atomicAdd(at, 0);
-    }}
+    }
     """
+SPACES = ("int* at = x;", "__shared__ int s; if (i == 0) s = 0; __syncthreads(); int* at = &s;")
+
+
+@pytest.mark.parametrize("space", SPACES)
+def test_lanes_that_swap_what_they_read_count_up(space):
     x = np.zeros(2, np.int32)
-    simulator.launch(text, 1, 64, (x,)).check()
+    simulator.launch(SWAPS.replace("SPACE", space), 1, 64, (x,)).check()
     assert x[1] == 64
-    (found,) = simulator.launch(text.replace("seen = before;", ""), 1, 64, (x,)).findings
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("space", SPACES)
+def test_not_all_lanes_can_swap_what_they_read(space):
+    """Check that a compare-and-swap loop that does not read again never ends, since all lanes compare at once."""
+    text = SWAPS.replace("SPACE", space).replace("seen = before;", "")
+    (found,) = simulator.launch(text, 1, 64, (np.zeros(2, np.int32),)).findings
     assert (found.kind, found.line, found.other_line) == ("thread that waits for ever", 7, 6)
 
 
@@ -204,11 +213,11 @@ def test_shared_memory():
         (
             "short* p = (short*)at; atomicAdd(p, (short)1);",
             "sm_90",
-            r"kernel.cu:4: CUDA has no atomicAdd\(short int\*&?, short int\)|no atomicAdd",
+            "kernel.cu:4: .*atomicAdd",
         ),
-        ("atomicAdd((float4*)at, make_float4(1, 1, 1, 1));", "sm_80", "CUDA has no atomicAdd"),
-        ("atomicMax((float*)at, 1.0f);", "sm_90", "CUDA has no atomicMax"),
-        ("atomicMinn(at, 1);", "sm_90", "knows no atomicMinn; did you mean atomicMin?"),
+        ("atomicAdd((float4*)at, make_float4(1, 1, 1, 1));", "sm_80", "atomicAdd"),
+        ("atomicMax((float*)at, 1.0f);", "sm_90", "atomicMax"),
+        ("atomicMinn(at, 1);", "sm_90", r"atomicMinn\b.*\batomicMin\b"),
     ],
 )
 def test_what_there_is_not(call, target, message):

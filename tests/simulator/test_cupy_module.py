@@ -68,9 +68,9 @@ def test_copies_between_host_and_device() -> None:
     assert x.get(out=out) is out and cp.asnumpy(x, out=out) is out and out[0, 0] == 7
     x.set(host)
     assert x[0, 0] == 0
-    with pytest.raises(ShapeError, match=r"got float32 of shape \(2, 3\) for float64"):
+    with pytest.raises(ShapeError, match=r"float32.*\(2, 3\).*float64"):
         x.set(host.astype(np.float32))
-    with pytest.raises(OperandTypeError, match="set takes a NumPy array; got list"):
+    with pytest.raises(OperandTypeError, match="list"):
         x.set([1])
     assert cp.asnumpy([1, 2]).tolist() == [1, 2]
     assert cp.get_array_module(host, x) is cp and cp.get_array_module(host) is np
@@ -83,7 +83,7 @@ def test_arrays_of_the_host_are_refused_where_cupy_refuses_them() -> None:
         lambda: x + host, lambda: host + x, lambda: cp.dot(x, host), lambda: cp.stack([x, host]),
         lambda: np.allclose(x, host), lambda: kernel((1,), (3,), (host, 3)),
     ):  # fmt: skip
-        with pytest.raises(OperandTypeError, match=r"NumPy array, which .*pass cp.asarray\(x\)"):
+        with pytest.raises(OperandTypeError, match=r"cp.asarray\(x\)"):
             call()
     cp.testing.assert_array_equal(x, host)
     assert (x + np.float64(1)).tolist() == [2, 2, 2]
@@ -92,7 +92,7 @@ def test_arrays_of_the_host_are_refused_where_cupy_refuses_them() -> None:
 def test_an_array_is_no_number_for_a_kernel() -> None:
     kernel = cp.RawKernel(TWICE, "twice")
     x, n = cp.ones(3, cp.float32), cp.array([3], np.int32)
-    with pytest.raises(OperandTypeError, match=r"parameter n is of type int; got an array.*x.item\(\)"):
+    with pytest.raises(OperandTypeError, match=r"parameter n .*int; .*x.item\(\)"):
         kernel((1,), (3,), (x, n[0]))
     kernel((1,), (3,), (x, n[0].item()))
     assert x.tolist() == [2, 2, 2]
@@ -108,13 +108,13 @@ def test_structures_are_passed_as_cupy_passes_them() -> None:
     for each in (pair, pair[()]):
         kernel((1,), (1,), [out, each])
         assert out[0] == 1.5
-    with pytest.raises(OperandTypeError, match=r"got bytes, which CuPy does not pass"):
+    with pytest.raises(OperandTypeError, match="bytes"):
         kernel((1,), (1,), (out, pair.tobytes()))
 
 
 @pytest.mark.parametrize("dtype", [object, str, "datetime64[s]", np.longdouble])
 def test_types_that_no_gpu_has(dtype: Any) -> None:
-    with pytest.raises(UnsupportedTypeError, match="CuPy has no arrays of dtype"):
+    with pytest.raises(UnsupportedTypeError, match="dtype"):
         cp.empty(3, dtype)
     with pytest.raises(UnsupportedTypeError):
         cp.zeros(3, dtype)
@@ -133,9 +133,9 @@ def test_pointers() -> None:
     assert x.tolist() == [2] * 8
     assert x.data.ptr == x.T.data.ptr == x.data.ptr + 4 - 4 and x[1:].data.ptr - x.data.ptr == 4
     assert int(x[1:].data - 4) == x.data.ptr
-    with pytest.raises(OperandTypeError, match="parameter n is of type int; got a pointer"):
+    with pytest.raises(OperandTypeError, match=r"parameter n .*pointer"):
         kernel((1,), (32,), (x, x.data))
-    with pytest.raises(OperandTypeError, match="got int"):
+    with pytest.raises(OperandTypeError, match="int"):
         kernel((1,), (32,), (12345, 2))
 
 
@@ -151,11 +151,11 @@ def test_copies_by_pointers() -> None:
     y.data.memset(0, 4)
     y.data.copy_to_host_async(host.ctypes.data, 16)
     assert host.tolist() == [0, 1, 2, 3] and y.tolist() == x.tolist()
-    with pytest.raises(ConfigError, match="this memory has 16 bytes; got 16 bytes from byte 8 on"):
+    with pytest.raises(ConfigError, match=r"16 bytes.*byte 8"):
         (y.data + 8).memset(0, 16)
-    with pytest.raises(ShapeError, match="does not fit into 16 bytes"):
+    with pytest.raises(ShapeError, match="16 bytes"):
         cp.ndarray((5,), np.float32, y.data)
-    with pytest.raises(OperandTypeError, match="memptr is a pointer"):
+    with pytest.raises(OperandTypeError, match="memptr"):
         cp.ndarray((5,), np.float32, host)
     with pytest.raises(OperandTypeError, match="an address of the host"):
         x.data.copy_from_host(host, 8)
@@ -197,7 +197,7 @@ def test_the_device_is_marked_as_simulated() -> None:
         device.synchronize()
     assert cp.ones(3).device == cp.cuda.Device() and "simulated" in repr(device)
     for call in (cp.cuda.Device, cp.cuda.runtime.getDeviceProperties, cp.cuda.runtime.setDevice):
-        with pytest.raises(DeviceError, match="device 0 alone; got 1"):
+        with pytest.raises(DeviceError, match=r"device 0 .* 1"):
             call(1)
 
 
@@ -207,7 +207,7 @@ def test_streams_and_events() -> None:
     with cp.cuda.Stream() as stream:
         assert cp.cuda.get_current_stream() is stream
         begin, end = stream.record(), cp.cuda.stream.Event()
-        with pytest.raises(ConfigError, match="both events are recorded"):
+        with pytest.raises(ConfigError, match="events"):
             cp.cuda.get_elapsed_time(begin, end)
         end.record(stream)
         stream.wait_event(end)
@@ -254,14 +254,14 @@ def test_what_is_not_there_is_an_attribute_error(space: str, name: str) -> None:
     for each in space.split(".") if space else ():
         module = getattr(module, each)
     assert not hasattr(module, name)
-    with pytest.raises(AttributeError, match=f"has no '{name}'"):
+    with pytest.raises(AttributeError, match=f"'{name}'"):
         getattr(module, name)
 
 
 def test_kernels_that_are_not_supported_say_so() -> None:
-    with pytest.raises(ConfigError, match="out of ElementwiseKernels: write the loop as a RawKernel"):
+    with pytest.raises(ConfigError, match=r"ElementwiseKernel.*RawKernel"):
         cp.ElementwiseKernel("float32 x", "float32 y", "y = x", "same")
-    with pytest.raises(ConfigError, match="out of ReductionKernels"):
+    with pytest.raises(ConfigError, match="ReductionKernel"):
         cp.ReductionKernel("T x", "T y", "x", "a + b", "y = a", "0", "sum")
 
 

@@ -220,10 +220,10 @@ def test_addresses_that_are_no_code_have_no_lines(kernel):
     assert debug.lines([]) == []
 
 
-@pytest.mark.parametrize("dwarf", ["-gdwarf-4", "-gdwarf-5"])
+@pytest.mark.parametrize("dwarf", ["-gdwarf-4", pytest.param("-gdwarf-5", marks=pytest.mark.slow)])
 def test_code_that_the_linker_dropped_hides_none(build, dwarf):
     # Nobody calls `dropped`. What is described of it stays, from address 0 on and over that of `kept`.
-    body = "".join(f"    *p = {value};\n" for value in range(20000))
+    body = "".join(f"    *p = {value};\n" for value in range(2000))
     dropped = f'__attribute__((visibility("hidden"))) void dropped(volatile int* p) {{\n{body}}}\n'
     source = f'extern "C" void kept(int* p) {{ ++*p; }}\n{dropped}'
     library = build("-O1", "-g1", dwarf, "-ffunction-sections", "-Wl,--gc-sections", kernel=source)
@@ -262,7 +262,7 @@ def test_threads_may_ask_at_the_same_time(kernel):
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     try:
-        for _ in range(5):
+        for _ in range(2):
             debug = DebugInfo(kernel)
             with ThreadPoolExecutor(8) as pool:
                 assert list(pool.map(debug.lines, questions)) == expected

@@ -7,6 +7,7 @@ import time
 import numpy as np
 import pytest
 
+from tests.conftest import slow_unless
 from tiledmm import simulator
 from tiledmm.simulator.execute import grid
 
@@ -20,7 +21,6 @@ ENDINGS = {
     "abort": ("call of exit or abort", "abort();"),
     "stack overflow": "x[0] = deep(x, 0);",
     "no end": "for (volatile int i = 0; i >= 0; i = 1) {}",
-    "thread that waits for ever": "while (*(volatile int*)&x[1] == 0) {}",
     "waits for ever without volatile": ("thread that waits for ever", "while (x[threadIdx.x * 0 + 1] == 0) x[2] = 1;"),
     "runaway thread": "for (int i = 0; ; i = (i + 1) % 64) x[i] += 1;",
     "wild pointer": ("global access out of bounds", "*(volatile int*)8 = 1;"),
@@ -54,7 +54,9 @@ def impatient(monkeypatch):
     monkeypatch.setattr(grid, "STALL_SECONDS", 0.3)
 
 
-@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize(
+    "ending", [pytest.param(name, marks=slow_unless("waits for ever" not in name)) for name in ENDINGS]
+)
 @pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_a_thread_ends_with_a_finding(ending, workers):
     kind, code = ENDINGS[ending] if isinstance(ENDINGS[ending], tuple) else (ending, ENDINGS[ending])
@@ -73,10 +75,15 @@ def test_a_thread_ends_with_a_finding(ending, workers):
 @pytest.mark.parametrize(
     ("loop", "line"),
     [
-        ("while (*(volatile int*)&x[1] == 0) {\n}", 1),
         ("for (int i = 0;\ni < 2; ++i)\nwhile (true)\n{\nif (*(volatile int*)&x[1]) break; }", 3),
-        ("do {\nif (x[3]) break;\n} while\n(*(volatile int*)&x[1] == 0);", 3),
-        ("// while (\nfor (;;) if (x[3])\nbreak;", 2),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in (
+                ("while (*(volatile int*)&x[1] == 0) {\n}", 1),
+                ("do {\nif (x[3]) break;\n} while\n(*(volatile int*)&x[1] == 0);", 3),
+                ("// while (\nfor (;;) if (x[3])\nbreak;", 2),
+            )
+        ),
     ],
 )
 def test_a_thread_that_does_not_end_names_its_loop(loop, line):
@@ -84,6 +91,7 @@ def test_a_thread_that_does_not_end_names_its_loop(loop, line):
     first = text[: text.index(loop)].count("\n")
     (found,) = simulator.launch(text, 3, 8, (np.zeros(64, np.int32),)).findings
     assert found.kind == "thread that waits for ever" and found.other_thread is None
+    assert (found.block, found.thread) == ((1, 0, 0), (3, 0, 0))
     assert first + line in (found.line, found.other_line)
     assert found.line == first + line or found.message.endswith(f"in the loop at kernel.cu:{first + line}")
 

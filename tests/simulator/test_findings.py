@@ -174,13 +174,12 @@ def test_the_message_says_who_else_wrote_an_element_of_c(tmp_path: Path) -> None
     (within,) = messages(edited(tmp_path, (write, write + another)))
     assert re.search(
         r"race on global memory: block \(0, 0\), thread \(1, 0\) writes 4 bytes at C\[0, 0\], byte 0 of global array C "
-        r"\(6,400 bytes\), which thread \(0, 0\) wrote at edited\.cu:\d+ with no barrier in between", within
+        r"\(6,400 bytes\), .*thread \(0, 0\) wrote at edited\.cu:\d+", within
     ), within  # fmt: skip
     across, *_ = messages(edited(tmp_path, (write, f"    if (row + col == 0) c[0] = sum;\n    else {write}")))
     found = re.search(
-        r"race on global memory: block \((\d), 0\), thread \(0, 0\) writes 4 bytes at C\[0, 0\], byte 0 of global "
-        r"array C "
-        r"\(6,400 bytes\), which thread \(0, 0\) of block \((\d), 0\) wrote at the same line", across
+        r"block \((\d), 0\), thread \(0, 0\) writes 4 bytes at C\[0, 0\], byte 0 of global array C \(6,400 bytes\), "
+        r".*thread \(0, 0\) of block \((\d), 0\) wrote at the same line", across
     )  # fmt: skip
     assert found and found[1] != found[2], across
 
@@ -189,16 +188,16 @@ def test_the_message_says_who_else_wrote_an_element_of_c(tmp_path: Path) -> None
     ("instead", "said"),
     [
         ("    if (tx < 8)\n        __syncthreads();\n    else\n        __syncthreads();",
-         r"and thread \(\d+, \d+\) is at another one, at edited\.cu:\d+"),
+         r"thread \(\d+, \d+\) .*at edited\.cu:\d+ "),
         ("    if (tx < 8) __syncthreads(); else __syncthreads();",
-         r"and thread \(\d+, \d+\) is at another one, at the same line"),
+         r"thread \(\d+, \d+\) .*the same line "),
     ],
 )  # fmt: skip
 def test_the_message_says_where_others_are_than_at_a_barrier(tmp_path: Path, instead: str, said: str) -> None:
     begins = "    const int ty = threadIdx.y;\n"
     path = edited(tmp_path, (begins, f"{begins}{instead}\n"), variant="tiled")
     found = messages(path, "tiled", tile=16)
-    assert re.search("barrier not reached by all: block .* waits at a barrier, " + said, found[0])
+    assert re.search("barrier not reached by all: block .*, " + said, found[0])
 
 
 def test_threads_that_have_ended_count_as_arrived_at_a_barrier(tmp_path: Path) -> None:
@@ -210,7 +209,7 @@ def test_threads_that_have_ended_count_as_arrived_at_a_barrier(tmp_path: Path) -
     text = "__global__ void k(int* x, int n) { if (threadIdx.x >= n) return; __syncthreads(); x[threadIdx.x] = 1; }"
     report = simulator.launch(text, 1, 64, (np.zeros(8, np.int32), 8))
     assert report.ok and [each.kind for each in report.warnings] == ["barrier not reached by threads that have ended"]
-    assert "waits for thread (63, 0), which has ended, and counts as arrived" in report.warnings[0].message
+    assert "thread (63, 0)" in report.warnings[0].message
 
 
 @pytest.mark.parametrize("subscript", [-1, -2, 16, 17])
@@ -218,7 +217,7 @@ def test_the_message_says_which_subscript(tmp_path: Path, subscript: int) -> Non
     old = "As[a_m][a_k] ="
     path = edited(tmp_path, (old, f"As[a_m][a_k + (thread == 0 ? {subscript} : 0)] ="), variant="tiled")
     (found,) = messages(path, "tiled", tile=16)
-    assert f"uses the subscript {subscript} of an array of 16 elements" in found
+    assert re.search(rf"subscript {subscript} .*16 elements", found)
 
 
 class Lines:
@@ -288,76 +287,48 @@ def test_where_an_address_lies_to_the_byte():
     assert said == ["1 byte before", "at byte 0 of", "at byte 7 of", "just behind", "1 byte behind the end of"]
 
 
-SAID = {
-    "global access out of bounds": "writes 3 bytes at byte 4 of global array A (8 bytes)" + GAP,
-    "write to an operand": "writes 3 bytes at byte 4 of global array A (8 bytes), which is read-only",
-    "shared access out of bounds": "writes 3 bytes at byte 4 of shared array As (8 bytes)",
-    "misaligned access": "writes 3 bytes at byte 4 of global array A (8 bytes), an address that is not a multiple of 3",
-    "uninitialised shared memory": (
-        "reads 3 bytes at byte 4 of shared array As (8 bytes), which no thread of the block has written"
-    ),
-    "uninitialised result": "reads 3 bytes at byte 4 of global array A (8 bytes) before anything was written there",
-    "race on shared memory": (
-        "writes 3 bytes at byte 4 of shared array As (8 bytes), which thread (7, 8, 9) read at k.cu:22 with no barrier "
-        "in between"
-    ),
-    "race on global memory": (
-        "writes 3 bytes at byte 4 of global array A (8 bytes), which thread (7, 8, 9) read at k.cu:22 with no barrier "
-        "in between"
-    ),
-    "barrier not reached by all": "waits at a barrier, and thread (7, 8, 9) is at another one, at k.cu:22",
-    "warp not converged": "waits for the lanes of its warp, and thread (7, 8, 9) is at k.cu:22",
-    "copy not waited for": (
-        "writes 3 bytes at byte 4 of shared array As (8 bytes), to which a cp.async of thread (7, 8, 9) at k.cu:22 has "
-        "not been waited for"
-    ),
-    "runaway thread": "made more accesses than the limit and did not end",
-    "trap": "executed a trap",
-    "subscript out of bounds": "uses the subscript 104 of an array of 3 elements",
-    "barrier not reached by threads that have ended": (
-        "waits for thread (7, 8, 9), which has ended, and counts as arrived"
-    ),
-    "volatile read that nothing orders": (
-        "writes 3 bytes at byte 4 of global array A (8 bytes), which thread (7, 8, 9) read at k.cu:22: whether it is "
-        "there is a matter of luck, and volatile accesses order nothing else"
-    ),
-    "lanes of a warp differ": (
-        "waits for lanes of its warp, and thread (7, 8, 9), at k.cu:22, for another mask or operation"
-    ),
-    "shuffle from a lane outside the mask": "takes a value from lane 3, which the mask does not have",
-    "shuffle of an undefined value": "takes a value from lane 3, which the mask does not have",
-    "shuffle of a wrong width": "shuffles with a width of 3, which is no power of two up to 32",
-    "access to another thread's local memory": "writes 3 bytes at byte 4 of global array A (8 bytes)",
-    "division by zero": "divides an integer by zero, or the least integer by -1",
-    "stack overflow": "needs more local memory than a thread has (512 KiB)",
-    "call of a null pointer": "calls a function through a pointer that is null or none of a function",
-    "memory fault": "accesses the address 0x68",
-    "no end": "has made no access to memory for seconds: a loop that does not end?",
-    "timeout": "was running when the time was up",
-    "call of exit or abort": "calls exit() or abort()",
-    "assertion failed": "fails an assertion",
-    "copy that the instruction cannot make": (
-        "copies 3 bytes by cp.async, which copies 4, 8 or 16, from compute capability 8.0 on"
-    ),
-    "thread that waits for ever": (
-        "reads the same again and again, and no thread that runs writes it (blocks run in the order of their numbers: "
-        "one that waits for a later one never ends)"
-    ),
-    "local access out of bounds": "writes 3 bytes of its local memory that belong to no variable",
-    "element read before it is set": "reads 3 bytes of a local array that nothing has set",
-    "shuffle from a lane that has ended": "takes a value from lane 3, which has ended: the value is undefined",
-    "conversion out of range": (
-        "converts 5.13828272e-322 to a signed integer of 2 bits, which C++ leaves undefined: a GPU saturates, and so "
-        "does a cast here"
-    ),
-    "shift out of range": ("shifts a signed integer of 2 bits by 104, which C++ leaves undefined"),
-    "call that cannot be made": (
-        "loads or stores a fragment with a leading dimension that is not a multiple of 16 bytes"
-    ),
-    "alignment not declared": (
-        "writes 3 bytes at byte 4 of global array A (8 bytes), and the array is declared with a smaller "
-        "alignment: a GPU may place it where the access fails (__align__(3) prevents that)"
-    ),
+OF_A, OF_AS = "3 bytes at byte 4 of global array A (8 bytes)", "3 bytes at byte 4 of shared array As (8 bytes)"
+WITH = "thread (7, 8, 9) ", "k.cu:22"
+#: What the message of each kind names besides block, thread and line.
+NAMED = {
+    "global access out of bounds": (f"writes {OF_A}", GAP),
+    "write to an operand": (f"writes {OF_A}", "read-only"),
+    "shared access out of bounds": (f"writes {OF_AS}",),
+    "misaligned access": (f"writes {OF_A}", "multiple of 3"),
+    "uninitialised shared memory": (f"reads {OF_AS}",),
+    "uninitialised result": (f"reads {OF_A}",),
+    "race on shared memory": (f"writes {OF_AS}", "read at k.cu:22", *WITH),
+    "race on global memory": (f"writes {OF_A}", "read at k.cu:22", *WITH),
+    "barrier not reached by all": WITH,
+    "warp not converged": WITH,
+    "copy not waited for": (f"writes {OF_AS}", "cp.async", *WITH),
+    "runaway thread": ("limit",),
+    "trap": ("trap",),
+    "subscript out of bounds": ("subscript 104", "3 elements"),
+    "barrier not reached by threads that have ended": ("thread (7, 8, 9)",),
+    "volatile read that nothing orders": (f"writes {OF_A}", "read at k.cu:22", *WITH),
+    "lanes of a warp differ": ("thread (7, 8, 9)", "k.cu:22"),
+    "shuffle from a lane outside the mask": ("lane 3", "mask"),
+    "shuffle of an undefined value": ("lane 3", "mask"),
+    "shuffle of a wrong width": ("width of 3", "32"),
+    "access to another thread's local memory": (f"writes {OF_A}",),
+    "division by zero": ("by zero", "by -1"),
+    "stack overflow": ("512 KiB",),
+    "call of a null pointer": ("null",),
+    "memory fault": ("0x68",),
+    "no end": ("loop",),
+    "timeout": ("time",),
+    "call of exit or abort": ("exit()", "abort()"),
+    "assertion failed": ("assertion",),
+    "copy that the instruction cannot make": ("3 bytes", "cp.async", "4, 8 or 16", "8.0"),
+    "thread that waits for ever": ("blocks",),
+    "local access out of bounds": ("writes 3 bytes", "variable"),
+    "element read before it is set": ("reads 3 bytes", "local array"),
+    "shuffle from a lane that has ended": ("lane 3", "ended"),
+    "conversion out of range": ("5.13828272e-322", "signed integer of 2 bits"),
+    "shift out of range": ("signed integer of 2 bits", "104"),
+    "call that cannot be made": ("fragment", "leading dimension", "16 bytes"),
+    "alignment not declared": (f"writes {OF_A}", "__align__(3)"),
 }
 
 #: Findings that two threads take part in.
@@ -369,13 +340,15 @@ OF_TWO = (
 
 
 @pytest.mark.parametrize("kind", finding_kinds.KINDS)
-def test_what_is_said_of_each_kind_to_the_byte(kind: str) -> None:
+def test_the_message_of_each_kind_names_its_values(kind: str) -> None:
     space = 0 if "shared" in kind or kind == "copy not waited for" else 1
     raw = made_up(kind, space=space, bytes=3, writes=1, pc=10, other_pc=20, count=1234)
     shared, operands = (Region("As", 100, 8),), (Region("A", 100, 8),)
     found = findings.finding(raw, "kernel", Lines({10: 11, 20: 22}, lambda line: f"<{line}>"), shared, operands)
     who = "block (1, 2, 3), thread (4, 5, 6)"
-    assert found.message == f"kernel, k.cu:11: {kind}: {who} {SAID[kind]} (1,234 times)"
+    assert found.message.startswith(f"kernel, k.cu:11: {kind}: {who} ") and found.message.endswith(" (1,234 times)")
+    for name in NAMED[kind]:
+        assert name in found.message.partition(who)[2]
     assert (found.kind, found.line, found.text, found.count) == (kind, 11, "<11>", 1234)
     other = (found.other_line, found.other_text, found.other_block, found.other_thread)
     assert other == ((22, "<22>", (1, 2, 3), (7, 8, 9)) if kind in OF_TWO else (None,) * 4)
@@ -383,55 +356,49 @@ def test_what_is_said_of_each_kind_to_the_byte(kind: str) -> None:
 
 @pytest.mark.parametrize("loop", [0, 7, 9, 11])
 def test_a_thread_that_does_not_end_is_in_a_loop(loop: int) -> None:
-    said = f", in the loop at k.cu:{loop}" if loop not in (0, 11) else ""
     for kind in finding_kinds.ENDLESS:
         found = findings.finding(made_up(kind, pc=10), "kernel", Lines({10: 11}, loop=loop), (), ())
-        assert found.message.endswith(f"{SAID[kind]}{said}")
+        assert found.message.endswith(f"loop at k.cu:{loop}") == (loop not in (0, 11))
         assert (found.other_line, found.other_thread) == (loop or None, None)
 
 
 @pytest.mark.parametrize(
     ("kind", "changes", "said"),
     [
-        ("race on shared memory", {"space": 0, "other_writes": 1}, "which thread (7, 8) wrote at k.cu:22 with"),
+        ("race on shared memory", {"space": 0, "other_writes": 1}, r"thread \(7, 8\) wrote at k\.cu:22 .*barrier"),
         (
             "race on global memory",
             {"other_block": (3, 2, 0), "other_writes": 1},
-            "which thread (7, 8) of block (3, 2) wrote at k.cu:22 with nothing that orders the two",
+            r"thread \(7, 8\) of block \(3, 2\) wrote at k\.cu:22 (?!.*barrier)",
         ),
-        ("barrier not reached by all", {"other_pc": 0}, "and thread (7, 8) has ended without it"),
+        ("barrier not reached by all", {"other_pc": 0}, r"thread \(7, 8\) has ended"),
         ("barrier not reached by all", {"other_pc": 10, "bytes": 0}, None),
-        ("barrier not reached by all", {"other_pc": 10}, "is at another one, at the same line"),
-        ("warp not converged", {"other_pc": 0}, "and thread (7, 8) has ended"),
-        ("copy not waited for", {"other_pc": 10}, "of thread (7, 8) at the same line has not"),
-        ("subscript out of bounds", {"address": 2**64 - 5}, "the subscript -5 of an array of 1 elements"),
-        ("global access out of bounds", {"address": 108}, "reads 1 byte just behind global array A (8 bytes)"),
-        ("uninitialised result", {"count": 2}, "(2 times)"),
-        ("race on global memory", {"unfenced": 1}, "at k.cu:22 with no fence after the flag that it read"),
-        ("lanes of a warp differ", {"bytes": 2}, "and thread (7, 8), at k.cu:22, which is at another place"),
+        ("barrier not reached by all", {"other_pc": 10}, r"thread \(7, 8\) .*the same line$"),
+        ("warp not converged", {"other_pc": 0}, r"thread \(7, 8\) has ended$"),
+        ("copy not waited for", {"other_pc": 10}, r"thread \(7, 8\) at the same line"),
+        ("subscript out of bounds", {"address": 2**64 - 5}, "subscript -5 .* 1 elements$"),
+        ("global access out of bounds", {"address": 108}, r"reads 1 byte just behind global array A \(8 bytes\)$"),
+        ("uninitialised result", {"count": 2}, r"\(2 times\)$"),
+        ("race on global memory", {"unfenced": 1}, r"k\.cu:22 .*fence"),
+        ("lanes of a warp differ", {"bytes": 2}, r"thread \(7, 8\), at k\.cu:22, .*place$"),
         ("lanes of a warp differ", {"other_pc": 10, "bytes": 2}, None),
-        (
-            "lanes of a warp differ",
-            {"other_pc": 0, "bytes": 0},
-            "waits for lanes of its warp by a mask that does not have its own lane",
-        ),
+        ("lanes of a warp differ", {"other_pc": 0, "bytes": 0}, "mask .*own lane$"),
     ],
 )
-def test_what_else_is_said(kind: str, changes: dict[str, object], said: str | None) -> None:
+def test_what_else_is_named(kind: str, changes: dict[str, object], said: str | None) -> None:
     flat = {"block": (1, 2, 0), "thread": (4, 5, 0), "other_block": (1, 2, 0), "other_thread": (7, 8, 0)}
     raw = made_up(kind, **{**flat, "pc": 10, "other_pc": 20, **changes})
     found = findings.finding(raw, "k", Lines({10: 11, 20: 22}), (Region("As", 100, 8),), (Region("A", 100, 8),))
     if said is None:
         assert found is None
     else:
-        assert said in found.message
-        assert found.message.endswith(said) or said.endswith(("with", "has not"))
+        assert re.search(said, found.message)
         assert "block (1, 2), thread (4, 5)" in found.message
 
 
 def test_an_address_that_is_nobodys() -> None:
     found = findings.finding(made_up("global access out of bounds", address=1 << 40), "k", Lines({}), (), ())
-    assert found.message.endswith("reads 1 byte at an address outside all arrays (0x10000000000)")
+    assert re.search("reads 1 byte at an address .*0x10000000000", found.message)
 
 
 FAR = 1 << 40
@@ -440,39 +407,42 @@ FAR = 1 << 40
 @pytest.mark.parametrize(
     ("kind", "changes", "said"),
     [
-        ("global access out of bounds", {"address": 0xFFFF}, "at the address 0xffff, through a null pointer"),
-        ("global access out of bounds", {"address": 2**64 - 4}, "at the address -0x4, through a null pointer"),
-        ("global access out of bounds", {"address": 0x10000}, "bytes before global array A (8 bytes)"),
-        ("global access out of bounds", {"address": FAR - 4}, "reads 1 byte 4 bytes before global array A (8 bytes)"),
+        ("global access out of bounds", {"address": 0xFFFF}, "address 0xffff, .*null"),
+        ("global access out of bounds", {"address": 2**64 - 4}, "address -0x4, .*null"),
+        ("global access out of bounds", {"address": 0x10000}, r"bytes before global array A \(8 bytes\)"),
+        (
+            "global access out of bounds",
+            {"address": FAR - 4},
+            r"reads 1 byte 4 bytes before global array A \(8 bytes\)",
+        ),
         (
             "global access out of bounds",
             {"address": FAR - 4 + (4 << 32), "bytes": 4},
-            "reads 4 bytes 4 bytes before global array A (8 bytes), by an unsigned index below 0",
+            r"reads 4 bytes 4 bytes before global array A \(8 bytes\), .*unsigned",
         ),
         (
             "global access out of bounds",
             {"address": (8 << 32) - 8, "bytes": 8},
-            "reads 8 bytes at the address -0x8, through a null pointer, by an unsigned index below 0",
+            "reads 8 bytes at the address -0x8, .*null.*unsigned",
         ),
-        ("uninitialised result", {"address": FAR + (1 << 32) - 1}, "behind the end of global array A (8 bytes) before"),
-        ("shared access out of bounds", {"address": 2**64 - 1}, "1 byte before shared array As (8 bytes)"),
+        ("uninitialised result", {"address": FAR + (1 << 32) - 1}, r"behind the end of global array A \(8 bytes\)"),
+        ("shared access out of bounds", {"address": 2**64 - 1}, r"1 byte before shared array As \(8 bytes\)"),
         (
             "shared access out of bounds",
             {"address": (1 << 32) - 2},
-            "reads 1 byte 2 bytes before shared array As (8 bytes), by an unsigned index below 0",
+            r"reads 1 byte 2 bytes before shared array As \(8 bytes\), .*unsigned",
         ),
         (
             "shared access out of bounds",
             {"address": 65536},
-            "just behind shared array given (0 bytes): the launch has no dynamic shared memory (shared_bytes=, or a "
-            "RawKernel's shared_mem=, is its size)",
+            r"just behind shared array given \(0 bytes\).*shared_bytes=.*shared_mem=",
         ),
     ],
 )
 def test_what_an_access_to_no_array_was_to_be(kind: str, changes: dict[str, int], said: str) -> None:
     shared = Region("As", 0, 8), Region("given", 65536, 0)
     raw = made_up(kind, **{"space": int(not kind.startswith("shared")), **changes})
-    assert said in findings.finding(raw, "k", Lines({}), shared, (Region("A", FAR, 8),)).message
+    assert re.search(said, findings.finding(raw, "k", Lines({}), shared, (Region("A", FAR, 8),)).message)
 
 
 def test_an_array_of_no_bytes_has_no_inside() -> None:

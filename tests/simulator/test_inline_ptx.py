@@ -751,28 +751,38 @@ extern "C" __global__ void kernel(const unsigned short* a, const unsigned short*
 """
 
 
-def test_a_pipelined_kernel():
+def pipelined(*edits: tuple[str, str]) -> simulator.Report:
+    """Run the pipelined kernel for M, N, K of 64, 48, 80 after edits of its text."""
     m, n, k = 64, 48, 80
     text = PIPELINED.replace("#include <TYPES>", f"constexpr int N = {n}, K = {k};")
+    for old, new in edits:
+        assert old in text
+        text = text.replace(old, new)
     rng = np.random.default_rng(1)
     a, b = (rng.integers(-4, 5, shape).astype("f2") for shape in ((m, k), (n, k)))
     c = np.zeros((m, n), "f4")
-    expected = a.astype("f4") @ b.astype("f4").T
-
-    def simulated(text: str) -> simulator.Report:
-        return simulator.launch(text, (n // 16, m // 32), 64, (a.view("u2"), b.view("u2"), c), expected={"c": expected})
-
     check_ptx(text)
-    report = simulated(text)
+    expected = a.astype("f4") @ b.astype("f4").T
+    return simulator.launch(text, (n // 16, m // 32), 64, (a.view("u2"), b.view("u2"), c), expected={"c": expected})
+
+
+def test_a_pipelined_kernel():
+    m, n, k = 64, 48, 80
+    report = pipelined()
     report.check()
     warps = m * n // 256
     assert report.source.copy_load.bytes == 2 * (m * k * n // 16 + n * k * m // 32)
     assert report.source.shared_load.requests == 2 * warps * k // 16
     assert report.source.global_store.requests == 4 * warps
     assert report.flops == 2 * m * n * k
-    early = simulated(text.replace('"cp.async.wait_group %0;\\n" ::"n"(1)', '"cp.async.wait_group %0;\\n" ::"n"(2)'))
+
+
+@pytest.mark.slow
+def test_bugs_of_a_pipelined_kernel_are_found():
+    wait = '"cp.async.wait_group %0;\\n" ::"n"({})'
+    early = pipelined((wait.format(1), wait.format(2)))
     assert {found.kind for found in early.findings} >= {"copy not waited for"}
-    unordered = simulated(text.replace("        __syncthreads();\n    }", "    }"))
+    unordered = pipelined(("        __syncthreads();\n    }", "    }"))
     assert "race on shared memory" in {found.kind for found in unordered.findings}
 
 
@@ -1050,24 +1060,24 @@ def test_a_trap():
 @pytest.mark.parametrize(
     ("ptx", "says"),
     [
-        ("wgmma.fence.sync.aligned;", "'wgmma.fence.sync.aligned'.*not simulated yet.*mma.sync"),
-        ("mbarrier.init.shared::cta.b64 [%0], 1;", "'mbarrier.init.shared::cta.b64'.*not simulated yet"),
+        ("wgmma.fence.sync.aligned;", "'wgmma.fence.sync.aligned'.*mma.sync"),
+        ("mbarrier.init.shared::cta.b64 [%0], 1;", "'mbarrier.init.shared::cta.b64'"),
         ("cp.async.bulk.commit_group;", "'cp.async.bulk.commit_group'.*TMA"),
-        ("barrier.cluster.arrive;", "clusters"),
-        ("tcgen05.wait::ld.sync.aligned;", "Blackwell"),
+        ("barrier.cluster.arrive;", "'barrier.cluster.arrive'.*clusters"),
+        ("tcgen05.wait::ld.sync.aligned;", "'tcgen05.wait::ld.sync.aligned'.*Blackwell"),
         ("frobnicate.u32 %0, %0;", "'frobnicate.u32'.*TILEDMM_SIMULATOR"),
-        ("add.cc.u32 %0, %0, 1;", "'add.cc.u32'.*'.cc' is not simulated"),
-        ("add.u64 %0, %0, 1;", "operand %0 has 32 bits, and .u64 64"),
-        ("add.u32 %0, %0;", "it has 2 operands here, and takes 3"),
-        ("add.u32 %0, %0, %3;", "uses %3, but its statement has 1 operands"),
-        ("add.u32 %0, %0, k;", "uses 'k'"),
-        ("mov.u32 %0, 1", "no semicolon"),
+        ("add.cc.u32 %0, %0, 1;", "'add.cc.u32'.*'.cc'"),
+        ("add.u64 %0, %0, 1;", "%0 .*32 bits.* 64"),
+        ("add.u32 %0, %0;", "'add.u32'.* 2 .* 3"),
+        ("add.u32 %0, %0, %3;", "%3.* 1 "),
+        ("add.u32 %0, %0, k;", "'k'"),
+        ("mov.u32 %0, 1", "semicolon"),
         ("{ mov.u32 %0, 1;", "no }"),
-        ("L: bra L;", "label 'L:'.*CUDA C"),
-        ("bar.sync 0, 64, 2;", r"'bar\.sync'.*takes 1 or 2"),
-        ("bar.red.popc.u32 %0, 0, 1;", r"'bar\.red.*there are \.sync and \.arrive"),
+        ("L: bra L;", "'L:'.*CUDA C"),
+        ("bar.sync 0, 64, 2;", r"'bar\.sync'.* 1 or 2"),
+        ("bar.red.popc.u32 %0, 0, 1;", r"'bar\.red.*\.sync.*\.arrive"),
         ("mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f32 {%0}, {%0}, {%0}, {%0};", "m16n8k8/m16n8k16 of f16"),
-        ("cp.async.cg.shared.global [%0], [%0], 8;", "copies 16 bytes"),
+        ("cp.async.cg.shared.global [%0], [%0], 8;", "16 bytes"),
     ],
 )
 def test_what_is_refused_is_named(ptx, says):
@@ -1082,7 +1092,7 @@ extern "C" __global__ void kernel(int* out) {{
     message = str(caught.value)
     assert re.search(says, message)
     assert "\n" not in message and "error:" not in message
-    assert re.match("the kernel's inline PTX cannot be simulated, line [456]: ", message)
+    assert re.search("PTX.*, line [456]: ", message)
     assert ("line 5: " in message) or ptx.startswith("{")
 
 
@@ -1090,7 +1100,7 @@ def test_macros_in_the_text_are_refused():
     text = (
         '#define X ".u32"\nextern "C" __global__ void kernel(int* out) {\n int x; asm("mov" X " %0, 1;" : "=r"(x));\n}'
     )
-    with pytest.raises(CompilationError, match=r"line 3: .*the macro 'X'.*string literals"):
+    with pytest.raises(CompilationError, match=r"line 3: .*'X'"):
         toolchain.build_kernel(text, "kernel", arch=900, build="checked")
 
 

@@ -48,7 +48,7 @@ def test_an_array_that_is_passed_twice_may_be_written_by_either_parameter(parame
 
 @pytest.mark.parametrize(("kind", "value"), [("unsigned", -1), ("int", -(2**40)), ("unsigned char", 256)])
 def test_a_number_that_its_parameter_cannot_hold_is_refused(kind, value):
-    with pytest.raises(ConfigError, match=f"n is .*, from .* to .*; got {value}"):
+    with pytest.raises(ConfigError, match=f"n is .* {value}$"):
         simulator.launch(f"__global__ void kernel({kind} n) {{}}", 1, 1, (value,))
 
 
@@ -99,12 +99,12 @@ def test_an_access_that_misses_shared_memory_is_one_to_shared_memory():
         return found.message.partition(": ")[2]
 
     given = said(0, 0, 0)
-    assert given.startswith("shared access out of bounds:") and "the launch has no dynamic shared memory" in given
+    assert given.startswith("shared access out of bounds:") and "dynamic shared memory" in given
     for which, i in ((0, -1), (0, 100_000), (1, -1), (1, 100_000), (2, -1)):
         assert said(which, i).startswith("shared access out of bounds:"), (which, i)
-    assert "reads 4 bytes 4 bytes before shared array given (128 bytes), by an unsigned index below 0" in said(2, -1)
+    assert "reads 4 bytes 4 bytes before shared array given (128 bytes), by an unsigned" in said(2, -1)
     assert "writes 4 bytes 80,000,000 bytes before global array x (128 bytes)" in said(3, -20_000_000)
-    assert "reads 4 bytes at the address 0x0, through a null pointer" in said(4, 0)
+    assert "reads 4 bytes at the address 0x0" in said(4, 0)
 
 
 def test_a_pointer_says_what_memory_it_is_to():
@@ -134,7 +134,7 @@ def test_an_assumption_that_is_false_is_found():
     x = np.zeros(1, np.int32)
     simulator.launch(text, 1, 1, (x, 8)).check()
     (found,) = simulator.launch(text, 1, 1, (x, 7)).findings
-    assert found.line == 2 and "assumes by __builtin_assume what is not so" in found.message
+    assert found.line == 2 and "__builtin_assume" in found.message
 
 
 def test_dynamic_arrays_are_one():
@@ -165,7 +165,7 @@ def test_a_float_array_passes_for_vectors_of_floats():
     out = np.zeros(1, np.float32)
     simulator.launch(text, 1, 1, (out, np.arange(8, dtype=np.float32))).check()
     assert out[0] == 6
-    with pytest.raises(AlignmentError, match=r"in is a const float4\*, whose elements have 16 bytes; the array has 28"):
+    with pytest.raises(AlignmentError, match=r"in is a const float4\*.*16 bytes.* 28"):
         simulator.launch(text, 1, 1, (out, np.arange(7, dtype=np.float32)))
 
 
@@ -205,28 +205,28 @@ X = np.zeros(8, np.float32)
 @pytest.mark.parametrize(
     ("arguments", "options", "error", "message"),
     [
-        ((X, X, 1), {}, OperandTypeError, r"takes 4 arguments \(float\*, const float\*, int, double\); got 3"),
-        ((X.astype(float), X, 1, 1.0), {}, OperandTypeError, r"x is a float\*; got an array of float64"),
-        ((1, X, 1, 1.0), {}, OperandTypeError, "x is a float\\*; got int 1: pass a NumPy array"),
-        ((X, X, X, 1.0), {}, OperandTypeError, "n is an int, not a pointer"),
-        ((X, X, "1", 1.0), {}, OperandTypeError, "n is an int; got str '1'"),
-        ((X, X, 2**40, 1.0), {}, ConfigError, "n is an int, from -2147483648 to 2147483647; got 1099511627776"),
-        ((X, X, 1.5, 1.0), {}, ConfigError, "n is an int; got 1.5"),
-        ((X, X, 1, 1.0), {"name": "scaled"}, ConfigError, "no kernel 'scaled'; its kernels are scale"),
-        ((X, X, 1, 1.0), {"shared_bytes": 10**6}, ConfigError, "shared_bytes is from 0 to 232448 on sm_90"),
-        ((X, X, 1, 1.0), {"block": 2000}, ConfigError, "block is from 1 to 1024 x 1024 x 64; got 2000 x 1 x 1"),
-        ((X, X, 1, 1.0), {"block": (64, 32)}, ConfigError, "at most 1024 threads; got 2048"),
-        ((X, X, 1, 1.0), {"grid": (1, 70000)}, ConfigError, "grid is from 1 to"),
-        ((X, X, 1, 1.0), {"grid": 0}, ConfigError, "got 0 x 1 x 1"),
-        ((X, X, 1, 1.0), {"grid": "x"}, ConfigError, "whole numbers; got 'x'"),
-        ((X, X, 1, 1.0), {"expected": {"z": X}}, ConfigError, r"by number or name \(x, y, n, a\); got 'z'"),
-        ((X, X, 1, 1.0), {"expected": {"x": X[:3]}}, ShapeError, "has shape"),
-        ((X, X, 1, 1.0), {"expected": [X]}, OperandTypeError, r"a dict of arrays by number or name \(x, y, n, a\)"),
-        ((X, X, 1, 1.0), {"rtol": "a"}, ConfigError, "rtol is a number from 0, or None; got 'a'"),
-        ((X, X, 1, 1.0), {"atol": -1}, ConfigError, "atol is a number from 0, or None; got -1"),
-        ((X, X, 1, 1.0), {"timeout": -1}, ConfigError, "timeout is a number of seconds, or None for no limit; got -1"),
-        ((X, X, 1, 1.0), {"max_steps": "a"}, ConfigError, "max_steps is a whole number, 0 for no limit; got 'a'"),
-        (5, {}, OperandTypeError, r"arguments is a tuple with one for each parameter; got int: write \(x,\) for one"),
+        ((X, X, 1), {}, OperandTypeError, r"4 arguments \(float\*, const float\*, int, double\).* 3"),
+        ((X.astype(float), X, 1, 1.0), {}, OperandTypeError, r"x is a float\*; .*float64"),
+        ((1, X, 1, 1.0), {}, OperandTypeError, r"x is a float\*; .*int 1"),
+        ((X, X, X, 1.0), {}, OperandTypeError, "n is an int, .*pointer"),
+        ((X, X, "1", 1.0), {}, OperandTypeError, "n is an int; .*'1'"),
+        ((X, X, 2**40, 1.0), {}, ConfigError, "n is an int, .*-2147483648.* 2147483647.* 1099511627776"),
+        ((X, X, 1.5, 1.0), {}, ConfigError, "n is an int; .*1.5"),
+        ((X, X, 1, 1.0), {"name": "scaled"}, ConfigError, "'scaled'.* scale$"),
+        ((X, X, 1, 1.0), {"shared_bytes": 10**6}, ConfigError, "shared_bytes .*232448 on sm_90"),
+        ((X, X, 1, 1.0), {"block": 2000}, ConfigError, "block .*1024 x 1024 x 64.* 2000 x 1 x 1"),
+        ((X, X, 1, 1.0), {"block": (64, 32)}, ConfigError, "1024 threads.* 2048"),
+        ((X, X, 1, 1.0), {"grid": (1, 70000)}, ConfigError, "grid .*70000"),
+        ((X, X, 1, 1.0), {"grid": 0}, ConfigError, "grid .* 0 x 1 x 1"),
+        ((X, X, 1, 1.0), {"grid": "x"}, ConfigError, "grid .*'x'"),
+        ((X, X, 1, 1.0), {"expected": {"z": X}}, ConfigError, r"\(x, y, n, a\).*'z'"),
+        ((X, X, 1, 1.0), {"expected": {"x": X[:3]}}, ShapeError, r"\(3,\)"),
+        ((X, X, 1, 1.0), {"expected": [X]}, OperandTypeError, r"dict.*\(x, y, n, a\)"),
+        ((X, X, 1, 1.0), {"rtol": "a"}, ConfigError, "rtol .*'a'"),
+        ((X, X, 1, 1.0), {"atol": -1}, ConfigError, "atol .*-1"),
+        ((X, X, 1, 1.0), {"timeout": -1}, ConfigError, "timeout .*-1"),
+        ((X, X, 1, 1.0), {"max_steps": "a"}, ConfigError, "max_steps .*'a'"),
+        (5, {}, OperandTypeError, r"arguments .*tuple.*int"),
     ],
 )
 def test_what_does_not_fit_the_kernel_is_refused(arguments, options, error, message):
@@ -238,13 +238,13 @@ def test_what_does_not_fit_the_kernel_is_refused(arguments, options, error, mess
 def test_a_text_with_several_kernels_needs_a_name(tmp_path):
     file = tmp_path / "two.cu"
     file.write_text("__global__ void one(int* x) {} /* __global__ void no(); */ __global__ void two(int* x) {}")
-    with pytest.raises(ConfigError, match=r"two.cu has 2 kernels \(one, two\); name= says which"):
+    with pytest.raises(ConfigError, match=r"two.cu .*2 kernels \(one, two\).*name="):
         simulator.launch(file, 1, 1, (np.zeros(1, np.int32),))
-    with pytest.raises(ConfigError, match="has no void __global__ function"):
+    with pytest.raises(ConfigError, match="__global__"):
         simulator.launch("void f() {}", 1, 1, ())
-    with pytest.raises(ConfigError, match="cannot be read"):
+    with pytest.raises(ConfigError, match=r"none\.cu"):
         simulator.launch(tmp_path / "none.cu", 1, 1, ())
-    with pytest.raises(OperandTypeError, match="source is CUDA C, or the path of a file with it; got int"):
+    with pytest.raises(OperandTypeError, match=r"source .*int"):
         simulator.launch(5, 1, 1, ())
 
 

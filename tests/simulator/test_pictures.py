@@ -18,7 +18,7 @@ from docs.tools import plain
 from tests.conftest import slow_unless
 from tiledmm.codegen.rendering import render
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS
-from tiledmm.kernels.variants import kernel_spec
+from tiledmm.kernels.variants import find_variant, kernel_spec
 from tiledmm.simulator import trace
 from tiledmm.simulator.report.requests import WARP
 
@@ -30,8 +30,11 @@ def box(rows: range, cols: range) -> set[tuple[int, int]]:
     return {(row, col) for row in rows for col in cols}
 
 
-# Those for which large tiles are simulated take seconds each.
-_SLOW = ("double_buffered", "register_tiled", "warp_tiled", "split_tensor_core")
+# Those for which tiles of 32 and more are simulated take seconds each.
+_SLOW = (
+    "tiled", "tiled_padded", "double_buffered", "register_tiled", "vectorized", "warp_tiled", "tensor_core",
+    "split_tensor_core", "split_float64_tensor_core",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=slow_unless(name not in _SLOW)) for name in draw.PICTURES])
@@ -123,12 +126,12 @@ def test_a_warp_of_the_naive_kernel_walks_down_a_column_and_of_the_next_along_a_
     ],
 )
 def test_a_block_multiplies_its_tiles_one_after_the_other(scene, layout):
-    kernel = replace(scene, layout=layout).kernel
+    variant = find_variant(scene.variant)
+    tile = scene.tile if variant.tensor_cores else min(variant.tiles)
+    kernel = replace(scene, layout=layout, tile=tile).kernel
     config = kernel.config
     bm, bn, bk = config.bm, config.bn, config.bk
-    recorded = trace(
-        scene.variant, tile=scene.tile, dtype=scene.dtype, layout=layout, sizes=(2 * bm, bn, 3 * bk), block=1
-    )
+    recorded = trace(scene.variant, tile=tile, dtype=scene.dtype, layout=layout, sizes=(2 * bm, bn, 3 * bk), block=1)
     for number in range(3):
         done = iteration(recorded, kernel, number, warp=min(1, kernel.threads // WARP - 1))
         rows, cols, steps = range(bm, 2 * bm), range(bn), range(number * bk, (number + 1) * bk)
@@ -166,6 +169,7 @@ def test_a_warp_of_axpy_has_four_rows_of_b():
     assert box([steps[4]], cols[20:24]) == done.thread.B and box(rows, cols[20:24]) == done.thread.C
 
 
+@pytest.mark.slow
 def test_all_limbs_are_read_at_the_same_places():
     (scene,) = (each for each in draw.SCENES if each.variant == "split_tensor_core")
     done = scene.iteration(scene.recorded())

@@ -41,11 +41,11 @@ def test_a_kernel_writes_arrays_in_place_and_keeps_its_report() -> None:
 def test_a_wrong_kernel_raises_after_it_has_written() -> None:
     scale = simulator.RawKernel(SCALE, "scale")
     x = np.ones(60, np.float32)
-    with pytest.raises(SimulationError, match=r"kernel\.cu:4: global access out of bounds.*just behind global array x"):
+    with pytest.raises(SimulationError, match=r"kernel\.cu:4: global access out of bounds.* array x"):
         scale((1,), (64,), (x, 64, np.float32(2), 1.0))
     assert (x == 3).all()
     assert scale.report is not None and not scale.report.ok
-    with pytest.raises(SimulationError, match="the kernel's __launch_bounds__ has 64"):
+    with pytest.raises(SimulationError, match=r"__launch_bounds__.* 64"):
         scale((1,), (128,), (x, 60, np.float32(1), 0.0))
 
 
@@ -68,15 +68,15 @@ X = np.ones(4, np.float32)
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (((1,), (1,), (X, 4, 2.0, 1.0)), OperandTypeError, r"a is a float; got float 2\.0, .*passes as a double"),
-        (((1,), (1,), (X, 4, np.float32(2), 1)), OperandTypeError, "b is a double; got int 1, .*passes as an integer"),
-        (((1,), (1,), (X, 4.0, np.float32(2), 1.0)), OperandTypeError, "n is an int; got float 4.0.*pass an integer"),
-        (((1,), (1,), (X, np.int8(4), np.float32(2), 1.0)), OperandTypeError, "n is an int; got numpy.int8"),
-        (((1,), (1,), (X, 4)), OperandTypeError, "takes 4 arguments"),
-        (((1,), (1,), X), OperandTypeError, "args is a tuple, such as .n,.; got ndarray"),
-        ((1, (1,), (X,)), OperandTypeError, "grid is a tuple"),
-        (((1,), [1], (X,)), OperandTypeError, "block is a tuple"),
-        (((1,), (2048,), (X, 4, np.float32(2), 1.0)), ConfigError, "block is from 1 to"),
+        (((1,), (1,), (X, 4, 2.0, 1.0)), OperandTypeError, r"a is a float; .*float 2\.0.*double"),
+        (((1,), (1,), (X, 4, np.float32(2), 1)), OperandTypeError, "b is a double; .*int 1"),
+        (((1,), (1,), (X, 4.0, np.float32(2), 1.0)), OperandTypeError, "n is an int; .*float 4.0"),
+        (((1,), (1,), (X, np.int8(4), np.float32(2), 1.0)), OperandTypeError, "n is an int; .*numpy.int8"),
+        (((1,), (1,), (X, 4)), OperandTypeError, "4 arguments"),
+        (((1,), (1,), X), OperandTypeError, "args.*ndarray"),
+        ((1, (1,), (X,)), OperandTypeError, "grid.*tuple"),
+        (((1,), [1], (X,)), OperandTypeError, "block.*tuple"),
+        (((1,), (2048,), (X, 4, np.float32(2), 1.0)), ConfigError, "block.*2048"),
     ],
 )  # fmt: skip
 def test_launches_that_cupy_would_refuse_or_get_wrong(call: Any, error: type[Exception], message: str) -> None:
@@ -94,7 +94,7 @@ def test_structures_and_complex_numbers_have_the_sizes_that_cupy_passes() -> Non
     kernel = simulator.RawKernel(text, "sum")
     kernel((1,), (1,), (out, 1 + 2j, np.complex64(3 + 4j)))
     assert out[0] == 10
-    with pytest.raises(OperandTypeError, match="b is a Small of 8 bytes; got 16 bytes"):
+    with pytest.raises(OperandTypeError, match=r"b is a Small of 8 bytes.*16 bytes"):
         kernel((1,), (1,), (out, 1 + 2j, 3 + 4j))
 
 
@@ -115,9 +115,9 @@ def test_a_name_of_cpp_is_found_by_name_expressions_alone() -> None:
     assert (x == 3).all() and (y == 2).all()
     assert module.name_expressions == names
     for name in ("plain", "add<float, 4>"):
-        with pytest.raises(ConfigError, match=re.escape(f"{name!r} is a name of C++") + '.*write extern "C" before'):
+        with pytest.raises(ConfigError, match=re.escape(repr(name)) + '.*extern "C"'):
             simulator.RawModule(code=text).get_function(name)
-    with pytest.raises(ConfigError, match=r"kernel\.cu has no kernel 'subtract'; its kernels are add, plain"):
+    with pytest.raises(ConfigError, match=r"kernel\.cu .*'subtract'.* add, plain"):
         module.get_function("subtract")
 
 
@@ -168,7 +168,7 @@ def test_macros_and_headers(tmp_path: Path) -> None:
     x = np.array([0, 0, 5], np.int32)
     kernel((1,), (1,), (x,))
     assert x[0] == 7
-    with pytest.raises(SimulationError, match=r"k, inner\.cuh:4: global access .*; called at kernel\.cu:4"):
+    with pytest.raises(SimulationError, match=r"k, inner\.cuh:4: global access .* kernel\.cu:4"):
         kernel((1,), (1,), (x[:1],))
 
 
@@ -197,11 +197,11 @@ def test_the_architecture_has_an_effect() -> None:
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        (("--no-such",), ConfigError, "does not know the compile option '--no-such': leave it out"),
-        (("--fmad=false",), ConfigError, "fuses multiply-adds"),
-        (["-DX"], OperandTypeError, "options is a tuple of strings"),
-        ("-DX", OperandTypeError, r"such as \('-DN=4',\); got '-DX'"),
-        (("-arch=sm_10",), ConfigError, "no target 'sm_10'"),
+        (("--no-such",), ConfigError, "'--no-such'"),
+        (("--fmad=false",), ConfigError, "--fmad=false"),
+        (["-DX"], OperandTypeError, "options.*tuple"),
+        ("-DX", OperandTypeError, "options.*'-DX'"),
+        (("-arch=sm_10",), ConfigError, "'sm_10'"),
     ],
 )
 def test_options_that_are_refused(options: Any, error: type[Exception], message: str) -> None:
@@ -212,19 +212,19 @@ def test_options_that_are_refused(options: Any, error: type[Exception], message:
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [
-        (lambda: simulator.RawKernel(SCALE, "scale", backend="hiprtc"), ConfigError, "'nvrtc' or 'nvcc'; got 'hiprtc'"),
-        (lambda: simulator.RawKernel(1, "scale"), OperandTypeError, "code is a string"),
+        (lambda: simulator.RawKernel(SCALE, "scale", backend="hiprtc"), ConfigError, "'nvrtc'.*'nvcc'.*'hiprtc'"),
+        (lambda: simulator.RawKernel(1, "scale"), OperandTypeError, "code"),
         (
             lambda: simulator.RawKernel(SCALE, "scale", enable_cooperative_groups=True),
             ConfigError,
-            "does not support enable_cooperative_groups=True",
+            "enable_cooperative_groups=True",
         ),
         (lambda: simulator.RawKernel(SCALE, "scale", (), "nvrtc", True), ConfigError, "translate_cucomplex=True"),
-        (lambda: simulator.RawModule(path="kernel.cubin"), ConfigError, "machine code and PTX.*pass code="),
-        (lambda: simulator.RawModule(), OperandTypeError, "needs code="),
-        (lambda: simulator.RawModule(code="int x;").get_global("x"), ConfigError, "no kernel that CuPy finds"),
-        (lambda: simulator.RawModule(code=SCALE).get_global("x"), ConfigError, "no variable 'x'; it has none"),
-        (lambda: simulator.RawKernel("error", "scale").compile(), CompilationError, "does not compile"),
+        (lambda: simulator.RawModule(path="kernel.cubin"), ConfigError, "code="),
+        (lambda: simulator.RawModule(), OperandTypeError, "code="),
+        (lambda: simulator.RawModule(code="int x;").get_global("x"), ConfigError, "kernel.cu.*name_expressions="),
+        (lambda: simulator.RawModule(code=SCALE).get_global("x"), ConfigError, "'x'"),
+        (lambda: simulator.RawKernel("error", "scale").compile(), CompilationError, "kernel.cu:1"),
     ],
 )
 def test_what_is_refused(make: Any, error: type[Exception], message: str) -> None:
@@ -256,7 +256,7 @@ def test_variables_keep_their_values_in_a_module() -> None:
     clear((1,), (1,), (out,))
     assert (out[0], total[0]) == (11, 0)
     np.testing.assert_array_equal(module.get_global("unused").bytes.view(np.float32), [1, 2, 3])
-    with pytest.raises(ConfigError, match=r"no variable 'x'; its variables are .*step"):
+    with pytest.raises(ConfigError, match=r"'x'.*step"):
         module.get_global("x")
 
     other = simulator.RawModule(code=COUNT)
@@ -273,7 +273,7 @@ def test_variables_keep_their_values_in_a_module() -> None:
 
 def test_the_memory_of_a_variable_is_no_argument() -> None:
     module = simulator.RawModule(code=COUNT)
-    with pytest.raises(ConfigError, match="parameter out got the memory of variable total, which clear itself has"):
+    with pytest.raises(ConfigError, match=r"out .*total.*clear"):
         module.get_function("clear")((1,), (1,), (module.get_global("total"),))
 
 
@@ -294,12 +294,12 @@ def test_more_than_48_kib_of_shared_memory_are_asked_for() -> None:
     x = np.ones(32, np.float32)
     assert (copy.shared_size_bytes, copy.max_dynamic_shared_size_bytes) == (4096, 45056)
     copy((1,), (32,), (x,), shared_mem=45056)
-    with pytest.raises(ConfigError, match=r"copy may have 45056 bytes.*set kernel.max_dynamic_shared_size"):
+    with pytest.raises(ConfigError, match=r"copy.*45056 bytes.*max_dynamic_shared_size"):
         copy((1,), (32,), (x,), shared_mem=49152)
     copy.max_dynamic_shared_size_bytes = 65536
     copy((1,), (32,), (x,), shared_mem=65536)
     assert (x == 4).all()
-    with pytest.raises(ConfigError, match="from 0 to 228352 on sm_90; got 300000"):
+    with pytest.raises(ConfigError, match=r"228352 on sm_90.*300000"):
         copy.max_dynamic_shared_size_bytes = 300000
 
 
@@ -308,11 +308,11 @@ def test_attributes() -> None:
     assert (scale.max_threads_per_block, simulator.RawKernel(DYNAMIC, "copy").max_threads_per_block) == (64, 1024)
     assert scale.attributes["max_threads_per_block"] == 64 and "num_regs" not in scale.attributes
     for name in ("num_regs", "local_size_bytes"):
-        with pytest.raises(AttributeError, match=f"{name} follows from machine code"):
+        with pytest.raises(AttributeError, match=name):
             getattr(scale, name)
-        with pytest.raises(KeyError, match=f"{name} follows from machine code"):
+        with pytest.raises(KeyError, match=name):
             scale.attributes[name]
-    with pytest.raises(AttributeError, match="no attribute 'numregs'"):
+    with pytest.raises(AttributeError, match="'numregs'"):
         scale.numregs  # noqa: B018
 
 

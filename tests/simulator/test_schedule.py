@@ -50,7 +50,7 @@ def expected(x1: np.ndarray, x2: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize(
     ("variant", "tile", "config", "dtype"),
     [
-        pytest.param(*case, dtype, marks=full_unless((i + j) % 2 == 0) + slow_unless((i + j) % 4 == 0))
+        pytest.param(*case, dtype, marks=full_unless((i + j) % 2 == 0) + slow_unless((i + j) % 6 == 0))
         for i, case in enumerate(CASES)
         for j, dtype in enumerate(ELEMENTS)
     ],
@@ -61,10 +61,16 @@ def test_every_launch_is_right(variant: str, tile: int, config: dict[str, int], 
     np.testing.assert_array_equal(simulator.matmul(x1, x2, variant=variant, tile=tile, config=config), expected(x1, x2))
 
 
-@pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT"])
-@pytest.mark.parametrize("dtype", PACKED_ELEMENTS)
+@pytest.mark.parametrize(
+    ("dtype", "layout"),
+    [
+        pytest.param(dtype, layout, marks=slow_unless((i + j) % 4 == 0))
+        for i, dtype in enumerate(PACKED_ELEMENTS)
+        for j, layout in enumerate(("NN", "NT", "TN", "TT"))
+    ],
+)
 def test_words(dtype: str, layout: str) -> None:
-    for k, slices in ((131, 1), (1, 1), (1300, 3)):
+    for k, slices in ((131, 1), (1, 1), (400, 3)):
         x1, x2 = operands(np.random.default_rng(1), dtype, layout, k)
         if dtype == "bool":
             x1 &= np.random.default_rng(2).random(x1.shape) < 2 / k
@@ -75,8 +81,8 @@ def test_words(dtype: str, layout: str) -> None:
 
 @pytest.mark.parametrize("group", [1, 2, 3, 100])
 def test_blocks_in_groups_cover_c(group: int) -> None:
-    x1, x2 = (x.repeat(4, axis=-1) for x in operands(np.random.default_rng(4), "float32", "NN", 70))
-    x2 = x2.repeat(4, axis=0)
+    x1, x2 = operands(np.random.default_rng(4), "float32", "NN", 70)
+    x2 = x2.repeat(4, axis=-1)
     config = {"group": group, "split_k": 2}
     np.testing.assert_array_equal(
         simulator.matmul(x1, x2, variant="warp_tiled", tile=32, config=config), expected(x1, x2)
@@ -89,14 +95,14 @@ def test_blocks_in_groups_cover_c(group: int) -> None:
         pytest.param("tiled", 8, {"split_k": 3}, marks=pytest.mark.slow),
         pytest.param("tiny", 8, {}, marks=pytest.mark.slow),
         ("warp_tiled", 32, {"group": 2, "pack_b": 1}),
-        ("warp_tiled", 64, {"pack_elements": 1}),
+        pytest.param("warp_tiled", 64, {"pack_elements": 1}, marks=pytest.mark.slow),
     ],
 )
 def test_more_tiles_than_a_launch_numbers(
     variant: str, tile: int, config: dict[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rng, kind = np.random.default_rng(8), np.dtype("int8" if "pack_elements" in config else "f4")
-    for batch, m, n in (((), 70, 90), ((2, 3), 17, 20)):
+    for batch, m, n in (((), 40, 70), ((2, 3), 17, 20)):
         x1, x2 = small_integers(rng, (*batch, m, 37), kind), small_integers(rng, (*batch[1:], 37, n), kind)
         for most in (1, 5):
             monkeypatch.setattr(launches, "MOST_TILES", most)
@@ -107,15 +113,15 @@ def test_more_tiles_than_a_launch_numbers(
 @pytest.mark.parametrize(
     ("dtype", "size"),
     [
-        pytest.param(dtype, size, marks=full_unless((i + j) % 5 in (0, 2)) + slow_unless((i + j) % 5 == 0))
+        pytest.param(dtype, size, marks=full_unless((i + j) % 5 in (0, 2)) + slow_unless((i + j) % 5 == i % 4 == 0))
         for i, dtype in enumerate(ELEMENTS)
-        for j, size in enumerate((1, 31, 64, 130, 170))
+        for j, size in enumerate((1, 31, 64, 70, 100))
     ],
 )
 def test_half_the_work_where_c_is_symmetric(dtype: str, size: int) -> None:
     rng = np.random.default_rng(6)
     kind = np_dtype(dtype)
-    shape = (3, size, 37)
+    shape = (2, size, 37)
     x = any_bits(rng, shape, kind) if kind.kind in "iub" else small_integers(rng, shape, kind, 1)
     columns = np.ascontiguousarray(x.swapaxes(1, 2)).swapaxes(1, 2)
     for x1, numbers in ((x, {}), (columns, {"split_k": 2}), (x[:, :, ::-1], {"pack_b": 1}), (x[:1], {})):
@@ -136,7 +142,7 @@ def test_what_auto_takes_for_one_array_and_its_transpose() -> None:
         chosen = tiledmm.explain(x1, x2, precision="ieee").choices[0].spec
         assert bool(chosen.config.triangle) == half, str(chosen)
     x = x[:5]
-    with pytest.raises(ConfigError, match="C is symmetric"):
+    with pytest.raises(ConfigError, match="triangle"):
         simulator.matmul(x, x.T.copy(), variant="warp_tiled", tile=64, config={"triangle": 1})
 
 
@@ -147,7 +153,7 @@ def test_what_auto_takes_for_one_array_and_its_transpose() -> None:
             dtype,
             layout,
             order,
-            marks=full_unless((i + j // 2 + j + (order == "F")) % 2 == 0) + slow_unless((i + j) % 2 == 0),
+            marks=full_unless((i + j // 2 + j + (order == "F")) % 2 == 0) + slow_unless((i, j) == (0, 1)),
         )
         for i, dtype in enumerate(("float32", "float16", "int8", "complex128"))
         for j, layout in enumerate(("NN", "NT", "TN", "TT"))
@@ -173,7 +179,7 @@ def test_c_in_parts(monkeypatch: pytest.MonkeyPatch, dtype: str, layout: str, or
     ("variant", "tile", "dtype", "k"),
     [
         pytest.param(
-            row.name, tile, dtype, k, marks=full_unless((h + i + j) % 2 == 0) + slow_unless((h + i + j) % 6 == 0)
+            row.name, tile, dtype, k, marks=full_unless((h + i + j) % 2 == 0) + slow_unless((h + i + j) % 12 == 0)
         )
         for row in general_variants()
         if row.name in WITH_WARPS
@@ -201,7 +207,7 @@ def in_parts(product: Product) -> dict[str, Choice]:
 def test_tiles_of_a_batch_share_blocks(tile: int) -> None:
     rng = np.random.default_rng(5)
     batches: list[tuple[tuple[int, ...], tuple[int, ...]]] = [((37,), (37,)), ((5, 1, 3), (2, 1)), ((), (33,))]
-    for size in range(1, 18):
+    for size in (1, 2, 3, 7, 8, 9, 15, 16, 17):
         batch_a, batch_b = batches[size % 3]
         m, n, k = size, (size * 7) % 17 + 1, (size * 5) % 18
         x1 = small_integers(rng, (*batch_a, m, k), np.dtype("f4"), 1)

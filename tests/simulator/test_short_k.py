@@ -5,14 +5,22 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.conftest import slow_unless
 from tiledmm import simulator
 
 
-@pytest.mark.parametrize("tile", [2, 4])
-@pytest.mark.parametrize("dtype", ["float32", "float16", "complex128", "int8", "bool"])
-@pytest.mark.parametrize(("m", "n", "k"), [(70, 131, 3), (3, 9, 20), (65, 517, 1), (9, 2, 2)])
-@pytest.mark.parametrize("first", [0, 1, 3])
-def test_every_element_is_written_once(tile: int, dtype: str, m: int, n: int, k: int, first: int) -> None:
+@pytest.mark.parametrize(
+    ("dtype", "shape", "tile", "first"),
+    [
+        pytest.param(dtype, shape, tile, first, marks=slow_unless((i + j + h) % 2 == 0 and (i + j) % 3 == g))
+        for i, dtype in enumerate(("float32", "float16", "complex128", "int8", "bool"))
+        for j, shape in enumerate(((70, 131, 3), (3, 9, 20), (65, 517, 1), (9, 2, 2)))
+        for h, tile in enumerate((2, 4))
+        for g, first in enumerate((0, 1, 3))
+    ],
+)
+def test_every_element_is_written_once(dtype: str, shape: tuple[int, int, int], tile: int, first: int) -> None:
+    m, n, k = shape
     rng = np.random.default_rng(tile + k)
     a, b = (rng.integers(-2, 3, size).astype(dtype) for size in ((m, k), (k, n)))
     memory = np.full(first + m * n + 8, 77).astype(dtype)

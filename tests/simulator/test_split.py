@@ -5,11 +5,13 @@ from __future__ import annotations
 import ctypes
 import itertools
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.conftest import slow_unless
 from tests.simulator.unchecked import execute
 from tests.strategies import Layout, lay_out, random_matrix, small_integers
 from tiledmm.elements import ELEMENTS, SCHEMES
@@ -23,6 +25,16 @@ from tiledmm.selection.choose import select
 
 NEVER = -(1 << 30)
 OF_TWO_LIMBS = [scheme.name for scheme in SCHEMES.values() if scheme.limbs == 2]
+
+
+def cases(schemes: Sequence[str], layouts: Sequence[str]) -> list[Any]:
+    """Return all types, schemes and layouts as parameters; those beyond all pairs with a scheme are slow."""
+    return [
+        pytest.param(dtype, scheme, layout, marks=slow_unless((i + j + k) % 2 == 0))
+        for i, dtype in enumerate(("float32", "complex64"))
+        for j, scheme in enumerate(schemes)
+        for k, layout in enumerate(layouts)
+    ]
 
 
 def laid_out(x: np.ndarray, letter: str) -> np.ndarray:
@@ -137,9 +149,7 @@ def expected_of(rows: np.ndarray, scheme: str = "fp16x3") -> tuple[int, bool, in
     return int(usual.min()), (1 + alike) * short, int(scales[largest > 0].min(initial=0x7F7F7F7F)), -scales
 
 
-@pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT", "GG"])
-@pytest.mark.parametrize("scheme", OF_TWO_LIMBS)
-@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+@pytest.mark.parametrize(("dtype", "scheme", "layout"), cases(OF_TWO_LIMBS, ("NN", "NT", "TN", "TT", "GG")))
 def test_products_of_limbs_are_the_product(dtype: str, scheme: str, layout: str) -> None:
     rng = np.random.default_rng(130)
     for m, n, k in ((5, 36, 256), (33, 3, 300), (1, 17, 2049)):
@@ -156,9 +166,9 @@ def test_products_of_limbs_are_the_product(dtype: str, scheme: str, layout: str)
             assert not np.isnan(padding[: len(padding) // 2]).all(), "something was written"
 
 
-@pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT", "GG"])
-@pytest.mark.parametrize("scheme", ["fp16x3", "bf16x6", "tf32x3"])
-@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+@pytest.mark.parametrize(
+    ("dtype", "scheme", "layout"), cases(("fp16x3", "bf16x6", "tf32x3"), ("NN", "NT", "TN", "TT", "GG"))
+)
 def test_limbs_are_accurate_and_what_is_found_is_right(dtype: str, scheme: str, layout: str) -> None:
     rng = np.random.default_rng(131)
     left, right = random_matrix(rng, (2, 3, 20, 302), dtype), random_matrix(rng, (3, 302, 21), dtype)
@@ -179,9 +189,7 @@ def test_limbs_are_accurate_and_what_is_found_is_right(dtype: str, scheme: str, 
         np.testing.assert_array_equal(exponents, expected[3])
 
 
-@pytest.mark.parametrize("layout", ["NN", "TT", "GG"])
-@pytest.mark.parametrize("scheme", OF_TWO_LIMBS)
-@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+@pytest.mark.parametrize(("dtype", "scheme", "layout"), cases(OF_TWO_LIMBS, ("NN", "TT", "GG")))
 def test_what_is_found_of_awkward_data(dtype: str, scheme: str, layout: str) -> None:
     rng = np.random.default_rng(132)
     plain = random_matrix(rng, (12, 270), dtype)

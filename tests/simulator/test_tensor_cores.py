@@ -39,7 +39,12 @@ TEMPLATE = Path(__file__).parents[1] / "tensor_cores.cu.j2"
 TYPES = ("float16", "bfloat16", "float32", "float64", "complex128", "int8", "uint8")
 
 
-@pytest.fixture(autouse=True)
+def slow(*values: str | int) -> list[Any]:
+    """Return parameters marked as slow."""
+    return [pytest.param(value, marks=pytest.mark.slow) for value in values]
+
+
+@pytest.fixture(autouse=True, scope="module")
 def registered() -> Iterator[None]:
     tiledmm.register(TEMPLATE, name="fragments", like="coalesced")
     yield
@@ -48,13 +53,20 @@ def registered() -> Iterator[None]:
 
 @pytest.mark.parametrize("dtype", TYPES)
 def test_every_instruction_is_one_of_every_target(dtype: str) -> None:
-    for target in ("sm_80", "sm_90", "sm_120") + ("sm_75",) * (dtype in ("float16", "int8", "uint8")):
+    before, wide = dtype in ("float16", "int8", "uint8"), dtype in ("float64", "complex128")
+    for target in ("sm_80", *["sm_75"] * before, *["sm_90"] * wide):
         spec = kernel_spec("fragments", dtype=dtype)
         assert compile_for(render(spec), spec.symbol, target).registers > 0
 
 
-@pytest.mark.parametrize("layout", ["NN", "TT"])
-@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize(
+    ("dtype", "layout"),
+    [
+        pytest.param(dtype, layout, marks=slow_unless((i + j) % 2 == 0))
+        for i, dtype in enumerate(TYPES)
+        for j, layout in enumerate(("NN", "TT"))
+    ],
+)
 def test_integers_are_exact(dtype: str, layout: str) -> None:
     rng = np.random.default_rng(0)
     for m, n, k in ((37, 50, 70), (3, 5, 1), (16, 32, 0)):
@@ -108,16 +120,16 @@ def test_operands_are_rounded_to_tf32(layout: str) -> None:
 
 def test_tf32_is_as_exact_as_its_operands() -> None:
     rng = np.random.default_rng(4)
-    a, b = (random_matrix(rng, shape, "float32") for shape in ((70, 300), (300, 90)))
+    a, b = (random_matrix(rng, shape, "float32") for shape in ((40, 300), (300, 50)))
     error = componentwise_error(simulator.matmul(a, b, variant="tensor_core", precision="tf32"), a, b)
     assert 2.0**-16 < error < 2 * 2.0**-11, "each off by 2^-11 at most, one way as often as the other"
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "tf32", "float64", "complex128"])
+@pytest.mark.parametrize("dtype", [*slow("float16", "complex128"), "bfloat16", "tf32", "float64"])
 def test_errors_are_those_of_the_sums_type(dtype: str) -> None:
     rng = np.random.default_rng(1)
-    a, b = (random_matrix(rng, shape, dtype) for shape in ((70, 300), (300, 90)))
-    out = np.zeros((70, 90), sums_type(dtype))
+    a, b = (random_matrix(rng, shape, dtype) for shape in ((20, 300), (300, 40)))
+    out = np.zeros((20, 40), sums_type(dtype))
     simulator.matmul(a, b, out=out, variant="tensor_core", **asked(dtype))
     assert 0 < componentwise_error(out, multiplied(a, dtype), multiplied(b, dtype)) < bound_of_sums(dtype, 300)
 
@@ -140,7 +152,7 @@ SHAPES = ((128, 256, 128), (140, 264, 136), (131, 259, 37))
 @pytest.mark.parametrize(
     ("dtype", "layout", "shape"),
     [
-        pytest.param(dtype, layout, shape, marks=slow_unless((h + i + j) % 6 == 0))
+        pytest.param(dtype, layout, shape, marks=slow_unless((h, i, j) in {(0, 0, 2), (3, 2, 1)}))
         for h, dtype in enumerate(("float16", "bfloat16", "tf32", "int8", "uint8"))
         for i, layout in enumerate(("NN", "NT", "TN", "TT"))
         for j, shape in enumerate(SHAPES)
@@ -155,23 +167,23 @@ def test_large_tiles_are_exact(dtype: str, layout: str, shape: tuple[int, int, i
 @pytest.mark.parametrize(
     ("dtype", "config"),
     [
-        ("float16", {"bm": 256, "bn": 128}),
+        pytest.param("float16", {"bm": 256, "bn": 128}, marks=pytest.mark.slow),
         ("float16", {"bk": 64, "unroll": 64, "stages": 2}),
         pytest.param("float16", {"bm": 128, "bn": 128, "stages": 5}, marks=pytest.mark.slow),
         pytest.param("tf32", {"bk": 32, "unroll": 32, "stages": 3}, marks=pytest.mark.slow),
-        ("int8", {"bm": 256, "bn": 128, "bk": 128, "unroll": 128, "stages": 2}),
-        ("float16", {"wm": 32, "tm": 4}),
+        pytest.param("int8", {"bm": 256, "bn": 128, "bk": 128, "unroll": 128, "stages": 2}, marks=pytest.mark.slow),
+        pytest.param("float16", {"wm": 32, "tm": 4}, marks=pytest.mark.slow),
         pytest.param("float16", {"wn": 32, "tn": 8}, marks=pytest.mark.slow),
     ],
 )
 def test_configs_of_large_tiles_are_exact(dtype: str, config: dict[str, int], layout: str) -> None:
-    check_exact(dtype, layout, (264, 264, 200), tile=256, config=config)
+    check_exact(dtype, layout, (264, 136, 200), tile=256, config=config)
 
 
 @pytest.mark.parametrize(
     ("dtype", "tile", "layout", "shape"),
     [
-        pytest.param(dtype, tile, layout, shape, marks=slow_unless((g + h + i + j) % 4 == 0))
+        pytest.param(dtype, tile, layout, shape, marks=slow_unless((g + h + i + j) % 4 == 0 and g % 2 == h))
         for g, dtype in enumerate(("float16", "int8", "uint8"))
         for h, tile in enumerate((64, 128))
         for i, layout in enumerate(("NN", "NT", "TN", "TT"))
@@ -182,46 +194,39 @@ def test_without_cp_async(dtype: str, tile: int, layout: str, shape: tuple[int, 
     check_exact(dtype, layout, shape, tile=tile, target="sm_75")
 
 
-@pytest.mark.parametrize("out_dtype", ["float32", "float64", "complex64", "complex128"])
+@pytest.mark.parametrize("out_dtype", ["float32", *slow("float64", "complex64", "complex128")])
 def test_results_of_every_width_are_exact(out_dtype: str) -> None:
     for out in (
-        np.zeros((136, 264), out_dtype),
-        np.zeros((264, 136), out_dtype).T,
-        np.zeros((136, 267), out_dtype)[:, 1:265],
+        np.zeros((136, 72), out_dtype),
+        np.zeros((264, 8), out_dtype).T,
+        np.zeros((8, 267), out_dtype)[:, 1:265],
     ):
-        check_exact("float16", "NN", (136, 264, 72), tile=256, out=out)
+        check_exact("float16", "NN", (*out.shape, 40), tile=256, out=out)
 
 
-def test_a_warps_tile_has_a_power_of_two() -> None:
-    with pytest.raises(ConfigError, match="wm and wn are powers of 2"):
-        kernel_spec("tensor_core", tile=64, dtype="float16", config={"bm": 192, "wm": 48, "tm": 6})
-    with pytest.raises(ConfigError, match="bk is 64 or 128 bytes"):
-        kernel_spec("tensor_core", tile=64, dtype="float16", config={"bk": 16})
-    with pytest.raises(ConfigError, match="threads copy 8 rows"):
-        kernel_spec("tensor_core", tile=64, dtype="float16", config={"bn": 256, "wm": 64, "tm": 8, "wn": 64, "tn": 16})
+@pytest.mark.parametrize(
+    ("tile", "dtype", "config", "named"),
+    [
+        (64, "float16", {"bm": 192, "wm": 48, "tm": 6}, "wm and wn"),
+        (64, "float16", {"bk": 16}, "bk is 64 or 128"),
+        (64, "float16", {"bn": 256, "wm": 64, "tm": 8, "wn": 64, "tn": 16}, "8 rows"),
+        (16, "float16", {"bm": 48}, "bm is 16 or 32"),
+        (16, "float16", {"bm": 80}, "bm is 16 or 32"),
+        (32, "float16", {"bn": 96}, "bm and bn.* 64"),
+        (16, "float16", {"wm": 32, "tm": 4}, "bm and bn.* wm and wn"),
+        (16, "float16", {"bk": 32, "unroll": 32}, "shares"),
+        (32, "float64", {"bn": 192}, "fewer than 64"),
+        (64, "tf32", {"wm": 16, "tm": 2}, "wm and wn.* 32"),
+    ],
+)
+def test_tiles_that_do_not_work_are_refused(tile: int, dtype: str, config: dict[str, int], named: str) -> None:
+    with pytest.raises(ConfigError, match=named):
+        kernel_spec("tensor_core", tile=tile, dtype=dtype, config=config)
 
 
-def test_few_rows_are_16_or_32() -> None:
-    for rows in (48, 80):
-        with pytest.raises(ConfigError, match="bm and bn are multiples of 64, or bm is 16 or 32"):
-            kernel_spec("tensor_core", tile=16, dtype="float16", config={"bm": rows})
-    with pytest.raises(ConfigError, match="bm and bn are multiples of 64"):
-        kernel_spec("tensor_core", tile=32, dtype="float16", config={"bn": 96})
-    with pytest.raises(ConfigError, match="bm and bn are multiples of wm and wn"):
-        kernel_spec("tensor_core", tile=16, dtype="float16", config={"wm": 32, "tm": 4})
-    with pytest.raises(ConfigError, match="threads copy even shares of both tiles"):
-        kernel_spec("tensor_core", tile=16, dtype="float16", config={"bk": 32, "unroll": 32})
-    with pytest.raises(ConfigError, match="with fewer than 64 rows, threads are bm, bn and bk times powers of 2"):
-        kernel_spec("tensor_core", tile=32, dtype="float64", config={"bn": 192})
-    with pytest.raises(ConfigError, match="wm and wn are multiples of 32"):
-        kernel_spec("tensor_core", tile=64, dtype="tf32", config={"wm": 16, "tm": 2})
+def test_decomposed_operands_have_no_tile_of_few_rows() -> None:
     with pytest.raises(ConfigError, match=r"bm and bn are multiples of 64(;|$)"):
         kernel_spec("split_tensor_core", tile=64, dtype="float32", config={"bm": 32})
-
-
-def slow(*names: str) -> list[Any]:
-    """Return parameters marked as slow."""
-    return [pytest.param(name, marks=slow_unless(False)) for name in names]
 
 
 # Fewer rows, or columns, than a tile; several tiles, the last of which ends outside; rows of every alignment: of 16
@@ -243,31 +248,37 @@ def test_skinny_tiles_are_exact(dtype: str, tile: int, layout: str, shape: tuple
     check_exact(dtype, layout, shape, tile=tile)
 
 
-@pytest.mark.parametrize("tile", [16, 32])
+@pytest.mark.parametrize("tile", [16, *slow(32)])
 @pytest.mark.parametrize("dtype", ["float16", *slow("float64", "tf32", "int8", "complex128")])
 def test_skinny_tiles_read_nothing_unset(dtype: str, tile: int) -> None:
-    for layout, shape in (("NN", (20, 70, 75)), ("TT", (24, 72, 144)), ("TN", (30, 66, 0))):
+    for layout, shape in (("TT", (20, 70, 75)), ("TN", (30, 66, 0))):
         check_exact(dtype, layout, shape, tile=tile, checks="full")
 
 
 @pytest.mark.parametrize("layout", ["NN", *slow("NT", "TN", "TT")])
-@pytest.mark.parametrize("dtype", ["float16", "float64", *slow("int8", "complex128")])
+@pytest.mark.parametrize("dtype", ["float16", *slow("float64", "int8", "complex128")])
 def test_skinny_tiles_of_partitions_and_batches(dtype: str, layout: str) -> None:
     for tile, split in ((16, 3), (32, 5)):
-        check_exact(dtype, layout, (28, 70, 700), tile=tile, config={"split_k": split})
-        check_exact(dtype, layout, (19, 67, 131), batch=3, tile=tile)
-        check_exact(dtype, layout, (130, 18, 515), batch=2, tile=tile, config={"split_k": split})
+        check_exact(dtype, layout, (28, 70, 400), tile=tile, config={"split_k": split})
+        check_exact(dtype, layout, (19, 67, 67), batch=2, tile=tile)
+        check_exact(dtype, layout, (70, 18, 259), batch=2, tile=tile, config={"split_k": split})
 
 
-@pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT"])
-@pytest.mark.parametrize("dtype", ["float16", "float64", *slow("bfloat16", "tf32", "int8", "complex128")])
+@pytest.mark.parametrize(
+    ("dtype", "layout"),
+    [
+        pytest.param(dtype, layout, marks=slow_unless(i < 2 and (i + j) % 3 == 0))
+        for i, dtype in enumerate(("float16", "float64", "bfloat16", "tf32", "int8", "complex128"))
+        for j, layout in enumerate(("NN", "NT", "TN", "TT"))
+    ],
+)
 def test_skinny_tiles_of_unaligned_operands(dtype: str, layout: str) -> None:
     for offset in (1, 2, 4):
         for tile in (16, 32):
             check_exact(dtype, layout, (24, 72, 144), offset=offset, tile=tile)
 
 
-@pytest.mark.parametrize("tile", [16, 32])
+@pytest.mark.parametrize("tile", [16, *slow(32)])
 @pytest.mark.parametrize("dtype", ["float16", *slow("int8", "uint8")])
 def test_skinny_tiles_without_cp_async(dtype: str, tile: int) -> None:
     for layout in ("NN", "NT", "TN", "TT"):
@@ -280,14 +291,14 @@ def test_skinny_tiles_without_cp_async(dtype: str, tile: int) -> None:
 @pytest.mark.parametrize(
     ("dtype", "config"),
     [
-        ("float16", {"stages": 2}),
+        pytest.param("float16", {"stages": 2}, marks=pytest.mark.slow),
         ("float16", {"stages": 8}),
-        ("float16", {"bn": 128, "wn": 32, "tn": 8}),
-        ("float16", {"bm": 32, "wn": 32, "tn": 8, "bk": 32, "unroll": 32}),
+        pytest.param("float16", {"bn": 128, "wn": 32, "tn": 8}, marks=pytest.mark.slow),
+        pytest.param("float16", {"bm": 32, "wn": 32, "tn": 8, "bk": 32, "unroll": 32}, marks=pytest.mark.slow),
         ("float16", {"bm": 32, "wm": 32, "tm": 4}),
-        ("tf32", {"bn": 128, "wn": 32, "tn": 8}),
+        pytest.param("tf32", {"bn": 128, "wn": 32, "tn": 8}, marks=pytest.mark.slow),
         ("float64", {"bn": 128, "wn": 32, "tn": 8, "stages": 3}),
-        ("float64", {"bm": 32, "wm": 32, "tm": 4}),
+        pytest.param("float64", {"bm": 32, "wm": 32, "tm": 4}, marks=pytest.mark.slow),
     ],
 )
 def test_configs_of_skinny_tiles_are_exact(dtype: str, config: dict[str, int], layout: str) -> None:
@@ -340,15 +351,15 @@ def shifted(array: np.ndarray, offset: int) -> np.ndarray:
 @pytest.mark.parametrize(
     ("dtype", "tile"),
     [
-        pytest.param(dtype, tile, marks=slow_unless((i + j) % 4 == 0))
+        pytest.param(dtype, tile, marks=slow_unless((i + j) % 4 == i % 2 == 0 and tile < 256))
         for i, dtype in enumerate(["float16", "tf32", "float64", "complex128"])
         for j, tile in enumerate(find_variant("tensor_core").tiles)
     ],
 )
 def test_no_bank_conflicts(dtype: str, tile: int) -> None:
-    rng = np.random.default_rng(2)
+    rng, config = np.random.default_rng(2), kernel_spec("tensor_core", tile=tile, dtype=dtype).config
     for layout in ("NN", "NT", "TN", "TT"):
-        a, b = (random_matrix(rng, (128, 128), dtype) for _ in range(2))
+        a, b = (random_matrix(rng, shape, dtype) for shape in ((config.bm, 2 * config.bk), (2 * config.bk, config.bn)))
         x, y = (np.asfortranarray(each) if letter == "T" else each for each, letter in zip((a, b), layout, strict=True))
         _, report = simulator.run(x, y, variant="tensor_core", tile=tile, **asked(dtype))
         report.check()
@@ -363,13 +374,19 @@ def test_no_bank_conflicts(dtype: str, tile: int) -> None:
             assert report.source.shared_store.bank_conflicts == 0
 
 
-@pytest.mark.parametrize("tile", [16, 32])
-@pytest.mark.parametrize("dtype", ["float16", "tf32", "float64"])
+@pytest.mark.parametrize(
+    ("dtype", "tile"),
+    [
+        pytest.param(dtype, tile, marks=slow_unless((i, j) in {(0, 0), (2, 0)}))
+        for i, dtype in enumerate(("float16", "tf32", "float64"))
+        for j, tile in enumerate((16, 32))
+    ],
+)
 def test_skinny_tiles_have_no_bank_conflicts_where_rows_are_not_aligned(dtype: str, tile: int) -> None:
     rng, asynchronous, stored = np.random.default_rng(2), 0, 0
     for layout in ("NN", "NT", "TN", "TT"):
         for size in (65, 66):  # float16: elements, which go through registers, and words
-            a, b = (random_matrix(rng, (size, size), dtype) for _ in range(2))
+            a, b = (random_matrix(rng, shape, dtype) for shape in ((size - 48, size), (size, size)))
             x, y = (np.asfortranarray(e) if letter == "T" else e for e, letter in zip((a, b), layout, strict=True))
             _, report = simulator.run(x, y, variant="tensor_core", tile=tile, **asked(dtype))
             report.check()

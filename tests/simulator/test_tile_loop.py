@@ -28,7 +28,7 @@ KERNELS = [
         layout,
         tile,
         id=f"{variant}-{layout}-{tile}",
-        marks=full_unless(tile != 32) + slow_unless(tile == 8 or (variant, layout) == ("vectorized", "NN")),
+        marks=full_unless(tile != 32) + slow_unless(tile == 8),
     )
     for variant, layout, tile in record.cases()
 ]

@@ -68,8 +68,14 @@ def largest(operand: str, k: int) -> tuple[np.ndarray, np.ndarray]:
     return x1, x2
 
 
-@pytest.mark.parametrize("k", [513, 33_025, 33_026, 66_051, 66_052, 131_071, 131_072])
-@pytest.mark.parametrize("variant", ["naive", "dot_products"])
+@pytest.mark.parametrize(
+    ("variant", "k"),
+    [
+        pytest.param(variant, k, marks=slow_unless((variant, k) in {("naive", 66_052), ("dot_products", 33_026)}))
+        for variant in ("naive", "dot_products")
+        for k in (513, 33_025, 33_026, 66_051, 66_052, 131_071, 131_072)
+    ],
+)
 def test_the_largest_sums(variant: str, k: int) -> None:
     # 32 bits hold 131,071 of (-128)^2, 66,051 of 255^2, and 33,025 of it in a signed result. Longer sums wrap.
     for name in WIDE_RESULTS:
@@ -86,7 +92,7 @@ def test_sums_wrap_in_32_bits(variant: str, config: dict[str, int]) -> None:
 @pytest.mark.parametrize(
     "variant", ["auto", *(pytest.param(name, marks=pytest.mark.slow) for name in ("tensor_core", "warp_tiled"))]
 )
-@pytest.mark.parametrize("out", ["int32", "int64", "int8", "uint8", "float64", "complex64", "int16"])
+@pytest.mark.parametrize("out", ["int32", "int64", "uint8", "complex64"])
 def test_the_type_of_out(variant: str, out: str) -> None:
     rng = np.random.default_rng(1)
     for operand, layout in (("int8", "NT"), ("uint8", "TN")):
@@ -100,7 +106,7 @@ def test_the_type_of_out(variant: str, out: str) -> None:
 def test_batches_and_broadcasts() -> None:
     rng = np.random.default_rng(2)
     x1, x2 = any_bits(rng, (3, 1, 20, 50), np.dtype("i1")), any_bits(rng, (4, 50, 30), np.dtype("i1"))
-    for variant in ("auto", "tensor_core", "tiny", "naive"):
+    for variant in ("auto", "tiny"):
         check(x1, x2, "int32", variant=variant)
         check(x1[:, 0], x2[0], "int32", variant=variant)
         check(x1[0, 0, 0], x2, "int32", variant=variant)
@@ -114,10 +120,11 @@ def test_without_dtype_they_wrap_in_8_bits() -> None:
     assert simulator.matmul(x, x, signature="ii->i")[0, 0] == 20_000
 
 
-def test_no_findings_with_every_check_on() -> None:
+@pytest.mark.slow
+@pytest.mark.parametrize(("variant", "config"), [("tensor_core", {"split_k": 2}), ("warp_tiled", {"pack_elements": 1})])
+def test_no_findings_with_every_check_on(variant: str, config: dict[str, int]) -> None:
     rng = np.random.default_rng(3)
     x1, x2 = any_bits(rng, (40, 150), np.dtype("i1")), any_bits(rng, (150, 70), np.dtype("i1"))
-    for variant, config in (("tensor_core", {"split_k": 2}), ("warp_tiled", {"pack_elements": 1})):
-        result, report = simulator.run(x1, x2, dtype="int32", variant=variant, tile=64, config=config, checks="full")
-        report.check()
-        np.testing.assert_array_equal(result, np.matmul(x1, x2, dtype="int32"))
+    result, report = simulator.run(x1, x2, dtype="int32", variant=variant, tile=64, config=config, checks="full")
+    report.check()
+    np.testing.assert_array_equal(result, np.matmul(x1, x2, dtype="int32"))
