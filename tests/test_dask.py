@@ -583,7 +583,7 @@ def test_parts_of_products_and_products_of_products(client: Any) -> None:
     assert np.array_equal(client.compute(ours.matmul(kept, x)).result(LIMIT), a @ a @ a)
 
 
-@pytest.mark.parametrize("shape", [(0, 3, 4), (3, 0, 4), (3, 4, 0), (1, 1, 1), (1, 50, 60), (60, 50, 1), (40, 30, 2)])
+@pytest.mark.parametrize("shape", [(0, 3, 4), (3, 0, 4), (3, 4, 0), (1, 1, 1), (1, 50, 60), (40, 30, 2)])
 def test_small_and_empty(client: Any, shape: tuple[int, int, int]) -> None:
     m, n, k = shape
     a, b = integers((m, k)), integers((k, n))
@@ -591,7 +591,7 @@ def test_small_and_empty(client: Any, shape: tuple[int, int, int]) -> None:
     assert found.shape == (m, n) and np.array_equal(found, a @ b)
 
 
-@pytest.mark.parametrize("workers", [1, 3, 6])
+@pytest.mark.parametrize("workers", [1, 6])
 def test_other_numbers_of_workers(workers: int) -> None:
     a, b = integers((63, 51)), integers((51, 70))
     with threads_of(workers) as cluster, distributed.Client(cluster) as client:
@@ -743,7 +743,7 @@ def test_registration_and_undoing_it() -> None:
 
 def test_two_products_at_once(client: Any) -> None:
     a, b = integers((63, 51)), integers((51, 70))
-    zs = [ours.matmul(of_chunks(a + i, 20), of_chunks(b, 20)) for i in range(6)]
+    zs = [ours.matmul(of_chunks(a + i, 20), of_chunks(b, 20)) for i in range(3)]
     for i, future in enumerate(client.compute(zs)):
         assert np.array_equal(future.result(LIMIT), (a + i) @ b)
 
@@ -844,7 +844,7 @@ def test_a_rank_that_is_silent_once(client: Any, planted: Any) -> None:
     assert silent
 
 
-@pytest.mark.parametrize("step", [0, 2])
+@pytest.mark.parametrize("step", [pytest.param(0, marks=pytest.mark.slow), 2])
 def test_cancelled_products_leave_nothing(client: Any, threads: Any, planted: Any, step: int) -> None:
     begun = threading.Event()
 

@@ -129,6 +129,7 @@ def test_wheel_works_in_a_clean_environment(wheel: Path, tmp_path: Path) -> None
         run(python, "-W", "error", "-c", SIMULATE, cwd=tmp_path, TILEDMM_CACHE_DIR=str(tmp_path / "cache"))
 
 
+@pytest.mark.slow
 def test_wheel_works_without_an_index(wheel: Path, tmp_path: Path) -> None:
     python = environment(tmp_path / "environment", borrow=True)
     run(python, "-m", "pip", "install", *NO_INDEX, wheel, cwd=tmp_path)
