@@ -94,7 +94,7 @@ def test_source_of_mixed_types_names_each() -> None:
 
 
 @pytest.mark.parametrize("call", [tiledmm.source, tiledmm.kernel])
-@pytest.mark.parametrize("variant", ["nive", "Tiled", "", "tiled ", "auto", None, 5, ["tiled"], object()])
+@pytest.mark.parametrize("variant", ["nive", "Tiled", "", "tiled ", "auto", None, ["tiled"]])
 def test_unknown_variants(call: Any, variant: Any) -> None:
     with pytest.raises(UnknownVariantError, match=", ".join(VARIANTS)):
         call(variant)
@@ -105,7 +105,7 @@ def test_a_near_miss_is_named() -> None:
         tiledmm.source("tiled_paded")
 
 
-@pytest.mark.parametrize("tile", [0, 1, 7, 24, 33, 127, -16, "16", "sixteen", True, 16.5, [16], {16}, None.__class__])
+@pytest.mark.parametrize("tile", [0, 1, 24, -16, "16", "sixteen", True, 16.5, [16], {16}, int])
 def test_tiles_that_a_variant_does_not_have(tile: Any) -> None:
     with pytest.raises(ConfigError, match=", ".join(map(str, VARIANTS["tiled"].tiles))):
         tiledmm.source("tiled", tile=tile)
@@ -127,19 +127,20 @@ def test_the_baseline_has_no_source() -> None:
         tiledmm.source("cublas")
 
 
-@pytest.mark.parametrize("layout", ["", "N", "nn", "NX", "NNN", "N T", None, 5, ["N", "N"], ("N", "T")])
+@pytest.mark.parametrize("layout", ["", "N", "nn", "NX", "NNN", None, ["N", "N"], ("N", "T")])
 def test_unknown_layouts(layout: Any) -> None:
     with pytest.raises(ShapeError, match="layout"):
         tiledmm.source("tiled", layout=layout)
 
 
-@pytest.mark.parametrize("keyword", ["dtype", "a_dtype", "b_dtype", "out_dtype"])
 @pytest.mark.parametrize(
-    "dtype", ["float", "float8", "float31", "O", "U3", ">f4", "longdouble", 5, [1], "f4,f4", "(2,f4"]
+    ("keyword", "dtype"),
+    [
+        *(("dtype", each) for each in ("flot32", "float8", "O", "U3", ">f4", "longdouble", 5, [1], "f4,f4", "(2,f4")),
+        *((keyword, "float8") for keyword in ("a_dtype", "b_dtype", "out_dtype")),
+    ],
 )
 def test_unknown_types(keyword: str, dtype: Any) -> None:
-    if dtype == "float":
-        dtype = "flot32"
     if np.dtype("longdouble") == np.dtype("float64") and dtype == "longdouble":
         pytest.skip("long double is float64 here")
     with pytest.raises(UnsupportedTypeError):

@@ -399,7 +399,7 @@ def test_a_product_that_is_interrupted_at_any_tile_goes_on(
 def test_a_device_that_fails_at_any_product(job: Job) -> None:
     products = job.run().products
     expected, tiles = job.file.read_bytes(), len(job.lines) - 1
-    for number in range(0, products, 7):
+    for number in range(0, products, 11):
         job.journal.unlink()
         np.save(job.file, np.zeros(job.out.shape, job.a.dtype))
         device = job.device()

@@ -12,6 +12,7 @@ import pytest
 
 import tiledmm
 from tests.conftest import slow_unless
+from tiledmm import errors
 from tiledmm.errors import ConfigError, OperandTypeError, ShapeError, UnknownVariantError, UnsupportedTypeError
 from tiledmm.problem.keywords import PRECISIONS, Precision
 
@@ -27,6 +28,7 @@ def test_dir_lists_what_is_public() -> None:
     assert dir(tiledmm) == sorted({*tiledmm.__all__, *MODULES})
     assert not set(OF_EXTRAS) & set(tiledmm.__all__), "import * needs no extra"
     assert all(getattr(tiledmm, name) is not None for name in tiledmm.__all__)
+    assert tiledmm.TiledmmError is errors.TiledmmError
 
 
 def test_dir_lists_every_module_of_functions_for_users() -> None:

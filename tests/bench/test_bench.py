@@ -673,7 +673,7 @@ def test_speed_between_rows_is_within_rounds() -> None:
 def test_a_row_that_is_not_there() -> None:
     with pytest.raises(ConfigError, match="tiled 8"):
         sample_report().comparisons[0].row("tiled", 8)
-    with pytest.raises(ConfigError, match=r"1 x 1 x 1|naive"):
+    with pytest.raises(ConfigError, match="1 x 1 x 1"):
         sample_report().find(Size(1, 1, 1), "float32", "NN", VariantTile("naive"))
 
 
