@@ -95,7 +95,6 @@ def test_other_things_that_work_multiply_nothing(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(checks, "jobs", lambda: iter([("GPU", "CuPy", works, ""), ("peers", "torch", works, "")]))
     result = invoke()
     assert result.exit_code == 1
-    assert "Products run nowhere here." in result.output
 
 
 def test_programs_get_the_advice_too(monkeypatch: pytest.MonkeyPatch) -> None:

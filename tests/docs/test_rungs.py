@@ -58,13 +58,16 @@ def test_the_result_is_that_of_the_file() -> None:
     main = report.comparisons[0]
     row, rival = main.row("vectorized", 128), main.row("register_tiled", 128)
     shown = readme.table("result-vectorized")
-    assert f"**{significant(row.to_cupy)} times as fast as cuBLAS" in shown
-    assert f"**{significant(row.speed_over(rival))} times as fast as [`register_tiled`](register_tiled.md)**" in shown
+    assert re.search(rf"\*\*{significant(row.to_cupy)} .*cuBLAS", shown)
+    assert re.search(
+        rf"\*\*{significant(row.speed_over(rival))} .*\[`register_tiled`\]\(register_tiled\.md\)\*\*", shown
+    )
     assert str(report.machine.gpu) in shown
 
 
 def test_cublas_is_not_named_where_it_does_not_multiply() -> None:
-    assert "as fast as `cupy.matmul`**" in readme.table("result-split_integer")
+    shown = readme.table("result-split_integer")
+    assert "`cupy.matmul`**" in shown and "cuBLAS" not in shown.split("**")[1]
 
 
 def test_the_rung_before_serves_any_shape() -> None:
@@ -266,7 +269,7 @@ def test_a_page_has_machine_code_of_its_usual_kernel(rung: str) -> None:
 @pytest.mark.parametrize("rung", sorted(LAUNCHES.keys() - {"split_integer"}))
 def test_a_page_ends_with_its_bottleneck(rung: str) -> None:
     *_, last = page_of(rung).split("\n## ")
-    assert f"<!-- mainloop: {rung} -->" in last and "instructions in the mainloop" in instructions.sentence(rung)
+    assert f"<!-- mainloop: {rung} -->" in last and "mainloop" in instructions.sentence(rung)
 
 
 @pytest.mark.skipif(not programs._can_inspect(), reason="needs the compiler of the extra inspect that made the files")

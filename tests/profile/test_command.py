@@ -81,13 +81,13 @@ def test_what_ncu_cannot_do_is_one_sentence(fake: FakeNcu) -> None:
     fake.answer(output="==ERROR== ERR_NVGPUCTRPERM - permission", status=1, writes=False)
     result = invoke("tiled")
     assert result.exit_code == 1
-    assert "may not read the GPU's performance counters" in result.output and "Traceback" not in result.output
+    assert "performance counters" in result.output and "Traceback" not in result.output
 
 
 def test_without_ncu(fake: FakeNcu, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tiledmm.profile.ncu.find_ncu", lambda: None)
     result = invoke("tiled")
-    assert result.exit_code == 1 and "not on PATH" in result.output
+    assert result.exit_code == 1 and "PATH" in result.output
 
 
 def test_without_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
