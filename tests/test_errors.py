@@ -89,13 +89,3 @@ def test_the_axis_error_is_numpys_and_takes_what_it_takes() -> None:
     assert str(errors.AxisError("a sentence")) == "a sentence"
     assert issubclass(errors.AxisError, ValueError)
     assert issubclass(errors.AxisError, IndexError)
-
-
-def test_the_root_is_exported() -> None:
-    assert tiledmm.TiledmmError is errors.TiledmmError
-    assert issubclass(errors.TiledmmError, Exception)
-
-
-def test_everything_exported_is_there() -> None:
-    assert sorted(tiledmm.__all__) == sorted(set(tiledmm.__all__))
-    assert all(hasattr(tiledmm, name) for name in tiledmm.__all__)

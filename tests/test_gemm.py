@@ -141,5 +141,5 @@ def test_cublas_computes_the_same(gpu: HostGpu, activation: str | None, monkeypa
 
 def test_arrays_of_other_libraries(gpu: HostGpu) -> None:
     x = gpu.array(integers(1, 4, 4))
-    with pytest.raises(OperandTypeError, match="bias is no array on a GPU"):
+    with pytest.raises(OperandTypeError, match=r"^bias "):
         tiledmm.gemm(x, x, bias=np.ones(4, "f4"))

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 import tiledmm
+from tests.conftest import slow_unless
+from tiledmm import errors
 from tiledmm.errors import ConfigError, OperandTypeError, ShapeError, UnknownVariantError, UnsupportedTypeError
 from tiledmm.problem.keywords import PRECISIONS, Precision
 
@@ -26,6 +28,7 @@ def test_dir_lists_what_is_public() -> None:
     assert dir(tiledmm) == sorted({*tiledmm.__all__, *MODULES})
     assert not set(OF_EXTRAS) & set(tiledmm.__all__), "import * needs no extra"
     assert all(getattr(tiledmm, name) is not None for name in tiledmm.__all__)
+    assert tiledmm.TiledmmError is errors.TiledmmError
 
 
 def test_dir_lists_every_module_of_functions_for_users() -> None:
@@ -49,7 +52,7 @@ def test_modules_are_attributes_and_loaded_at_first_use() -> None:
     code = f"""
 from importlib.util import find_spec
 assert not [name for name in sys.modules if name.startswith("tiledmm.")]
-assert "numpy" not in sys.modules
+assert not {{"numpy", "cupy", "typer", "rich"}} & {{*sys.modules}}
 for name, package in {MODULES}.items():
     if package and not find_spec(package):
         continue
@@ -62,7 +65,7 @@ for name, package in {MODULES}.items():
     assert {name for name, has_matmul in loaded.items() if has_matmul == "False"} == {"errors"}
 
 
-@pytest.mark.parametrize("name", OF_EXTRAS)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=slow_unless(name == "dask")) for name in OF_EXTRAS])
 def test_a_module_whose_extra_is_missing(name: str) -> None:
     """Check that the message is the same for each kind of access, and that code that walks attributes continues."""
     code = f"""
@@ -113,6 +116,7 @@ tiledmm.simulator.matmul
 """
 
 
+@pytest.mark.slow
 def test_mypy_finds_names_and_precisions_that_there_are_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mypy = pytest.importorskip("mypy.api")
     (tmp_path / "wrong.py").write_text(WRONG, encoding="utf-8")
@@ -140,7 +144,7 @@ def test_explain_takes_shapes() -> None:
 
 @pytest.mark.parametrize("shape", [(-1, 4), (4.0, 4), ("4", 4), (True, 4)])
 def test_what_is_no_shape(shape: tuple[object, ...]) -> None:
-    with pytest.raises(ShapeError, match="whole numbers"):
+    with pytest.raises(ShapeError):
         tiledmm.explain(shape, (4, 4))
 
 
@@ -154,21 +158,21 @@ def test_shapes_have_to_fit_and_types_to_exist() -> None:
 def test_source_takes_a_config() -> None:
     text = tiledmm.source("register_tiled", config={"tm": 4}, page=True)
     assert "TM = 4;" in text and "TM = 8;" in tiledmm.source("register_tiled", page=True)
-    with pytest.raises(ConfigError, match="unknown config field"):
+    with pytest.raises(ConfigError, match="'x'"):
         tiledmm.source("tiled", config={"x": 1})
 
 
 @pytest.mark.parametrize("wrong", [None, 3, [3, 4], "ab"])
 def test_explain_names_what_is_no_array(wrong: object) -> None:
-    with pytest.raises(OperandTypeError, match=r"x1 is an array, or a shape such as \(512, 300\)"):
+    with pytest.raises(OperandTypeError, match="x1"):
         tiledmm.explain(wrong, (4, 5))
 
 
 def test_explain_names_a_shape_that_no_memory_has() -> None:
-    with pytest.raises(ShapeError, match="at most"):
+    with pytest.raises(ShapeError):
         tiledmm.explain((10**30, 4), (4, 5))
 
 
 def test_auto_has_no_kernel_of_its_own() -> None:
-    with pytest.raises(UnknownVariantError, match="'auto' takes another kernel for each product; those with a name"):
+    with pytest.raises(UnknownVariantError, match="'auto'"):
         tiledmm.source("auto")

@@ -45,24 +45,28 @@ KINDS = {
 }
 
 
+#: Names that each kind of picture shows.
+NAMES = {
+    "throughput": ("naive", "tiled", "auto", BASELINE),
+    "roofline": ("tiled",),
+    "speed-up": ("numpy, with copies",),
+    "tiles": ("tiled",),
+}
+
+
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_picture_is_written_for_both_themes_and_the_same_each_time(tmp_path, kind):
+def test_a_picture_is_written_for_both_themes(tmp_path, kind):
     draw = functools.partial(KINDS[kind], comparisons())
     first = charts.save(draw, tmp_path / kind)
     assert {path.name for path in first} == {
         f"{kind}-{theme}.{suffix}" for theme in ("light", "dark") for suffix in ("svg", "png")
     }
-    again = charts.save(draw, tmp_path / "again" / kind)
-    assert [path.read_bytes() for path in first] == [path.read_bytes() for path in again]
     light, dark = ((tmp_path / f"{kind}-{theme}.svg").read_text() for theme in ("light", "dark"))
     assert light != dark
-    assert "tiled" in light if kind != "speed-up" else "numpy, with copies" in light
-
-
-def test_every_variant_has_a_name_on_the_picture(tmp_path):
-    light, *_ = charts.save(functools.partial(charts.throughput, comparisons()), tmp_path / "x")
-    for name in ("naive", "tiled", "auto", BASELINE):
-        assert f">{name}<" in light.read_text()
+    assert all(name in light for name in NAMES[kind])
+    if kind == "tiles":  # the cheapest: equal data gives equal bytes
+        again = charts.save(draw, tmp_path / "again" / kind)
+        assert [path.read_bytes() for path in first] == [path.read_bytes() for path in again]
 
 
 def rates_of(**last):

@@ -59,4 +59,4 @@ def test_peers_fail_nothing():
     assert found.ok
     table = comparison_table(found)
     assert not table.bad
-    assert "torch.mm itself is off by more than the tolerance; that fails nothing." in table.notes
+    assert any("torch.mm" in note for note in table.notes)

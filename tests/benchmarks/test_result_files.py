@@ -72,10 +72,10 @@ def test_of_several_runs_without_ratios_all_times_are_compared() -> None:
 
 
 def test_runs_of_other_sources_or_products_are_not_merged() -> None:
-    with pytest.raises(ValueError, match="different sources"):
+    with pytest.raises(ValueError, match="sources"):
         runs.merged([{"sources": {"commit": "a"}}, {"sources": {"commit": "b"}}])
     for others in ([{"m": 8}, {"m": 8}], [{"m": 9}]):
-        with pytest.raises(ValueError, match="different rows"):
+        with pytest.raises(ValueError, match="rows"):
             runs.merged([{"rows": [{"m": 8}]}, {"rows": others}])
 
 

@@ -46,9 +46,14 @@ def test_a_table_is_made_anew_from_them(kept: dict[str, Any], tmp_path: Path, mo
         assert 0.5 < row.tflops / before.tflops < 2
 
 
-def test_a_shipped_table_chooses_nearly_the_fastest_of_the_kernels_that_were_timed(kept: dict[str, Any]) -> None:
-    found = timings.regrets(tables.read(tables.shipped_path(STEM)), kept)
-    assert len(found) > 1000
+@pytest.mark.parametrize(("types", "least"), [(("float32",), 50), pytest.param((), 1000, marks=pytest.mark.slow)])
+def test_a_shipped_table_chooses_nearly_the_fastest_of_the_kernels_that_were_timed(
+    kept: dict[str, Any], types: tuple[str, ...], least: int
+) -> None:
+    table = tables.read(tables.shipped_path(STEM))
+    rows = tuple(row for row in table.rows if row.type in types or not types)
+    found = timings.regrets(replace(table, rows=rows), kept)
+    assert len(found) > least
     assert sum(math.log(each.ratio) for each in found) / len(found) < math.log(1.02)
     assert found[0].ratio == max(each.ratio for each in found) < 2
 
@@ -69,4 +74,4 @@ def test_timings_are_written_as_they_were_read(kept: dict[str, Any]) -> None:
 def test_others_need_a_gpu(action: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(timings, "missing_gpu", lambda: "there is none")
     assert timings.main([action]) == 1
-    assert "needs a GPU: there is none" in capsys.readouterr().err
+    assert "there is none" in capsys.readouterr().err

@@ -64,24 +64,25 @@ def fake_compile(monkeypatch: pytest.MonkeyPatch, only: str = "", **changes: int
 @pytest.fixture
 def no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device, "missing_gpu", lambda: "none in this test")
+    monkeypatch.setattr(simulated, "_can_disassemble", lambda: False)  # a second per kernel
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (("0",), "MxNxK"),
-        (("2147483648",), "at most 2^31 - 1"),
-        (("--variants", "tilde"), "did you mean"),
+        (("2147483648",), "2^31 - 1"),
+        (("--variants", "tilde"), "'tiled'"),
         (("--tiles", "24"), "24"),
-        (("--tiles", "x"), "a tile is one of"),
+        (("--tiles", "x"), "'x'"),
         (("--dtypes", "float33"), "float33"),
-        (("--dtypes", ","), "nothing to compare"),
+        (("--dtypes", ","), "nothing"),
         (("--layouts", "NX"), "NX"),
         (("--target", "sm_1"), "sm_1"),
         (("--seconds", "-1"), "seconds"),
-        (("--variants", "cublas"), "on a GPU only"),
-        (("--variant", "tiled", "--variants", "naive"), "it is given twice"),
-        (("--variants", "tensor_core"), "tensor_core does not multiply float32, only float16"),
+        (("--variants", "cublas"), "GPU only"),
+        (("--variant", "tiled", "--variants", "naive"), "twice"),
+        (("--variants", "tensor_core"), "only float16"),
     ],
 )
 def test_mistakes_are_named(arguments: tuple[str, ...], message: str, no_gpu: None) -> None:
@@ -103,9 +104,9 @@ def test_without_a_gpu_kernels_are_compiled(no_gpu: None) -> None:
         inspection.compile_for('extern "C" __global__ void f() {}', "f", "sm_90")
     except MissingDependencyError as error:
         pytest.skip(str(error))
-    result = invoke("64", "100x37x51", "--variants", "naive,coalesced")
+    result = invoke("8", "10x7x5", "--variants", "naive", "--layout", "NN")
     assert result.exit_code == 0, result.output
-    for text in ("No GPU (none in this test)", "Compiled for sm_90", "sm_75", "64 x 64 x 64", "100 x 37 x 51"):
+    for text in ("none in this test", "sm_90", "sm_75", "8 x 8 x 8", "10 x 7 x 5"):
         assert text in result.output
     assert "FAILED" not in result.output
 
@@ -115,13 +116,13 @@ def test_spills_fail(no_gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(simulated, "simulate_all", lambda *_, **__: [Simulated(VariantTile("tiled", 8), None, None)])
     result = invoke("64", "--variants", "tiled", "--tiles", "all", "--dtypes", "int8,complex64", "--layouts", "nt")
     assert result.exit_code == 1
-    assert "spills 4 B" in result.output
+    assert "4 B" in result.output
     assert "FAILED" in result.output
     for text in ("int8  NT", "complex64  NT", " 8 ", " 64 "):
         assert text in result.output
 
 
-@pytest.mark.parametrize("only", ["_naive_f32", "_naive_f64", "_coalesced_f32", "_coalesced_f64", "no kernel"])
+@pytest.mark.parametrize("only", ["_naive_f32", "_coalesced_f64", "no kernel"])
 def test_one_kernel_of_many_that_spills_fails(no_gpu: None, monkeypatch: pytest.MonkeyPatch, only: str) -> None:
     fake_compile(monkeypatch, only, spill_store_bytes=4)
     monkeypatch.setattr(simulated, "simulate_all", lambda *_, **__: [Simulated(VariantTile("naive"), None, None)])
@@ -130,8 +131,12 @@ def test_one_kernel_of_many_that_spills_fails(no_gpu: None, monkeypatch: pytest.
     assert ("FAILED" in result.output) is (only != "no kernel")
 
 
-@pytest.mark.parametrize("wrong", [(1, 0, 0, 0), (0, 1, 0, 0), (0, 0, 1, 0), (0, 0, 0, 1), (0, 0, 0, 0)])
-@pytest.mark.parametrize("compiler", [True, False])
+@pytest.mark.parametrize(
+    ("wrong", "compiler"),
+    [
+        ((1, 0, 0, 0), True), ((0, 0, 0, 1), True), ((0, 0, 0, 0), True), ((0, 1, 0, 0), False), ((0, 0, 0, 0), False),
+    ],
+)  # fmt: skip
 def test_one_wrong_result_of_many_fails(
     no_gpu: None, monkeypatch: pytest.MonkeyPatch, wrong: tuple[int, ...], compiler: bool
 ) -> None:
@@ -154,11 +159,7 @@ def test_one_wrong_result_of_many_fails(
     assert result.exit_code == any(wrong), result.output
     assert ("FAILED" in result.output) is any(wrong)
     last = result.output.rstrip().splitlines()[-1]
-    assert (
-        last == "FAILED: at least one kernel is wrong, does not compile or spills registers."
-        if any(wrong)
-        else "Every kernel that ran is right."
-    )
+    assert last.startswith("FAILED") if any(wrong) else last == ALL_RIGHT
 
 
 @pytest.mark.parametrize("wrong", ["NN", "NT", ""])
@@ -194,37 +195,35 @@ def test_without_a_gpu_the_simulated_products_are_those_asked_for_or_it_is_said_
     monkeypatch.setattr(simulable, "_rates", lambda *_: [((32, 32), 1e-6)])
     for sizes, simulates, said in (
         (("300",), ["300 x 300 x 300"], ""),
-        (("300", "1000000"), ["300 x 300 x 300"], "1000000 x 1000000 x 1000000 is not simulated: that would take 31,6"),
-        (("400",), ["128 x 128 x 128", "61 x 83 x 47"], "400 x 400 x 400 is not simulated: that would take 69 seconds"),
-        ((), ["128 x 128 x 128", "61 x 83 x 47"], "No size is named: 128 x 128 x 128, which"),
+        (("300", "1000000"), ["300 x 300 x 300"], "1000000 x 1000000 x 1000000 is"),
+        (("400",), ["128 x 128 x 128", "61 x 83 x 47"], "400 x 400 x 400 is"),
+        ((), ["128 x 128 x 128", "61 x 83 x 47"], "128 x 128 x 128"),
     ):
         asked.clear()
         result = invoke(*sizes, "--variants", "naive", "--layouts", "NN")
         assert result.exit_code == 0, result.output
         assert asked == simulates
         assert said in " ".join(result.output.split())
-        assert ("not simulated" in result.output) is said.endswith(("31,6", "seconds"))
-        assert "In its place: 128" in " ".join(result.output.split()) or sizes != ("400",)
+        assert ("not simulated" in result.output) is said.endswith("is")
 
 
 def test_variants_that_are_left_out_are_named_with_the_reason(no_gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_compile(monkeypatch)
     monkeypatch.setattr(simulated, "simulate_all", lambda each, *_, **__: [Simulated(i, None, None) for i in each])
-    result = invoke("8", "--dtypes", "float32,int8")
+    result = invoke("8", "--dtypes", "int8")
     assert result.exit_code == 0, result.output
     others, said = "split_float64, split_float64_tensor_core", " ".join(result.output.split())
-    assert f"Left out: tensor_core, wgmma, split_integer, {others}: not for float32." in said
-    assert f"Left out: split_float32, split_tensor_core, split_integer, {others}: not for int8." in said
+    assert re.search(f": split_float32, split_tensor_core, split_integer, {others}: .* int8", said)
     assert "Left out" not in invoke("8", "--variants", "naive").output
 
 
 def test_variants_that_are_left_out_on_a_gpu_are_named(gpu: SimpleNamespace) -> None:
-    assert "Left out: wgmma: not for float32." in invoke("64", "--variants", "naive,wgmma").output
+    assert re.search(": wgmma: .*float32", invoke("64", "--variants", "naive,wgmma").output)
 
 
 def test_markdown(no_gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_compile(monkeypatch)
-    result = invoke("64", "--markdown", "--target", "sm_75", "--variants", "naive")
+    result = invoke("8", "--markdown", "--target", "sm_75", "--variants", "naive")
     assert result.exit_code == 0
     assert re.search(r"^\| naive \| - \| \d+ \| 32 \| 0 \| 0 \| \d+ \| \d+% \|", result.output, re.MULTILINE)
     assert "\n|---|---:|" in result.output
@@ -252,14 +251,14 @@ def test_without_a_cpp_compiler_nothing_is_simulated_and_the_rest_is_shown(
     monkeypatch.setattr(simulated, "simulate_all", missing)
     result = invoke("64", "--variants", "naive")
     assert result.exit_code == 0, result.output
-    assert "Not simulated: no C++ compiler in this test" in result.output
+    assert "no C++ compiler in this test" in result.output
     assert "Bounds on H100" in result.output
 
 
 def test_one_form_at_a_time(no_gpu: None) -> None:
     result = invoke("64", "--json", "--csv")
     assert result.exit_code == 2
-    assert "exclude each other" in " ".join(result.output.split())
+    assert "--json" in result.output and "--csv" in result.output
 
 
 def test_what_is_known_without_a_gpu_as_json_and_csv(no_gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -284,7 +283,7 @@ def test_what_is_known_without_a_gpu_as_json_and_csv(no_gpu: None, monkeypatch: 
 
 def test_missing_gpu_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cupy", None)
-    assert "CuPy does not import" in str(device.missing_gpu())
+    assert "CuPy" in str(device.missing_gpu())
 
     class CUDARuntimeError(RuntimeError):
         pass
@@ -301,9 +300,9 @@ def test_missing_gpu_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
         raise OSError("libcuda.so.1: cannot open shared object file")
 
     monkeypatch.setattr(hardware_device, "driver", absent)
-    assert device.missing_gpu() == "no NVIDIA driver"
+    assert "driver" in str(device.missing_gpu())
     runtime.getDeviceCount = lambda: 0
-    assert device.missing_gpu() == "CUDA finds no device"
+    assert device.missing_gpu()
     runtime.getDeviceCount = lambda: 2
     assert device.missing_gpu() is None
 
@@ -324,6 +323,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
     strings = {name: name for name in Machine.__annotations__}
     monkeypatch.setattr(device, "missing_gpu", lambda: None)
+    monkeypatch.setattr(simulated, "_can_disassemble", lambda: False)
     monkeypatch.setitem(sys.modules, "tiledmm.bench.comparison", SimpleNamespace(compare=compare))  # type: ignore[misc]
     monkeypatch.setitem(
         sys.modules, "tiledmm.bench.environment", SimpleNamespace(this_machine=lambda: Machine(**strings))
@@ -392,36 +392,38 @@ def test_what_stops_a_comparison_is_named(
 
 def test_no_gpu_can_be_asked_for(gpu: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_compile(monkeypatch)
-    result = invoke("64", "--no-gpu", "--variants", "naive")
+    result = invoke("8", "--no-gpu", "--variants", "naive")
     assert result.exit_code == 0
     assert not gpu.asked
     assert "Bounds on" in result.output
 
 
-def modules_after(program: str, *words: str) -> set[str]:
-    """Return the modules imported by a process that shows help."""
-    code = f"import sys\nsys.argv = ['x', *{words!r}, '--help']\n{program}\n"
-    code += "try:\n    main()\nexcept SystemExit as done:\n    assert not done.code\n"
-    code += "print(*sys.modules, sep='\\n', file=sys.stderr)"
+def modules_after(program: str, *commands: str) -> set[str]:
+    """Return the modules imported by a process that shows the help of commands."""
+    code = f"""
+import sys
+{program}
+for command in {commands!r}:
+    sys.argv = ["x", *filter(None, [command]), "--help"]
+    try:
+        main()
+    except SystemExit as done:
+        assert not done.code
+print(*sys.modules, sep="\\n", file=sys.stderr)
+"""
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert "Usage:" in done.stdout
+    assert done.stdout.count("Usage:") == len(commands)
     return set(done.stderr.split())
-
-
-@pytest.fixture(scope="module")
-def empty_application() -> set[str]:
-    """Return the modules that typer itself imports to show help."""
-    return modules_after(benchmarks.help.EMPTY)
 
 
 COMMANDS = benchmarks.help.commands()
 
 
-@pytest.mark.parametrize("command", ["", *COMMANDS])
-def test_help_imports_nothing_but_typer(command: str, empty_application: set[str]) -> None:
+def test_help_imports_nothing_but_typer() -> None:
     """Check that help imports only what an empty typer application does, so that it is as fast."""
-    found = modules_after("from tiledmm.cli import main", *filter(None, [command]))
+    found = modules_after("from tiledmm.cli import main", "", *COMMANDS)
+    empty_application = modules_after(benchmarks.help.EMPTY, "")
     others = {name for name in found - empty_application if name.split(".")[0] != "tiledmm"}
     assert not others
     ours = {name for name in found if name.split(".")[0] == "tiledmm" and not name.startswith("tiledmm.cli")}
@@ -461,7 +463,7 @@ def started(*words: str, stdout: Any) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, cwd=ROOT, stdout=stdout, stderr=subprocess.PIPE)
 
 
-@pytest.mark.parametrize("words", [("source", "warp_tiled"), ("--help",), ("compare", "--help"), ("variants",)])
+@pytest.mark.parametrize("words", [("source", "warp_tiled"), ("--help",)])
 def test_who_reads_on_no_more_is_told_nothing(words: tuple[str, ...]) -> None:
     """Check that a closed pipe, as by ``| head``, gives no message and an exit status of its own."""
     with started(*words, stdout=subprocess.PIPE) as process:
@@ -472,11 +474,12 @@ def test_who_reads_on_no_more_is_told_nothing(words: tuple[str, ...]) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-@pytest.mark.parametrize("words", [("source", "warp_tiled"), ("--help",), ("variants",), ("variants", "--json")])
+@pytest.mark.parametrize("words", [("--help",), ("variants", "--json")])
 def test_a_full_disk_is_told_in_one_line(words: tuple[str, ...]) -> None:
     with open("/dev/full", "wb") as full, started(*words, stdout=full) as process:
         assert process.stderr
-        assert process.stderr.read() == b"tiledmm: stdout cannot be written: No space left on device\n"
+        said = process.stderr.read().splitlines()
+        assert len(said) == 1 and said[0].startswith(b"tiledmm: stdout ")
     assert process.returncode == 74
 
 
@@ -513,15 +516,16 @@ TILES = ", ".join(map(str, VARIANTS["tiled"].tiles))
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("source", "tiled", "--tile", "abc"), f"no tile 'abc'; its tiles are {TILES}"),
-        (("inspect", "tiled", "--tile", "1.5"), f"no tile '1.5'; its tiles are {TILES}"),
-        (("compare", "--tile", "abc"), "a tile is one of 1, 2,"),
-        (("source", "naive", "--tile", "8"), "has no tile to choose"),
-        (("source", "tiled", "--tile", "8,16"), "--tile takes one tile here, or is left out for the variant's own"),
-        (("compare", "--dtype", "float99"), "the types are float32, float64"),
-        (("source", "tiled", "--dtype", "float99"), "the types are float32, float64"),
-        (("tune",), "name a product"),
-        (("inspect", "tiled", "--size", "4,5"), "takes one product"),
+        (("source", "tiled", "--tile", "abc"), f"'abc'; its tiles are {TILES}"),
+        (("inspect", "tiled", "--tile", "1.5"), f"'1.5'; its tiles are {TILES}"),
+        (("compare", "--tile", "abc"), "1, 2,"),
+        (("source", "naive", "--tile", "8"), "naive"),
+        (("source", "tiled", "--tile", "8,16"), "--tile"),
+        (("compare", "--dtype", "float99"), "float32, float64"),
+        (("source", "tiled", "--dtype", "float99"), "float32, float64"),
+        (("tune",), "product"),
+        (("tune", "1x2"), "MxNxK"),
+        (("inspect", "tiled", "--size", "4,5"), "--size"),
     ],
 )
 def test_what_would_do_is_said(words: tuple[str, ...], says: str) -> None:
@@ -591,9 +595,9 @@ def test_a_file_registers_variants_for_a_command_and_what_it_starts(own_kernel: 
 def test_a_file_that_registers_nothing_is_told(own_kernel: Path) -> None:
     own_kernel.with_name("own_kernel.cu.j2").write_text("{{ bm() }}")
     for file, says in (
-        ("nowhere.py", "there is no file 'nowhere.py'"),
+        ("nowhere.py", "nowhere.py"),
         (str(own_kernel), "own_kernel.cu.j2:1: TypeError"),
-        ("", "by its option --import FILE.py"),
+        ("", "--import"),
     ):
         result = CliRunner().invoke(cli.app, ["source", "own_kernel", *(["--import", file] if file else [])])
         assert result.exit_code == 2
@@ -618,12 +622,18 @@ def test_a_file_that_registers_nothing_is_told(own_kernel: Path) -> None:
 )
 def test_a_shell_completes(line: str, word: int, expected: list[str], own_kernel: Path) -> None:
     line = line.replace("FILE", str(own_kernel))
+    environment = {"_TILEDMM_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(word)}
+    done = CliRunner().invoke(cli.app, [], prog_name="tiledmm", env=environment)
+    assert (done.exit_code, done.stdout.split(), done.stderr) == (0, expected, "")
+
+
+def test_a_shell_completes_by_the_module() -> None:
     environment = os.environ | {
-        "_TILEDMM_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(word),
+        "_TILEDMM_COMPLETE": "complete_bash", "COMP_WORDS": "tiledmm sou", "COMP_CWORD": "1",
     }  # fmt: skip
     command = [sys.executable, "-m", "tiledmm"]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
-    assert (done.returncode, done.stdout.split(), done.stderr) == (0, expected, "")
+    assert (done.returncode, done.stdout.split(), done.stderr) == (0, ["source"], "")
 
 
 def test_version() -> None:
@@ -642,7 +652,7 @@ def test_the_module_is_the_command() -> None:
 def test_tune_needs_a_gpu(no_gpu: None) -> None:
     result = CliRunner().invoke(cli.app, ["tune", "64"])
     assert result.exit_code == 1
-    assert "this machine has none: none in this test" in result.output
+    assert "none in this test" in result.output
     assert CliRunner().invoke(cli.app, ["tune", "64", "--layouts", "NX"]).exit_code == 2
 
 
@@ -664,13 +674,6 @@ def test_tune_tells_what_it_found(monkeypatch: pytest.MonkeyPatch) -> None:
     ((shapes, keywords),) = asked
     assert [tuple(shape) for shape in shapes] == [(64, 64, 64), (1, 2, 3)]
     assert keywords == {"dtypes": ["float32"], "layouts": ["NT", "NN"], "trials": 5, "seconds": 0.03, "again": False}
-
-
-def test_a_bad_size_to_tune_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(device, "missing_gpu", lambda: None)
-    result = CliRunner().invoke(cli.app, ["tune", "1x2"])
-    assert result.exit_code == 2
-    assert "MxNxK" in result.output
 
 
 def test_one_bar_is_for_all_parts() -> None:
@@ -741,6 +744,7 @@ def test_durations(seconds: float, text: str) -> None:
 
 
 @pytest.mark.skipif(bool(missing_simulator()), reason=str(missing_simulator()))
-def test_products_that_are_asked_for_are_simulated(no_gpu: None) -> None:
+def test_products_that_are_asked_for_are_simulated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device, "missing_gpu", lambda: "none in this test")
     result = invoke("8", "--variants", "naive")
     assert result.exit_code == 0 and "Simulated  8 x 8 x 8" in result.output, result.output

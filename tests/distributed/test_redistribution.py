@@ -256,7 +256,7 @@ PLACES = {"in turn": lambda i: i % 4, "backward": lambda i: 3 - i % 4, "on one w
 
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize(
-    "dtype", ["float16", "bool", *(pytest.param(each, marks=pytest.mark.slow) for each in ("float64", "complex64"))]
+    "dtype", ["float16", *(pytest.param(each, marks=pytest.mark.slow) for each in ("bool", "float64", "complex64"))]
 )
 def test_products_of_chunks_anywhere(client: Any, cluster: Any, place: str, dtype: str) -> None:
     rng = np.random.default_rng(1)
@@ -339,7 +339,7 @@ def test_a_chunk_of_another_type(client: Any) -> None:
     x = scattered(client, np.ones((64, 64)), ((16,) * 4, (64,)), PLACES["in turn"])
     wrong = x.map_blocks(lambda chunk: chunk.astype("float32"), dtype=x.dtype, meta=x._meta).persist()
     distributed.wait(wrong, LIMIT)
-    with pytest.raises(UnsupportedTypeError, match=r"a chunk of A is float32 .* but its Dask array says float64"):
+    with pytest.raises(UnsupportedTypeError, match=r"A .*float32.*float64"):
         client.compute(ours.matmul(wrong, x)).result(LIMIT)
 
 

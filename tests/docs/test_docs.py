@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from docs.tools import plain, programs
-from tests.conftest import missing_simulator
+from tests.conftest import missing_simulator, slow_unless
 from tiledmm.bench.chart_lines import is_for_any_matrices
 from tiledmm.kernels.variants import find_variant
 
@@ -51,9 +51,12 @@ WITH_PROGRAMS = [
     if any(each.is_program or (each.commands and each.place) for each in blocks if each.needs != "gpu")
 ]
 
+#: Documents whose programs run each day: what readers meet first.
+EVERYDAY = ("README.md", "docs/index.md")
+
 
 @pytest.mark.skipif(bool(reason := missing_simulator()), reason=str(reason))
-@pytest.mark.parametrize("path", WITH_PROGRAMS)
+@pytest.mark.parametrize("path", [pytest.param(each, marks=slow_unless(each in EVERYDAY)) for each in WITH_PROGRAMS])
 def test_programs_run_and_print_what_is_shown(path: str) -> None:
     run(sys.executable, "-W", "error", "-m", "docs.tools.programs", "--check", path)
 
@@ -97,6 +100,7 @@ print("\\n".join(output.get("text", "") for cell in notebook.cells for output in
 
 
 @pytest.mark.skipif(bool(reason := missing_simulator()), reason=str(reason))
+@pytest.mark.slow
 def test_the_notebook_runs_from_top_to_bottom() -> None:
     pytest.importorskip("nbclient")
     pytest.importorskip("ipykernel")
@@ -180,7 +184,7 @@ def test_command(words: list[str]) -> None:
         case ["python", *arguments]:
             check_module(arguments)
         case ["pytest", *arguments]:
-            run(sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--collect-only", "-q", *arguments)
+            assert all((ROOT / each).exists() for each in arguments if not each.startswith("-"))
         case ["git", "clone", *_] | ["cd", _]:
             pass
         case _:
@@ -204,6 +208,14 @@ def test_the_readme_is_short_and_shows_the_ladder() -> None:
     assert all(is_for_any_matrices(find_variant(name)) for name in ladder)
 
 
+def test_links_between_documents_lead_to_files() -> None:
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("**/*.md")]
+    links = {(page, link) for page in pages for link in re.findall(r"\]\(([^)#\s]+)", page.read_text(encoding="utf-8"))}
+    local = [(page, link) for page, link in links if "." in link and ":" not in link]
+    assert len(local) > 100
+    assert not [f"{page}: {link}" for page, link in local if not (page.parent / link).exists()]
+
+
 def test_no_system_is_named_that_was_not_tried() -> None:
     assert not [each for each in PROJECT["classifiers"] if "Windows" in each]
 
@@ -217,4 +229,4 @@ def test_a_marker_that_nothing_is_known_of_is_a_warning(caplog: pytest.LogCaptur
 
     marker = hooks._MARKER.search("<!-- drawing: tiled -->")
     assert marker and hooks._expanded(marker, "page.md") == marker[0]
-    assert "nothing is known of <!-- drawing: tiled -->" in caplog.text
+    assert "<!-- drawing: tiled -->" in caplog.text

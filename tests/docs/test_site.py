@@ -14,6 +14,9 @@ from docs.tools.browser import DESKTOP, PHONE, Browser
 
 ROOT = Path(__file__).resolve().parents[2]
 
+# Building the site takes half a minute. test_docs.py checks links between the sources each day.
+pytestmark = pytest.mark.slow
+
 #: Pages to check, one of each kind.
 SHOWN = (
     "index.html", "ladder.html", "rungs/tiled.html", "rungs/wgmma.html", "charts.html", "performance.html",
@@ -78,7 +81,7 @@ def test_every_marker_is_expanded(site: Path) -> None:
 # ---- in a browser ----
 
 
-@pytest.mark.parametrize("page", [SHOWN[0], *(pytest.param(page, marks=pytest.mark.slow) for page in SHOWN[1:])])
+@pytest.mark.parametrize("page", SHOWN)
 def test_no_page_scrolls_sideways_or_complains(browser: Browser, site: Path, page: str) -> None:
     for width, height in (PHONE, DESKTOP):
         browser.resize(width, height)
@@ -103,7 +106,6 @@ HEAVIEST = 500_000
 CUT = "[...document.querySelectorAll('pre > code')].filter((code) => code.scrollWidth > code.clientWidth).length"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
 def test_no_page_is_long(browser: Browser, site: Path, size: tuple[int, int]) -> None:
     browser.resize(*size)
@@ -127,7 +129,6 @@ HIDDEN_COLUMNS = """[...document.querySelectorAll(".md-typeset__table")]
   .map((table) => table.textContent.slice(0, 40))"""
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("page", ["performance.html", *(f"rungs/{name}.html" for name in ("tiled", "warp_tiled"))])
 def test_a_table_of_results_shows_all_its_columns(browser: Browser, site: Path, page: str) -> None:
     browser.resize(*DESKTOP)
@@ -150,7 +151,6 @@ def test_a_link_opens_the_section_that_it_leads_to(browser: Browser, site: Path)
     assert browser.errors == []
 
 
-@pytest.mark.slow
 def test_wide_tables_are_open_where_there_is_room(browser: Browser, site: Path) -> None:
     for size, is_open in ((DESKTOP, True), (PHONE, False)):
         browser.resize(*size)
@@ -160,7 +160,7 @@ def test_wide_tables_are_open_where_there_is_room(browser: Browser, site: Path) 
     assert browser.errors == []
 
 
-@pytest.mark.parametrize("page", ["index.html", pytest.param("rungs/tiled.html", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("page", ["index.html", "rungs/tiled.html"])
 @pytest.mark.parametrize(
     ("words", "found"), [("bank conflict", "padding.html"), ("wavefront", "glossary.html#wavefront")]
 )

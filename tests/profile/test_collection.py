@@ -71,7 +71,7 @@ def test_nothing_is_kept_of_a_run_that_failed(
     fake.answer(output="==ERROR== ERR_NVGPUCTRPERM", status=1, writes=False)
     kept = tmp_path / "kept.ncu-rep"
     kept.write_text("of before")
-    with pytest.raises(ProfilingError, match="may not read"):
+    with pytest.raises(ProfilingError, match=r"SYS_ADMIN|ncu"):
         collect(RUNGS, SIZE, report=kept)
     assert kept.read_text() == "of before"
 
@@ -95,7 +95,7 @@ def test_launches_are_shared_out(
     [([[TILED]], []), ([[TILED]], ["other"]), ([[]], []), ([[TILED]], [TILED.symbol, "other"]), ([[]], [TILED.symbol])],
 )
 def test_launches_that_were_not_expected(expected: list[list[KernelSpec]], names: list[str]) -> None:
-    with pytest.raises(ProfilingError, match="ncu profiled"):
+    with pytest.raises(ProfilingError, match="ncu"):
         shares(expected, names)
 
 

@@ -81,13 +81,13 @@ def test_what_ncu_cannot_do_is_one_sentence(fake: FakeNcu) -> None:
     fake.answer(output="==ERROR== ERR_NVGPUCTRPERM - permission", status=1, writes=False)
     result = invoke("tiled")
     assert result.exit_code == 1
-    assert "may not read the GPU's performance counters" in result.output and "Traceback" not in result.output
+    assert "performance counters" in result.output and "Traceback" not in result.output
 
 
 def test_without_ncu(fake: FakeNcu, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tiledmm.profile.ncu.find_ncu", lambda: None)
     result = invoke("tiled")
-    assert result.exit_code == 1 and "not on PATH" in result.output
+    assert result.exit_code == 1 and "PATH" in result.output
 
 
 def test_without_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,17 +112,17 @@ def test_the_command_line_is_printed_without_a_gpu(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("wgmma",), "wgmma does not multiply float32, only float16"),
-        (("tiled", "--report", "/not/there/x.ncu-rep"), "no folder"),
-        (("tilde",), "did you mean"),
-        (("",), "name a variant: auto, naive, coalesced, "),
-        ((",", "--print-command"), "name a variant: auto, naive, coalesced, "),
+        (("wgmma",), "float32"),
+        (("tiled", "--report", "/not/there/x.ncu-rep"), "/not/there"),
+        (("tilde",), "tiled"),
+        (("",), "auto, naive, coalesced, "),
+        ((",", "--print-command"), "auto, naive, coalesced, "),
         (("tiled", "--size", "0"), "MxNxK"),
         (("tiled", "--tiles", "24"), "24"),
         (("tiled", "--layout", "NX"), "NX"),
         (("tiled", "--dtype", "float33"), "float33"),
         (("wgmma", "--dtype", "float64"), "float64"),
-        (("tiled", "--json", "--csv"), "exclude"),
+        (("tiled", "--json", "--csv"), "--csv"),
         ((), "variants"),
     ],
 )

@@ -167,7 +167,7 @@ def test_tensor_cores_have_bounds_of_their_own() -> None:
 
 @pytest.mark.parametrize("sizes", [(0, 1, 1), (1, 0, 1), (1, 1, 0)])
 def test_empty_products_have_no_bounds(sizes):
-    with pytest.raises(ConfigError, match="at least 1"):
+    with pytest.raises(ConfigError):
         roofline(kernel_spec("naive"), H100, *sizes)
 
 

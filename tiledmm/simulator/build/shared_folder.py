@@ -112,12 +112,14 @@ def _remove(folder: Path, *, keep: int, wait: bool) -> Contents:
         return Contents()
     files = size = kept = 0
     with _locked(folder, exclusive=True, wait=wait) as alone:
-        for path, status in sorted(_files(folder), key=lambda each: -each[1].st_mtime_ns) if alone else ():
-            kept += status.st_size
-            if kept > keep:
-                with contextlib.suppress(OSError):  # it belongs to another user, or is loaded (Windows)
-                    path.unlink()
-                    files, size = files + 1, size + status.st_size
+        found = list(_files(folder)) if alone else []
+        if sum(status.st_size for _, status in found) > keep:
+            for name, status in sorted(found, key=lambda each: -each[1].st_mtime_ns):
+                kept += status.st_size
+                if kept > keep:
+                    with contextlib.suppress(OSError):  # it belongs to another user, or is loaded (Windows)
+                        os.unlink(folder / name)
+                        files, size = files + 1, size + status.st_size
         for path in folder.glob("tmp*") if alone else ():
             with contextlib.suppress(OSError):
                 if time.time() - path.stat().st_mtime > _ABANDONED:
@@ -125,10 +127,13 @@ def _remove(folder: Path, *, keep: int, wait: bool) -> Contents:
     return Contents(files, size)
 
 
-def _files(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
-    for path in (*folder.glob("*.so"), *folder.glob("*.cubin"), *folder.glob("*.cu")):
-        with contextlib.suppress(FileNotFoundError):  # another process removed it
-            yield path, path.stat()
+def _files(folder: Path) -> Iterator[tuple[str, os.stat_result]]:
+    """Yield the name and the status of each kernel in a folder."""
+    with contextlib.suppress(FileNotFoundError), os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.endswith((".so", ".cubin", ".cu")):
+                with contextlib.suppress(FileNotFoundError):  # another process removed it
+                    yield entry.name, entry.stat()
 
 
 @contextlib.contextmanager
