@@ -25,6 +25,9 @@ else
   SELECT := -m "not network"
 endif
 
+# Workers that keep the modules which they compiled begin sooner the next time.
+unexport PYTHONDONTWRITEBYTECODE
+
 # Benchmarks are not tests, and pytest-benchmark warns, which is an error, when workers keep it from measuring.
 WORKERS = $$($(PYTHON) -c 'from importlib.util import find_spec as f; print("-n auto --dist worksteal" if f("xdist") else "")')
 PYTEST = $(PYTHON) -m pytest -p no:benchmark $(WORKERS)
