@@ -116,7 +116,7 @@ def simulate_product(
 def _closer(
     choice: Choice, source: Source | None, settings: Settings, x1: Any, x2: Any, epilogue: EpilogueCall
 ) -> list[Finding]:
-    """Run a product again with its kernels in other builds, and return what only these builds find.
+    """Run a product again with its kernels in other builds, and return the findings that only these builds give.
 
     Returns:
         Accesses outside of a thread's variables. If there are none, the uses of variables that were read before they
@@ -192,13 +192,13 @@ class _ProductRun:
             )
 
     def filled(self, value: str) -> _ProductRun | None:
-        """Return a copy of this run whose kernels set their possibly unset variables to a value.
+        """Return a copy of this run whose kernels give a value to variables that may be read before they are set.
 
         Args:
             value: One of ``check.unset.VALUES``.
 
         Returns:
-            The copy; None if no kernel has a variable that may be read before it is set.
+            The copy; None if no kernel has such variables.
         """
         launches = [each.filled(value) for each in self.launches]
         if not any(launches):
@@ -310,7 +310,7 @@ class _ProductRun:
         )
 
     def _not_written(self, array: Placed, is_result: bool) -> tuple[Finding, ...]:
-        """Return a finding if no launch wrote some elements of an array; else an empty tuple.
+        """Return a finding if an array has elements that no launch wrote; else an empty tuple.
 
         Args:
             array: The result, or an array that passes data to the next launch.

@@ -38,7 +38,7 @@ class Source:
         """Read CUDA C from a file, which must be text in UTF-8.
 
         Raises:
-            ConfigError: If the file cannot be read, or is not such text.
+            ConfigError: If the file cannot be read, or is not text in UTF-8.
         """
         try:
             return cls(path.name, path.read_text(encoding="utf-8"))
@@ -93,13 +93,13 @@ class ScheduledLaunch:
             self._check_parameters(self._given.name)
 
     def filled(self, value: str) -> ScheduledLaunch | None:
-        """Return a copy of this launch whose kernel sets its possibly unset variables to a value.
+        """Return a copy of this launch whose kernel gives a value to variables that may be read before they are set.
 
         Args:
             value: One of ``check.unset.VALUES``.
 
         Returns:
-            The copy; None if the kernel has no variable that may be read before it is set.
+            The copy; None if the kernel has no such variables.
         """
         kernel = filled_kernel(self.kernel, value)
         if kernel is None:
