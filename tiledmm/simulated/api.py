@@ -33,19 +33,19 @@ def matmul(
     target: str = "sm_90",
     **keywords: Any,
 ) -> Any:
-    """Multiply two NumPy arrays by a kernel of this package, run on the CPU.
+    """Multiply two NumPy arrays with a kernel of this package, which the simulator runs on the CPU.
 
     Args:
-        x1: Left operand, ``(..., m, k)`` or ``(k,)``, of any type and strides that ``tiledmm.matmul`` takes.
+        x1: Left operand, ``(..., m, k)`` or ``(k,)``, of any type and strides that ``tiledmm.matmul`` accepts.
         x2: Right operand, ``(..., k, n)`` or ``(k,)``.
         out: Array for the result; ``...`` for a new array even where the result has no dimensions.
-        variant, tile, config, precision: As for ``tiledmm.matmul``.
+        variant, tile, config, precision: Keywords that choose the kernel, explained at ``tiledmm.matmul``.
         checks: Whether every access is checked. ``"full"`` runs the kernel four times, to find variables that are read
-            before they are set, and accesses beside a thread's own arrays. Without checks a kernel runs several times
-            as fast, and a wrong one can end the process.
+            before they are set, and accesses outside of a thread's local arrays. Without checks a kernel runs several
+            times as fast, but a wrong one can end the process.
         target: The target architecture, such as ``"sm_75"``, which has no cp.async.
-        **keywords: ``casting``, ``order``, ``dtype``, ``axes``, ``axis``, ``keepdims`` and ``signature``, as for
-            ``tiledmm.matmul``.
+        **keywords: ``casting``, ``order``, ``dtype``, ``axes``, ``axis``, ``keepdims`` and ``signature``, which are
+            explained at ``tiledmm.matmul``.
 
     Returns:
         ``out``, or a new array; a NumPy scalar for the product of two vectors.
@@ -54,7 +54,7 @@ def matmul(
         SimulationError: If the kernel is wrong: the message names source lines, blocks and threads.
         CompilationError: If the kernel does not compile for the CPU.
         MissingDependencyError: If there is no C++ compiler.
-        TiledmmError: As ``tiledmm.matmul``, for the same mistakes.
+        TiledmmError: If ``tiledmm.matmul`` raises it for such arguments.
     """
     ufunc = UfuncKeywords.of("matmul", keywords)
     settings = Settings(checks=checks, counts=False, target=target)
@@ -83,17 +83,18 @@ def gemm(
     checks: bool | str = True,
     target: str = "sm_90",
 ) -> Any:
-    """Compute ``activation(alpha * (a @ b) + beta * c + bias)`` of NumPy arrays, by a kernel run on the CPU.
+    """Compute ``activation(alpha * (a @ b) + beta * c + bias)`` of NumPy arrays, with a kernel run on the CPU.
 
     Args:
-        a, b, c, alpha, beta, bias, activation, dtype, casting: As for ``tiledmm.gemm``, on NumPy arrays.
-        out, variant, tile, config, precision, checks, target: As for ``matmul``.
+        a, b, c, alpha, beta, bias, activation, dtype, casting: Operands and keywords, explained at ``tiledmm.gemm``;
+            arrays are NumPy arrays.
+        out, variant, tile, config, precision, checks, target: Keywords that are explained at ``matmul``.
 
     Returns:
-        As ``matmul``.
+        ``out``, or a new array; a NumPy scalar if ``a`` and ``b`` are vectors.
 
     Raises:
-        TiledmmError: As ``tiledmm.gemm``, and as ``matmul``.
+        TiledmmError: If ``tiledmm.gemm`` or ``matmul`` of this module raises it for such arguments.
 
     Example:
         >>> hidden = gemm(x, weights, bias=bias, activation="relu")
@@ -130,31 +131,33 @@ def run(
     progress: Callable[[int, int], None] | None = None,
     **keywords: Any,
 ) -> tuple[Any, ProductReport]:
-    """Run ``matmul``, or ``gemm``, and report counts and findings.
+    """Compute a product like ``matmul``, or like ``gemm``, and return it with a report of counts and findings.
 
     Args:
-        x1, x2, out, variant, tile, config, precision, checks, target: As for ``matmul``.
-        epilogue: For ``gemm`` its keywords ``c``, ``alpha``, ``beta``, ``bias`` and ``activation``, as far as they are
-            needed: ``{"bias": bias, "activation": "relu"}``.
-        source: A file with CUDA C to run instead of the kernel, an edited copy of what ``tiledmm.source`` gives. Of a
-            product with several launches, it replaces the kernels that it defines.
+        x1, x2, out, variant, tile, config, precision, checks, target: Operands and keywords, explained at ``matmul``.
+        epilogue: Keywords of ``gemm``, if it is to be computed: any of ``c``, ``alpha``, ``beta``, ``bias`` and
+            ``activation``, such as ``{"bias": bias, "activation": "relu"}``. None for ``matmul``.
+        source: A file with CUDA C, such as an edited copy of what ``tiledmm.source`` returns. The kernels that it
+            defines are run in place of this package's kernels of the same names.
         counts: Whether traffic is counted.
         sass: Whether traffic is also counted as in the machine code (SASS) of ``target``, where contiguous accesses are
             vectorized. Needs the extra ``inspect``.
         threads: The order in which threads run between two barriers: ``"forward"``, ``"reverse"`` or ``"random"``.
         seed: Seed of the order ``"random"``.
-        max_steps: Accesses after which a thread counts as running away; 0 for no limit.
+        max_steps: Maximum number of accesses of a thread; a thread that makes more is ended with a finding. 0 for no
+            limit.
         timeout: Seconds after which a launch ends with a finding; None for no limit.
-        workers: Cores to use; None for all.
-        progress: Called from time to time with the number of finished blocks and the number of all blocks.
-        **keywords: ``casting``, ``order`` and the others of ``matmul``.
+        workers: Number of CPU cores to use; None for all.
+        progress: Function that is called from time to time with the number of finished blocks and the number of all
+            blocks.
+        **keywords: ``casting``, ``order`` and the other keywords of ``matmul``.
 
     Returns:
-        The result, as from ``matmul``, and the report. A wrong kernel raises nothing: see ``report.ok`` and
-        ``report.check()``.
+        The result that ``matmul`` or ``gemm`` would return, and the report. A wrong kernel raises no error here: see
+        ``report.ok`` and ``report.check()``.
 
     Raises:
-        TiledmmError: As ``matmul``, except SimulationError.
+        TiledmmError: If ``matmul`` raises it for such arguments, except SimulationError.
 
     Example:
         >>> c, report = run(a, b, variant="tiled", tile=16)
@@ -183,5 +186,9 @@ def _array(out: Any) -> Any:
 
 
 def _result(result: np.ndarray[Any, Any], out: Any) -> Any:
-    """Return what NumPy returns: a scalar where a new result has no dimensions, unless ``...`` asks for an array."""
+    """Return a product as NumPy returns it.
+
+    Returns:
+        A NumPy scalar if the result is new and has no dimensions, unless ``out`` is ``...``; else the array ``result``.
+    """
     return result[()] if not result.ndim and out is not ... and _array(out) is None else result

@@ -40,7 +40,16 @@ from tiledmm.simulator.report.events import Event, barrier_lines, events_of
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """A simulated call: result, report, events and lines of barriers of the traced block, and all memory written."""
+    """The result of a simulated product.
+
+    Attributes:
+        result: The product.
+        report: Counts and findings of its kernels.
+        events: Accesses of the traced block of the kernel that multiplies; empty if no block is traced.
+        barriers: Source line of each barrier of the traced block, in the order in which it waited at them.
+        written: Bytes that the kernels left in the arrays that they write; only if ``Settings.build`` names a build,
+            else empty.
+    """
 
     result: np.ndarray[Any, Any]
     report: ProductReport
@@ -59,14 +68,22 @@ def simulate_product(
     source: Path | None = None,
     epilogue_keywords: EpilogueKeywords | None = None,
 ) -> Simulation:
-    """Compute a product on the CPU.
+    """Compute a product on the CPU, and return it with its report.
 
     Args:
         x1, x2, out: NumPy arrays; ``out`` may be None.
         ufunc, kernel: The keywords of ``matmul``.
-        settings: How to run it.
-        source: A file with CUDA C to run in place of those of the call's kernels that it defines.
-        epilogue_keywords: The further keywords of ``gemm``.
+        settings: Settings of the run, such as checks and the target architecture.
+        source: A file with CUDA C. The kernels that it defines are run in place of the product's kernels of the same
+            names.
+        epilogue_keywords: The further keywords of ``gemm``; None for ``matmul``.
+
+    Raises:
+        OperandTypeError: If an operand is not a NumPy array.
+        KeywordValueError: If ``out`` is read-only.
+        ConfigError: If the kernel cannot be simulated, or if ``source`` cannot be read or defines no kernel of the
+            product.
+        TiledmmError: If ``tiledmm.matmul`` or ``tiledmm.gemm`` raises it for such arguments.
     """
     for name, x in (("x1", x1), ("x2", x2), *([] if out is None else [("out", out)])):
         if not isinstance(x, np.ndarray) or isinstance(x, np.ma.MaskedArray):
@@ -99,7 +116,12 @@ def simulate_product(
 def _closer(
     choice: Choice, source: Source | None, settings: Settings, x1: Any, x2: Any, epilogue: EpilogueCall
 ) -> list[Finding]:
-    """Return what other builds of the kernels find: accesses beside a thread's variables, and unset variables."""
+    """Run a product again with its kernels in other builds, and return the findings that only these builds give.
+
+    Returns:
+        Accesses outside of a thread's variables. If there are none, the uses of variables that were read before they
+        were set, but only if the product depends on their values.
+    """
     runs = {build: _ProductRun(choice, source, settings.alone(build)) for build in ("guarded", "checked", "zeroed")}
     done = {build: run.on(x1, x2, None, epilogue) for build, run in runs.items()}
     guarded = done["guarded"].report.findings
@@ -117,22 +139,29 @@ def _closer(
 
 
 def _differ(one: Simulation, other: Simulation) -> bool:
-    """Return whether two runs wrote different values."""
+    """Return whether two runs left different bytes in the arrays that their kernels wrote."""
     return not all(map(np.array_equal, one.written, other.written))
 
 
 @functools.lru_cache
 def _model(target: str, ieee: bool) -> Model:
-    """Return the model by which ``auto`` selects here: of the target's kernels those that can be simulated."""
+    """Return the model with which ``auto`` selects kernels for a target architecture.
+
+    It contains only variants that can be simulated, with their rates on an H100.
+
+    Args:
+        target: The target architecture, such as ``"sm_90"``.
+        ieee: Whether to choose only kernels whose products are multiply-adds in the elements' own type.
+    """
     rates = H100.rates.only(lambda variant: find_variant(variant).simulated)
     return Model(REFERENCE_GPUS[find_target(target).name], rates, ieee=ieee)
 
 
 class _ProductRun:
-    """One product, by one kernel or several.
+    """A product that can be run by the kernels of its schedule.
 
-    Counts are those of the kernel that multiplies (for the first part of C, if C is cut into parts); findings are those
-    of all kernels.
+    Counts are of the kernel that multiplies (for the first part of C, if C is divided into parts); findings are of all
+    kernels.
     """
 
     def __init__(self, choice: Choice, source: Source | None, settings: Settings) -> None:
@@ -163,7 +192,14 @@ class _ProductRun:
             )
 
     def filled(self, value: str) -> _ProductRun | None:
-        """Return the run with a value in the variables that may not be set; None if there are none."""
+        """Return a copy of this run whose kernels give a value to variables that may be read before they are set.
+
+        Args:
+            value: One of ``check.unset.VALUES``.
+
+        Returns:
+            The copy; None if no kernel has such variables.
+        """
         launches = [each.filled(value) for each in self.launches]
         if not any(launches):
             return None
@@ -244,7 +280,11 @@ class _ProductRun:
         return launch.run(operands, pointers, arrays.get(launch.scan), read_by_epilogue)
 
     def _reset_scan(self, placed: list[Placed]) -> None:
-        """Fill the memory of the operand scan with ``SCAN_INIT``, as before the first launch."""
+        """Fill the scratch memory of the operand scan with its initial value, as before the first launch.
+
+        The operand scan is what kernels record about the operands' values. Its first bytes count as written before the
+        launch.
+        """
         for launch in self.launches:
             for array in placed:
                 if launch.entry.scan and array.name == launch.scan:
@@ -270,7 +310,12 @@ class _ProductRun:
         )
 
     def _not_written(self, array: Placed, is_result: bool) -> tuple[Finding, ...]:
-        """Return elements that no launch wrote: of the result, or of what one launch passes to the next."""
+        """Return a finding if an array has elements that no launch wrote; else an empty tuple.
+
+        Args:
+            array: The result, or an array that passes data to the next launch.
+            is_result: Whether it is the result.
+        """
         missing = np.argwhere(array.of_elements(array.written) == 0)
         launches = [each for each in self.launches if each.entry.operands[-1] == array.name]
         conditional = any(each.spec.condition == "if decomposed" for each in launches)

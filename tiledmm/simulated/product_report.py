@@ -1,4 +1,4 @@
-"""The report of a product: that of a launch, with what follows from the product's sizes."""
+"""The report of a simulated product: counts and findings of a launch, and figures that follow from its sizes."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ class ProductReport(Report):
     """Counts and findings of a simulated product.
 
     Attributes:
-        sizes: m, n, k as the kernel computed them, and the number of products.
-        element_bytes: Bytes of an element of A.
+        sizes: m, n and k as the kernel computed them, and the number of products in the batch.
+        element_bytes: Size of an element of A in bytes.
     """
 
     sizes: tuple[int, int, int, int]
@@ -21,18 +21,18 @@ class ProductReport(Report):
 
     @property
     def multiply_adds(self) -> int:
-        """Multiply-adds of the product: m * n * k for each matrix of a batch."""
+        """Number of multiply-adds of all products: m * n * k for each."""
         m, n, k, products = self.sizes
         return m * n * k * products
 
     @property
     def intensity(self) -> float:
-        """Arithmetic intensity: operations of the product (two per multiply-add) per byte of ``global_bytes``."""
+        """Arithmetic intensity: operations (two per multiply-add) per byte of ``global_bytes``; 0 without traffic."""
         return 2 * self.multiply_adds / self.global_bytes if self.global_bytes else 0.0
 
     @property
     def reuse(self) -> float:
-        """Uses of each element loaded from global memory: both factors of each multiply-add count."""
+        """Mean number of uses of an element loaded from global memory; a multiply-add uses two. 0 without loads."""
         loaded = self.source.global_load.bytes + self.source.copy_load.bytes  # a lane may load several at once
         return 2 * self.multiply_adds * self.element_bytes / loaded if loaded else 0.0
 

@@ -28,17 +28,17 @@ from tiledmm.simulator.execute.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The user's CUDA C, and the name of its file."""
+    """CUDA C of the user, and the name of its file."""
 
     name: str
     text: str
 
     @classmethod
     def read(cls, path: Path) -> Source:
-        """Read a file.
+        """Read CUDA C from a file, which must be text in UTF-8.
 
         Raises:
-            ConfigError: If it cannot be read as text.
+            ConfigError: If the file cannot be read, or is not text in UTF-8.
         """
         try:
             return cls(path.name, path.read_text(encoding="utf-8"))
@@ -51,9 +51,9 @@ class EpilogueMemory:
     """The memory that an epilogue reads.
 
     Attributes:
-        arrays: Its arrays.
-        addresses: Of what it reads of each.
-        scalars: Its numbers, as kernels take them.
+        arrays: The arrays that it reads.
+        addresses: For each array, the address of the element that the epilogue reads first.
+        scalars: Its scalar factors, as the bytes of the kernel arguments.
     """
 
     arrays: list[Placed]
@@ -65,10 +65,16 @@ class ScheduledLaunch:
     """One launch of a product, its kernel compiled for the CPU.
 
     Args:
-        entry: The launch as the schedule has it.
-        source: A text to run instead of the kernel's own, with the name of the file that it is from.
-        settings: How to run it.
-        scan: Name of the operand scan's memory, if there is any.
+        entry: The launch in the product's schedule.
+        source: CUDA C of the user. It replaces the kernel if it defines a kernel of the same name; None for no
+            replacement.
+        settings: Settings of the run.
+        scan: Name of the scratch memory that holds the operand scan, which is what kernels record about the operands'
+            values; empty if there is none.
+
+    Raises:
+        ConfigError: If the kernel does not run on the target architecture, or has other parameters in ``source``.
+        CompilationError: If the kernel does not compile for the CPU.
     """
 
     def __init__(self, entry: geometry.Launch, source: Source | None, settings: Settings, scan: str) -> None:
@@ -87,7 +93,14 @@ class ScheduledLaunch:
             self._check_parameters(self._given.name)
 
     def filled(self, value: str) -> ScheduledLaunch | None:
-        """Return the launch with a value in the variables that may not be set; None if there are none."""
+        """Return a copy of this launch whose kernel gives a value to variables that may be read before they are set.
+
+        Args:
+            value: One of ``check.unset.VALUES``.
+
+        Returns:
+            The copy; None if the kernel has no such variables.
+        """
         kernel = filled_kernel(self.kernel, value)
         if kernel is None:
             return None
@@ -100,16 +113,23 @@ class ScheduledLaunch:
 
     @property
     def grid(self) -> tuple[int, int, int]:
-        """Blocks along x, y and z."""
+        """Number of blocks along x, y and z."""
         return self.entry.blocks, 1, 1
 
     @property
     def block(self) -> tuple[int, int, int]:
-        """Threads of a block along x, y and z."""
+        """Number of threads per block along x, y and z."""
         return (*self.spec.block, 1)
 
     def run(self, operands: list[Placed], pointers: list[int], scan: Placed | None, read: EpilogueMemory) -> Outcome:
-        """Run the kernel on arrays, from the given address in each; ``scan`` is the operand scan's memory."""
+        """Run the kernel on the CPU, and return its findings, counts and events.
+
+        Args:
+            operands: The arrays that the kernel reads or writes; it writes the last one.
+            pointers: For each of them, the address that is passed to the kernel.
+            scan: The scratch memory of the operand scan; None if the product has none.
+            read: The memory that the epilogue reads.
+        """
         reached = [each.operand(writable=each is operands[-1]) for each in operands]
         kernel_args = self.entry.kernel_args
         if (epilogue := self.spec.epilogue) is not None:
@@ -129,12 +149,27 @@ class ScheduledLaunch:
         )
 
     def findings(self, outcomes: list[Outcome], placed: list[Placed]) -> list[Finding]:
-        """Return what is wrong with the kernel, in words."""
+        """Return the findings of this launch.
+
+        Args:
+            outcomes: Outcomes of the runs of the kernel; empty if it was not run.
+            placed: The arrays of the product.
+
+        Returns:
+            Findings about what a GPU would not compile or launch, then the findings of the runs.
+        """
         refusals = self.kernel_findings.refusals(self.block) if outcomes else []
         return refusals + self.kernel_findings.of(outcomes, placed, self.spec.dynamic_shared_bytes)
 
     def _check_parameters(self, file: str) -> None:
-        """Refuse a user's kernel whose parameters are not those of the kernel that it replaces."""
+        """Raise an error if the user's kernel has other parameters than the kernel that it replaces.
+
+        Args:
+            file: Name of the user's file, for the message.
+
+        Raises:
+            ConfigError: If the parameters differ.
+        """
         own = self.kernel.parameters
         pointers = len(self.entry.operands)
         words = 8 * (len(self.entry.kernel_args) + len(self.entry.scan))

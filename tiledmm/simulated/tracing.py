@@ -29,12 +29,12 @@ class Trace:
 
     Attributes:
         symbol: Name of the kernel.
-        sizes: m, n, k.
-        grid, block: Blocks, and threads of a block, along x, y and z.
-        traced_block: Number of the block.
+        sizes: m, n and k.
+        grid, block: Number of blocks, and of threads per block, along x, y and z.
+        traced_block: Number of the block in the grid.
         text: The kernel's source.
         locations: Template and line that each line of ``text`` comes from: ``"tiled.cu.j2:57"``.
-        events: Accesses of the block, those of each thread in its own order.
+        events: Accesses of the block. The accesses of one thread are in the order in which it made them.
         barriers: The source line of each barrier of the block: the first ends step 0, and so on.
     """
 
@@ -49,13 +49,19 @@ class Trace:
     barriers: tuple[int, ...]
 
     def steps(self) -> Iterator[tuple[int, tuple[Event, ...]]]:
-        """Yield the events before the first barrier, between the first and the second, and so on."""
+        """Yield the number and the events of each step.
+
+        Step 0 ends at the first barrier of the block, step 1 at the second, and so on.
+        """
         last = max((event.step for event in self.events), default=-1)
         for step in range(last + 1):
             yield step, tuple(event for event in self.events if event.step == step)
 
     def requests(self, warp: int = 0) -> tuple[Request, ...]:
-        """Return the requests of one warp of the block.
+        """Return the requests of one warp: accesses and operations that its lanes execute together, in order.
+
+        Args:
+            warp: Number of the warp in the block.
 
         Example:
             >>> recorded = trace("tiled", tile=32, layout="NT")
@@ -67,7 +73,7 @@ class Trace:
         return requests((number % WARP, event) for number, event in numbered if number // WARP == warp)
 
     def json(self) -> str:
-        """Return all attributes, as JSON."""
+        """Return a JSON object with all attributes, as a string."""
         return json.dumps(asdict(self))
 
 
@@ -86,12 +92,13 @@ def trace(
     """Run a kernel on a small product and record the accesses of one block.
 
     Args:
-        variant, tile, dtype: The kernel.
-        layout: How A and B lie in memory, a letter each: N rows contiguous, T columns contiguous.
-        sizes: m, n, k; None for one block tile and two K steps.
-        products: Number of products: more than one are a batch, and an element's first index is the matrix.
+        variant, tile, dtype: The kernel's variant, tile and element type.
+        layout: One letter for A and one for B: N if its rows are contiguous, T if its columns are.
+        sizes: m, n and k; None for one block tile and two K steps.
+        products: Number of products. If there are several, they are a batch, and the first index of an element is the
+            number of its matrix.
         block: Number of the block to record.
-        arithmetic: Whether floating-point operations are recorded, too.
+        arithmetic: Whether floating-point operations are also recorded.
         target: The target architecture.
 
     Example:
@@ -100,7 +107,8 @@ def trace(
         ['A', 'As', 'B', 'Bs', 'C']
 
     Raises:
-        TiledmmError: As ``tiledmm.simulator.run``.
+        SimulationError: If the kernel is wrong.
+        TiledmmError: If ``tiledmm.simulator.run`` raises it for such arguments.
     """
     spec = kernel_spec(variant, tile=tile, dtype=dtype, layout=layout)
     m, n, k = sizes or _one_block(spec)
@@ -125,17 +133,18 @@ def explain_conflicts(
     target: str = "sm_90",
     sass: bool = False,
 ) -> tuple[BankAccess, ...]:
-    """Return which lanes hit which bank, for each source line that accesses shared memory. Needs no GPU.
+    """Return which lanes access which bank, for each source line that accesses shared memory. Needs no GPU.
 
     Args:
-        variant, tile, dtype: The kernel.
-        layout: How A and B lie in memory, a letter each: N rows contiguous, T columns contiguous.
+        variant, tile, dtype: The kernel's variant, tile and element type.
+        layout: One letter for A and one for B: N if its rows are contiguous, T if its columns are.
         target: The target architecture.
         sass: Whether contiguous accesses are vectorized as in the machine code (SASS) of ``target``; if not, there is
             one access for each element. Needs the extra ``inspect``.
 
     Returns:
-        One entry for each line, array and direction, in source order.
+        The first access of the first warp, for each source line, array, and kind of access (load, store or copy), in
+        source order.
 
     Example:
         >>> for access in explain_conflicts("tiled", tile=32, layout="NT"):
@@ -146,7 +155,8 @@ def explain_conflicts(
         Bs load 32
 
     Raises:
-        TiledmmError: As ``tiledmm.simulator.run``.
+        SimulationError: If the kernel is wrong.
+        TiledmmError: If ``tiledmm.simulator.run`` raises it for such arguments.
     """
     recorded = trace(variant, tile=tile, dtype=dtype, layout=layout, target=target)
     widths = {}

@@ -10,11 +10,11 @@
 It finds what compute-sanitizer finds and counts what Nsight Compute counts; it does not predict time. It needs a C++
 compiler, and neither a GPU nor CuPy.
 
-A launch passes through four rooms: ``build``, ``execute``, ``check`` and ``report``, each of which imports those before
-it. ``api`` leads it through them; ``cupy`` has CuPy's signatures and arrays.
+A launch passes through four folders: ``build``, ``execute``, ``check`` and ``report``. Each imports only the folders
+before it. ``api`` calls them in this order; ``cupy`` offers CuPy's functions and arrays.
 
 In: CUDA C and NumPy arrays. Out: the arrays that a kernel wrote, and a ``Report``. May import ``hardware`` and
-``errors``. What knows of this package's kernels is in ``tiledmm.simulated``, and only its names are here.
+``errors``. The functions that run this package's kernels are in ``tiledmm.simulated``; only their names are here.
 """
 
 from __future__ import annotations
@@ -94,5 +94,5 @@ if not TYPE_CHECKING:  # or every name would do
 
 
 def __dir__() -> list[str]:
-    """List what is public."""
+    """Return the public names of this module, sorted."""
     return sorted(__all__)

@@ -1,4 +1,4 @@
-"""Any kernel on the CPU: a ``__global__`` function of a CUDA C text, on NumPy arrays, from its text to its report."""
+"""Launches of any kernel on the CPU: from CUDA C and NumPy arrays to a report."""
 
 from __future__ import annotations
 
@@ -42,37 +42,40 @@ def launch(
     workers: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Report:
-    """Run a kernel of the user's on the CPU.
+    """Run a kernel of your own on the CPU, and return a report of its counts and findings.
 
     Args:
         source: CUDA C, or the path of a file with it.
-        grid: Blocks along x, y and z; fewer numbers, or one, for fewer dimensions.
-        block: Threads of a block along x, y and z.
+        grid: Number of blocks along x, y and z; an int or a shorter sequence for fewer dimensions.
+        block: Number of threads per block along x, y and z; an int or a shorter sequence for fewer dimensions.
         arguments: One for each parameter: NumPy arrays for pointers, which the kernel reads and writes in place;
             numbers; structures as NumPy scalars, bytes or ctypes structures. Arrays that share memory do so for the
             kernel, too.
         name: The kernel's name, with its template arguments (``"scale<float, 16>"``); None where the text has only one.
-        shared_bytes: Size of dynamic shared memory.
+        shared_bytes: Dynamic shared memory per block, in bytes.
         target: The target architecture, such as ``"sm_75"``, which has no cp.async.
-        expected: What arrays must hold afterwards, by the number or the name of their parameter. The first element that
-            differs is a finding that names the thread and the line that wrote it.
+        expected: Arrays that the kernel must have computed, by the number or the name of their parameter. A finding
+            reports the first element that differs, with the thread and the line that wrote it.
         rtol, atol: Tolerances for ``expected`` as in ``numpy.isclose``. By default integers are equal, and
             floating-point numbers within 1e-10 (8 bytes), 1e-4 (4 bytes) or 1e-2 (2 bytes), relative to themselves and
             to the mean absolute value of what is expected.
         checks: Whether every access is checked. ``"full"`` runs the kernel four times, to find variables that are read
-            before they are set, and accesses beside a thread's own arrays. Without checks a kernel runs several times
-            as fast, and a wrong one can end the process.
+            before they are set, and accesses outside of a thread's local arrays. Without checks a kernel runs several
+            times as fast, but a wrong one can end the process.
         counts: Whether traffic is counted.
-        sass: Whether traffic is also counted as in the machine code of ``target``. Needs the extra ``inspect``.
+        sass: Whether traffic is also counted as in the machine code (SASS) of ``target``, where contiguous accesses are
+            vectorized. Needs the extra ``inspect``.
         threads: The order in which threads run between two barriers: ``"forward"``, ``"reverse"`` or ``"random"``.
         seed: Seed of the order ``"random"``.
-        max_steps: Accesses after which a thread counts as running away; 0 for no limit.
+        max_steps: Maximum number of accesses of a thread; a thread that makes more is ended with a finding. 0 for no
+            limit.
         timeout: Seconds after which the launch ends with a finding; None for no limit.
-        workers: Cores to use; None for all.
-        progress: Called from time to time with the number of finished blocks and the number of all blocks.
+        workers: Number of CPU cores to use; None for all.
+        progress: Function that is called from time to time with the number of finished blocks and the number of all
+            blocks.
 
     Returns:
-        Counts and findings. A wrong kernel raises nothing: see ``report.ok`` and ``report.check()``.
+        The report. A wrong kernel raises no error here: see ``report.ok`` and ``report.check()``.
 
     Raises:
         ConfigError: If there is no such kernel, or if grid, block or shared memory are beyond what the target has.
@@ -96,11 +99,17 @@ def launch(
 
 
 def compile_kernel(source: str | Path, name: str | None, settings: Settings) -> NativeKernel:
-    """Compile a kernel of the user's; ``name`` may be None where the text has one kernel.
+    """Compile a kernel of the user for the CPU, or load it from the cache.
+
+    Args:
+        source: CUDA C, or the path of a file with it.
+        name: The kernel's name, with its template arguments; None if the source has only one kernel.
+        settings: Settings of the run, which decide the target architecture and the build.
 
     Raises:
-        ConfigError: If the file cannot be read, or if the text has no such kernel.
-        CompilationError: If it does not compile.
+        OperandTypeError: If ``source`` is neither a string nor a path.
+        ConfigError: If the file cannot be read, or if the source has no such kernel.
+        CompilationError: If the kernel does not compile.
     """
     file = "kernel.cu"
     if not isinstance(source, (str, Path)):
@@ -136,11 +145,14 @@ def launch_kernel(
     tolerance: Tolerance | None = None,
     state: ModuleState | None = None,
 ) -> Report:
-    """Launch a compiled kernel, check it and report what it did: see ``launch``.
+    """Run a compiled kernel on the CPU, and return a report of its counts and findings.
+
+    The other arguments, and the errors, are explained at ``launch``.
 
     Args:
-        exact: Whether numbers must have the sizes that CuPy would pass.
-        state: What the variables outside of functions hold; None for what the text says.
+        exact: Whether an argument that is a number must have the size that CuPy would pass for it.
+        state: Values of the variables outside of functions, which the kernel reads and changes; None for their initial
+            values in the source.
     """
     this = Launch(kernel, grid, block, arguments, shared_bytes, exact)
     wanted = expected_arrays(this, {} if expected is None else expected)

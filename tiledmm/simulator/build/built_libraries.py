@@ -34,17 +34,20 @@ _LITTLE_SPACE = 1 << 20
 
 
 def cache_path() -> Path:
-    """Return the folder of libraries: in ``$TILEDMM_CACHE_DIR``, or where the system keeps the user's caches."""
+    """Return the path of the folder of compiled libraries, which need not exist.
+
+    It is ``simulator`` in ``$TILEDMM_CACHE_DIR``, or in the folder where the system keeps the user's caches.
+    """
     named = os.environ.get("TILEDMM_CACHE_DIR")
     folder = Path(named) if named else platformdirs.user_cache_path("tiledmm")
     return folder.absolute() / "simulator"
 
 
 def cache_folder() -> Path:
-    """Make the folder of ``cache_path()``, which only this user can write to, and return it.
+    """Make the folder of ``cache_path()``, which only this user may write to, unless it exists, and return it.
 
     Raises:
-        TiledmmError: If it cannot be made, or if others could write there.
+        TiledmmError: If it cannot be made, or if other users may write to it.
     """
     folder = cache_path()
     try:
@@ -63,7 +66,9 @@ def cache_folder() -> Path:
 
 
 def ensure(target: Path, compile_in: Callable[[Path], Path]) -> bool:
-    """Compile a library unless it is complete. Of several processes or threads one compiles it; the others wait.
+    """Compile a library, unless it exists and is complete.
+
+    Of several processes or threads one compiles it; the others wait.
 
     Args:
         target: Path of the complete library.
@@ -73,7 +78,7 @@ def ensure(target: Path, compile_in: Callable[[Path], Path]) -> bool:
         Whether it was compiled now.
 
     Raises:
-        CompilationError: As ``compile_in`` does, or if it wrote nothing.
+        CompilationError: If ``compile_in`` raises it, or writes no library.
         TiledmmError: If the folder cannot be written, or if its disk is full.
     """
     if is_whole(target):
@@ -92,7 +97,10 @@ def ensure(target: Path, compile_in: Callable[[Path], Path]) -> bool:
 
 @contextlib.contextmanager
 def scratch(parent: Path | None = None) -> Iterator[Path]:
-    """Yield a folder for the compiler's files, removed afterwards: in the cache, or where temporary files are.
+    """Yield a new folder for the compiler's files, which is removed at the end of this context.
+
+    Args:
+        parent: The folder in which it is made; None for the system's folder of temporary files.
 
     Raises:
         TiledmmError: If it cannot be written, or if its disk is full.
@@ -114,7 +122,10 @@ def scratch(parent: Path | None = None) -> Iterator[Path]:
 
 
 def is_whole(path: Path) -> bool:
-    """Return whether a library is as ``ensure`` left it. One that was cut off would end the process that loads it."""
+    """Return whether a library's file exists and is complete, as ``ensure`` leaves it.
+
+    Loading a file that was cut off would end this process.
+    """
     try:
         status = path.stat()
     except OSError:
@@ -124,7 +135,10 @@ def is_whole(path: Path) -> bool:
 
 @functools.lru_cache(maxsize=512)
 def _is_sealed(path: Path, inode: int, size: int) -> bool:
-    """Return whether a file ends with the hash of the bytes before it. A file is read once."""
+    """Return whether a file ends with the hash of the bytes before it.
+
+    The result is cached; a file of another ``inode`` or ``size`` is read again.
+    """
     try:
         data = path.read_bytes()
     except OSError:
@@ -133,7 +147,10 @@ def _is_sealed(path: Path, inode: int, size: int) -> bool:
 
 
 def _seal(library: Path) -> None:
-    """Append the hash of a file to it; loaders and debuggers of ELF files ignore what stands behind their sections."""
+    """Append the hash of a library's file to the file.
+
+    Loaders and debuggers of ELF files ignore what is behind their sections.
+    """
     with library.open("r+b") as file:
         value = hashlib.sha256(file.read()).digest()
         file.write(value)

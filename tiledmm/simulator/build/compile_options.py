@@ -1,4 +1,4 @@
-"""Compile options of NVRTC, and the text that follows from them, with macros and headers in it."""
+"""Compile options of NVRTC, and CUDA C with the macros and headers that they name."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ class CompileOptions:
     """Options of a compilation, as far as they have an effect.
 
     Attributes:
-        macros: Lines that define macros and remove them, each with its option.
-        folders: Where headers are looked for.
+        macros: Lines of CUDA C that define or undefine macros, each with its option.
+        folders: Folders in which headers are searched for.
         target: The target architecture; None if no option names one.
     """
 
@@ -54,10 +54,10 @@ class CompileOptions:
 
     @classmethod
     def of(cls, options: Sequence[str]) -> CompileOptions:
-        """Read options as CuPy takes them.
+        """Parse the options that CuPy would pass to NVRTC.
 
         Raises:
-            OperandTypeError: If it is no tuple of strings.
+            OperandTypeError: If ``options`` is not a tuple of strings.
             ConfigError: If there is an option that the simulator does not know.
         """
         if not isinstance(options, tuple) or not all(isinstance(each, str) for each in options):
@@ -82,11 +82,14 @@ class CompileOptions:
         return cls(tuple(macros), tuple(folders), target)
 
     def text(self, code: str, file: str) -> tuple[str, SourceMap]:
-        """Return a text after the macros of the options, with its headers inserted, and the origin of each line.
+        """Return CUDA C with the options' macros before it and its headers inserted.
 
         Args:
             code: CUDA C.
-            file: Its name in messages.
+            file: Name of the code in messages.
+
+        Returns:
+            The text, and a map from its lines to the files that they come from.
         """
         if not self.macros and not self.folders:
             return code, SourceMap.of_file(file, code)
@@ -98,13 +101,17 @@ class CompileOptions:
     def _with_headers(
         self, text: str, file: str, folder: Path | None, around: list[Path], once: set[Path]
     ) -> Iterator[tuple[str, tuple[str, int]]]:
-        """Yield lines with their places.
+        """Yield the lines of a text in which headers are inserted, each with its file and its line there.
 
         Args:
-            text, file: What to read, and its name.
-            folder: Where it is; None if it is no file.
-            around: The headers around it.
-            once: Headers that are included at most once.
+            text: The text.
+            file: Name of its file.
+            folder: The folder of its file; None if it is in no file.
+            around: Headers that are being inserted, outermost first; they are not inserted again.
+            once: Headers that have ``#pragma once``, and are not inserted again. Headers are added to it.
+
+        Raises:
+            ConfigError: If a header cannot be read.
         """
         for number, line in enumerate(text.splitlines(), 1):
             place = (file, number)
@@ -125,13 +132,19 @@ class CompileOptions:
                 yield from self._with_headers(included, header.name, header.parent, [*around, header], once)
 
     def _find(self, name: str, folder: Path | None) -> Path | None:
-        """Find a header in the folder of the file that includes it, or in those of the options."""
+        """Return the path of a header; None if it is in none of the folders.
+
+        Args:
+            name: Name of the header in the ``#include``.
+            folder: The folder of the file that includes it, which is searched before the folders of the options; None
+                if it is in no file.
+        """
         folders = self.folders if folder is None else (folder, *self.folders)
         return next((path.resolve() for each in folders if (path := each / name).is_file()), None)
 
 
 def _joined(options: Sequence[str]) -> Iterator[str]:
-    """Yield the options, each with its value."""
+    """Yield the options. An option whose value is the next entry is joined with it."""
     rest = iter(option.strip() for option in options)
     for option in rest:
         if option in _WITH_VALUE:

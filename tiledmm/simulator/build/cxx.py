@@ -42,7 +42,14 @@ def compiler() -> tuple[str, ...]:
 
 
 def _named_compiler(text: str) -> tuple[str, ...]:
-    """Return the command that ``$CXX`` holds."""
+    """Return the command of the compiler that ``$CXX`` names, with its options.
+
+    Args:
+        text: Value of ``$CXX``.
+
+    Raises:
+        MissingDependencyError: If it is no command, or names no executable file.
+    """
     try:
         name, *options = shlex.split(text)
     except ValueError as error:
@@ -56,13 +63,16 @@ def _named_compiler(text: str) -> tuple[str, ...]:
 
 
 def compiler_version() -> str:
-    """Return what the compiler prints for ``--version``."""
+    """Return the output of the C++ compiler for ``--version``."""
     return version(compiler())
 
 
 @functools.lru_cache(maxsize=1)
 def machine_flags() -> tuple[str, ...]:
-    """Return flags for fused multiply-adds in hardware, if the CPU has them; the C library's are exact but slow."""
+    """Return the compiler flag for fused multiply-adds in hardware; an empty tuple if the CPU has none.
+
+    Without the flag the C library computes them, exactly but slowly.
+    """
     if platform.machine() in ("x86_64", "AMD64"):
         try:
             flags = re.search(r"^flags\s*:(.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
@@ -75,10 +85,13 @@ def machine_flags() -> tuple[str, ...]:
 
 @functools.lru_cache(maxsize=8)
 def version(command: tuple[str, ...]) -> str:
-    """Return what a compiler prints for ``--version``.
+    """Return the output of a compiler for ``--version``.
+
+    Args:
+        command: Command of the compiler.
 
     Raises:
-        MissingDependencyError: If it cannot be run.
+        MissingDependencyError: If it cannot be run, or fails.
     """
     try:
         done = subprocess.run(
@@ -93,12 +106,17 @@ def version(command: tuple[str, ...]) -> str:
 
 
 def is_clang(command: tuple[str, ...]) -> bool:
-    """Return whether a compiler is Clang, or Zig, which is Clang inside."""
+    """Return whether a compiler is Clang, or Zig, which contains Clang."""
     return "clang" in version(command)
 
 
 def unfit(command: tuple[str, ...], output: str) -> MissingDependencyError:
-    """Return the error for a compiler that does not compile the runtime, which is always the same text."""
+    """Return the error for a compiler that cannot compile the simulator's runtime.
+
+    Args:
+        command: Command of the compiler.
+        output: Its messages, from which the error's reason is taken.
+    """
     if re.search("undefined (reference|symbol)", output):
         reason = "it links no C++ library, as C compilers do not (name g++ for gcc, clang++ for clang)"
     else:

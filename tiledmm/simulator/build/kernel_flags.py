@@ -1,4 +1,4 @@
-"""How a kernel is compiled for the CPU: flags for each build, by compiler."""
+"""Compiler flags for a kernel in each of its builds, which differ in what the runtime can check."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ KERNEL_FLAGS = (
     "-fvisibility=hidden", "-fno-strict-aliasing", "-ffp-contract=fast", "-fno-tree-vectorize", "-fno-math-errno",
     "-fno-stack-protector", "-fno-omit-frame-pointer",
 )  # fmt: skip
-#: How a kernel is compiled: without calls of the runtime; with one at each access; the same with zeros instead of a
+#: Builds of a kernel: without calls of the runtime; with a call at each access; the same with zeros instead of a
 #: pattern in variables that are not set; with bytes around the variables of a thread that no access may touch; the same
-#: with all variables in memory, and with zeros there.
+#: with all variables in memory; and that with zeros in variables that are not set.
 BUILDS = ("bare", "checked", "zeroed", "guarded", "unoptimized", "unoptimized zeroed")
 
-#: Those that mark the bytes around variables.
+#: Builds that mark the bytes around variables.
 GUARDED_BUILDS = ("guarded", "unoptimized", "unoptimized zeroed")
 
 #: Where the marks of such bytes begin (``native/guards.h``).
@@ -26,10 +26,10 @@ SHADOW_OFFSET = 1 << 44
 
 
 def build_flags(command: tuple[str, ...], symbol: str, arch: int, build: str) -> list[str]:
-    """Return flags for a kernel.
+    """Return the compiler flags for a kernel in one of its builds.
 
     Args:
-        command: The compiler.
+        command: Command of the compiler.
         symbol: Name of the kernel, with its template arguments.
         arch: Value of ``__CUDA_ARCH__``.
         build: One of ``BUILDS``.
@@ -43,7 +43,14 @@ def build_flags(command: tuple[str, ...], symbol: str, arch: int, build: str) ->
 
 
 def _instrumentation(command: tuple[str, ...], build: str) -> list[str]:
-    """Return flags for calls of the runtime at accesses and undefined behaviour, and for what unset variables hold."""
+    """Return the compiler flags that make a kernel call the simulator's runtime at each memory access.
+
+    They also check for undefined behaviour, and fill variables that are not initialized.
+
+    Args:
+        command: Command of the compiler.
+        build: One of ``BUILDS``, except ``"bare"``.
+    """
     clang = is_clang(command)
     fills, zeroed = clang or _gcc_release(command) >= 12, build.endswith("zeroed")
     fill = [f"-ftrivial-auto-var-init={'zero' if zeroed else 'pattern'}"] if fills else []

@@ -1,4 +1,4 @@
-"""Widths of the accesses of each source line in machine code (SASS), which a disassembler passed in produces."""
+"""Widths of each source line's accesses in machine code (SASS), which the caller's disassembler reads."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class MachineAccess(Protocol):
 
     @property
     def bytes(self) -> int:
-        """Bytes that each lane moves."""
+        """Number of bytes that each lane accesses."""
 
     @property
     def lines(self) -> tuple[int, ...]:
-        """Its source line, then the lines of the inlined calls around it."""
+        """Source line of the instruction, then the lines of the inlined calls around it."""
 
 
 class MachineCode(Protocol):
@@ -33,7 +33,7 @@ class MachineCode(Protocol):
 
     @property
     def accesses(self) -> Sequence[MachineAccess]:
-        """Its instructions that access memory."""
+        """The kernel's instructions that access memory."""
 
 
 #: Compiles CUDA C by NVRTC and disassembles a kernel: source, symbol, target.
@@ -41,11 +41,11 @@ Disassembler: TypeAlias = Callable[[str, str, str], MachineCode]
 
 
 def access_widths(accesses: Iterable[MachineAccess], page: int) -> dict[tuple[int, str, str], int]:
-    """Return the bytes of the widest access by source line, kind and memory.
+    """Return the bytes per lane of each source line's widest access, by line, kind and memory.
 
     Args:
         accesses: Instructions that access memory.
-        page: The line where the kernel's own page begins.
+        page: The line where the kernel's own source begins, behind the headers before it.
     """
     widest: dict[tuple[int, str, str], int] = {}
     for each in accesses:

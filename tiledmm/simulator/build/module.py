@@ -1,4 +1,4 @@
-"""A module: a text of CUDA C with its compile options, its kernels and the values of its variables."""
+"""A module: CUDA C with its compile options, its kernels and the values of its variables."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ FILE = "kernel.cu"
 
 
 class Module:
-    """A text with its compile options, its kernels and the values of its variables.
+    """CUDA C with its compile options, its kernels and the values of its variables.
 
     Args:
         code: CUDA C.
-        options: NVRTC's options.
+        options: Options of NVRTC.
         names: Names of the kernels that are not ``extern "C"``, with their template arguments.
 
     Attributes:
-        state: What the variables outside of functions hold.
+        state: Values of the variables outside of functions, as bytes by name.
     """
 
     def __init__(self, code: str, options: tuple[str, ...], names: Sequence[str]) -> None:
@@ -38,22 +38,23 @@ class Module:
         return self._parsed.text(self.code, FILE)
 
     def reset(self) -> None:
-        """Forget what the kernels have written to the variables."""
+        """Set the variables outside of functions to their initial values in the source."""
         self.state = {}
         for kernel in self._kernels.values():
             self._initialize(kernel)
 
     def kernel(self, name: str, target: str, build: str) -> NativeKernel:
-        """Return a kernel, which is compiled at its first use.
+        """Return a kernel of the module, which is compiled when it is first asked for.
 
         Args:
-            name: Its name, with its template arguments.
+            name: Name of the kernel, with its template arguments.
             target: The target architecture, unless the options name one.
-            build: How it is compiled, one of ``kernel_flags.BUILDS``.
+            build: The kernel's build, one of ``kernel_flags.BUILDS``.
 
         Raises:
-            ConfigError: If there is none of this name, or none that CuPy finds.
-            CompilationError: If it does not compile.
+            ConfigError: If the module has no kernel of this name, or if CuPy would not find it because it is not
+                ``extern "C"``.
+            CompilationError: If the kernel does not compile.
         """
         architecture = find_target(self._parsed.target or target)
         key = (name, architecture.name, build)
@@ -73,7 +74,18 @@ class Module:
         return self._kernels[key]
 
     def any_kernel(self, target: str, build: str) -> NativeKernel:
-        """Compile some kernel, for the variables, which all kernels share."""
+        """Return one of the module's kernels, all of which contain the module's variables.
+
+        A kernel is compiled if none is yet.
+
+        Args:
+            target: The target architecture, unless the options name one.
+            build: The build of a kernel that is compiled now.
+
+        Raises:
+            ConfigError: If the module has no kernel that CuPy finds.
+            CompilationError: If the kernel does not compile.
+        """
         for kernel in self._kernels.values():
             return kernel
         text, _ = self._text

@@ -20,25 +20,28 @@ from tiledmm.simulator.build.parameters import Parameter, parameters_of
 from tiledmm.simulator.build.source_map import SourceMap
 from tiledmm.simulator.build.translation.syntax import declared_alignments, variables_in
 
-#: The values of a module's variables outside of functions: bytes by name.
+#: Values of a module's variables outside of functions, as bytes by name.
 ModuleState: TypeAlias = dict[str, np.ndarray[Any, np.dtype[np.uint8]]]
 
-# A line of the kernel's text, as the toolchain calls it.
+# A line of the kernel's text in the compiler's messages.
 _LINE = re.compile(r"(?:\./)?\bkernel\.cu:(\d+)")
 
 
 class NativeKernel:
-    """One kernel for one target architecture.
+    """One kernel, compiled for the CPU as for one target architecture.
 
     Args:
         text: CUDA C.
-        places: File and line of each of its lines.
+        places: File and line of each line of the text.
         name: The kernel's name, with its template arguments.
-        target: The architecture.
-        build: How it is compiled, one of ``kernel_flags.BUILDS``.
+        target: The target architecture.
+        build: The kernel's build, one of ``kernel_flags.BUILDS``.
 
     Attributes:
         arch: Value of ``__CUDA_ARCH__``.
+
+    Raises:
+        CompilationError: If the kernel does not compile.
     """
 
     def __init__(
@@ -61,17 +64,21 @@ class NativeKernel:
         self.lines = SourceLines(self.debug, text, places)
 
     def rebuilt(self, build: str) -> NativeKernel:
-        """Compile the same kernel in another way, one of ``kernel_flags.BUILDS``."""
+        """Return the same kernel in another build, which is compiled first if it is not in the cache.
+
+        Args:
+            build: One of ``kernel_flags.BUILDS``.
+        """
         return NativeKernel(self.text, self.places, self.name, self.target, build=build)
 
     @functools.cached_property
     def parameters(self) -> tuple[Parameter, ...]:
-        """The parameters of the kernel."""
+        """Parameters of the kernel, in order."""
         return parameters_of(self.native, self.text, self.name)
 
     @functools.cached_property
     def variables(self) -> tuple[Variable, ...]:
-        """The variables outside of functions: the kernel can write those that are not ``__constant__``."""
+        """Variables outside of functions. ``writable`` is False for those that are ``__constant__``."""
         constants = variables_in(self.text, "__constant__")
         return tuple(
             replace(each, writable=each.writable and each.name not in constants) for each in self.debug.variables()
@@ -79,17 +86,20 @@ class NativeKernel:
 
     @functools.cached_property
     def alignments(self) -> dict[str, int]:
-        """The declared alignments of static shared arrays in bytes, by name, as far as they are known."""
+        """Declared alignment of each static shared array in bytes, by name, without arrays for which it is unknown."""
         return declared_alignments(self.text)
 
     @functools.cached_property
     def may_be_unset(self) -> list[toolchain.UnsetVariable]:
-        """The variables that may be read before they are set, as far as the C++ compiler sees that."""
+        """Variables that may be read before they are set, as far as the C++ compiler warns of them."""
         return toolchain.unset_variables(self.text, self.name, arch=self.arch)
 
     @functools.cached_property
     def aggregates(self) -> list[tuple[str, int]]:
-        """A thread's own structures and arrays, by name, and the lines that declare them."""
+        """Structures and arrays that are local to a thread: their names, and the lines that declare them.
+
+        Empty if the kernel does not compile without optimization.
+        """
         try:
             library = toolchain.typed_library(self.text, self.name, arch=self.arch)
         except CompilationError:  # asm statements, and what only optimizers fold
@@ -97,7 +107,7 @@ class NativeKernel:
         return aggregates_of(library, "kernel.cu")
 
     def edited(self, text: str) -> NativeKernel | None:
-        """Compile the same kernel with another text; return None if that is no other, or does not compile."""
+        """Return the same kernel with an edited text; None if the text is the same, or does not compile."""
         if text == self.text:
             return None
         try:
@@ -106,11 +116,11 @@ class NativeKernel:
             return None
 
     def new_state(self) -> ModuleState:
-        """Return the bytes of each variable as the text initializes it."""
+        """Return the initial bytes of each variable outside of functions, by name, in new arrays."""
         return {name: np.frombuffer(raw, np.uint8).copy() for name, raw in self.native.initial.items()}
 
     @functools.cached_property
     def shared_offsets(self) -> list[tuple[int, SharedArray]]:
-        """The shared arrays, each with its offset from the first."""
+        """Shared arrays, each with its offset from the first one, in bytes."""
         arrays = self.debug.shared_arrays()
         return [(array.offset - arrays[0].offset, array) for array in arrays]

@@ -18,12 +18,12 @@ class Library:
     """A kernel's native library, loaded into this process.
 
     Attributes:
-        functions: Its functions, by name.
-        base: Address of offset 0 of the file.
+        functions: The loaded library, whose functions are attributes.
+        base: Address at which offset 0 of the file is loaded.
         text: Addresses of its machine code: the first, and the one behind the last.
-        constants: The same of its constants without names.
-        initial: Bytes of its variables outside of functions before any launch, by name.
-        lock: Held by the launch that uses these variables: the library has one copy of them.
+        constants: Addresses of its constants without names: the first, and the one behind the last.
+        initial: Initial bytes of its variables outside of functions, by name.
+        lock: Held by the launch that uses these variables, of which the library has one copy.
     """
 
     functions: Any
@@ -35,7 +35,7 @@ class Library:
 
     @classmethod
     def load(cls, path: Path) -> Library:
-        """Load a library that ``toolchain.build_kernel`` made; the same path is loaded once."""
+        """Load the library at a path that ``toolchain.kernel_library`` yields, and return it. A path is loaded once."""
         return _load(path)
 
 

@@ -1,6 +1,6 @@
-"""The parameters of a kernel, and the arguments that they take.
+"""The parameters of a kernel, and checks and conversion of the arguments that are passed for them.
 
-The compiled kernel tells what its parameters are (``native/parameters.h``); their names come from its text.
+The compiled kernel describes its parameters (``native/parameters.h``); their names are read from its text.
 """
 
 from __future__ import annotations
@@ -36,12 +36,13 @@ class Parameter:
     """One parameter of a kernel.
 
     Attributes:
-        name: As in the source, or its number where that is not known.
-        type: As in C++: ``"const float*"``.
+        name: Name in the source; the parameter's number if the name is not known.
+        type: Type in C++: ``"const float*"``.
         kind: ``POINTER``, ``SIGNED``, ``UNSIGNED``, ``FLOAT``, ``BOOL`` or ``OTHER`` (a structure).
-        bytes: Size of an argument.
+        bytes: Size of an argument in bytes.
         read_only: Whether it is a pointer to const.
-        element_kind, element_bytes, element_alignment: Of what a pointer points to; the sizes are 0 for void.
+        element_kind, element_bytes, element_alignment: Kind, size and alignment of what a pointer points to; size and
+            alignment are in bytes, and 0 for void.
     """
 
     name: str
@@ -54,11 +55,11 @@ class Parameter:
     element_alignment: int
 
     def check_array(self, array: np.ndarray[Any, Any]) -> None:
-        """Raise an error if an array is not what the pointer points to.
+        """Raise an error if an array cannot be passed for this parameter.
 
         Raises:
-            OperandTypeError: If its elements have another type.
-            AlignmentError: If its address or its size does not fit elements of that size.
+            OperandTypeError: If the parameter is no pointer, or points to elements of another type.
+            AlignmentError: If the array's address or size does not fit elements of that size.
         """
         if self.kind != POINTER:
             raise OperandTypeError(
@@ -87,11 +88,11 @@ class Parameter:
             )
 
     def scalar(self, value: Any, *, exact: bool) -> Any:
-        """Return the bytes of an argument that is not an array, as a ctypes buffer.
+        """Convert an argument that is not an array to a ctypes buffer with its bytes.
 
         Args:
-            value: A number, None for a null pointer, or a structure: a NumPy scalar, bytes, or of ctypes.
-            exact: Whether it must have the size that CuPy would pass: a Python float as a double.
+            value: A number, None for a null pointer, or a structure: a NumPy scalar, bytes, or a ctypes structure.
+            exact: Whether it must have the size that CuPy would pass for it: a Python float is passed as a double.
 
         Raises:
             OperandTypeError: If the parameter has another type.
@@ -168,12 +169,12 @@ class Parameter:
 
 
 def parameters_of(library: Library, text: str, name: str) -> tuple[Parameter, ...]:
-    """Return the parameters of a compiled kernel.
+    """Return the parameters of a compiled kernel, in order.
 
     Args:
-        library: The kernel.
-        text: Its source.
-        name: Its name, with its template arguments.
+        library: The kernel's library.
+        text: The kernel's source.
+        name: The kernel's name, with its template arguments.
     """
     count = library.functions.tiledmm_parameter_count()
     native = (_NativeParameter * count)()
@@ -190,7 +191,10 @@ def parameters_of(library: Library, text: str, name: str) -> tuple[Parameter, ..
 
 
 def _type(pretty: str) -> str:
-    """Return a type out of ``__PRETTY_FUNCTION__``: ``const char* type_text() [with T = const float*]``."""
+    """Return the C++ type T that ``__PRETTY_FUNCTION__`` contains.
+
+    For example ``const float*`` of ``const char* type_text() [with T = const float*]``.
+    """
     return re.sub(r"\s+([*&])", r"\1", pretty.partition("T = ")[2].removesuffix("]"))
 
 

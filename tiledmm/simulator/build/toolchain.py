@@ -1,4 +1,4 @@
-"""Compiles kernels for the CPU, with the system's C++ compiler, to libraries that are cached by source and flags."""
+"""Compilation of kernels for the CPU by the system's C++ compiler, to libraries that are cached by source and flags."""
 
 from __future__ import annotations
 
@@ -47,7 +47,9 @@ _LINK_FLAGS = ("-shared", "-O2")
 
 @contextlib.contextmanager
 def kernel_library(source: str, symbol: str, *, arch: int, build: str) -> Iterator[Path]:
-    """Compile a kernel's shared library unless it is there, and yield its path. Load it here: later it may be removed.
+    """Yield the path of a kernel's shared library, which is compiled first if it is not in the cache.
+
+    Load it within this context: afterwards it may be removed.
 
     Args:
         source: CUDA C, as NVRTC gets it.
@@ -56,7 +58,7 @@ def kernel_library(source: str, symbol: str, *, arch: int, build: str) -> Iterat
         build: One of ``kernel_flags.BUILDS``.
 
     Raises:
-        CompilationError: If it does not compile; the message has the compiler's output.
+        CompilationError: If the kernel does not compile; the message contains the compiler's output.
         MissingDependencyError: If there is no compiler.
     """
     command = compiler()
@@ -77,9 +79,9 @@ class UnsetVariable:
     """A variable that may be read before it is set, as the compiler sees it.
 
     Attributes:
-        name: As in the source.
-        lines: Where it is read: the innermost line of the kernel's text, then those of the inlined calls around it.
-        declared: Where it is declared; 0 if the compiler does not say.
+        name: Name in the source.
+        lines: Lines of the kernel's text where it is read: the innermost, then the inlined calls around it.
+        declared: Line where it is declared; 0 if the compiler does not say.
     """
 
     name: str
@@ -88,7 +90,13 @@ class UnsetVariable:
 
 
 def unset_variables(source: str, symbol: str, *, arch: int) -> list[UnsetVariable]:
-    """Return the variables of a kernel that may be read before they are set. Arguments are ``kernel_library``'s."""
+    """Compile a kernel, and return the variables that may be read before they are set, by the compiler's warnings.
+
+    Args:
+        source: CUDA C, as NVRTC gets it.
+        symbol: Name of the kernel, with its template arguments.
+        arch: Value of ``__CUDA_ARCH__``, such as 900.
+    """
     command = compiler()
     flags = build_flags(command, symbol, arch, "checked")
     warnings = ["-Wuninitialized", *([] if is_clang(command) else ["-Wmaybe-uninitialized"])]
@@ -110,7 +118,18 @@ def unset_variables(source: str, symbol: str, *, arch: int) -> list[UnsetVariabl
 
 
 def typed_library(source: str, symbol: str, *, arch: int) -> bytes:
-    """Compile a library with the types of a kernel's variables, not to load. Arguments are ``kernel_library``'s."""
+    """Compile a kernel with the types of its variables in debug information, and return the library's bytes.
+
+    The library is not to be loaded.
+
+    Args:
+        source: CUDA C, as NVRTC gets it.
+        symbol: Name of the kernel, with its template arguments.
+        arch: Value of ``__CUDA_ARCH__``, such as 900.
+
+    Raises:
+        CompilationError: If the kernel does not compile without optimization.
+    """
     command = compiler()
     flags = ["-g" if flag == "-g1" else flag for flag in build_flags(command, symbol, arch, "bare")]
     with scratch() as folder:
@@ -128,7 +147,10 @@ _DECLARED = re.compile(r"kernel\.cu:(?P<line>\d+):\d+: note: '[^']*' was declare
 
 
 def build_kernel(source: str, symbol: str, *, arch: int, build: str) -> Path:
-    """Return the path of ``kernel_library``, where nothing is removed from the cache meanwhile."""
+    """Return the path of a kernel's shared library, which is compiled first if it is not in the cache.
+
+    This is ``kernel_library`` for callers that know that nothing is removed from the cache meanwhile.
+    """
     with kernel_library(source, symbol, arch=arch, build=build) as path:
         return path
 
@@ -162,7 +184,13 @@ def _compile_kernel(source: str, symbol: str, command: list[str], runtime: Path,
 
 @contextlib.contextmanager
 def runtime_library() -> Iterator[Path]:
-    """Compile the library that runs kernels (fibers, checks, counters) unless it is there, and yield its path."""
+    """Yield the path of the library that runs kernels, which is compiled first if it is not in the cache.
+
+    The library contains fibers, checks and counters. Load it within this context: afterwards it may be removed.
+
+    Raises:
+        MissingDependencyError: If there is no compiler, or if it does not compile the library.
+    """
     command = compiler()
     key = _key(*_RUNTIME_FLAGS, *command, version(command), *machine_flags(), _own_text())
     target = cache_folder() / f"runtime-{key}.so"
@@ -190,7 +218,10 @@ def _compile_runtime(command: tuple[str, ...], target: Path, folder: Path) -> Pa
 
 
 def build_runtime() -> Path:
-    """Return the path of ``runtime_library``, where nothing is removed from the cache meanwhile."""
+    """Return the path of the library that runs kernels, which is compiled first if it is not in the cache.
+
+    This is ``runtime_library`` for callers that know that nothing is removed from the cache meanwhile.
+    """
     with runtime_library() as path:
         return path
 
@@ -203,7 +234,12 @@ DYNAMIC_SHARED = "tiledmm_dynamic_shared"
 
 
 def _dynamic_arrays(source: str, unit: Path) -> list[str]:
-    """Return the (mangled) names of shared arrays whose size the launch gives: ``extern __shared__ float s[]``."""
+    """Return the mangled names of shared arrays whose size the launch gives: ``extern __shared__ float s[]``.
+
+    Args:
+        source: CUDA C.
+        unit: The compiled object file.
+    """
     if not re.search(r"\bextern\b[^;]*\b__shared__\b", source):
         return []
     table = ELFFile(BytesIO(unit.read_bytes())).get_section_by_name(".symtab")
@@ -215,7 +251,7 @@ def _dynamic_arrays(source: str, unit: Path) -> list[str]:
 
 
 def _dynamic_memory(names: Sequence[str]) -> str:
-    """Return C++ that defines one array under all names: on a GPU they are the same memory."""
+    """Return C++ that defines one array under all the given names, because on a GPU they are the same memory."""
     defined = f"thread_local __attribute__((aligned(65536))) unsigned char {DYNAMIC_SHARED}[{MAX_DYNAMIC_SHARED}];\n"
     return defined + "".join(
         f'__asm__(".globl {name}\\n.hidden {name}\\n.type {name}, %tls_object\\n'
@@ -226,7 +262,10 @@ def _dynamic_memory(names: Sequence[str]) -> str:
 
 @functools.lru_cache(maxsize=1)
 def _own_text() -> str:
-    """Return the text of the runtime and of what writes kernels' C++: after an edit, libraries are compiled again."""
+    """Return the source of the runtime, and of the modules that write kernels' C++, in one string.
+
+    It is part of the libraries' names in the cache, so that they are compiled again after an edit.
+    """
     native = (file for file in NATIVE.rglob("*") if file.is_file())
     translation = NATIVE.with_name("translation").rglob("*.py")
     files = sorted((*native, *translation, *Path(__file__).parent.glob("*.py")))
@@ -243,7 +282,10 @@ def _run(command: list[str], folder: Path, source: str = "") -> None:
     Args:
         command: The compiler and its arguments, of which the last four are ``-c -o <object> <unit>`` for a kernel.
         folder: The folder of its files.
-        source: The kernel's text, in which errors are explained.
+        source: The kernel's text, by which errors are explained; empty for other files.
+
+    Raises:
+        CompilationError: If the compiler fails.
     """
     done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env={**os.environ, "LC_ALL": "C"})
     if done.returncode == 0:

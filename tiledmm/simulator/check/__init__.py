@@ -1,5 +1,8 @@
-"""From what a kernel's threads did to what is wrong with it, in words that name lines, blocks and threads.
+"""Findings: what is wrong with a kernel, in sentences that name source lines, blocks and threads.
 
-In: a launch and its ``Outcome``. Out: ``Finding``s: of the runtime, of results that are not as expected, and of what
-only other builds of the kernel show. May import ``execute`` and ``build``.
+Accesses are checked while the kernel runs, by the runtime (``build/native/checks.cpp``). This folder turns what was
+found there into findings. It also compares results with what is expected, and runs kernels in other builds, which show
+what the first build does not.
+
+In: a launch and its ``Outcome``. Out: ``Finding``s. May import ``execute`` and ``build``.
 """

@@ -1,4 +1,4 @@
-"""Results beside what they must be: tolerances, and a finding for the first element that is wrong."""
+"""Comparison of results with expected arrays: tolerances, and a finding for the first wrong element of each array."""
 
 from __future__ import annotations
 
@@ -16,13 +16,18 @@ from tiledmm.simulator.check.kernel_findings import KernelFindings
 from tiledmm.simulator.execute.grid import Geometry, Outcome
 from tiledmm.simulator.execute.launch import Launch
 
-#: Relative tolerances of ``expected=`` by the bytes of a floating-point number, unless the caller names one.
+#: Default relative tolerance of ``expected=``, by the size of a floating-point number in bytes.
 TOLERANCES = {2: 1e-2, 4: 1e-4, 8: 1e-10}
 
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """The distance of a result from what is expected that is no error; None for what follows from its type."""
+    """Tolerances within which a floating-point result is right. Other results must be equal.
+
+    Attributes:
+        rtol: Relative tolerance; None for that of the result's type in ``TOLERANCES``.
+        atol: Absolute tolerance; None for ``rtol`` times the mean absolute value of what is expected.
+    """
 
     rtol: float | None = None
     atol: float | None = None
@@ -35,7 +40,7 @@ class Tolerance:
     def first_wrong(
         self, got: np.ndarray[Any, Any], expected: np.ndarray[Any, Any]
     ) -> tuple[tuple[int, ...], int] | None:
-        """Return the index of the first wrong element, and how many there are; None if all are right."""
+        """Return the index of the first wrong element and the number of wrong elements; None if all are right."""
         wrong = np.argwhere(self._wrong(got, expected))
         return (tuple(int(i) for i in wrong[0]), len(wrong)) if len(wrong) else None
 
@@ -52,12 +57,16 @@ class Tolerance:
 
 
 def expected_arrays(launch: Launch, expected: Mapping[int | str, Any]) -> dict[int, np.ndarray[Any, Any]]:
-    """Return what is expected of each array, by the number of its parameter.
+    """Return the expected arrays of a launch, by the number of their parameter.
+
+    Args:
+        launch: The launch.
+        expected: Expected arrays as the user passed them, by the number or the name of a parameter.
 
     Raises:
-        OperandTypeError: If ``expected`` is no mapping.
-        ConfigError: If it names no array of the launch.
-        ShapeError: If what is expected has another shape.
+        OperandTypeError: If ``expected`` is not a mapping.
+        ConfigError: If a key is not the number or the name of a parameter that got an array.
+        ShapeError: If an expected array has another shape than the array of the launch.
     """
     names = [each.name for each in launch.parameters]
     if not isinstance(expected, Mapping):
@@ -81,14 +90,14 @@ def wrong_results(
     wanted: Mapping[int, np.ndarray[Any, Any]],
     tolerance: Tolerance,
 ) -> Iterator[Finding]:
-    """Yield a finding for each array that is not as expected.
+    """Yield a finding for each array that differs from what is expected.
 
     Args:
         launch: The launch, whose arrays hold its results.
-        findings: Those of its kernel.
-        outcome: What its run returned.
-        wanted: What ``expected_arrays`` returned.
-        tolerance: How far results may be from that.
+        findings: Factory of the findings of the launch's kernel.
+        outcome: Outcome of the launch, with recorded writers.
+        wanted: The expected arrays, as ``expected_arrays`` returns them.
+        tolerance: Tolerances of the comparison.
     """
     for (at, array), (region, distance) in zip(launch.arrays.items(), launch.owner, strict=True):
         differs = tolerance.first_wrong(array, wanted[at]) if at in wanted else None

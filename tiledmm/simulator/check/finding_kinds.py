@@ -1,4 +1,4 @@
-"""The kinds of findings, and what is said of each."""
+"""The kinds of findings, and the sentence that a message of each kind contains."""
 
 from __future__ import annotations
 
@@ -44,28 +44,29 @@ KINDS = (
     "call that cannot be made",
 )
 
-#: Those that are no errors on a GPU.
+#: Kinds that are warnings: no errors on a GPU.
 WARNINGS = frozenset(
     {"barrier not reached by threads that have ended", "shuffle of an undefined value", "alignment not declared",
      "volatile read that nothing orders"}
 )  # fmt: skip
 
-#: Kinds that the host finds: elements of the result that no thread wrote, and such that are not what is expected.
+#: Kinds that the host finds: elements that no thread wrote, elements that differ from what is expected, and results
+#: that depend on variables that were not set.
 NOT_WRITTEN = "result not written"
 WRONG_RESULT = "wrong result"
 UNSET = "variable read before it is set"
 
-#: What the runtime finds of elements of a thread's own arrays: an error if the result depends on them.
+#: The kind for an element of a thread's local array: an error if the result depends on it.
 UNSET_ELEMENT = "element read before it is set"
 
-#: Those of kernels that did not end.
+#: Kinds for kernels that did not end.
 ENDLESS = frozenset({"runaway thread", "no end", "timeout", "thread that waits for ever"})
 
-#: And such that a GPU would not compile or launch.
+#: Kinds for kernels that a GPU would not compile or launch.
 LAUNCH_BOUNDS = "block beyond the launch bounds"
 TOO_MUCH_SHARED = "too much shared memory"
 
-#: Accesses to no array.
+#: Kinds for accesses outside of all arrays.
 OUTSIDE = frozenset({"global access out of bounds", "shared access out of bounds"})
 
 BARRIER = "barrier not reached by all"
@@ -139,7 +140,7 @@ RULES = {
     6: "assumes by __builtin_assume what is not so: a compiler may take it for true",
 }
 
-# Kinds with a second thread and place.
+# Kinds with a second thread and line.
 OF_TWO = frozenset(
     {"race on shared memory", "race on global memory", BARRIER, "warp not converged", "copy not waited for",
      "barrier not reached by threads that have ended", LANES, "volatile read that nothing orders"}

@@ -1,4 +1,4 @@
-"""From the runtime's records to messages that name source lines, blocks and threads."""
+"""Findings: messages that name source lines, blocks and threads, made from the runtime's records."""
 
 from __future__ import annotations
 
@@ -34,18 +34,24 @@ NULL_BYTES = 64 << 10
 class Finding:
     """Something that is wrong with a kernel.
 
+    If two accesses are in conflict, ``line``, ``thread`` and ``block`` are those of the later access in the simulated
+    order, and ``other_line``, ``other_thread`` and ``other_block`` those of the earlier access.
+
     Attributes:
-        kind: One of ``KINDS``, or of those that the host finds: ``NOT_WRITTEN``, ``WRONG_RESULT``, ``UNSET``,
+        kind: One of ``KINDS``, or of the kinds that the host finds: ``NOT_WRITTEN``, ``WRONG_RESULT``, ``UNSET``,
             ``LAUNCH_BOUNDS`` and ``TOO_MUCH_SHARED``.
         message: One sentence with all that is known.
-        line: Line of ``Report.text``, 0 if unknown.
+        line: Line of ``Report.text``, 0 if unknown. In a race it is the line of the later access.
         location: File and line: ``"tiled.cu.j2:57"``, or a line of the user's own file.
-        text: The line's text.
-        block, thread: Indices of the first occurrence, as (x, y, z).
-        other_line, other_location, other_text, other_block, other_thread: The other party of a race, or of a barrier;
-            the loop of a thread that does not end; or None.
+        text: Text of the line.
+        block, thread: Indices (x, y, z) of the block and the thread, at the first occurrence. In a race this is the
+            thread that made the later access.
+        other_line, other_location, other_text, other_block, other_thread: The same of the second thread: in a race, of
+            the earlier access; at a barrier, of a thread that does not wait there. For a thread that does not end, the
+            line of its loop; for a variable that is not set, the line of its declaration. None if there is no second
+            line or thread.
         count: Number of occurrences.
-        calls: Lines of the calls around it, from the innermost on, where the line is in a function of its own.
+        calls: If the line is in a function that the kernel calls, the lines of the calls, from the innermost on.
     """
 
     kind: str
@@ -65,11 +71,11 @@ class Finding:
 
     @property
     def is_warning(self) -> bool:
-        """True if the finding would be no error on a GPU."""
+        """True if the finding is a warning: it is no error on a GPU."""
         return self.kind in WARNINGS
 
     def __str__(self) -> str:
-        """Return the message, and the lines that it names."""
+        """Return the message and, below it, the source lines that it names."""
         return "\n".join([self.message, *_quotes(self)])
 
 
@@ -81,8 +87,8 @@ class Region:
         name: Name in messages: ``"A"``, ``"As"``.
         begin: Address; for a shared array, the offset in shared memory.
         bytes: Size in bytes.
-        element_at: Gives the element at an offset as a programmer writes it: ``"As[1][0]"``; its name alone, or
-            nothing, where there is none.
+        element_at: Function that returns the element at an offset in bytes, as a programmer writes it: ``"As[1][0]"``.
+            Where there is no element it returns the array's name, or an empty string.
     """
 
     name: str
@@ -99,7 +105,15 @@ class Region:
         return max(self.begin - address, address - (self.begin + self.bytes - 1), 0)
 
     def describe(self, address: int, space: str) -> str:
-        """Return an address relative to this region, in words."""
+        """Return a phrase that says where an address is, seen from this region.
+
+        For example ``"at As[1][0], byte 128 of shared array As (4,096 bytes)"`` or ``"4 bytes before shared array As
+        (4,096 bytes)"``.
+
+        Args:
+            address: The address; in shared memory, an offset.
+            space: ``"shared"`` or ``"global"``.
+        """
         offset = address - self.begin
         what = f"{space} array {self.name} ({_bytes(self.bytes)})"
         if 0 <= offset < self.bytes:
@@ -121,17 +135,23 @@ def _bytes(count: int) -> str:
 
 
 def nearest(regions: tuple[Region, ...], address: int) -> Region | None:
-    """Return the region that holds an address, or is closest to it."""
+    """Return the region that holds an address or is closest to it; None if there are no regions."""
     return min(regions, key=lambda region: region.distance(address), default=None)
 
 
 def _signed(address: int) -> int:
-    """Return an address or an offset, with the sign that 64 bits without one have lost."""
+    """Return the signed 64-bit number that has the same bits as an unsigned one."""
     return address - (1 << 64) * (address >> 63)
 
 
 def _where(raw: RawFinding, space: str, regions: tuple[Region, ...]) -> str:
-    """Return the address of an access, in words."""
+    """Return a phrase that says where an access is: in which array, or how far from the nearest array.
+
+    Args:
+        raw: The runtime's record.
+        space: ``"shared"`` or ``"global"``.
+        regions: The arrays of this memory.
+    """
     address = _signed(raw.address)
     region, note = nearest(regions, address), ""
     if KINDS[raw.kind] in OUTSIDE:
@@ -152,13 +172,17 @@ def _where(raw: RawFinding, space: str, regions: tuple[Region, ...]) -> str:
 def finding(
     raw: RawFinding, symbol: str, lines: SourceLines, shared: tuple[Region, ...], operands: tuple[Region, ...]
 ) -> Finding | None:
-    """Return the runtime's record as a finding in words; None if the record turns out to be no error.
+    """Convert a record of the runtime to a finding.
 
     Args:
         raw: The runtime's record.
         symbol: The kernel's name.
-        lines: Source lines of places in the code.
+        lines: Source lines of the kernel's instructions.
         shared, operands: Regions of shared and of global memory.
+
+    Returns:
+        The finding; None if the record is no error, because two barriers or shuffles are one in the source, which the
+        C++ compiler duplicated.
     """
     kind = KINDS[raw.kind]
     if kind == BARRIER and raw.other_pc and not raw.bytes and lines.same_text(raw.pc, raw.other_pc):
@@ -236,12 +260,17 @@ def _triple(values: Any) -> tuple[int, int, int]:
 
 
 def show(index: tuple[int, int, int]) -> str:
-    """Return an index of a block or thread, without its z where that is 0."""
+    """Return the index of a block or thread as text, such as ``(1, 0)``; z is left out if it is 0."""
     return "(" + ", ".join(map(str, index if index[2] else index[:2])) + ")"
 
 
 def describe_findings(symbol: str, findings: Iterable[Finding]) -> str:
-    """Return a paragraph for each finding."""
+    """Return a text about all findings of a kernel: a line with their number, then a paragraph for each.
+
+    Args:
+        symbol: The kernel's name.
+        findings: The findings.
+    """
     paragraphs = list(map(str, findings))
     head = f"{symbol}: {len(paragraphs)} finding{'s' if len(paragraphs) > 1 else ''}"
     return "\n\n".join([head, *paragraphs])

@@ -1,4 +1,4 @@
-"""What a launch shows if its kernel is compiled in other ways: for ``checks="full"``, and where a result is wrong."""
+"""Findings that need the kernel in other builds: for ``checks="full"``, and if a result is wrong."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tiledmm.simulator.execute.grid import Geometry, Outcome
 from tiledmm.simulator.execute.launch import Launch
 from tiledmm.simulator.execute.settings import Settings
 
-# Structures and arrays of a kernel that are tried one by one.
+# Maximum number of structures and arrays of a kernel that are tried one by one.
 _MOST_AGGREGATES = 16
 
 
@@ -27,11 +27,11 @@ class _Shown:
     """Findings and results of one run of a kernel.
 
     Attributes:
-        of_kernel: Findings of the kernel, as it was compiled.
-        outcome: Of the run.
-        findings: Of the runtime.
-        results: The bytes that the regions then had.
-        writes: Who wrote their elements.
+        of_kernel: Factory of the findings of the kernel that ran.
+        outcome: Outcome of the run.
+        findings: Findings of the runtime.
+        results: For each memory region, its bytes after the run.
+        writes: For each memory region, records of the last write to each element; empty if the region is read-only.
     """
 
     of_kernel: KernelFindings
@@ -42,20 +42,21 @@ class _Shown:
 
     @property
     def elements(self) -> list[Finding]:
-        """Elements of local memory that were read before they were set."""
+        """Findings about elements of local arrays that were read before they were set, one for each source line."""
         places = {(each.line, each.calls): each for each in self.findings if each.kind == UNSET_ELEMENT}
         return list(places.values())
 
 
 class FullChecks:
-    """A launch, to be run again with its kernel compiled in other ways.
+    """A launch that can be run again with its kernel in other builds.
 
     Args:
         launch: The launch.
-        findings: Those of its kernel.
-        settings: How it was run.
-        state: What the variables outside of functions held before.
-        before: What the memory regions held before.
+        findings: Factory of the findings of its kernel.
+        settings: Settings of its first run.
+        state: Values of the variables outside of functions before the launch; None for their initial values in the
+            source.
+        before: Contents of the memory regions before the launch.
     """
 
     def __init__(
@@ -70,11 +71,15 @@ class FullChecks:
         self._state, self._before = state, before
 
     def findings(self, found: Sequence[Finding], *, wrong: bool) -> list[Finding]:
-        """Return accesses beside a thread's variables, and variables that are not set.
+        """Run the kernel again in other builds, and return the findings that only these builds give.
 
         Args:
-            found: Errors that the launch had; those of its results apart.
+            found: Findings of the launch, without those about wrong results.
             wrong: Whether a result is wrong.
+
+        Returns:
+            Accesses outside of a thread's variables. If there are none, the uses of variables that were read before
+            they were set, if results or findings depend on their values. Empty for a kernel that does not end.
         """
         if any(each.kind in ENDLESS for each in found):
             return []
@@ -90,14 +95,22 @@ class FullChecks:
         return self._unset_in_memory() if wrong and not found else []
 
     def _filled(self) -> Iterator[_Shown]:
-        """Run the kernel with other values in variables that may not be set."""
+        """Yield findings and results of runs with other values in variables that may be read before they are set."""
         yield self._run("zeroed")
         for value in VALUES:
             if kernel := filled_kernel(self._launch.kernel, value):
                 yield self._run("zeroed", kernel)
 
     def _named(self, one: _Shown, said: Finding) -> Finding:
-        """Return a finding with the structure or array that it depends on."""
+        """Add to a finding the name of the structure or array that the result depends on, if it can be found.
+
+        Args:
+            one: Findings and results of the run in which no structure or array was given a value.
+            said: A finding about a result that depends on an unset variable.
+
+        Returns:
+            The finding with the name, or ``said`` itself.
+        """
         for aggregate in fillable_aggregates(self._launch.kernel)[:_MOST_AGGREGATES]:
             for value in VALUES:
                 text = self._launch.kernel.text
@@ -107,7 +120,12 @@ class FullChecks:
         return said
 
     def _unset_in_memory(self) -> list[Finding]:
-        """Return reads of unset memory in builds that keep structures in memory, if a result depends on them."""
+        """Run the kernel in builds that keep structures in memory, and return its reads of memory that was not set.
+
+        Returns:
+            The findings. Empty if no result depends on such memory, or if the kernel does not compile without
+            optimization.
+        """
         try:
             one, other = map(self._run, ("unoptimized", "unoptimized zeroed"))
         except CompilationError:  # asm statements, and what only optimizers fold
@@ -115,7 +133,12 @@ class FullChecks:
         return one.elements if self._difference(one, other) else []
 
     def _difference(self, one: _Shown, other: _Shown) -> Finding | None:
-        """Return a finding for the first element, or finding, that changes with the values of unset variables."""
+        """Compare two runs whose unset variables held different values.
+
+        Returns:
+            A finding about the first element of a result that differs; else about the first finding that only ``one``
+            has; None if there is no difference.
+        """
         geometry = Geometry(self._launch.grid, self._launch.block)
         for region, (mine, its) in enumerate(zip(one.results, other.results, strict=True)):
             different = np.flatnonzero(mine.reshape(-1) != its.reshape(-1))
@@ -138,7 +161,12 @@ class FullChecks:
         return None
 
     def _run(self, build: str, kernel: NativeKernel | None = None) -> _Shown:
-        """Run the kernel once more, in another build, or run another kernel in its place."""
+        """Run the launch again on one worker, and return its findings and results.
+
+        Args:
+            build: The build of the kernel, one of ``kernel_flags.BUILDS``.
+            kernel: A kernel to run instead; None for the launch's own kernel in this build.
+        """
         launch, kernel = self._launch, kernel or self._launch.kernel.rebuilt(build)
         own = {name: raw.copy() for name, raw in self._state.items()} if self._state is not None else None
         outcome = launch.run(kernel, self._settings.alone(build), own, self._before, writers=True)

@@ -1,4 +1,4 @@
-"""What is said of a kernel: findings of the runtime in words, and such that the host makes."""
+"""Findings of one kernel: those of the runtime, converted from its records, and those that the host makes."""
 
 from __future__ import annotations
 
@@ -19,19 +19,23 @@ from tiledmm.simulator.execute.memory import Placed
 
 
 class KernelFindings:
-    """Findings of one kernel."""
+    """Factory of the findings of one kernel, which name its source lines.
+
+    Args:
+        kernel: The kernel.
+    """
 
     def __init__(self, kernel: NativeKernel) -> None:
         self._kernel = kernel
 
     def wrong_result(self, kind: str, said: str, writer: Writer | None, geometry: Geometry) -> Finding:
-        """Return a finding for an element of a result.
+        """Return a finding about an element of a result.
 
         Args:
-            kind: What kind of.
-            said: What is wrong, in words.
-            writer: Who wrote it; None if nobody did.
-            geometry: Grid and block.
+            kind: Kind of the finding, such as ``WRONG_RESULT``.
+            said: Sentence that says what is wrong with the element.
+            writer: The thread that wrote the element last; None if no thread did.
+            geometry: Grid and block of the launch.
         """
         if writer is None:
             return self._finding(kind, f"{said}; no thread wrote it", 0)
@@ -49,7 +53,15 @@ class KernelFindings:
         block: tuple[int, int, int] = (0, 0, 0),
         thread: tuple[int, int, int] = (0, 0, 0),
     ) -> Finding:
-        """Return a finding that the host makes, at a line, and perhaps another."""
+        """Return a finding that the host makes.
+
+        Args:
+            kind: Kind of the finding.
+            said: Sentence that says what is wrong.
+            line: Source line of the finding; 0 if it has none.
+            other: A second source line, such as that of a declaration; 0 if there is none.
+            block, thread: Indices of the thread that the finding is about.
+        """
         location, of_other = self._kernel.lines.location(line), self._kernel.lines.location(other) if other else None
         where = f"{self._kernel.name}, {location}" if line else self._kernel.name
         return Finding(
@@ -69,12 +81,15 @@ class KernelFindings:
         )
 
     def of(self, outcomes: list[Outcome], placed: Sequence[Placed], shared_bytes: int) -> list[Finding]:
-        """Return the findings of the runtime, in words.
+        """Convert the runtime's records of a kernel's runs to findings.
 
         Args:
-            outcomes: What the kernel's ``run`` returned.
-            placed: The arrays that it ran on.
-            shared_bytes: Size of dynamic shared memory.
+            outcomes: Outcomes of the runs.
+            placed: The arrays that the kernel ran on.
+            shared_bytes: Dynamic shared memory per block, in bytes.
+
+        Returns:
+            The findings, with those about memory that nothing has written last.
         """
         found = [raw for each in outcomes for raw in each.findings]
         if not found:
@@ -93,7 +108,13 @@ class KernelFindings:
         return sorted((each for each in named if each), key=lambda each: each.kind.startswith("uninitialised"))
 
     def _region(self, name: str, begin: int, size: int) -> Region:
-        """Return an array that the kernel's text declares."""
+        """Return the memory region of an array that the kernel's text declares.
+
+        Args:
+            name: The array's name.
+            begin: Its address, or its offset in shared memory.
+            size: Its size in bytes.
+        """
 
         def element_at(offset: int) -> str:
             subscripts = self._subscripts.get(name)
@@ -103,11 +124,17 @@ class KernelFindings:
 
     @functools.cached_property
     def _subscripts(self) -> dict[str, Subscripts]:
-        """For arrays that the text declares, by name, the subscripts of a byte."""
+        """For each array of the text, by name, a function that maps a byte offset to the element's subscripts."""
         return subscripts_of(toolchain.typed_library(self._kernel.text, self._kernel.name, arch=self._kernel.arch))
 
     def refusals(self, block: tuple[int, int, int]) -> list[Finding]:
-        """Return what a GPU would not compile or launch: findings whose lines are those of the declarations."""
+        """Return findings about what a GPU would not compile or launch, with the lines of the declarations.
+
+        These are blocks beyond the launch bounds, and static shared memory beyond the limit of the target architecture.
+
+        Args:
+            block: Number of threads per block along x, y and z.
+        """
         found = []
         threads, most = block[0] * block[1] * block[2], self._kernel.native.functions.tiledmm_max_threads()
         if most and threads > most:
@@ -133,7 +160,7 @@ class KernelFindings:
         return self._finding(kind, said, self._kernel.text.count("\n", 0, match.start()) + 1 if match else 0)
 
     def unset_variables(self) -> list[Finding]:
-        """Return a finding for each variable that may be read before it is set, as far as the C++ compiler sees it."""
+        """Return a finding for each variable that may be read before it is set, as the C++ compiler warns."""
         found = []
         for each in self._kernel.may_be_unset:
             at = f", declared at {self._kernel.lines.location(each.declared)}" if each.declared else ""
@@ -143,16 +170,31 @@ class KernelFindings:
         return found
 
     def depends(self, said: str, on: Finding) -> Finding:
-        """Return a finding, at the place of another, that this depends on an unset variable without a name."""
+        """Return a finding that says that another finding depends on an unset variable, whose name is not known.
+
+        Args:
+            said: Sentence that says so.
+            on: The other finding, which gives the line, the block and the thread.
+        """
         return replace(self._finding(UNSET, said, on.line, block=on.block, thread=on.thread), calls=on.calls)
 
     def depends_on(self, found: Finding, name: str, declared: int) -> Finding:
-        """Return a finding that depends on a variable, with its name and the line of its declaration."""
+        """Return a copy of a finding whose message also names the unset variable that the result depends on.
+
+        Args:
+            found: The finding.
+            name: The variable's name.
+            declared: The line of its declaration.
+        """
         location = self._kernel.lines.location(declared)
         message = f"{found.message}; the variable is {name}, declared at {location}"
         text = self._kernel.lines.text(declared)
         return replace(found, message=message, other_line=declared, other_location=location, other_text=text)
 
     def unset_result(self, what: str) -> Finding:
-        """Return a finding for a result that depends on a variable which the compiler does not name."""
+        """Return a finding about a result that depends on an unset variable which the compiler does not name.
+
+        Args:
+            what: The result, as the sentence names it.
+        """
         return self._finding(UNSET, f"{what} depends on a variable that was not set", 0)

@@ -1,8 +1,8 @@
-"""Variables that may not be set, given a value in a kernel's text: a result that then changes depends on them.
+"""Possibly unset variables, which get a value in a kernel's text: a result that then changes depends on them.
 
 Compilers fill unset variables with a pattern of their choice: GCC's is an ordinary number for floats, of which
 ``sum * 0`` leaves nothing, and a negative one, which ``fmaxf(most, x)`` does not keep. A text is edited only where the
-compiler says which variable may be read before it is set.
+compiler warns that a variable may be read before it is set.
 """
 
 from __future__ import annotations
@@ -12,33 +12,42 @@ from collections.abc import Iterable
 
 from tiledmm.simulator.build.native_kernel import NativeKernel
 
-#: What is given (``build/native/cuda.h``): all bits set, which is NaN, and -1 in integers; a great number.
+#: The values (``build/native/cuda.h``): all bits set, which is NaN, and -1 in integers; a great number.
 VALUES = ("Ones", "Great")
 
 
 def filled_kernel(kernel: NativeKernel, value: str) -> NativeKernel | None:
-    """Compile a kernel with a value in the variables that may be read before they are set; None if there are none.
+    """Compile a kernel in which variables that may be read before they are set are given a value.
 
     Args:
         kernel: The kernel.
         value: One of ``VALUES``.
+
+    Returns:
+        The edited kernel; None if no variable may be read before it is set, or if the edited text does not compile.
     """
     text = filled(kernel.text, [(each.name, each.declared) for each in kernel.may_be_unset], value)
     return kernel.edited(filled_aggregates(text, fillable_aggregates(kernel), value)) or kernel.edited(text)
 
 
 def fillable_aggregates(kernel: NativeKernel) -> list[tuple[str, int]]:
-    """Return a thread's own structures and arrays that are declared without a value, with their lines."""
+    """Return the structures and arrays of a kernel that are local to a thread and declared without a value.
+
+    Returns:
+        For each, its name and the line of its declaration.
+    """
     text = kernel.text
     return [each for each in kernel.aggregates if filled_aggregates(text, [each], VALUES[0]) != text]
 
 
 def filled(source: str, variables: Iterable[tuple[str, int]], value: str) -> str:
-    """Give a value to variables that a kernel's text declares without one. Lines stay where they are.
+    """Return CUDA C in which some variables are initialized where they are declared. No line moves.
+
+    A variable whose declaration is not recognized, or that has a value already, stays as it is.
 
     Args:
         source: CUDA C.
-        variables: Names and the lines, from 1, of their declarations.
+        variables: Name of each variable, and the line, from 1, of its declaration.
         value: One of ``VALUES``.
     """
     lines = source.split("\n")
@@ -54,11 +63,13 @@ def filled(source: str, variables: Iterable[tuple[str, int]], value: str) -> str
 
 
 def filled_aggregates(source: str, aggregates: Iterable[tuple[str, int]], value: str) -> str:
-    """Give a value to structures and arrays, by a statement after their declaration. Lines stay where they are.
+    """Return CUDA C in which each structure or array is filled by a statement after its declaration. No line moves.
+
+    A structure or array whose declaration is not recognized, or that has a value already, stays as it is.
 
     Args:
         source: CUDA C.
-        aggregates: Names and the lines, from 1, of their declarations.
+        aggregates: Name of each structure or array, and the line, from 1, of its declaration.
         value: One of ``VALUES``.
     """
     begins = [0, *(found.end() for found in re.finditer("\n", source))]
@@ -75,7 +86,16 @@ _NOT_A_THREADS = re.compile(r"\b(__shared__|__constant__|static|extern|constexpr
 
 
 def _end_of_declaration(source: str, name: str, begin: int) -> int:
-    """Return where a declaration without a value on the line at ``begin`` ends; 0 if there is none."""
+    """Return the offset behind the declaration of a variable that gets no value there.
+
+    Args:
+        source: CUDA C.
+        name: Name of the variable.
+        begin: Offset of the line that declares it.
+
+    Returns:
+        The offset; 0 if the line has no such declaration of a thread's local variable.
+    """
     found = re.compile(rf"(?<![\w.>:])({re.escape(name)})(?!\w)").search(source, begin)
     if not found:
         return 0

@@ -6,11 +6,11 @@
     x = cp.arange(32, dtype=cp.float32)
     kernel((1,), (32,), (x,))
 
-Functions that CuPy has are NumPy's, and return arrays with CuPy's methods. It is for such scripts, not a replacement of
-CuPy: what it has no name for is an AttributeError. Times are those of the simulation.
+CuPy's other functions are NumPy's here, and return arrays with CuPy's methods. The module is for such scripts, and does
+not replace CuPy: a name that it lacks raises AttributeError. Times are those of the simulation.
 
-In: what scripts call. Out: arrays, and errors of wrong kernels. May import ``api`` and the four
-rooms.
+In: calls that scripts make. Out: arrays, and errors about wrong kernels. May import ``api`` and the folders that it
+imports.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ _NOT_IN_CUPY = frozenset({
 
 
 class RawKernel(raw_kernel.RawKernel):
-    """A ``tiledmm.simulator.RawKernel`` for this module's arrays only, as CuPy's is for its own."""
+    """A ``tiledmm.simulator.RawKernel`` that refuses NumPy arrays, as ``cupy.RawKernel`` does."""
 
     def _argument(self, parameter: Parameter, value: Any) -> Any:
         if isinstance(value, ndarray):
@@ -94,13 +94,16 @@ class RawKernel(raw_kernel.RawKernel):
 
 
 class RawModule(raw_module.RawModule):
-    """A ``tiledmm.simulator.RawModule`` for this module's arrays only."""
+    """A ``tiledmm.simulator.RawModule`` whose kernels refuse NumPy arrays, as CuPy's do."""
 
     _kernel_class = RawKernel
 
 
 def asnumpy(a: Any, stream: Any = None, order: Any = "C", out: Any = None, *, blocking: bool = True) -> Any:
-    """Return a NumPy array with the elements of ``a``."""
+    """Return a NumPy array with the elements of ``a``, or copy them to ``out`` and return that.
+
+    ``stream`` and ``blocking`` have no effect.
+    """
     if isinstance(a, ndarray):
         return a.get(stream, order, out)
     if out is None:
@@ -110,34 +113,37 @@ def asnumpy(a: Any, stream: Any = None, order: Any = "C", out: Any = None, *, bl
 
 
 def empty(shape: Any, dtype: Any = float, order: Any = "C") -> ndarray:
-    """Return a new array, all of whose bytes are 0xff: floats are NaN."""
+    """Return a new array whose bytes are all 0xff, so that floats are NaN."""
     return ndarray(shape, dtype, order=order)
 
 
 def empty_like(prototype: Any, dtype: Any = None, order: Any = "K", subok: Any = None, shape: Any = None) -> ndarray:
-    """Return a new array of the same shape and type, all of whose bytes are 0xff."""
+    """Return a new array of the same shape and type as ``prototype``, whose bytes are all 0xff."""
     array: ndarray = on_device(np.empty_like(np.asarray(prototype), dtype, order, False, shape))
     array.data.mem[:] = 255
     return array
 
 
 def get_array_module(*args: Any) -> ModuleType:
-    """Return this module if an argument is an array of it, otherwise NumPy."""
+    """Return this module if one of the arguments is its ``ndarray``, else NumPy."""
     return sys.modules[__name__] if any(isinstance(each, ndarray) for each in args) else np
 
 
 def is_available() -> bool:
-    """Return True: kernels can be launched."""
+    """Return True: the simulator can always launch kernels."""
     return True
 
 
 def memoize(for_each_device: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return a decorator for functions that keep what they return for the same arguments."""
+    """Return a decorator that caches a function's results by its arguments; ``for_each_device`` has no effect."""
     return functools.lru_cache(maxsize=None)
 
 
 def fuse(*args: Any, **keywords: Any) -> Any:
-    """Return a decorator that changes nothing: a function that is not fused returns the same."""
+    """Return a function unchanged, or a decorator that does so.
+
+    CuPy fuses the function's operations to one kernel, which does not change the results.
+    """
     if len(args) == 1 and callable(args[0]) and not keywords:
         return args[0]
     return lambda function: function
@@ -147,17 +153,17 @@ _pool, _pinned_pool = MemoryPool(), MemoryPool()
 
 
 def get_default_memory_pool() -> MemoryPool:
-    """Return the memory pool."""
+    """Return the memory pool of the simulated device."""
     return _pool
 
 
 def get_default_pinned_memory_pool() -> MemoryPool:
-    """Return a pool for memory of the host, which stays empty."""
+    """Return the pool of pinned host memory, which is always empty."""
     return _pinned_pool
 
 
 class _Refused:
-    """A kind of kernel that the simulator does not have."""
+    """Base of kernel classes that the simulator does not support; making an instance raises ConfigError."""
 
     def __init__(self, *args: Any, **keywords: Any) -> None:
         self._refuse()
@@ -169,15 +175,21 @@ class _Refused:
 
 
 class ElementwiseKernel(_Refused):
-    """Not supported."""
+    """Kernel class of CuPy that the simulator does not support; an instance raises ConfigError."""
 
 
 class ReductionKernel(_Refused):
-    """Not supported."""
+    """Kernel class of CuPy that the simulator does not support; an instance raises ConfigError."""
 
 
 class _Functions:
-    """The functions of a module of NumPy's."""
+    """Object with the functions of a NumPy module, each converted when it is accessed.
+
+    Args:
+        module: The NumPy module.
+        title: Name of the module in errors, such as ``"cupy.fft"``.
+        convert: Function that converts a function of the module.
+    """
 
     def __init__(self, module: ModuleType, title: str, convert: Callable[[Any], Any]) -> None:
         self._module, self._title, self._convert = module, title, convert
@@ -189,7 +201,7 @@ class _Functions:
 
 
 def _on_host(function: Any) -> Any:
-    """Return a function of ``numpy.testing`` for arrays of either kind."""
+    """Return a version of a ``numpy.testing`` function that accepts the simulator's arrays, too."""
 
     @functools.wraps(function)
     def call(*args: Any, **keywords: Any) -> Any:

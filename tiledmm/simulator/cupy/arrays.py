@@ -1,4 +1,4 @@
-"""Arrays with the methods that CuPy's have and NumPy's lack, and functions of NumPy's that return them."""
+"""``cupy.ndarray`` on the CPU: a NumPy array with CuPy's methods, and NumPy functions that take and return it."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from tiledmm.errors import OperandTypeError, ShapeError, UnsupportedTypeError
 from tiledmm.simulator.cupy.devices import Device
 from tiledmm.simulator.cupy.memory import MemoryPointer
 
-#: Whether a function of NumPy's runs: it may mix arrays of its own with these.
+#: Whether a NumPy function runs: inside, NumPy arrays and arrays of this module may be mixed.
 _inside = contextvars.ContextVar("_inside", default=False)
 
 _TRUTHS = frozenset({"allclose", "array_equal", "array_equiv"})
 
 
 class ndarray(np.ndarray[Any, Any]):
-    """An array with ``cupy.ndarray``'s attributes. Its elements are in the computer's memory.
+    """An array with ``cupy.ndarray``'s attributes, whose elements are in the computer's memory.
 
     Args:
-        shape: Its shape.
-        dtype: Its element type.
-        memptr: The memory; None for new memory, all of whose bytes are 0xff, so that floats are NaN.
-        strides: Strides in bytes.
+        shape: Shape of the array.
+        dtype: Type of its elements.
+        memptr: Pointer to existing memory; None for new memory whose bytes are all 0xff, so that floats are NaN.
+        strides: Strides in bytes; None for contiguous elements.
         order: ``"C"`` or ``"F"``.
     """
 
@@ -40,7 +40,7 @@ class ndarray(np.ndarray[Any, Any]):
         strides: tuple[int, ...] | None = None,
         order: Any = "C",
     ) -> ndarray:
-        """Make an array on new memory, or on ``memptr``'s."""
+        """Make an array in new memory, or in the memory that ``memptr`` points to."""
         check_type(np.dtype(dtype))
         if memptr is None:
             array: ndarray = super().__new__(cls, shape, dtype, None, 0, strides, order)
@@ -59,23 +59,31 @@ class ndarray(np.ndarray[Any, Any]):
 
     @property
     def data(self) -> MemoryPointer:  # type: ignore[override]
-        """A pointer to the first element."""
+        """Pointer to the first element."""
         return MemoryPointer.to(self)
 
     @property
     def device(self) -> Device:  # type: ignore[override]
-        """The device."""
+        """The simulated device, which holds all arrays."""
         return Device()
 
     def get(self, stream: Any = None, order: Any = "C", out: Any = None, blocking: bool = True) -> Any:
-        """Return a NumPy array with the elements, or ``out``."""
+        """Return a new NumPy array with the elements, or copy them to ``out`` and return that.
+
+        ``stream`` and ``blocking`` have no effect.
+        """
         if out is None:
             return np.array(self, order=order, subok=False)
         out[...] = np.asarray(self)
         return out
 
     def set(self, arr: Any, stream: Any = None) -> None:
-        """Copy a NumPy array of the same shape and type into this one."""
+        """Copy a NumPy array of the same shape and type into this array; ``stream`` has no effect.
+
+        Raises:
+            OperandTypeError: If ``arr`` is not a NumPy array.
+            ShapeError: If its shape or type differs.
+        """
         if not isinstance(arr, np.ndarray):
             raise OperandTypeError(f"set takes a NumPy array; got {type(arr).__name__}")
         if arr.shape != self.shape or arr.dtype != self.dtype:
@@ -127,12 +135,15 @@ for _name in ("argmax", "argmin", "dot", "take", "trace"):  # these return numbe
 
 
 def on_device(result: Any, name: str = "", given: Iterable[Any] = ()) -> Any:
-    """Convert what a function of NumPy's returned to what CuPy returns: arrays of no dimensions for numbers.
+    """Convert the result of a NumPy function to what CuPy would return.
+
+    Arrays become ``ndarray``, and NumPy scalars become arrays with zero dimensions; so do truth values of functions
+    such as ``allclose``. The elements of tuples and lists are converted, too.
 
     Args:
-        result: What NumPy returns.
-        name: The function.
-        given: Its arguments: the result shares no memory with a NumPy array among them.
+        result: The result of the NumPy function.
+        name: Name of the function.
+        given: The function's arguments. The result is copied if it shares memory with a NumPy array among them.
     """
     if isinstance(result, np.ndarray):
         if isinstance(result, ndarray):
@@ -155,17 +166,22 @@ def on_device(result: Any, name: str = "", given: Iterable[Any] = ()) -> Any:
 
 
 def wrapped(function: Any, *, host: bool = False) -> Any:
-    """Return a function of NumPy's that takes and returns these arrays; anything else unchanged."""
+    """Return a version of a NumPy function that takes and returns this module's arrays.
+
+    Args:
+        function: The function; an object that is no function is returned unchanged.
+        host: Whether the version also takes NumPy arrays.
+    """
     is_function = isinstance(function, (np.ufunc, FunctionType, BuiltinFunctionType))
     return wrapped_function(function, host=host) if is_function or hasattr(function, "_implementation") else function
 
 
 def wrapped_function(function: Any, *, host: bool = False) -> Any:
-    """Return a function of NumPy's that takes and returns these arrays.
+    """Return a version of a NumPy function that takes and returns this module's arrays.
 
     Args:
         function: The function.
-        host: Whether it takes NumPy's arrays as well.
+        host: Whether the version also takes NumPy arrays.
     """
     name = function.__name__
 
@@ -180,7 +196,13 @@ def wrapped_function(function: Any, *, host: bool = False) -> Any:
 
 
 def refuse_host_arrays(name: str, values: Iterable[Any]) -> None:
-    """Raise an error for NumPy arrays among arguments, as CuPy does.
+    """Raise an error if there is a NumPy array among a function's arguments, as CuPy does.
+
+    Arrays with zero dimensions are allowed. Tuples and lists are searched.
+
+    Args:
+        name: Name of the function, for the message.
+        values: The arguments.
 
     Raises:
         OperandTypeError: If there is one.
@@ -196,10 +218,10 @@ def refuse_host_arrays(name: str, values: Iterable[Any]) -> None:
 
 
 def check_type(dtype: np.dtype[Any]) -> None:
-    """Raise an error for element types that a GPU's arrays do not have.
+    """Raise an error if CuPy has no arrays of an element type.
 
     Raises:
-        UnsupportedTypeError: If ``dtype`` is one.
+        UnsupportedTypeError: If it has none of ``dtype``, such as strings and objects.
     """
     if dtype.kind not in "biufcV" or dtype.hasobject or dtype.char in "gG":
         raise UnsupportedTypeError(f"CuPy has no arrays of dtype {dtype}")

@@ -42,7 +42,7 @@ _UNIT = 512
 
 
 class Event:
-    """A point in time, when ``record`` was called."""
+    """The point in time at which ``record`` was called."""
 
     ptr = 0
     done = True
@@ -52,15 +52,15 @@ class Event:
         self._seconds: float | None = None
 
     def record(self, stream: Stream | None = None) -> None:
-        """Record the time."""
+        """Store the current time in this event; ``stream`` has no effect."""
         self._seconds = time.perf_counter()
 
     def synchronize(self) -> None:
-        """Wait for the event, which has happened."""
+        """Do nothing: an event that was recorded has happened."""
 
 
 class Stream:
-    """A stream, whose launches end before their call returns."""
+    """A stream. Each launch ends before its call returns, so there is never anything to wait for."""
 
     ptr = 0
     done = True
@@ -73,28 +73,28 @@ class Stream:
         self._before: list[Stream] = []
 
     def record(self, event: Event | None = None) -> Event:
-        """Record an event, a new one unless it is given."""
+        """Store the current time in an event, and return the event; without an argument it is a new one."""
         event = Event() if event is None else event
         event.record(self)
         return event
 
     def use(self) -> Stream:
-        """Make it the current stream."""
+        """Make this stream the current one, and return it."""
         _current[-1] = self
         return self
 
     def synchronize(self) -> None:
-        """Wait for what was launched, which has ended."""
+        """Do nothing: a simulated launch has ended when its call returns."""
 
     def wait_event(self, event: Event) -> None:
-        """Wait for an event, which has happened."""
+        """Do nothing: an event that was recorded has happened."""
 
     def add_callback(self, callback: Callable[[Stream, int, Any], object], arg: Any) -> None:
-        """Call ``callback(stream, 0, arg)``."""
+        """Call ``callback(stream, 0, arg)`` at once; 0 is the status of success."""
         callback(self, 0, arg)
 
     def launch_host_func(self, callback: Callable[[Any], object], arg: Any) -> None:
-        """Call ``callback(arg)``."""
+        """Call ``callback(arg)`` at once."""
         callback(arg)
 
     def __enter__(self) -> Stream:
@@ -110,15 +110,15 @@ _current = [Stream.null]
 
 
 def get_current_stream() -> Stream:
-    """Return the stream whose ``with`` block runs, or that was used last."""
+    """Return the current stream: that of the innermost ``with`` block, or the stream whose ``use`` was called last."""
     return _current[-1]
 
 
 def get_elapsed_time(start_event: Event, end_event: Event) -> float:
-    """Return milliseconds from one event to another: how long the simulation took, not how long a GPU takes.
+    """Return the milliseconds between two events: the time of the simulation, not that of a GPU.
 
     Raises:
-        ConfigError: If one of them was not recorded, or takes no times.
+        ConfigError: If one of the events was not recorded, or was made with ``disable_timing=True``.
     """
     begin, end = start_event._seconds, end_event._seconds
     if begin is None or end is None or start_event.disable_timing or end_event.disable_timing:
@@ -127,13 +127,13 @@ def get_elapsed_time(start_event: Event, end_event: Event) -> float:
 
 
 class MemoryPool:
-    """A pool that keeps no memory: what no array uses is free at once."""
+    """A memory pool that keeps no memory: the memory of an array is freed with the array."""
 
     def __init__(self) -> None:
         self._limit = 0
 
     def used_bytes(self) -> int:
-        """Return the bytes of all arrays of the simulator's ``cupy``, in CuPy's units of allocation."""
+        """Return the bytes of all arrays of the simulator's ``cupy``, each rounded up to a multiple of 512."""
         sizes = {}
         for each in gc.get_objects():
             if isinstance(each, ndarray):
@@ -144,61 +144,66 @@ class MemoryPool:
         return sum(sizes.values())
 
     def total_bytes(self) -> int:
-        """Return ``used_bytes()``: the pool keeps no other memory."""
+        """Return the bytes of all arrays, as ``used_bytes`` does, because the pool keeps no other memory."""
         return self.used_bytes()
 
     def free_bytes(self) -> int:
-        """Return 0: no memory is kept for later arrays."""
+        """Return 0, because the pool keeps no free memory."""
         return 0
 
     def n_free_blocks(self) -> int:
-        """Return 0: no blocks of memory are kept."""
+        """Return 0, because the pool keeps no free blocks."""
         return 0
 
     def free_all_blocks(self, stream: object = None) -> None:
-        """Free the blocks that are kept, of which there are none."""
+        """Do nothing: the pool keeps no free blocks."""
 
     def set_limit(self, size: int | None = None, fraction: float | None = None) -> None:
-        """Note a limit, which has no effect."""
+        """Store a limit in bytes for ``get_limit``; it has no effect, and ``fraction`` is ignored."""
         self._limit = int(size or 0)
 
     def get_limit(self) -> int:
-        """Return the limit that was noted; 0 for none."""
+        """Return the limit in bytes that was set; 0 for none."""
         return self._limit
 
 
 def alloc(size: int) -> MemoryPointer:
-    """Allocate memory, all of whose bytes are 0xff."""
+    """Allocate ``size`` bytes of memory, all 0xff, and return a pointer to it."""
     return MemoryPointer(np.full(size, 255, np.uint8))
 
 
 def alloc_pinned_memory(size: int) -> bytearray:
-    """Allocate memory of the host, for ``numpy.frombuffer``."""
+    """Allocate ``size`` bytes of host memory, which ``numpy.frombuffer`` can use."""
     return bytearray(size)
 
 
 def is_available() -> bool:
-    """Return True: kernels can be launched."""
+    """Return True: the simulator can always launch kernels."""
     return True
 
 
 def get_device_id() -> int:
-    """Return 0, the current device."""
+    """Return 0, the number of the current device."""
     return 0
 
 
 @contextlib.contextmanager
 def profile() -> Iterator[None]:
-    """Enter a ``with`` block in which nothing is profiled."""
+    """Run a ``with`` block without profiling it."""
     yield
 
 
 def _nothing(*_: object) -> None:
-    """Do nothing."""
+    """Do nothing, for functions of CuPy that have no effect here."""
 
 
 class _Namespace(SimpleNamespace):
-    """The names of a module of ``cupy.cuda``."""
+    """Object with names of a module of ``cupy.cuda``; any other name raises AttributeError.
+
+    Args:
+        title: Name of the module, for the message.
+        **names: The names and their values.
+    """
 
     def __init__(self, title: str, **names: Any) -> None:
         super().__init__(**names)

@@ -1,4 +1,4 @@
-"""The device that scripts ask about: an H100 by its data sheet, named as simulated."""
+"""The device that scripts see: an H100 with the figures of its data sheet, whose name says that it is simulated."""
 
 from __future__ import annotations
 
@@ -61,10 +61,13 @@ _ATTRIBUTES = {
 
 
 class Device:
-    """Device 0, the only one; a context manager, as ``cupy.cuda.Device``.
+    """Device 0, the only one. It is a context manager, as ``cupy.cuda.Device`` is.
+
+    Args:
+        device: Number of the device, or a device; None for device 0.
 
     Raises:
-        DeviceError: If another one is named.
+        DeviceError: If the number is not 0.
     """
 
     def __init__(self, device: int | Device | None = None) -> None:
@@ -74,30 +77,33 @@ class Device:
 
     @property
     def compute_capability(self) -> str:
-        """``"90"``."""
+        """Compute capability without a point: ``"90"``."""
         return "".join(map(str, _ARCH.capability))
 
     @property
     def attributes(self) -> dict[str, int]:
-        """Limits of the architecture, by CuPy's names; those that are known."""
+        """Limits of the device by CuPy's names for them; attributes that the simulator does not know are missing."""
         return dict(_ATTRIBUTES)
 
     @property
     def mem_info(self) -> tuple[int, int]:
-        """Bytes of the computer's free memory, and of the GPU's memory by its data sheet."""
+        """Free memory and total memory, in bytes.
+
+        Total is the memory of an H100; free is the computer's free memory, but at most the total.
+        """
         free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
         return min(free, _MEMORY), _MEMORY
 
     @property
     def pci_bus_id(self) -> str:
-        """Bus identifier that no real device has."""
+        """PCI bus identifier ``0000:00:00.0``, which no real device has."""
         return "0000:00:00.0"
 
     def use(self) -> None:
         """Do nothing: the only device is always the current one."""
 
     def synchronize(self) -> None:
-        """Wait for launches, which have ended when their call returns."""
+        """Do nothing: a simulated launch has ended when its call returns."""
 
     def __enter__(self) -> Device:
         return self

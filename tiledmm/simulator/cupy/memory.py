@@ -1,4 +1,4 @@
-"""Pointers to the memory of arrays, as CuPy has them to a GPU's: with the array, so that no access is beyond it."""
+"""Pointers to memory with CuPy's interface. Each refers to the whole memory, so that accesses beyond it are refused."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class MemoryPointer:
     """A pointer to memory, with CuPy's attributes and methods.
 
     Args:
-        mem: The memory: an array of uint8.
-        offset: Bytes from its begin.
+        mem: The memory, as an array of uint8.
+        offset: Offset of the address that it points to, in bytes from the memory's begin.
 
     Attributes:
         mem: The memory.
@@ -39,16 +39,18 @@ class MemoryPointer:
 
     @property
     def ptr(self) -> DevicePointer:
-        """The address."""
+        """The address that it points to, an integer that refers to this pointer."""
         return DevicePointer(self)
 
     @property
     def bytes(self) -> np.ndarray[Any, Any]:
-        """The memory from here on."""
+        """The memory from the pointer's address to the end, as an array of uint8."""
         return self.mem[self._offset :]
 
     def elements(self, parameter: Parameter) -> np.ndarray[Any, Any]:
-        """Return the memory from here on, in elements of what a kernel's parameter points to.
+        """Return the memory from the pointer's address to the end, as an array for a kernel's parameter.
+
+        The array's elements have the type that the parameter points to; bytes for void and structures.
 
         Raises:
             OperandTypeError: If the parameter is no pointer.
@@ -61,51 +63,51 @@ class MemoryPointer:
         return usable if kind is None or size == 0 else usable.view("?" if kind == "?" else f"{kind}{size}")
 
     def copy_from_host(self, mem: Any, size: int) -> None:
-        """Copy ``size`` bytes from an address of the host, an int or ``ctypes.c_void_p``."""
+        """Copy ``size`` bytes from host memory to this pointer's address; ``mem`` is an int or ``ctypes.c_void_p``."""
         self._check(size)
         ctypes.memmove(self.bytes.ctypes.data, _address(mem), size)
 
     def copy_to_host(self, mem: Any, size: int) -> None:
-        """Copy ``size`` bytes to an address of the host."""
+        """Copy ``size`` bytes from this pointer's address to host memory; ``mem`` is an int or ``ctypes.c_void_p``."""
         self._check(size)
         ctypes.memmove(_address(mem), self.bytes.ctypes.data, size)
 
     def copy_from_device(self, src: MemoryPointer, size: int) -> None:
-        """Copy ``size`` bytes from another pointer."""
+        """Copy ``size`` bytes from the address of another pointer to this pointer's address."""
         self._check(size)
         src._check(size)
         self.bytes[:size] = src.bytes[:size]
 
     def copy_from(self, mem: Any, size: int) -> None:
-        """Copy ``size`` bytes from another pointer, or from the host."""
+        """Copy ``size`` bytes from another pointer's address, or from host memory, to this pointer's address."""
         if isinstance(mem, MemoryPointer):
             self.copy_from_device(mem, size)
         else:
             self.copy_from_host(mem, size)
 
     def memset(self, value: int, size: int) -> None:
-        """Set ``size`` bytes."""
+        """Set ``size`` bytes from this pointer's address on to ``value``."""
         self._check(size)
         self.bytes[:size] = value
 
     def copy_from_host_async(self, mem: Any, size: int, stream: Any = None) -> None:
-        """Copy as ``copy_from_host`` does, before this returns."""
+        """Copy ``size`` bytes from host memory, before the call returns: see ``copy_from_host``."""
         self.copy_from_host(mem, size)
 
     def copy_to_host_async(self, mem: Any, size: int, stream: Any = None) -> None:
-        """Copy as ``copy_to_host`` does, before this returns."""
+        """Copy ``size`` bytes to host memory, before the call returns: see ``copy_to_host``."""
         self.copy_to_host(mem, size)
 
     def copy_from_device_async(self, src: MemoryPointer, size: int, stream: Any = None) -> None:
-        """Copy as ``copy_from_device`` does, before this returns."""
+        """Copy ``size`` bytes from another pointer's address, before the call returns: see ``copy_from_device``."""
         self.copy_from_device(src, size)
 
     def copy_from_async(self, mem: Any, size: int, stream: Any = None) -> None:
-        """Copy as ``copy_from`` does, before this returns."""
+        """Copy ``size`` bytes from a pointer or from host memory, before the call returns: see ``copy_from``."""
         self.copy_from(mem, size)
 
     def memset_async(self, value: int, size: int, stream: Any = None) -> None:
-        """Set bytes as ``memset`` does, before this returns."""
+        """Set ``size`` bytes to ``value``, before the call returns: see ``memset``."""
         self.memset(value, size)
 
     def __add__(self, offset: int) -> MemoryPointer:
@@ -125,12 +127,12 @@ class MemoryPointer:
 
 
 class DevicePointer(int):
-    """The address ``x.data.ptr``, an integer that refers to its memory, so that a launch can find the array."""
+    """The address ``x.data.ptr``: an integer that refers to its memory, so that a launch can find the array."""
 
     memory: MemoryPointer
 
     def __new__(cls, memory: MemoryPointer) -> DevicePointer:
-        """Make the address that ``memory`` points to."""
+        """Make an integer that holds the address of ``memory`` and refers to it."""
         self = super().__new__(cls, memory.mem.ctypes.data + memory._offset)
         self.memory = memory
         return self

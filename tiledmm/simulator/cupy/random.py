@@ -39,7 +39,7 @@ def _function(generator: Any, name: str, title: str) -> Any:
 
 
 class RandomState:
-    """``cupy.random.RandomState``, by NumPy's."""
+    """``cupy.random.RandomState``, whose numbers are those of ``numpy.random.RandomState``."""
 
     def __init__(self, seed: int | None = None, method: int | None = None) -> None:
         self._generator = np.random.RandomState(seed)
@@ -49,7 +49,7 @@ class RandomState:
 
 
 class Generator:
-    """``cupy.random.Generator``, by NumPy's."""
+    """``cupy.random.Generator``, whose numbers are those of a NumPy generator."""
 
     def __init__(self, generator: np.random.Generator) -> None:
         self._generator = generator
@@ -62,12 +62,12 @@ class Generator:
 
 
 def default_rng(seed: Any = None) -> Generator:
-    """Return a NumPy generator that returns the simulator's arrays."""
+    """Return a generator whose methods return the simulator's arrays, with the numbers of NumPy's ``default_rng``."""
     return Generator(np.random.default_rng(seed))
 
 
 def seed(seed: int | None = None) -> None:
-    """Seed the functions of this module."""
+    """Set the seed of this module's functions; None for a random seed."""
     global _state
     _state = np.random.RandomState(seed)
 

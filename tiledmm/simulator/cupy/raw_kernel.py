@@ -1,4 +1,4 @@
-"""``RawKernel``: a kernel of the user's by CuPy's signature, on the CPU."""
+"""``RawKernel``: a kernel of the user, with CuPy's interface, on the CPU."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _OF_MACHINE_CODE = ("cache_mode_ca", "local_size_bytes", "num_regs")
 
 
 class RawKernel:
-    """A kernel of the user's, with the signature of ``cupy.RawKernel``, that runs on the CPU with checks.
+    """A kernel of your own, with the signature of ``cupy.RawKernel``, that runs on the CPU with checks.
 
     Args:
         code: CUDA C.
@@ -36,7 +36,7 @@ class RawKernel:
 
     Attributes:
         report: Counts and findings of the last launch; None before the first.
-        settings: How it is run: checks, counts, the order of threads.
+        settings: Settings of its launches: checks, counts, the order of threads.
 
     Example:
         >>> text = 'extern "C" __global__ void twice(float* x) { x[threadIdx.x] *= 2; }'
@@ -73,22 +73,22 @@ class RawKernel:
 
     @property
     def code(self) -> str:
-        """The CUDA C."""
+        """CUDA C of the kernel."""
         return self._module.code
 
     @property
     def options(self) -> tuple[str, ...]:
-        """The compile options."""
+        """NVRTC's compile options of the kernel."""
         return self._module.options
 
     @property
     def backend(self) -> str:
-        """``"nvrtc"`` or ``"nvcc"``."""
+        """The compiler that CuPy would use: ``"nvrtc"`` or ``"nvcc"``."""
         return self._backend
 
     @property
     def kernel(self) -> RawKernel:
-        """This kernel, compiled."""
+        """This object; its kernel is compiled first if it was not yet."""
         self.compile()
         return self
 
@@ -99,8 +99,8 @@ class RawKernel:
             log_stream: Stream to which CuPy writes the compiler's output; the simulator writes nothing.
 
         Raises:
-            ConfigError: If there is no such kernel.
-            CompilationError: If it does not compile.
+            ConfigError: If the code has no kernel of this name.
+            CompilationError: If the kernel does not compile.
         """
         self._compiled()
 
@@ -113,11 +113,11 @@ class RawKernel:
         shared_mem: int = 0,
         stream: Any = None,
     ) -> None:
-        """Run the kernel, to its end.
+        """Run the kernel on the CPU, and return when it has ended.
 
         Args:
-            grid: Blocks along x, y and z.
-            block: Threads of a block along x, y and z.
+            grid: Number of blocks along x, y and z.
+            block: Number of threads per block along x, y and z.
             args: One argument for each parameter. Arrays are written in place. Numbers have the sizes that CuPy passes:
                 a Python float is a double, a Python int has 8 bytes, a NumPy scalar its own.
             shared_mem: Size of dynamic shared memory, in bytes; for more than 48 KiB, with static shared memory, set
@@ -147,7 +147,12 @@ class RawKernel:
         self.report.check()
 
     def _argument(self, parameter: Parameter, value: Any) -> Any:
-        """Convert an argument of CuPy's call to one of the simulator's launch."""
+        """Convert an argument that CuPy accepts, such as ``x.data``, to one that the simulator's launch accepts.
+
+        Raises:
+            OperandTypeError: If ``value`` is a pointer, and the parameter is not.
+            ConfigError: If ``value`` is the memory of a variable of the kernel's module.
+        """
         pointer = value.memory if isinstance(value, DevicePointer) else value
         argument = pointer.elements(parameter) if isinstance(pointer, MemoryPointer) else value
         if isinstance(argument, np.ndarray):
@@ -161,25 +166,31 @@ class RawKernel:
 
     @property
     def max_threads_per_block(self) -> int:
-        """Threads of a block, by the launch bounds. On a GPU the kernel's registers may allow fewer."""
+        """Maximum number of threads per block, from ``__launch_bounds__`` or else from the target architecture.
+
+        On a GPU the kernel's registers may allow fewer.
+        """
         kernel = self._compiled()
         return int(kernel.native.functions.tiledmm_max_threads()) or kernel.target.max_threads_per_block
 
     @property
     def shared_size_bytes(self) -> int:
-        """Bytes of static shared memory."""
+        """Static shared memory per block, in bytes; 0 if the code has several kernels."""
         return _static_shared(self._compiled())
 
     @property
     def const_size_bytes(self) -> int:
-        """Bytes of ``__constant__`` memory."""
+        """Size of the ``__constant__`` variables, in bytes."""
         kernel = self._compiled()
         constants = variables_in(kernel.text, "__constant__")
         return sum(each.bytes for each in kernel.variables if each.name in constants)
 
     @property
     def max_dynamic_shared_size_bytes(self) -> int:
-        """Bytes of dynamic shared memory that a launch may have; above 48 KiB, with static shared memory, if set."""
+        """Maximum dynamic shared memory of a launch in bytes.
+
+        It is 48 KiB minus the static shared memory, unless it was set.
+        """
         if self._dynamic_limit is not None:
             return self._dynamic_limit
         kernel = self._compiled()
@@ -197,7 +208,7 @@ class RawKernel:
 
     @property
     def binary_version(self) -> int:
-        """Compute capability of the target architecture, times ten."""
+        """Compute capability of the target architecture, times ten: 90 for 9.0."""
         major, minor = self._compiled().target.capability
         return 10 * major + minor
 
@@ -205,7 +216,10 @@ class RawKernel:
 
     @property
     def attributes(self) -> dict[str, int]:
-        """The attributes above by name, without those of machine code, which the simulator has none of."""
+        """Values of the kernel's attributes that CuPy has, by name.
+
+        Attributes that follow from machine code, such as ``num_regs``, are missing: the simulator makes none.
+        """
         names = (
             "binary_version", "const_size_bytes", "max_dynamic_shared_size_bytes", "max_threads_per_block",
             "preferred_shared_memory_carveout", "ptx_version", "shared_size_bytes",
@@ -232,14 +246,15 @@ class RawKernel:
 def module_of(
     code: str, options: tuple[str, ...], backend: str, names: Sequence[str], unsupported: Mapping[str, bool]
 ) -> Module:
-    """Return the module of a text.
+    """Check arguments of ``RawKernel`` or ``RawModule``, and return the module that they describe.
 
     Args:
-        code, options, backend, names: What CuPy takes.
-        unsupported: Keywords that the simulator does not support, and whether they were given.
+        code, options, backend: Arguments, explained at ``RawKernel``.
+        names: Names of the kernels that are not ``extern "C"``, with their template arguments.
+        unsupported: Keywords that the simulator does not support, and whether each was given.
 
     Raises:
-        OperandTypeError: If the text is no string.
+        OperandTypeError: If ``code`` is not a string.
         ConfigError: If there is no such backend, or if a keyword is not supported.
     """
     if not isinstance(code, str):
@@ -253,7 +268,14 @@ def module_of(
 
 
 def kernel_of(kind: type[RawKernel], module: Module, name: str, backend: str) -> RawKernel:
-    """Compile one of a module's kernels."""
+    """Compile one of a module's kernels, and return it.
+
+    Args:
+        kind: Class of the result.
+        module: The module.
+        name: Name of the kernel, with its template arguments.
+        backend: ``"nvrtc"`` or ``"nvcc"``.
+    """
     kernel = kind.__new__(kind)
     kernel._begin(module, name, backend)
     kernel.compile()
@@ -270,7 +292,10 @@ def _not_told(name: str) -> str:
 
 
 def _static_shared(kernel: NativeKernel) -> int:
-    """Return the bytes of static shared memory; 0 where the text has several kernels, as their shares are not known."""
+    """Return a kernel's static shared memory per block, in bytes.
+
+    It is 0 if the text has several kernels, because the share of each is not known.
+    """
     if len(kernels_in(kernel.text)) > 1:
         return 0
     return sum(each.bytes for each in kernel.debug.shared_arrays() if not each.dynamic)

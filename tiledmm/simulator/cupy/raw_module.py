@@ -1,4 +1,4 @@
-"""``RawModule``: CUDA C with several kernels, by CuPy's signature, on the CPU."""
+"""``RawModule``: CUDA C with several kernels or with variables, with CuPy's interface, on the CPU."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ class RawModule:
     Args:
         code: CUDA C.
         path: Not supported: it is for machine code and PTX.
-        options, backend, translate_cucomplex, enable_cooperative_groups, jitify: As for ``RawKernel``.
+        options, backend, translate_cucomplex, enable_cooperative_groups, jitify: Keywords that are explained at
+            ``RawKernel``.
         name_expressions: Names of the kernels that are not ``extern "C"``, with their template arguments.
 
     Example:
@@ -52,13 +53,13 @@ class RawModule:
         self.file_path, self.enable_cooperative_groups = None, False
 
     def get_function(self, name: str) -> RawKernel:
-        """Compile a kernel of the module.
+        """Compile a kernel of the module, and return it.
 
         Args:
-            name: Its name, or one of ``name_expressions``.
+            name: Name of the kernel, or one of ``name_expressions``.
 
         Raises:
-            ConfigError: If there is none.
+            ConfigError: If the module has no such kernel.
             CompilationError: If it does not compile.
         """
         return kernel_of(self._kernel_class, self._module, name, self.backend)
@@ -66,7 +67,7 @@ class RawModule:
     def get_global(self, name: str) -> MemoryPointer:
         """Return a pointer to a variable outside of functions, for ``cupy.ndarray(shape, dtype, pointer)``.
 
-        ``np.frombuffer(pointer.bytes, dtype)`` is its array in NumPy.
+        ``np.frombuffer(pointer.bytes, dtype)`` makes a NumPy array of its values.
 
         Raises:
             ConfigError: If there is no such variable.
@@ -79,9 +80,13 @@ class RawModule:
         return MemoryPointer(state[name])
 
     def compile(self, log_stream: Any = None) -> None:
-        """Compile the module; its variables have their first values again.
+        """Compile the module, unless it has been compiled already, and reset its variables to their initial values.
+
+        Args:
+            log_stream: Stream to which CuPy writes the compiler's output; the simulator writes nothing.
 
         Raises:
+            ConfigError: If the module has no kernel that CuPy finds.
             CompilationError: If it does not compile.
         """
         self._compile()

@@ -26,30 +26,30 @@ from tiledmm.simulator.execute.interface import (
 )
 from tiledmm.simulator.execute.workers import cores, work
 
-#: Places in a kernel's code that access memory (``build/native/state.h``).
+#: Maximum number of places in a kernel's code that access memory (``build/native/state.h``).
 SITES = 1 << 14
 
-#: A thread that neither accesses memory nor waits for that long is taken for one that never will.
+#: Seconds without an access to memory or a barrier after which a thread counts as one that never ends.
 STALL_SECONDS = 10.0
 
-#: The same where a kernel is built as ``"guarded"``: at accesses to a shared variable by its name, which a thread may
-#: wait for, GCC calls nothing then. Only local memory is looked at, and the rest has been.
+#: The same in seconds for a kernel built as ``"guarded"``, in which GCC does not call the runtime at accesses to a
+#: shared variable by its name, which a thread may wait for. This build serves only to check local memory.
 GUARDED_STALL_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Geometry:
-    """Blocks of a grid and threads of a block along x, y and z, and their indices by number."""
+    """Number of blocks and of threads per block along x, y and z, and the indices that follow from them."""
 
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
 
     def block_index(self, number: int) -> tuple[int, int, int]:
-        """Return the index of a block, given its number."""
+        """Return the index (x, y, z) of a block, given its number in the grid."""
         return _index(number, self.grid)
 
     def thread_index(self, number: int) -> tuple[int, int, int]:
-        """Return the index of a thread in its block, given its number."""
+        """Return the index (x, y, z) of a thread, given its number in the block."""
         return _index(number, self.block)
 
 
@@ -59,11 +59,12 @@ def _index(number: int, sizes: tuple[int, int, int]) -> tuple[int, int, int]:
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """The thread that wrote an element.
+    """The thread that wrote an element last.
 
     Attributes:
-        block, thread: Their numbers.
-        pc: The place in the code.
+        block: Number of its block in the grid.
+        thread: Number of the thread in the block.
+        pc: Place of the write in machine code, as an offset in the kernel's library.
     """
 
     block: int
@@ -73,7 +74,18 @@ class Writer:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Results of a run. Places in code are offsets in the kernel's library."""
+    """Findings, counts and events of a kernel's run. Places in code are offsets in the kernel's library.
+
+    Attributes:
+        findings: The runtime's records of findings.
+        sites: Counts of each instruction that accesses memory, computes or waits; empty if nothing was counted.
+        events: Accesses of the traced block; empty if no block was traced.
+        barriers: Number of barriers that blocks waited at, summed over all blocks.
+        blocks: Number of blocks in the grid.
+        seconds: Time that the run took, in seconds.
+        output: Text that the kernel printed.
+        places: Place in code of each site, by its number in the records of writes; empty if writers were not recorded.
+    """
 
     findings: list[RawFinding]
     sites: list[RawSite]
@@ -85,7 +97,15 @@ class Outcome:
     places: dict[int, int] = field(default_factory=dict)
 
     def writer(self, writes: np.ndarray[Any, Any], element: int) -> Writer | None:
-        """Return who wrote an element of an array last; None if nobody did, or if that was not recorded."""
+        """Return the thread that wrote an element of an array last.
+
+        Args:
+            writes: The array's records of writes, ``Placed.writes``.
+            element: Index of the element in ``writes``.
+
+        Returns:
+            The thread; None if no thread wrote the element, or if writes were not recorded.
+        """
         if element >= len(writes) or not writes[element, 0]:
             return None
         stamp = int(writes[element, 0])
@@ -115,26 +135,33 @@ def run_grid(
     timeout: float | None = None,
     guarded: bool = False,
 ) -> Outcome:
-    """Run every block of a launch.
+    """Run all blocks of a launch on the CPU, and return findings, counts and events.
 
     Args:
-        library: The kernel.
-        grid, block: Blocks, and threads of a block, along x, y and z.
+        library: The kernel's library.
+        grid, block: Number of blocks, and of threads per block, along x, y and z.
         arguments: ctypes objects or NumPy arrays that hold the kernel's arguments.
-        operands: The arrays that the kernel may access.
-        shared: Offset from the anchor, size, and declared alignment, if that is known, of each shared array.
-        checks, counts: Whether accesses are checked and counted; the kernel must be built as ``"checked"`` for either.
+        operands: Global memory that the kernel may access.
+        shared: For each shared array, its offset from the library's anchor, its size, and its declared alignment, which
+            is 0 if it is not known; all in bytes.
+        checks, counts: Whether accesses are checked and counted; either needs a kernel that is built as ``"checked"``.
         order, seed: The order in which threads run between two barriers.
-        traced_block: The block whose accesses are recorded one by one.
-        traced_arithmetic: Whether its floating-point operations are recorded, too.
-        max_steps: Accesses after which a thread counts as running away; 0 for no limit.
-        describe: For a place in the code: its group, and the widest access in machine code to shared and global memory.
-        workers: Cores to use; None for all.
-        progress: Called from time to time with the number of finished blocks and of all blocks.
-        writers: Whether ``Outcome.writer`` is asked afterwards.
+        traced_block: Number of the block whose accesses are recorded one by one; None for no block.
+        traced_arithmetic: Whether its floating-point operations are also recorded.
+        max_steps: Maximum number of accesses of a thread; a thread that makes more is ended with a finding. 0 for no
+            limit.
+        describe: Function that is called with a place in code and the kind of access there. It returns a number, by
+            which accesses are grouped, and the bytes of the widest access in the GPU's machine code to shared and to
+            global memory. None if traffic is counted by the source only.
+        workers: Number of CPU cores to use; None for all.
+        progress: Function that is called from time to time with the number of finished blocks and of all blocks.
+        writers: Whether ``Outcome.writer`` is called afterwards.
         arch: Value of ``__CUDA_ARCH__``.
         timeout: Seconds after which the launch ends with a finding; None for no limit.
         guarded: Whether the kernel was built as one of ``kernel_flags.GUARDED_BUILDS``.
+
+    Raises:
+        MemoryError: If there is no memory for the stacks of a block's threads.
     """
     native = runtime()
     pointers = (c_void_p * len(arguments))(*(_address(argument) for argument in arguments))
@@ -200,7 +227,7 @@ def run_grid(
 
 
 def _output(native: Any, run: int) -> str:
-    """Return what the kernel printed."""
+    """Return the text that the kernel printed."""
     text = c_char_p()
     size = native.tiledmm_output(run, byref(text))
     return ctypes.string_at(text, size).decode(errors="replace")

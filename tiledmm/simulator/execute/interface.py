@@ -16,7 +16,7 @@ ORDERS = ("forward", "reverse", "random")
 
 
 class Operand(Structure):
-    """One array in global memory."""
+    """One region of global memory, as the runtime gets it."""
 
     _fields_ = [
         ("begin", c_uint64), ("bytes", c_uint64), ("granule", c_uint64), ("valid", c_void_p), ("writes", c_void_p),
@@ -25,17 +25,18 @@ class Operand(Structure):
 
 
 class NativeSharedArray(Structure):
-    """The place of a shared array."""
+    """Position, size and declared alignment of a shared array, in bytes."""
 
     _fields_ = [("from_anchor", c_int64), ("bytes", c_uint64), ("alignment", c_uint64)]
 
 
-#: For a place in the code: its group, and the widest access in machine code to shared and global memory.
+#: Writes, for a place in the code and the kind of access there, a number by which accesses are grouped, and the bytes
+#: of the widest access in the GPU's machine code to shared and to global memory.
 DESCRIBE = CFUNCTYPE(None, c_uint64, c_uint32, POINTER(c_uint64))
 
 
 class NativeLaunch(Structure):
-    """Parameters of a run."""
+    """Parameters of a launch, as the runtime gets them."""
 
     _fields_ = [
         ("run_thread", c_void_p), ("anchor", c_void_p), ("arguments", POINTER(c_void_p)),
@@ -52,7 +53,7 @@ class NativeLaunch(Structure):
 
 
 class RawFinding(Structure):
-    """A finding, as the runtime records it."""
+    """A finding as the runtime records it, with places in machine code instead of source lines."""
 
     _fields_ = [
         ("count", c_uint64), ("pc", c_uint64), ("other_pc", c_uint64), ("address", c_uint64), ("calls", c_uint64 * 8),
@@ -63,13 +64,13 @@ class RawFinding(Structure):
 
 
 class RawCounts(Structure):
-    """Requests of warps to one memory."""
+    """Counts of the requests of warps to shared or to global memory."""
 
     _fields_ = [(name, c_uint64) for name in ("requests", "lanes", "bytes", "units", "ideal")]
 
 
 class RawSite(Structure):
-    """Counts of one instruction that accesses memory, calculates or waits."""
+    """Counts of one instruction that accesses memory, computes, or waits at a barrier."""
 
     _fields_ = [
         ("pc", c_uint64), ("flops", c_uint64), ("barriers", c_uint64), ("bytes", c_uint32), ("kind", c_uint32),
@@ -78,7 +79,7 @@ class RawSite(Structure):
 
 
 class RawEvent(Structure):
-    """One access or operation of one thread, or a barrier of the block."""
+    """One access or floating-point operation of one thread, or a barrier at which the block waited."""
 
     _fields_ = [
         ("pc", c_uint64), ("address", c_uint64), ("step", c_uint64),
@@ -87,7 +88,10 @@ class RawEvent(Structure):
 
 
 def runtime() -> Any:
-    """Compile the runtime's library if need be, and return it with its functions declared."""
+    """Load the runtime's library, and return it with the types of its functions declared.
+
+    The library is compiled first if it is not in the cache.
+    """
     with toolchain.runtime_library() as path:
         return _load_runtime(path)
 

@@ -30,17 +30,18 @@ def run_kernel(
     writers: bool = False,
     state: ModuleState | None = None,
 ) -> Outcome:
-    """Run every block of a launch.
+    """Run all blocks of a kernel on the CPU, and return findings, counts and events.
 
     Args:
         kernel: The kernel.
         arguments: ctypes objects or NumPy arrays that hold the arguments.
-        operands: The memory that the kernel may access.
-        grid, block: Blocks, and threads of a block, along x, y and z.
-        shared_bytes: Size of dynamic shared memory.
-        settings: How to run it.
-        writers: Whether it is asked afterwards who wrote an element.
-        state: What the variables outside of functions hold, before and afterwards; None for a new module's.
+        operands: Global memory that the kernel may access, apart from its variables outside of functions.
+        grid, block: Number of blocks, and of threads per block, along x, y and z.
+        shared_bytes: Dynamic shared memory per block, in bytes.
+        settings: Settings of the run.
+        writers: Whether ``Outcome.writer`` is called afterwards.
+        state: Values of the variables outside of functions, which the kernel reads and changes; None for their initial
+            values in the source.
     """
     anchor = kernel.debug.address("tiledmm_anchor")
     with _variables(kernel, state) as variables:
@@ -77,7 +78,15 @@ def run_kernel(
 
 @contextlib.contextmanager
 def _variables(kernel: NativeKernel, state: ModuleState | None) -> Iterator[list[Operand]]:
-    """Yield the variables outside of functions, with the values of ``state``, as memory that the kernel may access."""
+    """Give the variables outside of functions their values, and yield them as memory that the kernel may access.
+
+    The library has one copy of the variables, so its lock is held within this context. Afterwards the values are copied
+    back to ``state``.
+
+    Args:
+        kernel: The kernel.
+        state: Values of the variables; None for their initial values in the source.
+    """
     if not kernel.variables:
         yield []
         return
@@ -102,7 +111,15 @@ def _variables(kernel: NativeKernel, state: ModuleState | None) -> Iterator[list
 
 
 def _widths(kernel: NativeKernel, disassemble: Disassembler) -> Callable[[int, str], tuple[int, int, int]]:
-    """Return what gives the source line of a place, and the widest accesses there to shared and to global memory."""
+    """Return a function that looks up how wide a source line's accesses are in the GPU's machine code.
+
+    It takes a place in the CPU's code and the kind of access there. It returns the source line, and the bytes of the
+    line's widest access to shared and to global memory.
+
+    Args:
+        kernel: The kernel.
+        disassemble: Function that compiles the kernel for the GPU and reads its accesses.
+    """
     code = disassemble(kernel.text, kernel.name, kernel.target.name)
     widths = access_widths(code.accesses, kernel.places.page)
 

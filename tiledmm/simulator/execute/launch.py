@@ -26,16 +26,18 @@ class Launch:
 
     Args:
         kernel: The kernel.
-        grid, block: Blocks, and threads of a block, along x, y and z; fewer numbers, or one, for fewer dimensions.
+        grid, block: Number of blocks, and of threads per block, along x, y and z; an int or a shorter sequence for
+            fewer dimensions.
         arguments: One for each parameter.
-        shared_bytes: Size of dynamic shared memory.
-        exact: Whether numbers must have the sizes that CuPy would pass.
+        shared_bytes: Dynamic shared memory per block, in bytes.
+        exact: Whether an argument that is a number must have the size that CuPy would pass for it.
 
     Attributes:
         arrays: The arguments that are arrays, by the number of their parameter.
-        numbers: The bytes of the others.
+        numbers: The other arguments as ctypes objects, by the number of their parameter.
         placed: The memory regions of the arrays.
-        owner: For each array its region, and the distance of its first element from the region's.
+        owner: For each array, the number of its region, and the distance in bytes from the region's first element to
+            the array's.
 
     Raises:
         ConfigError: If grid, block or shared memory are beyond what the target has.
@@ -75,7 +77,7 @@ class Launch:
         self.placed, self.owner = _place([(self.parameters[at], array) for at, array in self.arrays.items()])
 
     def contents(self) -> list[np.ndarray[Any, Any]]:
-        """Return copies of the memory regions' contents before the launch."""
+        """Return a copy of the contents of each memory region before the launch."""
         return [each.array.copy() for each in self.placed]
 
     def run(
@@ -87,14 +89,17 @@ class Launch:
         *,
         writers: bool = False,
     ) -> Outcome:
-        """Run the kernel; afterwards the regions hold its results.
+        """Run the kernel on copies of the arrays, and return findings, counts and events.
+
+        Afterwards ``result`` of each region in ``placed`` holds what the kernel left there.
 
         Args:
-            kernel: The kernel, compiled in this way or in another.
-            settings: How to run it.
-            state: What the variables outside of functions hold.
-            contents: What the regions hold before, unless what the arrays do.
-            writers: Whether it is asked afterwards who wrote an element.
+            kernel: The kernel, in this build or in another.
+            settings: Settings of the run.
+            state: Values of the variables outside of functions, which the kernel reads and changes; None for their
+                initial values in the source.
+            contents: Contents of the regions before the run; None for those of the arrays.
+            writers: Whether ``Outcome.writer`` is called afterwards.
         """
         memory = Memory([each.reserved_bytes for each in self.placed])
         try:
@@ -124,7 +129,15 @@ class Launch:
 
 
 def _three(what: str, size: int | Sequence[int]) -> tuple[int, int, int]:
-    """Return sizes along x, y and z."""
+    """Return three sizes, along x, y and z; sizes that are not given are 1.
+
+    Args:
+        what: ``"grid"`` or ``"block"``, for the message of an error.
+        size: One to three whole numbers.
+
+    Raises:
+        ConfigError: If ``size`` is something else.
+    """
     sizes = (size,) if isinstance(size, (int, np.integer)) else tuple(size)
     if not 1 <= len(sizes) <= 3 or not all(isinstance(each, (int, np.integer)) for each in sizes):
         raise ConfigError(f"{what} is one to three whole numbers; got {size!r}")
@@ -149,10 +162,11 @@ def _check_geometry(
 def _place(
     arrays: Sequence[tuple[Parameter, np.ndarray[Any, Any]]],
 ) -> tuple[list[Placed], list[tuple[int, int]]]:
-    """Return the regions of memory for arrays: views of one array that overlap are in one.
+    """Assign arrays to memory regions; views that overlap share the region of the array that owns their memory.
 
     Returns:
-        The regions, and for each array its region and the distance of its first element from the region's.
+        The regions, and for each array the number of its region and the distance in bytes from the region's first
+        element to the array's.
     """
     placed: list[Placed] = []
     owner: list[tuple[int, int]] = []
@@ -172,7 +186,7 @@ def _place(
 
 
 def _bounds(array: np.ndarray[Any, Any]) -> tuple[int, int]:
-    """Return the first address of an array's elements, and the one behind the last."""
+    """Return the addresses of the first byte of an array's elements and of the byte behind the last."""
     start, stop = span_of(array)
     return array.ctypes.data + start, array.ctypes.data + stop
 

@@ -14,7 +14,7 @@ from tiledmm.simulator.execute.interface import Operand, runtime
 # CuPy's allocations are aligned to this, and so are the simulator's: sectors are counted alike.
 _ALIGNMENT = 512
 
-#: Instead of the writer of an element: it was written before the launch (``build/native/state.h``).
+#: Recorded in place of the thread that wrote an element: it was written before the launch (``build/native/state.h``).
 BEFORE = 1
 
 #: Inaccessible memory around each operand: an index that is wrong by less never reaches another operand.
@@ -22,7 +22,14 @@ GUARD_BYTES = 256 << 20
 
 
 class Memory:
-    """Global memory of a run: regions with inaccessible memory around them."""
+    """Global memory of a run: regions with inaccessible memory around each.
+
+    Args:
+        sizes: Size of each region in bytes.
+
+    Raises:
+        MemoryError: If there is not so much memory.
+    """
 
     def __init__(self, sizes: Sequence[int]) -> None:
         self._library = runtime()
@@ -37,18 +44,27 @@ class Memory:
         self.addresses = list(addresses)
 
     def bytes(self, region: int, size: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
-        """Return the first ``size`` bytes of a region, not to be used after ``release``."""
+        """Return the first ``size`` bytes of a region as an array, which must not be used after ``release``.
+
+        Args:
+            region: Number of the region.
+            size: Number of bytes.
+        """
         return np.ctypeslib.as_array((c_uint8 * size).from_address(self.addresses[region]))
 
     def release(self) -> None:
-        """Give the memory back."""
+        """Return all regions to the operating system."""
         if self._base:
             self._library.tiledmm_release(self._base, self._reserved)
             self._base = None
 
 
 def span_of(array: np.ndarray[Any, Any]) -> tuple[int, int]:
-    """Return the first byte that an array spans and the one behind the last, relative to its first element."""
+    """Return the range of bytes that an array spans, as two offsets from its first element.
+
+    The first offset is that of the first byte, which is negative if a stride is; the second is that of the byte behind
+    the last.
+    """
     if not array.size:
         return 0, 0
     reach = [(size - 1) * stride for size, stride in zip(array.shape, array.strides, strict=True)]
@@ -56,13 +72,13 @@ def span_of(array: np.ndarray[Any, Any]) -> tuple[int, int]:
 
 
 class Placed:
-    """An array in the simulator's memory, with its own strides.
+    """An array in the simulator's memory, with the strides that it has outside.
 
     Args:
-        name: Its name in messages.
+        name: Name of the array in messages.
         array: The array.
-        span: The first byte of its memory and the one behind the last, relative to its first element; None for those
-            that it spans.
+        span: Offsets of the first byte of its memory and of the byte behind the last, from its first element; None for
+            ``span_of(array)``.
     """
 
     def __init__(self, name: str, array: np.ndarray[Any, Any], span: tuple[int, int] | None = None) -> None:
@@ -89,17 +105,17 @@ class Placed:
 
     @property
     def origin(self) -> int:
-        """Address of the array's first element."""
+        """Address of the array's first element in the simulator's memory."""
         return self.begin - self.start
 
     def place(self, memory: Memory, region: int, *, filled: bool, written: bool | None = None) -> None:
-        """Assign an address and, if ``filled``, copy the elements there; all other bytes are those of NaNs.
+        """Assign an address and, if ``filled``, copy the array there. All other bytes are 0xff, which is NaN in floats.
 
         Args:
-            memory: Where.
-            region: Its region there.
+            memory: The simulator's global memory.
+            region: Number of the region that the array gets.
             filled: Whether the array's elements are there before the launch.
-            written: Whether the kernel may write there; by default, where nothing is before.
+            written: Whether the kernel may write the array; by default, only if it is not filled.
         """
         self.begin = memory.addresses[region] + self.phase
         self.memory = memory.bytes(region, self.phase + self.bytes)[self.phase :]
@@ -118,25 +134,32 @@ class Placed:
             self.of_elements(self.valid)[...] = 1
 
     def allow_rewriting(self) -> None:
-        """Let the next launch write elements that were written before."""
+        """Clear the records of writes and reads, so that the next launch may write the same elements again.
+
+        The elements still count as written.
+        """
         self.before |= self.writes[:, 0] != 0
         self.writes[:] = 0
         self.reads[:] = 0
 
     @property
     def written(self) -> np.ndarray[Any, Any]:
-        """For each element of memory, whether it was ever written."""
+        """For each element of memory, whether any launch wrote it."""
         written: np.ndarray[Any, Any] = self.before | (self.writes[:, 0] != 0)
         return written
 
     def view(self) -> np.ndarray[Any, Any]:
-        """Return the array in the simulator's memory."""
+        """Return the simulator's copy of the array, as a view with the array's shape, type and strides."""
         shape, strides = self.array.shape, self.array.strides
         array: np.ndarray[Any, Any] = np.ndarray(shape, self.array.dtype, self.memory.data, -self.start, strides)
         return array
 
     def element_at(self, offset: int) -> str:
-        """Return the element at an offset in bytes, as a programmer writes it; empty if there is none."""
+        """Return the element at a byte offset as a programmer writes it, such as ``"A[1, 2]"``.
+
+        It has one subscript, as in ``"x[7]"``, if the kernel subscripts a pointer. The string is empty if no element of
+        the array is at that offset.
+        """
         if self.pointee:
             return f"{self.name}[{(offset + self.start) // self.pointee}]"
         number = self.indices()[offset // self.itemsize]
@@ -144,20 +167,31 @@ class Placed:
         return f"{self.name}[{', '.join(str(int(i)) for i in index)}]" if number >= 0 else ""
 
     def of_elements(self, marks: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        """Return the marks of the array's elements, in the array's shape, out of marks for each element of memory."""
+        """Return the entries of ``marks`` that belong to elements of the array, as a view in the array's shape.
+
+        Args:
+            marks: One entry for each element of memory, including gaps between the array's elements.
+        """
         strides = tuple(stride // self.itemsize * marks.itemsize for stride in self.array.strides)
         first = -self.start // self.itemsize * marks.itemsize
         array: np.ndarray[Any, Any] = np.ndarray(self.array.shape, marks.dtype, marks.data, first, strides)
         return array
 
     def indices(self) -> np.ndarray[Any, Any]:
-        """Return, by memory element, the index of the array's element there: -1 for none, the last of several."""
+        """Return, for each element of memory, the number of the array's element there, counted in C order.
+
+        It is -1 for a gap. Where several of the array's elements are at one address, it is the last one's.
+        """
         numbers = np.full(self.bytes // self.itemsize, -1, np.int64)
         self.of_elements(numbers)[...] = np.arange(self.array.size).reshape(self.array.shape)
         return numbers
 
     def operand(self, *, writable: bool) -> Operand:
-        """Return the description of this memory that the runtime checks accesses against."""
+        """Return the description of this memory by which the runtime checks accesses.
+
+        Args:
+            writable: Whether the kernel may write the array.
+        """
         return Operand(
             begin=self.begin,
             bytes=self.bytes,

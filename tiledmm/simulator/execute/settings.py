@@ -1,4 +1,4 @@
-"""How a kernel is run on the CPU."""
+"""Settings of a kernel's run on the CPU."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tiledmm.simulator.execute.interface import ORDERS
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Settings of a run.
+    """Settings of a kernel's run on the CPU.
 
     Attributes:
         checks: Whether every access is checked; ``"full"`` also runs the kernel in other builds.
@@ -25,12 +25,13 @@ class Settings:
         order: The order in which threads run between two barriers: ``"forward"``, ``"reverse"`` or ``"random"``.
         seed: Seed of the order ``"random"``.
         target: The target architecture: ``"sm_75"``, say, has no cp.async.
-        workers: Cores to use; None for all.
-        progress: Called from time to time with the number of finished blocks and of all blocks.
-        traced_block: The block whose accesses are recorded one by one, or None.
-        traced_arithmetic: Whether its floating-point operations are recorded, too.
-        max_steps: Accesses after which a thread counts as running away; 0 for no limit.
-        build: How the kernel is compiled, one of ``kernel_flags.BUILDS``; None for what the checks need.
+        workers: Number of CPU cores to use; None for all.
+        progress: Function that is called from time to time with the number of finished blocks and of all blocks.
+        traced_block: Number of the block whose accesses are recorded one by one; None for no block.
+        traced_arithmetic: Whether its floating-point operations are also recorded.
+        max_steps: Maximum number of accesses of a thread; a thread that makes more is ended with a finding. 0 for no
+            limit.
+        build: The kernel's build, one of ``kernel_flags.BUILDS``; None for the build that checks and counts need.
         timeout: Seconds after which a launch ends with a finding; None for no limit.
     """
 
@@ -63,11 +64,15 @@ class Settings:
 
     @property
     def built(self) -> str:
-        """The build of the kernel, one of ``kernel_flags.BUILDS``."""
+        """The kernel's build, one of ``kernel_flags.BUILDS``: ``build``, or else what checks and counts need."""
         sees = bool(self.checks) or self.counts or self.sass is not None or self.traced_block is not None
         return self.build or ("checked" if sees else "bare")
 
     def alone(self, build: str) -> Settings:
-        """Return the settings for one worker, without counts, and for a kernel that is compiled in the given way."""
+        """Return a copy of these settings for a run on one worker, without counts, of a kernel in the given build.
+
+        Args:
+            build: One of ``kernel_flags.BUILDS``.
+        """
         checks = build not in GUARDED_BUILDS
         return replace(self, checks=checks, counts=False, sass=None, workers=1, progress=None, build=build)

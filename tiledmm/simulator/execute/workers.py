@@ -26,14 +26,14 @@ def work(
     progress: Callable[[int, int], None] | None,
     timeout: float | None,
 ) -> None:
-    """Run workers until no blocks are left. Ctrl-C ends them at once.
+    """Run the blocks of a launch in several threads, and return when no blocks are left. Ctrl-C ends them at once.
 
     Args:
         library: The runtime.
-        run: Its number of the launch.
-        workers: How many there are.
-        blocks: Of the launch.
-        progress: Called from time to time with the number of finished blocks and of all blocks.
+        run: The runtime's handle of the launch.
+        workers: Number of threads.
+        blocks: Number of blocks in the grid.
+        progress: Function that is called from time to time with the number of finished blocks and of all blocks.
         timeout: Seconds after which the launch ends with a finding; None for no limit.
 
     Raises:
@@ -81,7 +81,10 @@ def work(
 
 
 def _started(work: Callable[[], None], workers: int) -> list[threading.Thread]:
-    """Start threads that work; fewer where the system has no more, since any number of them runs all blocks."""
+    """Start threads that call ``work``, and return them.
+
+    There are fewer than ``workers`` if the system allows no more; any number of threads runs all blocks.
+    """
     threads: list[threading.Thread] = []
     for i in range(workers):
         thread = threading.Thread(target=work, name=f"tiledmm-{i}")
@@ -96,7 +99,7 @@ def _started(work: Callable[[], None], workers: int) -> list[threading.Thread]:
 
 
 def _waited(ended: threading.Event) -> bool:
-    """Wait for a moment, whatever else is pressed meanwhile."""
+    """Wait up to 0.01 seconds for an event, and return whether it has happened; return False at Ctrl-C."""
     try:
         return ended.wait(0.01)
     except KeyboardInterrupt:

@@ -56,12 +56,12 @@ class BankAccess:
 
     @property
     def conflicts(self) -> int:
-        """Excess wavefronts."""
+        """Excess wavefronts: wavefronts that are needed only because of bank conflicts."""
         return self.wavefronts - self.ideal_wavefronts
 
     @property
     def banks(self) -> dict[int, dict[int, tuple[int, ...]]]:
-        """The 4-byte words accessed in each bank, and the lanes that access each word."""
+        """For each bank, the 4-byte words that are accessed in it, each with the lanes that access it."""
         return words_by_bank(((lane.lane, lane.address) for lane in self.lanes), self.bytes)
 
 
@@ -72,15 +72,17 @@ def bank_accesses(
     locations: Sequence[str],
     widths: Mapping[tuple[int, str, str], int],
 ) -> tuple[BankAccess, ...]:
-    """Return the first access of a block's first warp at each line, array and direction, in source order.
+    """Return the accesses to shared memory by a block's first warp, in source order.
+
+    There is one for each source line, array, and kind of access (load, store or copy): the first.
 
     Args:
-        events: What the threads of the block did.
-        block: Threads of the block along x, y and z.
+        events: Accesses of the block's threads.
+        block: Number of threads per block along x, y and z.
         text: The kernel's source.
-        locations: File and line of each of its lines.
-        widths: What ``access_widths`` returns: a line's accesses are as wide as there, where their bytes are contiguous
-            and aligned.
+        locations: File and line of each line of the source.
+        widths: Bytes of the widest access in machine code, by line, kind and memory, as ``access_widths`` returns them.
+            An access to contiguous and aligned elements gets this width; without an entry it has the source's.
     """
     width, height, _ = block
     lanes: dict[tuple[int, str, str], dict[int, list[Event]]] = defaultdict(lambda: defaultdict(list))
@@ -106,7 +108,16 @@ def bank_accesses(
 def _access(
     line: int, location: str, text: str, kind: str, array: str, by_lane: dict[int, list[Event]], sass_bytes: int
 ) -> BankAccess:
-    """Return the first access at a line, as wide as in machine code where its elements are contiguous and aligned."""
+    """Return the first access of a warp at a source line to an array.
+
+    Args:
+        line, location, text: The source line.
+        kind: ``"load"``, ``"store"`` or ``"copy"``.
+        array: Name of the array.
+        by_lane: Events of each lane at the line.
+        sass_bytes: Bytes per lane of the access in machine code, which is used if the lane's elements are contiguous
+            and aligned; 0 if not known.
+    """
     first = {lane: events[0] for lane, events in by_lane.items()}
     size = next(iter(first.values())).bytes
     while size < sass_bytes and all(_reaches(events, 2 * size) for events in by_lane.values()):
@@ -129,7 +140,10 @@ def _access(
 
 
 def _reaches(events: Iterable[Event], size: int) -> bool:
-    """Return whether a lane accesses all ``size`` bytes from its first access on, aligned to them."""
+    """Return whether a lane's events cover all ``size`` bytes from its first address on.
+
+    The result is False if that address is not a multiple of ``size``.
+    """
     touched = {event.address: event.bytes for event in events}
     at = start = next(iter(touched))
     while at in touched and at < start + size:

@@ -45,7 +45,14 @@ class Event:
 def events_of(
     kernel: NativeKernel, outcome: Outcome, placed: Sequence[Placed], block: tuple[int, int, int]
 ) -> Iterator[Event]:
-    """Yield the events of the traced block, of ``block`` threads along x, y and z, in the order in which they ran."""
+    """Yield the events of the traced block in the order in which they ran.
+
+    Args:
+        kernel: The kernel.
+        outcome: Outcome of its run.
+        placed: The arrays that it ran on.
+        block: Number of threads per block along x, y and z.
+    """
     width, height, _ = block
     lines = kernel.lines.of(event.pc for event in outcome.events)
     indices = {each.name: each.indices() for each in placed} if outcome.events else {}
@@ -72,7 +79,7 @@ def events_of(
 
 
 def barrier_lines(kernel: NativeKernel, outcome: Outcome) -> tuple[int, ...]:
-    """Return the source line of each barrier of the traced block."""
+    """Return the source line of each barrier at which the traced block waited, in order."""
     places = [raw.pc for raw in outcome.events if KINDS[raw.kind] == "barrier"]
     lines = kernel.lines.of(places)
     return tuple(lines[place] for place in places)

@@ -29,22 +29,22 @@ class Report:
     """Counts and findings of a simulated kernel. No figure is a time on a GPU.
 
     Attributes:
-        symbol: The kernel.
+        symbol: Name of the kernel.
         target: The target architecture: ``"sm_90"``.
-        grid, block: Blocks, and threads of a block, along x, y and z.
+        grid, block: Number of blocks, and of threads per block, along x, y and z.
         findings: What is wrong with the kernel; empty if nothing is.
-        warnings: What is no error on a GPU, and may be none at all.
-        barriers: Barriers of a block, over all blocks.
-        flops: Floating-point operations made by the kernel's intrinsics; a fused multiply-add is two. Zero for
-            integers, and for arithmetic that is written with operators.
+        warnings: Findings that are no errors on a GPU.
+        barriers: Number of barriers that blocks wait at, summed over all blocks.
+        flops: Floating-point operations made by the kernel's intrinsics; a fused multiply-add counts as two. Integer
+            operations do not count, nor does arithmetic that is written with operators.
         source: Traffic with the accesses of the source.
         sass: Traffic with the accesses of the machine code (SASS) of ``target``; None if it was not counted.
-        lines: Counts by source line, for lines with any.
+        lines: Counts by source line, for lines with any counts.
         text: The kernel's source.
         locations: File and line that each line of ``text`` comes from: ``"tiled.cu.j2:57"``.
-        seconds: Time of the simulation.
-        output: What the kernel printed.
-        page: The line of ``text`` where the kernel's own page begins, behind the headers before it.
+        seconds: Time that the simulation took, in seconds.
+        output: Text that the kernel printed.
+        page: The line of ``text`` where the kernel's own source begins, behind the headers before it.
     """
 
     symbol: str
@@ -80,11 +80,11 @@ class Report:
 
         Args:
             kernel: The kernel.
-            outcomes: Results of its runs.
+            outcomes: Outcomes of its runs, whose counts are added.
             found: Findings and warnings.
-            grid, block: Blocks, and threads of a block, along x, y and z.
+            grid, block: Number of blocks, and of threads per block, along x, y and z.
             sass: Whether the accesses of the machine code were counted.
-            **more: Other attributes.
+            **more: Values of other attributes, or of attributes to override.
         """
         counts = line_counts(kernel, outcomes, sass=sass)
         known = {
@@ -130,37 +130,40 @@ class Report:
         return str(self.table())
 
     def json(self) -> str:
-        """Return all attributes and the derived figures, as JSON."""
+        """Return a JSON object with all attributes, and with figures that follow from them, as a string."""
         known = asdict(self) | self._derived()
         return json.dumps(known, indent=1)
 
     def table(self) -> Table:
-        """Return totals, counts by line, and findings: ``.rich()`` for a terminal, ``.markdown()`` for a page."""
+        """Return a table of totals and counts by source line, with findings below it.
+
+        Its method ``rich`` formats it for a terminal, ``markdown`` for a page.
+        """
         return _table(self)
 
     def listing(self, *, headers: bool = False) -> str:
-        """Return the source with its counts beside it, and what was found below it.
+        """Return the kernel's source with counts before each line, and findings and warnings below it.
 
         Args:
-            headers: Whether the text before the kernel's own page is shown, too.
+            headers: Whether the headers before the kernel's own source are also shown.
         """
         return _listing(self, headers=headers)
 
     def _derived(self) -> dict[str, object]:
-        """Return figures that follow from the attributes."""
+        """Return figures that follow from the attributes, by name, for ``json``."""
         return {"ok": self.ok, "global_bytes": self.global_bytes, "nsight": (self.sass or self.source).nsight()}
 
     def _size(self) -> str:
-        """Return what was computed, for the title of the table."""
+        """Return the size of the problem for the table's title; empty here, and overridden by reports of products."""
         return ""
 
     def _figures(self) -> tuple[str, ...]:
-        """Return notes below the table."""
+        """Return sentences to show below the table; none here, and overridden by reports of products."""
         return ()
 
 
 def _table(report: Report) -> Table:
-    """Return the totals of a report, and the counts of each source line."""
+    """Return a table with the totals of a report, and the counts of each source line."""
     rows = [("all", *_cells(report.flops, report.barriers, report.sass or report.source), "")]
     for each in report.lines:
         rows.append(
@@ -212,7 +215,7 @@ def _listing(report: Report, *, headers: bool) -> str:
 
 
 def _messages(report: Report) -> tuple[str, ...]:
-    """Return what is wrong with a kernel, and what may be."""
+    """Return the messages of a report's findings, then those of its warnings."""
     return (*(each.message for each in report.findings), *(f"Warning: {each.message}" for each in report.warnings))
 
 

@@ -20,7 +20,7 @@ class Request:
     """One access of a warp, or one floating-point operation of its lanes.
 
     Attributes:
-        step, line, kind, space, array, bytes: As each lane's :class:`Event` has them.
+        step, line, kind, space, array, bytes: The same as in the :class:`Event` of each lane.
         lanes: Active lanes, by their number in the warp.
         addresses: Byte address of each lane.
         elements: Index of the element of each lane.
@@ -42,14 +42,17 @@ class Request:
 
     @property
     def banks(self) -> dict[int, dict[int, tuple[int, ...]]]:
-        """The 4-byte words accessed in each bank, and the lanes that access each word; empty for global memory."""
+        """For each bank, the 4-byte words that are accessed in it, each with the lanes that access it.
+
+        Empty for global memory.
+        """
         if self.space != "shared":
             return {}
         return words_by_bank(zip(self.lanes, self.addresses, strict=True), self.bytes)
 
 
 def words_by_bank(lanes: Iterable[tuple[int, int]], size: int) -> dict[int, dict[int, tuple[int, ...]]]:
-    """Return the 4-byte words accessed in each bank, and the lanes that access each word.
+    """Return, for each bank, the 4-byte words that are accessed in it, each with the lanes that access it.
 
     Args:
         lanes: Number and byte address of each lane.
@@ -63,13 +66,13 @@ def words_by_bank(lanes: Iterable[tuple[int, int]], size: int) -> dict[int, dict
 
 
 def requests(events: Iterable[tuple[int, Event]]) -> tuple[Request, ...]:
-    """Combine the accesses of one warp's lanes to requests.
+    """Combine the accesses of one warp's lanes to requests, and return them in the order in which they ran.
 
     Between two barriers, the n-th accesses of all lanes at a source line are one request. The simulator counts the
     requests of divergent lanes in the same way.
 
     Args:
-        events: Number of the lane and its event, each lane in its own order.
+        events: Pairs of a lane's number and its event. The events of one lane are in the order in which they ran.
     """
     position: Counter[tuple[int, int]] = Counter()  # in a lane's step
     times: Counter[tuple[object, ...]] = Counter()

@@ -35,10 +35,10 @@ class Table:
     bad: frozenset[int] = frozenset()
 
     def rich(self, width: int | None = None) -> RichTable:
-        """Return the table for a rich console.
+        """Return the table as a table of the library ``rich``, to be printed on a terminal.
 
         Args:
-            width: Characters of a line; None for all that the table needs.
+            width: Maximum number of characters per line; None for as many as the table needs.
         """
         from rich import box
         from rich.markup import escape
@@ -65,7 +65,7 @@ class Table:
         return table
 
     def _widths(self, width: int | None) -> list[int]:
-        """Return the characters that each column gets in a line of ``width``."""
+        """Return the number of characters of each column: here that of its longest cell, whatever ``width`` is."""
         return [
             max(map(len, (heading.lstrip("<"), *(row[i] for row in self.rows))))
             for i, heading in enumerate(self.columns)
@@ -81,7 +81,11 @@ class Table:
         return "\n".join(line.rstrip() for line in text.getvalue().strip("\n").splitlines())
 
     def markdown(self, *, title: bool = True) -> str:
-        """Return the table as GitHub-flavoured Markdown, without a line end."""
+        """Return the table as GitHub-flavoured Markdown, without a line end.
+
+        Args:
+            title: Whether the title is shown above the table.
+        """
         left = [heading.startswith("<") for heading in self.columns]
         lines = [f"**{self.title}**", ""] if title else []
         lines.append(_markdown_row(heading.lstrip("<") for heading in self.columns))

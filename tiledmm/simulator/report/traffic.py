@@ -16,8 +16,8 @@ class SharedTraffic:
     """Accesses of warps to shared memory.
 
     Attributes:
-        requests: Instructions of warps.
-        lanes: Active threads, over all requests.
+        requests: Number of instructions that warps executed.
+        lanes: Number of active threads, summed over all requests.
         bytes: Bytes that these threads access.
         wavefronts: Passes through shared memory: each of its 32 banks delivers one 4-byte word per wavefront.
         ideal_wavefronts: Wavefronts without bank conflicts.
@@ -31,7 +31,7 @@ class SharedTraffic:
 
     @property
     def bank_conflicts(self) -> int:
-        """Excess wavefronts."""
+        """Excess wavefronts: wavefronts that are needed only because of bank conflicts."""
         return self.wavefronts - self.ideal_wavefronts
 
     def __add__(self, other: SharedTraffic) -> SharedTraffic:
@@ -43,8 +43,8 @@ class GlobalTraffic:
     """Accesses of warps to global memory, as L1 gets them.
 
     Attributes:
-        requests: Instructions of warps.
-        lanes: Active threads, over all requests.
+        requests: Number of instructions that warps executed.
+        lanes: Number of active threads, summed over all requests.
         bytes: Bytes that these threads access.
         sectors: 32-byte sectors that the requests access.
         ideal_sectors: Sectors of the same requests if the bytes of their threads were contiguous.
@@ -89,7 +89,7 @@ class Traffic:
         return any(getattr(self, field.name).requests for field in fields(self))
 
     def nsight(self) -> dict[str, int | float]:
-        """Return the counts by Nsight Compute's names."""
+        """Return the counts in a dict whose keys are the names of Nsight Compute's metrics."""
         loads, stores = self.shared_load, self.shared_store
         shared = loads + stores + self.copy_store
         return {
@@ -120,11 +120,11 @@ class LineCounts:
     """Counts of one source line.
 
     Attributes:
-        line: Its number in ``Report.text``.
+        line: Number of the line in ``Report.text``.
         location: File and line: ``"tiled.cu.j2:57"``, or a line of the user's own file.
-        text: Its text.
-        flops: Floating-point operations of its intrinsics, over all threads; a fused multiply-add is two.
-        barriers: Barriers of a block, over all blocks.
+        text: Text of the line.
+        flops: Floating-point operations of its intrinsics, over all threads; a fused multiply-add counts as two.
+        barriers: Number of barriers that blocks wait at, summed over all blocks.
         source: Traffic with the accesses of the source: one for each element.
         sass: Traffic with the accesses of the machine code (SASS), which vectorizes contiguous ones, or None.
     """
@@ -139,11 +139,11 @@ class LineCounts:
 
 
 def line_counts(kernel: NativeKernel, outcomes: Sequence[Outcome], *, sass: bool) -> tuple[LineCounts, ...]:
-    """Return the counts of a kernel by source line.
+    """Return the counts of a kernel by source line, for lines with any counts.
 
     Args:
         kernel: The kernel.
-        outcomes: What its runs returned.
+        outcomes: Outcomes of its runs, whose counts are added.
         sass: Whether the accesses of the machine code were counted.
     """
     sites = [site for each in outcomes for site in each.sites]
@@ -169,7 +169,7 @@ def _has_counts(line: LineCounts) -> bool:
 
 
 def total(parts: Iterable[Traffic]) -> Traffic:
-    """Return the sum of the given traffic."""
+    """Return the sum of several counts of traffic, by memory and direction."""
     return sum(parts, Traffic())
 
 

@@ -1,1 +1,1 @@
-"""From addresses in a library to lines, calls and elements of arrays, by its debug information."""
+"""Source lines, calls and elements of arrays for addresses in a kernel's library, from its debug information."""

@@ -24,14 +24,14 @@ _AFTER_NAME = re.compile(r"(?:_\d|__\d+_)?E?")
 
 @dataclass(frozen=True, slots=True)
 class SharedArray:
-    """A ``__shared__`` array, which is a thread-local variable here.
+    """A ``__shared__`` array, which the simulator compiles to a thread-local variable.
 
     Attributes:
-        name: As in the source.
+        name: Name in the source.
         offset: Offset in the library's block of thread-local variables, in bytes.
-        bytes: Size in bytes. Of a dynamic array, the most that a launch may give it.
+        bytes: Size in bytes; of a dynamic array, the maximum size.
         dynamic: Whether the launch gives its size.
-        symbol: Its mangled name, which has that of its function.
+        symbol: Its mangled name, which contains the name of its function.
     """
 
     name: str
@@ -46,10 +46,10 @@ class Variable:
     """A variable outside of functions: ``__device__``, ``__constant__`` or ``constexpr``.
 
     Attributes:
-        name: As in the source.
+        name: Name in the source.
         address: Offset in the file, in bytes.
         bytes: Size in bytes.
-        writable: Whether it is no constant of C++.
+        writable: Whether it is in memory that C++ can write; False for constants of C++.
     """
 
     name: str
@@ -60,12 +60,12 @@ class Variable:
 
 @functools.lru_cache(maxsize=256)
 def debug_info(library: Path) -> DebugInfo:
-    """Return the debug information of a library, which is read once."""
+    """Return the debug information of a library. The file is read only once."""
     return DebugInfo(library)
 
 
 class DebugInfo:
-    """Debug information of one shared library, read when it is needed. Several threads may use it at once."""
+    """Debug information of one shared library, parsed when it is needed. Several threads may use it at once."""
 
     def __init__(self, library: Path) -> None:
         self._library = library
@@ -93,7 +93,8 @@ class DebugInfo:
         #: The first address of machine code, and the one behind the last.
         self.text = (text["sh_addr"], text["sh_addr"] + text["sh_size"]) if text else (0, 0)
         constants = [each for each in elf.iter_sections() if each.name.startswith(".rodata")]
-        #: The same of constants that have no name, such as texts and tables of jumps.
+        #: The first address of constants without names, such as string literals and jump tables, and the one behind the
+        #: last.
         self.constants = (
             min((each["sh_addr"] for each in constants), default=0),
             max((each["sh_addr"] + each["sh_size"] for each in constants), default=0),
@@ -103,28 +104,37 @@ class DebugInfo:
             self._units = [Unit(unit) for unit in dwarf.iter_CUs()]
 
     def lines(self, addresses: Iterable[int]) -> list[tuple[Frame, ...]]:
-        """Return the source lines of instructions.
+        """Return the source lines of instructions, with the inlined calls around them.
 
         Args:
-            addresses: Offsets in the file. A return address belongs to the instruction after the call: pass
-                one less.
+            addresses: Offsets in the file. A return address is that of the instruction after the call: for the line of
+                the call, pass one less.
 
         Returns:
-            For each address its line, then, where the compiler inlined the function around it, the line of the
-            call, and so on outwards. Empty for an address without debug information.
+            For each address the line of its instruction; then, if the compiler inlined the function that it is in, the
+            line of the call, and so on outwards. Empty for an address without debug information.
         """
         with self._lock:
             return [self._line(address) for address in addresses]
 
     def texts(self, addresses: Iterable[int]) -> list[tuple[tuple[str, int, int], ...]]:
-        """Return the files, lines and columns of instructions, which are equal if they come from the same text."""
+        """Return the files, lines and columns of instructions, and of the inlined calls around them.
+
+        Instructions have the same result if they were compiled from the same place in the source.
+
+        Args:
+            addresses: Offsets in the file.
+        """
         return [tuple((each.file, each.line, each.column) for each in chain) for chain in self.lines(addresses)]
 
     def _line(self, address: int) -> tuple[Frame, ...]:
         return next((unit.lines(address) for unit in self._units if unit.covers(address)), ())
 
     def address(self, symbol: str) -> int:
-        """Return the offset of a function or variable by its (mangled) name: in the file, or in the thread-local block.
+        """Return the offset of a function or variable: in the file, or in the block of thread-local variables.
+
+        Args:
+            symbol: Its mangled name.
 
         Raises:
             LookupError: If the library defines no such symbol.
@@ -135,7 +145,10 @@ class DebugInfo:
             raise LookupError(f"{self._library} defines no symbol {symbol!r}, or was stripped of its symbols") from None
 
     def shared_arrays(self) -> tuple[SharedArray, ...]:
-        """Return the kernel's shared arrays, by offset. All dynamic arrays are one, with the name of the first."""
+        """Return the kernel's shared arrays in the order of their offsets.
+
+        All dynamic arrays are in the same memory, and are returned as one array with the name of the first.
+        """
         # The others are the runtime's, and what compilers add: "$d" (Clang), "debug.panic_stage" (Zig), and a symbol
         # without a size for the begin of the block (GCC on arm64).
         dynamic = self._symbols.get("tiledmm_dynamic_shared")
@@ -147,7 +160,7 @@ class DebugInfo:
         return tuple(arrays[offset] for offset in sorted(arrays))
 
     def variables(self) -> tuple[Variable, ...]:
-        """Return the variables outside of functions, by address."""
+        """Return the kernel's variables outside of functions in the order of their addresses."""
         own = (
             each for each in self._variables if each.name.isidentifier() and not each.name.startswith(("tiledmm_", "_"))
         )
@@ -155,10 +168,11 @@ class DebugInfo:
 
 
 def _source_name(symbol: str) -> str:
-    """Return a variable's name in the source: that with its length before it, at the end of the mangled symbol.
+    """Return the name that a variable has in the source, which is at the end of its mangled symbol.
 
-    ``tile`` of ``_ZZ6kernelPfE4tile``, ``_ZZ6kernelPfE4tile_0`` (the second of its name in the function), ``_ZL4tile``
-    (static, outside of functions) and ``_ZN5outer4tileE`` (in a namespace).
+    For example ``tile`` of ``_ZZ6kernelPfE4tile``, ``_ZZ6kernelPfE4tile_0`` (the second of its name in the function),
+    ``_ZL4tile`` (static, outside of functions) and ``_ZN5outer4tileE`` (in a namespace). The number before it is its
+    length.
     """
     if not symbol.startswith("_Z"):
         return symbol

@@ -54,11 +54,14 @@ class Unit:
         self._ranges = self._code_ranges(self._top)
 
     def covers(self, address: int) -> bool:
-        """Return whether this unit has the instruction at an address."""
+        """Return whether this unit contains the code at an address."""
         return _is_in(address, self._ranges)
 
     def lines(self, address: int) -> tuple[Frame, ...]:
-        """Return the line of an instruction, then those of the inlined calls around it, innermost first."""
+        """Return the line of an instruction, then the lines of the inlined calls around it, innermost first.
+
+        The result is empty if the address is before all code of the unit.
+        """
         begins, places = self._places
         row = bisect_right(begins, address) - 1
         if row < 0:
@@ -77,7 +80,7 @@ class Unit:
 
     @functools.cached_property
     def _files(self) -> list[str]:
-        """Paths by their numbers: from 0 on in DWARF 5, from 1 on in older versions."""
+        """Paths of the source files by their numbers, which begin at 0 in DWARF 5 and at 1 in older versions."""
         if self._program is None:
             return [""]
         header = self._program.header
@@ -156,7 +159,11 @@ def _text(die: DIE, attribute: str) -> str:
 
 
 def _function_name(die: DIE) -> str:
-    """Return a function's own name, or that of its declaration, or of the function that was inlined."""
+    """Return the name of a function.
+
+    If its entry has no name, it is that of the function's declaration or, for an inlined call, of the function that was
+    inlined.
+    """
     for reference in ("DW_AT_abstract_origin", "DW_AT_specification"):
         if "DW_AT_name" not in die.attributes and reference in die.attributes:
             return _function_name(die.get_DIE_from_attribute(reference))

@@ -1,4 +1,4 @@
-"""From instructions of a kernel to lines of its source, and to the files where people find these."""
+"""Source lines of a kernel's instructions, and the files and lines that these lines come from."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from tiledmm.simulator.build.translation.syntax import loop_around
 
 
 class SourceLines:
-    """Lines of one kernel's source.
+    """Source lines of one kernel's instructions.
 
     Args:
         debug: Debug information of the compiled kernel.
-        text: Its source.
+        text: The kernel's source.
         places: File and line of each line of the source.
     """
 
@@ -25,22 +25,29 @@ class SourceLines:
         self._known: dict[int, tuple[int, tuple[int, ...]]] = {}
 
     def of(self, places: Iterable[int]) -> dict[int, int]:
-        """Return the line of each place, a return address; 0 where there is none."""
+        """Return the source line of each place in machine code; 0 if it is unknown.
+
+        Args:
+            places: Return addresses of calls in the kernel, as offsets in its library.
+        """
         wanted = dict.fromkeys(places)
         self._read([place for place in wanted if place not in self._known])
         return {place: self._known[place][0] for place in wanted}
 
     def line(self, place: int) -> int:
-        """Return the line of one place; 0 for place 0."""
+        """Return the source line of a place in machine code; 0 for place 0, or if the line is unknown."""
         return self.of([place])[place] if place else 0
 
     def calls(self, place: int) -> tuple[int, ...]:
-        """Return the lines of the inlined calls around a place, from the innermost on."""
+        """Return the lines of the inlined calls around a place in machine code, from the innermost on."""
         self.line(place)
         return self._known[place][1] if place else ()
 
     def same_text(self, place: int, other: int) -> bool:
-        """Return whether two places come from the same text: line, column, and inlined calls around it."""
+        """Return whether two places in machine code were compiled from the same place in the source.
+
+        Lines, columns and the inlined calls around them are compared.
+        """
         return self._debug.texts([place - 1]) == self._debug.texts([other - 1])
 
     def _read(self, places: list[int]) -> None:
@@ -51,13 +58,13 @@ class SourceLines:
             self._known[place] = own, tuple(dict.fromkeys(each for each in outer if each >= self._places.page))
 
     def loop(self, line: int) -> int:
-        """Return the line of the condition of the innermost loop around a line; 0 if there is none."""
+        """Return the line of the condition of the innermost loop around a line; 0 if there is no loop."""
         return loop_around("\n".join(self._text), line) if line else 0
 
     def text(self, line: int) -> str:
-        """Return a line's text; empty for 0."""
+        """Return the text of a line, counted from 1; an empty string for 0, which stands for an unknown line."""
         return self._text[line - 1] if 0 < line <= len(self._text) else ""
 
     def location(self, line: int) -> str:
-        """Return a line's file and line: ``"tiled.cu.j2:57"``."""
+        """Return the file and line that a line of the kernel's source comes from, such as ``"tiled.cu.j2:57"``."""
         return self._places.location(line)

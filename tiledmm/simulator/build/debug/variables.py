@@ -1,6 +1,6 @@
-"""Variables of a kernel by their types: elements as a programmer writes them, and a thread's own aggregates.
+"""Types of a kernel's variables: subscripts of elements as a programmer writes them, and local structures and arrays.
 
-The types of variables are in debug information, of a second compilation, which is made where a finding needs it.
+The types are in the debug information of a second compilation, which is made if a finding needs it.
 """
 
 from __future__ import annotations
@@ -16,12 +16,18 @@ from elftools.elf.elffile import ELFFile
 _AGGREGATES = ("DW_TAG_array_type", "DW_TAG_structure_type", "DW_TAG_class_type", "DW_TAG_union_type")
 _ON_STACK = 0x91  # DW_OP_fbreg
 
-#: The element at an offset in an array, in bytes: what follows the array's name.
+#: Function that returns, for a byte offset in an array, what follows the array's name: ``"[1][0]"``.
 Subscripts = Callable[[int], str]
 
 
 def subscripts_of(library: bytes) -> dict[str, Subscripts]:
-    """Return, for each array in the debug information of a library, by its name, the subscripts of an offset."""
+    """Return functions that map a byte offset in a variable to subscripts, by the variable's name.
+
+    There is one for each array or structure in the debug information of a library.
+
+    Args:
+        library: Contents of the library's file, with the types of variables in its debug information.
+    """
     found: dict[str, Subscripts] = {}
     elf = ELFFile(BytesIO(library))
     if not elf.get_section_by_name(".debug_info"):
@@ -38,7 +44,15 @@ def subscripts_of(library: bytes) -> dict[str, Subscripts]:
 
 
 def _subscripts(kind: DIE | None, offset: int) -> str:
-    """Return the subscripts and members that lead to a byte of a value of some type."""
+    """Return the subscripts and members that lead to a byte of a value, such as ``"[2].x"``.
+
+    Args:
+        kind: The DWARF entry of the value's type.
+        offset: Offset of the byte in the value.
+
+    Returns:
+        The subscripts and members; an empty string if there are none, or if the type is unknown.
+    """
     if kind is None:
         return ""
     if kind.tag == "DW_TAG_array_type":
@@ -62,7 +76,10 @@ def _subscripts(kind: DIE | None, offset: int) -> str:
 
 
 def _type_of(die: DIE) -> DIE | None:
-    """Return the type of a variable, member or array, without its names and qualifiers."""
+    """Return the type of a variable or member, or of an array's elements, as its DWARF entry.
+
+    Typedefs, ``const`` and ``volatile`` are skipped. None if the type is unknown.
+    """
     kind = die.get_DIE_from_attribute("DW_AT_type") if "DW_AT_type" in die.attributes else None
     while kind is not None and kind.tag in ("DW_TAG_typedef", "DW_TAG_const_type", "DW_TAG_volatile_type"):
         kind = kind.get_DIE_from_attribute("DW_AT_type") if "DW_AT_type" in kind.attributes else None
@@ -70,7 +87,7 @@ def _type_of(die: DIE) -> DIE | None:
 
 
 def _size(kind: DIE | None) -> int:
-    """Return bytes of a type; 0 if unknown."""
+    """Return the size of a type in bytes; 0 if it is unknown."""
     if kind is None:
         return 0
     if "DW_AT_byte_size" in kind.attributes:
@@ -85,7 +102,7 @@ def _size(kind: DIE | None) -> int:
 
 
 def _extent(subrange: DIE) -> int:
-    """Return elements of a dimension; 0 if the launch gives them."""
+    """Return the number of elements along one dimension of an array; 0 if the launch gives it."""
     if "DW_AT_count" in subrange.attributes:
         return int(subrange.attributes["DW_AT_count"].value)
     if "DW_AT_upper_bound" in subrange.attributes:
@@ -95,13 +112,16 @@ def _extent(subrange: DIE) -> int:
 
 
 def aggregates_of(library: bytes, file: str) -> list[tuple[str, int]]:
-    """Return the variables of functions that are structures or arrays, and the lines that declare them.
+    """Return the local variables of functions that are structures or arrays.
 
     Compilers do not say which of them are read before they are set.
 
     Args:
-        library: With the types of variables in its debug information.
-        file: Name of the file whose variables these are.
+        library: Contents of a library's file, with the types of variables in its debug information.
+        file: Name of the source file whose variables are returned.
+
+    Returns:
+        For each, its name and the line that declares it.
     """
     elf = ELFFile(BytesIO(library))
     if not elf.get_section_by_name(".debug_info"):
@@ -128,7 +148,10 @@ def _of_unit(unit: CompileUnit, file: str) -> Iterator[tuple[str, int]]:
 
 
 def _is_local(die: DIE) -> bool:
-    """Return whether a variable is on the stack. Those of inlined functions have no place of their own."""
+    """Return whether a variable is local to a function: on the stack, or without a location.
+
+    Variables of inlined functions have no location in their own entry.
+    """
     if "DW_AT_location" not in die.attributes:
         return "DW_AT_external" not in die.attributes and "DW_AT_const_value" not in die.attributes
     place = die.attributes["DW_AT_location"].value

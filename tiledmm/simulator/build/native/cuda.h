@@ -4,8 +4,8 @@
 // operating system, so they share it, and concurrent blocks do not. Arrays are aligned to 64 KiB, so that the bytes after
 // each belong to no array.
 //
-// What not every kernel uses is included after this file where the kernel's text names it (headers.py): atomics.h,
-// functions.h, packed.h, rounding.h and warps.h. Each takes the compiler several milliseconds.
+// What not every kernel uses is included after this file where the kernel's text names it (translation/unit.py):
+// atomics.h, functions.h, packed.h, rounding.h and warps.h. Each takes the compiler several milliseconds.
 //
 // Depends on: intrinsics.h, parameters.h, ptx.h, runtime.h, tensor_cores.h, types.h
 #pragma once
@@ -100,7 +100,7 @@ __forceinline__ void* memmove(void* to, const void* from, size_t bytes) {
     return to;
 }
 
-// What variables get that may not be set (unset.py), of any type: every byte the same.
+// The value for possibly unset variables (check/unset.py), of any type: every byte the same.
 namespace tiledmm_detail {
 template <int BYTE>
 struct Filled {

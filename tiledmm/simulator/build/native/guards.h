@@ -10,7 +10,7 @@
 
 #include "state.h"
 
-constexpr uintptr_t SHADOW_OFFSET = 1ull << 44;   // as in toolchain.py
+constexpr uintptr_t SHADOW_OFFSET = 1ull << 44;   // as in kernel_flags.py
 
 ALWAYS_INLINE int8_t* shadow_of(uintptr_t address) { return reinterpret_cast<int8_t*>((address >> 3) + SHADOW_OFFSET); }
 

@@ -1,4 +1,4 @@
-// The interface between Python and the runtime. The structures are mirrored in interface.py, field by field.
+// The interface between Python and the runtime. The structures are mirrored in execute/interface.py, field by field.
 // Depends on: nothing
 #pragma once
 
@@ -47,7 +47,7 @@ enum FindingKind : uint32_t {
     BY_LUCK,             // a warning: an array is declared with fewer bytes of alignment
     VOLATILE_DATA,       // a warning: no fence before the write
     SHIFT,               // address: by how much; bytes: what is shifted, as for CONVERSION
-    BROKEN_RULE,         // bytes: which of RULES in finding_kinds.py
+    BROKEN_RULE,         // bytes: which of RULES in check/finding_kinds.py
 };
 
 // One array in global memory.

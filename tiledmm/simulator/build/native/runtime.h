@@ -42,7 +42,7 @@ int tiledmm_compare_and_swap(void* at, void* expected, const void* desired, unsi
 int tiledmm_printf(const char* format, ...);   // printed after the launch
 [[noreturn]] void tiledmm_assert_failed(const char* expression);
 [[noreturn]] void tiledmm_exit();
-[[noreturn]] void tiledmm_broken_rule(unsigned rule);   // of a library or of the language: see RULES in finding_kinds.py
+[[noreturn]] void tiledmm_broken_rule(unsigned rule);   // of a library or of the language: see RULES in check/finding_kinds.py
 long long tiledmm_clock();
 
 unsigned tiledmm_shared_offset(const void* shared);

@@ -91,7 +91,7 @@ struct Stamp {
 constexpr uint64_t VALID = 1, ATOMIC_STAMP = 2, VOLATILE_STAMP = 4;
 constexpr uint64_t FLAG_STAMP = 8;    // of a volatile write that sets a flag
 constexpr uint64_t BLOCK_STAMP = 16;  // of an atomic of block scope
-constexpr uint64_t BEFORE = VALID;   // of no thread: what was written before the launch (execution.py). `when` may be the next stamp's
+constexpr uint64_t BEFORE = VALID;   // of no thread: what was written before the launch (execute/memory.py). `when` may be the next stamp's
 
 // ---- threads ----
 

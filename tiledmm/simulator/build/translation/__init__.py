@@ -1,1 +1,1 @@
-"""What CUDA C has and C++ has not, rewritten line by line; what cannot be rewritten is refused by name."""
+"""Translation of CUDA C to C++, line by line. What cannot be translated is refused, with the reason."""

@@ -29,7 +29,7 @@ _IGNORED = re.compile(
 
 
 def saturate(source: str) -> str:
-    """Return a kernel's text whose casts to integers saturate. Lines stay where they are."""
+    """Return a kernel's text in which written casts to integers saturate, as on a GPU. No line moves."""
     plain = _IGNORED.sub(lambda ignored: re.sub(r"[^\n]", " ", ignored[0]), source)
     parameters = set(re.findall(r"\b(?:class|typename)\s+([A-Za-z_]\w*)\s*[,>=]", plain))
     result, end = [], 0
@@ -51,7 +51,13 @@ def saturate(source: str) -> str:
 
 
 def _is_expression(plain: str, at: int, before: str) -> bool:
-    """Return whether ``int(...)`` is a cast: not a declaration, nor the type of a function."""
+    """Return whether ``int(...)`` is a cast, and neither a declaration nor the type of a function.
+
+    Args:
+        plain: The text without comments and strings.
+        at: Offset of the opening parenthesis.
+        before: The text before ``int``.
+    """
     if re.search(r"[;{})]\s*\Z", before):
         return False
     depth, end = 0, at

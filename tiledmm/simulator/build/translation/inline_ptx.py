@@ -2,8 +2,8 @@
 
 ``translate`` replaces ``asm volatile("..." : outputs : inputs : clobbers)`` by one C++ statement that declares a
 register for each operand, runs the instructions (``ptx``), and writes the outputs. What cannot be translated becomes a
-call that does not compile where it is compiled at all: a header may have functions and macros that the kernel does not
-use. ``refusal`` finds its sentence in the compiler's output.
+call whose compilation fails. This is no error in functions and macros of a header that the kernel does not use.
+``refusal`` finds the reason in the compiler's output.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _SIZES = {"h": 16, "r": 32, "l": 64, "q": 128, "f": 32, "d": 64}
 def translate(source: str) -> str:
     """Return CUDA C with C++ in place of its inline PTX. Every line keeps its number.
 
-    Statements that ``TILEDMM_SIMULATOR`` leaves out stay as they are. What has no inline PTX is returned unchanged.
+    Statements in ``#if`` blocks that the macro ``TILEDMM_SIMULATOR`` excludes stay as they are.
     """
     if "asm" not in source:
         return source
@@ -68,7 +68,10 @@ def translate(source: str) -> str:
 
 
 def refusal(output: str) -> str:
-    """Return the sentence about inline PTX that cannot be simulated in a compiler's output; ``""`` if there is none."""
+    """Return the sentence in a compiler's output that says why inline PTX cannot be simulated.
+
+    It is an empty string if the output has no such sentence.
+    """
     found = _REFUSED.search(output)
     return found[1].rstrip("'\"") if found else ""
 
@@ -79,7 +82,10 @@ def _refused(reason: str, name: str) -> str:
 
 
 def _statements(source: str) -> Iterator[tuple[int, int]]:
-    """Yield the positions where each asm statement and its parentheses begin, except in text that is skipped."""
+    """Yield the offset of each asm statement, and that of its text, which is behind the opening parenthesis.
+
+    Statements in text that ``#if`` excludes are skipped.
+    """
     left_out: list[bool | None] = []  # for each #if that is open: whether its text is left out, None if unknown
     past = 0
     for token in _TOKEN.finditer(source):
@@ -119,11 +125,11 @@ def _end_of_parentheses(source: str, opening: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Operand:
-    """An operand of a statement.
+    """An operand of an asm statement.
 
     Attributes:
-        constraint: ``"=r"``, ``"+f"``, ``"n"``.
-        expression: C++ on one line.
+        constraint: Its constraint, such as ``"=r"``, ``"+f"`` or ``"n"``.
+        expression: The C++ expression in parentheses, on one line.
     """
 
     constraint: str
@@ -134,9 +140,9 @@ class _Statement:
     """One asm statement.
 
     Args:
-        source: The whole text.
-        begin: Where the statement begins.
-        opening: Where its first piece begins, behind the parenthesis.
+        source: CUDA C that contains the statement.
+        begin: Offset of the statement.
+        opening: Offset of its text, which is behind the opening parenthesis.
     """
 
     def __init__(self, source: str, begin: int, opening: int) -> None:
@@ -149,12 +155,16 @@ class _Statement:
         self.end = 0
 
     def place(self, at: int) -> int:
-        """Return the offset in the source of an offset in the PTX."""
+        """Return the offset in the source that an offset in the statement's PTX comes from."""
         found = bisect_right(self._places, at, key=lambda place: place[0])
         return self._places[found - 1][1] if found else self._begin
 
     def parse(self) -> int:
-        """Read the statement, and return where it ends."""
+        """Parse the statement's text and operands, and return the offset of its end in the source.
+
+        Raises:
+            RefusedError: If its syntax is not supported.
+        """
         self._read_text()
         for section in range(3):
             if not self._take("colon"):
@@ -233,7 +243,11 @@ class _Statement:
         return "".join(out).strip()
 
     def code(self) -> str:
-        """Return the C++ statement, without its semicolon."""
+        """Return the C++ statement that replaces the asm statement, without its semicolon.
+
+        Raises:
+            RefusedError: If an operand or an instruction cannot be translated.
+        """
         registers, before, after = [], [], []
         for i, operand in enumerate(self._operands):
             letter = operand.constraint.strip("=+&")

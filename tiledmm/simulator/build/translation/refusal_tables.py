@@ -1,4 +1,4 @@
-"""What the simulator does not have, by what it looks like, and why, with what to use instead."""
+"""Tables of what the simulator does not support: patterns, each with a reason and with what to use instead."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _LIBCUXX = (
     "libcu++ is not there: use <type_traits>, <limits>, atomicAdd and its kin, cooperative_groups.h or cuda_pipeline.h"
 )
 
-#: Names that are refused: what they look like, and why, with what to use instead.
+#: Names that are refused: a pattern, and the reason with what to use instead.
 NAMES = tuple(
     (re.compile(pattern), reason)
     for pattern, reason in (
@@ -54,7 +54,7 @@ NAMES = tuple(
     )
 )  # fmt: skip
 
-#: Headers that are refused.
+#: Headers that are refused: a pattern, and the reason with what to use instead.
 INCLUDES = tuple(
     (re.compile(pattern), reason)
     for pattern, reason in (
@@ -68,7 +68,7 @@ INCLUDES = tuple(
     )
 )
 
-#: Texts that C++ compilers take, and NVRTC or the simulator does not.
+#: Code that C++ compilers accept, but NVRTC or the simulator does not: a pattern, and the reason.
 TEXTS = (
     (
         re.compile(

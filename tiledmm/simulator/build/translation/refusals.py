@@ -1,4 +1,4 @@
-"""Why a kernel does not compile, in one sentence: what the simulator does not have, and what to use instead.
+"""Reasons why a kernel does not compile: what the simulator does not support, and what to use instead.
 
 ``refuse`` reads the kernel's text, before it is compiled; ``explain`` the output of GCC or Clang. Only the first error
 counts: the others often follow from it. The tables are in ``refusal_tables``.
@@ -53,10 +53,10 @@ _RAW = {
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A reason why a text does not compile.
+    """A reason why a kernel does not compile.
 
     Attributes:
-        line: Of the kernel's text; 0 where it is not known.
+        line: Line of the kernel's text; 0 if it is not known.
         reason: One sentence.
     """
 
@@ -64,7 +64,10 @@ class Refusal:
     reason: str
 
     def message(self, source: str) -> str:
-        """Return ``kernel.cu:3: reason``, and the source line."""
+        """Return the reason with its line and the text of the line: ``kernel.cu:3: reason``.
+
+        If the line is unknown, return the reason alone.
+        """
         if not self.line:
             return self.reason
         lines = source.splitlines()
@@ -73,12 +76,12 @@ class Refusal:
 
 
 def explain(output: str, source: str, known: Mapping[str, str]) -> Refusal | None:
-    """Return the refusal that explains the first error in a compiler's output; None if there is no error.
+    """Return the reason for the first error in a compiler's output; None if the output has no error.
 
     Args:
         output: Output of GCC or Clang, in English.
         source: The kernel's text.
-        known: The names that the simulator has: ``known_names``.
+        known: Names that the simulator's headers define, as ``known_names`` returns them.
     """
     lines = output.splitlines()
     for at, line in enumerate(lines):
@@ -89,7 +92,10 @@ def explain(output: str, source: str, known: Mapping[str, str]) -> Refusal | Non
 
 
 def refuse(source: str) -> Refusal | None:
-    """Return what C++ compilers accept in a kernel's text, and NVRTC or the simulator does not."""
+    """Return the reason why a kernel's text is refused before it is compiled; None if it is not refused.
+
+    These are texts that C++ compilers accept, but NVRTC or the simulator does not.
+    """
     plain = re.sub(r'"(?:[^"\\\n]|\\.)*"', '""', without_comments(source))
     for pattern, reason in TEXTS:
         if found := pattern.search(plain):
@@ -98,15 +104,15 @@ def refuse(source: str) -> Refusal | None:
 
 
 def known_names(command: list[str], native: Path, folder: Path) -> dict[str, str]:
-    """Return the names that the simulator's headers define, as the preprocessor writes them out.
+    """Return the names that the simulator's headers define, read from the preprocessor's output.
 
     Args:
         command: The compiler with its flags and folders of headers.
-        native: The folder of headers.
+        native: The folder of the simulator's headers.
         folder: A folder to write to.
 
     Returns:
-        For each name, the header that a kernel includes for it; ``""`` if it includes none.
+        For each name, the header that a kernel must include for it; ``""`` if it need not include one.
     """
     include = native / "include"
     asked = ("cuda_fp16.h", "cuda_bf16.h", "cuComplex.h", "cuda_pipeline.h", "cooperative_groups.h")
@@ -129,7 +135,15 @@ def known_names(command: list[str], native: Path, folder: Path) -> dict[str, str
 
 
 def _place(error: re.Match[str], lines: list[str], at: int) -> int:
-    """Return the line of the kernel's text that an error is about: its own, or the one that led to it."""
+    """Return the line of the kernel's source that a compiler error is about.
+
+    For an error in a header it is the line of the kernel that uses the header's code; 0 if there is none.
+
+    Args:
+        error: The error.
+        lines: All lines of the compiler's output.
+        at: Index of the error's line.
+    """
     if Path(error["file"]).name == "kernel.cu":
         return int(error["line"])
     if Path(error["file"]).name == "entry.h":
@@ -202,7 +216,7 @@ def _reason(error: re.Match[str], line: int, source: str, known: Mapping[str, st
 
 
 def _readable(text: str) -> str:
-    """Return a compiler's text without names of the simulator's own."""
+    """Return a compiler's message without the simulator's internal names."""
     text = re.sub(r"\btiledmm_detail::|cooperative_groups::__\w+::", "", text)
     return re.sub(r"\s*\{aka '?[^}]*\}'?", "", text)
 
@@ -215,7 +229,12 @@ def _missing(header: str) -> str:
 
 
 def _standard(name: str, known: Mapping[str, str]) -> str:
-    """Return the reason why the simulator does not support ``std::name``, with advice."""
+    """Return the reason why ``std::name`` is unknown in a kernel, and what to do.
+
+    Args:
+        name: The name without ``std::``.
+        known: Names that the simulator's headers define.
+    """
     for names, header in _STANDARD:
         if re.fullmatch(names, name):
             return f"std::{name} needs #include <{header}>"

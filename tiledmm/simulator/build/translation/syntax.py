@@ -1,4 +1,4 @@
-"""What a text of CUDA C declares, and where its loops are, as far as the compiler does not tell."""
+"""Declarations and loops of CUDA C, found by regular expressions because compilers do not report them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def short_name(name: str) -> str:
 
 
 def kernels_in(text: str) -> list[str]:
-    """Return the names of the ``__global__`` functions that a text defines or declares, in its order."""
+    """Return the names of the ``__global__`` functions that a text defines or declares, in the text's order."""
     plain = without_comments(text)
     found = []
     for match in re.finditer(r"(?P<void>\bvoid\s+)?__global__\b", plain):
@@ -24,7 +24,10 @@ def kernels_in(text: str) -> list[str]:
 
 
 def has_c_linkage(text: str, kernel: str) -> bool:
-    """Return whether a kernel is ``extern "C"`` by its text; a macro before ``__global__`` may make it so, too."""
+    """Return whether a kernel is ``extern "C"``, also by a macro before ``__global__`` or a block around it.
+
+    The result is True for a kernel that the text does not declare.
+    """
     plain = without_comments(text)
     blocks = [_closed(plain, match.end()) for match in re.finditer(r'\bextern\s*"C"\s*\{', plain)]
     heads = rf"(?P<void>\bvoid\s+)?__global__\b(?P<rest>[^;{{}}\"]*?\b{re.escape(kernel)}\s*\()"
@@ -40,12 +43,12 @@ def has_c_linkage(text: str, kernel: str) -> bool:
 
 
 def variables_in(text: str, space: str) -> frozenset[str]:
-    """Return the names of the variables that a text defines with an attribute such as ``__constant__``."""
+    """Return the names of the variables that a text defines with an attribute ``space``, such as ``__constant__``."""
     return frozenset(re.findall(rf"\b{space}\b[^;(){{}}=]*?\b(\w+)\s*(?:\[[^;]*?)?(?:=|;)", without_comments(text)))
 
 
 def parameter_names(text: str, kernel: str) -> list[str]:
-    """Return the names of a kernel's parameters; empty where they cannot be told."""
+    """Return the names of a kernel's parameters, in order; an empty list if they cannot be read from the text."""
     plain = without_comments(text)
     begin = re.search(rf"\bvoid\b[^;{{}}]*?\b{re.escape(kernel)}\s*\(", plain)
     if not begin:
@@ -65,10 +68,12 @@ def parameter_names(text: str, kernel: str) -> list[str]:
 
 
 def launch_bounds(text: str, name: str) -> str:
-    """Return C++ of a function ``tiledmm_max_threads`` with ``maxThreadsPerBlock`` of a kernel's launch bounds, or 0.
+    """Return C++ that defines a function ``tiledmm_max_threads``.
+
+    The function returns ``maxThreadsPerBlock`` of the kernel's ``__launch_bounds__``, or 0 if there is none.
 
     Args:
-        text: The source.
+        text: The kernel's source.
         name: The kernel's name, with its template arguments.
     """
     plain = without_comments(text)
@@ -100,7 +105,7 @@ def launch_bounds(text: str, name: str) -> str:
 
 
 def without_comments(text: str) -> str:
-    """Return a text with spaces for its comments, whose line ends stay."""
+    """Return a text in which each comment is replaced by a space and by the comment's line ends."""
     return re.sub(r"//[^\n]*|/\*.*?\*/", lambda comment: " " + "\n" * comment[0].count("\n"), text, flags=re.DOTALL)
 
 
@@ -118,7 +123,12 @@ def _first_argument(text: str) -> str:
 
 
 def _closed(text: str, begin: int) -> tuple[int, int]:
-    """Return the range from behind an opening brace to its closing one."""
+    """Return the range of offsets between an opening brace and the brace that closes it.
+
+    Args:
+        text: The text.
+        begin: Offset behind the opening brace, where the range begins.
+    """
     depth = 1
     for brace in re.finditer(r"[{}]", text[begin:]):
         depth += 1 if brace[0] == "{" else -1
@@ -138,7 +148,9 @@ _SHARED = re.compile(r"(?:^|(?<=[;{}()]))[^;{}()]*(?:\([^()]*\)[^;{}()]*)*\b__sh
 
 
 def declared_alignments(text: str) -> dict[str, int]:
-    """Return the declared alignment in bytes of static shared arrays, by name; without types that the text defines.
+    """Return the declared alignment of static shared arrays in bytes, by name.
+
+    Arrays of types that the text defines are left out.
 
     NVRTC keeps the declared alignment, and the simulator places arrays at larger multiples than a GPU: ``__shared__
     float s[64]`` is at a multiple of 4 bytes, also where the kernel reads it as ``float4``. Dynamic shared memory, and
@@ -171,19 +183,19 @@ def _natural(words: list[str]) -> int:
 
 
 def loop_around(text: str, line: int) -> int:
-    """Return the line, from 1, of the condition of the innermost loop around a line; 0 if there is none."""
+    """Return the line, from 1, of the condition of the innermost loop around a line; 0 if no loop is around it."""
     around = [loop for loop in _loops(_plain(text)) if loop[0] <= line <= loop[1]]
     return min(around, key=lambda loop: loop[1] - loop[0])[2] if around else 0
 
 
 def _plain(text: str) -> str:
-    """Return a text without what is in comments, strings and directives. Lines stay where they are."""
+    """Return a text without its comments, strings and preprocessor directives. No line moves."""
     kept = re.sub(r"/\*.*?\*/", lambda found: "\n" * found[0].count("\n"), text, flags=re.DOTALL)
     return re.sub(r'"(?:[^"\\\n]|\\.)*"|^[ \t]*#.*', "", "\n".join(map(without_comments, kept.split("\n"))), flags=re.M)
 
 
 def _loops(text: str) -> Iterator[tuple[int, int, int]]:
-    """Yield the first line of each loop, its last line, and that of its condition."""
+    """Yield, for each loop, its first line, its last line and the line of its condition, all from 1."""
 
     def line(at: int) -> int:
         return text.count("\n", 0, at) + 1
@@ -200,7 +212,10 @@ def _loops(text: str) -> Iterator[tuple[int, int, int]]:
 
 
 def _end_of_statement(text: str, begin: int) -> int:
-    """Return the offset behind a statement: a block, or up to a semicolon that is in no parentheses."""
+    """Return the offset behind the statement at ``begin``.
+
+    The statement is a block, or ends at a semicolon outside of parentheses.
+    """
     statement = re.compile(r"\s*").match(text, begin)
     at = statement.end() if statement else begin
     if text[at : at + 1] == "{":
@@ -212,7 +227,13 @@ def _end_of_statement(text: str, begin: int) -> int:
 
 
 def _behind_closing(text: str, opening: int, pair: str) -> int:
-    """Return the offset behind the bracket that closes an opening one."""
+    """Return the offset behind the bracket that closes an opening bracket; the text's length if there is none.
+
+    Args:
+        text: The text.
+        opening: Offset of the opening bracket.
+        pair: The two brackets: ``"()"`` or ``"{}"``.
+    """
     depth = 0
     for bracket in re.finditer(f"[{re.escape(pair)}]", text[opening:]):
         depth += 1 if bracket[0] == pair[0] else -1

@@ -1,6 +1,6 @@
-"""The C++ unit of a kernel: its text between those of the simulator's headers that it needs.
+"""The C++ unit of a kernel: its text, with the headers of the simulator that it needs.
 
-Each header of ``native/`` beside ``cuda.h`` costs several milliseconds.
+Each header of ``native/`` other than ``cuda.h`` costs several milliseconds.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 from tiledmm.simulator.build.translation import inline_ptx
 from tiledmm.simulator.build.translation.syntax import launch_bounds
 
-#: C's functions, each with one for float (``sinf``), and what functions.h has beside them.
+#: Functions of C, each with one for float (``sinf``), and other names that ``functions.h`` defines.
 _WITH_FLOAT = """
 acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh cospi cyl_bessel_i0 cyl_bessel_i1 erf erfc erfcinv
 erfcx erfinv exp exp10 exp2 expm1 fdim fdivide floor fmod frexp hypot ilogb j0 j1 jn ldexp lgamma log log10 log1p log2
@@ -24,7 +24,7 @@ __powf __saturatef __sincosf __sinf __tanf __tanhf
 """
 FUNCTIONS = frozenset([*_WITH_FLOAT.split(), *(f"{name}f" for name in _WITH_FLOAT.split()), *_ALONE.split()])
 
-#: The headers and what the names in them look like, in the order in which they are included.
+#: The headers, each with a pattern of the names that it defines, in the order in which they are included.
 HEADERS = {
     "atomics.h": re.compile(r"atomic[A-Z]\w*"),
     "casts.h": re.compile("tiledmm_detail"),
@@ -38,18 +38,21 @@ HEADERS = {
 
 
 def needed(text: str) -> list[str]:
-    """Return the headers that define names in a text: of its functions, or of anything else of the same name."""
+    """Return the simulator's headers that a text needs: those that define a name in it.
+
+    A header is also returned if the text uses one of its names for something else.
+    """
     names = set(re.findall(r"[A-Za-z_]\w*", text))
     return [header for header, pattern in HEADERS.items() if any(pattern.fullmatch(name) for name in names)]
 
 
 def write_unit(source: str, symbol: str, folder: Path) -> None:
-    """Write the C++ of a kernel, ``unit.cpp``: its text, between the simulator's headers.
+    """Write a kernel's C++ to ``unit.cpp``, which includes its translated text and the simulator's headers.
 
     Args:
         source: CUDA C.
         symbol: Name of the kernel, with its template arguments.
-        folder: Where the file is written, with ``kernel.cu`` beside it.
+        folder: Folder to write to. The translated text is written there as ``kernel.cu``.
     """
     text = inline_ptx.translate(source)
     (folder / "kernel.cu").write_text(text, encoding="utf-8")

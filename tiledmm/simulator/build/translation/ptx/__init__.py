@@ -1,13 +1,13 @@
 """PTX instructions as C++, for ``inline_ptx``.
 
 In: the text of an asm statement, and the registers of its operands. Out: C++ statements that call
-``native/inline_ptx.h``. A function for each family of instructions writes them; ``INSTRUCTIONS`` maps the first part of
-an opcode to its function. May import nothing else of the package.
+``native/inline_ptx.h``. One function per family of instructions translates them; ``INSTRUCTIONS`` maps the first part
+of an opcode to its function. May import nothing else of the package.
 """
 
 from __future__ import annotations
 
-from tiledmm.simulator.build.translation.ptx import (  # which enter their instructions
+from tiledmm.simulator.build.translation.ptx import (  # these modules register their instructions
     arithmetic,
     matrices,
     memory,

@@ -1,6 +1,6 @@
 """Instructions that compute: arithmetic, bits, comparisons, conversions and moves.
 
-Those with one C++ function for each opcode stand in ``ARITHMETIC``.
+Instructions with one C++ function for each opcode are rows of ``ARITHMETIC``.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ class _Arithmetic:
     """An instruction with one destination, and one C++ function for it.
 
     Attributes:
-        inputs: One letter for each source: T the instruction's type, W twice as wide, u 32-bit unsigned, p predicate.
+        inputs: One letter for each source operand: T for the instruction's type, W for twice its width, u for 32-bit
+            unsigned, p for a predicate.
         types: Types that the instruction may have.
-        function: Name of the C++ function; the opcode's own if empty.
-        result: Type of the destination if it is not the instruction's.
-        modes: Groups of modifiers of which each must be given one, and becomes part of the function's name.
-        ignored: Modifiers without effect on a value here.
-        rounds: Whether it takes ``.rz``, ``.rm`` and ``.rp`` for float32.
+        function: Name of the C++ function; empty if it is that of the opcode.
+        result: Type of the destination; empty if it is that of the instruction.
+        modes: Groups of modifiers. One of each group must be given, and becomes part of the function's name.
+        ignored: Modifiers that do not change a value here.
+        rounds: Whether ``.rz``, ``.rm`` and ``.rp`` are allowed for float32.
     """
 
     inputs: str

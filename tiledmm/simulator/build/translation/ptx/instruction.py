@@ -1,4 +1,4 @@
-"""One instruction, whose modifiers and operands are consumed one after the other, and the table of all."""
+"""One instruction, whose modifiers and operands are consumed one after the other, and the table of all instructions."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 
 from tiledmm.simulator.build.translation.ptx.registers import BITS, CPP, RefusedError, Register
 
-#: What to do without an instruction.
+#: Advice if an instruction is not simulated.
 OWN_CODE = "write it in CUDA C, or keep it and add a CPU version: #ifdef TILEDMM_SIMULATOR ... #else <asm> #endif"
 
 
 def split(text: str) -> list[str]:
-    """Return the operands, which commas outside of brackets separate."""
+    """Split the text of an instruction's operands at the commas outside of brackets, and return the operands."""
     parts, depth, begin = [], 0, 0
     for at, letter in enumerate(text):
         depth += (letter in "[{") - (letter in "]}")
@@ -29,10 +29,10 @@ class Instruction:
     """One instruction, whose modifiers and operands a function of ``INSTRUCTIONS`` consumes.
 
     Attributes:
-        name: Opcode with modifiers.
-        modifiers: Those that nobody has consumed.
-        operands: Their text.
-        register: The register or constant that an operand's text names.
+        name: Opcode with all modifiers.
+        modifiers: Modifiers that have not been consumed yet.
+        operands: Text of each operand.
+        register: Function that returns the register or constant that an operand's text names.
     """
 
     name: str
@@ -41,11 +41,15 @@ class Instruction:
     register: Callable[[str], Register] = field(repr=False)
 
     def refuse(self, why: str) -> RefusedError:
-        """Return an error about this instruction."""
+        """Return an error that says that this instruction is not simulated, for the caller to raise.
+
+        Args:
+            why: The reason, as a part of a sentence.
+        """
         return RefusedError(f"the simulator has no PTX instruction '{self.name}': {why}; {OWN_CODE}")
 
     def take(self, names: Iterable[str]) -> str:
-        """Consume the first modifier among these, if there is one; return ``""`` if not."""
+        """Consume the first modifier that is one of ``names``, and return it; return ``""`` if there is none."""
         wanted = set(names)
         for at, modifier in enumerate(self.modifiers):
             if modifier in wanted:
@@ -53,7 +57,11 @@ class Instruction:
         return ""
 
     def take_type(self, types: Iterable[str]) -> str:
-        """Consume the instruction's type, which must be one of these."""
+        """Consume the instruction's type, and return it.
+
+        Raises:
+            RefusedError: If it is none of ``types``.
+        """
         types = tuple(types)
         kind = self.take(BITS)
         if kind not in types:
@@ -61,14 +69,27 @@ class Instruction:
         return kind
 
     def finish(self, *counts: int) -> None:
-        """Check that no modifier is left, and the number of operands."""
+        """Check that all modifiers are consumed, and that the number of operands is one of ``counts``.
+
+        Raises:
+            RefusedError: If a modifier is left, or if the number of operands is another.
+        """
         if self.modifiers:
             raise self.refuse(f"'.{self.modifiers[0]}' is not simulated here")
         if len(self.operands) not in counts:
             raise self.refuse(f"it has {len(self.operands)} operands here, and takes {' or '.join(map(str, counts))}")
 
     def source(self, text: str, kind: str, *, wider: bool = False) -> str:
-        """Return C++ for an operand's value as type ``kind``. If ``wider``, its register may have more bits."""
+        """Return the C++ expression for the value of a source operand, converted to a PTX type.
+
+        Args:
+            text: Text of the operand.
+            kind: A PTX type, such as ``"u32"``.
+            wider: Whether the operand's register may have more bits than the type.
+
+        Raises:
+            RefusedError: If the register's size does not fit.
+        """
         if text.startswith("!") and kind == "pred":
             return f"!{self.source(text[1:], kind)}"
         register = self.register(text)
@@ -76,7 +97,16 @@ class Instruction:
         return f"tiledmm_ptx::as<{CPP[kind]}>({register.code})"
 
     def destination(self, text: str, kind: str, *, wider: bool = False) -> str:
-        """Return C++ for a register that is written with a value of this type."""
+        """Return the C++ lvalue of a destination operand, to which a value of a PTX type is written.
+
+        Args:
+            text: Text of the operand.
+            kind: A PTX type, such as ``"u32"``.
+            wider: Whether the operand's register may have more bits than the type.
+
+        Raises:
+            RefusedError: If the register's size does not fit, or if the operand cannot be written.
+        """
         if text == "_":
             return "tiledmm_ptx::Sink{}"
         register = self.register(text)
@@ -86,7 +116,14 @@ class Instruction:
         return register.code
 
     def put(self, text: str, kind: str, value: str, *, wider: bool = False) -> str:
-        """Return the C++ statement that writes a register."""
+        """Return the C++ statement that writes a value to a destination operand.
+
+        Args:
+            text: Text of the operand.
+            kind: PTX type of the value, such as ``"u32"``.
+            value: C++ expression of the value.
+            wider: Whether the operand's register may have more bits than the type.
+        """
         return f"tiledmm_ptx::put({self.destination(text, kind, wider=wider)}, {value});"
 
     def _check(self, text: str, register: Register, kind: str, wider: bool) -> None:
@@ -95,11 +132,23 @@ class Instruction:
             raise self.refuse(f"operand {text} has {register.bits} bits, and .{kind} {bits}")
 
     def elements(self, text: str) -> list[str]:
-        """Return the elements of a vector operand ``{ a, b }``, or the operand itself."""
+        """Return the texts of the elements of a vector operand, such as ``{ a, b }``.
+
+        An operand that is no vector is returned as its only element.
+        """
         return split(text[1:-1]) if text.startswith("{") and text.endswith("}") else [text]
 
     def vector(self, text: str, count: int, kind: str) -> list[str]:
-        """Return the elements of a vector operand that is accessed at once."""
+        """Return the texts of the elements of a vector operand, which one access reads or writes.
+
+        Args:
+            text: Text of the operand.
+            count: Number of elements that the instruction has.
+            kind: PTX type of an element.
+
+        Raises:
+            RefusedError: If the operand has another number of elements, or if they have more than 16 bytes.
+        """
         parts = self.elements(text)
         if len(parts) != count:
             raise self.refuse(f"a vector of {count} has {len(parts)} registers here")
@@ -108,14 +157,26 @@ class Instruction:
         return parts
 
     def constant(self, text: str) -> str:
-        """Return C++ for an operand that must be a constant."""
+        """Return the C++ expression for an operand that must be a constant.
+
+        Raises:
+            RefusedError: If it is a register.
+        """
         register = self.register(text)
         if register.bits:
             raise self.refuse(f"operand {text} must be a constant")
         return register.code
 
     def address(self, text: str, space: str) -> str:
-        """Return C++ for the pointer ``[register + constant]`` in this state space."""
+        """Return the C++ expression of the pointer for an address operand ``[register + constant]``.
+
+        Args:
+            text: Text of the operand.
+            space: State space: ``"shared"``, ``"global"``, or ``""`` for generic addresses.
+
+        Raises:
+            RefusedError: If the operand has another form, or if its register has the wrong size.
+        """
         if not (text.startswith("[") and text.endswith("]")):
             raise self.refuse(f"operand {text} is no address in brackets")
         terms = re.split(r"\s*([+-])\s*", text[1:-1].strip())
@@ -133,7 +194,7 @@ class Instruction:
         return f"tiledmm_ptx::global({base.code}{offset})"
 
     def take_space(self) -> str:
-        """Consume the state space: ``"shared"``, ``"global"``, or ``""`` for generic addresses."""
+        """Consume the state space and return it: ``"shared"``, ``"global"``, or ``""`` for generic addresses."""
         space = self.take(("shared", "shared::cta", "global"))
         return "shared" if space.startswith("shared") else space
 
@@ -142,7 +203,10 @@ INSTRUCTIONS: dict[str, Callable[[Instruction], str]] = {}
 
 
 def instruction(*opcodes: str) -> Callable[[Callable[[Instruction], str]], Callable[[Instruction], str]]:
-    """Enter a function for the opcodes that begin with one of these names."""
+    """Return a decorator that registers a function as the translator of some instructions.
+
+    These are the instructions whose names begin with one of the given opcodes. The function returns their C++.
+    """
 
     def enter(write: Callable[[Instruction], str]) -> Callable[[Instruction], str]:
         for opcode in opcodes:

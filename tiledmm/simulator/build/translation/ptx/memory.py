@@ -13,7 +13,12 @@ _HINT = re.compile(r"L[12]::\w+")
 
 
 def fence(scope: str) -> str:
-    """Return C++ that orders a thread's accesses before it and those after it, for threads of this scope."""
+    """Return the C++ of a fence between a thread's accesses before it and those after it.
+
+    Args:
+        scope: Scope of the fence in PTX: ``"cta"`` for the threads of the block, ``"sys"`` for the whole system, any
+            other for the GPU.
+    """
     suffix = {"cta": "_block", "sys": "_system"}.get(scope, "")
     return f"tiledmm_ptx::compiler_fence(); ::__threadfence{suffix}();"
 
@@ -23,10 +28,10 @@ class _Qualifiers:
     """Qualifiers of a load or store.
 
     Attributes:
-        space: State space.
+        space: State space: ``"shared"``, ``"global"``, or ``""`` for generic addresses.
         has_policy: Whether the last operand is a cache policy.
-        is_volatile: Whether it may run beside accesses of other threads: ``true`` or ``false``.
-        before, after: Fences around it.
+        is_volatile: Whether other threads may access the same memory meanwhile, as C++: ``"true"`` or ``"false"``.
+        before, after: C++ of the fences before and after the access; empty for none.
     """
 
     space: str

@@ -1,4 +1,4 @@
-"""Types and registers of PTX, and their C++."""
+"""Types and registers of PTX, and the C++ types and expressions for them."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass
 #: Before every name that the C++ of a statement declares.
 PREFIX = "tiledmm_ptx_"
 
-#: Bits of each type.
+#: Number of bits of each PTX type.
 BITS = {
     "pred": 1, "b8": 8, "u8": 8, "s8": 8, "b16": 16, "u16": 16, "s16": 16, "f16": 16, "bf16": 16,
     "b32": 32, "u32": 32, "s32": 32, "f32": 32, "f16x2": 32, "bf16x2": 32,
     "b64": 64, "u64": 64, "s64": 64, "f64": 64, "b128": 128,
 }  # fmt: skip
-#: C++ type of each type.
+#: C++ type of each PTX type.
 CPP = {
     "pred": "bool", "b8": "unsigned char", "u8": "unsigned char", "s8": "signed char",
     "b16": "unsigned short", "u16": "unsigned short", "s16": "short",
@@ -51,8 +51,8 @@ class Register:
     """A register, a constant, or a special register.
 
     Attributes:
-        code: C++ expression; an lvalue where it can be written.
-        bits: Size; 0 for a constant, which takes the size of the instruction.
+        code: C++ expression; an lvalue if it can be written.
+        bits: Size in bits; 0 for a constant, which gets the size of the instruction's type.
         writable: Whether it can be a destination.
     """
 
@@ -62,5 +62,5 @@ class Register:
 
 
 def register_type(kind: str) -> str:
-    """Return the C++ type of a register declared with this PTX type, such as ``unsigned`` for ``s32``."""
+    """Return the C++ type of a register declared with a PTX type, such as ``unsigned`` for ``s32``."""
     return CPP[kind] if kind in ("f32", "f64") else REGISTER[BITS[kind]]

@@ -1,4 +1,4 @@
-"""The text of an asm statement as C++ statements, and which instructions are refused."""
+"""Translation of an asm statement's PTX to C++, and the instructions that are refused."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ _REFUSED = (
 
 
 def translated(text: str, operands: list[Register]) -> str:
-    """Return the C++ statements of the PTX in an asm statement.
+    """Translate the PTX of an asm statement, and return it as C++ statements.
 
     Args:
-        text: The PTX; ``%0`` and so on are the operands.
-        operands: Their registers.
+        text: The PTX, in which ``%0`` and so on are the operands.
+        operands: Registers of the operands.
 
     Raises:
         RefusedError: If something in it cannot be translated.
@@ -73,7 +73,12 @@ _NAME = re.compile(r"[\w$%.]+")
 
 
 class _Translation:
-    """One statement's text, on its way to C++."""
+    """Translation of the PTX of one asm statement.
+
+    Args:
+        text: The PTX.
+        operands: Registers of the operands.
+    """
 
     def __init__(self, text: str, operands: list[Register]) -> None:
         self._text = _COMMENT.sub(lambda comment: re.sub(r"[^\n]", " ", comment[0]), text)
@@ -152,7 +157,11 @@ class _Translation:
         return write(Instruction(name, modifiers, split(text[found.end() :]), self.register))
 
     def register(self, text: str) -> Register:
-        """Return the register or constant that an operand's text names."""
+        """Return the register or constant that an operand's text names.
+
+        Raises:
+            RefusedError: If it names none.
+        """
         if operand := _OPERAND.fullmatch(text):
             if int(operand[1]) >= len(self._operands):
                 raise RefusedError(f"the inline PTX uses {text}, but its statement has {len(self._operands)} operands")
