@@ -157,7 +157,11 @@ def _shares_memory(x: _Matrix, y: _Matrix) -> bool:
 
 
 def _bytes(memory: Any) -> int | None:
-    """Return a limit on memory as a whole number of bytes; None for no limit."""
+    """Return the value of ``memory=`` as a whole number of bytes; None if there is no limit.
+
+    Raises:
+        KeywordError: If it is not a positive number.
+    """
     if memory is None:
         return None
     is_number = isinstance(memory, (int, float, np.integer, np.floating)) and not isinstance(memory, bool)
@@ -169,7 +173,10 @@ def _bytes(memory: Any) -> int | None:
 
 @contextlib.contextmanager
 def _told(progress: bool | Callable[[int, int], Any] | None) -> Iterator[Told]:
-    """Yield the function to call as tiles are finished."""
+    """Yield the function to call with the number of finished tiles of C and the number of all tiles.
+
+    For True it updates a progress bar on stderr; for False or None it does nothing. A function is yielded unchanged.
+    """
     if not progress:
         yield lambda done, total: None
         return
