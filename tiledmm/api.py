@@ -75,9 +75,10 @@ def matmul(
             ``split_float32`` on Hopper, and ``split_tensor_core`` on other GPUs). ``"ieee"``: only multiply-adds in
             the type itself, so neither these two variants nor ``split_float64``. ``"tf32"``, for float32: tensor
             cores that round operands to 11 significant bits, or what ``"full"`` allows, whichever is faster.
-            ``"fp16x3"``, ``"bf16x6"``, ``"bf16x9"`` or ``"tf32x3"``, for float32 and complex64: operands decomposed
-            into limbs of that type, and the given number of products of limbs, with ``split_float32`` if it runs on
-            the device and ``split_tensor_core`` otherwise. Products of integers ignore ``precision``.
+            ``"fp16x3"``, ``"bf16x6"``, ``"bf16x9"`` or ``"tf32x3"``, for float32 and complex64: operands are
+            decomposed into limbs of the type that begins the name, and the number that ends it is the number of
+            products of limbs per product of two elements. ``split_float32`` computes this if it runs on the device,
+            else ``split_tensor_core``. Products of integers ignore ``precision``.
 
     Returns:
         ``out``, or a new array of the library of ``x1``, usually a ``cupy.ndarray``. The product of two vectors is a
@@ -182,7 +183,7 @@ def explain(
     target: str | None = None,
     **keywords: Any,
 ) -> Explanation:
-    """Return which kernels ``matmul(x1, x2)`` selects, and which alternatives it has, with their expected times.
+    """Return an ``Explanation``: the kernel that ``matmul(x1, x2)`` selects, and its alternatives with expected times.
 
     Print the returned object to read it. This function needs no GPU. It explains the product of CuPy arrays on the
     current device, and that of other arrays on an H100, unless ``target`` names another GPU.

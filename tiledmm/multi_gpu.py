@@ -23,16 +23,16 @@ def matmul(a: Any, b: Any, /, out: Any = None, *, devices: Sequence[int], precis
     Args:
         a: Left operand, ``(m, k)``, a CuPy array of any strides, or a NumPy array.
         b: Right operand, ``(k, n)``, a CuPy array on the same device, or a NumPy array if ``a`` is one.
-        out: Array for the result, ``(m, n)``, of the product's type, on the operands' device or in host memory as
-            they are; None for a new array.
+        out: Array for the result, ``(m, n)``, of the product's type, where the operands are: on their device, or in
+            host memory; None for a new array.
         devices: Numbers of the devices that compute. The device that holds the CuPy arrays may be among them or not.
             Every other device needs memory for its rows of A and C, and for all of B. A device that is named twice
             computes two shares.
         precision: Precision, as for ``tiledmm.matmul``.
 
     Returns:
-        ``out``, or a new array on the operands' device or in host memory as they are. A CuPy array is computed on the
-        current stream of its device, as in any product. A NumPy array is complete when the call returns.
+        ``out``, or a new array where the operands are. A CuPy array is computed on the current stream of its device, as
+        in any product. A NumPy array is complete when the call returns.
 
     Raises:
         KeywordError: If a device does not exist.

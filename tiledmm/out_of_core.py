@@ -58,8 +58,8 @@ def matmul(
         b: Right operand, ``(k, n)``, of the same type. It may overlap ``a``.
         out: Array or memmap for the result, ``(m, n)``, of the same type and any strides, which shares no memory with
             the operands; None for a new array. float16 is summed in float32 and rounded once.
-        memory: Most bytes of device memory for panels, tiles and workspace, such as ``16e9``; None for 80% of what is
-            free. The code of kernels and CUDA itself need some more.
+        memory: Maximum number of bytes of device memory for panels, tiles and workspace, such as ``16e9``; None for
+            80% of the free memory. The code of kernels and CUDA itself need some more.
         precision: Precision, as for ``tiledmm.matmul``.
         progress: Whether to show a progress bar on stderr; or a function, which is called at the start and after each
             tile of C with the number of finished tiles and the number of all tiles.
