@@ -36,7 +36,7 @@ class Bytes(Operands):
         return compute.itemsize
 
     def prepare(self, spec: KernelSpec, problem: Problem) -> PreparedOperands:
-        """Return the launches that decompose both operands into bytes, and the bytes that the kernel reads."""
+        """Return the bytes of both operands as ``PreparedOperands``, with the launches that decompose the operands."""
         kernel, both = spec.kernel, [_copy_of(spec, problem, operand) for operand in range(2)]
         return with_copies(kernel, problem, both, kernel.config)
 
@@ -64,13 +64,16 @@ class Bytes(Operands):
         return OperandCost(sizes, layout, (True, True), problem.k, before, reads=reads)
 
     def rates(self, compute: Element) -> tuple[str, ...]:
-        """Return the name of the device's rate of decomposing integers of this size into bytes, in a tuple."""
+        """Return a tuple with the name of one rate: that of decomposing integers of this size into bytes.
+
+        It is a field of ``DeviceRates``.
+        """
         return (f"decomposing_bytes.{compute.itemsize}",)
 
     def multiplied(self, compute: Element, scheme: str = "") -> tuple[int, int]:
-        """Return the size of a byte, which is 1, and the number of products of bytes per product of two integers.
+        """Return the size of a byte, 1, and the number of products of bytes per product of two elements.
 
-        Products of bytes that are multiples of the type's range are left out.
+        Products of bytes that cannot change the result modulo the type's range are left out.
         """
         return 1, _pairs(compute)
 
@@ -115,8 +118,8 @@ def _copy_of(spec: KernelSpec, problem: Problem, operand: int) -> Copy:
 
 
 def _pairs(compute: Element) -> int:
-    """Return the number of products of bytes per product of two integers.
+    """Return the number of products of bytes that are computed per product of two integers.
 
-    Only products that matter modulo the type's range count.
+    Products of bytes that cannot change the result modulo the type's range are left out.
     """
     return compute.itemsize * (compute.itemsize + 1) // 2

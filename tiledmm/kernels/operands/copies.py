@@ -159,7 +159,7 @@ def copy_by(
 
 
 def with_copies(kernel: KernelSpec, problem: Problem, both: Sequence[Copy], box: Config) -> PreparedOperands:
-    """Return both copies as the operands of a kernel, which reads them by tensor maps or by strides.
+    """Return ``PreparedOperands`` for a kernel that reads copies of both operands, by tensor maps or by strides.
 
     Args:
         kernel: The kernel that reads the copies.

@@ -56,7 +56,10 @@ class InPlace(Operands):
         )
 
     def prepare(self, spec: KernelSpec, problem: Problem) -> PreparedOperands:
-        """Return the arrays as they are, without launches; for a kernel that reads by TMA, with their tensor maps."""
+        """Return ``PreparedOperands`` that are the arrays themselves, without launches.
+
+        For a kernel that reads by TMA, they have tensor maps.
+        """
         return PreparedOperands(problem, maps=maps_of(spec, problem))
 
     def kernels(self, spec: KernelSpec, by_auto: bool) -> Iterator[KernelSpec]:

@@ -55,7 +55,7 @@ class Limbs(Operands):
         return SCHEMES[config.scheme].limbs
 
     def product_type(self, variant: Variant, compute: Element) -> Element:
-        """Return the type of numbers whose limbs a kernel multiplies: complex64 for complex limbs, else float32."""
+        """Return the type whose limbs a kernel multiplies: complex64 if the limbs are complex, else float32."""
         types = map(ELEMENTS.__getitem__, dict(variant.types))
         return next(each for each in types if each.components == compute.components)
 
@@ -64,9 +64,10 @@ class Limbs(Operands):
         return "T"
 
     def prepare(self, spec: KernelSpec, problem: Problem) -> PreparedOperands:
-        """Return the launches that pack operands if necessary and decompose both, and the limbs that the kernel reads.
+        """Return the limbs of both operands as ``PreparedOperands``, with the launches that write them.
 
-        The decomposing kernels also write the operand scan, which records whether the values can be decomposed.
+        Operands are packed first if necessary. The decomposing kernels also write the operand scan, which records
+        whether the values can be decomposed.
         """
         kernel, ready, both = spec.kernel, pack_operands(spec, problem), []
         for operand, source in enumerate(ready.names):

@@ -28,7 +28,7 @@ _MARGIN = 2.0**-19
 def residue_planes(moduli: int, components: int) -> int:
     """Return the number of products of residues per product of two elements.
 
-    There is one per modulus for real elements (``components`` is 1), and there are three for complex elements (2).
+    It is one per modulus for real elements (``components`` is 1), and three per modulus for complex elements (2).
     """
     return moduli * (3 if components == 2 else 1)
 
@@ -39,10 +39,9 @@ def modulus_product(count: int) -> int:
 
 
 def norm_limit(count: int) -> float:
-    """Return the largest square of a scaled row's Euclidean norm for which products follow from their residues.
+    """Return the maximum squared Euclidean norm of a scaled row of A or column of B.
 
-    Args:
-        count: Number of moduli.
+    Up to this limit, residues modulo the first ``count`` moduli determine each element of the product.
     """
     return modulus_product(count) / 2 * (1 - _MARGIN)
 
@@ -51,7 +50,8 @@ def norm_limit(count: int) -> float:
 def weights(count: int) -> tuple[int, ...]:
     """Return the weights of the first ``count`` moduli, with which a number is reconstructed from its residues.
 
-    A modulus has the number below M, the product of all moduli, that is 1 modulo it and 0 modulo all others.
+    Let M be the product of these moduli. The weight of a modulus is the number below M that is 1 modulo this modulus,
+    and 0 modulo all others.
     """
     whole = modulus_product(count)
     return tuple(whole // modulus * pow(whole // modulus, -1, modulus) for modulus in MODULI[:count])
@@ -72,7 +72,7 @@ def powers_of_256(modulus: int) -> tuple[int, int]:
 
 
 def tables(count: int) -> dict[str, object]:
-    """Return the constants of the first ``count`` moduli that templates use, by their names in the templates."""
+    """Return a dict of the constants that templates use for the first ``count`` moduli, by name."""
     moduli, whole = MODULI[:count], modulus_product(count)
     return {
         "modulus_table": moduli,

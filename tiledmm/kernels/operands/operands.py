@@ -145,7 +145,7 @@ class Operands:
     # Asked by ``schedule`` and compilation in advance: the launches of a product
 
     def prepare(self, spec: KernelSpec, problem: Problem) -> PreparedOperands:
-        """Return the launches that prepare the operands of a product, and the arrays that the kernel then reads.
+        """Return ``PreparedOperands``: the arrays that a product's kernel reads, and the launches that write them.
 
         Args:
             spec: The kernel with the types and layout of the arrays.
@@ -154,14 +154,16 @@ class Operands:
         raise NotImplementedError(f"{type(self).__name__} does not say how its operands are prepared")
 
     def products(self, spec: KernelSpec, problem: Problem, ready: PreparedOperands) -> Schedule | None:
-        """Return the launches that multiply prepared operands and write C.
+        """Return the ``Schedule`` of the launches that multiply prepared operands and write C.
 
         Args:
-            spec, problem: As for ``prepare``.
+            spec: The kernel with the types and layout of the arrays.
+            problem: The product's problem.
             ready: The prepared operands.
 
         Returns:
-            The launches; None if the kernel that multiplies also writes C, perhaps with a split-K reduction.
+            The launches with their scratch memory; None if the kernel that multiplies also writes C, perhaps with a
+            split-K reduction.
         """
         return None
 
@@ -229,7 +231,7 @@ class Operands:
     def cost(
         self, variant: Variant, config: Config, launch: LaunchConfig, product: Product, times: DeviceTimes
     ) -> OperandCost:
-        """Return the cost of preparing and reading the operands.
+        """Return the cost of preparing the operands of a product and of reading them.
 
         Args:
             variant: The kernel's variant.
@@ -267,7 +269,7 @@ class Operands:
         return ""
 
     def fragment(self, spec: KernelSpec) -> tuple[int, int]:
-        """Return how much a warp reads from shared memory for its tile. Wavefronts are counted from it.
+        """Return what a warp reads from shared memory for its tile, as two numbers from which wavefronts are counted.
 
         Returns:
             The number of columns of C that share one read of an element of A; and the bytes read per element of A or B,

@@ -40,7 +40,10 @@ class PackedElements(Operands):
         return replace(spec.alone(), a=into, b=into, compute=spec.compute.packed or into, layout="TN")
 
     def prepare(self, spec: KernelSpec, problem: Problem) -> PreparedOperands:
-        """Return the launches that pack the elements of both operands, and a problem whose K counts packed elements."""
+        """Return the packed elements of both operands as ``PreparedOperands``, with the launches that pack them.
+
+        K of its problem counts packed elements.
+        """
         layout = self.kernel(spec).layout
         both = [_copy_of(spec, problem, operand) for operand in range(2)]
         for copy in both:

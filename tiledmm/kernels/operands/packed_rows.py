@@ -47,7 +47,7 @@ class PackedRows(Operands):
         return after_packing(spec).alone()
 
     def prepare(self, spec: KernelSpec, problem: Problem) -> PreparedOperands:
-        """Return the launches that pack one operand or both, and the arrays that the kernel then reads."""
+        """Return ``PreparedOperands`` of which one or both are packed, with the launches that pack them."""
         ready = pack_operands(spec, problem)
         return replace(ready, maps=maps_of(spec, ready.problem))
 
@@ -113,7 +113,7 @@ def pack_specs(spec: KernelSpec) -> Iterator[KernelSpec]:
 
 
 def pack_operands(spec: KernelSpec, problem: Problem) -> PreparedOperands:
-    """Return the launches that pack the operands selected by ``pack_a`` and ``pack_b``, and the arrays to read then."""
+    """Return ``PreparedOperands``, with launches that pack the operands selected by ``pack_a`` and ``pack_b``."""
     launches: list[Launch] = []
     scratch: list[Scratch] = []
     names = ["A", "B"]

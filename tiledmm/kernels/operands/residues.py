@@ -72,11 +72,11 @@ class Residues(Operands):
         return replace(spec.alone(), a=_BYTE, b=_BYTE, c=_BYTE, layout="NT", condition="if decomposed", epilogue=None)
 
     def limbs(self, config: Config, compute: Element) -> int:
-        """Return the number of planes of residues: one per modulus, or three for complex numbers."""
+        """Return the number of planes of residues: one per modulus, or three per modulus for complex numbers."""
         return residue_planes(config.moduli, compute.components)
 
     def prepare(self, spec: KernelSpec, problem: Problem) -> PreparedOperands:
-        """Return the launches that decompose both operands into residues, and the residues that the kernel reads.
+        """Return the residues of both operands as ``PreparedOperands``, with the launches that decompose the operands.
 
         The launches also write the operand scan, which records whether the values can be decomposed.
         """
@@ -84,7 +84,7 @@ class Residues(Operands):
         return with_scan(with_copies(kernel, problem, both, kernel.config), problem, both)
 
     def products(self, spec: KernelSpec, problem: Problem, ready: PreparedOperands) -> Schedule:
-        """Return the launches that multiply residues and reconstruct C.
+        """Return the ``Schedule`` of the launches that multiply residues and reconstruct C.
 
         The kernels return at once if the operand scan found operands that cannot be decomposed.
 
@@ -163,11 +163,17 @@ class Residues(Operands):
         )  # fmt: skip
 
     def rates(self, compute: Element) -> tuple[str, ...]:
-        """Return the names of the device's rates of decomposing into residues and of reconstructing C."""
+        """Return the names of the device's rates of decomposing into residues and of reconstructing C.
+
+        They are fields of ``DeviceRates``.
+        """
         return "residue_launches", "decomposing_residues.N", "decomposing_residues.T", "reconstructing"
 
     def multiplied(self, compute: Element, scheme: str = "") -> tuple[int, int]:
-        """Return 1, the bytes of a residue, and the number of products of residues per product of two elements."""
+        """Return the size of a residue in bytes, and the number of products of residues per product of two elements.
+
+        The size is 1.
+        """
         return 1, residue_planes(DEFAULT_MODULI, compute.components)
 
     def unit(self, spec: KernelSpec) -> str:
