@@ -107,7 +107,7 @@ class Config:
         return own | launch
 
     def changed(self, overrides: ConfigOverrides) -> Config:
-        """Return a copy of this config with some fields replaced, among them fields of ``launch``."""
+        """Return a copy of this config with some fields replaced, which may also be fields of ``launch``."""
         launch = {name: value for name, value in overrides.items() if name in _LAUNCH_FIELDS}
         own = {name: value for name, value in overrides.items() if name not in _LAUNCH_FIELDS}
         return replace(self, **own, launch=replace(self.launch, **launch))

@@ -182,7 +182,7 @@ def in_launches(config: Config, problem: Problem, partitions: int = 1) -> list[P
 
 
 def rasterization_group(config: Config, problem: Problem) -> int:
-    """Return the number of columns of tiles per rasterization group.
+    """Return the number of columns of tiles per rasterization group. Blocks compute the tiles of C group by group.
 
     If K is short, writing C is most of the memory traffic: the group then lets blocks that run at the same time write
     contiguous memory, whole rows or columns of tiles. Else it is the config's ``group``, with which they share the

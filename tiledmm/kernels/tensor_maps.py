@@ -166,9 +166,13 @@ def _box(k_major: bool, operand: int, config: Config, element: Element) -> tuple
 
 
 def _rows(problem: Problem, operand: int) -> tuple[int, int, int]:
-    """Return the contiguous elements per row of an operand, the number of rows, and the row stride in elements.
+    """Return the number of contiguous elements per row of A or B, the number of rows, and the row stride in elements.
 
-    If the columns of A (0) or B (1) are contiguous, they count as its rows.
+    If the columns of the matrix are contiguous, they count as its rows.
+
+    Args:
+        problem: The problem.
+        operand: 0 for A, 1 for B.
     """
     rows, cols = ((problem.m, problem.k), (problem.k, problem.n))[operand]
     row, col = problem.strides[2 * operand : 2 * operand + 2]

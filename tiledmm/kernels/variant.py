@@ -20,7 +20,7 @@ Rule = tuple[bool, str]
 
 
 def block_of_tiles(config: Config) -> tuple[int, int]:
-    """Return the dimensions x and y of a block that has one thread per thread tile."""
+    """Return the numbers of threads per block along x and y, with one thread per thread tile of C."""
     return config.bn // config.tn, config.bm // config.tm
 
 
@@ -243,8 +243,8 @@ class Variant:
     def least_capability(self, element: Element) -> tuple[int, int]:
         """Return the lowest compute capability whose GPUs run the variant with a computation type.
 
-        For a type that is not in ``types``, such as that of limbs, it is the lowest of all its types; (0, 0) for any
-        GPU.
+        For a type that is not in ``types``, such as that of limbs, it is the lowest for any type in ``types``. It is
+        (0, 0) if every GPU runs the variant.
         """
         return dict(self.types).get(element.multiplied, min((least for _, least in self.types), default=(0, 0)))
 
