@@ -69,7 +69,10 @@ def dtype_of(compute: Element) -> str | None:
 
 
 def _with_epilogue(product: Product, epilogue: EpilogueCall) -> Product:
-    """Return a product with the sizes and the computation type that it has if a kernel computes its epilogue."""
+    """Return a product with the changes that kernels with an epilogue need.
+
+    The computation type is chosen for the epilogue. K is 0 if alpha is 0, so that A and B are not read.
+    """
     if product.compute.result_name and product.compute.result.itemsize > 4:  # 32-bit sums do until they are scaled
         product = product.computed_in(product.compute.result)
     if product.compute.dtype.kind == "f":

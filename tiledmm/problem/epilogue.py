@@ -138,7 +138,7 @@ def resolve_epilogue(compute: np.dtype[Any], casting: str, keywords: EpilogueKey
     key = compute, casting, activation, _form(c), _form(alpha), _form(beta), _form(bias)
     try:
         epilogue = _kept[key]
-    except (KeyError, TypeError):  # not kept yet, or a value cannot be hashed: the checks say what is wrong with it
+    except (KeyError, TypeError):  # not kept yet, or a value cannot be hashed, for which the checks raise an error
         epilogue = _checked(compute, casting, keywords)
         if len(_kept) >= _MOST_KEPT:
             _kept.clear()
@@ -152,7 +152,8 @@ def resolve_epilogue(compute: np.dtype[Any], casting: str, keywords: EpilogueKey
     return EpilogueCall(keywords, epilogue, arrays, numbers, without_product)
 
 
-# Epilogues of earlier calls by what they depend on, and the most that are kept: a call has only microseconds for this.
+# Epilogues of earlier calls by the properties that they depend on, and the maximum number that are kept. They are kept
+# because a call has only microseconds for its epilogue.
 _kept: dict[Any, Epilogue | None] = {}
 _MOST_KEPT = 1024
 

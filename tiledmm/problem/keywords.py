@@ -11,10 +11,10 @@ from tiledmm.errors import ConfigError, KeywordError, KeywordTypeError, KeywordV
 Precision: TypeAlias = Literal["full", "float32", "ieee", "tf32", "fp16x3", "bf16x6", "bf16x9", "tf32x3"]
 
 
-#: The names that ``precision=`` takes; ``"float32"`` is another name of ``"full"``.
+#: Values of ``precision=`` in a tuple; ``"float32"`` is another name of ``"full"``.
 PRECISIONS: tuple[str, ...] = get_args(Precision)
 
-#: The name that ``variant=`` takes for the fastest kernel.
+#: Value of ``variant=`` that selects the fastest kernel.
 AUTO = "auto"
 
 
