@@ -15,8 +15,8 @@ from tiledmm.problem.product import Product
 from tiledmm.problem.strides import TRANSPOSED
 from tiledmm.schedule.schedule import schedule
 
-#: Most bytes of workspace of parts of C that each have their own, so that their launches overlap. Larger parts run so
-#: long that overlapping saves nothing.
+#: Maximum size in bytes of all workspaces together if each part of C has its own, so that launches of parts overlap.
+#: Larger parts run so long that overlapping saves nothing.
 MOST_APART = 1 << 30
 
 
@@ -86,7 +86,7 @@ class Choice:
         return [sizes[part] for part in parts]
 
     def with_packing(self) -> Choice:
-        """Return the same kernels with packing of the operands that TMA would read in place."""
+        """Return this choice with packing of the operands that TMA would read in place."""
         spec = self.spec.with_packing_for_tma(False, False)
         return replace(self, spec=spec, others=tuple(other.with_packing() for other in self.others))
 
@@ -110,9 +110,9 @@ def _size(product: Product) -> str:
 
 
 def named_choice(variant: Variant, config: Config, product: Product) -> Choice:
-    """Return the choice of a given variant and config for a product.
+    """Return a ``Choice`` of the kernel with the given variant and config for a product.
 
-    The kernel computes the product transposed if it is faster so.
+    The kernel computes the product transposed if that is faster.
     """
     product = transposed_if_preferred(variant, config, product)
     return Choice(product, kernel_spec_of(variant.name, config, product))

@@ -24,15 +24,15 @@ _VARIANT_OF_A_TILE = "double_buffered"
 # The variant of an epilogue without a product: it reads no operand.
 _WITHOUT_PRODUCT = "warp_tiled"
 
-#: From whether kernels fit to the fastest that do; None if none does.
+#: Function that returns the fastest kernels for which another function is true; None if there are none.
 Within = Callable[[Callable[[Choice], bool]], Choice | None]
 
-#: The model of a device, with or without variants that decompose operands.
+#: Function that returns a device's model; with True, one without variants that decompose operands.
 Models = Callable[[bool], Model]
 
 
 def choose(call: Call, kernel: KernelKeywords, models: Models, tuned: bool = True) -> Choice:
-    """Return the kernels for a call of ``matmul`` or ``gemm``.
+    """Return a ``Choice`` of the kernels for a call of ``matmul`` or ``gemm``.
 
     Args:
         call: The call, from ``resolve_call``.
@@ -56,9 +56,9 @@ def choose(call: Call, kernel: KernelKeywords, models: Models, tuned: bool = Tru
 
 
 def choose_within(call: Call, kernel: KernelKeywords, models: Models, fits: Callable[[Choice], bool]) -> Choice | None:
-    """Return the fastest kernel with a small enough workspace, for a call whose kernel from ``choose`` needs too much.
+    """Return a ``Choice`` of the fastest kernel with a small enough workspace.
 
-    It has the same precision.
+    It replaces the choice of ``choose`` if there is no memory for that one's workspace, and has the same precision.
 
     Args:
         call, kernel, models: As for ``choose``.
@@ -142,7 +142,7 @@ def select(
     table: TunedTable | None = None,
     model: Model = H100,
 ) -> Choice:
-    """Return the kernel for a product.
+    """Return a ``Choice`` of the kernel for a product: the named variant's, or the one that ``auto`` selects.
 
     Args:
         name: Name of a variant, or ``"auto"``.
@@ -167,7 +167,7 @@ def select(
 
 
 def measured(product: Product, table: TunedTable, model: Model) -> Choice | None:
-    """Return the kernel that a tuned table holds for a product; None if the table has no valid entry for it.
+    """Return a ``Choice`` of the kernel that a tuned table holds for a product; None if there is no valid entry.
 
     Warn if the kernel's code has changed since it was measured.
     """

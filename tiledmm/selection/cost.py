@@ -137,7 +137,10 @@ class Cost:
         return self._on_device(row, terms) + terms.after
 
     def _on_device(self, row: KernelRates, terms: Terms) -> float:
-        """Return the expected time up to the kernel's end in microseconds, without launches after it."""
+        """Return the expected time from the launch of a product to the end of its kernel, in microseconds.
+
+        Launches after the kernel, such as a split-K reduction, are not included.
+        """
         rate, most = self._flops[row]
         fraction = self._rate_of(row, terms.access)
         if not rate * fraction:

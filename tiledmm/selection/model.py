@@ -80,7 +80,8 @@ class Model:
     def bound(self, product: Product) -> float:
         """Return a lower bound of the time of a product by the roofline, in microseconds.
 
-        It is the time of the fastest unit, or that of reading A and B and writing C.
+        It is the time of the arithmetic on the fastest unit, or that of reading A and B and writing C, whichever is
+        longer.
         """
         problem, compute = product.problem, product.compute
         flops = 2.0 * problem.m * problem.n * problem.k * problem.products
@@ -138,11 +139,11 @@ class Model:
                 yield Choice(best.product, kernel_spec_of(row.variant, chosen, own), time)
 
     def best(self, product: Product) -> Choice:
-        """Return the kernel with the least expected time for a product, or the kernels for the parts of C."""
+        """Return a ``Choice`` of the kernel, or of the kernels for parts of C, with the least expected time."""
         return min(self.rank(product), key=_time)
 
     def best_within(self, product: Product, fits: Callable[[Choice], bool]) -> Choice | None:
-        """Return the fastest kernel that fits, without cutting C for speed; None if no kernel fits.
+        """Return a ``Choice`` of the fastest kernel that fits, without cutting C for speed; None if no kernel fits.
 
         Args:
             product: The product.
@@ -152,7 +153,7 @@ class Model:
         return min((choice for _, choice in self._in_one(product, fits)), key=_time, default=None)
 
     def with_others(self, product: Product, cut: tuple[int, int]) -> tuple[Product, tuple[Choice, ...]]:
-        """Return the product of the first part of C, and the fastest kernels for the other parts.
+        """Return the product of the first part of C, and the choices of the fastest kernels for the other parts.
 
         Args:
             product: The product.
@@ -189,7 +190,7 @@ class Model:
     def _at_best(
         self, row: KernelRates, wanted: Product, fits: Callable[[Choice], bool] | None = None
     ) -> Choice | None:
-        """Return a kernel with the fastest packing and split-K factor that fit; None if none fits.
+        """Return a ``Choice`` of a kernel with its fastest packing and split-K factor that fit; None if none fits.
 
         Args:
             row: The kernel's row of the table of rates.
@@ -212,7 +213,7 @@ class Model:
     def _in_parts(
         self, row: KernelRates, product: Product, fits: Callable[[Choice], bool] | None = None
     ) -> Choice | None:
-        """Return a kernel that decomposes operands, with C divided into a grid of parts; None if no grid helps.
+        """Return a ``Choice`` of a kernel that decomposes operands, for C as a grid of parts; None if no grid helps.
 
         A grid helps if the operands of the whole product exceed the format's limit, or if their scratch memory does not
         fit and is so large that parts share theirs.
@@ -259,9 +260,10 @@ class Model:
                 yield cut
 
     def _in_several(self, row: KernelRates, product: Product, m: int, n: int, limit: float) -> Choice | None:
-        """Return a kernel for the first m rows and n columns of C, with the fastest kernels for the other parts.
+        """Return a ``Choice`` of a kernel for the first m rows and n columns of C, and of others for the rest of C.
 
-        Return None if they are not expected to take less than ``limit`` microseconds together.
+        The kernels for the rest are the fastest. Return None if all together are not expected to take less than
+        ``limit`` microseconds.
         """
         first, *others = strips(product, m, n)
         choice = self._at_best(row, first)
@@ -328,7 +330,7 @@ def _time(choice: Choice) -> float:
 
 
 def _is_small_batch(problem: Problem) -> bool:
-    """Return whether a problem is a batch of many small products."""
+    """Return whether a problem is a batch of many small products, with few rows and columns each."""
     return max(problem.m, problem.n) <= _SMALL and problem.m * problem.n * problem.products >= _MANY
 
 

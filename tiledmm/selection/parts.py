@@ -33,7 +33,7 @@ def strips(product: Product, m: int, n: int) -> list[Product]:
 
 
 def grids(variant: Variant, product: Product) -> Iterator[Iterator[Product]]:
-    """Yield divisions of C into a grid of parts, each part with decomposed operands within the format's limit.
+    """Yield divisions of C into a grid of parts, whose operands are small enough to be decomposed part by part.
 
     The operands of a part need less than half as much memory as in the division before. The first part of a grid is
     the largest.
