@@ -38,7 +38,7 @@ _MOST_UNDECOMPOSED = 128
 
 
 def schedule(spec: KernelSpec, problem: Problem) -> Schedule:
-    """Return the launches of a product in order, with their scratch memory.
+    """Return the ``Schedule`` of a product: its launches in order, and their scratch memory.
 
     If ``problem`` has outer dimensions, the caller repeats the launches for each of their steps.
 
@@ -59,9 +59,9 @@ def schedule(spec: KernelSpec, problem: Problem) -> Schedule:
 
 
 def fallback_spec(spec: KernelSpec) -> KernelSpec | None:
-    """Return the kernel that computes a product if the values of its operands cannot be decomposed.
+    """Return the specification of the kernel that computes a product whose operands' values cannot be decomposed.
 
-    Return None for a kernel that can compute with all values.
+    Return None for a kernel that computes with all values.
     """
     operands = spec.variant.operands
     if not operands.otherwise:
@@ -72,7 +72,9 @@ def fallback_spec(spec: KernelSpec) -> KernelSpec | None:
 
 
 def required_kernels(spec: KernelSpec, split_k: Iterable[int] = (), by_auto: bool = False) -> set[KernelSpec]:
-    """Return all kernels that products with a given kernel may launch: the kernel itself, and its auxiliary kernels.
+    """Return the specifications of all kernels that products with a given kernel may launch.
+
+    They are the kernel itself and its auxiliary kernels.
 
     Args:
         spec: The kernel, for one layout.
@@ -94,7 +96,7 @@ def required_kernels(spec: KernelSpec, split_k: Iterable[int] = (), by_auto: boo
 
 
 def _split_specs(spec: KernelSpec, by_auto: bool) -> Iterator[KernelSpec]:
-    """Yield the kernels whose K may be divided: the given kernel, and the one that multiplies packed elements."""
+    """Yield the kernels whose K may be divided: the given kernel, and its variant that multiplies packed elements."""
     yield spec
     of_elements = replace(spec, config=spec.config.changed({"pack_elements": 1}))
     if by_auto and spec.variant.reads.packs_elements and spec.compute.packed:
@@ -102,7 +104,7 @@ def _split_specs(spec: KernelSpec, by_auto: bool) -> Iterator[KernelSpec]:
 
 
 def _overlapping(launches: Sequence[Launch]) -> Iterator[Launch]:
-    """Yield the launches, with a flag set in each whose following launch may overlap with it.
+    """Yield the launches, with a flag set in each launch that the next one may overlap.
 
     The flag is the kernel argument ``Problem.overlaps``. Two launches may overlap if the second reads nothing that
     the first writes.
@@ -115,7 +117,7 @@ def _overlapping(launches: Sequence[Launch]) -> Iterator[Launch]:
 
 
 def _products(spec: KernelSpec, ready: PreparedOperands) -> Schedule:
-    """Return the launches of the kernel that multiplies prepared operands, and of the split-K reduction if needed.
+    """Return the ``Schedule`` of the kernel that multiplies prepared operands, with a split-K reduction if needed.
 
     Raises:
         ShapeError: If there are too many tiles.
