@@ -80,7 +80,7 @@ def kernel(
         variant, tile, config, dtype, layout, a_dtype, b_dtype, out_dtype: As for ``source``.
 
     Raises:
-        TiledmmError: As ``source``.
+        TiledmmError: As for ``source``.
         DeviceError: If there is no GPU. ``tiledmm.compile.inspection`` compiles without one.
         CompilationError: If the kernel does not compile.
     """
@@ -175,7 +175,9 @@ def kernels_of_products(
     layouts: list[str],
     precision: str,
 ) -> dict[KernelSpec, list[str]]:
-    """Return the kernels that given products launch, sorted by name, each with a list of texts that name its products.
+    """Return a dict of the kernels that given products launch, each with the descriptions of these products.
+
+    The kernels are sorted by name. A description is a text with sizes, type and layout.
 
     Args:
         sizes, variants, tiles, dtypes, layouts, precision: As for ``precompile``.

@@ -93,9 +93,7 @@ class DependentLaunch:
     def _prepared(self, stream: int) -> Callable[[], int]:
         """Return a function that launches the kernel on a stream and returns the driver's status.
 
-        Keep it for later calls.
-
-        Keeping it halves the time of later calls.
+        The function is kept, which halves the time of later calls.
 
         Args:
             stream: Address of the stream.

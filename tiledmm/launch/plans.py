@@ -37,7 +37,7 @@ class Runnable(Protocol):
         """
 
 
-#: Most plans that are kept; the oldest goes first.
+#: Maximum number of plans that are kept; the oldest is dropped first.
 MAX_PLANS = 4096
 
 _plans: dict[Any, Runnable] = {}
@@ -76,7 +76,7 @@ def plan_of(
             x1.data.ptr == x2.data.ptr, None if epilogue is None else _described(epilogue),
         )  # fmt: skip
         plan = _plans.get(key)
-    except TypeError:  # a keyword that cannot be hashed: making the plan tells what is wrong with it
+    except TypeError:  # a keyword cannot be hashed; making the plan raises an error about it
         key, plan = None, None
     if plan is None:
         plan = _make_plan(x1, x2, out, UfuncKeywords(*ufunc), KernelKeywords(*kernel), epilogue)
@@ -106,7 +106,7 @@ def _is_foreign(x: Any, cupys: type) -> bool:
 
 
 def _described(epilogue: EpilogueCall) -> tuple[Any, ...]:
-    """Return the properties of an epilogue on which a plan depends, as a part of a dict's key."""
+    """Return the properties of an epilogue on which a plan depends, as a tuple for a dict's key."""
     arrays = ((type(x), x.shape, x.strides, x.dtype, x.data.device_id) for x in epilogue.arrays)
     return epilogue.epilogue, epilogue.without_product, *arrays
 

@@ -38,7 +38,7 @@ def _by_value(array: Any) -> Any:
 
 
 def _is_dependent(launch: Launch) -> bool:
-    """Return whether a launch may begin on the current device before the launch before it has ended."""
+    """Return whether a launch may begin on the current device before the preceding launch has ended."""
     return (
         (launch.spec.waits == "first" or launch.is_independent)
         and device_model().gpu.arch.capability >= LEAST_CAPABILITY
