@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 # A rendered kernel is one file: the headers, then the kernel's own page, which begins with its parameters.
 _PAGE = re.compile(r"^#define KERNEL\b", re.MULTILINE)
 
-# C has them, too: in initializers such as {{1, 2}, {3, 4}}, and in comments.
+# CUDA C has these characters, too: in initializers such as {{1, 2}, {3, 4}}, and in comments.
 _OF_JINJA = "'{{', '{%', '{#' and '//%' belong to Jinja: in CUDA C write '{ {', '{ %', '{ #' and '// %'"
 
 
@@ -125,9 +125,9 @@ def _errors_named(variant: Variant) -> Iterator[None]:
         places = [
             f"{Path(frame.f_code.co_filename).name}:{line}"
             for frame, line in traceback.walk_tb(error.__traceback__)
-            if "__jinja_exception__" in frame.f_globals  # a frame that Jinja has put there, of a template's line
+            if "__jinja_exception__" in frame.f_globals  # a frame that Jinja added for a line of a template
         ] or [str(variant.template)]
-        # The outermost place of what includes itself: where that ends differs from run to run.
+        # For a template that includes itself, the outermost line: the depth at which Python stops differs between runs.
         place = places[0 if isinstance(error, RecursionError) else -1]
         raise ConfigError(f"{place}: {_reason(error)}") from None
 

@@ -125,7 +125,7 @@ def _show(groups: tuple[Group, ...], kept: set[int]) -> str:
 
     Headings and ``#if`` blocks that have no kept definition are left out.
     """
-    shown: list[tuple[bool, str]] = []  # whether something stands under it; what it is
+    shown: list[tuple[bool, str]] = []  # whether definitions follow it, and its text
     for group in groups:
         if group.definitions:
             texts = [_text(each, kept) for each in group.definitions if id(each) in kept]
@@ -133,7 +133,7 @@ def _show(groups: tuple[Group, ...], kept: set[int]) -> str:
                 shown.append((True, group.comment + "".join(texts)))
             continue
         while shown and not shown[-1][0] and not shown[-1][1].startswith("#"):
-            shown.pop()  # a heading before the next
+            shown.pop()  # a heading without definitions
         if group.comment.startswith("#endif") and shown and shown[-1][1].startswith("#if"):
             shown.pop()
         else:
@@ -186,7 +186,10 @@ def _paragraphs(text: str) -> Iterator[str]:
 
 
 def _statements(paragraph: str) -> Iterator[str]:
-    """Yield the text of each definition of a paragraph, with the comments right above it."""
+    """Yield the text of each definition in a paragraph, with the comments right above it.
+
+    A paragraph is text between blank lines.
+    """
     statement, depth, conditions = "", 0, 0
     for line in paragraph.splitlines(keepends=True):
         statement += line
@@ -214,7 +217,7 @@ def _definition(text: str) -> Definition:
     if kind == "type" and (struct := _STRUCT.match(text)):
         text, inner, tail = struct.groups()
         body, members = _COMMENT.sub("", text), _groups(re.sub(r"^    ", "", inner, flags=re.MULTILINE), names[0])
-    for name in names:  # where it is declared it is not used
+    for name in names:  # a declaration does not use the name
         body = _without_first(body, name)
     return Definition(
         text=text,
@@ -225,14 +228,14 @@ def _definition(text: str) -> Definition:
         words=frozenset(_WORD.findall(body)),
         calls=frozenset(
             (_WORD if kind == "macro" else _CALL).findall(body)
-        ),  # what a macro names is called by its name
+        ),  # a macro may stand for a call of any name in it
         members=members,
         tail=tail,
     )
 
 
 def _without_first(code: str, name: str) -> str:
-    """Return code without the first occurrence of a name.
+    """Return code without the first occurrence of a name as a whole word.
 
     Compiling a regular expression for each name would take longer.
     """
