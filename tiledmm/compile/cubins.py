@@ -69,7 +69,7 @@ def _folder() -> contextlib.AbstractContextManager[str]:
 
 @functools.cache
 def _compiler() -> bytes:
-    """Return the PTX of an empty program, whose header has NVRTC's version and build; names of files depend on it."""
+    """Return the PTX of an empty program, which identifies NVRTC: its header has the version and the build."""
     return _compiled("", "an empty program", (), nvrtc.getPTX)
 
 
