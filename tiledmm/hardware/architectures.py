@@ -89,7 +89,10 @@ class Architecture:
 
     @property
     def tf32_lanes(self) -> int:
-        """Multiply-adds of tf32 per cycle per SM on tensor cores: half the rate of 16-bit floats; 0 before 8.0."""
+        """Multiply-adds of tf32 per cycle per SM on tensor cores: half the rate of 16-bit floats.
+
+        It is 0 before compute capability 8.0.
+        """
         return self.half_lanes // 2 if self.capability >= (8, 0) else 0
 
     def tensor_lanes(self, itemsize: int) -> float:

@@ -105,9 +105,11 @@ def _check(width: int) -> None:
 
 
 def _agree(lanes: Lanes) -> bool:
-    """Return whether lanes whose numbers differ only in bit 0 have equal addresses, or lanes that differ only in bit 1.
+    """Return whether both lanes of each pair have the same address.
 
-    All such pairs of lanes must have equal addresses. An inactive lane, whose address is None, matches any address.
+    This lets two parts of a load share a wavefront. The pairs are all lanes whose numbers differ only in bit 0, or
+    all lanes whose numbers differ only in bit 1; it is enough if this is true of one of these two. An inactive lane,
+    whose address is None, matches any address.
     """
     return any(
         all(
