@@ -65,7 +65,7 @@ def _allocated(allocate: Callable[..., Any], *arguments: int) -> Any:
 
 
 def _with_purpose(error: Exception, choice: Choice) -> Exception:
-    """Extend the message of an allocator's exception by what the memory was for, and return the exception."""
+    """Add to the message of an allocator's exception what the memory was for, and return the exception."""
     advice = "variant='auto', with a precision that names no kernel, takes one that needs less"
     error.args = (f"{str(error).rstrip('.')}: workspace of {choice}; {advice}",)
     return error

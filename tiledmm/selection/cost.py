@@ -174,7 +174,7 @@ class Cost:
     def terms(self, variant_name: str, config: Config, product: Product, packs: tuple[str, ...], split: int) -> Terms:
         """Return the terms of a kernel's time for a product that do not depend on the kernel's own rates.
 
-        The arguments after the variant's name are those of ``microseconds``.
+        All arguments after ``variant_name`` are as for ``microseconds``.
         """
         problem, compute, variant = product.problem, product.compute, find_variant(variant_name)
         device, moving = self.device, self._times.moving

@@ -251,7 +251,7 @@ def add(path: Path, entry: Entry) -> None:
 def _rewrite(path: Path, change: Callable[[list[Any]], list[Any]]) -> None:
     """Change the rows of a tuned table's file, under a lock.
 
-    A file that cannot be read is renamed and replaced by a new table.
+    A file that is not a table of a supported format is renamed, and a new table is written in its place.
 
     Args:
         path: The table's file.
