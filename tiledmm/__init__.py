@@ -83,11 +83,10 @@ if not TYPE_CHECKING:  # otherwise type checkers would accept every name
 
 
 def _of_extra(name: str) -> Any:
-    """Import and return a module that needs an extra.
+    """Import and return a module of this package that needs an extra, such as ``"dask"``.
 
     Raises:
-        MissingModuleError: If the extra is not installed. The text is that of the error which importing the module
-            raises.
+        MissingModuleError: If the extra is not installed. The message is that of the error which the import raised.
     """
     from tiledmm.errors import MissingDependencyError, MissingModuleError
 
@@ -101,10 +100,10 @@ def _of_extra(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """Return the public names."""
+    """Return the sorted names of the public attributes, including the modules that need an extra."""
     return sorted([*__all__, *_OF_EXTRAS])
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """Add the cell magic ``%%tiledmm`` to IPython, which calls this for ``%load_ext tiledmm``."""
+    """Add the cell magic ``%%tiledmm`` to IPython. IPython calls this function for ``%load_ext tiledmm``."""
     importlib.import_module("tiledmm.replacement.notebook").load(shell)

@@ -1,4 +1,4 @@
-"""``python -m tiledmm`` is the command ``tiledmm``."""
+"""Entry point of ``python -m tiledmm``, which is the same as the command ``tiledmm``."""
 
 from tiledmm.cli import main
 

@@ -1,4 +1,4 @@
-"""``matmul``, ``gemm``, ``explain`` and ``variants``: what users call first."""
+"""The functions that users call first: ``matmul``, ``gemm``, ``explain`` and ``variants``."""
 
 from __future__ import annotations
 
@@ -42,48 +42,54 @@ def matmul(
     config: ConfigOverrides | None = None,
     precision: Precision = "full",
 ) -> Any:
-    """Compute the matrix product of two CuPy arrays: ``cupy.matmul`` by a kernel of your choice.
+    """Compute the matrix product of two CuPy arrays as ``cupy.matmul`` does, with a kernel of this package.
 
-    Runs on the current device and stream. Any strides are read in place; batches broadcast. Arrays of other libraries
-    that speak DLPack or the CUDA array interface are taken too, on the first operand's device and its library's stream.
+    The kernel runs on the current device and stream. It reads operands of any strides in place, and batches
+    broadcast. Operands may also be arrays of other libraries that support DLPack or the CUDA array interface. The
+    product is then computed on the first operand's device and its library's stream.
 
     Args:
-        x1: Left operand, ``(..., m, k)`` or ``(k,)``. float16, bfloat16, float32, float64, complex64, complex128, bool
-            or an integer type.
+        x1: Left operand, ``(..., m, k)`` or ``(k,)``. float16, bfloat16, float32, float64, complex64, complex128,
+            bool or an integer type.
         x2: Right operand, ``(..., k, n)`` or ``(k,)``.
-        out: Array for the result, ``(..., m, n)`` less the axes that 1-D operands lack; of any strides, and of any type
-            that ``casting`` lets the result become. It may overlap the operands.
-        casting: How freely operands become the product's type and the result becomes ``out``'s: ``"no"``, ``"equiv"``,
-            ``"safe"``, ``"same_kind"`` or ``"unsafe"``.
+        out: Array for the result, ``(..., m, n)`` without the axes that 1-D operands lack; None for a new array. It
+            may have any strides, and any type that ``casting`` lets the result be converted to. It may overlap the
+            operands.
+        casting: Which conversions are allowed, of operands to the computation type and of the result to the type of
+            ``out``: ``"no"``, ``"equiv"``, ``"safe"``, ``"same_kind"`` or ``"unsafe"``, as in NumPy.
         order: Memory order of a new result: ``"C"``, ``"F"``, ``"A"`` or ``"K"``.
-        dtype: Computation type; the operands' common type if None. (CuPy only allocates the result in it.)
-            A wider integer than int8 or uint8 operands, such as int32, is as fast as their own type.
+        dtype: Computation type; the operands' common type if None. (CuPy only allocates the result in it.) If the
+            operands are int8 or uint8, a wider integer type such as int32 is as fast as their own type.
         axes: List of three tuples: the matrices' axes in ``x1``, ``x2`` and the result.
-        axis, keepdims: For other ufuncs; they raise as NumPy and CuPy do.
+        axis, keepdims: Keywords of other ufuncs. If they are given, this function raises an error, as NumPy and CuPy
+            do.
         signature: The computation type as a ufunc signature, such as ``"ff->f"``.
-        variant: A name out of ``variants()``, or ``"auto"`` for the fastest kernel of this package. ``"cublas"`` is
+        variant: A name from ``variants()``, or ``"auto"`` for the fastest kernel of this package. ``"cublas"`` calls
             ``cupy.matmul`` itself.
         tile: Tile size of the variant; None for its default.
-        config: Fields that replace the tile's own, such as ``{"bk": 16, "split_k": 4}``: any of
-            ``tiledmm.kernels.config.Config`` and ``LaunchConfig``. Only with a named variant. For one that decomposes
-            operands, ``{"scheme": "tf32x3"}`` is the same as ``precision="tf32x3"``.
-        precision: What products of floats and complex numbers may use. ``"full"``, of which ``"float32"`` is another
-            name: anything that keeps the type's accuracy (large float32 and complex64 products go to ``split_float32``
-            on Hopper, to ``split_tensor_core`` elsewhere). ``"ieee"``: the type's own multiply-adds only, so neither
-            these nor ``split_float64``. ``"tf32"``, for float32: these, or tensor cores that round operands to 11
-            significant bits, whichever is faster. ``"fp16x3"``, ``"bf16x6"``, ``"bf16x9"`` or ``"tf32x3"``, for float32
-            and complex64: that many products of limbs of that type, by the first of the two variants that runs on the
-            device. Integers ignore it.
+        config: Values of config fields that replace those of the tile, such as ``{"bk": 16, "split_k": 4}``. The
+            fields are those of ``tiledmm.kernels.config.Config`` and ``LaunchConfig``. Only with a named variant. For
+            a variant that decomposes operands, ``{"scheme": "tf32x3"}`` is the same as ``precision="tf32x3"``.
+        precision: Arithmetic that products of floating-point and complex numbers may use. ``"full"``, or its other
+            name ``"float32"``: anything that keeps the type's accuracy (large float32 and complex64 products use
+            ``split_float32`` on Hopper, and ``split_tensor_core`` on other GPUs). ``"ieee"``: only multiply-adds in
+            the type itself, so neither these two variants nor ``split_float64``. ``"tf32"``, for float32: tensor
+            cores that round operands to 11 significant bits, or what ``"full"`` allows, whichever is faster.
+            ``"fp16x3"``, ``"bf16x6"``, ``"bf16x9"`` or ``"tf32x3"``, for float32 and complex64: operands are
+            decomposed into limbs of the type that begins the name, and the number that ends it is the number of
+            products of limbs per product of two elements. ``split_float32`` computes this if it runs on the device,
+            else ``split_tensor_core``. Products of integers ignore ``precision``.
 
     Returns:
-        ``out``, or a new ``cupy.ndarray``, of the library of ``x1`` if that is another; 0-d for two vectors.
+        ``out``, or a new array of the library of ``x1``, usually a ``cupy.ndarray``. The product of two vectors is a
+        0-d array.
 
     Raises:
-        ShapeError, AxisError, KeywordError, OperandTypeError, UnsupportedTypeError, AlignmentError: see
-            ``tiledmm.errors``. Each is also the builtin error that NumPy raises.
-        UnknownVariantError, ConfigError: No such variant, or no such tile.
-        cupy.cuda.memory.OutOfMemoryError: No memory for the result, or for the workspace of a named kernel. ``"auto"``
-            takes kernels that need less.
+        ShapeError, AxisError, KeywordError, OperandTypeError, UnsupportedTypeError, AlignmentError: See
+            ``tiledmm.errors``. Each is also the builtin error that NumPy raises for the same mistake.
+        UnknownVariantError, ConfigError: If the variant or the tile does not exist.
+        cupy.cuda.memory.OutOfMemoryError: If there is no memory for the result, or for the workspace of a named
+            kernel. ``"auto"`` instead chooses kernels that need less workspace.
 
     Example:
         >>> c = tiledmm.matmul(a, b, variant="tiled_padded", tile=16)
@@ -116,31 +122,32 @@ def gemm(
 ) -> Any:
     """Compute ``activation(alpha * (a @ b) + beta * c + bias)`` of CuPy arrays, without another pass over memory.
 
-    Sums, factors and activation are computed in the accumulator's type and rounded once, to the result's. Arrays of
-    other libraries are taken as by ``matmul``.
+    Sums, factors and the activation are computed in the accumulator's type and rounded once, to the result's type.
+    Arrays of other libraries are accepted as by ``matmul``.
 
     Args:
-        a: Left operand, ``(..., m, k)`` or ``(k,)``, of the types that ``matmul`` takes except bool.
+        a: Left operand, ``(..., m, k)`` or ``(k,)``, of any type that ``matmul`` accepts except bool.
         b: Right operand, ``(..., k, n)`` or ``(k,)``.
         c: Array that broadcasts to the result, of any strides. It is not read if ``beta`` is 0. It may be ``out``.
-        alpha: A number, or an array that broadcasts to the result, such as a factor for each column; one without
-            dimensions is read on the device, without synchronization. Where it is 0, the product does not count,
-            whatever it is; the number 0 leaves the operands unread.
-        beta: A number, or an array without dimensions.
-        bias: Array that broadcasts to the result: ``(n,)`` for one for each column, ``(m, 1)`` for each row.
-        activation: ``"relu"``, ``"gelu"``, ``"gelu_tanh"``, ``"silu"``, ``"sigmoid"`` or ``"tanh"``. Integers have the
-            first only, complex numbers none.
-        out, variant, tile, config, precision: As for ``matmul``. ``"cublas"`` is ``cupy.matmul`` and CuPy's elementwise
-            kernels.
-        dtype, casting: As for ``matmul``; ``c``, ``bias`` and arrays of factors are cast likewise. Integers wrap.
+        alpha: A number, or an array that broadcasts to the result, such as one factor per column. A 0-d array is read
+            on the device, without synchronization. Where ``alpha`` is 0, the product is ignored even if it is not
+            finite. If it is the number 0, the operands are not read.
+        beta: A number, or a 0-d array.
+        bias: Array that broadcasts to the result: ``(n,)`` for one value per column, ``(m, 1)`` for one value per
+            row.
+        activation: ``"relu"``, ``"gelu"``, ``"gelu_tanh"``, ``"silu"``, ``"sigmoid"`` or ``"tanh"``. Integers support
+            only ``"relu"``, and complex numbers none.
+        out, variant, tile, config, precision: As for ``matmul``. ``"cublas"`` is ``cupy.matmul`` followed by CuPy's
+            elementwise kernels.
+        dtype, casting: As for ``matmul``. ``c``, ``bias`` and arrays of factors are cast likewise. Integers wrap.
 
     Returns:
-        ``out``, or a new ``cupy.ndarray``, as of ``matmul``.
+        ``out``, or a new array, as for ``matmul``.
 
     Raises:
-        KeywordError: ``beta`` without ``c``, no such activation.
-        UnsupportedTypeError: A product in bool, or an activation or a factor that the type does not have.
-        TiledmmError: As ``matmul``.
+        KeywordError: If ``beta`` is given without ``c``, or the activation does not exist.
+        UnsupportedTypeError: If the product is in bool, or the type does not support the activation or a factor.
+        TiledmmError: As for ``matmul``.
 
     Example:
         >>> hidden = tiledmm.gemm(x, weights, bias=bias, activation="relu")
@@ -176,26 +183,27 @@ def explain(
     target: str | None = None,
     **keywords: Any,
 ) -> Explanation:
-    """Return the kernels that ``matmul(x1, x2)`` selects, and their rivals. Print the explanation. Needs no GPU.
+    """Return an ``Explanation``: the kernel that ``matmul(x1, x2)`` selects, and its alternatives with expected times.
 
-    CuPy arrays are explained for the current device, others for an H100, or for the target.
+    Print the returned object to read it. This function needs no GPU. It explains the product of CuPy arrays on the
+    current device, and that of other arrays on an H100, unless ``target`` names another GPU.
 
     Args:
-        x1, x2, out: CuPy or NumPy arrays, arrays of other libraries on a GPU, or anything else with ``shape``,
-            ``strides`` and ``dtype``; no data is read.
-            Or shapes, ``(m, k)`` and ``(k, n)``: row-major arrays of ``dtype=``, or of float32.
-        precision: As for ``matmul``.
-        target: A compute capability such as ``"sm_86"``, or a GPU's name such as ``"A10"``
-            (``tiledmm.hardware.data_sheets.DATA_SHEETS``): what ``auto`` takes there. None for the device.
-        **keywords: Those of ``matmul``, except those that name a kernel.
+        x1, x2, out: CuPy or NumPy arrays, arrays of other libraries on a GPU, or any other objects with ``shape``,
+            ``strides`` and ``dtype``; no data is read. Or shapes such as ``(m, k)`` and ``(k, n)``, which stand for
+            row-major arrays of ``dtype=``, or of float32.
+        precision: Precision, as for ``matmul``.
+        target: GPU for which kernels are selected: a compute capability such as ``"sm_86"``, or a GPU's name such as
+            ``"A10"`` (see ``tiledmm.hardware.data_sheets.DATA_SHEETS``). None for the current device or an H100.
+        **keywords: Other keywords of ``matmul``, except those that name a kernel.
 
     Returns:
-        The explanation: ``.variant``, ``.tile``, ``.config``, ``.expected_us`` and ``.bound_us`` (the roofline) of what
-        ``auto`` takes, and ``.choices``.
+        The explanation. ``.variant``, ``.tile``, ``.config``, ``.expected_us`` and ``.bound_us`` (the roofline)
+        describe the kernel that ``auto`` selects; ``.choices`` are all kernels that it compared.
 
     Raises:
-        TiledmmError: As ``matmul``, for the same mistakes.
-        ConfigError: If there is no such target.
+        TiledmmError: As for ``matmul``, for the same mistakes.
+        ConfigError: If the target does not exist, or ``precision`` names a kernel.
 
     Example:
         >>> tiledmm.explain((512, 300), (300, 400)).variant
@@ -230,5 +238,5 @@ def _to_be_described(x: Any, name: str, dtype: Any) -> Any:
 
 
 def variants() -> tuple[str, ...]:
-    """Return the names of variants, in ladder order: what ``variant=`` takes besides ``"auto"``."""
+    """Return the names of the variants in ladder order: the values of ``variant=`` other than ``"auto"``."""
     return tuple(VARIANTS)

@@ -83,7 +83,7 @@ def matmul(x: Array, y: Array, *, precision: str = "full") -> Array:
 
 
 def _not_arrays(x: Any, y: Any) -> str:
-    """Return the reason why two operands are not Dask arrays with chunks of one library; empty if they are."""
+    """Return why two operands are not Dask arrays with chunks of one library; an empty string if they are."""
     for each in (x, y):
         if not isinstance(each, Array):
             return f"operands must be Dask arrays; got {type(each).__module__}.{type(each).__qualname__}"
@@ -101,7 +101,7 @@ class Registration:
         self.precision, self.kinds = precision, kinds
 
     def undo(self) -> None:
-        """End this replacement. When the last one ends, Dask's own functions are restored."""
+        """End this replacement. When no replacement is in force any more, restore Dask's own functions."""
         global _in_force
         with _lock:
             _in_force = tuple(each for each in _in_force if each is not self)
@@ -110,7 +110,11 @@ class Registration:
                     _restore.pop()()
 
     def takes(self, x: Any, y: Any) -> bool:
-        """Return whether this package computes a product: of two matrices of known sizes, of one type and library."""
+        """Return whether this package computes the product of two operands while this registration is in force.
+
+        It does if both are matrices of known sizes and of one type that has kernels, and their chunks are arrays of
+        one of the libraries in ``kinds``.
+        """
         return (
             not _not_arrays(x, y)
             and kind(x._meta) in self.kinds

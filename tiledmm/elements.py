@@ -1,4 +1,4 @@
-"""Table of element types, with their packed and decomposed forms."""
+"""Table of element types: the types of arrays, packed elements, computation types, and decomposition schemes."""
 
 from __future__ import annotations
 
@@ -40,12 +40,19 @@ class Element:
 
     @property
     def stored(self) -> Element:
-        """Row of the type that stores these elements in memory; differs for tf32, packed types and wide results."""
+        """``Element`` of the type that stores these elements in memory.
+
+        It is float32 for tf32, uint32 for packed elements, the operands' type for a type with wide results, and this
+        ``Element`` itself for all other types.
+        """
         return ELEMENTS[self.held_as] if self.held_as else self
 
     @property
     def result(self) -> Element:
-        """Row of the result type in memory. Variants that cannot compute in this type compute in that one."""
+        """``Element`` of the results in memory, such as int32 for ``int8_int32``; ``stored`` if results are not wider.
+
+        Variants that do not support this computation type compute in the results' type instead.
+        """
         return ELEMENTS[self.result_name] if self.result_name else self.stored
 
     @property
@@ -60,13 +67,13 @@ class Element:
 
     @property
     def packed(self) -> Element | None:
-        """Row of the type that packs several of these elements into one; None for types that are not packed."""
+        """``Element`` that packs several of these elements into one; None for types that are not packed."""
         into = PACKED_ELEMENTS.get(self.multiplied)
         return _with_result(into, ELEMENTS[self.result_name]) if into and self.result_name else into
 
     @property
     def is_summed_as_it_is(self) -> bool:
-        """True if the accumulator has the same CUDA C type as the elements."""
+        """True if the accumulator has the same CUDA C type as the elements, so that nothing is converted."""
         return self.itemsize == self.sum_bytes and self.dtype_name in ("float32", "float64", "uint32", "uint64")
 
     @property
@@ -76,7 +83,7 @@ class Element:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """NumPy dtype of an array of these elements: of ``stored`` for tf32, packed types and wide results."""
+        """NumPy dtype of an array of these elements; that of ``stored`` for tf32, packed elements and wide results."""
         name = self.held_as or self.dtype_name
         try:
             return np.dtype(name)
@@ -88,7 +95,10 @@ class Element:
 
 
 def kind_of(dtype: np.dtype[Any]) -> str:
-    """Return NumPy's kind of a type: ``"f"`` also for floating-point types that NumPy itself does not have."""
+    """Return the character code of a dtype's kind, as ``dtype.kind``, but ``"f"`` for types such as bfloat16.
+
+    NumPy gives ``"V"`` for floating-point types that it does not define itself.
+    """
     return "f" if dtype.kind == "V" else dtype.kind
 
 
@@ -126,7 +136,7 @@ TF32 = Element("tf32", "tf32", 4, 4, held_as="float32")
 
 
 def _with_result(operand: Element, result: Element) -> Element:
-    """Return the computation type of operands whose results have another type, such as ``int8_int32``."""
+    """Return the computation type for operands of one type and results of another, such as ``int8_int32``."""
     return replace(
         operand, name=f"{operand.name}{result.name}", dtype_name=f"{operand.dtype_name}_{result.dtype_name}",
         held_as=operand.held_as or operand.dtype_name, result_name=result.dtype_name,
@@ -166,8 +176,8 @@ def compute_element_of(a: Element, b: Element, loop: Element, k: int | None = No
         k: Number of terms per sum; None for any number.
 
     Returns:
-        A type with wide results if the operands have 8 bits and their 32-bit sums equal those in ``loop`` modulo its
-        range; else ``loop``.
+        The type with wide results, such as ``int8_int32``, if both operands have the same 8-bit type and sums in 32
+        bits give the same results as sums in ``loop``; else ``loop``.
     """
     wide = WIDE_RESULTS.get(f"{a.dtype_name}_{loop.dtype_name}") if a == b else None
     if wide is None or (loop.itemsize > 4 and (k is None or k > _EXACT_IN_32_BITS[a.dtype_name])):
@@ -178,20 +188,24 @@ def compute_element_of(a: Element, b: Element, loop: Element, k: int | None = No
 def with_float_epilogue(a: Element, b: Element, loop: Element, k: int) -> Element:
     """Return the computation type of a product with an epilogue that computes in ``loop``.
 
-    For 8-bit operands and a floating-point ``loop`` it sums integers and converts the sums for the epilogue.
+    If both operands have the same 8-bit integer type, ``loop`` is float16 or float32, and sums of ``k`` terms fit
+    into 32 bits, the kernel sums integers and converts the sums for the epilogue. Otherwise the type is ``loop``.
 
     Args:
-        a, b, loop, k: As for ``compute_element_of``.
+        a, b: Types of the operands.
+        loop: The type in which NumPy would compute the product.
+        k: Number of terms per sum.
     """
     known = _FLOAT_RESULTS.get((a.dtype_name, loop.dtype_name)) if a == b and a.itemsize == 1 else None
     return known if known is not None and k <= _EXACT_IN_32_BITS[a.dtype_name] else loop
 
 
 def partial_sums(compute: Element) -> tuple[Element, Element, Element]:
-    """Return the three types of split-K's partial sums, wide enough that nothing is rounded before the last sum.
+    """Return the three types that a split-K product uses, so wide that nothing is rounded before the last sum.
 
     Returns:
-        The type that the partitions compute in, the type of partial sums in memory, and the type of the reduction.
+        The computation type of the partitions, the type of partial sums in memory, and the computation type of the
+        reduction.
     """
     if compute.is_narrow_float:
         return compute, ELEMENTS["float32"], ELEMENTS["float32"]
@@ -203,7 +217,7 @@ def partial_sums(compute: Element) -> tuple[Element, Element, Element]:
 
 @dataclass(frozen=True, slots=True)
 class Scheme:
-    """A decomposition scheme: tensor cores multiply float32, or the parts of complex64, as sums of narrower limbs.
+    """Decomposition of float32, or of the parts of complex64, into narrower limbs, which tensor cores multiply.
 
     Attributes:
         name: Name of the scheme, a value of ``precision=``.
@@ -218,7 +232,7 @@ class Scheme:
     products: int
 
     def limb_of(self, compute: Element) -> Element:
-        """Return the type of a computation type's limbs; for complex types, a complex number of two limbs."""
+        """Return the type of the limbs of a computation type; for a complex type, a complex type of two limbs."""
         limb = self.limb
         return limb if compute.components == 1 else replace(limb, name=f"c{limb.name}", multiplies=4, components=2)
 
@@ -235,7 +249,7 @@ SCHEMES: dict[str, Scheme] = {
 
 
 def element(dtype: Any) -> Element:
-    """Return the row of a dtype.
+    """Return the ``Element`` of a dtype of arrays.
 
     Args:
         dtype: Anything that ``numpy.dtype`` accepts, or the name ``"bfloat16"``.
@@ -269,10 +283,12 @@ def element(dtype: Any) -> Element:
 
 
 def compute_element(dtype: Any) -> Element:
-    """Return the row of a computation type: any dtype, ``"tf32"``, or one with wide results such as ``"int8_int32"``.
+    """Return the ``Element`` of a computation type.
+
+    The type is a dtype, ``"tf32"``, or a type with wide results such as ``"int8_int32"``.
 
     Raises:
-        UnsupportedTypeError: As ``element``.
+        UnsupportedTypeError: If there are no products of this type.
     """
     apart = {TF32.dtype_name: TF32, **WIDE_RESULTS}.get(dtype) if isinstance(dtype, str) else None
     return apart or element(dtype)

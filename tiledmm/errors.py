@@ -133,7 +133,7 @@ def device_module(name: str) -> Any:
 
 @contextlib.contextmanager
 def needs(package: str, extra: str) -> Iterator[None]:
-    """Name the extra that installs a package, if its import fails within this context.
+    """Return a context manager in which a failed import raises an error that names the extra to install.
 
     Args:
         package: Name of the package, for the message.

@@ -23,19 +23,21 @@ def matmul(a: Any, b: Any, /, out: Any = None, *, devices: Sequence[int], precis
     Args:
         a: Left operand, ``(m, k)``, a CuPy array of any strides, or a NumPy array.
         b: Right operand, ``(k, n)``, a CuPy array on the same device, or a NumPy array if ``a`` is one.
-        out: Array for the result, ``(m, n)``, of the product's type and in the place of the operands; None for a new
-            array.
-        devices: Numbers of the devices, with or without the one that holds CuPy arrays. Every other device needs memory
-            for its rows of A and C, and for all of B. A device that is named twice computes two shares.
+        out: Array for the result, ``(m, n)``, of the product's type, where the operands are: on their device, or in
+            host memory; None for a new array.
+        devices: Numbers of the devices that compute. The device that holds the CuPy arrays may be among them or not.
+            Every other device needs memory for its rows of A and C, and for all of B. A device that is named twice
+            computes two shares.
         precision: Precision, as for ``tiledmm.matmul``.
 
     Returns:
-        ``out``, or a new array in the place of the operands. A CuPy array is computed on the current stream of its
-        device, as in any product. A NumPy array is complete when the call returns.
+        ``out``, or a new array where the operands are. A CuPy array is computed on the current stream of its device, as
+        in any product. A NumPy array is complete when the call returns.
 
     Raises:
-        KeywordError: If there are no such devices.
-        ShapeError, OperandTypeError, UnsupportedTypeError: If the arrays do not fit, or are not all in one place.
+        KeywordError: If a device does not exist.
+        ShapeError, OperandTypeError, UnsupportedTypeError: If shapes or types do not fit together, or the arrays are
+            not all on one device or all in host memory.
         cupy.cuda.memory.OutOfMemoryError: If a device has too little memory.
 
     Example:

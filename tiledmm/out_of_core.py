@@ -58,8 +58,8 @@ def matmul(
         b: Right operand, ``(k, n)``, of the same type. It may overlap ``a``.
         out: Array or memmap for the result, ``(m, n)``, of the same type and any strides, which shares no memory with
             the operands; None for a new array. float16 is summed in float32 and rounded once.
-        memory: Most bytes of device memory for panels, tiles and workspace, such as ``16e9``; None for 80% of what is
-            free. The code of kernels and CUDA itself need some more.
+        memory: Maximum number of bytes of device memory for panels, tiles and workspace, such as ``16e9``; None for
+            80% of the free memory. The code of kernels and CUDA itself need some more.
         precision: Precision, as for ``tiledmm.matmul``.
         progress: Whether to show a progress bar on stderr; or a function, which is called at the start and after each
             tile of C with the number of finished tiles and the number of all tiles.
@@ -157,7 +157,11 @@ def _shares_memory(x: _Matrix, y: _Matrix) -> bool:
 
 
 def _bytes(memory: Any) -> int | None:
-    """Return a limit on memory as a whole number of bytes; None for no limit."""
+    """Return the value of ``memory=`` as a whole number of bytes; None if there is no limit.
+
+    Raises:
+        KeywordError: If it is not a positive number.
+    """
     if memory is None:
         return None
     is_number = isinstance(memory, (int, float, np.integer, np.floating)) and not isinstance(memory, bool)
@@ -169,7 +173,10 @@ def _bytes(memory: Any) -> int | None:
 
 @contextlib.contextmanager
 def _told(progress: bool | Callable[[int, int], Any] | None) -> Iterator[Told]:
-    """Yield the function to call as tiles are finished."""
+    """Yield the function to call with the number of finished tiles of C and the number of all tiles.
+
+    For True it updates a progress bar on stderr; for False or None it does nothing. A function is yielded unchanged.
+    """
     if not progress:
         yield lambda done, total: None
         return

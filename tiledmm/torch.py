@@ -28,14 +28,15 @@ __all__ = ["matmul", "replacing"]
 
 
 def matmul(input: torch.Tensor, other: torch.Tensor, *, precision: str = "full") -> torch.Tensor:
-    """Multiply tensors as ``torch.matmul`` does, by the kernel that ``tiledmm.matmul`` selects.
+    """Multiply tensors as ``torch.matmul`` does, with the kernel that ``tiledmm.matmul`` selects.
 
-    The same kernels compute gradients, of any order.
+    The gradients, of any order, are computed by the same kernels.
 
     Args:
         input: Left operand on a GPU, ``(..., m, k)`` or ``(k,)``.
         other: Right operand, ``(..., k, n)`` or ``(k,)``, of the same type.
-        precision: Precision, as for ``tiledmm.matmul``, of the product and of those that compute its gradients.
+        precision: Precision of this product and of the products that compute its gradients, as for
+            ``tiledmm.matmul``.
 
     Returns:
         A new tensor, ``(..., m, n)`` without the axes that 1-D operands lack.
@@ -54,13 +55,13 @@ def _multiply(a: torch.Tensor, b: torch.Tensor, precision: str) -> torch.Tensor:
 
 
 def _described(a: torch.Tensor, b: torch.Tensor, precision: str) -> torch.Tensor:
-    """Return an uninitialized tensor with the shape and type of the product, for tracing."""
+    """Return an uninitialized tensor with the shape and type of the product, with which PyTorch traces a graph."""
     batch = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     return a.new_empty((*batch, *a.shape[-2:-1], *(b.shape[-1:] if b.dim() > 1 else ())))
 
 
 def _keep(ctx: Any, inputs: tuple[torch.Tensor, torch.Tensor, str], output: torch.Tensor) -> None:
-    """Save the operands, from which gradients are computed."""
+    """Save the operands and the precision in PyTorch's context of this call, for ``_gradients``."""
     a, b, ctx.precision = inputs
     ctx.save_for_backward(a, b)
 
@@ -110,7 +111,10 @@ class replacing(TorchFunctionMode):  # type: ignore[misc]
     def __torch_function__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
-        """Compute a product by this package, or call PyTorch's function. PyTorch calls this for every function."""
+        """Compute a product with this package, or call PyTorch's own function.
+
+        PyTorch calls this method for every function.
+        """
         ours = _PRODUCTS.get(func)
         if ours is None or kwargs or not _multiplies(*args[:2]):
             return func(*args, **kwargs or {})
@@ -118,7 +122,10 @@ class replacing(TorchFunctionMode):  # type: ignore[misc]
 
 
 def _multiplies(a: Any, b: Any) -> bool:
-    """Return whether this package computes a product: of two tensors on a GPU, of one type that has gradients."""
+    """Return whether this package multiplies two arguments.
+
+    It does if both are tensors on a GPU, of the same floating-point or complex type.
+    """
     on_gpu = isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor) and a.device.type == b.device.type == "cuda"
     return on_gpu and a.dtype == b.dtype and (a.is_floating_point() or a.is_complex())
 

@@ -1,5 +1,5 @@
-"""CUDA C text: a ``KernelSpec`` (variant, config, element types, layout) rendered from its template.
+"""Rendering of CUDA C: a ``KernelSpec`` (variant, config, element types, layout) is rendered from its template.
 
-In: what names a kernel. Out: source that is complete in itself. Needs no GPU and no CuPy. May import ``kernels`` and
-``problem``.
+In: the specification of a kernel. Out: source that compiles by itself. Needs no GPU and no CuPy. May import
+``kernels`` and ``problem``.
 """

@@ -1,4 +1,4 @@
-"""Hashes of kernels, which tell whether a measurement is one of the kernels as they are today."""
+"""Hashes of kernels, by which a measurement is recognized as one of the kernels as they are today."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _COMMENT = re.compile(r'//[^\n]*|/\*.*?\*/|("(?:\\.|[^"\\\n])*")', re.DOTALL)
 
 
 def kernel_hash(kernels: Iterable[KernelSpec]) -> str:
-    """Return one hash of all given kernels' CUDA C without comments and blank lines.
+    """Return one hash of the CUDA C of all given kernels, without comments and blank lines.
 
-    A comment, a docstring, a release or a change of another kernel leaves it as it is: measurements store it, so that
-    only a change of what runs makes them older.
+    A change of a comment, of a docstring, of the version or of another kernel does not change the hash. Measurements
+    store it, so that they become outdated only if the code that they measured changes.
     """
     found = hashlib.sha256()
     for kernel in kernels:
@@ -29,7 +29,7 @@ def kernel_hash(kernels: Iterable[KernelSpec]) -> str:
 
 
 def without_comments(text: str) -> str:
-    """Return CUDA C without its comments, blank lines, and blanks at the ends of lines."""
+    """Return CUDA C code without comments, blank lines, and blanks at the ends of lines."""
     code = _COMMENT.sub(lambda found: found[1] or " ", text)
     return "".join(f"{line}\n" for line in map(str.rstrip, code.splitlines()) if line)
 

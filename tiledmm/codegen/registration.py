@@ -1,4 +1,4 @@
-"""Registration of a user's template as a variant, which can then be named wherever a variant can."""
+"""Registration of a user's template as a variant, which can then be named like the variants of this package."""
 
 from __future__ import annotations
 
@@ -86,7 +86,10 @@ def register(
 
 
 def import_file(path: str | PathLike[str]) -> None:
-    """Run a Python file that registers templates, as the option ``--import`` of commands does."""
+    """Run a Python file that registers templates, as the option ``--import`` of commands does.
+
+    Its path is added to ``IMPORTED``, so that processes which this one starts run the file, too.
+    """
     file = Path(path).resolve()
     runpy.run_path(str(file), run_name=file.stem)
     if str(file) not in IMPORTED:
@@ -113,10 +116,10 @@ def _tiles(tiles: Iterable[int]) -> tuple[int, ...]:
 
 
 def _try(row: Variant, file: Path) -> None:
-    """Render a user's template once.
+    """Render a user's template once, to check that it defines the kernel.
 
     Raises:
-        ConfigError: If it does not define the kernel.
+        ConfigError: If it does not define the kernel, or rendering fails.
     """
     spec = kernel_spec(row)
     if not has_kernel(render(spec), spec.symbol):

@@ -1,6 +1,7 @@
-"""From a ``KernelSpec`` to CUDA C. Needs no GPU and no CuPy.
+"""Rendering of a ``KernelSpec`` to CUDA C, which needs no GPU and no CuPy.
 
-The values that reach a template are checked: integers, and names from closed sets. No text of a caller becomes source.
+The values that templates receive are checked: they are integers, and names from closed sets. No text from a caller
+becomes part of the source.
 """
 
 from __future__ import annotations
@@ -30,30 +31,31 @@ if TYPE_CHECKING:
 # A rendered kernel is one file: the headers, then the kernel's own page, which begins with its parameters.
 _PAGE = re.compile(r"^#define KERNEL\b", re.MULTILINE)
 
-# C has them, too: in initializers such as {{1, 2}, {3, 4}}, and in comments.
+# CUDA C has these characters, too: in initializers such as {{1, 2}, {3, 4}}, and in comments.
 _OF_JINJA = "'{{', '{%', '{#' and '//%' belong to Jinja: in CUDA C write '{ {', '{ %', '{ #' and '// %'"
 
 
 def render(spec: KernelSpec) -> str:
-    """Render the CUDA C of a kernel. It is complete in itself: it needs no includes, and no macros from outside.
+    """Return the CUDA C of a kernel, which compiles by itself, without includes or macros from outside.
 
     Raises:
-        ConfigError: If a user's template has an error, which it names with its line.
+        ConfigError: If a user's template has an error. The message names its line.
     """
     return shake(fill(spec))
 
 
 def page_of(text: str) -> str:
-    """Return a rendered kernel's own page, without the headers before it."""
+    """Return a rendered kernel's own part of its CUDA C, without the headers before it."""
     begin = _PAGE.search(text)
     return text[begin.start() :] if begin else text
 
 
 def has_kernel(text: str, symbol: str) -> bool:
-    """Return whether CUDA C defines a kernel named ``symbol``, or KERNEL if it defines that macro as ``symbol``.
+    """Return whether CUDA C text defines a kernel named ``symbol``.
 
-    The macro's definition alone does not count. The function does not parse the kernel's declaration, because macros of
-    the user may declare it; it only looks for ``__global__`` and the name outside comments.
+    The kernel's name may also be ``KERNEL``, if the text defines this macro as ``symbol``; the macro's definition
+    alone does not count. The declaration is not parsed, because macros of the user may declare the kernel: the text
+    must contain ``__global__`` and the name outside comments.
     """
     code = re.sub(r"//[^\n]*|/\*.*?\*/", " ", text, flags=re.DOTALL)
     others, defined = re.subn(rf"#define\s+KERNEL\s+{symbol}\b", "", code)
@@ -62,7 +64,12 @@ def has_kernel(text: str, symbol: str) -> bool:
 
 
 def fill(spec: KernelSpec, *extensions: type[Extension]) -> str:
-    """Fill a kernel's template with its parameters, before tree shaking. Jinja extensions may change the template."""
+    """Return a kernel's template filled with the kernel's parameters, before unused definitions are removed.
+
+    Args:
+        spec: The kernel.
+        *extensions: Jinja extensions, which may change the template.
+    """
     numbers = asdict(spec.config)
     del numbers["launch"]
     unused = () if spec.config.moduli else ("moduli",)
@@ -105,7 +112,11 @@ def fill(spec: KernelSpec, *extensions: type[Extension]) -> str:
 
 @contextlib.contextmanager
 def _errors_named(variant: Variant) -> Iterator[None]:
-    """Name the line of a user's template in whatever it raises: its expressions may raise anything."""
+    """Return a context manager that replaces errors of a user's template by ones that name the template's line.
+
+    They become a ConfigError, because expressions in a template may raise any exception. Errors of this package's
+    templates are not changed.
+    """
     try:
         yield
     except Exception as error:
@@ -114,9 +125,9 @@ def _errors_named(variant: Variant) -> Iterator[None]:
         places = [
             f"{Path(frame.f_code.co_filename).name}:{line}"
             for frame, line in traceback.walk_tb(error.__traceback__)
-            if "__jinja_exception__" in frame.f_globals  # a frame that Jinja has put there, of a template's line
+            if "__jinja_exception__" in frame.f_globals  # a frame that Jinja added for a line of a template
         ] or [str(variant.template)]
-        # The outermost place of what includes itself: where that ends differs from run to run.
+        # For a template that includes itself, the outermost line: the depth at which Python stops differs between runs.
         place = places[0 if isinstance(error, RecursionError) else -1]
         raise ConfigError(f"{place}: {_reason(error)}") from None
 
@@ -134,7 +145,7 @@ def _reason(error: Exception) -> str:
 
 
 class _Headers(jinja2.FileSystemLoader):
-    """A loader that marks the package's headers, so that tree shaking finds what they define."""
+    """Loader of templates that marks the package's headers, so that tree shaking finds their definitions."""
 
     def get_source(self, environment: jinja2.Environment, template: str) -> tuple[str, str, Callable[[], bool]]:
         text, path, is_current = super().get_source(environment, template)
@@ -145,7 +156,14 @@ class _Headers(jinja2.FileSystemLoader):
 
 @functools.lru_cache(maxsize=32)
 def _environment(registered: Variant | None, extensions: tuple[type[Extension], ...] = ()) -> jinja2.Environment:
-    """Return an environment for all templates of the package, or for a user's template and the files beside it, too."""
+    """Return the Jinja environment for the package's templates, or for a user's template.
+
+    For a user's template, it also finds the files in the template's folder.
+
+    Args:
+        registered: The user's variant; None for the package's templates.
+        extensions: Jinja extensions.
+    """
     shipped = _Headers(template_folder())
     own: list[jinja2.BaseLoader] = []
     if registered is not None and (user := registered.user):

@@ -1,7 +1,7 @@
-"""From lines of a rendered kernel to the lines of the templates that they come from.
+"""Map from the lines of a rendered kernel to the template lines from which they were rendered.
 
-A kernel is rendered once more, with a mark behind each line that says where in which template it stands. A mark is a
-comment: tree shaking looks at no comment, so it leaves out the same lines as without marks.
+A kernel is rendered once more, with a mark at the end of each line that names the template and the line in it. A mark
+is a comment, which tree shaking ignores, so that it removes the same lines as without marks.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ _ONLY_MARKS = re.compile(rf"^([ \t]*)(?:{_MARK.pattern})+$", re.MULTILINE)
 
 @functools.lru_cache(maxsize=64)
 def source_places(spec: KernelSpec) -> tuple[tuple[str, int] | None, ...]:
-    """Return the template and line of each line of ``render(spec)``.
+    """Return the template's name and the line number in it for each line of ``render(spec)``.
 
-    They are not known if a template looks at its own text, as with ``{% filter %}``, and marks change what it does.
+    A line has None if its place is unknown; all lines have None if the marks would change the rendered text, as when
+    a template filters its own text (``{% filter %}``).
     """
     marked = shake(_ONLY_MARKS.sub(r"\1", fill(spec, _LineMarks))).splitlines()
     plain = render(spec).splitlines()
@@ -44,7 +45,7 @@ def _place(line: str) -> tuple[str, int] | None:
 
 
 class _LineMarks(Extension):
-    """Puts a mark before each end of a line that a template itself writes."""
+    """Jinja extension that puts a mark before each end of a line that a template itself writes."""
 
     def filter_stream(self, stream: TokenStream) -> Iterator[Token]:
         name = str(stream.name).encode().hex()

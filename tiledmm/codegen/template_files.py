@@ -1,4 +1,4 @@
-"""The files that kernels are made from: where they are, and a fingerprint that changes with them."""
+"""Files from which kernels are made: their folder, and a fingerprint that changes whenever one of them changes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,13 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def template_folder() -> Path:
-    """Return ``cuda_src/``: inside the installed package, or beside it in a source tree and an editable install."""
+    """Return the path of ``cuda_src/``, the folder of the templates.
+
+    It is inside the installed package, or beside it in a source tree and an editable install.
+
+    Raises:
+        ConfigError: If the folder does not exist.
+    """
     for folder in (_PACKAGE / "cuda_src", _PACKAGE.parent / "cuda_src"):
         if folder.is_dir():
             return folder
@@ -24,10 +30,10 @@ def template_folder() -> Path:
 
 @functools.cache
 def fingerprint() -> str:
-    """Return a hash of all that the text of the package's kernels depends on besides a ``KernelSpec``.
+    """Return a hash of everything besides a ``KernelSpec`` on which the source of the package's kernels depends.
 
-    It covers the version, and the names, sizes and times of change of the package's files and templates: reading them
-    all would take longer than rendering a kernel.
+    It covers the version, and the names, sizes and modification times of the package's modules and templates. Hashing
+    their contents would take longer than rendering a kernel.
     """
     found = hashlib.sha256(__version__.encode())
     for folder in (str(_PACKAGE), str(template_folder())):
@@ -37,7 +43,10 @@ def fingerprint() -> str:
 
 
 def _files(folder: str) -> Iterator[tuple[str, int, int]]:
-    """Yield path, size and time of change of all modules and templates below a folder."""
+    """Yield the path, the size and the modification time of each module and template below a folder.
+
+    The size is in bytes, the time in nanoseconds.
+    """
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.is_dir():

@@ -1,10 +1,10 @@
-"""Leave out of a rendered kernel what its headers define and nothing uses ("tree shaking").
+"""Removal of the definitions in the headers of a rendered kernel that nothing uses ("tree shaking").
 
-A header is definitions in groups. A group is a comment, if any, and the definitions below it, and ends at a blank line;
-a comment that stands alone is the heading of the groups behind it. A definition is kept if text that is kept names it;
-a function, or a template's spec for some types, if text that is kept also names those types, so that of
-overloads those for types at hand stay. Functions of a struct are definitions, too. What has no name, such as data or a
-static_assert, stays with what it stands in. ``#if`` and ``#endif`` may stand around groups, or in one.
+A header consists of groups of definitions. A group begins with an optional comment and ends at a blank line; a
+comment that stands alone is the heading of the groups after it. A definition is kept if text that is kept names it.
+Of overloaded functions and of specializations of a template only those are kept whose types are also named in text
+that is kept. Member functions of a struct are definitions, too. Code without a name, such as data or a static_assert,
+is kept if the code around it is. ``#if`` and ``#endif`` may stand around groups, or inside one.
 """
 
 from __future__ import annotations
@@ -30,17 +30,18 @@ _STRUCT = re.compile(r"((?:.*\n)*?(?:struct|union) [^{};]*\{[^\n}]*\n)((?:.*\n)+
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A definition, or a struct without its members.
+    """Definition in a header; for a struct, the definition without its members.
 
     Attributes:
-        text: Its lines; of a struct, those before its members.
-        names: What it defines; nothing if it stays with what it stands in.
-        called: Whether it is a function: naming it is calling it.
-        is_type: Whether it is a type, and the only definition of it.
-        types: Words that name the types it is for, if types have these names.
-        words, calls: What it names, and calls.
-        members: What a struct holds.
-        tail: A struct's last line.
+        text: Lines of the definition; of a struct, the lines before its members.
+        names: Names that it defines; empty if it is kept together with the code around it.
+        called: True if it is a function, which is used only where it is called.
+        is_type: True if it is a type without specializations.
+        types: Words in the parameter types of a function, or in the arguments of a specialization. Those that are
+            names of types must be used for the definition to be kept.
+        words, calls: Words that it contains, and names that it calls.
+        members: Members of a struct.
+        tail: Last line of a struct.
     """
 
     text: str
@@ -56,14 +57,17 @@ class Definition:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Definitions under a comment; a heading, an ``#if`` or an ``#endif``, if there are none."""
+    """Definitions under one comment; without definitions, a heading, an ``#if`` or an ``#endif``."""
 
     comment: str
     definitions: tuple[Definition, ...]
 
 
 def shake(text: str) -> str:
-    """Remove the markers around the headers of a rendered kernel, and the definitions in them that nothing uses."""
+    """Return a rendered kernel without the definitions in its headers that nothing uses.
+
+    The marks around the headers are removed, too.
+    """
     parts = _HEADER.split(text)
     marks = ["", *_HEADER.findall(text)]
     depth, pieces = 0, []
@@ -76,7 +80,11 @@ def shake(text: str) -> str:
 
 
 def _reached(pieces: list[str | tuple[Group, ...]]) -> set[int]:
-    """Return the ``id`` of each definition that the text outside headers reaches."""
+    """Return the ``id`` of each definition in the headers that text outside them uses, directly or through others.
+
+    Args:
+        pieces: Parts of the rendered text in order: strings outside headers, and the groups of each header.
+    """
     words: set[str] = set()
     calls: set[str] = set()
     waiting = []
@@ -113,8 +121,11 @@ def _all(definitions: list[Definition]) -> Iterator[Definition]:
 
 
 def _show(groups: tuple[Group, ...], kept: set[int]) -> str:
-    """Join the groups that are kept, with a blank line between two. Headings and conditions of nothing are left out."""
-    shown: list[tuple[bool, str]] = []  # whether something stands under it; what it is
+    """Join the kept definitions of the groups, with blank lines between groups.
+
+    Headings and ``#if`` blocks that have no kept definition are left out.
+    """
+    shown: list[tuple[bool, str]] = []  # whether definitions follow it, and its text
     for group in groups:
         if group.definitions:
             texts = [_text(each, kept) for each in group.definitions if id(each) in kept]
@@ -122,7 +133,7 @@ def _show(groups: tuple[Group, ...], kept: set[int]) -> str:
                 shown.append((True, group.comment + "".join(texts)))
             continue
         while shown and not shown[-1][0] and not shown[-1][1].startswith("#"):
-            shown.pop()  # a heading before the next
+            shown.pop()  # a heading without definitions
         if group.comment.startswith("#endif") and shown and shown[-1][1].startswith("#if"):
             shown.pop()
         else:
@@ -140,7 +151,11 @@ def _text(definition: Definition, kept: set[int]) -> str:
 
 @functools.lru_cache(maxsize=256)
 def _groups(text: str, constructor: str = "") -> tuple[Group, ...]:
-    """Split a header into its groups; or the members of a struct, if ``constructor`` is the struct's name."""
+    """Split the text of a header into its groups of definitions.
+
+    With ``constructor``, the name of a struct, the text is that of the struct's members, and functions of that name
+    are constructors, which are kept with the struct.
+    """
     groups = []
     for paragraph in _paragraphs(text):
         if re.match(r"#if|#endif", paragraph) and paragraph.count("\n#endif") == 0:
@@ -156,7 +171,7 @@ def _groups(text: str, constructor: str = "") -> tuple[Group, ...]:
 
 
 def _paragraphs(text: str) -> Iterator[str]:
-    """Yield the text between blank lines that are not inside of a definition."""
+    """Yield the parts of a text between blank lines, ignoring blank lines inside a definition."""
     paragraph, depth = "", 0
     for line in text.splitlines(keepends=True):
         if not line.strip() and depth == 0:
@@ -171,7 +186,10 @@ def _paragraphs(text: str) -> Iterator[str]:
 
 
 def _statements(paragraph: str) -> Iterator[str]:
-    """Yield the definitions of a paragraph, each with the comments right above it."""
+    """Yield the text of each definition in a paragraph, with the comments right above it.
+
+    A paragraph is text between blank lines.
+    """
     statement, depth, conditions = "", 0, 0
     for line in paragraph.splitlines(keepends=True):
         statement += line
@@ -191,7 +209,7 @@ def _depth(line: str) -> int:
 
 
 def _definition(text: str) -> Definition:
-    """Parse a definition."""
+    """Return the ``Definition`` that a piece of CUDA C contains."""
     code = _COMMENT.sub("", text)
     names, types, kind = _declared(code)
     body, tail = code, ""
@@ -199,7 +217,7 @@ def _definition(text: str) -> Definition:
     if kind == "type" and (struct := _STRUCT.match(text)):
         text, inner, tail = struct.groups()
         body, members = _COMMENT.sub("", text), _groups(re.sub(r"^    ", "", inner, flags=re.MULTILINE), names[0])
-    for name in names:  # where it is declared it is not used
+    for name in names:  # a declaration does not use the name
         body = _without_first(body, name)
     return Definition(
         text=text,
@@ -210,14 +228,17 @@ def _definition(text: str) -> Definition:
         words=frozenset(_WORD.findall(body)),
         calls=frozenset(
             (_WORD if kind == "macro" else _CALL).findall(body)
-        ),  # what a macro names is called by its name
+        ),  # a macro may stand for a call of any name in it
         members=members,
         tail=tail,
     )
 
 
 def _without_first(code: str, name: str) -> str:
-    """Remove the first occurrence of a name. Compiling a regular expression for each name would take longer."""
+    """Return code without the first occurrence of a name as a whole word.
+
+    Compiling a regular expression for each name would take longer.
+    """
     start = code.find(name)
     while start >= 0:
         stop = start + len(name)
@@ -229,7 +250,12 @@ def _without_first(code: str, name: str) -> str:
 
 
 def _declared(code: str) -> tuple[tuple[str, ...], str, str]:
-    """Return the names that code declares, the types of its specialization, and its kind; no names if it stays."""
+    """Return the names that code declares, the types of its specialization or parameters, and what it declares.
+
+    Returns:
+        The names; the types; and ``"macro"``, ``"type"``, ``"constant"`` or ``"function"``. All are empty if the code
+        has no name, and so is kept together with the code around it.
+    """
     if macros := re.findall(r"^# *define +(\w+)", code, re.MULTILINE):
         return tuple(dict.fromkeys(macros)), "", "macro"
     code = _SPECIFIERS.sub("", code).strip()

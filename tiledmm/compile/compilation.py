@@ -23,7 +23,7 @@ from tiledmm.kernels.variants import kernel_variants
 
 @dataclass(frozen=True, slots=True)
 class LoadedKernel:
-    """A compiled kernel, loaded on the device that was current when it was requested.
+    """Compiled kernel, loaded on the device that was current when it was requested.
 
     Attributes:
         spec: Variant, config, types and layout that the source was rendered from.
@@ -50,18 +50,18 @@ class LoadedKernel:
 
     @property
     def symbol(self) -> str:
-        """Name of the kernel, as a profiler lists it."""
+        """Name of the kernel in a profiler's list."""
         return self.spec.symbol
 
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """A kernel that has been compiled and loaded, as ``raw_kernels`` reports it.
+    """Kernel that is compiled and loaded, as ``raw_kernels`` reports it to its ``progress`` function.
 
     Attributes:
         spec: The kernel.
-        seconds: Time to compile and load it, in seconds; None if it was loaded before, or was compiled in the cache on
-            disk.
+        seconds: Time to compile and load it, in seconds; None if it was already loaded, or its machine code was in
+            the cache on disk.
     """
 
     spec: KernelSpec
@@ -69,7 +69,7 @@ class Ready:
 
     @property
     def symbol(self) -> str:
-        """Name of the kernel, as a profiler lists it."""
+        """Name of the kernel in a profiler's list."""
         return self.spec.symbol
 
 
@@ -82,12 +82,12 @@ _bounding = threading.Lock()
 
 
 def loaded_kernels() -> list[KernelSpec]:
-    """Return the kernels that this process has loaded, on any device."""
+    """Return the specifications of the kernels that this process has loaded on any device."""
     return list(dict.fromkeys(spec for spec, _ in list(_raw_kernels)))
 
 
 def raw_kernel(spec: KernelSpec) -> Any:
-    """Compile and load a kernel on the current device and return its ``cupy.RawKernel``.
+    """Compile and load a kernel on the current device, unless it is loaded already, and return its ``cupy.RawKernel``.
 
     Raises:
         UnsupportedTypeError: If the variant needs a newer device for this type.
@@ -99,14 +99,14 @@ def raw_kernel(spec: KernelSpec) -> Any:
 
 
 def raw_kernels(specs: Collection[KernelSpec], progress: Callable[[Ready], None] | None = None) -> list[Any]:
-    """Compile and load several kernels, in parallel threads, and return the ``cupy.RawKernel`` of each.
+    """Compile and load several kernels in parallel threads, and return the ``cupy.RawKernel`` of each, in order.
 
     Args:
         specs: The kernels.
-        progress: Function that is called with each kernel once it is loaded.
+        progress: Function that is called with each kernel once it is loaded; None for none.
 
     Raises:
-        TiledmmError: As ``raw_kernel``.
+        TiledmmError: As for ``raw_kernel``.
     """
     wanted = list(dict.fromkeys(specs))
     if not wanted:
@@ -144,7 +144,15 @@ def raw_kernels(specs: Collection[KernelSpec], progress: Callable[[Ready], None]
 
 
 def _raw_kernel(spec: KernelSpec, target: str, text: str | None) -> Any:
-    """Return a loaded kernel; compile or load it first if needed, from its text if that was found on disk."""
+    """Return a kernel that is loaded on the current device.
+
+    If it is not loaded yet, compile it, or load its machine code from the disk cache.
+
+    Args:
+        spec: The kernel.
+        target: Compiler version and compute capability, from ``_target``.
+        text: The kernel's source from the disk cache; None to render it.
+    """
     with _errors_of(spec):
         key = spec, cupy.cuda.runtime.getDevice()
         raw = _raw_kernels.get(key)
@@ -161,7 +169,7 @@ def _raw_kernel(spec: KernelSpec, target: str, text: str | None) -> Any:
 
 @contextlib.contextmanager
 def _errors_of(spec: KernelSpec) -> Iterator[None]:
-    """Replace CuPy's errors by those of this package, within a ``with`` block."""
+    """Return a context manager in which CuPy's errors are replaced by this package's errors about a kernel."""
     try:
         yield
     except cupy.cuda.compiler.CompileException as error:
@@ -178,7 +186,13 @@ def _keep(key: tuple[KernelSpec, int], raw: Any) -> None:
 
 
 def _loaded(spec: KernelSpec, target: str, found: str | None) -> Any:
-    """Load a kernel on the current device, and compile it if its machine code is not on disk."""
+    """Load a kernel on the current device, after compiling it if its machine code is not on disk.
+
+    Args:
+        spec: The kernel.
+        target: Compiler version and compute capability, from ``_target``.
+        found: The kernel's source from the disk cache; None to render it and write it to the cache.
+    """
     symbol, arch = spec.symbol, spec.variant.hopper.arch
     source = found or _rendered(spec)
     if arch:
@@ -201,7 +215,10 @@ def _rendered(spec: KernelSpec) -> str:
 
 
 def _target() -> str:
-    """Return the version of NVRTC and the current device's compute capability, as part of a file's name."""
+    """Return NVRTC's version and the current device's compute capability as one string.
+
+    Names of files in the cache on disk depend on it.
+    """
     return f"{cupy.cuda.nvrtc.getVersion()} {cupy.cuda.Device().compute_capability}"
 
 
@@ -229,10 +246,10 @@ def _check_capability(spec: KernelSpec) -> None:
 
 
 def compiled(spec: KernelSpec) -> LoadedKernel:
-    """Compile a kernel and return it with its resource use on the current device.
+    """Compile a kernel and return it with its resource use and its occupancy on the current device.
 
     Raises:
-        TiledmmError: As ``raw_kernel``.
+        TiledmmError: As for ``raw_kernel``.
     """
     raw = raw_kernel(spec)
     threads = spec.threads

@@ -22,7 +22,9 @@ from tiledmm.simulator.build.shared_folder import in_use
 
 @contextlib.contextmanager
 def cubin_file(source: str, symbol: str, options: tuple[str, ...]) -> Iterator[Path]:
-    """Compile a kernel if no file has its machine code, and yield the file. It exists at least within this context.
+    """Compile a kernel unless a file has its machine code, and yield the file's path.
+
+    The file exists at least until the ``with`` block ends.
 
     Args:
         source: CUDA C that compiles by itself.
@@ -48,13 +50,16 @@ def machine_code(source: str, symbol: str, options: tuple[str, ...]) -> bytes:
         source, symbol, options: As for ``cubin_file``.
 
     Raises:
-        CompilationError: As ``cubin_file``.
+        CompilationError: If NVRTC rejects the source; the message shows the lines with errors.
     """
     return _machine_code(source, symbol, (*options, *CUPYS_OPTIONS))
 
 
 def _folder() -> contextlib.AbstractContextManager[str]:
-    """Return a context with the folder for cubin files: that of CuPy's cache, or a temporary one if CuPy has none."""
+    """Return a context manager that yields the path of the folder for cubin files.
+
+    It is in CuPy's cache, or a temporary folder if CuPy is configured to write no files.
+    """
     if stays_in_memory():
         return tempfile.TemporaryDirectory(prefix="tiledmm-")
     folder = kernels_folder()
@@ -64,15 +69,18 @@ def _folder() -> contextlib.AbstractContextManager[str]:
 
 @functools.cache
 def _compiler() -> bytes:
-    """Return the PTX of an empty program, whose header states NVRTC's version and build, for use in file names."""
+    """Return the PTX of an empty program, which identifies NVRTC: its header has the version and the build."""
     return _compiled("", "an empty program", (), nvrtc.getPTX)
 
 
 def _machine_code(source: str, symbol: str, options: tuple[str, ...]) -> bytes:
-    """Compile a kernel to a complete cubin.
+    """Compile a kernel and return its machine code as a complete cubin.
 
-    CuPy drops the last byte, as if it ended a string. That byte is zero: a cubin consists of whole 8-byte words, and
-    the last word is the alignment of a segment.
+    CuPy drops the last byte, as if it ended a string. That byte is zero and is restored here: a cubin consists of
+    whole 8-byte words, and the last word is the alignment of a segment.
+
+    Raises:
+        CompilationError: If NVRTC rejects the source; the message shows the lines with errors.
     """
     cubin = _compiled(source, symbol, options, nvrtc.getCUBIN)
     return cubin.ljust(-(-len(cubin) // 8) * 8, b"\0")

@@ -34,7 +34,7 @@ _BYTES = {"128": 16, "64": 8, "U16": 2, "S16": 2, "U8": 1, "S8": 1}
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """One instruction that accesses memory.
+    """Instruction that accesses memory.
 
     Attributes:
         kind: Kind of access: ``"load"``, ``"store"`` or ``"copy"`` (cp.async).
@@ -54,7 +54,7 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """One instruction.
+    """Instruction of a kernel's machine code.
 
     Attributes:
         opcode: Name without modifiers: ``"FFMA"``.
@@ -87,7 +87,7 @@ class MachineCode:
 
 @functools.lru_cache(maxsize=256)
 def disassemble(source: str, symbol: str, target: str) -> MachineCode:
-    """Compile a kernel and disassemble its machine code.
+    """Compile a kernel and return its disassembled machine code.
 
     Args:
         source: CUDA C that compiles by itself.
@@ -102,7 +102,9 @@ def disassemble(source: str, symbol: str, target: str) -> MachineCode:
 
 
 def disassemble_cubin(cubin: bytes) -> MachineCode:
-    """Disassemble the machine code of one kernel. Source lines are known if it was compiled with ``-lineinfo``.
+    """Return the disassembled machine code of one kernel.
+
+    It has source lines only if it was compiled with ``-lineinfo``.
 
     Raises:
         MissingDependencyError: If nvdisasm is not installed; the message has the command to install it.
@@ -112,19 +114,28 @@ def disassemble_cubin(cubin: bytes) -> MachineCode:
 
 
 def sass(source: str, symbol: str, target: str) -> str:
-    """Compile a kernel and return its machine code as text, one instruction per line.
+    """Compile a kernel and return its SASS, the machine code as text with one instruction per line.
 
     Args:
         source, symbol, target: As for ``disassemble``.
 
     Raises:
-        TiledmmError: As ``disassemble``.
+        TiledmmError: As for ``disassemble``.
     """
     return _listing(compile_for(source, symbol, target).cubin)
 
 
 def _listing(cubin: bytes, *options: str) -> str:
-    """Run nvdisasm on machine code and return what it prints."""
+    """Run nvdisasm on machine code, and return what it prints.
+
+    Args:
+        cubin: The machine code.
+        *options: Options of nvdisasm besides ``-c``.
+
+    Raises:
+        MissingDependencyError: If nvdisasm is not installed; the message has the command to install it.
+        CompilationError: If nvdisasm cannot read the machine code.
+    """
     with tempfile.TemporaryDirectory() as scratch:
         file = Path(scratch) / "kernel.cubin"
         file.write_bytes(cubin)
@@ -135,7 +146,7 @@ def _listing(cubin: bytes, *options: str) -> str:
 
 
 def parse(lines: Iterable[str]) -> MachineCode:
-    """Parse the output of ``nvdisasm -c -gi`` for one kernel."""
+    """Return the machine code of one kernel from the lines that ``nvdisasm -c -gi`` prints."""
     accesses: list[Access] = []
     opcodes: dict[str, int] = {}
     instructions: dict[int, Instruction] = {}
@@ -169,10 +180,13 @@ def parse(lines: Iterable[str]) -> MachineCode:
 
 @functools.lru_cache(maxsize=1)
 def nvdisasm() -> Path:
-    """Find nvdisasm: in the wheel ``nvidia-cuda-nvdisasm``, on PATH, or in the toolkit of CUDA_HOME or CUDA_PATH.
+    """Return the path of the program nvdisasm.
+
+    It is searched for in the wheel ``nvidia-cuda-nvdisasm``, then on PATH, then in the toolkit of CUDA_HOME or
+    CUDA_PATH.
 
     Raises:
-        MissingDependencyError: If it is in none of these; the message has the command to install it.
+        MissingDependencyError: If it is not found; the message has the command to install it.
     """
     try:
         files = importlib.metadata.distribution("nvidia-cuda-nvdisasm").files or []

@@ -1,6 +1,8 @@
-"""Cache of kernels on disk, their CUDA C and cubins, in a folder that processes share. Needs neither CuPy nor a GPU.
+"""Cache of kernels on disk, with their CUDA C and cubins, in a folder that processes share.
 
-A kernel's text is in this cache only if its machine code is in a cache, too, CuPy's or this one. Loading the kernel
+Needs neither CuPy nor a GPU.
+
+A kernel's source is in this cache only if its machine code is in a cache, too, CuPy's or this one. Loading the kernel
 again then needs neither Jinja nor templates.
 """
 
@@ -18,7 +20,10 @@ from tiledmm.simulator.build.shared_folder import MAX_BYTES, bound
 
 
 def kernels_folder() -> Path:
-    """Return the folder of the texts and cubins of kernels: ``tiledmm`` in CuPy's cache, ``$CUPY_CACHE_DIR``."""
+    """Return the path of the folder with the sources and cubins of kernels.
+
+    It is ``tiledmm`` in the folder of CuPy's cache, which is ``$CUPY_CACHE_DIR`` if that is set.
+    """
     return Path(os.environ.get("CUPY_CACHE_DIR") or Path.home() / ".cupy" / "kernel_cache", "tiledmm")
 
 
@@ -28,7 +33,12 @@ def stays_in_memory() -> bool:
 
 
 def find_file(folder: Path, name: str, suffix: str) -> Path | None:
-    """Find a file that ``write_file`` wrote; return None if there is none, or if it has changed since."""
+    """Return the path of a file that ``write_file`` wrote; None if there is none, or if its data has changed since.
+
+    Args:
+        folder: The folder.
+        name, suffix: As for ``write_file``.
+    """
     for path in folder.glob(f"{name}-*{suffix}"):
         with contextlib.suppress(OSError):  # another process removed it, or it belongs to another user
             if path.stem == f"{name}-{digest(path.read_bytes())}":
@@ -49,12 +59,17 @@ def write_file(folder: Path, name: str, suffix: str, data: bytes) -> Path:
 
 
 def digest(data: bytes) -> str:
-    """Return a hash of data for a file's name: 32 hexadecimal digits."""
+    """Return a hash of data for the name of a file, as 32 hexadecimal digits."""
     return hashlib.sha256(data).hexdigest()[:32]
 
 
 def find_text(spec: KernelSpec, target: str) -> str | None:
-    """Return the CUDA C that ``keep_text`` wrote for a kernel and target; None if there is none."""
+    """Return the CUDA C that ``keep_text`` wrote for a kernel and a target; None if there is none.
+
+    Args:
+        spec: The kernel.
+        target: Text that identifies the compiler and the architecture.
+    """
     if not _is_kept(spec):
         return None
     found = find_file(kernels_folder(), _text_name(spec, target), ".cu")
@@ -64,7 +79,9 @@ def find_text(spec: KernelSpec, target: str) -> str | None:
 
 
 def keep_text(spec: KernelSpec, target: str, text: str) -> None:
-    """Write the CUDA C of a compiled kernel to the cache on disk, if that folder can be written.
+    """Write the CUDA C of a compiled kernel to the cache on disk, unless its folder cannot be written.
+
+    Sources of registered templates are not written.
 
     Args:
         spec: The kernel.
@@ -81,7 +98,10 @@ def keep_text(spec: KernelSpec, target: str, text: str) -> None:
 
 
 def _is_kept(spec: KernelSpec) -> bool:
-    """Return whether texts of this kernel are kept: not for registered templates, which may include any file."""
+    """Return whether the cache on disk may hold a kernel's source.
+
+    It may not hold those of registered templates, which may include any file, and nothing if CuPy writes no files.
+    """
     return spec.variant.user is None and not stays_in_memory()
 
 

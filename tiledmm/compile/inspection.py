@@ -47,7 +47,7 @@ _STACK = re.compile(r"\b(\d+) bytes cumulative stack size")
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """Resources that a kernel needs on one target.
+    """Resources that a compiled kernel needs on one target.
 
     Attributes:
         target: Target architecture: ``"sm_90"``.
@@ -74,7 +74,7 @@ class Resources:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Warnings of the compiler, one line each: ``"line 3: warning #177-D: variable ..."``."""
+        """Warnings of the compiler, one string each, such as ``"line 3: warning #177-D: variable ..."``."""
         found = []
         for text in self.log.splitlines():
             if (match := _DIAGNOSTIC.match(text)) and match["kind"] == "warning":
@@ -85,7 +85,7 @@ class Resources:
 
 
 def compile_for(source: str, symbol: str, target: str, *, std: str = STANDARD, lineinfo: bool = False) -> Resources:
-    """Compile CUDA C to machine code for a target, with the same options as CuPy (``CUPYS_OPTIONS``).
+    """Compile CUDA C to machine code for a target with CuPy's options, and return the resources that the kernel needs.
 
     Args:
         source: CUDA C that compiles by itself.
@@ -94,28 +94,28 @@ def compile_for(source: str, symbol: str, target: str, *, std: str = STANDARD, l
         std: Language standard.
         lineinfo: Whether to record the source line of each instruction. This does not change the instructions.
 
-    Example:
-        >>> source = 'extern "C" __global__ void fill(int* p) { *p = 1; }'
-        >>> compile_for(source, "fill", "sm_90").spill_store_bytes
-        0
-
     Raises:
         CompilationError: If the source does not compile (the message shows the lines) or has no such kernel.
         ConfigError: If the installed NVRTC does not support the target or the standard.
         MissingDependencyError: If cuda-core or NVRTC is not installed; the message has the command to install it.
+
+    Example:
+        >>> source = 'extern "C" __global__ void fill(int* p) { *p = 1; }'
+        >>> compile_for(source, "fill", "sm_90").spill_store_bytes
+        0
     """
     _, cubin, log = _compile(source, symbol, target, std, lineinfo=lineinfo)
     return Resources(target, **_read_report(log, symbol), cubin=cubin, log=log)
 
 
 def ptx_of(source: str, symbol: str, target: str, *, std: str = STANDARD) -> str:
-    """Compile CUDA C and return the PTX that NVRTC passes to ptxas.
+    """Compile CUDA C, and return the PTX from which ptxas made the machine code.
 
     Args:
         source, symbol, target, std: As for ``compile_for``.
 
     Raises:
-        TiledmmError: As ``compile_for``.
+        TiledmmError: As for ``compile_for``.
     """
     program, _, _ = _compile(source, symbol, target, std)
     from cuda.bindings import nvrtc
@@ -128,7 +128,10 @@ def ptx_of(source: str, symbol: str, target: str, *, std: str = STANDARD) -> str
 
 
 def _compile(source: str, symbol: str, target: str, std: str, *, lineinfo: bool = False) -> tuple[Any, bytes, str]:
-    """Compile CUDA C and return NVRTC's program, the machine code, and the log of NVRTC and ptxas."""
+    """Compile CUDA C, and return NVRTC's program, the machine code, and the log of NVRTC and ptxas.
+
+    The arguments and errors are those of ``compile_for``.
+    """
     program, options, not_found = _cuda_core()
     log = io.StringIO()
     try:
@@ -158,7 +161,7 @@ def _compile(source: str, symbol: str, target: str, std: str, *, lineinfo: bool 
 
 
 def format_compile_error(source: str, log: str) -> str:
-    """Format the errors in a compiler's log, each with its source lines.
+    """Return the errors in a compiler's log as text, each with its source lines.
 
     Args:
         source: The CUDA C that was compiled.
@@ -190,12 +193,17 @@ def _cuda_core() -> tuple[Any, Any, type[Exception]]:
 
 
 def _clean(log: str) -> str:
-    """Remove the zero bytes with which NVRTC ends each part of its log."""
+    """Return NVRTC's log without the zero bytes that end its parts."""
     return log.replace("\0", "")
 
 
 def _source_errors(source: list[str], log: str) -> list[str]:
-    """Return each error that names a line: NVRTC's message, then the source lines around it."""
+    """Return a text for each error in a log that names a line: NVRTC's message, then the source lines around it.
+
+    Args:
+        source: Lines of the source.
+        log: NVRTC's log.
+    """
     blocks: list[tuple[re.Match[str], list[str]]] = []
     details: list[str] | None = None
     for line in log.splitlines():
@@ -212,13 +220,13 @@ def _source_errors(source: list[str], log: str) -> list[str]:
 
 
 def _show(source: list[str], number: int, message: str, details: list[str]) -> str:
-    """Format one error.
+    """Return the text of one error: its line, NVRTC's message, and the source lines around it.
 
     Args:
         source: Lines of the source.
         number: Number of the line, from 1.
         message: NVRTC's message.
-        details: The lines after it in NVRTC's log: its copy of the source line, a caret line, then notes.
+        details: The lines after the message in NVRTC's log: its copy of the source line, a caret line, then notes.
     """
     echo = details[0] if details else ""
     if not 0 < number <= len(source) or echo.strip() != source[number - 1].strip():
@@ -248,7 +256,15 @@ def _indent(line: str) -> int:
 
 
 def _read_report(log: str, symbol: str) -> dict[str, Any]:
-    """Parse ptxas' report on one entry function and return the fields of ``Resources`` in it."""
+    """Return the fields of ``Resources`` that ptxas reports for one kernel, by name.
+
+    Args:
+        log: Log of NVRTC and ptxas.
+        symbol: Name of the kernel.
+
+    Raises:
+        CompilationError: If the log has no report on the kernel, or the report cannot be parsed.
+    """
     entries = list(_ENTRY.finditer(log))
     ends = [*(entry.start() for entry in entries), len(log)][1:]
     reports = {entry["symbol"]: log[entry.end() : end] for entry, end in zip(entries, ends, strict=True)}

@@ -36,7 +36,7 @@ _INSTRUCTIONS: dict[str, tuple[str, int]] = {
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """A compile target and the limits and rates of its SMs.
+    """Compile target, with the limits and rates of its SMs.
 
     Attributes:
         name: Compiler's name of the target: ``"sm_90"``.
@@ -89,14 +89,18 @@ class Architecture:
 
     @property
     def tf32_lanes(self) -> int:
-        """Multiply-adds of tf32 per cycle per SM on tensor cores: half the rate of 16-bit floats; 0 before 8.0."""
+        """Multiply-adds of tf32 per cycle per SM on tensor cores: half the rate of 16-bit floats.
+
+        It is 0 before compute capability 8.0.
+        """
         return self.half_lanes // 2 if self.capability >= (8, 0) else 0
 
     def tensor_lanes(self, itemsize: int) -> float:
-        """Return the multiply-adds per cycle per SM on tensor cores.
+        """Return the number of multiply-adds per cycle per SM on tensor cores, with the fastest instructions.
 
         Args:
-            itemsize: Bytes per element, as for ``Gpu.tensor_flops``.
+            itemsize: Bytes per element, which stand for a type: 1 for 8-bit integers, 2 for 16-bit floats, 4 for
+                tf32, 8 for float64, 16 for complex128.
         """
         lanes = {1: self.byte_lanes, 2: self.half_lanes, 4: self.tf32_lanes, 8: self.double_lanes}
         return lanes[itemsize] if itemsize in lanes else self.double_lanes / 4
@@ -107,7 +111,10 @@ class Architecture:
         return self.shared_bytes - self.reserved_shared_bytes
 
     def multiply_adds(self, dtype: str) -> float:
-        """Return the multiply-adds per cycle per SM on CUDA cores for a type, by NumPy's name.
+        """Return the number of multiply-adds per cycle per SM on CUDA cores for a type.
+
+        Args:
+            dtype: NumPy's name of the type.
 
         Raises:
             UnsupportedTypeError: If products of this type are not supported.
@@ -195,10 +202,10 @@ TARGETS: dict[str, Architecture] = {
 
 
 def find_target(name: str) -> Architecture:
-    """Return the row of a target such as ``"sm_90"``.
+    """Return the architecture of a target such as ``"sm_90"``.
 
     Raises:
-        ConfigError: If there is no such target; the message lists the targets.
+        ConfigError: If the target does not exist; the message lists the targets.
     """
     if name not in TARGETS:
         raise ConfigError(f"there is no target {name!r}; the targets are {', '.join(TARGETS)}")
@@ -206,10 +213,10 @@ def find_target(name: str) -> Architecture:
 
 
 def architecture_of(capability: tuple[int, int]) -> Architecture:
-    """Return the newest architecture that a device of a compute capability can run: ``sm_90`` for 9.3.
+    """Return the newest architecture whose code GPUs of a compute capability can run, such as ``sm_90`` for (9, 3).
 
     Raises:
-        DeviceError: If the device is older than every architecture in ``TARGETS``.
+        DeviceError: If the GPU is older than every architecture in ``TARGETS``.
     """
     oldest = next(iter(TARGETS.values()))
     if capability < oldest.capability:

@@ -67,7 +67,7 @@ def wavefronts(addresses: Lanes, width: int, *, store: bool = False) -> int:
 
 
 def ideal_wavefronts(addresses: Lanes, width: int, *, store: bool = False) -> int:
-    """Count the ideal wavefronts of an access as Nsight Compute does: one per 128 bytes, at most ``wavefronts``.
+    """Count the ideal wavefronts of an access as Nsight Compute does: one per 128 bytes, but at most ``wavefronts``.
 
     Args:
         addresses, width, store: As for :func:`wavefronts`.
@@ -105,7 +105,12 @@ def _check(width: int) -> None:
 
 
 def _agree(lanes: Lanes) -> bool:
-    """Return whether all pairs of lanes that differ only in bit 0, or all that differ only in bit 1, agree."""
+    """Return whether both lanes of each pair have the same address.
+
+    This lets two parts of a load share a wavefront. The pairs are all lanes whose numbers differ only in bit 0, or
+    all lanes whose numbers differ only in bit 1; it is enough if this is true of one of these two. An inactive lane,
+    whose address is None, matches any address.
+    """
     return any(
         all(
             lanes[i] == lanes[i ^ step]
@@ -117,7 +122,7 @@ def _agree(lanes: Lanes) -> bool:
 
 
 def _conflict(addresses: Lanes, width: int) -> int:
-    """Return the largest number of different words in one bank."""
+    """Return the maximum number of different words in one bank, which is the number of wavefronts for these lanes."""
     active = (at for at in addresses if at is not None)
     words = chain.from_iterable(range(at // _WORD_BYTES, (at + width - 1) // _WORD_BYTES + 1) for at in active)
     counts = [0] * _BANKS

@@ -10,7 +10,7 @@ from tiledmm.hardware.architectures import TARGETS, Architecture
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """A GPU by its data sheet.
+    """GPU with the figures of its data sheet.
 
     Attributes:
         name: Product name.
@@ -44,9 +44,9 @@ class Gpu:
         """Return the peak rate of the tensor cores at the boost clock without sparsity, in FLOP/s.
 
         Args:
-            itemsize: Bytes per element: 1 for 8-bit integers, 2 for 16-bit floats, 4 for tf32, 8 for float64, 16 for
-                complex128. 16-bit floats and tf32 are summed in float32.
-            by_mma: Whether to return the rate of ``mma.sync`` instead of that of the fastest instructions.
+            itemsize: Bytes per element, which stand for a type: 1 for 8-bit integers, 2 for 16-bit floats, 4 for
+                tf32, 8 for float64, 16 for complex128. 16-bit floats and tf32 are summed in float32.
+            by_mma: Whether to return the rate of ``mma.sync`` instead of the rate of the fastest instructions.
         """
         fraction = 0.5 if self.halves_float32_sums and itemsize in (2, 4) else 1.0
         if by_mma and itemsize < 8:
@@ -97,10 +97,10 @@ REFERENCE_GPUS = {name: REFERENCE_GPUS[name] for name in TARGETS}
 
 
 def find_gpu(name: str) -> Gpu:
-    """Return a GPU by its name, or the reference GPU of a target such as ``"sm_90"``.
+    """Return the data sheet of a GPU, given its name, or of the reference GPU of a target such as ``"sm_90"``.
 
     Raises:
-        ConfigError: If there is no such GPU; the message lists all GPUs and targets.
+        ConfigError: If there is no data sheet of that name; the message lists all GPUs and targets.
     """
     if name in REFERENCE_GPUS:
         return REFERENCE_GPUS[name]

@@ -1,4 +1,4 @@
-"""This machine's driver library, and conversion of a device's properties to a ``Gpu``."""
+"""The library of this machine's driver, and conversion of a device's properties to a ``Gpu``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tiledmm.hardware.data_sheets import REFERENCE_GPUS, Gpu
 
 @functools.cache
 def driver() -> Any:
-    """Load the driver's library, once per process, and return it.
+    """Load the library of the CUDA driver, once per process, and return it.
 
     Raises:
         OSError: If no driver is installed.
@@ -23,7 +23,9 @@ def driver() -> Any:
 
 
 def gpu_of(properties: Mapping[str, Any], attributes: Mapping[str, int]) -> Gpu:
-    """Return the ``Gpu`` of a device. Rates that CUDA does not report are those of the target's reference GPU.
+    """Return the ``Gpu`` of a device, given its properties.
+
+    Rates that CUDA does not report are those of the target's reference GPU.
 
     Args:
         properties: The device's ``cudaDeviceProp``.

@@ -1,4 +1,4 @@
-"""What a device reaches whatever the kernel, and the times that follow from it on this device or on another."""
+"""Rates that a device reaches whatever the kernel, and the times that follow from them on this device or on another."""
 
 from __future__ import annotations
 
@@ -10,28 +10,39 @@ from dataclasses import dataclass, field
 class DeviceRates:
     """Rates in TB/s, and times in microseconds, that a device reaches whatever the kernel.
 
+    Rates of preparing operands count the bytes that are read and those that are written, unless their description
+    says otherwise. A rate by layout has an entry for K-major (N), MN-major (T) and, if measured, neither (G).
+
     Attributes:
         memory: Rate of the memory.
-        l2, l2_tma: Rates at which L2 is read, and by TMA, where rows begin at a cache line.
-        l2_unaligned, l2_tma_unaligned: The same where they begin within one.
-        launch, reduction_launch: Times of a launch, and of a split-K reduction besides its reads and writes.
-        reduction, reduction_partitions: Rate of its reads and writes; time for 32 partial sums of an element.
-        packing, packing_launch: Rate, read and written, of packing an operand, and time besides.
-        packing_second: This time for the second of two operands, which are packed at the same time.
-        single_elements: Fraction of its rate of a kernel of CUDA cores that loads B one element at a time.
-        packing_elements, packing_bits: Rates, read, of packing narrow elements; and of packing elements into bits, by
-            the operand's layout: K-major (N), MN-major (T), neither (G).
-        packing_bits_least: Least time of the latter, likewise.
-        decomposing_launches, decomposing_call: Time of a decomposed product's other launches, two that decompose and
-            one that returns at once; and the host time of all, the least that a loop of such calls takes.
-        decomposing, decomposing_mn_major: Rate, read and written, of decomposing, by the operand's layout. MN-major, a
-            block decomposes rows from end to end: few blocks reach at most twice their SMs' share of the rate, and
-            there is a time for prologue and epilogue.
-        decomposing_bytes: Rate, read and written, of decomposing into bytes, by an element's bytes.
-        decomposing_residues, residue_launches: Rate, read and written, of decomposing into residues, by the operand's
-            layout; and time of the other launches of such a product, all but the one that multiplies. Empty or 0 in
-            tables that know nothing of residues: ``auto`` then takes no kernel of these.
-        reconstructing: Rate, read and written, of writing C from residues; 0 likewise.
+        l2, l2_tma: Rate of reading L2 if rows begin at cache lines, with ordinary loads and with TMA.
+        l2_unaligned, l2_tma_unaligned: Rate of reading L2 if rows begin within cache lines, with ordinary loads and
+            with TMA.
+        launch: Time of a launch.
+        reduction_launch: Time of a split-K reduction apart from its reads and writes.
+        reduction: Rate of the reads and writes of a split-K reduction.
+        reduction_partitions: Additional time of a split-K reduction per 32 partitions.
+        packing: Rate of packing an operand.
+        packing_launch: Time of packing an operand apart from its reads and writes.
+        packing_second: The same time for the second of two operands, which are packed at the same time.
+        single_elements: Rate of a CUDA-core kernel that loads B one element at a time, as a fraction of its rate with
+            wide loads.
+        packing_elements: Rate of packing 8-bit elements; only bytes that are read count.
+        packing_bits: Rates of packing bool elements into bits, by the operand's layout; only bytes that are read
+            count.
+        packing_bits_least: Minimum times of packing bool elements into bits, by the operand's layout.
+        decomposing_launches: Time of the launches of a product by limbs besides the multiplying one: two that
+            decompose and one that returns at once.
+        decomposing_call: Time that the host needs for all launches of such a product, which is the minimum per call
+            in a loop.
+        decomposing: Rates of decomposing into limbs, by the operand's layout. If it is MN-major, a block decomposes
+            rows from end to end, so that a few blocks reach at most twice their SMs' share of the rate.
+        decomposing_mn_major: Time of the prologue and epilogue of decomposing an MN-major operand into limbs.
+        decomposing_bytes: Rates of decomposing integers into bytes, by the number of bytes per element.
+        decomposing_residues: Rates of decomposing into residues, by the operand's layout. Empty in tables without
+            measurements of residues: ``auto`` then chooses no kernel that multiplies residues.
+        residue_launches: Time of the launches of a product by residues besides the multiplying one.
+        reconstructing: Rate of writing C from residues; 0 in tables without measurements of residues.
     """
 
     memory: float
@@ -62,12 +73,12 @@ class DeviceRates:
 
 @dataclass(frozen=True, slots=True)
 class DeviceTimes:
-    """Times of moving data on a GPU, by the rates of a GPU that was measured.
+    """Times of moving data on a GPU, computed from the rates of a GPU that was measured.
 
     Attributes:
         rates: The rates of the GPU that was measured.
-        memory: Memory bandwidth of this GPU as a multiple of that GPU's.
-        sms: Streaming multiprocessors of this GPU.
+        memory: Memory bandwidth of this GPU as a multiple of the measured GPU's.
+        sms: Number of streaming multiprocessors (SMs) of this GPU.
     """
 
     rates: DeviceRates
@@ -75,5 +86,10 @@ class DeviceTimes:
     sms: int
 
     def moving(self, size: float, rate: float) -> float:
-        """Return the microseconds that this GPU needs to move ``size`` bytes, from the measured GPU's rate in TB/s."""
+        """Return the time in microseconds that this GPU needs to move data.
+
+        Args:
+            size: Size of the data in bytes.
+            rate: Rate of the measured GPU in TB/s, which is scaled by the bandwidth of both GPUs.
+        """
         return size / rate / self.memory / 1e6

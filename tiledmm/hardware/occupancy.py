@@ -10,7 +10,7 @@ from tiledmm.hardware.architectures import WARP_SIZE, Architecture
 
 @dataclass(frozen=True, slots=True)
 class Occupancy:
-    """Occupancy of an SM by a kernel.
+    """Occupancy of an SM by the resident blocks of a kernel.
 
     Attributes:
         blocks: Number of resident blocks per SM; 0 if not even one fits.
@@ -27,10 +27,11 @@ class Occupancy:
 
 
 def occupancy(arch: Architecture, threads: int, registers: int, shared_bytes: int) -> Occupancy:
-    """Compute the occupancy of a kernel, with the blocks of ``cuOccupancyMaxActiveBlocksPerMultiprocessor``.
+    """Return the occupancy of a kernel on an SM of an architecture, and the resource that limits it.
 
-    A block's threads are rounded up to whole warps, because registers are allocated per warp. The SM is assumed to have
-    its largest shared-memory carve-out, as the driver does unless a kernel asks for another one.
+    The number of blocks is that of ``cuOccupancyMaxActiveBlocksPerMultiprocessor``. A block's threads are rounded up
+    to whole warps, because registers are allocated per warp. The SM is assumed to have its largest shared-memory
+    carve-out, which the driver chooses unless a kernel asks for another one.
 
     Args:
         arch: The target.
@@ -38,13 +39,13 @@ def occupancy(arch: Architecture, threads: int, registers: int, shared_bytes: in
         registers: 32-bit registers per thread, as the compiler reports them.
         shared_bytes: Shared memory per block in bytes, static and dynamic together.
 
+    Raises:
+        ConfigError: If ``threads`` is less than 1, or another number is negative.
+
     Example:
         >>> from tiledmm.hardware.architectures import TARGETS
         >>> occupancy(TARGETS["sm_90"], threads=1024, registers=40, shared_bytes=8192)
         Occupancy(blocks=1, warps=32, fraction=0.5, limited_by='registers')
-
-    Raises:
-        ConfigError: If ``threads`` is less than 1, or another number is negative.
     """
     if threads < 1 or registers < 0 or shared_bytes < 0:
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""Parameters of a kernel and of its launches."""
+"""Parameters of a kernel (``Config``) and of its launches (``LaunchConfig``)."""
 
 from __future__ import annotations
 
@@ -101,13 +101,13 @@ class Config:
         return self.tile_threads * self.tiles_per_block // self.cluster
 
     def as_dict(self) -> dict[str, int | str]:
-        """Return all fields by name, including those of ``launch``."""
+        """Return a dict of all fields and their values, including those of ``launch``."""
         own: dict[str, Any] = asdict(self)
         launch: dict[str, int] = own.pop("launch")
         return own | launch
 
     def changed(self, overrides: ConfigOverrides) -> Config:
-        """Return this config with the given fields replaced, which may be fields of ``launch``."""
+        """Return a copy of this config with some fields replaced, which may also be fields of ``launch``."""
         launch = {name: value for name, value in overrides.items() if name in _LAUNCH_FIELDS}
         own = {name: value for name, value in overrides.items() if name not in _LAUNCH_FIELDS}
         return replace(self, **own, launch=replace(self.launch, **launch))
@@ -126,7 +126,10 @@ def in_real_numbers(config: Config, element: Element) -> Config:
 
 
 def in_elements(real: Config, element: Element) -> Config:
-    """Return a tile's config with its columns and steps of k counted in elements instead of real numbers."""
+    """Return a tile's config with its columns and steps of k counted in elements instead of real numbers.
+
+    A complex element is two real numbers. This reverses ``in_real_numbers``.
+    """
     return replace(real, **{name: getattr(real, name) // element.components for name in _ALONG_ROWS})
 
 

@@ -1,7 +1,7 @@
 """CUDA-core variants: the config of each tile, and the shared memory per block.
 
-A function that returns a config is named after its variant. A function whose name begins with ``shared_`` returns the
-shared memory per block, in bytes.
+A function that returns a config has the name of its variant. A function whose name begins with ``shared_`` returns
+the shared memory per block, in bytes.
 """
 
 from __future__ import annotations
@@ -29,14 +29,17 @@ def _tile_bytes(rows: int, cols: int, pad: int, element: Element) -> int:
 
 
 def shared_tiled(config: Config, element: Element, layout: str) -> int:
-    """Return the bytes of one tile of A and one of B, in the layouts of the matrices."""
+    """Return the shared memory per block in bytes: a tile of A and a tile of B, each in the layout of its matrix."""
     a_rows, a_cols = (config.bk, config.bm) if layout[0] == "T" else (config.bm, config.bk)
     b_rows, b_cols = (config.bn, config.bk) if layout[1] == "T" else (config.bk, config.bn)
     return _tile_bytes(a_rows, a_cols, config.pad, element) + _tile_bytes(b_rows, b_cols, config.pad, element)
 
 
 def shared_double_buffered(config: Config, element: Element, layout: str) -> int:
-    """Return the bytes of two tiles of A and two of B. Tiles of a B with contiguous columns are padded."""
+    """Return the shared memory per block in bytes: two tiles of A and two of B.
+
+    Tiles of B are padded only if B has contiguous columns.
+    """
     pad_b = config.pad if layout[1] == "T" else 0
     a_bytes = config.bm * config.bk * element.sum_bytes
     return 2 * (a_bytes + config.bk * config.bn * element.sum_bytes + pad_b * config.bn * element.sum_bytes)
@@ -45,11 +48,17 @@ def shared_double_buffered(config: Config, element: Element, layout: str) -> int
 def _square(tile: int, element: Element, *, stages: int, pad: int) -> Config:
     """Return the config of a square tile of C with square thread tiles.
 
-    The step along K is the tile size, or 16 for tiles of 64. Two buffers double it, so that there is more work between
-    two barriers, unless the next tile waits in registers, as that of a narrow type does until it is widened. The step
-    is halved until the tiles of every layout fit into 48 KiB of static shared memory. A thread computes one element of
-    C. It computes more if the tile has more elements than a block has threads, or if there would be more threads than
-    elements to copy.
+    The step along K is the tile size, or 16 for tiles of 64. With two stages it is doubled, so that there is more
+    work between two barriers, unless the elements are narrower than their sums. (The next tile of narrow elements
+    stays in registers until they are widened.) The step is halved until the tiles of every layout fit into 48 KiB of
+    static shared memory. A thread computes one element of C. It computes more if the tile has more elements than a
+    block has threads, or if there would be more threads than elements to copy.
+
+    Args:
+        tile: Rows and columns of the tile.
+        element: Computation type.
+        stages: Number of buffers, 1 or 2.
+        pad: Elements of padding per row of a shared tile.
     """
     waits_in_registers = stages > 1 and element.itemsize < element.sum_bytes
     bk = (tile if tile <= 32 else 16) * (1 if waits_in_registers else stages)
@@ -67,25 +76,25 @@ def _square(tile: int, element: Element, *, stages: int, pad: int) -> Config:
 
 
 def tiled(tile: int, element: Element) -> Config:
-    """Return the config of a square tile with one buffer."""
+    """Return the config of ``tiled`` for square tiles with ``tile`` rows, which have one buffer and no padding."""
     return _square(tile, element, stages=1, pad=0)
 
 
 def tiled_padded(tile: int, element: Element) -> Config:
-    """Return the config of a square tile with one buffer, whose rows are padded by one element."""
+    """Return the config of ``tiled_padded``: square tiles with one buffer, whose rows are padded by one element."""
     return _square(tile, element, stages=1, pad=1)
 
 
 def double_buffered(tile: int, element: Element) -> Config:
-    """Return the config of a square tile with two buffers, whose rows are padded by 16 bytes."""
+    """Return the config of ``double_buffered``: square tiles with two buffers, whose rows are padded by 16 bytes."""
     return _square(tile, element, stages=2, pad=16 // element.sum_bytes)
 
 
 def register_tiled(tile: int, element: Element) -> Config:
-    """Return the config of a square tile with 8 x 8 elements of C per thread.
+    """Return the config of ``register_tiled`` and ``vectorized``: square tiles with 8 x 8 elements of C per thread.
 
-    64-bit integers have registers for only 8 x 4 elements per thread, and complex128 for 4 x 4; both have a tile of 64
-    only.
+    64-bit integers have registers for only 8 x 4 elements per thread, and complex128 for 4 x 4. Both support only
+    tiles of 64.
     """
     tm, tn = {4: (8, 8), 8: (8, 8), 16: (4, 4)}[element.sum_bytes]
     integer = element.dtype.kind in "biu"
@@ -96,14 +105,20 @@ def register_tiled(tile: int, element: Element) -> Config:
 
 
 def shared_k_major(config: Config, element: Element, layout: str) -> int:
-    """Return the bytes of the K-major tiles of all stages. A tile that is transposed as it is copied is padded."""
+    """Return the shared memory per block in bytes: the K-major tiles of A and B of all stages.
+
+    A tile is padded only if it is transposed as it is copied.
+    """
     a_bytes = _tile_bytes(config.bk, config.bm, 0 if layout[0] == "T" else config.pad, element)
     b_bytes = _tile_bytes(config.bk, config.bn, 0 if layout[1] == "N" else config.pad, element)
     return config.stages * (a_bytes + b_bytes)
 
 
 def shared_warp_tiles(config: Config, element: Element, layout: str) -> int:
-    """Return the bytes of the mainloop's tiles or of the epilogue's rows of C, which use the same memory."""
+    """Return the shared memory per block in bytes.
+
+    It is the larger of the mainloop's tiles and the epilogue's rows of C, which use the same memory.
+    """
     rows = config.bm // config.tm * (config.bn // max(config.wn, 1)) * (config.wn + 1) * element.sum_bytes
     return max(shared_k_major(config, element, layout), -(-rows // 16) * 16)
 
@@ -138,7 +153,7 @@ _WARP_TILES_OF_INT64 = {
 
 
 def warp_tiled(tile: int, element: Element) -> Config:
-    """Return the config of a tile with ``tile`` columns.
+    """Return the config of ``warp_tiled`` for tiles of C with ``tile`` columns.
 
     complex128 and 64-bit integers have at most 128 columns, because there are no registers for more.
     """
@@ -189,7 +204,7 @@ _THIN_TILES_WIDENED = {
 
 
 def thin(tile: int, element: Element) -> Config:
-    """Return the config of a tile with ``tile`` rows."""
+    """Return the config of ``thin``, the variant for skinny products, for tiles of C with ``tile`` rows."""
     widened = element.itemsize < element.sum_bytes
     tiles = _THIN_TILES_WIDENED if widened else _THIN_TILES[element.sum_bytes]
     bn, wm, wn, tm, tn, bk, stages = tiles[tile]
@@ -197,7 +212,10 @@ def thin(tile: int, element: Element) -> Config:
 
 
 def dot_products(tile: int, element: Element) -> Config:
-    """Return the config of a tile with ``tile`` rows, and with 1 to 4 columns per warp, fewer for wide elements."""
+    """Return the config of ``dot_products`` for tiles of C with ``tile`` rows.
+
+    A warp computes 1 to 4 columns, fewer for wide elements.
+    """
     tm = min(tile, 8 if tile < 16 else 4)
     widened = element.itemsize < element.sum_bytes
     columns = 1 if widened and tile == 2 else 2 if widened or tile < 8 else 4
@@ -211,20 +229,24 @@ def dot_products(tile: int, element: Element) -> Config:
 
 
 def block_dot_products(tile: int, element: Element) -> Config:
-    """Return the config of one warp's tile of ``dot_products``, with K shared by eight warps."""
+    """Return the config of ``block_dot_products`` for tiles of C with ``tile`` rows.
+
+    A block computes one tile, of the size that a warp has in ``dot_products``. Eight warps share K.
+    """
     of_warp = dot_products(tile, element)
     return replace(of_warp, bn=of_warp.tn, bk=8 * of_warp.bk, lanes=8 * WARP_SIZE, min_blocks=1)
 
 
 def shared_block_dot_products(config: Config, element: Element, layout: str) -> int:
-    """Return the bytes of the sums of all warps."""
+    """Return the shared memory per block in bytes, which holds one partial sum per warp and element of the tile."""
     return config.threads // WARP_SIZE * config.bm * config.bn * element.sum_bytes
 
 
 def axpy(tile: int, element: Element) -> Config:
-    """Return the config of a tile with ``tile`` rows.
+    """Return the config of ``axpy`` for tiles of C with ``tile`` rows.
 
-    Eight threads read a row of B, up to 16 bytes each. A block reads as many rows at a time as keep the memory busy.
+    Eight threads read a row of B, up to 16 bytes each. The number of rows of B that a block reads at a time is large
+    enough to keep the memory busy.
     """
     tn = min(VECTOR_BYTES // element.itemsize, 128 // (tile * element.sum_bytes))
     column = tile * element.sum_bytes  # bytes of a thread's sums per column
@@ -237,7 +259,7 @@ def axpy(tile: int, element: Element) -> Config:
 
 
 def shared_axpy(config: Config, element: Element, layout: str) -> int:
-    """Return the bytes of one tile of C per warp."""
+    """Return the shared memory per block in bytes, which holds the partial sums of one tile of C per warp."""
     return config.threads // WARP_SIZE * config.bm * config.bn * element.sum_bytes
 
 
@@ -246,9 +268,9 @@ _OUTER_BYTES = 128
 
 
 def outer_products(tile: int, element: Element) -> Config:
-    """Return the config for K of at most ``tile``, with four warps per block.
+    """Return the config of ``outer_products`` for K of at most ``tile``, with four warps per block.
 
-    A lane computes four 4-byte words of each row of C, or fewer if their elements of B take too many registers. The
+    A lane computes four 4-byte words of each row of C, or fewer if their elements of B need too many registers. The
     fewer rows a block has, the closer to each other concurrent blocks write. Blocks of 8-bit types have more rows,
     because each block begins with many loads.
     """
@@ -269,7 +291,7 @@ _TINY_TILES = {
 
 
 def tiny(tile: int, element: Element) -> Config:
-    """Return the config of square tiles of C, as many per block as 128 threads compute."""
+    """Return the config of ``tiny``: square tiles of C with ``tile`` rows, as many per block as 128 threads compute."""
     bk, tm, tn, min_blocks = _TINY_TILES[element.sum_bytes][tile]
     if (element.dtype_name, tile) == ("bool", 16):
         min_blocks = 3  # with 4, NVRTC 13.0 spills one register on NT
@@ -279,6 +301,6 @@ def tiny(tile: int, element: Element) -> Config:
 
 
 def shared_tiny(config: Config, element: Element, layout: str) -> int:
-    """Return the bytes of one tile of A and one of B per group of threads."""
+    """Return the shared memory per block in bytes: one tile of A and one of B for each tile of C."""
     elements = config.bk * (config.bm + config.bn) + 2 * config.pad
     return config.tiles_per_block * elements * element.sum_bytes

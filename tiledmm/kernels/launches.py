@@ -65,7 +65,7 @@ class Launch:
 
     @property
     def is_independent(self) -> bool:
-        """True if the kernel reads only A or B, and so needs nothing that other launches of its product write."""
+        """True if the kernel reads only A or B, so that it needs nothing that other launches of its product write."""
         return self.spec.waits == "last" and self.operands[0] in ("A", "B")
 
 
@@ -94,7 +94,7 @@ class Scratch:
 
     @property
     def aligned_bytes(self) -> int:
-        """Size of the array in bytes, rounded up to where the next array may begin."""
+        """Size of the array in bytes, rounded up to ``SCRATCH_ALIGNMENT``, at which the next array may begin."""
         return tiles(self.bytes, SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
 
 
@@ -117,10 +117,10 @@ class Schedule:
 
 
 def split_k_partitions(split: int, k: int, step: int) -> tuple[int, int]:
-    """Return the number of split-K partitions, and the steps of k in each. No partition is empty.
+    """Return the number of split-K partitions, none of which is empty, and the number of steps of k in each.
 
-    Each partition begins at a multiple of ``step``. So its copies are as wide as those of the whole matrix, and no TMA
-    box reaches into the next partition.
+    Each partition begins at a multiple of ``step``. So its copies are as wide as those of the whole matrix, and no
+    TMA box extends into the next partition.
 
     Args:
         split: Maximum number of partitions. There are more if one of them would exceed ``LONGEST_PARTITION``.
@@ -135,12 +135,12 @@ def split_k_partitions(split: int, k: int, step: int) -> tuple[int, int]:
 
 
 def tiles_in_all(config: Config, problem: Problem, partitions: int = 1) -> int:
-    """Return the number of tiles of all products and split-K partitions."""
+    """Return the number of tiles of C that a kernel computes for all products of a batch and all split-K partitions."""
     return tiles_of_c(config, problem) * products(problem) * partitions
 
 
 def tiles_of_c(config: Config, problem: Problem) -> int:
-    """Return the number of tiles of one product that are computed: all, or those on and below C's diagonal."""
+    """Return the number of tiles of one product's C: all, or those on and below the diagonal if ``triangle`` is set."""
     down, across = tiles(problem.m, config.bm), tiles(problem.n, config.bn)
     return down * (down + 1) // 2 if config.triangle else down * across
 
@@ -151,12 +151,15 @@ def tiles(size: int, tile: int) -> int:
 
 
 def products(problem: Problem) -> int:
-    """Return the number of products per launch."""
+    """Return the number of products that one launch computes, without the outer batch dimensions."""
     return math.prod(dimension.size for dimension in problem.batch)
 
 
 def one_after_the_other(problem: Problem, pitch: int) -> tuple[BatchDimension, ...]:
-    """Return the batch dimensions with C's matrices stored one after the other, in rows ``pitch`` elements apart."""
+    """Return a problem's batch dimensions with new strides of C, whose matrices are stored one after the other.
+
+    Rows of C are ``pitch`` elements apart.
+    """
     rows, step = [], problem.m * pitch
     for dimension in reversed(problem.batch):
         rows.append(replace(dimension, c=step))
@@ -165,10 +168,10 @@ def one_after_the_other(problem: Problem, pitch: int) -> tuple[BatchDimension, .
 
 
 def in_launches(config: Config, problem: Problem, partitions: int = 1) -> list[Problem]:
-    """Divide a product into the parts that one launch each computes. Usually the whole product is the only part.
+    """Return the parts of a problem that are computed by one launch each. Usually the whole problem is the only part.
 
     Raises:
-        ShapeError: If there are more than 1.4e14 tiles, the most for all launches together.
+        ShapeError: If there are more than 1.4e14 tiles, the maximum for all launches together.
     """
     every = tiles_in_all(config, problem, partitions)
     if every > MOST_TILES * MOST_LAUNCHES:
@@ -179,7 +182,7 @@ def in_launches(config: Config, problem: Problem, partitions: int = 1) -> list[P
 
 
 def rasterization_group(config: Config, problem: Problem) -> int:
-    """Return the number of columns of tiles per rasterization group.
+    """Return the number of columns of tiles per rasterization group. Blocks compute the tiles of C group by group.
 
     If K is short, writing C is most of the memory traffic: the group then lets blocks that run at the same time write
     contiguous memory, whole rows or columns of tiles. Else it is the config's ``group``, with which they share the
@@ -198,15 +201,15 @@ def problem_args(
     partition_c: int,
     epilogue: Epilogue | None = None,
 ) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Return the members of a kernel's ``Problem``, one int64 each.
+    """Return the members of ``Problem``, the struct that a kernel gets as its argument, one int64 each.
 
     Args:
         config: The kernel's config.
         problem: The problem.
         partitions: The number of split-K partitions and the steps of k in each; None for a single partition.
         partition_c: Stride between the partial sums of successive partitions, in elements.
-        epilogue: The epilogue, or None. Its arrays get the offsets of their first elements, in bytes, and its scalars
-            get 0; ``with_epilogue`` adds addresses and scalars.
+        epilogue: The epilogue, or None. For each of its arrays the member that holds an address is only the offset of
+            the first element in bytes, and its scalars are 0; ``with_epilogue`` adds addresses and scalars.
     """
     batch: Sequence[BatchDimension]
     batch = ((_ONE_PRODUCT,) * KERNEL_BATCH_DIMENSIONS + problem.batch)[-KERNEL_BATCH_DIMENSIONS:]
@@ -233,13 +236,13 @@ def problem_args(
 def with_epilogue(
     kernel_args: np.ndarray[Any, np.dtype[np.int64]], epilogue: Epilogue, addresses: Sequence[int], scalars: bytes
 ) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Return kernel arguments with the addresses and scalars of an epilogue filled in.
+    """Return a copy of kernel arguments with the addresses and scalars of an epilogue filled in.
 
     Args:
         kernel_args: The members of ``Problem`` from ``problem_args``; further members may follow.
         epilogue: The epilogue.
-        addresses: Addresses of the first elements of its arrays.
-        scalars: Its scalars as bytes, two 8-byte numbers each.
+        addresses: Addresses of the first elements of the epilogue's arrays.
+        scalars: The epilogue's scalars as bytes, two 8-byte numbers each.
     """
     found: np.ndarray[Any, np.dtype[np.int64]] = kernel_args.copy()
     at = _BEFORE_EPILOGUE

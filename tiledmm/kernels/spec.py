@@ -58,7 +58,7 @@ class KernelSpec:
         return f"tiledmm_{self.variant.name}_{types}{scheme}_{numbers}_{self.layout.lower()}{half}{suited}{after}"
 
     def __str__(self) -> str:
-        """Return the kernel's symbol, and the packing and split-K of its launches."""
+        """Return the kernel's symbol, followed by the packing and the split-K partitions of its launches."""
         launch = self.config.launch
         parts = [self.kernel.symbol]
         parts += [f"{name} packed" for name, packs in (("A", launch.pack_a), ("B", launch.pack_b)) if packs]
@@ -68,12 +68,15 @@ class KernelSpec:
 
     @property
     def waits(self) -> str:
-        """Point at which blocks wait for earlier launches: see ``Variant.waits``."""
+        """Point at which each block waits for earlier launches of the product.
+
+        It is ``"first"``, before the block accesses memory; ``"last"``, at the block's end; or empty for never.
+        """
         return "first" if self.condition == "unless decomposed" else self.variant.waits
 
     @property
     def block(self) -> tuple[int, int]:
-        """Threads per block along x and y."""
+        """Numbers of threads per block along x and y."""
         return self.variant.block(self.config)
 
     @property
@@ -83,16 +86,19 @@ class KernelSpec:
 
     @property
     def operands(self) -> Operands:
-        """Format of the operands, after the packing that the config asks for."""
+        """Format in which the kernel reads its operands, once they are packed as the config says."""
         return self.variant.operands.format_by(self.config.launch)
 
     @property
     def kernel(self) -> KernelSpec:
-        """Specification of the kernel that multiplies, which reads prepared operands, without its auxiliary kernels."""
+        """Specification of the kernel that multiplies, without auxiliary kernels.
+
+        Its types and layout are those of the prepared operands, such as packed rows or limbs.
+        """
         return self.operands.kernel(self)
 
     def alone(self) -> KernelSpec:
-        """Return this specification with default parameters of its launches."""
+        """Return this specification with a default ``LaunchConfig``, which packs nothing and does not divide K."""
         return replace(self, config=replace(self.config, launch=LaunchConfig()))
 
     def with_packing_for_tma(self, a_in_place: bool, b_in_place: bool) -> KernelSpec:
@@ -113,12 +119,15 @@ class KernelSpec:
 
     @property
     def products(self) -> int:
-        """Number of products of limbs per product of two real numbers; 1 if there are no limbs."""
+        """Number of products of limbs per product of two real numbers; 1 if numbers are not decomposed into limbs."""
         return SCHEMES[self.config.scheme].products if self.config.scheme else 1
 
     @property
     def has_residue_scan(self) -> bool:
-        """True if the kernel writes or reads the operand scan of float64 numbers that are decomposed into residues."""
+        """True if the kernel writes or reads the operand scan of a product that is computed by residues.
+
+        The operand scan records whether the values of float64 or complex128 operands can be decomposed into residues.
+        """
         return bool(self.condition) and self.compute.dtype_name in ("float64", "complex128")
 
     @property
@@ -128,7 +137,7 @@ class KernelSpec:
 
     @property
     def shared_bytes(self) -> int:
-        """Shared memory per block, in bytes."""
+        """Shared memory per block in bytes, static or dynamic."""
         return self.variant.shared_bytes(self.config, self.compute, self.layout)
 
     def why_not_on(self, arch: Architecture) -> str:

@@ -1,6 +1,7 @@
 """Tensor-core variants that decompose their operands: configs, rules and shared memory.
 
-Functions are named as in ``cuda_cores``. The tiles are those of ``tensor_cores``, but of limbs, bytes or residues.
+Functions are named as in ``cuda_cores``. The tiles are those of ``tensor_cores``, with limbs, bytes or residues as
+their elements.
 """
 
 from __future__ import annotations
@@ -16,7 +17,12 @@ from tiledmm.kernels.variant import Rule
 
 
 def of_limbs(rules: Callable[[Config, Element], list[Rule]]) -> Callable[[Config, Element], list[Rule]]:
-    """Make the rules of a kernel that multiplies limbs from those of a kernel that multiplies elements."""
+    """Return a function that returns the rules of a kernel that multiplies limbs.
+
+    Args:
+        rules: Function that returns the rules of the same kernel for whole elements. It is called with the config
+            counted in real numbers and with the type of a limb.
+    """
 
     def of_both(config: Config, element: Element) -> list[Rule]:
         counted = " (in real numbers)" if element.components > 1 else ""
@@ -30,7 +36,10 @@ def of_limbs(rules: Callable[[Config, Element], list[Rule]]) -> Callable[[Config
 
 
 def shared_limbs(config: Config, element: Element, layout: str) -> int:
-    """Return the bytes of the tiles of all limbs, of the epilogue's chunks of C, and of two barriers per stage."""
+    """Return the shared memory per block in bytes.
+
+    It holds the tiles of all limbs, the epilogue's chunks of C, and two barriers per stage.
+    """
     scheme, real = SCHEMES[config.scheme], in_real_numbers(config, element)
     bm = real.bm // real.cluster
     chunks = bm * 16 * 4  # 16 columns of float32
@@ -38,9 +47,14 @@ def shared_limbs(config: Config, element: Element, layout: str) -> int:
 
 
 def split_float32(tile: int, element: Element, scheme: str) -> Config:
-    """Return the config of a tile with ``tile`` columns of real numbers.
+    """Return the config of ``split_float32`` for tiles of C with ``tile`` columns of real numbers.
 
     It has as many stages as fit into shared memory.
+
+    Args:
+        tile: Number of columns. A complex number counts as two.
+        element: Computation type, float32 or complex64.
+        scheme: Name of the decomposition into limbs, such as ``"fp16x3"``.
     """
     config = in_elements(replace(warpgroup_tiles(tile, SCHEMES[scheme].limb, stages=1), scheme=scheme), element)
     beside, stage = _beside_and_stage(shared_limbs, config, element)
@@ -50,7 +64,13 @@ def split_float32(tile: int, element: Element, scheme: str) -> Config:
 def _beside_and_stage(
     shared: Callable[[Config, Element, str], int], config: Config, element: Element
 ) -> tuple[int, int]:
-    """Return the shared memory per block in bytes apart from the stages, and that of one stage."""
+    """Return the bytes of shared memory per block that do not depend on the number of stages, and those of one stage.
+
+    Args:
+        shared: Function that returns the shared memory per block of a config.
+        config: The kernel's config, with any number of stages.
+        element: Computation type.
+    """
     beside, one = (shared(replace(config, stages=stages), element, "NT") for stages in (0, 1))
     return beside, one - beside
 
@@ -60,7 +80,10 @@ BLOCK_TILE_BYTES = 64
 
 
 def shared_swizzled_limbs(config: Config, element: Element, layout: str) -> int:
-    """Return the bytes of the swizzled tiles of all limbs, and of the ``BlockTile`` that the block computes."""
+    """Return the shared memory per block in bytes.
+
+    It holds the swizzled tiles of all limbs, and the ``BlockTile`` that the block computes.
+    """
     scheme = SCHEMES[config.scheme]
     return scheme.limbs * shared_swizzled(in_real_numbers(config, element), scheme.limb, layout) + BLOCK_TILE_BYTES
 
@@ -73,9 +96,12 @@ _NARROW_WARPS = ("bf16x9", "tf32x3")
 
 
 def split_tensor_core(tile: int, element: Element, scheme: str) -> Config:
-    """Return the config of a tile with as many stages as fit into 48 KiB, but at most four.
+    """Return the config of ``split_tensor_core`` with as many stages as fit into 48 KiB, but at most four.
 
-    ``tile`` is the number of rows, and that of columns in real numbers.
+    Args:
+        tile: Number of rows of a tile of C, and of its columns in real numbers.
+        element: Computation type, float32 or complex64.
+        scheme: Name of the decomposition into limbs, such as ``"fp16x3"``.
     """
     limb = SCHEMES[scheme].limb
     real = replace(tensor_tile(_SPLIT_TILES, tile, limb), scheme=scheme)
@@ -87,20 +113,26 @@ def split_tensor_core(tile: int, element: Element, scheme: str) -> Config:
 
 
 def split_integer(tile: int, element: Element) -> Config:
-    """Return the config of a tile with ``tile`` columns.
+    """Return the config of ``split_integer`` for tiles of C with ``tile`` columns.
 
-    64-bit integers have at most 128 columns, because each of their sums takes three registers.
+    64-bit integers have at most 128 columns, because each of their sums needs three registers.
     """
     return _byte_tile(min(tile, 128) if element.itemsize == 8 else tile)
 
 
 def _byte_tile(tile: int) -> Config:
-    """Return the config of a tile with ``tile`` columns of bytes, and as many stages as fit into shared memory."""
+    """Return the config of a kernel that multiplies bytes, for tiles of C with ``tile`` columns.
+
+    It has as many stages as fit into shared memory.
+    """
     return warpgroup_tiles(tile, ELEMENTS["uint8"], {64: 8, 128: 6, 256: 4}[tile])
 
 
 def of_bytes(config: Config, element: Element) -> list[Rule]:
-    """Return the rules of ``split_integer``: those of ``wgmma`` for bytes, no packing, and a limit for 64 bits."""
+    """Return the rules for configs of ``split_integer``, each with whether ``config`` obeys it.
+
+    They are the rules of ``wgmma`` for 8-bit elements, no packing, and a limit on the columns of 64-bit integers.
+    """
     return [
         (not config.launch.pack_a + config.launch.pack_b, "pack_a and pack_b are 0: bytes are packed"),
         (element.itemsize < 8 or config.bn <= 128, "bn is at most 128 for 64-bit integers"),
@@ -109,17 +141,23 @@ def of_bytes(config: Config, element: Element) -> list[Rule]:
 
 
 def shared_byte_tiles(config: Config, element: Element, layout: str) -> int:
-    """Return the bytes of the tiles of 8-bit elements, and of two barriers per stage."""
+    """Return the shared memory per block in bytes: the tiles of 8-bit elements, and two barriers per stage."""
     return config.stages * (config.bk * (config.bm // config.cluster + config.bn) + 2 * 8)
 
 
 def shared_split_integer(config: Config, element: Element, layout: str) -> int:
-    """Return the bytes of the tiles, of the barriers, and of 128-byte parts of rows of C, padded by 32 bytes."""
+    """Return the shared memory per block in bytes.
+
+    It holds the tiles of bytes, the barriers, and 128-byte parts of rows of C, each padded by 32 bytes.
+    """
     return shared_byte_tiles(config, element, layout) + config.bm // config.cluster * 160
 
 
 def split_float64(tile: int, element: Element) -> Config:
-    """Return the config of a tile with ``tile`` columns, for one modulus at a time."""
+    """Return the config of ``split_float64`` for tiles of C with ``tile`` columns, with the default number of moduli.
+
+    A block multiplies the residues of one modulus at a time.
+    """
     return replace(_byte_tile(tile), moduli=DEFAULT_MODULI)
 
 
@@ -132,7 +170,10 @@ def _of_moduli(config: Config) -> list[Rule]:
 
 
 def of_residues(config: Config, element: Element) -> list[Rule]:
-    """Return the rules of ``split_float64``: those of ``wgmma`` for bytes, and those of moduli."""
+    """Return the rules for configs of ``split_float64``, each with whether ``config`` obeys it.
+
+    They are the rules of ``wgmma`` for 8-bit elements, and those for the number of moduli.
+    """
     return [
         *_of_moduli(config),
         *warpgroups(64, 128, 256)(config, ELEMENTS["uint8"]),
@@ -149,12 +190,18 @@ _RESIDUE_TILES = {
 
 
 def split_float64_tensor_core(tile: int, element: Element) -> Config:
-    """Return the config of a tile of residues, for one modulus at a time."""
+    """Return the config of ``split_float64_tensor_core`` for a tile, with the default number of moduli.
+
+    A block multiplies the residues of one modulus at a time.
+    """
     return replace(tensor_tile(_RESIDUE_TILES, tile, ELEMENTS["uint8"]), moduli=DEFAULT_MODULI)
 
 
 def of_swizzled_residues(config: Config, element: Element) -> list[Rule]:
-    """Return the rules of ``split_float64_tensor_core``: those of swizzled tiles of bytes, and those of moduli."""
+    """Return the rules for configs of ``split_float64_tensor_core``, each with whether ``config`` obeys it.
+
+    They are the rules of swizzled tiles of 8-bit elements, and those for the number of moduli.
+    """
     return [
         *_of_moduli(config),
         (config.wn % 64 == 0, "wn is a multiple of 64"),
@@ -163,5 +210,5 @@ def of_swizzled_residues(config: Config, element: Element) -> list[Rule]:
 
 
 def shared_swizzled_residues(config: Config, element: Element, layout: str) -> int:
-    """Return the bytes of the swizzled tiles of residues."""
+    """Return the shared memory per block in bytes, which holds the swizzled tiles of residues."""
     return shared_swizzled(config, ELEMENTS["uint8"], layout)

@@ -15,12 +15,12 @@ from tiledmm.kernels.variant import Rule
 
 
 def _register_bytes(element: Element) -> int:
-    """Return the bytes of one item of an operand fragment, which holds several narrow elements or one wide element."""
+    """Return the bytes of one item of an operand fragment: 4 bytes of narrow elements, or one wide element."""
     return max(4, element.itemsize)
 
 
 def double_buffered_fragments(config: Config, element: Element) -> list[Rule]:
-    """Return the rules of ``tensor_core``."""
+    """Return the rules for configs of ``tensor_core``, each with whether ``config`` obeys it."""
     chunk = VECTOR_BYTES // element.itemsize
     lengths = [config.bk] if element.itemsize == 1 else [config.bk, config.bm, config.bn]
     rows = [config.threads * chunk / max(length, 1) for length in lengths]
@@ -38,12 +38,12 @@ def double_buffered_fragments(config: Config, element: Element) -> list[Rule]:
 
 
 def matrix_fragments(config: Config, element: Element, skinny: tuple[int, ...] = ()) -> list[Rule]:
-    """Return the rules of kernels that read fragments from swizzled tiles.
+    """Return the rules of kernels that read fragments from swizzled tiles, each with whether ``config`` obeys it.
 
     Args:
         config: The kernel's config.
         element: Type of the elements in shared memory.
-        skinny: Numbers of rows below 64 that a tile may have.
+        skinny: Numbers of rows below 64 that a tile may have; empty if it needs at least 64.
     """
     chunk = VECTOR_BYTES // element.itemsize
     is_skinny = config.bm in skinny
@@ -71,13 +71,16 @@ def matrix_fragments(config: Config, element: Element, skinny: tuple[int, ...] =
 
 
 def shared_tensor_core(config: Config, element: Element, layout: str) -> int:
-    """Return the bytes of the tiles or of the epilogue's rows of C, which use the same memory."""
+    """Return the shared memory per block in bytes.
+
+    It is the larger of the mainloop's tiles and the epilogue's rows of C, which use the same memory.
+    """
     rows = config.threads // 32 * 8 * config.wn * 16  # bytes per element of complex128; other types take less
     return max(shared_swizzled(config, element, layout), rows if element.itemsize <= 4 else 0)
 
 
 def shared_swizzled(config: Config, element: Element, layout: str) -> int:
-    """Return the bytes of the unpadded tiles of all stages, in the layouts and element types of the matrices."""
+    """Return the shared memory per block in bytes, which holds the unpadded tiles of A and B of all stages."""
     return config.stages * config.bk * (config.bm + config.bn) * element.itemsize
 
 
@@ -111,18 +114,21 @@ _TENSOR_TILES = {
 
 
 def tensor_core(tile: int, element: Element) -> Config:
-    """Return the config of a tile with ``tile`` rows and about as many columns.
+    """Return the config of ``tensor_core`` for tiles of C with ``tile`` rows and about as many columns.
 
-    A tile of 256 is 128 x 256; 8- and 16-byte types use that of 128 instead. Tiles of 16 and 32 rows, for skinny
-    products, have 64 columns (32 columns for complex128 and 32 rows).
+    A tile of 256 is 128 x 256; 8- and 16-byte types use the config of tile 128 instead. Tiles of 16 and 32 rows, for
+    skinny products, have 64 columns (32 columns for complex128 and 32 rows).
     """
     return tensor_tile(_TENSOR_TILES[element.itemsize], tile, element)
 
 
 def tensor_tile(rows: Mapping[int, tuple[int, ...]], tile: int, element: Element) -> Config:
-    """Return the config of a tile from a table such as ``_NARROW_TILES``.
+    """Return the config that a table such as ``_NARROW_TILES`` holds for a tile.
 
-    A ``tile`` above the table's largest stands for the largest.
+    Args:
+        rows: The table, by tile.
+        tile: A tile of the table. A larger number than any in the table stands for its largest tile.
+        element: Type of the elements in shared memory.
     """
     bm, bn, wm, wn, line, stages, min_blocks, group = rows[min(tile, max(rows))]
     bk = line // element.itemsize
@@ -142,7 +148,11 @@ def tensor_tile(rows: Mapping[int, tuple[int, ...]], tile: int, element: Element
 
 
 def warpgroups(*columns: int) -> Callable[[Config, Element], list[Rule]]:
-    """Make the rules of ``wgmma`` and similar kernels, whose tiles have one of the given numbers of columns."""
+    """Return a function that returns the rules of ``wgmma`` and similar kernels.
+
+    Args:
+        *columns: Numbers of columns that a tile of C may have.
+    """
     named = " or ".join([", ".join(map(str, columns[:-1])), str(columns[-1])])
 
     def rules(config: Config, element: Element) -> list[Rule]:
@@ -164,17 +174,20 @@ def warpgroups(*columns: int) -> Callable[[Config, Element], list[Rule]]:
 
 
 def shared_wgmma(config: Config, element: Element, layout: str) -> int:
-    """Return the bytes of the tiles, of the epilogue's rows of C, and of two barriers per stage."""
+    """Return the shared memory per block in bytes.
+
+    It holds the tiles of A and B, the epilogue's rows of C, and two barriers per stage.
+    """
     bm = config.bm // config.cluster
     rows = bm * (2 * config.bn + 8 * 16)  # bytes per element of complex128; other types take less
     return config.stages * (config.bk * (bm + config.bn) * element.itemsize + 2 * 8) + rows
 
 
 def wgmma(tile: int, element: Element) -> Config:
-    """Return the config of a tile with as many stages as fit into shared memory, but at most 8.
+    """Return the config of ``wgmma`` for a tile, with as many stages as fit into shared memory, but at most 8.
 
-    Tiles of 128 and more have ``tile`` columns. Smaller ones have 64 rows, which one warpgroup multiplies: tile 64 is
-    64 x 64, and tile 96 is 64 x 128, about as many elements as a square of 96.
+    Tiles of 128 and more have ``tile`` columns. Smaller tiles have 64 rows, which one warpgroup multiplies: tile 64
+    is 64 x 64, and tile 96 is 64 x 128, about as many elements as a square of 96.
     """
     if tile < 128:
         return replace(warpgroup_tiles({64: 64, 96: 128}[tile], element, {64: 8, 96: 7}[tile]), bm=64)
@@ -182,7 +195,10 @@ def wgmma(tile: int, element: Element) -> Config:
 
 
 def warpgroup_tiles(columns: int, element: Element, stages: int) -> Config:
-    """Return the config of 128 rows per block and the given columns. For 256 columns, two blocks form a cluster."""
+    """Return the config of a kernel whose blocks compute 128 rows and the given number of columns of C.
+
+    For 256 columns, two blocks form a cluster, which computes 256 rows.
+    """
     bk, cluster = 128 // element.itemsize, 2 if columns == 256 else 1
     return Config(
         128 * cluster, columns, bk, 2, columns // 4,

@@ -84,7 +84,13 @@ def has_coordinates(problem: Problem) -> bool:
 
 
 def can_be_mapped(problem: Problem, operand: int, element: Element) -> bool:
-    """Return whether TMA can read A (0) or B (1) in place, given an address that is a multiple of 16 bytes."""
+    """Return whether TMA can read an operand where it is, provided that its address is a multiple of 16 bytes.
+
+    Args:
+        problem: The problem.
+        operand: 0 for A, 1 for B.
+        element: Type of the elements that TMA copies.
+    """
     if problem.layout[operand] == "G":
         return False
     _, rows, step = _rows(problem, operand)
@@ -100,8 +106,8 @@ def can_be_mapped(problem: Problem, operand: int, element: Element) -> bool:
 def map_of(problem: Problem, operand: int, config: Config, element: Element) -> TensorMap:
     """Return the tensor map of A (0) or B (1).
 
-    A box holds 128 bytes of each of its rows. If the operand is K-major, these are the rows of A or columns of B that
-    one block loads; else they are the ``bk`` steps of k of a tile.
+    A TMA load copies a box of rows of 128 bytes. If the operand is K-major, these are the rows of A or columns of B
+    that one block loads; else they are the ``bk`` steps of k of a tile.
     """
     contiguous, rows, step = _rows(problem, operand)
     box = _box(problem.layout[operand] == "NT"[operand], operand, config, element)
@@ -124,14 +130,14 @@ def maps_of(spec: KernelSpec, problem: Problem) -> tuple[TensorMap, ...]:
 def map_of_limbs(
     operand: int, config: Config, element: Element, layout: str, sizes: tuple[int, ...], pitch: int
 ) -> TensorMap:
-    """Return the tensor map of the limbs, bytes or residues of A (0) or B (1), with boxes as in ``map_of``.
+    """Return the tensor map of the limbs, bytes or residues of A or B, with boxes as in ``map_of``.
 
     Args:
         operand: 0 for A, 1 for B.
         config: Config of the kernel that reads the limbs, counted in limbs.
         element: Type of a limb.
         layout: Layout of the limbs of A and B.
-        sizes: Limbs per element, matrices, rows per matrix, and elements per row.
+        sizes: Number of limbs per element, matrices, rows per matrix, and elements per row.
         pitch: Leading dimension, in elements.
 
     Raises:
@@ -147,28 +153,45 @@ def map_of_limbs(
 
 
 def _box(k_major: bool, operand: int, config: Config, element: Element) -> tuple[int, int]:
-    """Return the contiguous elements and the rows per box."""
+    """Return the size of the box that one TMA load copies: its contiguous elements, and its rows.
+
+    Args:
+        k_major: Whether the operand is K-major.
+        operand: 0 for A, 1 for B.
+        config: Config of the kernel that loads.
+        element: Type of the elements that TMA copies.
+    """
     across = (config.bm, config.bn)[operand] // config.cluster
     return _ROW // element.itemsize, across if k_major else config.bk
 
 
 def _rows(problem: Problem, operand: int) -> tuple[int, int, int]:
-    """Return the contiguous elements per row of an operand, the number of rows, and the row stride in elements."""
+    """Return the number of contiguous elements per row of A or B, the number of rows, and the row stride in elements.
+
+    If the columns of the matrix are contiguous, they count as its rows.
+
+    Args:
+        problem: The problem.
+        operand: 0 for A, 1 for B.
+    """
     rows, cols = ((problem.m, problem.k), (problem.k, problem.n))[operand]
     row, col = problem.strides[2 * operand : 2 * operand + 2]
     return (cols, rows, row) if problem.layout[operand] == "N" else (rows, cols, col)
 
 
 def _stride(step: int, size: int, element: Element) -> int:
-    """Return a stride in bytes; for a dimension of size 1, whose stride is unused, one that the driver accepts."""
+    """Convert a stride of a tensor map to bytes.
+
+    The stride of a dimension of size 1 is not used; it becomes 128, because the driver does not accept every number.
+    """
     return step * element.itemsize if size > 1 else _ROW
 
 
 def _driver() -> Any:
-    """Return the CUDA driver, if it can encode tensor maps.
+    """Return the library of the CUDA driver, which encodes tensor maps.
 
     Raises:
-        DeviceError: If it cannot.
+        DeviceError: If this driver cannot encode them.
     """
     found = driver()
     if not hasattr(found, "cuTensorMapEncodeTiled"):

@@ -25,7 +25,13 @@ _MAY_BE_ZERO = ("pad", "stages", "wm", "wn", "triangle", "moduli", "pack_a", "pa
 
 
 def scheme_of(variant: Variant, overrides: ConfigOverrides) -> str:
-    """Return the scheme that ``overrides`` names, or else the first; an empty string if there are none."""
+    """Return the name of the decomposition scheme in ``overrides``, or else of the variant's first scheme.
+
+    Return an empty string if the variant does not decompose operands.
+
+    Raises:
+        ConfigError: If ``overrides`` is not a mapping, or the variant does not have the scheme that it names.
+    """
     if not isinstance(overrides, Mapping):
         raise ConfigError(f"config is a mapping of fields to values, such as {{'bk': 16}}; got {overrides!r}")
     known = variant.operands.schemes or ("",)
@@ -37,7 +43,13 @@ def scheme_of(variant: Variant, overrides: ConfigOverrides) -> str:
 
 
 def config_of_tile(variant: Variant, tile: int | None, element: Element, scheme: str) -> Config:
-    """Return the config of a tile, one of ``variant.tiles`` or None for the default; ``scheme`` may be empty.
+    """Return the config of a variant's tile.
+
+    Args:
+        variant: The variant.
+        tile: One of ``variant.tiles``; None for the default.
+        element: Computation type.
+        scheme: Name of the decomposition scheme; empty for a variant without schemes.
 
     Raises:
         ConfigError: If the variant has no such tile.
@@ -59,7 +71,11 @@ def config_of_tile(variant: Variant, tile: int | None, element: Element, scheme:
 
 
 def _default_config(variant: Variant, element: Element, *scheme: str) -> Config:
-    """Return the config of the default tile, or of the next smaller one whose limbs fit into shared memory."""
+    """Return the config of a variant's default tile.
+
+    For a variant with schemes, it is the config of the largest tile up to the default whose limbs fit into shared
+    memory.
+    """
     for tile in reversed(variant.tiles[: variant.tiles.index(variant.default_tile) + 1] if scheme else ()):
         config = variant.configure(tile, element, *scheme)
         if variant.shared_bytes(config, element, "NT") <= _shared_limit(variant):
@@ -68,15 +84,19 @@ def _default_config(variant: Variant, element: Element, *scheme: str) -> Config:
 
 
 def _shared_limit(variant: Variant) -> int:
-    """Return the maximum shared memory per block in bytes, on the device that has most."""
+    """Return the maximum shared memory per block of a variant, in bytes.
+
+    For tensor-core variants it is the dynamic limit of compute capability 9.0, the largest of any device; for others
+    it is the static limit of 48 KiB.
+    """
     return DYNAMIC_SHARED_BYTES if variant.tensor_cores else STATIC_SHARED_BYTES
 
 
 def with_overrides(variant: Variant, config: Config, overrides: ConfigOverrides, element: Element) -> Config:
-    """Return a tile's config with the given fields replaced.
+    """Return a tile's config with some fields replaced, after checking it against all rules of the variant.
 
     Raises:
-        ConfigError: If there is no such field, or if a value or the config is not possible.
+        ConfigError: If a field does not exist, or a value is invalid, or the resulting config breaks a rule.
     """
     for name, value in overrides.items():
         if name not in CONFIG_FIELDS:
@@ -93,7 +113,16 @@ def with_overrides(variant: Variant, config: Config, overrides: ConfigOverrides,
 
 
 def _rules(variant: Variant, of_tile: Config, config: Config, element: Element) -> list[Rule]:
-    """Return the rules for a config that was made from a tile's: those of all variants, then the variant's own."""
+    """Return the rules for a tile's config with some fields overridden, each with whether the config obeys it.
+
+    The rules of all variants come first, then the variant's own.
+
+    Args:
+        variant: The variant.
+        of_tile: The tile's config before the overrides.
+        config: The config with the overrides.
+        element: Computation type.
+    """
     launch, packed = config.launch, config.launch.pack_a + config.launch.pack_b
     shared = max(variant.shared_bytes(config, element, layout) for layout in ("NN", "NT", "TN", "TT"))
     limit = _shared_limit(variant)

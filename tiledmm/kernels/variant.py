@@ -20,7 +20,7 @@ Rule = tuple[bool, str]
 
 
 def block_of_tiles(config: Config) -> tuple[int, int]:
-    """Return the dimensions x and y of a block that has one thread per thread tile."""
+    """Return the numbers of threads per block along x and y, with one thread per thread tile of C."""
     return config.bn // config.tn, config.bm // config.tm
 
 
@@ -85,7 +85,7 @@ class UserTemplate:
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """Row of the table of variants.
+    """Matrix-product variant: a template with its parameters, and the types, layouts and devices that it supports.
 
     Attributes:
         name: Name of the variant, a value of ``variant=``.
@@ -137,7 +137,7 @@ class Variant:
 
     @property
     def simulated(self) -> bool:
-        """True if the simulator can run the kernel, which is so unless it uses instructions of Hopper."""
+        """True if the simulator can run the kernel. It cannot run kernels that use Hopper's own instructions."""
         return not (self.is_baseline or self.hopper.arch)
 
     @property
@@ -191,18 +191,19 @@ class Variant:
         return element != TF32 and not (element.result_name and self.user)
 
     def computes_in(self, element: Element) -> Element:
-        """Return the variant's computation type for a product that asks for ``element``.
+        """Return the type in which the variant computes a product whose computation type is ``element``.
 
         It is ``element`` itself if the variant multiplies it; else the type of the results, such as float32 for tf32.
         """
         return element if self.multiplies(element) else element.result
 
     def reads_fast(self, operand: int, letter: str, element: Element) -> bool:
-        """Return whether the kernel reads A (0) or B (1) fast in a layout.
+        """Return whether the kernel reads an operand of this type at full speed in its layout.
 
-        Tensor-core kernels load 16-bit elements in either layout. 8-bit elements must be K-major. Wider elements that
-        are not K-major are loaded one by one; ``wgmma`` cannot read such a B, which must be in shared memory. Limbs are
-        always written in the layout that the kernel needs.
+        Tensor-core kernels load 16-bit elements fast in either layout. 8-bit elements must be K-major. Wider elements
+        that are not K-major are loaded one by one, except that ``wgmma`` cannot read such a B at all, because B must
+        be in shared memory. Limbs are always written in the layout that the kernel needs, and kernels without tensor
+        cores read every layout fast.
 
         Args:
             operand: 0 for A, 1 for B.
@@ -219,7 +220,9 @@ class Variant:
         return element.itemsize > 1 and not (self.hopper.warpgroup and operand == 1)
 
     def unit_flops(self, compute: Element, gpu: Gpu, *, scheme: str = "", by_mma: bool = False) -> float:
-        """Return the peak rate of the unit that multiplies, in FLOP/s of ``2 * m * n * k``; 0 if the GPU has none.
+        """Return the peak rate of the units that multiply, in FLOP/s; 0 if the GPU does not have such units.
+
+        A product counts ``2 * m * n * k`` FLOP, also if numbers are decomposed.
 
         Args:
             compute: Computation type.
@@ -234,15 +237,22 @@ class Variant:
 
     @property
     def default_type(self) -> str:
-        """Name of the computation type if none is asked for."""
+        """Name of the computation type for calls that do not name one."""
         return self.types[0][0] if self.types else "float32"
 
     def least_capability(self, element: Element) -> tuple[int, int]:
-        """Return the lowest compute capability that multiplies elements of this type, or limbs of it."""
+        """Return the lowest compute capability whose GPUs run the variant with a computation type.
+
+        For a type that is not in ``types``, such as that of limbs, it is the lowest for any type in ``types``. It is
+        (0, 0) if every GPU runs the variant.
+        """
         return dict(self.types).get(element.multiplied, min((least for _, least in self.types), default=(0, 0)))
 
     def needed_capability(self, element: Element) -> str:
-        """Return the required compute capability as text: ``"8.0 or newer"``, or ``"9.0"`` if only that one works."""
+        """Return the compute capability that a message names as required.
+
+        It is a text such as ``"8.0 or newer"``, or ``"9.0"`` if the variant runs only on that one.
+        """
         major, minor = self.least_capability(element)
         return f"{major}.{minor}" if self.hopper.arch else f"{major}.{minor} or newer"
 
@@ -251,7 +261,7 @@ class Variant:
         return config.wm > 0 and config.bm == config.bn and not self.tensor_cores
 
     def runs_on(self, capability: tuple[int, int], element: Element) -> bool:
-        """Return whether devices of a compute capability run the variant with this computation type."""
+        """Return whether GPUs of a compute capability run the variant with this computation type."""
         least = self.least_capability(element)
         return capability == least if self.hopper.arch else capability >= least
 

@@ -40,11 +40,14 @@ class VariantTable(Mapping[str, Variant]):
         return self._rows.values()
 
     def items(self) -> ItemsView[str, Variant]:
-        """Return the names, each with its variant."""
+        """Return pairs of a variant's name and the variant."""
         return self._rows.items()
 
     def add(self, row: Variant) -> None:
-        """Insert a user's variant before the baseline, in place of any variant of the same name."""
+        """Insert a user's variant before the baseline, replacing any variant of the same name.
+
+        The listeners are called afterwards.
+        """
         with self._lock:
             others = [known for name, known in self._rows.items() if name != row.name]
             kernels = [known for known in others if not known.is_baseline]
@@ -53,7 +56,7 @@ class VariantTable(Mapping[str, Variant]):
         self._tell()
 
     def remove(self, name: str) -> None:
-        """Remove the variant of the given name."""
+        """Remove the variant of the given name, if there is one. Then call the listeners."""
         with self._lock:
             self._rows = {known: row for known, row in self._rows.items() if known != name}
         self._tell()

@@ -27,7 +27,7 @@ _RESIDUES = Residues(otherwise="tensor_core")
 
 
 def _on(capability: tuple[int, int], *types: str) -> tuple[tuple[str, tuple[int, int]], ...]:
-    """Return computation types, each with the same lowest compute capability."""
+    """Pair each of the given computation types with the same lowest compute capability."""
     return tuple((name, capability) for name in types)
 
 
@@ -36,7 +36,10 @@ def _any_tile(config: Config) -> bool:
 
 
 def _with_producer(config: Config) -> tuple[int, int]:
-    """Return the block of a kernel with a producer warpgroup, whose 128 threads compute nothing."""
+    """Return the threads per block along x and y of a kernel with a producer warpgroup.
+
+    The 128 threads of the producer warpgroup compute nothing.
+    """
     return config.threads + 128, 1
 
 
@@ -151,17 +154,17 @@ VARIANTS = VariantTable((
 
 
 def kernel_variants(dtype: str | None = None) -> list[Variant]:
-    """Return the variants that have a kernel, which is all but ``cublas``, in ladder order.
+    """Return the variants that have a kernel, in ladder order: all but ``cublas``.
 
     Args:
-        dtype: Computation type that the variants must multiply; None for any.
+        dtype: Computation type that the variants must support; None for any.
     """
     kernels = [row for row in VARIANTS.values() if row.template is not None]
     return kernels if dtype is None else [row for row in kernels if row.multiplies(compute_element(dtype))]
 
 
 def general_variants() -> list[Variant]:
-    """Return the variants that multiply every type of arrays."""
+    """Return the variants that support every element type of arrays, in ladder order."""
     return [row for row in kernel_variants() if not row.types]
 
 
@@ -197,7 +200,7 @@ def kernel_spec(
     b_dtype: Any = None,
     out_dtype: Any = None,
 ) -> KernelSpec:
-    """Check a description of a kernel and return the kernel's specification.
+    """Return the specification of a kernel after checking the arguments that describe it.
 
     Args:
         variant: A variant with a kernel, or its name.

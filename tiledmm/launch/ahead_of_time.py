@@ -1,4 +1,4 @@
-"""Access to kernels by name: their source, the compiled kernel, and compilation ahead of time."""
+"""Access to kernels by name: their source, compiled kernels, and compilation in advance."""
 
 from __future__ import annotations
 
@@ -33,25 +33,27 @@ def source(
     out_dtype: Any = None,
     page: bool = False,
 ) -> str:
-    """Return the CUDA C of a kernel. Needs neither a GPU nor CuPy.
+    """Return the CUDA C of a kernel. This function needs neither a GPU nor CuPy.
 
     Args:
         variant: Name of a variant: any but ``"cublas"``, which has no kernel of this package.
-        tile: Tile size, or None for the variant's default.
-        config: Config fields that replace those of the tile, as for ``matmul``.
+        tile: Tile size; None for the variant's default.
+        config: Values of config fields that replace those of the tile, as for ``matmul``.
         dtype: Computation type. It may also be ``"tf32"``, or a type such as ``"int8_int32"`` for int8 operands with
             int32 results. None for float32, or for the variant's first type if it does not support float32.
         layout: One letter per operand, A then B: N for contiguous rows, T for contiguous columns (the transpose of a
             row-major matrix), G for neither.
         a_dtype, b_dtype, out_dtype: Types in memory of A, B and C if they differ from ``dtype``.
-        page: Whether to return only the kernel's page, without the headers before it. A page does not compile.
+        page: Whether to return only the kernel's own part of the text, without the headers before it. That part does
+            not compile.
 
     Returns:
-        Source that compiles by itself, with an ``extern "C"`` kernel; or its page.
+        Source that compiles by itself, with an ``extern "C"`` kernel; with ``page``, only the kernel's own part of
+        it.
 
     Raises:
-        UnknownVariantError, ConfigError, UnsupportedTypeError, ShapeError: If there is no such variant, tile, type or
-            layout.
+        UnknownVariantError, ConfigError, UnsupportedTypeError, ShapeError: If the variant, tile, type or layout does
+            not exist.
     """
     spec = kernel_spec(
         variant, tile=tile, config=config, dtype=dtype, layout=layout, a_dtype=a_dtype, b_dtype=b_dtype,
@@ -78,7 +80,7 @@ def kernel(
         variant, tile, config, dtype, layout, a_dtype, b_dtype, out_dtype: As for ``source``.
 
     Raises:
-        TiledmmError: As ``source``.
+        TiledmmError: As for ``source``.
         DeviceError: If there is no GPU. ``tiledmm.compile.inspection`` compiles without one.
         CompilationError: If the kernel does not compile.
     """
@@ -100,25 +102,26 @@ def precompile(
     precision: Precision = "full",
     progress: Callable[[str], None] | None = None,
 ) -> int:
-    """Compile kernels for the current device in advance, so that later calls need not.
+    """Compile kernels for the current device in advance, so that later calls need not compile them.
 
     Args:
-        variants: One or several names. ``"auto"`` means all kernels that ``auto`` chooses from, with and without
-            split-K.
+        variants: One or several names of variants. ``"auto"`` means all kernels from which ``auto`` chooses, with and
+            without split-K.
         sizes: Sizes (m, n, k) of products, each with all ``dtypes`` and ``layouts``. Then only the kernels that
             ``matmul`` launches for these products are compiled, a few instead of hundreds. None for all kernels that
             products of any size may need.
         tiles: Tile sizes. None for all tiles of each variant or, with ``sizes``, the tile that ``matmul`` chooses.
-        dtypes: One or several types. None for float32, or for the variant's first type if it does not support float32.
+        dtypes: One or several types. None for float32, or for the variant's first type if it does not support
+            float32.
         layouts: Layouts of A and B, as for ``source``.
-        precision: As for ``matmul``. A decomposition scheme such as ``"fp16x3"`` needs ``sizes``.
+        precision: Precision, as for ``matmul``. A decomposition scheme such as ``"fp16x3"`` needs ``sizes``.
         progress: Function that is called with each kernel's name once it is compiled.
 
     Returns:
-        The number of kernels that are ready.
+        The number of kernels that are compiled now, including those that already were.
 
     Raises:
-        TiledmmError: As ``kernel``.
+        TiledmmError: As for ``kernel``.
 
     Example:
         >>> tiledmm.precompile(sizes=[(4096, 4096, 4096), (1, 4096, 4096)], dtypes="float16", layouts=["NN"])
@@ -138,7 +141,7 @@ def precompile(
 def kernels_of_any_product(
     variants: list[str], tiles: list[int] | None, dtypes: list[Any], layouts: list[str], precision: str
 ) -> list[KernelSpec]:
-    """Return the kernels that products of any sizes may launch, sorted by name.
+    """Return the specifications of the kernels that products of any sizes may launch, sorted by name.
 
     Args:
         variants, tiles, dtypes, layouts, precision: As for ``precompile``.
@@ -172,7 +175,9 @@ def kernels_of_products(
     layouts: list[str],
     precision: str,
 ) -> dict[KernelSpec, list[str]]:
-    """Return the kernels that given products launch, sorted by name, each with the products that launch it.
+    """Return a dict of the kernels that given products launch, each with the descriptions of these products.
+
+    The kernels are sorted by name. A description is a text with sizes, type and layout.
 
     Args:
         sizes, variants, tiles, dtypes, layouts, precision: As for ``precompile``.
@@ -197,12 +202,15 @@ def kernels_of_products(
 
 
 def _own_type(name: str, dtype: Any) -> Any:
-    """Return the name of the computation type that a variant uses for products of a type; None for None."""
+    """Return the name of the type in which a variant computes products of a type; None if ``dtype`` is None."""
     return None if dtype is None else find_variant(name).computes_in(compute_element(dtype)).dtype_name
 
 
 def _kernels_of(name: str, tiles: list[int] | None) -> list[tuple[str, int | None]]:
-    """Return a variant's name with each of the given tiles, or with each of its own for None."""
+    """Return pairs of a variant's name and each of the given tiles; for None, each of the variant's own tiles.
+
+    If the variant has no choice of tiles, the only pair has None as its tile.
+    """
     has = find_variant(name).tiles
     if not has:
         return [(name, None)]
@@ -210,7 +218,13 @@ def _kernels_of(name: str, tiles: list[int] | None) -> list[tuple[str, int | Non
 
 
 def _kernels_of_auto(tiles: list[int] | None, dtype: Any, ieee: bool) -> list[tuple[str, int]]:
-    """Return the variants and tiles that ``auto`` chooses from for a type on the current device."""
+    """Return the variants and tiles from which ``auto`` chooses for a computation type on the current device.
+
+    Args:
+        tiles: Tiles to include; None for all.
+        dtype: Computation type; None for float32.
+        ieee: Whether to include only kernels that multiply and add in the elements' own type.
+    """
     model: Model = device_module("launch.devices").device_model(ieee)
     rows = model.kernels_for(compute_element("float32" if dtype is None else dtype))
     return [(name, tile) for name, tile in dict.fromkeys(row.name for row in rows) if tiles is None or tile in tiles]

@@ -1,4 +1,4 @@
-"""Products that CuPy computes itself, for ``variant="cublas"``. CuPy's elementwise kernels compute an epilogue."""
+"""Products that CuPy itself computes, for ``variant="cublas"``. CuPy's elementwise kernels compute an epilogue."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tiledmm.problem.keywords import UfuncKeywords
 
 
 class Baseline:
-    """Product by ``cupy.matmul``, for ``variant="cublas"``. CuPy's elementwise kernels compute an epilogue."""
+    """Plan of a call with ``variant="cublas"``, which CuPy itself computes, including the epilogue."""
 
     def __init__(self, ufunc: UfuncKeywords) -> None:
         self.ufunc, self.keywords = ufunc, ufunc.given()
@@ -25,7 +25,7 @@ class Baseline:
     def run(
         self, x1: Any, x2: Any, out: Any, epilogue: EpilogueCall | None = None, allocate: Allocate | None = None
     ) -> Any:
-        """Compute the product by CuPy. The arguments are those of ``Plan.run``; ``allocate`` is not used."""
+        """Compute the product with CuPy. The arguments are those of ``Plan.run``; ``allocate`` is not used."""
         x1, x2, out = map(as_cupys, (x1, x2, out))
         if epilogue is None:
             return cupy_matmul(x1, x2, out=out, **self.keywords)
@@ -34,13 +34,18 @@ class Baseline:
 
 
 def cupy_gemm(a: Any, b: Any, epilogue: EpilogueCall, out: Any, ufunc: UfuncKeywords) -> Any:
-    """Compute ``gemm`` by ``cupy.matmul`` and CuPy's elementwise kernels, which round each step to CuPy's types.
+    """Compute ``gemm`` with ``cupy.matmul`` and CuPy's elementwise kernels.
+
+    Each of these kernels rounds its result to the type that CuPy chooses.
 
     Args:
         a, b: The operands, CuPy arrays.
         epilogue: The keywords of ``gemm``, with CuPy arrays.
-        out: The array for the result, or None for a new one.
-        ufunc: The keywords of ``matmul``, of which ``dtype`` and ``casting`` count.
+        out: The array for the result; None for a new one.
+        ufunc: The keywords of ``matmul``, of which only ``dtype`` and ``casting`` are used.
+
+    Returns:
+        ``out``, or a new array.
     """
     c, alpha, beta, bias, activation = epilogue.keywords
     dtype = loop_type(a.dtype, b.dtype, ufunc.dtype)

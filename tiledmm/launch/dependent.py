@@ -46,7 +46,7 @@ _MOST_STREAMS = 16
 
 @functools.cache
 def launch_function() -> Any:
-    """Return the driver's ``cuLaunchKernelEx``; None without a driver, or with one from before CUDA 11.8."""
+    """Return the driver's function ``cuLaunchKernelEx``; None without a driver, or with one older than CUDA 11.8."""
     try:
         return driver().cuLaunchKernelEx
     except (OSError, AttributeError):
@@ -91,7 +91,13 @@ class DependentLaunch:
             raise cupy.cuda.driver.CUDADriverError(status)
 
     def _prepared(self, stream: int) -> Callable[[], int]:
-        """Return the function that launches the kernel on a stream. Keeping it halves the time of later calls."""
+        """Return a function that launches the kernel on a stream and returns the driver's status.
+
+        The function is kept, which halves the time of later calls.
+
+        Args:
+            stream: Address of the stream.
+        """
         function, _, _, pointers = self._held
         if len(self._on_stream) >= _MOST_STREAMS:
             self._on_stream.clear()

@@ -1,4 +1,4 @@
-"""What a launch needs to know from CuPy: its arrays, the current device with its model, and its own ``matmul``."""
+"""What launches need from CuPy: the class of its arrays, the current device with its model, and its own ``matmul``."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ cupy_matmul = _cupys_own()
 
 
 class ForeignArray:
-    """Array of another library with what a plan needs of it. Making a ``cupy.ndarray`` would take longer.
+    """Array of another library, with the attributes that a plan needs. Making a ``cupy.ndarray`` would take longer.
 
     Attributes:
         ptr: Address of the first element.
@@ -70,7 +70,7 @@ class ForeignArray:
 
 
 def as_cupys(x: Any) -> Any:
-    """Return a CuPy array of the same memory. Anything but a ``ForeignArray`` is returned as it is."""
+    """Return a CuPy array that shares the memory of a ``ForeignArray``. Any other object is returned unchanged."""
     if not isinstance(x, ForeignArray):
         return x
     span = Span.of(x.shape, x.strides, x.itemsize)
@@ -79,7 +79,11 @@ def as_cupys(x: Any) -> Any:
 
 
 def device_model(ieee: bool = False) -> Model:
-    """Return the model of the current device; with ``ieee``, one without variants that decompose operands."""
+    """Return the model by which ``auto`` chooses kernels on the current device.
+
+    Args:
+        ieee: Whether to leave out variants that decompose operands.
+    """
     return _model_of(current_device(), ieee)
 
 
@@ -90,5 +94,5 @@ def _model_of(device: int, ieee: bool) -> Model:
 
 
 def forget_models() -> None:
-    """Drop all models, because a device may have been calibrated since they were made."""
+    """Drop the models of all devices, because a device may have been calibrated since they were made."""
     _model_of.cache_clear()

@@ -1,10 +1,10 @@
 """Plan: the launches of a product, prepared once for all arrays of the same description, and run for each call.
 
-Kernels may need workspace: scratch memory for limbs, packed operands or partial sums. If it cannot be allocated, a plan
-of ``auto`` hands the call to another plan, which has the fastest kernels that need at most half as much, and so on down
-to none. Later calls try the fastest kernels again, because memory may have become free, and then the plan that worked
-last. So only one allocation fails per call. That takes milliseconds, in which CuPy also returns its free blocks to the
-driver.
+Kernels may need workspace: scratch memory for limbs, packed operands or partial sums. If it cannot be allocated, a
+plan of ``auto`` passes the call on to another plan, which has the fastest kernels that need at most half as much
+workspace, and so on until none is needed. Later calls try the fastest kernels again, because memory may have become
+free, and then the plan that worked last. So only one allocation fails per call. A failed allocation takes
+milliseconds, in which CuPy also returns its free blocks to the driver.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _MEMORY_ALLOCATION = 2
 
 
 class _NoWorkspaceError(Exception):
-    """Failure to allocate a plan's scratch memory.
+    """Error for scratch memory of a plan that could not be allocated.
 
     Attributes:
         error: The allocator's own exception.
@@ -46,10 +46,15 @@ class _NoWorkspaceError(Exception):
 
 
 def _allocated(allocate: Callable[..., Any], *arguments: int) -> Any:
-    """Allocate scratch memory with the given function and arguments.
+    """Allocate scratch memory and return what the allocator returns.
+
+    Args:
+        allocate: The allocator, a function of CuPy.
+        *arguments: Arguments of the allocator.
 
     Raises:
-        _NoWorkspaceError: If there is not enough memory. Pools raise ``MemoryError``, and CUDA reports a status.
+        _NoWorkspaceError: If there is not enough memory. CuPy's pools then raise ``MemoryError``, and CUDA reports a
+            status.
     """
     try:
         return allocate(*arguments)
@@ -60,29 +65,31 @@ def _allocated(allocate: Callable[..., Any], *arguments: int) -> Any:
 
 
 def _with_purpose(error: Exception, choice: Choice) -> Exception:
-    """Return an allocator's exception whose message also says what the memory was for."""
+    """Add to the message of an allocator's exception what the memory was for, and return the exception."""
     advice = "variant='auto', with a precision that names no kernel, takes one that needs less"
     error.args = (f"{str(error).rstrip('.')}: workspace of {choice}; {advice}",)
     return error
 
 
 def _packed_within(within: Within, fits: Callable[[Choice], bool]) -> Choice | None:
-    """Return the fastest kernel that fits after its operands are packed, for addresses from which TMA cannot read.
+    """Return the fastest kernel that fits after its operands are packed; None if none fits.
+
+    It is needed for operands from whose addresses TMA cannot read.
 
     Args:
-        within: Function that finds the fastest kernel that fits.
-        fits: Function that says whether a kernel fits.
+        within: Function that returns the fastest kernel for which another function is true.
+        fits: Function that returns whether a kernel fits.
     """
     return within(lambda choice: fits(choice.with_packing()))
 
 
 class Plan:
-    """Product on one device, ready to run on any arrays of the same description.
+    """Kernels of a product on one device, ready to run on any arrays of the same description.
 
     Args:
         choice: The kernels.
-        within: Function that finds other kernels if there is no memory for the workspace of these. None: ``run`` raises
-            an error then.
+        within: Function that returns other kernels if there is no memory for the workspace of these. None: ``run``
+            then raises an error.
     """
 
     __slots__ = (
@@ -145,20 +152,20 @@ class Plan:
         epilogue: EpilogueCall | None = None,
         allocate: Allocate | None = None,
     ) -> Any:
-        """Compute the product.
+        """Compute the product of two arrays.
 
         Args:
             x1, x2: The operands, CuPy arrays or a ``ForeignArray``.
-            out: The array for the result, or None for a new one.
+            out: The array for the result; None for a new one.
             epilogue: The arrays and numbers that the plan's epilogue reads.
-            allocate: A function that makes a new array; None for CuPy's.
+            allocate: Function that allocates a new array; None for CuPy's.
 
         Returns:
             ``out``, or the new array.
 
         Raises:
-            MemoryError: CuPy's error, if there is no memory for the result, or none for the workspace and no other
-                kernel.
+            MemoryError: CuPy's error, if there is no memory for the result, or none for the workspace and no kernel
+                that needs less.
             AlignmentError: If an address is not a multiple of the element size.
         """
         product, first, second = self.product, x1.data.ptr, x2.data.ptr
@@ -210,7 +217,10 @@ class Plan:
         return result
 
     def launch_functions(self, x1: Any, x2: Any, out: Any) -> list[Callable[[], None]]:
-        """Return one function per launch, for measurements. Results are right after all were called once, in order."""
+        """Return one function per launch of the product, so that launches can be timed one by one.
+
+        The result in ``out`` is correct once all functions were called in order.
+        """
         memory = cupy.cuda.alloc(max(self.scratch_bytes, 1))
         addresses = (x1.data.ptr, x2.data.ptr, out.data.ptr, memory.ptr)
         self._send(addresses)
@@ -224,7 +234,7 @@ class Plan:
     def _with_less_workspace(self) -> Plan | None:
         """Return the plan of the fastest kernels that need at most half as much workspace; None if there are none.
 
-        Halving keeps the number of attempts small until none is needed.
+        Halving keeps the number of attempts small until no workspace is needed.
         """
         if self._smaller is None and self._within is not None:
             most = self.scratch_bytes // 2
@@ -233,7 +243,7 @@ class Plan:
         return self._smaller
 
     def _packed(self) -> Plan:
-        """Return the same plan with operands packed first, for operands from whose address TMA cannot read."""
+        """Return the plan that packs operands first, for operands from whose addresses TMA cannot read."""
         if self._packing is None:
             self._packing = Plan(
                 self.choice.with_packing(), self._within and functools.partial(_packed_within, self._within)
@@ -241,7 +251,7 @@ class Plan:
         return self._packing
 
     def _launch(self, steps: Sequence[tuple[int, int, int, Read]]) -> None:
-        """Launch all kernels of a product once per step, in the order of the stream.
+        """Launch all kernels of a product once per step, in stream order.
 
         Scratch memory is allocated once and before anything is launched, so that nothing has been written if that
         fails. It is from CuPy's pool, which may reuse it for later work on the same stream. A graph that is being
@@ -249,6 +259,9 @@ class Plan:
 
         Args:
             steps: For each step, the addresses of x1, x2 and the result, and what the epilogue reads.
+
+        Raises:
+            _NoWorkspaceError: If the scratch memory cannot be allocated.
         """
         scratch, captured = 0, None
         if self.scratch_bytes:
@@ -270,7 +283,14 @@ class Plan:
             launch()
 
     def _launches_at(self, addresses: Addresses, read: Read = NOTHING) -> list[Callable[[], Any]]:
-        """Return the launches with their arguments, and keep them: CuPy's pool often returns the same addresses."""
+        """Return functions that launch the product's kernels on arrays at the given addresses.
+
+        They are kept for later calls, because CuPy's pool often returns the same addresses.
+
+        Args:
+            addresses: Addresses of x1, x2, the result and scratch memory.
+            read: What the epilogue reads.
+        """
         launches = self._sent.get((addresses, read))
         if launches is None:
             if len(self._sent) >= _KEPT_ARGUMENTS:
@@ -279,13 +299,17 @@ class Plan:
         return launches
 
     def _overlaps(self, x1: int, x2: int, out: int) -> bool:
-        """Return whether ``out`` may share memory with an operand, given the range of addresses that each spans."""
+        """Return whether ``out`` may share memory with an operand, by the ranges of addresses that they span.
+
+        Args:
+            x1, x2, out: Addresses of the arrays' first elements.
+        """
         first, second, third = self._spans[:3]
         start, stop = out + third[0], out + third[1]
         return (x1 + first[0] < stop and start < x1 + first[1]) or (x2 + second[0] < stop and start < x2 + second[1])
 
     def _spoils(self, epilogue: EpilogueCall, out: Any) -> bool:
-        """Return whether writing ``out`` may change what an epilogue reads later.
+        """Return whether writing ``out`` may change elements that the epilogue reads later.
 
         It does not if ``out`` is the array that is read, because each element is read before it is written.
         """
@@ -296,7 +320,7 @@ class Plan:
         return False
 
     def _apart(self, out: Any) -> Any:
-        """Return a new array with the shape and strides of ``out``."""
+        """Return a new array with the shape, the strides and the type of ``out``, which shares no memory with it."""
         span = self.product.spans[2]
         memory = cupy.cuda.alloc(span.stop - span.start) - span.start
         return cupy.ndarray(out.shape, out.dtype, memory, strides=out.strides)

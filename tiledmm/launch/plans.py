@@ -1,4 +1,4 @@
-"""The plans of calls: each is made when it is first needed, then kept. Imports CuPy only when a plan is needed."""
+"""Plans of calls: each plan is made when it is first needed, then kept. CuPy is imported only when a plan is needed."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from tiledmm.selection.choose import choose, choose_within
 
 
 class Runnable(Protocol):
-    """A product, ready to run on any arrays of the same description: a ``Plan``, CuPy's product, or a conversion."""
+    """Product that is ready to run on any arrays of the same description, such as a ``Plan``."""
 
     def run(
         self, x1: Any, x2: Any, out: Any, epilogue: EpilogueCall | None = None, allocate: Allocate | None = None
     ) -> Any:
-        """Compute the product.
+        """Compute the product of two arrays.
 
         Args:
             x1, x2: The operands, CuPy arrays or a ``ForeignArray``.
-            out: The array for the result, or None for a new one.
+            out: The array for the result; None for a new one.
             epilogue: The arrays and numbers that the plan's epilogue reads.
-            allocate: A function that makes a new array; None for CuPy's.
+            allocate: Function that allocates a new array; None for CuPy's.
 
         Returns:
             ``out``, or the new array.
         """
 
 
-#: Most plans that are kept; the oldest goes first.
+#: Maximum number of plans that are kept; the oldest is dropped first.
 MAX_PLANS = 4096
 
 _plans: dict[Any, Runnable] = {}
@@ -52,16 +52,16 @@ def plan_of(
     kernel: tuple[Any, ...],
     epilogue: EpilogueCall | None = None,
 ) -> Runnable:
-    """Return the plan of a call, made when it is first needed, then kept.
+    """Return the plan of a call, which is made when it is first needed and then kept.
 
     Args:
         x1, x2, out: CuPy arrays, or a ``ForeignArray``; ``out`` may be None.
         ufunc: The fields of ``UfuncKeywords``, in order.
         kernel: The fields of ``KernelKeywords``, in order.
-        epilogue: The epilogue of ``gemm``.
+        epilogue: The epilogue of ``gemm``; None for ``matmul``.
 
     Raises:
-        TiledmmError: As ``matmul``.
+        TiledmmError: As for ``matmul``.
     """
     devices = _devices or _find_devices(kernel)
     variant, tile, config, precision = kernel
@@ -76,7 +76,7 @@ def plan_of(
             x1.data.ptr == x2.data.ptr, None if epilogue is None else _described(epilogue),
         )  # fmt: skip
         plan = _plans.get(key)
-    except TypeError:  # a keyword that cannot be hashed: making the plan tells what is wrong with it
+    except TypeError:  # a keyword cannot be hashed; making the plan raises an error about it
         key, plan = None, None
     if plan is None:
         plan = _make_plan(x1, x2, out, UfuncKeywords(*ufunc), KernelKeywords(*kernel), epilogue)
@@ -86,11 +86,11 @@ def plan_of(
 
 
 def are_cupys(x1: Any, x2: Any, out: Any, kernel: tuple[Any, ...], others: Sequence[Any] = ()) -> bool:
-    """Return whether all arrays of a call are CuPy's.
+    """Return whether all arrays of a call are CuPy arrays.
 
     Args:
         x1, x2, out: The operands, and the array for the result or None.
-        kernel: The fields of ``KernelKeywords``, in order.
+        kernel: The fields of ``KernelKeywords``, in order. They are checked at the first call.
         others: Other arguments, which may be arrays, numbers or None.
     """
     array = (_devices or _find_devices(kernel)).ndarray
@@ -106,7 +106,7 @@ def _is_foreign(x: Any, cupys: type) -> bool:
 
 
 def _described(epilogue: EpilogueCall) -> tuple[Any, ...]:
-    """Return what a plan depends on of an epilogue."""
+    """Return the properties of an epilogue on which a plan depends, as a tuple for a dict's key."""
     arrays = ((type(x), x.shape, x.strides, x.dtype, x.data.device_id) for x in epilogue.arrays)
     return epilogue.epilogue, epilogue.without_product, *arrays
 
@@ -116,7 +116,7 @@ def _frozen(config: Any) -> Any:
 
 
 def forget_plans() -> None:
-    """Drop all plans: a name may mean another kernel now."""
+    """Drop all plans, because a name may stand for another kernel now."""
     with _plans_lock:
         _plans.clear()
 
@@ -125,7 +125,7 @@ VARIANTS.listeners.append(forget_plans)
 
 
 class _Converted:
-    """A product with conversions that no kernel does: CuPy does them, before and after it.
+    """Plan of a product with conversions that no kernel does. CuPy converts before and after the product.
 
     Attributes:
         choice: The kernels that multiply the converted arrays.
@@ -138,7 +138,10 @@ class _Converted:
     def run(
         self, x1: Any, x2: Any, out: Any, epilogue: EpilogueCall | None = None, allocate: Allocate | None = None
     ) -> Any:
-        """Convert the operands, multiply them, and convert the result."""
+        """Convert the operands with CuPy, multiply them, and convert the result.
+
+        The arguments are those of ``Plan.run``.
+        """
         as_cupys, (left, right) = device_module("launch.devices").as_cupys, self.product.convert
         x1 = x1 if left is None else as_cupys(x1).astype(left)
         x2 = x2 if right is None else as_cupys(x2).astype(right)
@@ -154,7 +157,11 @@ class _Converted:
 def _make_plan(
     x1: Any, x2: Any, out: Any, ufunc: UfuncKeywords, kernel: KernelKeywords, epilogue: EpilogueCall | None
 ) -> Runnable:
-    """Make the plan of a call, which computes nothing yet."""
+    """Return a new plan for a call. Nothing is computed yet.
+
+    Raises:
+        TiledmmError: As for ``matmul``.
+    """
     is_ieee(kernel.precision)
     row = VARIANTS.get(kernel.variant) if isinstance(kernel.variant, str) else None
     if row is not None and row.is_baseline:
@@ -179,7 +186,16 @@ def _make_plan(
 
 
 def _check_device(name: str, x: Any, device: int) -> None:
-    """Raise OperandTypeError unless an array is on the current device, or has no elements."""
+    """Check that an array is on the current device, or has no elements.
+
+    Args:
+        name: Name of the argument, for the message.
+        x: The array.
+        device: Index of the current device.
+
+    Raises:
+        OperandTypeError: If the array is on another device.
+    """
     if x.data.device_id != device and x.size:
         raise OperandTypeError(
             f"{name} is on device {x.data.device_id} and the current device is {device}; "
@@ -198,7 +214,13 @@ _devices: Any = None
 
 
 def _find_devices(kernel: tuple[Any, ...]) -> Any:
-    """Import the module that asks CuPy, at the first call. An unknown precision is reported without CuPy, too."""
+    """Import the module ``launch.devices``, keep it for later calls, and return it.
+
+    The precision is checked first, so that an unknown precision is reported even without CuPy.
+
+    Args:
+        kernel: The fields of ``KernelKeywords``, in order.
+    """
     global _devices
     is_ieee(KernelKeywords(*kernel).precision)
     _devices = device_module("launch.devices")

@@ -1,4 +1,4 @@
-"""Launch that is prepared for all arrays of one description, so that only the addresses have to be filled in."""
+"""Launches that are prepared for all arrays of one description, so that only the addresses have to be filled in."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _by_value(array: Any) -> Any:
 
 
 def _is_dependent(launch: Launch) -> bool:
-    """Return whether a launch may begin before the previous one has ended, on the current device."""
+    """Return whether a launch may begin on the current device before the preceding launch has ended."""
     return (
         (launch.spec.waits == "first" or launch.is_independent)
         and device_model().gpu.arch.capability >= LEAST_CAPABILITY
@@ -47,7 +47,7 @@ def _is_dependent(launch: Launch) -> bool:
 
 
 class PreparedLaunch:
-    """Launch of a plan: kernel, grid, block and arguments.
+    """Launch of a plan: its kernel, grid and block, and all arguments except addresses.
 
     Attributes:
         operands: Index of the array that each pointer points into, and the pointer's offset in bytes.
@@ -92,7 +92,7 @@ class PreparedLaunch:
 
         Args:
             addresses: Addresses of x1, x2, the result and scratch memory.
-            read: What the epilogue reads.
+            read: What the epilogue reads: the addresses of its arrays, and its scalars as bytes.
         """
         pointers = np.array([addresses[array] + begin for array, begin in self.operands], np.uint64)
         arguments: list[Any] = [pointers[i : i + 1] for i in range(len(pointers))]
@@ -132,13 +132,13 @@ def _after_filling(address: int, size: int, launch: Callable[[], Any]) -> None:
 
 @functools.lru_cache(maxsize=1024)
 def _encoded(described: TensorMap, pointer: int) -> Any:
-    """Return the encoded tensor map of a matrix at an address."""
+    """Return the encoded tensor map of a matrix at an address, which is kept for later launches."""
     cupy.cuda.runtime.setDevice(current_device())  # the driver encodes only in a context, and a new thread has none
     return described.encode(pointer)
 
 
 def read_by(epilogue: EpilogueCall | None, offsets: Sequence[int] = ()) -> Read:
-    """Return what an epilogue reads: its scalars, and the addresses of its arrays.
+    """Return what an epilogue reads: the addresses of its arrays, and its scalars as bytes.
 
     Args:
         epilogue: The arrays and numbers of the epilogue; None for none.

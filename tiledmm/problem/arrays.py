@@ -18,7 +18,7 @@ _MOST_ELEMENTS = 2**59
 
 @dataclass(frozen=True, slots=True)
 class Array:
-    """An array's description without its data.
+    """Description of an array: its shape, strides and dtype, without its data.
 
     Attributes:
         shape: Number of elements along each axis.
@@ -31,7 +31,10 @@ class Array:
     dtype: np.dtype[Any]
 
     def as_type(self, dtype: Any) -> Array:
-        """Return the description of what ``astype`` returns: the same order of axes in memory, without gaps."""
+        """Return the description of the array that ``astype`` makes of this one.
+
+        Its axes have the same order in memory, and there are no gaps between its elements.
+        """
         kind = np.dtype(dtype)
         strides, step = [0] * len(self.shape), kind.itemsize
         for axis in sorted(range(len(self.shape)), key=lambda axis: (abs(self.strides[axis]), -axis)):
@@ -41,14 +44,17 @@ class Array:
 
     @classmethod
     def laid_out(cls, shape: tuple[int, int], dtype: np.dtype[Any], letter: str) -> Array:
-        """Return the description of a matrix of a layout: N has contiguous rows, T contiguous columns, G neither."""
+        """Return the description of a matrix of the given shape, type and layout.
+
+        The layout's letter is N for contiguous rows, T for contiguous columns, G for neither.
+        """
         (rows, cols), step = shape, dtype.itemsize
         strides = {"N": (cols * step, step), "T": (step, rows * step), "G": (2 * cols * step, 2 * step)}
         return cls(shape, strides[letter], dtype)
 
     @classmethod
     def allocated(cls, shape: tuple[int, ...], dtype: np.dtype[Any], order: str = "C") -> Array:
-        """Return the description of a new array in memory order ``"C"`` or ``"F"``."""
+        """Return the description of a new array without gaps, in memory order ``"C"`` or ``"F"``."""
         strides = []
         step = dtype.itemsize
         for size in shape if order == "F" else shape[::-1]:
@@ -69,7 +75,7 @@ class Array:
             )
 
     def is_contiguous(self, order: str) -> bool:
-        """Return whether the array is contiguous in memory order ``"C"`` or ``"F"``."""
+        """Return whether the array is contiguous in memory order ``order``, which is ``"C"`` or ``"F"``."""
         expected = self.dtype.itemsize
         pairs = list(zip(self.shape, self.strides, strict=True))
         for size, stride in pairs if order == "F" else pairs[::-1]:
@@ -99,17 +105,20 @@ Allocate: TypeAlias = Callable[[tuple[int, ...], Any, str], Any]
 
 
 def describe(array: Any) -> Array:
-    """Return the description of any array that has ``shape``, ``strides`` (in bytes) and ``dtype``."""
+    """Return the description of an array of any library with ``shape``, ``strides`` (in bytes) and ``dtype``."""
     return Array(array.shape, array.strides, array.dtype)
 
 
 def describe_call(x1: Any, x2: Any, out: Any) -> tuple[Array, Array, Array | None, bool]:
-    """Return the descriptions of operands and result, and whether both operands begin at the same place in memory."""
+    """Return the descriptions of both operands and of ``out``, and whether both operands begin at the same address.
+
+    The description of ``out`` is None if there is no ``out``.
+    """
     return describe(x1), describe(x2), None if out is None else describe(out), begin_together(x1, x2)
 
 
 def is_array(x: Any) -> bool:
-    """Return whether an argument is an array of any library; NumPy scalars and 0-d arrays count as numbers."""
+    """Return whether an argument is an array of any library; NumPy scalars and 0-d NumPy arrays count as numbers."""
     if isinstance(x, (np.ndarray, np.generic)):
         return x.ndim > 0
     return hasattr(type(x), "__dlpack__") or hasattr(type(x), "__cuda_array_interface__")

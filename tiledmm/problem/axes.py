@@ -1,4 +1,4 @@
-"""Axes of a product's arrays: which are rows and columns, which are the batch, and the keywords that say so.
+"""Axes of a product's arrays: which are rows and columns, which are the batch, and the keywords that select them.
 
 The rules are NumPy's for the generalized ufunc ``matmul``. Rows and columns are its core dimensions, the batch is its
 loop dimensions.
@@ -19,13 +19,13 @@ SIGNATURE = "(n?,k),(k,m?)->(n?,m?)"
 
 
 class OperandAxes:
-    """An array with its axes divided into core axes (rows, columns) and loop axes (the batch).
+    """Array with its axes divided into core axes (rows, columns) and loop axes (the batch).
 
     Args:
         array: Description of the array.
-        entry: Its entry of ``axes``; None for the last axes.
+        entry: The array's entry of the keyword ``axes``; None if core axes are the last axes.
         index: Number of the operand in messages: 0 and 1, and 2 for the result.
-        n_core: Number of core axes; None for one of a vector, else two.
+        n_core: Number of core axes; None for one if the array is a vector, else two.
     """
 
     __slots__ = ("array", "core_axes", "core_shape", "index", "itemsize", "loop_axes", "loop_shape", "matrix")
@@ -46,7 +46,13 @@ class OperandAxes:
         self.itemsize = array.dtype.itemsize
 
     def strides(self, loop: tuple[int, ...]) -> tuple[int, ...]:
-        """Return strides in elements: one per loop dimension (0 where it broadcasts), then row and column."""
+        """Return the array's strides in elements: one per dimension of the batch, then the row and column stride.
+
+        The stride is 0 along a dimension in which the array broadcasts to ``loop``, the shape of the batch.
+
+        Raises:
+            AlignmentError: If a stride is not a multiple of the element size.
+        """
         missing = len(loop) - len(self.loop_axes)
         steps = [0] * missing
         for axis, size in zip(self.loop_axes, loop[missing:], strict=True):
@@ -69,7 +75,13 @@ class OperandAxes:
 
 
 def axes_entries(ufunc: UfuncKeywords) -> tuple[Any, Any, Any]:
-    """Check the keywords and return the three entries of ``axes``; None for each if it was not given."""
+    """Check the keywords of a ufunc, and return the three entries of ``axes``: for both operands and the result.
+
+    Each entry is None if ``axes`` was not given.
+
+    Raises:
+        KeywordError: If a keyword is not supported or its value is invalid.
+    """
     casting, order, _, axes, axis, keepdims, _ = ufunc
     if casting not in ("no", "equiv", "safe", "same_kind", "unsafe"):
         raise no_such_text(
@@ -93,7 +105,17 @@ def axes_entries(ufunc: UfuncKeywords) -> tuple[Any, Any, Any]:
 
 
 def _core_axes(entry: Any, ndim: int, n_core: int, index: int) -> tuple[int, ...]:
-    """Return the core axes of an operand of ``ndim`` dimensions, as its entry of ``axes`` names them."""
+    """Return the core axes (rows and columns) of an operand, as its entry of ``axes`` names them.
+
+    Args:
+        entry: The entry of ``axes``; None for the last axes.
+        ndim: Number of dimensions of the operand.
+        n_core: Number of core axes.
+        index: Number of the operand in messages: 0 and 1, and 2 for the result.
+
+    Raises:
+        KeywordError, AxisError, ShapeError: If the entry does not name that many different axes.
+    """
     if entry is None:
         return tuple(range(ndim - n_core, ndim))
     if not isinstance(entry, tuple):
@@ -116,7 +138,11 @@ def _core_axes(entry: Any, ndim: int, n_core: int, index: int) -> tuple[int, ...
 
 
 def broadcast(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the shape to which two batches broadcast; raise ShapeError if they do not."""
+    """Return the common shape to which the shapes of two batches broadcast.
+
+    Raises:
+        ShapeError: If they do not broadcast.
+    """
     try:
         return np.broadcast_shapes(left, right)
     except ValueError:
@@ -126,7 +152,13 @@ def broadcast(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def result_axes(loop: tuple[int, ...], core: tuple[int, ...], entry: Any) -> tuple[tuple[int, ...], Any]:
-    """Return the shape of a new result, and its core axes, which ``entry`` of ``axes`` places."""
+    """Return the shape of a new result, and which of its axes are rows and columns.
+
+    Args:
+        loop: Shape of the batch.
+        core: Sizes of rows and columns, as many as the result has.
+        entry: Entry of ``axes`` for the result; None for the last axes.
+    """
     ndim = len(loop) + len(core)
     positions = _core_axes(entry, ndim, len(core), 2)
     rest = iter(loop)
@@ -135,9 +167,15 @@ def result_axes(loop: tuple[int, ...], core: tuple[int, ...], entry: Any) -> tup
 
 
 def check_dimensions(shape: tuple[int, ...], loop: tuple[int, ...], core: tuple[int, ...], entry: Any) -> None:
-    """Check that ``out`` has as many dimensions as the product.
+    """Check that ``out`` has at least as many dimensions as the product.
 
     CuPy requires this too. In NumPy ``out`` may lack dimensions of extent 1.
+
+    Args:
+        shape: Shape of ``out``.
+        loop: Shape of the batch.
+        core: Sizes of rows and columns, as many as the result has.
+        entry: Entry of ``axes`` for the result; None for the last axes.
 
     Raises:
         ShapeError: If ``out`` has fewer dimensions.
@@ -154,7 +192,7 @@ def check_dimensions(shape: tuple[int, ...], loop: tuple[int, ...], core: tuple[
 def memory_order(order: str, *operands: Array) -> str:
     """Return the memory order of a new result, ``"C"`` or ``"F"``, for a value of ``order=``.
 
-    As in CuPy, K means C. A means F if every operand is F-contiguous and not C-contiguous, and else C.
+    As in CuPy, ``"K"`` means C. ``"A"`` means F if every operand is F-contiguous and not C-contiguous, and else C.
     """
     order = order.upper()
     if order == "A":

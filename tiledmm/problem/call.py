@@ -1,4 +1,4 @@
-"""A call of ``matmul`` or ``gemm``, resolved: from arrays and keywords to the product that kernels compute."""
+"""Resolution of a call of ``matmul`` or ``gemm``: from arrays and keywords to the product that kernels compute."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tiledmm.problem.product import Product, resolve
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call of ``matmul`` or ``gemm``, resolved.
+    """Products to which a call of ``matmul`` or ``gemm`` was resolved.
 
     Attributes:
-        product: The product of the arrays as they came. Its ``convert`` and ``via_temporary`` say which conversions no
-            kernel does.
-        multiplied: The product after these conversions.
+        product: The product of the arrays as they were passed. Its ``convert`` and ``via_temporary`` name the
+            conversions that no kernel does.
+        multiplied: The product that remains after these conversions.
     """
 
     product: Product
@@ -27,16 +27,16 @@ class Call:
 
 
 def resolve_call(x1: Any, x2: Any, out: Any, ufunc: UfuncKeywords, epilogue: EpilogueCall | None = None) -> Call:
-    """Resolve a call; no data is read.
+    """Return the products to which a call of ``matmul`` or ``gemm`` resolves. No data is read.
 
     Args:
         x1, x2: Operands: arrays of any library with ``shape``, ``strides`` and ``dtype``, or an ``Array``.
-        out: The array for the result, or None.
+        out: The array for the result; None for a new one.
         ufunc: Keywords of the ufunc.
-        epilogue: The epilogue of ``gemm``.
+        epilogue: The epilogue of ``gemm``; None for ``matmul``.
 
     Raises:
-        TiledmmError: As ``tiledmm.matmul``, for arrays and keywords that do not fit.
+        TiledmmError: As for ``tiledmm.matmul``, if arrays or keywords do not fit.
     """
     keywords: dict[str, Any] = ufunc._asdict()
     if epilogue is not None:
@@ -56,17 +56,23 @@ def resolve_call(x1: Any, x2: Any, out: Any, ufunc: UfuncKeywords, epilogue: Epi
 
 
 def precision_of(compute: Element) -> Literal["full", "tf32"]:
-    """Return the ``precision=`` for a computation type."""
+    """Return the value of ``precision=`` that selects a computation type: ``"tf32"`` for tf32, else ``"full"``."""
     return "tf32" if compute == TF32 else "full"
 
 
 def dtype_of(compute: Element) -> str | None:
-    """Return the ``dtype=`` for a computation type, given operands of its type: None unless results are wider."""
+    """Return the value of ``dtype=`` that selects a computation type, given operands of its own type.
+
+    It is None unless the type has wide results.
+    """
     return compute.result_name or None
 
 
 def _with_epilogue(product: Product, epilogue: EpilogueCall) -> Product:
-    """Return the product as kernels with an epilogue compute it."""
+    """Return a product with the changes that kernels with an epilogue need.
+
+    The computation type is chosen for the epilogue. K is 0 if alpha is 0, so that A and B are not read.
+    """
     if product.compute.result_name and product.compute.result.itemsize > 4:  # 32-bit sums do until they are scaled
         product = product.computed_in(product.compute.result)
     if product.compute.dtype.kind == "f":

@@ -1,4 +1,4 @@
-"""Computation type of a product, and rules for conversions, in a kernel or before it."""
+"""Computation type of a product, and the rules for conversions in a kernel or before it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def loop_type(x1: np.dtype[Any], x2: np.dtype[Any], dtype: Any = None, signature
     Args:
         x1, x2: Types of the operands.
         dtype: Anything that ``numpy.dtype`` accepts, or None.
-        signature: A text such as ``"ff->f"``, a tuple of three types or Nones, or None. The three types must be the
+        signature: A string such as ``"ff->f"``, a tuple of three types or Nones, or None. The three types must be the
             same, because matmul multiplies one type only.
 
     Raises:
@@ -35,7 +35,13 @@ def loop_type(x1: np.dtype[Any], x2: np.dtype[Any], dtype: Any = None, signature
 
 
 def _named(dtype: Any) -> np.dtype[Any]:
-    """Return a type by name. ``"q"`` remains NumPy's ``longlong``, although that is equal to int64."""
+    """Convert ``dtype`` to a supported NumPy dtype.
+
+    An alias stays a type of its own: ``"q"`` gives ``longlong``, not int64.
+
+    Raises:
+        UnsupportedTypeError: If products of this type are not supported.
+    """
     known = element(dtype).dtype
     return known if isinstance(dtype, str) and dtype == known.name else np.dtype(dtype)
 
@@ -86,12 +92,15 @@ def _is_character(name: str) -> bool:
 
 
 def _malformed(signature: str | tuple[Any, ...], message: str) -> KeywordTypeError | KeywordValueError:
-    """Return the error for a signature of the wrong length: a type error for one entry, as in NumPy."""
+    """Return the error for a signature with the wrong number of types.
+
+    As in NumPy, it is a ``KeywordTypeError`` if the signature has length 1, and else a ``KeywordValueError``.
+    """
     return KeywordTypeError(message) if len(signature) == 1 else KeywordValueError(message)
 
 
 def can_cast(source: np.dtype[Any], target: np.dtype[Any], casting: str) -> bool:
-    """Return ``numpy.can_cast``, but treat bfloat16 as a floating-point type for ``"same_kind"``."""
+    """Return what ``numpy.can_cast`` returns, but count bfloat16 as a floating-point type for ``"same_kind"``."""
     if casting != "same_kind":
         return np.can_cast(source, target, casting)  # type: ignore[arg-type]
     half = np.dtype(np.float16)  # stands in for types whose kind NumPy does not know, such as bfloat16
@@ -102,20 +111,24 @@ def can_cast(source: np.dtype[Any], target: np.dtype[Any], casting: str) -> bool
 def check_cast(
     source: np.dtype[Any], target: np.dtype[Any], casting: str, what: str, to: str = "the product's type"
 ) -> None:
-    """Check that ``casting`` allows a conversion.
+    """Check that a casting rule allows a conversion.
 
     Args:
         source, target: Types before and after the conversion.
         casting: NumPy's rule: ``"no"``, ``"equiv"``, ``"safe"``, ``"same_kind"`` or ``"unsafe"``.
-        what, to: What is converted and to what, for the message.
+        what: What is converted, for the message.
+        to: What it is converted to, for the message.
 
     Raises:
-        UnsupportedTypeError: If ``casting`` forbids it.
+        UnsupportedTypeError: If the rule forbids the conversion.
     """
     if source != target and not can_cast(source, target, casting):
         raise UnsupportedTypeError(f"cannot cast {what} from {source} to {to}, {target}, under casting={casting!r}")
 
 
 def converts_in_kernel(source: np.dtype[Any], target: np.dtype[Any]) -> bool:
-    """Return whether kernels convert between two types as they read or write; CuPy does the other conversions."""
+    """Return whether kernels convert one type to another as they read or write elements.
+
+    CuPy does all other conversions.
+    """
     return source == target or can_cast(source, target, "same_kind")

@@ -43,24 +43,24 @@ class EpilogueOperand(NamedTuple):
 
     @property
     def symbol(self) -> str:
-        """Part of a kernel's symbol that describes this array: ``bias_f32_01``."""
+        """Part of a kernel's symbol that describes this array, such as ``bias_f32_01``."""
         strides = ("x" if each is None else str(each) for each in self.strides)
         return f"{self.name}_{self.element.name}_{''.join(strides)}"
 
     @property
     def view(self) -> str:
-        """Template arguments of this array's type in CUDA C: ``float32, 0, 1``."""
+        """Template arguments of this array's type in CUDA C, such as ``float32, 0, 1``."""
         known = ("ANY_STRIDE" if each is None else str(each) for each in self.strides)
         return ", ".join((self.element.c_type, *known))
 
 
 @dataclass(frozen=True, slots=True)
 class Epilogue:
-    """An epilogue, by the properties that a kernel's source depends on.
+    """Operations of ``gemm`` on each sum, by the properties that a kernel's source depends on.
 
     Attributes:
-        operands: Arrays that it reads, in the order addend, bias, alpha, beta.
-        scalars: Those of the names ``"alpha"`` and ``"beta"`` that are kernel arguments. A factor that is neither a
+        operands: Arrays that the epilogue reads, in the order addend, bias, alpha, beta.
+        scalars: Which of the factors ``"alpha"`` and ``"beta"`` are kernel arguments. A factor that is neither a
             kernel argument nor an array is 1.
         activation: One of ``ACTIVATIONS``, or empty.
     """
@@ -76,12 +76,15 @@ class Epilogue:
 
     @property
     def name(self) -> str:
-        """Suffix of a kernel's symbol: ``alpha_addend_f32_x1_relu``."""
+        """Suffix of a kernel's symbol, such as ``alpha_addend_f32_x1_relu``."""
         arrays = (each.symbol for each in self.operands)
         return "_".join([*self.scalars, *arrays, *([self.activation] if self.activation else [])])
 
     def with_strides(self, strides: Iterable[tuple[int, int]]) -> Epilogue:
-        """Return this epilogue for arrays with the given row and column strides, in elements."""
+        """Return this epilogue for arrays with the given row and column strides, in elements.
+
+        Strides of 0 and 1 are compiled into the kernel, which reads all others at run time.
+        """
         operands = []
         for each, (row, col) in zip(self.operands, strides, strict=True):
             known = (row if row in _KNOWN_STRIDES else None, col if col in _KNOWN_STRIDES else None)
@@ -90,7 +93,7 @@ class Epilogue:
 
 
 class EpilogueKeywords(NamedTuple):
-    """Keyword arguments that ``gemm`` has in addition to those of ``matmul``; ``gemm`` describes them."""
+    """Keyword arguments of ``gemm`` that ``matmul`` does not have; the docstring of ``gemm`` describes them."""
 
     c: Any = None
     alpha: Any = 1
@@ -101,7 +104,7 @@ class EpilogueKeywords(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class EpilogueCall:
-    """The epilogue of one call, with the values of its terms.
+    """Epilogue of one call of ``gemm``, with the values of its terms.
 
     Attributes:
         keywords: Keywords of the call, unchanged.
@@ -119,12 +122,12 @@ class EpilogueCall:
 
 
 def resolve_epilogue(compute: np.dtype[Any], casting: str, keywords: EpilogueKeywords) -> EpilogueCall:
-    """Check the keywords of an epilogue and return the epilogue of the call.
+    """Check the keywords of an epilogue, and return the epilogue of the call.
 
     Args:
         compute: Computation type of the product.
         casting: NumPy's casting rule for converting c, bias and arrays of factors to that type.
-        keywords: The keywords. Arrays may be those of any library.
+        keywords: The keywords. Arrays may be of any library.
 
     Raises:
         UnsupportedTypeError: If the type does not support this epilogue, or ``casting`` forbids a conversion.
@@ -135,7 +138,7 @@ def resolve_epilogue(compute: np.dtype[Any], casting: str, keywords: EpilogueKey
     key = compute, casting, activation, _form(c), _form(alpha), _form(beta), _form(bias)
     try:
         epilogue = _kept[key]
-    except (KeyError, TypeError):  # not kept yet, or a value cannot be hashed: the checks say what is wrong with it
+    except (KeyError, TypeError):  # not kept yet, or a value cannot be hashed, for which the checks raise an error
         epilogue = _checked(compute, casting, keywords)
         if len(_kept) >= _MOST_KEPT:
             _kept.clear()
@@ -149,13 +152,17 @@ def resolve_epilogue(compute: np.dtype[Any], casting: str, keywords: EpilogueKey
     return EpilogueCall(keywords, epilogue, arrays, numbers, without_product)
 
 
-# Epilogues of earlier calls by what they depend on, and the most that are kept: a call has only microseconds for this.
+# Epilogues of earlier calls by the properties that they depend on, and the maximum number that are kept. They are kept
+# because a call has only microseconds for its epilogue.
 _kept: dict[Any, Epilogue | None] = {}
 _MOST_KEPT = 1024
 
 
 def _form(value: Any) -> Any:
-    """Return the properties of an array or a number that an epilogue depends on, for the key of ``_kept``."""
+    """Return the properties of an array or a number on which the choice of an epilogue depends.
+
+    They can be hashed, as parts of a dict's key.
+    """
     if value is None:
         return None
     if _is_number(value):
@@ -164,7 +171,7 @@ def _form(value: Any) -> Any:
 
 
 def _checked(compute: np.dtype[Any], casting: str, keywords: EpilogueKeywords) -> Epilogue | None:
-    """Check the keywords and return their epilogue; None if the sums are stored unchanged."""
+    """Check the keywords of ``gemm``, and return their epilogue; None if the sums are stored unchanged."""
     c, alpha, beta, bias, activation = keywords
     kind = _kind(compute)
     activation = _activation(activation, kind, compute)
@@ -195,7 +202,7 @@ def _checked(compute: np.dtype[Any], casting: str, keywords: EpilogueKeywords) -
 
 
 def _kind(compute: np.dtype[Any]) -> str:
-    """Return NumPy's kind of a computation type: ``"f"``, ``"c"``, ``"i"`` or ``"u"``.
+    """Return NumPy's character for the kind of a computation type: ``"f"``, ``"c"``, ``"i"`` or ``"u"``.
 
     Raises:
         UnsupportedTypeError: If the type is bool.
@@ -234,7 +241,16 @@ def _check_number(name: str, value: Any, kind: str, compute: np.dtype[Any]) -> N
 
 
 def _words(name: str, value: Any, kind: str) -> bytes:
-    """Return a factor as a kernel argument of 16 bytes: real and imaginary part."""
+    """Return a factor as a kernel argument of 16 bytes: its real and its imaginary part.
+
+    Args:
+        name: ``"alpha"`` or ``"beta"``, for the message.
+        value: The factor.
+        kind: NumPy's character for the kind of the computation type. For integers, the factor wraps at 64 bits.
+
+    Raises:
+        KeywordValueError: If the factor is larger than any float64.
+    """
     if kind in "iu":
         return struct.pack("Qq", int(value) % _WRAPS, 0)
     try:

@@ -11,18 +11,18 @@ from tiledmm.errors import ConfigError, KeywordError, KeywordTypeError, KeywordV
 Precision: TypeAlias = Literal["full", "float32", "ieee", "tf32", "fp16x3", "bf16x6", "bf16x9", "tf32x3"]
 
 
-#: The names that ``precision=`` takes; ``"float32"`` is another name of ``"full"``.
+#: Values of ``precision=`` in a tuple; ``"float32"`` is another name of ``"full"``.
 PRECISIONS: tuple[str, ...] = get_args(Precision)
 
-#: The name that ``variant=`` takes for the fastest kernel.
+#: Value of ``variant=`` that selects the fastest kernel.
 AUTO = "auto"
 
 
 def is_ieee(precision: str) -> bool:
-    """Return whether a precision asks for multiply-adds of the operands' own type only.
+    """Return whether a precision allows only multiply-adds in the operands' own type.
 
     Raises:
-        ConfigError: If there is no such precision.
+        ConfigError: If the precision does not exist.
     """
     if precision not in PRECISIONS:
         known = ", ".join(map(repr, PRECISIONS))
@@ -31,7 +31,7 @@ def is_ieee(precision: str) -> bool:
 
 
 class UfuncKeywords(NamedTuple):
-    """Keyword arguments of the generalized ufunc ``matmul``; ``tiledmm.matmul`` describes them."""
+    """Keyword arguments of the generalized ufunc ``matmul``; the docstring of ``tiledmm.matmul`` describes them."""
 
     casting: str = "same_kind"
     order: str = "K"
@@ -43,23 +43,23 @@ class UfuncKeywords(NamedTuple):
 
     @classmethod
     def of(cls, function: str, keywords: Mapping[str, Any]) -> UfuncKeywords:
-        """Return the keywords of a call of ``function``.
+        """Return the ufunc's keywords in a call of ``function``, with defaults for those that are not given.
 
         Raises:
-            TypeError: If the function has no such keyword, with Python's message.
+            TypeError: If the function does not have a keyword. The message is Python's.
         """
         for name in keywords.keys() - set(cls._fields):
             raise TypeError(f"{function}() got an unexpected keyword argument {name!r}")
         return cls(**keywords)
 
     def given(self) -> dict[str, Any]:
-        """Return the keywords whose values differ from their defaults."""
+        """Return a dict of the keywords whose values differ from their defaults."""
         defaults = UfuncKeywords()._asdict()
         return {name: value for name, value in self._asdict().items() if value is not defaults[name]}
 
 
 class KernelKeywords(NamedTuple):
-    """Keyword arguments that select a kernel; ``tiledmm.matmul`` describes them."""
+    """Keyword arguments that select a kernel; the docstring of ``tiledmm.matmul`` describes them."""
 
     variant: str = AUTO
     tile: int | None = None
@@ -68,15 +68,15 @@ class KernelKeywords(NamedTuple):
 
 
 def no_such_text(value: Any, message: str) -> KeywordError:
-    """Return the error for a value that is not one of a keyword's texts.
+    """Return the error for a value that is not among a keyword's strings.
 
-    As in NumPy, another text is a ``KeywordValueError`` and anything else a ``KeywordTypeError``.
+    As in NumPy, it is a ``KeywordValueError`` for another string, and a ``KeywordTypeError`` for any other value.
     """
     return KeywordValueError(message) if isinstance(value, (str, bytes)) else KeywordTypeError(message)
 
 
 def only_entry(out: tuple[Any, ...]) -> Any:
-    """Return the only array of a tuple given as ``out``.
+    """Return the array from a tuple with one entry that was given as ``out``.
 
     Raises:
         ConfigError: If the tuple does not have exactly one entry.

@@ -35,7 +35,7 @@ from tiledmm.problem.strides import Problem, Span, arrange
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """A resolved call of ``matmul`` or ``gemm``.
+    """Product to which a call of ``matmul`` or ``gemm`` was resolved.
 
     Attributes:
         problem: Sizes and strides in the form that kernels read.
@@ -76,20 +76,20 @@ class Product:
         return self.via_temporary or any(each is not None for each in self.convert)
 
     def computed_in(self, compute: Element) -> Product:
-        """Return this product with another computation type."""
+        """Return this product with ``compute`` as its computation type."""
         return self if compute == self.compute else replace(self, compute=compute)
 
     def transposed(self) -> Product:
-        """Return this product in the form C^T = B^T A^T."""
+        """Return this product in the form C^T = B^T A^T, which has the same elements in memory."""
         return replace(
             self, problem=self.problem.transposed(), a=self.b, b=self.a, is_transposed=not self.is_transposed
         )
 
     def part(self, rows: range, cols: range, products: Sequence[range] = ()) -> Product:
-        """Return the product that computes a range of rows and columns of the kernel's C.
+        """Return the part of this product that computes a range of rows and columns of C.
 
         Args:
-            rows, cols: Rows and columns of C.
+            rows, cols: Rows and columns of C as the kernel computes it.
             products: Range along each of the first batch dimensions; all products along the others.
         """
         part = self.problem.part(rows, cols, products)
@@ -106,12 +106,12 @@ def resolve(
     arrays: Sequence[Array] = (),
     **keywords: Any,
 ) -> Product:
-    """Resolve a call of ``matmul`` or ``gemm`` to a product.
+    """Return the product of a call of ``matmul`` or ``gemm``.
 
     Args:
-        x1, x2, out: Descriptions of the arrays.
+        x1, x2, out: Descriptions of the arrays; None for a new ``out``.
         same_memory: Whether the first elements of x1 and x2 have the same address.
-        epilogue: Operations on each sum before it is stored.
+        epilogue: Operations on each sum before it is stored; None for ``matmul``.
         arrays: Descriptions of the arrays that the epilogue reads; they broadcast to the result.
         **keywords: The fields of ``UfuncKeywords``.
 

@@ -28,7 +28,15 @@ class Span:
 
     @classmethod
     def of(cls, shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> Span:
-        """Return the span of an array, whose strides are in bytes; an empty span if it has no elements."""
+        """Return the range of bytes that an array occupies, relative to its first element.
+
+        The range is empty if the array has no elements.
+
+        Args:
+            shape: Shape of the array.
+            strides: Strides in bytes.
+            itemsize: Size of one element in bytes.
+        """
         if 0 in shape:
             return cls(0, 0)
         reach = [(size - 1) * stride for size, stride in zip(shape, strides, strict=True)]
@@ -37,10 +45,10 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class BatchDimension:
-    """A batch dimension.
+    """One dimension of a batch of products.
 
     Attributes:
-        size: Number of products along it.
+        size: Number of products along the dimension.
         a, b, c: Strides of A, B and C, in elements.
         epilogue: Strides of the arrays that an epilogue reads, in elements.
     """
@@ -52,7 +60,7 @@ class BatchDimension:
     epilogue: tuple[int, ...] = ()
 
     def transposed(self) -> BatchDimension:
-        """Return this dimension for the product B^T A^T."""
+        """Return this dimension for the transposed product B^T A^T, in which A and B change places."""
         return BatchDimension(self.size, self.b, self.a, self.c, self.epilogue)
 
     @property
@@ -98,7 +106,7 @@ class Problem:
 
     @property
     def k_major_layout(self) -> str:
-        """Layout of A and of B's transpose, whose rows run along K: N for K-major, T for MN-major, G for neither."""
+        """Layout letters of A and of B's transpose: N for K-major, T for MN-major, G for neither."""
         return self.layout[0] + self.layout[1].translate(TRANSPOSED)
 
     @property
@@ -114,7 +122,7 @@ class Problem:
         return self.m == self.n and (row_a, col_a) == (col_b, row_b) and steps
 
     def transposed(self) -> Problem:
-        """Return the same product in the form C^T = B^T A^T."""
+        """Return this problem in the form C^T = B^T A^T, which has the same elements in memory."""
         row_a, col_a, row_b, col_b, row_c, col_c = self.strides
         letters = self.layout.translate(TRANSPOSED)
         a, b, *others = self.begins
@@ -131,7 +139,7 @@ class Problem:
         )
 
     def part(self, rows: range, cols: range, products: Sequence[range] = ()) -> Problem:
-        """Return the problem that computes a range of rows and columns of C.
+        """Return the part of this problem that computes a range of rows and columns of C.
 
         Args:
             rows, cols: Rows and columns of C.
@@ -149,11 +157,14 @@ class Problem:
         return replace(self, m=len(rows), n=len(cols), batch=tuple(batch), begins=tuple(begins))
 
     def anywhere(self) -> Problem:
-        """Return this problem with offsets of 0, so that parts of a product can be compared."""
+        """Return this problem with offsets of 0, which is equal for all parts of a product that have the same sizes."""
         return replace(self, begins=(0,) * len(self.begins))
 
     def halves(self, rows: int, cols: int) -> tuple[Problem, Problem]:
-        """Divide the problem into two parts: a batch by its products, a single product by rows or columns of C.
+        """Divide the problem into two parts.
+
+        A batch is divided between two of its products; a single product is divided between rows of C, or between
+        columns if C has at most ``rows`` rows.
 
         Args:
             rows, cols: Sizes of a tile. The first part of a single product consists of whole tiles.
@@ -174,7 +185,7 @@ class Problem:
         return self.part(range(self.m), range(cut)), self.part(range(self.m), range(cut, self.n))
 
     def elements(self, operand: int) -> int:
-        """Return the elements of A (0) or B (1), those of broadcast batches counted once."""
+        """Return the number of elements of A (0) or B (1) in all products, with broadcast matrices counted once."""
         rows, cols = ((self.m, self.k), (self.k, self.n))[operand]
         products = 1
         for dimension in (*self.outer, *self.batch):
@@ -182,7 +193,10 @@ class Problem:
         return rows * cols * products
 
     def outer_offsets(self) -> Iterator[tuple[int, ...]]:
-        """Yield the offsets of A, B, C and the epilogue's arrays, in elements, at each step of the outer dimensions."""
+        """Yield the offsets of A, B, C and the epilogue's arrays in elements, for each step of the outer dimensions.
+
+        The host launches the kernel once per step.
+        """
         for index in itertools.product(*(range(dimension.size) for dimension in self.outer)):
             steps = [[i * step for step in dimension.strides] for i, dimension in zip(index, self.outer, strict=True)]
             yield tuple(map(sum, zip(*steps, strict=True))) if steps else (0,) * len(self.begins)
@@ -196,7 +210,7 @@ def arrange(
     c: tuple[int, ...],
     epilogue: Sequence[tuple[int, ...]] = (),
 ) -> tuple[Problem, bool]:
-    """Bring a product into the form that kernels read.
+    """Return the problem of a product, which is the form that kernels read, and whether it was transposed.
 
     If C's columns are contiguous, the problem is C^T = B^T A^T: its rows are contiguous, so its stores are coalesced.
 
@@ -205,9 +219,6 @@ def arrange(
         loop: Shape of the batch.
         a, b, c: Strides of the operands and the result in elements: one per batch dimension, then row and column.
         epilogue: Strides of each array that an epilogue reads, in the same form.
-
-    Returns:
-        The problem, and whether it was transposed.
     """
     m, n, k = sizes
     row_c, col_c, letter = _order(m, n, *c[-2:])
@@ -233,9 +244,9 @@ def _transposed(strides: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _order(rows: int, cols: int, row_stride: int, col_stride: int) -> tuple[int, int, str]:
-    """Return the row stride, column stride and layout letter of a matrix.
+    """Return the row stride, the column stride and the layout letter of a matrix, given its sizes and strides.
 
-    The stride of an axis of extent 1 does not matter: it is replaced by an aligned one.
+    Strides are in elements. The stride of an axis of extent 1 does not matter, so it is replaced by an aligned one.
     """
     by_rows, by_columns = col_stride == 1 and cols > 1, row_stride == 1 and rows > 1
     if by_rows or (cols <= 1 and not by_columns):
@@ -246,17 +257,18 @@ def _order(rows: int, cols: int, row_stride: int, col_stride: int) -> tuple[int,
 
 
 def _aligned(size: int) -> int:
-    """Return the smallest stride of at least ``size`` elements that is a multiple of a cache line for every type."""
+    """Return the smallest multiple of a cache line, for elements of any type, that is at least ``size`` elements."""
     return -(-max(size, 1) // _LINE) * _LINE
 
 
 def _collapse(
     dimensions: list[BatchDimension],
 ) -> tuple[tuple[BatchDimension, ...], tuple[BatchDimension, ...]]:
-    """Merge batch dimensions where strides allow it.
+    """Merge batch dimensions whose strides allow it.
 
     Returns:
-        The kernel's dimensions, and those left to the host if more than three remain: the smallest.
+        The dimensions that the kernel addresses, at most three; and the remaining ones, the smallest, for which the
+        host launches the kernel repeatedly.
     """
     kept: list[BatchDimension] = []
     wide = sorted((d for d in dimensions if d.size != 1), key=lambda d: (abs(d.c), abs(d.a), abs(d.b)), reverse=True)

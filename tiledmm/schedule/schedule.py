@@ -1,8 +1,8 @@
 """The schedule of one product: its launches, in order.
 
 Most products are one launch. Before it, operands may be prepared as their format requires: packed, or decomposed into
-limbs, bytes or residues. After it, a reduction adds the partial sums of split-K. If the format does not represent all
-values, a kernel that does is launched, too, and the operand scan decides which of the two kernels computes.
+limbs, bytes or residues. After it, a reduction adds the partial sums of split-K. If the format cannot represent all
+values, a kernel with another format is launched, too, and the operand scan decides which of the two kernels computes.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ _MOST_UNDECOMPOSED = 128
 
 
 def schedule(spec: KernelSpec, problem: Problem) -> Schedule:
-    """Return the launches of a product, without the outer dimensions of ``problem``, which are left to the caller.
+    """Return the ``Schedule`` of a product: its launches in order, and their scratch memory.
+
+    If ``problem`` has outer dimensions, the caller repeats the launches for each of their steps.
 
     Raises:
         ShapeError: If there are too many tiles: more than 1.4e14, or than 2^31 - 1 for a kernel that decomposes
@@ -57,7 +59,10 @@ def schedule(spec: KernelSpec, problem: Problem) -> Schedule:
 
 
 def fallback_spec(spec: KernelSpec) -> KernelSpec | None:
-    """Return the kernel for operands whose values the format does not represent; None if it represents all values."""
+    """Return the specification of the kernel that computes a product whose operands' values cannot be decomposed.
+
+    Return None for a kernel that computes with all values.
+    """
     operands = spec.variant.operands
     if not operands.otherwise:
         return None
@@ -67,7 +72,9 @@ def fallback_spec(spec: KernelSpec) -> KernelSpec | None:
 
 
 def required_kernels(spec: KernelSpec, split_k: Iterable[int] = (), by_auto: bool = False) -> set[KernelSpec]:
-    """Return all kernels that products of a kernel may launch: the kernel itself, and its auxiliary kernels.
+    """Return the specifications of all kernels that products with a given kernel may launch.
+
+    They are the kernel itself and its auxiliary kernels.
 
     Args:
         spec: The kernel, for one layout.
@@ -89,7 +96,7 @@ def required_kernels(spec: KernelSpec, split_k: Iterable[int] = (), by_auto: boo
 
 
 def _split_specs(spec: KernelSpec, by_auto: bool) -> Iterator[KernelSpec]:
-    """Yield the kernels whose K may be split: the kernel as it is, and the one that multiplies packed elements."""
+    """Yield the kernels whose K may be divided: the given kernel, and its variant that multiplies packed elements."""
     yield spec
     of_elements = replace(spec, config=spec.config.changed({"pack_elements": 1}))
     if by_auto and spec.variant.reads.packs_elements and spec.compute.packed:
@@ -97,7 +104,11 @@ def _split_specs(spec: KernelSpec, by_auto: bool) -> Iterator[KernelSpec]:
 
 
 def _overlapping(launches: Sequence[Launch]) -> Iterator[Launch]:
-    """Yield the launches, with ``Problem.overlaps`` set if the next launch reads nothing that they write."""
+    """Yield the launches, with a flag set in each launch that the next one may overlap.
+
+    The flag is the kernel argument ``Problem.overlaps``. Two launches may overlap if the second reads nothing that
+    the first writes.
+    """
     for each, following in itertools.zip_longest(launches, launches[1:]):
         if each.spec.waits == "last" and following is not None and following.is_independent:
             yield replace(each, kernel_args=np.append(each.kernel_args[:-1], 1))
@@ -106,7 +117,11 @@ def _overlapping(launches: Sequence[Launch]) -> Iterator[Launch]:
 
 
 def _products(spec: KernelSpec, ready: PreparedOperands) -> Schedule:
-    """Return the launches of the kernel that multiplies prepared operands, and of the split-K reduction, if any."""
+    """Return the ``Schedule`` of the kernel that multiplies prepared operands, with a split-K reduction if needed.
+
+    Raises:
+        ShapeError: If there are too many tiles.
+    """
     config, kernel, problem = spec.config, spec.kernel, ready.problem
     split = split_k_partitions(config.launch.split_k, problem.k, config.bk)
     partitions, _ = split
@@ -132,9 +147,9 @@ def _products(spec: KernelSpec, ready: PreparedOperands) -> Schedule:
 
 
 def _scanned(launch: Launch, ready: PreparedOperands) -> Launch:
-    """Return a launch with its arguments for the operand scan, if the scan decides whether it computes.
+    """Return a launch with arguments for the operand scan, if the scan decides whether the kernel computes.
 
-    These are the addresses of the scans and the strides between planes.
+    The arguments are the addresses of the scans and the strides between planes.
     """
     if not launch.spec.condition:
         return launch

@@ -13,7 +13,7 @@ from tiledmm.problem.strides import Problem
 
 
 def _reduction(partitions: int, element: Element) -> Config:
-    """Return the config of the reduction, which has up to 16 bytes per thread.
+    """Return the config of the split-K reduction, whose threads write up to 16 bytes each.
 
     With more partitions, more threads share each element.
     """
@@ -35,7 +35,7 @@ SPLIT_K_REDUCTION = Variant(
 
 
 def split_k_specs(spec: KernelSpec, partitions: int) -> tuple[KernelSpec, KernelSpec]:
-    """Return the two kernels of a split-K product: the one that multiplies, and the reduction."""
+    """Return the specifications of the two kernels of a split-K product: the one that multiplies, and the reduction."""
     compute, partial, reduced = partial_sums(spec.compute)
     config, epilogue = SPLIT_K_REDUCTION.configure(partitions, partial), spec.epilogue
     kernel = replace(spec, compute=compute).kernel
@@ -50,7 +50,7 @@ def split_k_specs(spec: KernelSpec, partitions: int) -> tuple[KernelSpec, Kernel
 def with_reduction(
     spec: KernelSpec, reduction: KernelSpec, problem: Problem, partitions: tuple[int, int]
 ) -> tuple[Problem, Scratch, Launch]:
-    """Return the problem, the scratch memory and the last launch of a split-K product.
+    """Return the problem of the multiplying kernel, the scratch memory and the last launch of a split-K product.
 
     Args:
         spec: The kernel whose product is split.

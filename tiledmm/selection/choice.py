@@ -1,4 +1,4 @@
-"""A kernel chosen for a product: whether it computes C transposed, and which operands are packed first."""
+"""Kernel chosen for a product: whether it computes C transposed, and which operands are packed first."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tiledmm.problem.product import Product
 from tiledmm.problem.strides import TRANSPOSED
 from tiledmm.schedule.schedule import schedule
 
-#: Most bytes of workspace of parts of C that each have their own, so that their launches overlap. Larger parts run so
-#: long that overlapping saves nothing.
+#: Maximum size in bytes of all workspaces together if each part of C has its own, so that launches of parts overlap.
+#: Larger parts run so long that overlapping saves nothing.
 MOST_APART = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A kernel for a product, with its expected time.
+    """Kernel for a product, or kernels for the parts of C, with the expected time.
 
     Attributes:
         product: The product as the kernel computes it: perhaps transposed, perhaps a part of C.
@@ -43,12 +43,12 @@ class Choice:
 
     @property
     def cut(self) -> tuple[int, int] | None:
-        """Rows and columns of the first part; None if there are no others."""
+        """Rows and columns of the part of C that this kernel computes; None if it computes all of C."""
         return (self.product.problem.m, self.product.problem.n) if self.others else None
 
     @property
     def needs_operands(self) -> bool:
-        """True if operands must have elements, because they are packed or have tensor maps."""
+        """True if no operand may be empty, because operands are packed or have tensor maps."""
         specs = [part.spec for part in self.parts]
         launches = [spec.config.launch for spec in specs]
         packs = any(each.pack_a or each.pack_b or each.pack_elements for each in launches)
@@ -56,34 +56,37 @@ class Choice:
 
     @property
     def schedules(self) -> list[Schedule]:
-        """The schedule of each part."""
+        """List of the schedules of all parts: the launches of each, with their scratch memory."""
         return [schedule(part.spec, part.product.problem) for part in self.parts]
 
     @property
     def kernels(self) -> list[KernelSpec]:
-        """Kernels that all parts launch, in order."""
+        """Specifications of the kernels that all parts launch, in order of the launches."""
         return [launch.spec for each in self.schedules for launch in each.launches]
 
     @property
     def shares_workspace(self) -> bool:
-        """True if all parts use one workspace in turn, because one for each would be large."""
+        """True if all parts use one workspace in turn, because separate ones would be too large together.
+
+        The limit is ``MOST_APART`` bytes.
+        """
         return bool(self.others) and sum(self._workspaces) > MOST_APART
 
     @property
     def workspace(self) -> int:
-        """Bytes of scratch memory that all parts need: limbs, packed operands, partial sums."""
+        """Size in bytes of the scratch memory that all parts need for limbs, packed operands and partial sums."""
         sizes = self._workspaces
         return max(sizes) if sum(sizes) > MOST_APART else sum(sizes)
 
     @property
     def _workspaces(self) -> list[int]:
-        """Bytes of scratch memory of each part. Most parts of a grid need the same number."""
+        """Size in bytes of the scratch memory of each part. Most parts of a grid need the same number of bytes."""
         parts = [(each.spec, each.product.problem.anywhere()) for each in self.parts]
         sizes = {part: schedule(*part).workspace for part in dict.fromkeys(parts)}
         return [sizes[part] for part in parts]
 
     def with_packing(self) -> Choice:
-        """Return the same kernels with operands packed first where TMA would read them in place."""
+        """Return this choice with packing of the operands that TMA would read in place."""
         spec = self.spec.with_packing_for_tma(False, False)
         return replace(self, spec=spec, others=tuple(other.with_packing() for other in self.others))
 
@@ -107,13 +110,20 @@ def _size(product: Product) -> str:
 
 
 def named_choice(variant: Variant, config: Config, product: Product) -> Choice:
-    """Return the choice of a kernel for a product, which it computes transposed if it prefers that."""
+    """Return a ``Choice`` of the kernel with the given variant and config for a product.
+
+    The kernel computes the product transposed if that is faster.
+    """
     product = transposed_if_preferred(variant, config, product)
     return Choice(product, kernel_spec_of(variant.name, config, product))
 
 
 def transposed_if_preferred(variant: Variant, config: Config, product: Product) -> Product:
-    """Return the product as a kernel prefers it: as C^T = B^T A^T for fewer rows of C, or for faster layouts."""
+    """Return the product in the form that a kernel computes faster: as it is, or transposed, C^T = B^T A^T.
+
+    A kernel for few rows prefers the form with fewer rows of C, a kernel for short K the form with contiguous rows of
+    C, and all others the layouts that they read fast.
+    """
     problem, compute = product.problem, variant.computes_in(product.compute)
     if variant.reads.few_rows(config):
         return product.transposed() if problem.n < problem.m else product
@@ -128,7 +138,13 @@ def transposed_if_preferred(variant: Variant, config: Config, product: Product) 
 
 
 def kernel_spec_of(name: str, config: Config, product: Product) -> KernelSpec:
-    """Return the kernel of a variant for a product."""
+    """Return the specification of the kernel of a variant and a config for a product.
+
+    Args:
+        name: Name of the variant.
+        config: The kernel's config.
+        product: The product.
+    """
     variant = find_variant(name)
     a, b, problem, compute = product.a, product.b, product.problem, variant.computes_in(product.compute)
     epilogue = product.epilogue.with_strides(problem.epilogue) if product.epilogue else None

@@ -1,4 +1,4 @@
-"""From a call to the kernels that compute it: asked for by name, measured on the device, or expected fastest."""
+"""Choice of the kernels that compute a call: named by the call, measured on the device, or expected to be fastest."""
 
 from __future__ import annotations
 
@@ -24,24 +24,26 @@ _VARIANT_OF_A_TILE = "double_buffered"
 # The variant of an epilogue without a product: it reads no operand.
 _WITHOUT_PRODUCT = "warp_tiled"
 
-#: From whether kernels fit to the fastest that do; None if none does.
+#: Function that returns the fastest kernels for which another function is true; None if there are none.
 Within = Callable[[Callable[[Choice], bool]], Choice | None]
 
-#: The model of a device, with or without variants that decompose operands.
+#: Function that returns a device's model; with True, one without variants that decompose operands.
 Models = Callable[[bool], Model]
 
 
 def choose(call: Call, kernel: KernelKeywords, models: Models, tuned: bool = True) -> Choice:
-    """Choose the kernels of a call.
+    """Return a ``Choice`` of the kernels for a call of ``matmul`` or ``gemm``.
 
     Args:
         call: The call, from ``resolve_call``.
         kernel: ``variant``, ``tile``, ``config`` and ``precision``.
-        models: The device's models.
+        models: Function that returns the device's model; with True, the model without variants that decompose
+            operands.
         tuned: Whether ``auto`` uses the device's tuned table.
 
     Raises:
-        UnknownVariantError, ConfigError, UnsupportedTypeError: If there is no such kernel, or not on this device.
+        UnknownVariantError, ConfigError, UnsupportedTypeError: If the named kernel does not exist, or does not run on
+            this device.
     """
     model = models(is_ieee(kernel.precision))
     table = table_of(model.gpu.name) if tuned and kernel.variant == AUTO else None
@@ -54,14 +56,16 @@ def choose(call: Call, kernel: KernelKeywords, models: Models, tuned: bool = Tru
 
 
 def choose_within(call: Call, kernel: KernelKeywords, models: Models, fits: Callable[[Choice], bool]) -> Choice | None:
-    """Choose the fastest kernel that fits, in the same precision, where the workspace of ``choose``'s is too large.
+    """Return a ``Choice`` of the fastest kernel with a small enough workspace.
+
+    It replaces the choice of ``choose`` if there is no memory for that one's workspace, and has the same precision.
 
     Args:
         call, kernel, models: As for ``choose``.
-        fits: Whether a kernel's workspace is small enough.
+        fits: Function that returns whether a kernel's workspace is small enough.
 
     Returns:
-        None if no kernel fits, or if the call names its kernel.
+        The kernel; None if no kernel fits, or if the call names its kernel.
     """
     model = models(is_ieee(kernel.precision))
     product = with_precision(call.multiplied, kernel.precision)
@@ -71,15 +75,22 @@ def choose_within(call: Call, kernel: KernelKeywords, models: Models, fits: Call
 
 
 def with_precision(product: Product, precision: str) -> Product:
-    """Return the product with the computation type tf32 if ``precision`` asks for it and the type is float32.
+    """Return the product with the computation type tf32 if ``precision`` is ``"tf32"`` and the type is float32.
 
-    Variants without tf32 compute it in float32.
+    Variants that do not support tf32 compute such a product in float32.
     """
     return product.computed_in(TF32) if precision == "tf32" and product.compute == TF32.stored else product
 
 
 def call_of(size: tuple[int, int, int], dtype: Any, layout: str, precision: str) -> tuple[Call, str]:
-    """Return the call for (m, k) @ (k, n) of new matrices of a type and a layout, and its precision."""
+    """Return the call that multiplies new matrices of the given sizes, type and layout, and its precision.
+
+    Args:
+        size: m, n and k of the product (m, k) @ (k, n).
+        dtype: Computation type. For ``"tf32"``, the precision is ``"tf32"``.
+        layout: One letter per operand: N for contiguous rows, T for contiguous columns, G for neither.
+        precision: Precision for all other types.
+    """
     m, n, k = size
     compute = compute_element(dtype)
     asked = "tf32" if compute == TF32 else precision
@@ -90,13 +101,14 @@ def call_of(size: tuple[int, int, int], dtype: Any, layout: str, precision: str)
 
 
 def with_scheme(product: Product, kernel: KernelKeywords, model: Model = H100) -> KernelKeywords:
-    """Return the keywords of a call with a decomposition scheme as its config, if the precision is the name of one.
+    """Return the keywords of a call with the variant and the config that a precision such as ``"fp16x3"`` stands for.
 
-    Its variant is the named one, or the first in ladder order that runs on the model's device.
+    Such a precision is the name of a decomposition scheme. Keywords with any other precision are returned unchanged.
+    The variant is the named one, or the first in ladder order that has the scheme and runs on the model's device.
 
     Raises:
-        UnknownVariantError, ConfigError: If there is no such variant, or not with that precision.
-        UnsupportedTypeError: If no variant that has the scheme runs there.
+        UnknownVariantError, ConfigError: If the named variant does not exist, or does not have that precision.
+        UnsupportedTypeError: If no variant that has the scheme runs on the device.
     """
     variant, precision, compute = kernel.variant, kernel.precision, product.compute
     if is_ieee(precision) and variant != AUTO and not find_variant(variant).operands.is_ieee:
@@ -130,18 +142,18 @@ def select(
     table: TunedTable | None = None,
     model: Model = H100,
 ) -> Choice:
-    """Select the kernel for a product.
+    """Return a ``Choice`` of the kernel for a product: the named variant's, or the one that ``auto`` selects.
 
     Args:
-        name: A variant, or ``"auto"``.
+        name: Name of a variant, or ``"auto"``.
         tile: A tile of that variant; None for its default, and for a tile that ``auto`` chooses.
         product: The product.
-        config: Fields that replace the tile's own, for a named variant.
-        table: The device's tuned table, which ``auto`` prefers to the model.
+        config: Values of config fields that replace those of the tile, for a named variant.
+        table: The device's tuned table, which ``auto`` prefers to the model; None for none.
         model: The device's model.
 
     Raises:
-        UnknownVariantError, ConfigError: If there is no such variant, tile or field.
+        UnknownVariantError, ConfigError: If the variant, the tile or a config field does not exist.
     """
     if name == AUTO and tile is None:
         if config is not None:
@@ -155,7 +167,10 @@ def select(
 
 
 def measured(product: Product, table: TunedTable, model: Model) -> Choice | None:
-    """Return the kernel of a tuned table for a product; None if the table has no valid entry for it."""
+    """Return a ``Choice`` of the kernel that a tuned table holds for a product; None if there is no valid entry.
+
+    Warn if the kernel's code has changed since it was measured.
+    """
     entry = table.get(describe_product(product))
     if entry is None or not model.takes(entry.variant):  # the precision rules it out, or it was unregistered
         return None

@@ -1,7 +1,7 @@
 """Cost model: the time that a kernel takes for a product on a GPU, from rates measured on that GPU or on another.
 
-The rates come from a table (``rates``). If it is another GPU's, each rate is scaled by both data sheets. A kernel's
-rate is scaled by that of the unit that multiplies.
+The rates are those of a table (``rates``). If the table is another GPU's, each rate is scaled by the data sheets of
+both GPUs. A kernel's rate is scaled by the peak rates of the units that multiply.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tiledmm.selection.rates import KernelRates, Rates
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """Terms of a kernel's time for a product, which depend on no rate of the kernel. Times are in microseconds.
+    """Terms of a kernel's time for a product that do not depend on the kernel's own rates. Times are in microseconds.
 
     Attributes:
         blocks: Number of blocks on the busiest SM.
@@ -55,10 +55,11 @@ class Terms:
     host: float
 
     def rounds(self, residents: Sequence[float]) -> float:
-        """Return the time of the busiest SM's blocks as a number of blocks that run at the SM's full rate.
+        """Return how long the busiest SM computes, in multiples of the time of one block at the SM's full rate.
 
         Args:
-            residents: Fractions of the full rate with 1, 2, ... resident blocks; with one more, the rate is full.
+            residents: Fractions of the full rate with 1, 2, ... resident blocks per SM. With one more block than
+                there are fractions, the rate is full.
         """
         full, rest = divmod(self.blocks, len(residents) + 1)
         return full * (len(residents) + 1) + (rest / residents[rest - 1] if rest else 0)
@@ -110,12 +111,13 @@ class Cost:
     ) -> float:
         """Return the expected time of a product in microseconds.
 
-        The times of the busiest SM, of memory and of L2 overlap; those of the launches are added. In a loop, calls take
-        at least as long as the host needs for the launches. A hundredth of the device's time is added to that, so that
-        kernels which the host limits are still ranked by their speed.
+        The times of the busiest SM, of memory and of L2 overlap; those of the launches are added. In a loop, calls
+        take at least as long as the host needs for the launches. A hundredth of the device's time is added to that,
+        so that kernels which the host limits are still ranked by their speed.
 
         Args:
-            row, config: The kernel.
+            row: The kernel's row of the table of rates.
+            config: The kernel's config.
             product: The product.
             packs: The fields of ``LaunchConfig`` that pack operands.
             split: Maximum number of split-K partitions.
@@ -127,12 +129,18 @@ class Cost:
     def on_device(
         self, row: KernelRates, config: Config, product: Product, packs: tuple[str, ...], split: int
     ) -> float:
-        """Return the expected time on the device alone, in microseconds. Arguments are those of ``microseconds``."""
+        """Return the expected time of a product on the device in microseconds, without the time that the host needs.
+
+        The arguments are those of ``microseconds``.
+        """
         terms = self.terms(row.variant, config, product, packs, split)
         return self._on_device(row, terms) + terms.after
 
     def _on_device(self, row: KernelRates, terms: Terms) -> float:
-        """Return the expected time up to the kernel's end, in microseconds, without a split-K reduction."""
+        """Return the expected time from the launch of a product to the end of its kernel, in microseconds.
+
+        Launches after the kernel, such as a split-K reduction, are not included.
+        """
         rate, most = self._flops[row]
         fraction = self._rate_of(row, terms.access)
         if not rate * fraction:
@@ -149,7 +157,12 @@ class Cost:
         return terms.before + together(row.overlap, multiplying, sum(reading) + writing, terms.cache)
 
     def _rate_of(self, row: KernelRates, access: str) -> float:
-        """Return the fraction of its rate that a kernel reaches with accesses of this width."""
+        """Return the fraction of its full rate that a kernel reaches with accesses to operands of a certain width.
+
+        Args:
+            row: The kernel's row of the table of rates.
+            access: Width of the accesses: ``"chunks"``, ``"words"`` or ``"elements"`` (see ``Operands.access``).
+        """
         if access == "chunks":
             return 1.0
         variant = find_variant(row.variant)
@@ -159,7 +172,10 @@ class Cost:
         return self.device.single_elements
 
     def terms(self, variant_name: str, config: Config, product: Product, packs: tuple[str, ...], split: int) -> Terms:
-        """Return the terms of a kernel's time. The other arguments are those of ``microseconds``."""
+        """Return the terms of a kernel's time for a product that do not depend on the kernel's own rates.
+
+        All arguments after ``variant_name`` are as for ``microseconds``.
+        """
         problem, compute, variant = product.problem, product.compute, find_variant(variant_name)
         device, moving = self.device, self._times.moving
         launch = replace(config.launch, **dict.fromkeys(packs, 1)) if packs else config.launch
@@ -198,6 +214,11 @@ class Cost:
 
 
 def row_flops(row: KernelRates, gpu: Gpu) -> float:
-    """Return the peak of the unit by which the kernel of a table's row multiplies, in FLOP/s, with its instructions."""
+    """Return the peak rate of the units by which a kernel multiplies, in FLOP/s, with the instructions that it uses.
+
+    Args:
+        row: The kernel's row of a table of rates.
+        gpu: Data sheet of the GPU.
+    """
     variant = find_variant(row.variant)
     return variant.unit_flops(compute_element(row.type), gpu, by_mma=not variant.hopper.warpgroup)

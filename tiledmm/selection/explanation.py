@@ -1,4 +1,4 @@
-"""Explanation of the kernel that ``auto`` launches for a product."""
+"""Explanation of which kernel ``auto`` launches for a product, and of how long it and others are expected to take."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ class Explanation:
 
     @property
     def best(self) -> Choice:
-        """Kernel, or kernels, that ``auto`` launches."""
+        """Choice of the kernel that ``auto`` launches, or of the kernels if C is cut into parts."""
         return self.tuned or self.choices[0]
 
     @property
     def variant(self) -> str:
-        """Name of the variant that ``auto`` launches; if C is cut into parts, that of the first part."""
+        """Name of the variant that ``auto`` launches; for a C that is cut into parts, the variant of the first part."""
         return self.best.spec.variant.name
 
     @property
@@ -67,7 +67,7 @@ class Explanation:
 
     @property
     def expected_us(self) -> float:
-        """Time of the kernel that ``auto`` launches in microseconds: measured if it is tuned, else expected."""
+        """Time of the kernel that ``auto`` launches, in microseconds: measured if it is tuned, else expected."""
         return self.best.microseconds or 0.0
 
     def __str__(self) -> str:
@@ -97,7 +97,7 @@ def _figure(microseconds: float) -> str:
 
 
 def explanation(product: Product, model: Model, table: TunedTable) -> Explanation:
-    """Return the explanation of what ``auto`` launches for a product.
+    """Return an explanation of which kernel ``auto`` launches for a product.
 
     Args:
         product: The product.
@@ -111,7 +111,7 @@ def explanation(product: Product, model: Model, table: TunedTable) -> Explanatio
 
 
 def origin(model: Model) -> str:
-    """Return the source of a model's rates as text: where and when they were measured, and how they are scaled."""
+    """Return where and when a model's rates were measured, and whether they are scaled, as text."""
     rates = model.rates
     text = f"measured on {rates.gpu.name}, {rates.date}"
     if _unscaled(rates.gpu, model.gpu):
@@ -121,6 +121,9 @@ def origin(model: Model) -> str:
 
 
 def _unscaled(measured: Gpu, gpu: Gpu) -> bool:
-    """Return whether rates hold for a GPU without scaling: if it has the measured GPU's name or data sheet."""
+    """Return whether rates measured on one GPU hold for another without scaling.
+
+    They do if the GPUs have the same name or the same data sheet.
+    """
     sheets = ((each.arch, each.sms, round(each.clock / 1e7), round(each.bandwidth / 1e11)) for each in (measured, gpu))
     return measured.name == gpu.name or len({*sheets}) == 1

@@ -45,7 +45,7 @@ _MOST_WORKSPACE = 1 << 27
 
 
 class Model:
-    """Model of a GPU: the kernels that ``auto`` chooses from, and the times that it expects of them.
+    """Model of a GPU: the kernels from which ``auto`` chooses, and the times that they are expected to take.
 
     Args:
         gpu: Data sheet of the GPU.
@@ -61,11 +61,15 @@ class Model:
         self._fastest = functools.lru_cache(maxsize=256)(self._fastest_in_one)
 
     def takes(self, variant: str) -> bool:
-        """Return whether the model chooses from kernels of a variant."""
+        """Return whether ``auto`` may choose kernels of a variant with this model.
+
+        Args:
+            variant: Name of the variant.
+        """
         return any(row.variant == variant for row in self.rates.rows)
 
     def kernels_for(self, compute: Element) -> Iterator[KernelRates]:
-        """Yield the kernels for a computation type, as rows of the table of rates."""
+        """Yield the kernels from which ``auto`` chooses for a computation type, as rows of the table of rates."""
         for row in self.rates.rows:
             variant = find_variant(row.variant)
             own = variant.computes_in(compute)
@@ -76,7 +80,8 @@ class Model:
     def bound(self, product: Product) -> float:
         """Return a lower bound of the time of a product by the roofline, in microseconds.
 
-        It is the time of the fastest unit, or that of reading A and B and writing C.
+        It is the time of the arithmetic on the fastest unit, or that of reading A and B and writing C, whichever is
+        longer.
         """
         problem, compute = product.problem, product.compute
         flops = 2.0 * problem.m * problem.n * problem.k * problem.products
@@ -94,8 +99,8 @@ class Model:
     def rank(self, product: Product) -> Iterator[Choice]:
         """Yield the kernels whose time is known, fastest first, each with its best packing and split-K factor.
 
-        After these, the fastest of them come again with C cut into parts: the kernel computes a part of whole tiles or
-        of whole waves, and the fastest kernels for the other parts compute these.
+        After these, the fastest of them are yielded again with C cut into parts: the kernel computes a part of whole
+        tiles or of whole waves of blocks, and the fastest kernels for the other parts compute those.
         """
         timed = (pair for pair in self._in_one(product) if _time(pair[1]) < math.inf)
         ranked = sorted(timed, key=lambda pair: _time(pair[1]))
@@ -111,11 +116,14 @@ class Model:
                     yield min(found, key=_time)
 
     def alone(self, product: Product) -> Iterator[Choice]:
-        """Return an iterator over all kernels without cuts of C, each with its best packing and split-K factor."""
+        """Return an iterator over all kernels for a product, each with its best packing and split-K factor.
+
+        Unlike ``rank``, it does not cut C to save time.
+        """
         return (choice for _, choice in self._in_one(product))
 
     def every(self, product: Product) -> Iterator[Choice]:
-        """Yield every kernel that computes all of C at once, with every packing and split-K factor.
+        """Yield every kernel that computes all of C at once, with every packing and every split-K factor.
 
         Their expected times can be compared with measured ones.
         """
@@ -131,24 +139,25 @@ class Model:
                 yield Choice(best.product, kernel_spec_of(row.variant, chosen, own), time)
 
     def best(self, product: Product) -> Choice:
-        """Return the kernel, or the kernels for parts of C, with the least expected time."""
+        """Return a ``Choice`` of the kernel, or of the kernels for parts of C, with the least expected time."""
         return min(self.rank(product), key=_time)
 
     def best_within(self, product: Product, fits: Callable[[Choice], bool]) -> Choice | None:
-        """Return the fastest kernel without cuts of C that fits; None if none does.
+        """Return a ``Choice`` of the fastest kernel that fits, without cutting C for speed; None if no kernel fits.
 
         Args:
             product: The product.
-            fits: Function that says whether a kernel with its packing and split-K factor fits, for example into memory.
+            fits: Function that returns whether a kernel with its packing and split-K factor fits, for example into
+                memory.
         """
         return min((choice for _, choice in self._in_one(product, fits)), key=_time, default=None)
 
     def with_others(self, product: Product, cut: tuple[int, int]) -> tuple[Product, tuple[Choice, ...]]:
-        """Return the product of the first part of C, and the fastest kernels for the other parts.
+        """Return the product of the first part of C, and the choices of the fastest kernels for the other parts.
 
         Args:
             product: The product.
-            cut: Rows and columns of the first part.
+            cut: Numbers of rows and columns of the first part.
         """
         first, *others = strips(product, *cut)
         return first, tuple(map(self._fastest, others))
@@ -156,7 +165,11 @@ class Model:
     def _in_one(
         self, product: Product, fits: Callable[[Choice], bool] | None = None
     ) -> Iterator[tuple[KernelRates, Choice]]:
-        """Yield the kernels that compute all of C, each with its table row; with ``fits``, only kernels that fit."""
+        """Yield the kernels that are suitable for a product, each with its row of the table of rates.
+
+        Kernels that decompose operands may compute C as a grid of parts. With ``fits``, only kernels that fit are
+        yielded.
+        """
         for each in self.kernels_for(product.compute):
             variant = find_variant(each.variant)
             config = _config(each.variant, each.tile, variant.computes_in(product.compute))
@@ -177,7 +190,13 @@ class Model:
     def _at_best(
         self, row: KernelRates, wanted: Product, fits: Callable[[Choice], bool] | None = None
     ) -> Choice | None:
-        """Return a kernel with the fastest packing and split-K factor that fit; None if there are none."""
+        """Return a ``Choice`` of a kernel with its fastest packing and split-K factor that fit; None if none fits.
+
+        Args:
+            row: The kernel's row of the table of rates.
+            wanted: The product.
+            fits: Function that returns whether a choice fits, for example into memory; None if all fit.
+        """
         product = wanted.computed_in(find_variant(row.variant).computes_in(wanted.compute))
         config = _config(row.variant, row.tile, product.compute)
         if product.symmetric and find_variant(row.variant).has_triangle(config):
@@ -194,7 +213,7 @@ class Model:
     def _in_parts(
         self, row: KernelRates, product: Product, fits: Callable[[Choice], bool] | None = None
     ) -> Choice | None:
-        """Return a kernel that decomposes operands with C divided into a grid of parts; None if no grid helps.
+        """Return a ``Choice`` of a kernel that decomposes operands, for C as a grid of parts; None if no grid helps.
 
         A grid helps if the operands of the whole product exceed the format's limit, or if their scratch memory does not
         fit and is so large that parts share theirs.
@@ -227,7 +246,10 @@ class Model:
         return min((choice for _, choice in self._in_one(product)), key=_time)
 
     def _cuts(self, choice: Choice) -> Iterator[tuple[int, int]]:
-        """Yield the rows and columns of the first part for each cut that is tried: whole tiles, or whole waves."""
+        """Yield the cuts of C that are tried, each as the rows and columns of the first part.
+
+        The first part consists of whole tiles, or of whole waves of blocks.
+        """
         problem, config = choice.product.problem, choice.spec.config
         m, n = problem.m // config.bm * config.bm, problem.n // config.bn * config.bn
         down, across = tiles(problem.m, config.bm), tiles(problem.n, config.bn)
@@ -238,10 +260,10 @@ class Model:
                 yield cut
 
     def _in_several(self, row: KernelRates, product: Product, m: int, n: int, limit: float) -> Choice | None:
-        """Return a kernel for the first m rows and n columns of C, with the fastest kernels for the other parts.
+        """Return a ``Choice`` of a kernel for the first m rows and n columns of C, and of others for the rest of C.
 
-        Returns:
-            The kernels; None if they are not expected to take less than ``limit`` microseconds.
+        The kernels for the rest are the fastest. Return None if all together are not expected to take less than
+        ``limit`` microseconds.
         """
         first, *others = strips(product, m, n)
         choice = self._at_best(row, first)
@@ -252,7 +274,10 @@ class Model:
         return replace(choice, microseconds=time, others=rest) if time < limit else None
 
     def _splits(self, config: Config, product: Product) -> Iterator[int]:
-        """Yield the split-K factors that are tried: only 1 for residues, whose products for all moduli fill the GPU."""
+        """Yield the split-K factors that are tried for a kernel and a product, beginning with 1.
+
+        For residues it is only 1, because the products for all moduli fill the GPU.
+        """
         problem = product.problem
         yield 1
         if problem.outer or config.moduli:
@@ -273,7 +298,13 @@ H100_IEEE = Model(H100.gpu, ieee=True)
 
 
 def runs_on(row: KernelRates, compute: Element, gpu: Gpu) -> bool:
-    """Return whether a GPU has the instructions of a kernel, and enough shared memory per block."""
+    """Return whether a GPU has the instructions of a kernel, and enough shared memory per block.
+
+    Args:
+        row: The kernel's row of a table of rates.
+        compute: Computation type.
+        gpu: Data sheet of the GPU.
+    """
     runs = find_variant(row.variant).runs_on(gpu.arch.capability, compute)
     return runs and _shared_bytes(row.variant, row.tile, compute) <= gpu.arch.max_shared_bytes
 
@@ -284,9 +315,9 @@ def _shared_bytes(variant: str, tile: int, compute: Element) -> int:
 
 
 def packings(row: KernelRates, product: Product) -> Iterator[tuple[str, ...]]:
-    """Return an iterator over the packings that a kernel may use for a product; see ``Operands.packings``.
+    """Return an iterator over the packings that a kernel may use for a product (see ``Operands.packings``).
 
-    A row of another type than the product's is for packed elements, and packs these.
+    If the row's type differs from the product's, the row is for packed elements, and the only packing is theirs.
     """
     if row.type != rate_type(product.compute):
         return iter([("pack_elements",)])
@@ -299,7 +330,7 @@ def _time(choice: Choice) -> float:
 
 
 def _is_small_batch(problem: Problem) -> bool:
-    """Return whether a problem is a batch of many small products."""
+    """Return whether a problem is a batch of many small products, with few rows and columns each."""
     return max(problem.m, problem.n) <= _SMALL and problem.m * problem.n * problem.products >= _MANY
 
 

@@ -18,10 +18,10 @@ _MOST_PARTS = 1024
 
 
 def strips(product: Product, m: int, n: int) -> list[Product]:
-    """Divide C: into its first m rows and n columns, the rest of these rows, and the other rows.
+    """Divide C into its first m rows and n columns, the rest of these rows, and the other rows.
 
     Returns:
-        The parts that are not empty, the first m rows and n columns first.
+        The products of the parts that are not empty, beginning with the first m rows and n columns.
     """
     problem = product.problem
     parts = [product.part(range(m), range(n))]
@@ -33,9 +33,9 @@ def strips(product: Product, m: int, n: int) -> list[Product]:
 
 
 def grids(variant: Variant, product: Product) -> Iterator[Iterator[Product]]:
-    """Yield grids of parts of C whose decomposed operands are within the format's limit.
+    """Yield divisions of C into a grid of parts, whose operands are small enough to be decomposed part by part.
 
-    The parts of each grid need less than half as much memory as those of the grid before. The first part of a grid is
+    The operands of a part need less than half as much memory as in the division before. The first part of a grid is
     the largest.
     """
     problem, compute, limit = product.problem, variant.computes_in(product.compute), variant.operands.most_bytes

@@ -1,7 +1,7 @@
-"""Rates that a GPU reaches with the kernels that ``auto`` chooses from, in tables that ``tiledmm calibrate`` measures.
+"""Rates that a GPU reaches with the kernels from which ``auto`` chooses, in tables that ``tiledmm calibrate`` measures.
 
-Tables of some GPUs are in the package (``measured/``); those of the user's devices are in the user's cache. A device
-without a table uses that of the nearest GPU, which the cost model scales by both data sheets.
+Tables of some GPUs are in the package (``measured/``); those of the user's devices are in the user's cache. For a
+device without a table, the nearest GPU's table is used, and the cost model scales it by the data sheets of both GPUs.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class KernelRates:
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Table of rates.
+    """Table of the rates of one GPU.
 
     Attributes:
         gpu: Data sheet of the GPU that was measured.
@@ -97,7 +97,7 @@ class Rates:
 
     @property
     def kernels(self) -> dict[tuple[str, int, str], str]:
-        """Hash of each kernel that was measured, by variant, tile and type."""
+        """Hash of the code of each kernel that was measured, by variant, tile and type."""
         return {(row.variant, row.tile, row.type): row.kernel for row in self.rows}
 
     def has_kernels_of(self, other: Rates) -> bool:
@@ -107,16 +107,20 @@ class Rates:
         return "" not in other.kernels.values() and other.kernels.items() <= self.kernels.items()
 
     def only(self, takes: Callable[[str], bool]) -> Rates:
-        """Return the table with only the rows of variants for whose name ``takes`` is true."""
+        """Return this table with only the rows of some variants.
+
+        Args:
+            takes: Function that returns whether to keep the rows of a variant, given its name.
+        """
         return replace(self, rows=tuple(row for row in self.rows if takes(row.variant)))
 
 
 def read(path: Path) -> Rates:
-    """Read a table from a file.
+    """Return the table of rates in a file.
 
     Raises:
         OSError: If the file cannot be read.
-        ValueError, KeyError, TypeError: If it is not a table of a known format.
+        ValueError, KeyError, TypeError: If it is not a table of a supported format.
     """
     data = json.loads(path.read_text(encoding="utf-8"))
     if data["format"] not in (_FORMER_FORMAT, _FORMAT):
@@ -131,7 +135,7 @@ def read(path: Path) -> Rates:
 
 
 def write(path: Path, rates: Rates) -> None:
-    """Write a table to a file, one line per row. The file is replaced in one step."""
+    """Write a table of rates to a file, with one line per row. The file is replaced in one step."""
     gpu = rates.gpu
     head = {
         "format": _FORMAT,
@@ -154,20 +158,22 @@ def write(path: Path, rates: Rates) -> None:
 
 @functools.cache
 def shipped() -> dict[str, Rates]:
-    """Return the package's tables, by the name of the GPU."""
+    """Return the tables of rates that are part of the package, by the name of the GPU."""
     return {table.gpu.name: table for table in map(read, sorted(_SHIPPED.glob("*.json")))}
 
 
 def shipped_path(stem: str) -> Path:
-    """Return the path of a table of the package, given the file's name without its suffix."""
+    """Return the path of a table of rates in the package, given the file's name without its suffix."""
     return _SHIPPED / f"{stem}.json"
 
 
 def user_file(kind: str, gpu: str) -> Path:
-    """Return the path of a device's measurements, in ``$TILEDMM_CACHE_DIR`` or the system's folder for caches.
+    """Return the path of the file with a device's measurements.
+
+    It is in ``$TILEDMM_CACHE_DIR`` or the system's folder for caches.
 
     Args:
-        kind: Kind of measurements, the name of their folder: ``"rates"`` or ``"tuned"``.
+        kind: Name of the folder for this sort of measurements: ``"rates"`` or ``"tuned"``.
         gpu: Name of the device.
     """
     named = os.environ.get("TILEDMM_CACHE_DIR")
@@ -182,12 +188,15 @@ def user_file(kind: str, gpu: str) -> Path:
 
 
 def own_path(gpu: str) -> Path:
-    """Return the path of the user's table for a GPU, given its name."""
+    """Return the path of the user's table of rates for a GPU, given its name."""
     return user_file("rates", gpu)
 
 
 def own_rates(gpu: Gpu) -> Rates | None:
-    """Return the user's table for a GPU; None if there is none. Warn about an invalid table and return None."""
+    """Return the user's table of rates for a GPU; None if there is none.
+
+    If the table is invalid, warn and return None.
+    """
     path = own_path(gpu.name)
     try:
         return read(path)
@@ -199,10 +208,10 @@ def own_rates(gpu: Gpu) -> Rates | None:
 
 
 def rates_of(gpu: Gpu) -> Rates:
-    """Return the user's table for a GPU, or else the package's table for the nearest GPU.
+    """Return the user's table of rates for a GPU, or else the package's table for the nearest GPU.
 
-    If both are for this GPU, the package's has precedence if it was measured later, with kernels that have changed
-    since the user's was.
+    If both are for this GPU, the user's table is returned, unless the package's was measured later and with code of
+    kernels that the user's table does not include.
     """
     own, nearest = own_rates(gpu), nearest_rates(gpu)
     if own is None:
@@ -212,14 +221,21 @@ def rates_of(gpu: Gpu) -> Rates:
 
 
 def rate_type(compute: Element) -> str:
-    """Return the type whose rows of a table hold for a computation type, because their kernels take as long."""
+    """Return the name of the type under which a table of rates lists a computation type.
+
+    Types whose kernels take equally long share a name: 16-bit types are listed as float16, and integers by their
+    size.
+    """
     if compute.dtype_name in ("float32", "tf32", "float64", "complex64", "complex128"):
         return compute.dtype_name
     return {1: "int8", 2: "float16", 4: "int32", 8: "int64"}[compute.itemsize]
 
 
 def nearest_rates(gpu: Gpu) -> Rates:
-    """Return the package's table for a GPU, or for the nearest one, whose rates must be scaled."""
+    """Return the package's table of rates for a GPU, or else for the GPU that resembles it most.
+
+    The rates of another GPU must be scaled.
+    """
     tables = shipped()
     return tables.get(gpu.name) or min(tables.values(), key=lambda each: _distance(each.gpu, gpu))
 
@@ -227,7 +243,8 @@ def nearest_rates(gpu: Gpu) -> Rates:
 def _distance(measured: Gpu, gpu: Gpu) -> tuple[bool, float]:
     """Return a sort key for how much a measured GPU differs from another.
 
-    A different architecture counts first, then the ratio of the GPUs' bytes of memory bandwidth per operation.
+    It orders by whether the architectures differ, then by the ratio of the GPUs' bytes of memory bandwidth per
+    operation.
     """
     ratio = (measured.bandwidth / measured.peak_flops("float32")) / (gpu.bandwidth / gpu.peak_flops("float32"))
     return measured.arch is not gpu.arch, max(ratio, 1 / ratio)

@@ -74,7 +74,10 @@ TunedTable = dict[str, Entry]
 
 
 def describe_product(product: Product) -> str:
-    """Return the key of a product: its types, layout and sizes, and whether rows of A and B are aligned to 16 bytes."""
+    """Return the key of a product in tuned tables.
+
+    It consists of types, layout and sizes, and of whether rows of A and B are aligned to 16 bytes.
+    """
     problem = product.problem
     types = "_".join(each.name for each in (product.a, product.b, product.compute, product.c))
     rows = (max(problem.strides[:2]) * product.a.itemsize, max(problem.strides[2:4]) * product.b.itemsize)
@@ -84,12 +87,15 @@ def describe_product(product: Product) -> str:
 
 
 def path_of(gpu: str) -> Path:
-    """Return the path of a device's table, given the device's name."""
+    """Return the path of a device's tuned table, given the device's name."""
     return user_file("tuned", gpu)
 
 
 def read(path: Path) -> TunedTable:
-    """Return the table in a file; an empty table if there is no file. Invalid rows are left out with a warning."""
+    """Return the tuned table in a file; an empty table if there is no file or it cannot be read.
+
+    Rows and files that are invalid are ignored with a warning. A file of the former format is rewritten in today's.
+    """
     try:
         rows, is_former = _rows(path)
     except FileNotFoundError:
@@ -115,7 +121,14 @@ def read(path: Path) -> TunedTable:
 
 
 def _rows(path: Path) -> tuple[list[Any], bool]:
-    """Return the unchecked rows of a file, and whether it had the former format, from which they were converted."""
+    """Return the unchecked rows of a tuned table's file, and whether the file has the former format.
+
+    Rows of the former format are converted.
+
+    Raises:
+        OSError: If the file cannot be read.
+        ValueError, KeyError, TypeError: If it does not have a supported format.
+    """
     data = json.loads(path.read_text(encoding="utf-8"))
     rows, is_former = data["entries"], data["format"] == _FORMER_FORMAT
     if data["format"] not in (_FORMER_FORMAT, _FORMAT) or not isinstance(rows, list):
@@ -124,7 +137,11 @@ def _rows(path: Path) -> tuple[list[Any], bool]:
 
 
 def _converted(row: Any) -> Any:
-    """Return a row of the former format with today's hash, if its kernel is still the one that was measured."""
+    """Convert a row of the former format, in which a kernel's hash includes its comments.
+
+    The hash is replaced by today's if the kernel is still the one that was measured; else the row is returned
+    unchanged.
+    """
     from tiledmm.codegen.rendering import render
 
     with contextlib.suppress(TiledmmError, ValueError, KeyError, TypeError):  # ``read`` reports what is wrong
@@ -136,7 +153,7 @@ def _converted(row: Any) -> Any:
 
 
 def _checked(row: Any) -> Entry:
-    """Return the entry of a row whose kernel exists.
+    """Return the entry that a row of a tuned table holds, after checking that its kernel exists.
 
     Raises:
         TiledmmError, ValueError, KeyError, TypeError: If the row is invalid.
@@ -158,10 +175,10 @@ def _checked(row: Any) -> Entry:
 
 
 def _checked_cut(entry: Entry) -> tuple[int, int]:
-    """Return the rows and columns of an entry's part of C.
+    """Return the rows and columns of the part of C that an entry's kernel computes.
 
     Raises:
-        ValueError: If the product has no such part.
+        ValueError: If the product does not have such a part.
     """
     _, m, n, _ = entry.product.rsplit(" x ", 3)
     sizes = (int(n), int(m)) if entry.transposed else (int(m), int(n))
@@ -173,7 +190,11 @@ def _checked_cut(entry: Entry) -> tuple[int, int]:
 
 
 def _spec(entry: Entry) -> KernelSpec:
-    """Return the kernel of an entry, as ``tiledmm.source`` prints it for the entry's types, layout and config."""
+    """Return the specification of the kernel that an entry of a tuned table names.
+
+    Raises:
+        ValueError, TiledmmError: If the entry's types, variant or config do not exist.
+    """
     types, layout, *_ = entry.product.split(" ")
     a, b, _, c = (_TYPES.get(name) for name in types.split("_"))
     if not (a and b and c):
@@ -188,7 +209,7 @@ def _spec(entry: Entry) -> KernelSpec:
 
 
 def stamped(entry: Entry) -> Entry:
-    """Return an entry with the present version of tiledmm and hash of the kernel's code, with which it was measured."""
+    """Return an entry with the version of tiledmm and the hash of the kernel's code as they are now."""
     return replace(entry, version=__version__, kernel=kernel_hash([_spec(entry).kernel]))
 
 
@@ -198,7 +219,7 @@ def is_current(entry: Entry) -> bool:
 
 
 def has_its_kernel(entry: Entry) -> bool:
-    """Return whether an entry's kernel still has the code that was measured, and warn if it does not."""
+    """Return whether an entry's kernel still has the code that was measured. Warn if it does not."""
     if is_current(entry):
         return True
     # All such rows share one text and one place, so that Python shows the warning once.
@@ -211,10 +232,11 @@ def has_its_kernel(entry: Entry) -> bool:
 
 
 def add(path: Path, entry: Entry) -> None:
-    """Write one row to a table in place of the product's former row. All other rows stay, even those of other runs.
+    """Write an entry to a tuned table's file, in place of any entry for the same product.
 
-    A lock file keeps two writers apart. The file is replaced in one step, so that a reader finds either the old or the
-    new one. A file that is not a table of this version is kept under another name.
+    All other rows stay, even if another process has just added them: a lock file keeps two writers apart. The file is
+    replaced in one step, so that a reader finds either the old or the new one. A file that is not a table of this
+    version is renamed and kept.
     """
 
     def added(rows: list[Any]) -> list[Any]:
@@ -227,11 +249,13 @@ def add(path: Path, entry: Entry) -> None:
 
 
 def _rewrite(path: Path, change: Callable[[list[Any]], list[Any]]) -> None:
-    """Replace a table by one with changed rows.
+    """Change the rows of a tuned table's file, under a lock.
+
+    A file that is not a table of a supported format is renamed, and a new table is written in its place.
 
     Args:
         path: The table's file.
-        change: Function from the rows of the file to those of the new file.
+        change: Function that returns the rows of the new file, given those of the old one.
     """
     from filelock import FileLock  # slow to import, and ``auto`` writes at most once
 
@@ -250,14 +274,14 @@ def _rewrite(path: Path, change: Callable[[list[Any]], list[Any]]) -> None:
 
 
 def _keep_aside(path: Path) -> None:
-    """Rename a file, so that it is kept under a name that no other file has."""
+    """Rename a file to a name that no other file in its folder has, so that it is kept."""
     names = (path.with_name(f"{path.name}.old{i}") for i in itertools.count(1))
     os.rename(path, next(name for name in names if not name.exists()))
 
 
 @functools.lru_cache
 def table_of(gpu: str) -> TunedTable:
-    """Return the table of a device, given its name. It is read once."""
+    """Return the tuned table of a device, given the device's name. Its file is read only once."""
     return read(path_of(gpu))
 
 

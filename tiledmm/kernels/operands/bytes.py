@@ -19,37 +19,43 @@ _BYTE = ELEMENTS["uint8"]
 
 
 class Bytes(Operands):
-    """Integers as planes of bytes, of shape ``(bytes per element, products, rows of A or columns of B, K)``."""
+    """Operands decomposed into planes of bytes.
+
+    Their shape is ``(bytes per element, products, rows of A or columns of B, K)``.
+    """
 
     reads_elements = False
     most_bytes = 1 << 33
 
     def kernel(self, spec: KernelSpec) -> KernelSpec:
-        """Return the specification of the kernel that multiplies bytes."""
+        """Return the specification of the kernel that multiplies bytes: its operands are uint8 and K-major."""
         return replace(spec.alone(), a=_BYTE, b=_BYTE, layout="NT")
 
     def limbs(self, config: Config, compute: Element) -> int:
-        """Return the number of bytes per element."""
+        """Return the number of planes of bytes, which is the number of bytes per element."""
         return compute.itemsize
 
     def prepare(self, spec: KernelSpec, problem: Problem) -> PreparedOperands:
-        """Return the launches that decompose both operands into bytes."""
+        """Return the bytes of both operands as ``PreparedOperands``, with the launches that decompose the operands."""
         kernel, both = spec.kernel, [_copy_of(spec, problem, operand) for operand in range(2)]
         return with_copies(kernel, problem, both, kernel.config)
 
     def kernels(self, spec: KernelSpec, by_auto: bool) -> Iterator[KernelSpec]:
-        """Yield the kernel that multiplies, and those that decompose A and B."""
+        """Yield the specifications of the kernel that multiplies and of the kernels that decompose A and B."""
         yield spec.kernel
         yield from (decompose_bytes_spec(spec, operand) for operand in range(2))
 
     def prepared_bytes(self, problem: Problem, compute: Element) -> int:
-        """Return the bytes of both operands, which decomposition does not change."""
+        """Return the size of both decomposed operands in bytes, which is that of elements of the computation type."""
         return (problem.elements(0) + problem.elements(1)) * compute.itemsize
 
     def cost(
         self, variant: Variant, config: Config, launch: LaunchConfig, product: Product, times: DeviceTimes
     ) -> OperandCost:
-        """Return the cost of decomposing both operands, and of reading each byte once per pair that it is part of."""
+        """Return the cost of decomposing both operands into bytes and of reading the bytes.
+
+        The kernel reads each byte once per product of bytes in which it is a factor.
+        """
         problem, compute, device = product.problem, product.compute, times.rates
         sizes, layout = bytes_of(product), problem.k_major_layout
         rate = device.decomposing_bytes[str(compute.itemsize)]
@@ -58,11 +64,17 @@ class Bytes(Operands):
         return OperandCost(sizes, layout, (True, True), problem.k, before, reads=reads)
 
     def rates(self, compute: Element) -> tuple[str, ...]:
-        """Return the name of the rate of decomposing elements of this size."""
+        """Return a tuple with the name of one rate: that of decomposing integers of this size into bytes.
+
+        It is a field of ``DeviceRates``.
+        """
         return (f"decomposing_bytes.{compute.itemsize}",)
 
     def multiplied(self, compute: Element, scheme: str = "") -> tuple[int, int]:
-        """Return 1, the size of a byte, and the number of pairs of bytes whose product matters modulo the range."""
+        """Return the size of a byte, 1, and the number of products of bytes per product of two elements.
+
+        Products of bytes that cannot change the result modulo the type's range are left out.
+        """
         return 1, _pairs(compute)
 
     def unit(self, spec: KernelSpec) -> str:
@@ -70,7 +82,10 @@ class Bytes(Operands):
         return f"{_pairs(spec.compute)} products of bytes for one"
 
     def fragment(self, spec: KernelSpec) -> tuple[int, int]:
-        """Return the columns of a warp's tile, and the bytes read per element: one per pair that is multiplied."""
+        """Return the number of columns of a warp's tile, and the bytes that are read from shared memory per element.
+
+        One byte is read for each product of bytes.
+        """
         return spec.config.wn, _pairs(spec.compute)
 
 
@@ -88,7 +103,7 @@ DECOMPOSE_BYTES = Variant(
 
 
 def decompose_bytes_spec(spec: KernelSpec, operand: int) -> KernelSpec:
-    """Return the kernel that decomposes A (0) or B (1) into bytes. It reads B transposed."""
+    """Return the specification of the kernel that decomposes A (0) or B (1) into bytes. It reads B transposed."""
     compute, letter = spec.compute, k_major_letter(spec, operand)
     stored = (spec.a, spec.b)[operand]
     config = DECOMPOSE_BYTES.configure(0, compute)
@@ -103,5 +118,8 @@ def _copy_of(spec: KernelSpec, problem: Problem, operand: int) -> Copy:
 
 
 def _pairs(compute: Element) -> int:
-    """Return the number of products of bytes per product of two integers, modulo the type's range."""
+    """Return the number of products of bytes that are computed per product of two integers.
+
+    Products of bytes that cannot change the result modulo the type's range are left out.
+    """
     return compute.itemsize * (compute.itemsize + 1) // 2

@@ -51,12 +51,12 @@ class Copy:
         return self.matrices * self.rows * self.memory.pitch
 
     def in_place_of(self, problem: Problem, layout: str, mapped: bool = False) -> Problem:
-        """Return a problem that reads this copy in place of the operand.
+        """Return the problem with this copy in place of the operand that was copied.
 
         Args:
             problem: The problem whose operand was copied.
-            layout: One letter per operand. This operand's is N if rows of the copy are rows of the matrix, T if they
-                are its columns.
+            layout: One letter per operand. This operand's letter is N if rows of the copy are rows of the matrix, T
+                if they are its columns.
             mapped: Whether a tensor map addresses the copy. Batch strides then count matrices instead of elements.
         """
         i, pitch = self.operand, self.memory.pitch
@@ -98,15 +98,16 @@ class PreparedOperands:
 
 
 def stored_once(problem: Problem, operand: int, size: int) -> tuple[list[int], list[int]]:
-    """Return the sizes and strides of an operand's batch in which broadcast matrices are stored once.
+    """Return the sizes and strides of the batch dimensions of an operand's copy, which stores broadcast matrices once.
 
     Args:
-        problem: The problem whose operand has the batch.
+        problem: The problem whose operand is copied.
         operand: 0 for A, 1 for B.
-        size: Elements per matrix.
+        size: Number of elements per matrix of the copy.
 
     Returns:
-        The size of each batch dimension, 1 where the operand broadcasts; and its stride in elements, there 0.
+        The size of each batch dimension, which is 1 where the operand broadcasts; and its stride in elements, which
+        is 0 there.
     """
     sizes = [each.size if (each.a, each.b)[operand] else 1 for each in problem.batch]
     return sizes, [size * math.prod(sizes[i + 1 :]) if each > 1 else 0 for i, each in enumerate(sizes)]
@@ -122,7 +123,7 @@ def copy_by(
     matrix: tuple[int, int, int],
     transposed: bool = False,
 ) -> Copy:
-    """Return the copy of A (0) or B (1) that an auxiliary kernel writes to scratch memory.
+    """Return the copy of A (0) or B (1) that an auxiliary kernel writes to scratch memory, with its launches.
 
     Args:
         writer: The auxiliary kernel.
@@ -130,8 +131,9 @@ def copy_by(
         operand: 0 for A, 1 for B.
         what: First part of the memory's name, such as ``"limbs of"``.
         sizes: m, n and k of the auxiliary kernel.
-        steps: Strides with which it reads the operand, in elements: from row to row, and along a row.
-        matrix: Number of rows that it writes, of their contiguous elements, and of these with padding.
+        steps: Strides with which the auxiliary kernel reads the operand, in elements: from row to row, and along a
+            row.
+        matrix: Number of rows that it writes, number of contiguous elements per row, and this number with padding.
         transposed: Whether the rows that it writes are columns of its C.
     """
     height, contiguous, filled = matrix
@@ -157,7 +159,7 @@ def copy_by(
 
 
 def with_copies(kernel: KernelSpec, problem: Problem, both: Sequence[Copy], box: Config) -> PreparedOperands:
-    """Return the copies of both operands, ready for a kernel that reads them by tensor maps or by strides.
+    """Return ``PreparedOperands`` for a kernel that reads copies of both operands, by tensor maps or by strides.
 
     Args:
         kernel: The kernel that reads the copies.
@@ -179,18 +181,21 @@ def with_copies(kernel: KernelSpec, problem: Problem, both: Sequence[Copy], box:
 
 
 def k_major_letter(spec: KernelSpec, operand: int) -> str:
-    """Return the layout letter of A (0) or of B's transpose (1), whose rows run along K."""
+    """Return the layout letter of A (0), or of B's transpose (1), so that rows run along K."""
     letter = spec.layout[operand]
     return letter.translate(TRANSPOSED) if operand else letter
 
 
 def k_major_rows(problem: Problem, operand: int) -> tuple[int, tuple[int, int]]:
-    """Return the number of rows of A (0) or of B's transpose (1), and their strides from row to row and along K."""
+    """Return the number of rows of A (0) or of B's transpose (1), and the operand's strides in elements.
+
+    The first stride is from row to row, the second along K.
+    """
     row_a, col_a, row_b, col_b, *_ = problem.strides
     return (problem.n, (col_b, row_b)) if operand else (problem.m, (row_a, col_a))
 
 
 def whole_vectors(count: int, element: Element) -> int:
-    """Return a number of elements, rounded up to a multiple of 16 bytes."""
+    """Round a number of elements up so that they fill whole vectors of 16 bytes."""
     step = max(16 // element.itemsize, 1)
     return tiles(count, step) * step

@@ -24,19 +24,29 @@ _PACKED_ROWS, _PACKED_ELEMENTS = PackedRows(), PackedElements()
 
 
 class InPlace(Operands):
-    """Arrays as they are. ``pack_a``, ``pack_b`` and ``pack_elements`` of a launch config select another format."""
+    """Arrays that are read where they are.
+
+    ``pack_a``, ``pack_b`` and ``pack_elements`` of a launch config replace this format.
+    """
 
     def format_by(self, launch: LaunchConfig) -> Operands:
-        """Return the format after the packing that a launch config asks for; this format if it asks for none."""
+        """Return the format in which operands are read after the packing that a launch config asks for.
+
+        It is this format if the launch config asks for no packing.
+        """
         if launch.pack_elements:
             return _PACKED_ELEMENTS
         return _PACKED_ROWS if launch.pack_a or launch.pack_b else self
 
     def for_tma(self, spec: KernelSpec, a_in_place: bool, b_in_place: bool) -> KernelSpec:
-        """Return the specification with packing of operands that the kernel cannot read where they are.
+        """Return the specification with packing of the operands that a TMA kernel cannot read where they are.
 
-        These are operands that TMA cannot read, that have another type than the computation type, or whose layout
-        tensor cores cannot read.
+        An operand is packed if TMA cannot read it, if it has another type than the computation type, or if tensor
+        cores cannot read its layout.
+
+        Args:
+            spec: The kernel.
+            a_in_place, b_in_place: Whether TMA can address A and B where they are.
         """
         stored, reads_fast = spec.compute.stored, spec.variant.reads_fast
         return with_packing(
@@ -46,11 +56,23 @@ class InPlace(Operands):
         )
 
     def prepare(self, spec: KernelSpec, problem: Problem) -> PreparedOperands:
-        """Return the arrays as they are, with tensor maps for a TMA kernel."""
+        """Return ``PreparedOperands`` that are the arrays themselves, without launches.
+
+        For a kernel that reads by TMA, they have tensor maps.
+        """
         return PreparedOperands(problem, maps=maps_of(spec, problem))
 
     def kernels(self, spec: KernelSpec, by_auto: bool) -> Iterator[KernelSpec]:
-        """Yield the kernel that reads arrays in place, and those that pack operands or read packed ones."""
+        """Yield all kernels that products with operands in place may launch, so that they can be compiled in advance.
+
+        They are the kernel that reads arrays where they are, the kernels that pack operands, and those that read
+        packed operands.
+
+        Args:
+            spec: The kernel that multiplies, for one layout.
+            by_auto: Whether ``auto`` chooses the kernel. It may then pack operands that the kernel can also read in
+                place.
+        """
         yield spec.kernel
         if spec.variant.hopper.tma:
             yield from (spec.with_packing_for_tma(*each).kernel for each in itertools.product((True, False), repeat=2))
@@ -61,7 +83,11 @@ class InPlace(Operands):
             yield from of_elements.operands.kernels(of_elements, by_auto)
 
     def packings(self, variant: Variant, tile: int, product: Product) -> Iterator[tuple[str, ...]]:
-        """Yield each packing that ``auto`` may choose for a product; nothing if the kernel is unsuitable for it."""
+        """Yield the packings among which ``auto`` may choose for a product; nothing if the kernel is unsuitable for it.
+
+        A packing is a tuple of the ``LaunchConfig`` fields to set to 1, such as ``("pack_b",)``; empty to pack
+        nothing.
+        """
         problem, compute = product.problem, product.compute
         if variant.reads.from_global == "K-major":
             if problem.layout[1] == "T":
@@ -88,7 +114,11 @@ class InPlace(Operands):
             yield ()
 
     def access(self, variant: Variant, packs: Iterable[str], product: Product) -> str:
-        """Return the width of the kernel's accesses to the operands, the narrower of A's and B's."""
+        """Return the width of the kernel's accesses to the operands: the narrower of those to A and to B.
+
+        Returns:
+            ``"chunks"`` for 16 bytes, ``"words"`` for 4 or 8 bytes, or ``"elements"`` for single elements.
+        """
         problem, compute = product.problem, product.compute
         if variant.reads.from_global == "vectors":
             return "chunks" if packs or _has_wide_rows(problem, compute) else "elements"
@@ -107,7 +137,7 @@ class InPlace(Operands):
     def cost(
         self, variant: Variant, config: Config, launch: LaunchConfig, product: Product, times: DeviceTimes
     ) -> OperandCost:
-        """Return the cost of reading the operands. Nothing is prepared."""
+        """Return the cost of reading both operands where they are, which need no preparation."""
         problem = product.problem
         return OperandCost(bytes_of(product), problem.k_major_layout, aligned_in_place(product), problem.k, 0.0)
 
@@ -116,5 +146,5 @@ IN_PLACE = InPlace()
 
 
 def _has_wide_rows(problem: Problem, compute: Element) -> bool:
-    """Return whether B has contiguous rows that are aligned for 16-byte loads."""
+    """Return whether B has contiguous rows whose stride is a multiple of 16 bytes, the width of the widest loads."""
     return problem.layout[1] == "N" and problem.strides[2] * compute.itemsize % VECTOR_BYTES == 0

@@ -35,16 +35,17 @@ class Limbs(Operands):
     timed_batches = ((256, 256, 256, 256), (64, 512, 512, 512), (1, 4096, 4096, 256))
 
     def kernel(self, spec: KernelSpec) -> KernelSpec:
-        """Return the specification of the kernel that multiplies limbs, in the layout in which they are written."""
+        """Return the specification of the kernel that multiplies limbs, with the type and the layout of the limbs."""
         limb = SCHEMES[spec.config.scheme].limb_of(spec.compute)
         packed = after_packing(spec).layout
         layout = packed[0].replace("G", "N") + packed[1].replace("G", "T")
         return replace(spec.alone(), a=limb, b=limb, compute=limb, layout=layout, condition="if decomposed")
 
     def for_tma(self, spec: KernelSpec, a_in_place: bool, b_in_place: bool) -> KernelSpec:
-        """Return the specification with packing of operands that are not K-major, if limbs must be K-major.
+        """Return the specification with packing of MN-major operands, if limbs must be K-major.
 
-        Limbs of 32 bits must be; those of 16 bits need not.
+        Limbs of 32 bits must be K-major, and limbs of 16 bits need not. ``a_in_place`` and ``b_in_place`` have no
+        effect, because limbs are always written so that TMA can read them.
         """
         transposes = SCHEMES[spec.config.scheme].limb.itemsize == 2
         return with_packing(spec, transposes or spec.layout[0] != "T", transposes or spec.layout[1] != "N")
@@ -54,16 +55,20 @@ class Limbs(Operands):
         return SCHEMES[config.scheme].limbs
 
     def product_type(self, variant: Variant, compute: Element) -> Element:
-        """Return the type that is decomposed into the given limbs: complex64 for complex limbs, else float32."""
+        """Return the type whose limbs a kernel multiplies: complex64 if the limbs are complex, else float32."""
         types = map(ELEMENTS.__getitem__, dict(variant.types))
         return next(each for each in types if each.components == compute.components)
 
     def packed_b_letter(self, variant: Variant, compute: Element) -> str:
-        """Return the layout letter of a packed B: T, because operands are packed only to make them K-major."""
+        """Return the layout letter of a packed B, which is T, because operands are packed only to make them K-major."""
         return "T"
 
     def prepare(self, spec: KernelSpec, problem: Problem) -> PreparedOperands:
-        """Return the launches that pack operands if necessary, decompose both, and scan their values."""
+        """Return the limbs of both operands as ``PreparedOperands``, with the launches that write them.
+
+        Operands are packed first if necessary. The decomposing kernels also write the operand scan, which records
+        whether the values can be decomposed.
+        """
         kernel, ready, both = spec.kernel, pack_operands(spec, problem), []
         for operand, source in enumerate(ready.names):
             copy = _copy_of(after_packing(spec), ready.problem, operand)
@@ -74,7 +79,7 @@ class Limbs(Operands):
         return with_scan(replace(decomposed, launches=launches, scratch=scratch), problem, both)
 
     def kernels(self, spec: KernelSpec, by_auto: bool) -> Iterator[KernelSpec]:
-        """Yield the kernel that multiplies, and those that pack or decompose A and B."""
+        """Yield the specifications of the kernel that multiplies and of the kernels that pack or decompose A and B."""
         yield spec.kernel
         packs = spec.config.launch.pack_a, spec.config.launch.pack_b
         yield from (pack_spec(spec, operand) for operand in range(2) if packs[operand])
@@ -82,16 +87,17 @@ class Limbs(Operands):
             yield from (decompose_spec(after_packing(spec), operand, short) for short in (False, True))
 
     def prepared_bytes(self, problem: Problem, compute: Element) -> int:
-        """Return the bytes of both operands, counting each complex element of B as a 2 x 2 matrix of real numbers.
+        """Return the size of both decomposed operands in bytes, with the default scheme.
 
-        The bytes of their limbs are as many, or up to twice as many with other schemes than the default.
+        Each complex element of B becomes a 2 x 2 matrix of real numbers. Limbs of other schemes are up to twice as
+        large.
         """
         return (problem.elements(0) + compute.components * problem.elements(1)) * compute.itemsize
 
     def cost(
         self, variant: Variant, config: Config, launch: LaunchConfig, product: Product, times: DeviceTimes
     ) -> OperandCost:
-        """Return the cost of decomposing both operands and of reading their limbs."""
+        """Return the cost of decomposing both operands into limbs and of reading the limbs."""
         problem, compute = product.problem, product.compute
         layout = problem.k_major_layout
         before = sum(_decompose_time(product, operand, layout[operand], config.scheme, times) for operand in range(2))
@@ -101,11 +107,11 @@ class Limbs(Operands):
         return OperandCost((a, b * compute.components), layout, (True, True), problem.k, before, host=host)
 
     def rates(self, compute: Element) -> tuple[str, ...]:
-        """Return the names of the rates of decomposing operands into limbs."""
+        """Return the names of the device's rates of decomposing operands into limbs, as fields of ``DeviceRates``."""
         return "decomposing_launches", "decomposing.N", "decomposing.T", "decomposing_mn_major"
 
     def multiplied(self, compute: Element, scheme: str = "") -> tuple[int, int]:
-        """Return the bytes of a limb, and the products of limbs per product of two elements."""
+        """Return the size of a limb in bytes, and the number of products of limbs per product of two elements."""
         chosen = SCHEMES[scheme or self.schemes[0]]
         return chosen.limb.itemsize, chosen.products * compute.multiplies
 
@@ -117,8 +123,8 @@ class Limbs(Operands):
     def fragment(self, spec: KernelSpec) -> tuple[int, int]:
         """Return the number of columns of C that share one read of a limb of A, and the bytes read per element.
 
-        A warpgroup computes 128 columns per instruction, and reads a limb once per product of limbs. A warp computes
-        all columns of its tile, and reads each limb once.
+        A warpgroup computes 128 columns per instruction, and reads a limb once per product of limbs. A warp without
+        warpgroup instructions computes all columns of its tile, and reads each limb once.
         """
         scheme, real = SCHEMES[spec.config.scheme], spec.config.wn * spec.compute.components
         by_warpgroup = spec.variant.hopper.warpgroup
@@ -127,16 +133,17 @@ class Limbs(Operands):
 
 
 def _k_major(element: Element, scheme: str, short: bool = False) -> Config:
-    """Return the config that decomposes one row per block, with four contiguous real numbers per thread at a time.
+    """Return the config of the kernel that decomposes contiguous rows: one row per block.
 
-    Short rows have fewer threads.
+    Each thread reads four contiguous real numbers at a time. If ``short`` is True, a block has 64 threads instead of
+    256.
     """
     count, threads = 4 // element.components, 64 if short else 256
     return Config(bm=1, bn=count, bk=threads * count, tn=count, unroll=4, lanes=threads, scheme=scheme)
 
 
 def _mn_major(element: Element, scheme: str, copies: int) -> Config:
-    """Return the config that decomposes contiguous columns, with 32 rows of limbs per block.
+    """Return the config of the kernel that decomposes contiguous columns, with 32 rows of limbs per block.
 
     Each row of elements becomes ``copies`` rows of limbs.
     """
@@ -158,7 +165,7 @@ DECOMPOSE = Variant(
 
 
 def decompose_spec(spec: KernelSpec, operand: int, short: bool) -> KernelSpec:
-    """Return the kernel that decomposes A (0) or B (1) into limbs. It reads B transposed.
+    """Return the specification of the kernel that decomposes A (0) or B (1) into limbs. It reads B transposed.
 
     A complex element becomes a row of two real numbers in A, and a 2 x 2 matrix of these in B.
 
@@ -194,7 +201,15 @@ def _copy_of(spec: KernelSpec, problem: Problem, operand: int) -> Copy:
 
 
 def _decompose_time(product: Product, operand: int, letter: str, scheme: str, times: DeviceTimes) -> float:
-    """Return the microseconds that decomposing A (0) or B (1) takes; complex elements of B become 2 x 2 real ones."""
+    """Return the time of decomposing A (0) or B (1) into limbs, in microseconds.
+
+    Args:
+        product: The product.
+        operand: 0 for A, 1 for B, whose complex elements become 2 x 2 matrices of real numbers.
+        letter: N if the operand is K-major, T if it is MN-major, G for neither.
+        scheme: Name of the decomposition scheme.
+        times: Times of moving data on the device.
+    """
     problem, compute = product.problem, product.compute
     elements = problem.elements(operand)
     size = elements * (product.a, product.b)[operand].itemsize

@@ -26,7 +26,10 @@ _MARGIN = 2.0**-19
 
 
 def residue_planes(moduli: int, components: int) -> int:
-    """Return the number of products of residues per product of two elements: one per modulus, or three if complex."""
+    """Return the number of products of residues per product of two elements.
+
+    It is one per modulus for real elements (``components`` is 1), and three per modulus for complex elements (2).
+    """
     return moduli * (3 if components == 2 else 1)
 
 
@@ -36,19 +39,26 @@ def modulus_product(count: int) -> int:
 
 
 def norm_limit(count: int) -> float:
-    """Return the largest allowed square of the Euclidean norm of a scaled row."""
+    """Return the maximum squared Euclidean norm of a scaled row of A or column of B.
+
+    Up to this limit, residues modulo the first ``count`` moduli determine each element of the product.
+    """
     return modulus_product(count) / 2 * (1 - _MARGIN)
 
 
 @functools.cache
 def weights(count: int) -> tuple[int, ...]:
-    """Return one weight per modulus: the number below M that is 1 modulo it, and 0 modulo all others."""
+    """Return the weights of the first ``count`` moduli, with which a number is reconstructed from its residues.
+
+    Let M be the product of these moduli. The weight of a modulus is the number below M that is 1 modulo this modulus,
+    and 0 modulo all others.
+    """
     whole = modulus_product(count)
     return tuple(whole // modulus * pow(whole // modulus, -1, modulus) for modulus in MODULI[:count])
 
 
 def words_of(number: int) -> tuple[int, ...]:
-    """Return the 32-bit words of a weight, lowest first."""
+    """Return the four 32-bit words of a non-negative integer below 2^128, lowest first."""
     return tuple(number >> 32 * i & 0xFFFFFFFF for i in range(WORDS))
 
 
@@ -62,7 +72,7 @@ def powers_of_256(modulus: int) -> tuple[int, int]:
 
 
 def tables(count: int) -> dict[str, object]:
-    """Return the constants that templates use for the first ``count`` moduli, by name."""
+    """Return a dict of the constants that templates use for the first ``count`` moduli, by name."""
     moduli, whole = MODULI[:count], modulus_product(count)
     return {
         "modulus_table": moduli,

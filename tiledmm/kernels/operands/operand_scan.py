@@ -22,7 +22,7 @@ SCAN_HEAD = 12
 
 
 def with_scan(ready: PreparedOperands, problem: Problem, both: Sequence[Copy]) -> PreparedOperands:
-    """Return decomposed operands with the scratch memory of their scans, which the decomposing launches write.
+    """Return decomposed operands with scratch memory for the operand scan, which the decomposing launches write.
 
     Args:
         ready: The decomposed operands. Its last launches are those of ``both``.

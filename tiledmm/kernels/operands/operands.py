@@ -54,7 +54,7 @@ class OperandCost:
 
 
 def bytes_of(product: Product) -> tuple[int, int]:
-    """Return the bytes of A and of B in memory, with broadcast matrices counted once."""
+    """Return the sizes of A and of B in memory, in bytes, with broadcast matrices counted once."""
     problem = product.problem
     return problem.elements(0) * product.a.itemsize, problem.elements(1) * product.b.itemsize
 
@@ -92,7 +92,10 @@ class Operands:
     timed_batches: ClassVar[tuple[tuple[int, int, int, int], ...]] = ()
 
     def format_by(self, launch: LaunchConfig) -> Operands:
-        """Return the format after the packing that a launch config asks for; this format if it asks for none."""
+        """Return the format in which operands are read after the packing that a launch config asks for.
+
+        It is this format if the launch config asks for no packing.
+        """
         return self
 
     # Asked by ``KernelSpec`` and compilation: which kernel multiplies
@@ -122,7 +125,9 @@ class Operands:
         return 1
 
     def product_type(self, variant: Variant, compute: Element) -> Element:
-        """Return the computation type of the product that a kernel computes.
+        """Return the computation type of the product to which a kernel's products belong.
+
+        For kernels that multiply limbs it is the type that was decomposed; for all others, it is ``compute``.
 
         Args:
             variant: The kernel's variant.
@@ -131,13 +136,16 @@ class Operands:
         return compute
 
     def packed_b_letter(self, variant: Variant, compute: Element) -> str:
-        """Return the layout letter of a packed B: N, or T (K-major) if tensor cores cannot transpose such elements."""
+        """Return the layout letter of a packed B: N for contiguous rows, T for K-major.
+
+        It is T if tensor cores cannot transpose such elements.
+        """
         return "T" if variant.tensor_cores and compute.itemsize in (1, 4) else "N"
 
     # Asked by ``schedule`` and compilation in advance: the launches of a product
 
     def prepare(self, spec: KernelSpec, problem: Problem) -> PreparedOperands:
-        """Return the launches that prepare the operands of a product, and the arrays in which the kernel finds them.
+        """Return ``PreparedOperands``: the arrays that a product's kernel reads, and the launches that write them.
 
         Args:
             spec: The kernel with the types and layout of the arrays.
@@ -146,14 +154,16 @@ class Operands:
         raise NotImplementedError(f"{type(self).__name__} does not say how its operands are prepared")
 
     def products(self, spec: KernelSpec, problem: Problem, ready: PreparedOperands) -> Schedule | None:
-        """Return the launches that multiply prepared operands and write C.
+        """Return the ``Schedule`` of the launches that multiply prepared operands and write C.
 
         Args:
-            spec, problem: As for ``prepare``.
+            spec: The kernel with the types and layout of the arrays.
+            problem: The product's problem.
             ready: The prepared operands.
 
         Returns:
-            The launches; None if the kernel that multiplies also writes C, perhaps with a split-K reduction.
+            The launches with their scratch memory; None if the kernel that multiplies also writes C, perhaps with a
+            split-K reduction.
         """
         return None
 
@@ -172,11 +182,14 @@ class Operands:
     # Asked by ``selection`` and calibration: how long a product takes
 
     def is_short(self, problem: Problem, compute: Element) -> bool:
-        """Return whether sums have so few terms that the kernel of ``otherwise`` computes them, whatever the values."""
+        """Return whether sums have fewer terms than this format's minimum, ``shortest``.
+
+        The kernel of the variant ``otherwise`` then computes the product, whatever the operands' values.
+        """
         return problem.k * compute.components < self.shortest
 
     def packings(self, variant: Variant, tile: int, product: Product) -> Iterator[tuple[str, ...]]:
-        """Yield each packing that ``auto`` may choose for a product; nothing if the kernel is unsuitable for it.
+        """Yield the packings among which ``auto`` may choose for a product; nothing if the kernel is unsuitable for it.
 
         Args:
             variant: The kernel's variant.
@@ -191,11 +204,14 @@ class Operands:
             yield ()
 
     def prepared_bytes(self, problem: Problem, compute: Element) -> int:
-        """Return the bytes of both operands after decomposition; 0 if they are not decomposed."""
+        """Return the size of both operands after decomposition, in bytes; 0 if they are not decomposed."""
         return 0
 
     def fits(self, problem: Problem, compute: Element) -> bool:
-        """Return whether ``auto`` may decompose the operands of the whole product at once."""
+        """Return whether ``auto`` may decompose the operands of the whole product at once.
+
+        It may if the decomposed operands need at most ``most_bytes``.
+        """
         return self.prepared_bytes(problem, compute) <= self.most_bytes
 
     def access(self, variant: Variant, packs: Iterable[str], product: Product) -> str:
@@ -215,7 +231,7 @@ class Operands:
     def cost(
         self, variant: Variant, config: Config, launch: LaunchConfig, product: Product, times: DeviceTimes
     ) -> OperandCost:
-        """Return the cost of preparing and reading the operands.
+        """Return the cost of preparing the operands of a product and of reading them.
 
         Args:
             variant: The kernel's variant.
@@ -236,23 +252,24 @@ class Operands:
     # Asked for peak rates, charts and predicted counts: what the unit that multiplies does
 
     def multiplied(self, compute: Element, scheme: str = "") -> tuple[int, int]:
-        """Return how tensor cores compute one product of two elements: the size of a factor and the number of products.
+        """Return the size of the factors that tensor cores multiply, and how many products of them one product needs.
 
         Args:
             compute: Computation type.
             scheme: Name of the decomposition scheme; empty for the default.
 
         Returns:
-            The bytes per element, limb, byte or residue that is multiplied; and the number of products of these.
+            The size in bytes of an element, limb, byte or residue, whichever is multiplied; and the number of
+            products of these per product of two elements.
         """
         return compute.itemsize, 1
 
     def unit(self, spec: KernelSpec) -> str:
-        """Return the products that make up one product of two elements as text; empty for a single multiply-add."""
+        """Return which products make up one product of two elements, as text; empty for a single multiply-add."""
         return ""
 
     def fragment(self, spec: KernelSpec) -> tuple[int, int]:
-        """Return what a warp reads from shared memory for its tile, from which wavefronts are counted.
+        """Return what a warp reads from shared memory for its tile, as two numbers from which wavefronts are counted.
 
         Returns:
             The number of columns of C that share one read of an element of A; and the bytes read per element of A or B,

@@ -29,15 +29,21 @@ PACK_ELEMENTS = Variant(
 
 
 class PackedElements(Operands):
-    """Operands whose narrow elements are packed along K: ``(packed elements along K, rows of A or columns of B)``."""
+    """Operands whose narrow elements are packed along K into 32-bit elements.
+
+    Their shape is ``(packed elements along K, rows of A or columns of B)``.
+    """
 
     def kernel(self, spec: KernelSpec) -> KernelSpec:
-        """Return the specification of the kernel that multiplies packed elements."""
+        """Return the specification of the kernel that multiplies packed elements, with their type and layout."""
         into = PACKED_ELEMENTS[spec.compute.multiplied]
         return replace(spec.alone(), a=into, b=into, compute=spec.compute.packed or into, layout="TN")
 
     def prepare(self, spec: KernelSpec, problem: Problem) -> PreparedOperands:
-        """Return the launches that pack both operands, and a problem whose K counts packed elements."""
+        """Return the packed elements of both operands as ``PreparedOperands``, with the launches that pack them.
+
+        K of its problem counts packed elements.
+        """
         layout = self.kernel(spec).layout
         both = [_copy_of(spec, problem, operand) for operand in range(2)]
         for copy in both:
@@ -49,14 +55,14 @@ class PackedElements(Operands):
         )
 
     def kernels(self, spec: KernelSpec, by_auto: bool) -> Iterator[KernelSpec]:
-        """Yield the kernel that multiplies, and those that pack A and B."""
+        """Yield the specifications of the kernel that multiplies and of the kernels that pack elements."""
         yield spec.kernel
         yield from (pack_elements_spec(spec, operand) for operand in range(2))
 
     def cost(
         self, variant: Variant, config: Config, launch: LaunchConfig, product: Product, times: DeviceTimes
     ) -> OperandCost:
-        """Return the cost of packing the elements of both operands and of reading them."""
+        """Return the cost of packing the elements of both operands and of reading the packed elements."""
         problem, compute = product.problem, product.compute
         sizes, layout = bytes_of(product), problem.k_major_layout
         packed_k = tiles(problem.k, PACKED_ELEMENTS[compute.multiplied].per_packed)
@@ -66,7 +72,10 @@ class PackedElements(Operands):
 
 
 def pack_elements_spec(spec: KernelSpec, operand: int) -> KernelSpec:
-    """Return the kernel that packs the elements of A (0) or B (1) along K. It reads B transposed."""
+    """Return the specification of the kernel that packs the elements of A (0) or B (1) along K.
+
+    The kernel reads B transposed.
+    """
     compute = spec.compute.stored
     into = PACKED_ELEMENTS[compute.dtype_name]
     config = PACK_ELEMENTS.configure(into.per_packed, into)
@@ -83,7 +92,14 @@ def _copy_of(spec: KernelSpec, problem: Problem, operand: int) -> Copy:
 
 
 def _pack_time(size: float, letter: str, compute: Element, times: DeviceTimes) -> float:
-    """Return the microseconds that packing the elements of an operand of ``size`` bytes takes, by its layout letter."""
+    """Return the time of packing the elements of an operand along K, in microseconds.
+
+    Args:
+        size: Size of the operand in bytes.
+        letter: N if the operand is K-major, T if it is MN-major, G for neither.
+        compute: Computation type.
+        times: Times of moving data on the device.
+    """
     device = times.rates
     if compute.multiplied != "bool":
         return device.launch + times.moving(size, device.packing_elements)

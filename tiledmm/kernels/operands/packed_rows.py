@@ -19,7 +19,7 @@ from tiledmm.problem.strides import TRANSPOSED, Problem
 
 
 def _pack_config(tile: int, element: Element) -> Config:
-    """Return the config of the packing kernel, whose threads copy at least 4 bytes at a time."""
+    """Return the config of the kernel that packs operands. Its threads copy at least 4 bytes at a time."""
     tn = max(1, 4 // element.itemsize)
     size = 32 if tn == 1 else 64
     return Config(bm=size, bn=size, tm=size * size // (tn * 256), tn=tn)
@@ -37,21 +37,24 @@ PACK = Variant(
 
 
 class PackedRows(Operands):
-    """Operands of which one or both are packed, as ``pack_a`` and ``pack_b`` say. The other one is read in place."""
+    """Operands of which one or both are packed, as ``pack_a`` and ``pack_b`` say.
+
+    The other operand is read in place.
+    """
 
     def kernel(self, spec: KernelSpec) -> KernelSpec:
-        """Return the specification of the kernel that reads the packed rows."""
+        """Return the specification of the kernel that multiplies, with the type and layout of packed operands."""
         return after_packing(spec).alone()
 
     def prepare(self, spec: KernelSpec, problem: Problem) -> PreparedOperands:
-        """Return the launches that pack one operand or both."""
+        """Return ``PreparedOperands`` of which one or both are packed, with the launches that pack them."""
         ready = pack_operands(spec, problem)
         return replace(ready, maps=maps_of(spec, ready.problem))
 
     def cost(
         self, variant: Variant, config: Config, launch: LaunchConfig, product: Product, times: DeviceTimes
     ) -> OperandCost:
-        """Return the cost of packing, and of reading whole cache lines of a packed operand."""
+        """Return the cost of packing one operand or both, and of reading packed rows, which begin at cache lines."""
         problem, compute, device = product.problem, product.compute, times.rates
         packs = launch.pack_a, launch.pack_b
         sizes = bytes_of(product)
@@ -66,9 +69,10 @@ class PackedRows(Operands):
 
 
 def after_packing(spec: KernelSpec) -> KernelSpec:
-    """Return the specification that applies after packing.
+    """Return the specification of a kernel with its operands already packed.
 
-    Its ``pack_a`` and ``pack_b`` are 0, and packed operands have the computation type and contiguous rows.
+    Its ``pack_a`` and ``pack_b`` are 0, and packed operands have the computation type and aligned rows. Rows of a
+    packed B are contiguous along K if the variant needs that.
     """
     launch, compute = spec.config.launch, spec.compute
     packed_b_letter = spec.variant.operands.packed_b_letter(spec.variant, compute)
@@ -82,14 +86,20 @@ def after_packing(spec: KernelSpec) -> KernelSpec:
 
 
 def with_packing(spec: KernelSpec, a_in_place: bool, b_in_place: bool) -> KernelSpec:
-    """Return the specification with packing of A and B unless they can be read in place. Packing already set stays."""
+    """Return the specification with packing of A unless ``a_in_place``, and of B unless ``b_in_place``.
+
+    Operands that the specification packs already remain packed.
+    """
     launch = spec.config.launch
     pack_a, pack_b = launch.pack_a or int(not a_in_place), launch.pack_b or int(not b_in_place)
     return replace(spec, config=spec.config.changed({"pack_a": pack_a, "pack_b": pack_b}))
 
 
 def pack_spec(spec: KernelSpec, operand: int) -> KernelSpec:
-    """Return the kernel that packs A (0) or B (1) into rows of the computation type; it may transpose B."""
+    """Return the specification of the kernel that packs A (0) or B (1) into aligned rows of the computation type.
+
+    It transposes B if the kernel that multiplies needs a K-major B.
+    """
     compute = spec.compute.stored
     stored, letter = (spec.a, spec.b)[operand], spec.layout[operand]
     if _packs_transposed(spec, operand):
@@ -98,12 +108,12 @@ def pack_spec(spec: KernelSpec, operand: int) -> KernelSpec:
 
 
 def pack_specs(spec: KernelSpec) -> Iterator[KernelSpec]:
-    """Return an iterator over the kernels that pack A and B."""
+    """Return an iterator over the specifications of the kernels that pack A and B."""
     return (pack_spec(spec, operand) for operand in range(2))
 
 
 def pack_operands(spec: KernelSpec, problem: Problem) -> PreparedOperands:
-    """Return the launches that pack the operands that ``pack_a`` and ``pack_b`` select."""
+    """Return ``PreparedOperands``, with launches that pack the operands selected by ``pack_a`` and ``pack_b``."""
     launches: list[Launch] = []
     scratch: list[Scratch] = []
     names = ["A", "B"]
@@ -133,7 +143,7 @@ def _copy_of(spec: KernelSpec, problem: Problem, operand: int) -> Copy:
 
 
 def aligned_in_place(product: Product) -> tuple[bool, bool]:
-    """Return whether rows of A, and those of B, begin at cache lines without packing."""
+    """Return whether the rows (or contiguous columns) of A, and those of B, begin at cache lines without packing."""
     strides = product.problem.strides
     left, right = max(strides[:2]) * product.a.itemsize, max(strides[2:4]) * product.b.itemsize
     return left % ROW_ALIGNMENT == 0, right % ROW_ALIGNMENT == 0

@@ -60,7 +60,7 @@ _BYTE = ELEMENTS["uint8"]
 
 
 class Residues(Operands):
-    """Operands as planes of residues, of shape ``(planes, products, rows of A or columns of B, K)``."""
+    """Operands decomposed into planes of residues, of shape ``(planes, products, rows of A or columns of B, K)``."""
 
     reads_elements = False
     is_ieee = False
@@ -68,20 +68,25 @@ class Residues(Operands):
     most_bytes = 1 << 34
 
     def kernel(self, spec: KernelSpec) -> KernelSpec:
-        """Return the specification of the kernel that multiplies residues and writes those of C."""
+        """Return the specification of the kernel that multiplies residues of A and B and writes residues of C."""
         return replace(spec.alone(), a=_BYTE, b=_BYTE, c=_BYTE, layout="NT", condition="if decomposed", epilogue=None)
 
     def limbs(self, config: Config, compute: Element) -> int:
-        """Return the number of planes of residues."""
+        """Return the number of planes of residues: one per modulus, or three per modulus for complex numbers."""
         return residue_planes(config.moduli, compute.components)
 
     def prepare(self, spec: KernelSpec, problem: Problem) -> PreparedOperands:
-        """Return the launches that decompose both operands and scan their values."""
+        """Return the residues of both operands as ``PreparedOperands``, with the launches that decompose the operands.
+
+        The launches also write the operand scan, which records whether the values can be decomposed.
+        """
         kernel, both = spec.kernel, [_copy_of(spec, problem, operand) for operand in range(2)]
         return with_scan(with_copies(kernel, problem, both, kernel.config), problem, both)
 
     def products(self, spec: KernelSpec, problem: Problem, ready: PreparedOperands) -> Schedule:
-        """Return the launches that multiply residues and reconstruct C. The operand scan decides whether they compute.
+        """Return the ``Schedule`` of the launches that multiply residues and reconstruct C.
+
+        The kernels return at once if the operand scan found operands that cannot be decomposed.
 
         Raises:
             ShapeError: If the product's sizes, or the number of tiles for all moduli, exceed 2^31 - 1, or if K exceeds
@@ -125,13 +130,16 @@ class Residues(Operands):
         return Schedule(tuple(launches), (memory,))
 
     def kernels(self, spec: KernelSpec, by_auto: bool) -> Iterator[KernelSpec]:
-        """Yield the kernel that multiplies, those that decompose A and B, and the one that reconstructs C."""
+        """Yield the specifications of all kernels that a product by residues may launch.
+
+        They multiply residues, decompose A and B, and reconstruct C.
+        """
         yield spec.kernel
         yield from (decompose_residues_spec(spec, operand) for operand in range(2))
         yield reconstruct_spec(spec)
 
     def prepared_bytes(self, problem: Problem, compute: Element) -> int:
-        """Return the bytes of the residues of both operands."""
+        """Return the size of the residues of both operands in bytes, with the default number of moduli."""
         return residue_planes(DEFAULT_MODULI, compute.components) * (problem.elements(0) + problem.elements(1))
 
     def cost(
@@ -155,11 +163,17 @@ class Residues(Operands):
         )  # fmt: skip
 
     def rates(self, compute: Element) -> tuple[str, ...]:
-        """Return the names of the rates of decomposing operands into residues and of reconstructing C."""
+        """Return the names of the device's rates of decomposing into residues and of reconstructing C.
+
+        They are fields of ``DeviceRates``.
+        """
         return "residue_launches", "decomposing_residues.N", "decomposing_residues.T", "reconstructing"
 
     def multiplied(self, compute: Element, scheme: str = "") -> tuple[int, int]:
-        """Return 1, the bytes of a residue, and the number of products of residues per product of two elements."""
+        """Return the size of a residue in bytes, and the number of products of residues per product of two elements.
+
+        The size is 1.
+        """
         return 1, residue_planes(DEFAULT_MODULI, compute.components)
 
     def unit(self, spec: KernelSpec) -> str:
@@ -167,21 +181,31 @@ class Residues(Operands):
         return f"{residue_planes(spec.config.moduli, spec.compute.components)} products of bytes for one"
 
     def fragment(self, spec: KernelSpec) -> tuple[int, int]:
-        """Return the columns of a warp's tile, and the bytes read per element: one per plane of residues."""
+        """Return the number of columns of a warp's tile, and the bytes read from shared memory per element.
+
+        One byte is read per plane of residues.
+        """
         return spec.config.wn, residue_planes(spec.config.moduli, spec.compute.components)
 
 
 def _rows_of(letter: str, moduli: int) -> Config:
-    """Return the config that decomposes one row per block, or 16 rows if columns are contiguous.
+    """Return the config of the kernel that decomposes elements into residues.
 
-    Each thread decomposes four elements at a time.
+    A block decomposes one row, or 16 rows if columns are contiguous. Each thread decomposes four elements at a time.
+
+    Args:
+        letter: Layout letter of the operand, T for contiguous columns.
+        moduli: Number of moduli.
     """
     rows = 16 if letter == "T" else 1
     return Config(bm=rows, bn=1, bk=1024 // rows, tm=rows, lanes=256, moduli=moduli)
 
 
 def _shared_bytes(config: Config, element: Element, layout: str) -> int:
-    """Return the bytes of the tile that is transposed if columns are contiguous, and of the sums per warp and row."""
+    """Return the shared memory per block of the kernel that decomposes into residues, in bytes.
+
+    It holds sums per warp and row, and, if columns are contiguous, the tile that is transposed.
+    """
     rows, warps = config.bm, config.threads // 32
     tile = element.sum_bytes * config.bk * (rows + 1) if layout[0] == "T" else 0
     return tile + rows * (warps * (4 + 8) + 2 * 4 + 8)
@@ -212,14 +236,14 @@ RECONSTRUCT = Variant(
 
 
 def decompose_residues_spec(spec: KernelSpec, operand: int) -> KernelSpec:
-    """Return the kernel that decomposes A (0) or B (1) into residues. It reads B transposed."""
+    """Return the specification of the kernel that decomposes A (0) or B (1) into residues. It reads B transposed."""
     compute, letter = spec.compute, k_major_letter(spec, operand)
     stored, config = (spec.a, spec.b)[operand], _rows_of(letter, spec.config.moduli)
     return KernelSpec(DECOMPOSE_RESIDUES, config, stored, compute, compute, _BYTE, f"{letter}N", "scan")
 
 
 def reconstruct_spec(spec: KernelSpec) -> KernelSpec:
-    """Return the kernel that reconstructs C from its residues."""
+    """Return the specification of the kernel that reconstructs C from its residues."""
     compute, config = spec.compute, RECONSTRUCT.configure(spec.config.moduli, spec.compute)
     return KernelSpec(RECONSTRUCT, config, _BYTE, _BYTE, compute, spec.c, "NN", "if decomposed", spec.epilogue)
 
@@ -232,7 +256,7 @@ def _copy_of(spec: KernelSpec, problem: Problem, operand: int) -> Copy:
 
 
 def _of_rows(maps: Sequence[TensorMap], rows: int) -> tuple[TensorMap, ...]:
-    """Return the tensor maps of both operands, with A's limited to its first ``rows`` rows."""
+    """Return the tensor maps of A and B with A limited to its first ``rows`` rows; an empty tuple if there are none."""
     if not maps:
         return ()
     of_a, of_b = maps
@@ -240,13 +264,27 @@ def _of_rows(maps: Sequence[TensorMap], rows: int) -> tuple[TensorMap, ...]:
 
 
 def _rows_in_part(problem: Problem, tile: int, row_bytes: int) -> int:
-    """Return the number of rows of C whose residues are in memory at a time: all, or equal parts of whole tiles."""
+    """Return the number of rows of C whose residues are in scratch memory at a time.
+
+    It is all rows if their residues fit; else C is divided into parts of equal numbers of whole tiles.
+
+    Args:
+        problem: The problem.
+        tile: Rows per tile of C.
+        row_bytes: Bytes of the residues of one row of C.
+    """
     most = max(MOST_RESIDUES_OF_C // max(row_bytes, 1) // tile, 1) * tile
     parts = tiles(problem.m, most)
     return tiles(tiles(problem.m, parts), tile) * tile if parts > 1 else max(problem.m, 1)
 
 
 def _decompose_time(size: float, letter: str, times: DeviceTimes) -> float:
-    """Return the microseconds of decomposing an operand into residues, where ``size`` bytes are read and written."""
+    """Return the time of decomposing an operand into residues, in microseconds; infinity if the rate is not known.
+
+    Args:
+        size: Bytes of the operand and of its residues, which are read and written.
+        letter: N if the operand is K-major, T if it is MN-major, G for neither.
+        times: Times of moving data on the device.
+    """
     rate = times.rates.decomposing_residues.get(letter, 0.0)
     return times.moving(size, rate) if rate else math.inf
