@@ -27,7 +27,7 @@ _FORMAT = "tiledmm out_of_core 1"
 
 
 class Journal:
-    """The journal of one product.
+    """The file that lists the finished tiles of one product, and what the product is.
 
     Attributes:
         tiling: Tiling that the file states, on which the bits of the result depend; None if the file is new.
@@ -78,7 +78,12 @@ class Journal:
         self.tiling, self._end = tiling, sum(len(line) + 1 for line in lines)
 
     def check(self, tile: int, part: np.ndarray[Any, Any]) -> None:
-        """Raise ConfigError if a finished tile has changed, as when ``mode="w+"`` has emptied the file."""
+        """Raise ConfigError if a finished tile of C has changed since, for example because C's file was emptied.
+
+        Args:
+            tile: Number of the tile.
+            part: Elements of C that the tile covers.
+        """
         if fingerprint(part) != self.finished[tile]:
             raise ConfigError(
                 f"journal {self.path} says that tile {tile} is finished, but {self._file} has other elements there: it "
@@ -86,7 +91,13 @@ class Journal:
             )
 
     def begin(self, tiling: Mapping[str, Any]) -> None:
-        """Open the file to append lines. A new file is written with its whole header or not at all."""
+        """Open the file, so that lines can be appended. If it does not exist, write it first, with its header.
+
+        The header is written to another file, which is then renamed, so that a journal never has a partial header.
+
+        Args:
+            tiling: Fields of the product's tiling, which a new header states.
+        """
         if self.tiling is None:
             own = self.path.with_name(f"{self.path.name}.{os.getpid()}")
             with open(own, "wb") as file:
@@ -107,7 +118,7 @@ class Journal:
         _write(self._lines, {"tile": tile, "hash": self.finished[tile]})
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the journal's file."""
         self._lines.close()
 
 
@@ -149,7 +160,7 @@ def _range(x: np.memmap[Any, Any]) -> tuple[int, int]:
 
 
 def _root(x: np.ndarray[Any, Any]) -> Any:
-    """Return the memmap that an array is a view of: the one whose base is the mapping itself."""
+    """Return the memmap that opened the file of which an array is a view. Its base is the mapping itself."""
     while not isinstance(x.base, mmap.mmap):
         x = x.base  # type: ignore[assignment]
     return x
@@ -173,7 +184,7 @@ def check_out(out: np.ndarray[Any, Any]) -> Path:
 
 
 def _place(out: np.ndarray[Any, Any], file: Path) -> dict[str, Any]:
-    """Return the position of C in its file, in JSON types, so that it equals what is read back."""
+    """Return C's file, and offset, strides and shape of C in it, in JSON types, so that they can be compared later."""
     begin, _ = _range(out)  # type: ignore[arg-type]
     return {"file": str(file), "begin": begin, "strides": list(out.strides), "shape": list(out.shape)}
 

@@ -33,7 +33,7 @@ def summa(
         rank: Number of this rank.
         communicator: Connection to the other ranks.
         precision: Precision of products of CuPy arrays, as for ``tiledmm.matmul``.
-        width: Largest width of a panel, the same on all ranks; None for ``layout.panel_width()``.
+        width: Maximum width of a panel in elements along k, the same on all ranks; None for ``layout.panel_width()``.
         on_step: Function that is called before each step with its number.
 
     Returns:
