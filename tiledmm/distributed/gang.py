@@ -53,7 +53,12 @@ class _Seat:
 
 @dataclass(slots=True)
 class _Gang:
-    """A product that has not started, with the ranks that have joined so far."""
+    """A product that has not started.
+
+    Attributes:
+        size: Number of its ranks.
+        seats: Ranks that have joined so far, by number.
+    """
 
     size: int
     seats: dict[int, _Seat] = field(default_factory=dict)
@@ -220,7 +225,8 @@ class GangPlugin(SchedulerPlugin):  # type: ignore[misc]
     def _advance(self) -> None:
         """Start the products that can start, in the order in which their first ranks joined.
 
-        A product that has to wait is not overtaken on its workers.
+        A product can start if all its ranks have joined and their workers are free. While it waits for a worker, no
+        product behind it starts there.
         """
         busy: set[str] = set().union(*(attempt.workers for attempt in self.attempts.values()))
         for product, gang in list(self.gangs.items()):

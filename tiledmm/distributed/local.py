@@ -13,10 +13,10 @@ from tiledmm.errors import OperandTypeError
 
 
 def kind(array: Any) -> str:
-    """Return the library of an array, ``"numpy"`` or ``"cupy"``.
+    """Return the name of the library of an array, ``"numpy"`` or ``"cupy"``.
 
     Raises:
-        OperandTypeError: If it is of another type, or of a subclass such as a masked array.
+        OperandTypeError: If the object is of another type, or of a subclass such as a masked array.
     """
     cls = type(array)
     if cls is np.ndarray:

@@ -83,11 +83,11 @@ class NcclCommunicator(Communicator):
         check: Function that is called every 0.1 s during a wait. It raises if the wait is in vain.
 
     Attributes:
-        check: The same function, of the product that currently uses the communicator.
+        check: Function that is called every 0.1 s during a wait, of the product that currently uses the communicator.
 
     Raises:
-        CollectiveError: If it was not created within the deadline, or a rank has gone. If NCCL does not return then,
-            the thread is stuck.
+        CollectiveError: If the communicator was not created within the deadline, or a rank has gone. If NCCL does not
+            return then, the thread is stuck.
     """
 
     def __init__(

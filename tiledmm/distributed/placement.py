@@ -80,7 +80,10 @@ def rank_of(key: Any) -> tuple[str, int] | None:
 
 
 def _own(rank: TaskState) -> set[TaskState]:
-    """Return the tasks that have not run and whose results only one rank needs, directly or through such tasks."""
+    """Return the tasks that have not run and whose results only this rank needs.
+
+    The rank needs a result directly, or because another such task needs it.
+    """
     found: set[TaskState] = set()
     for chunk in rank.dependencies:
         tasks, following = {chunk}, [chunk]

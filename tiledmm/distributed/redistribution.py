@@ -31,7 +31,7 @@ class Piece:
     """The intersection of a chunk and a block.
 
     Attributes:
-        chunk: Number of the chunk, row by row.
+        chunk: Number of the chunk, counted row by row.
         rank: Rank that owns the block.
         shape: Rows and columns of the piece.
         in_chunk, in_block: Rows and columns of the chunk, and of the block, that the piece covers.
@@ -45,7 +45,7 @@ class Piece:
 
     @property
     def size(self) -> int:
-        """Number of elements."""
+        """Number of elements of the piece."""
         return self.shape[0] * self.shape[1]
 
     def split(self, most: int) -> Iterator[Piece]:
@@ -90,9 +90,13 @@ def _rows(within: _Slices, begin: int, height: int) -> _Slices:
 
 
 def pieces(chunks: Sizes, blocks: Sizes) -> list[Piece]:
-    """Return the intersection of each chunk with each block that it overlaps, row by row.
+    """Return a ``Piece`` for each chunk and each block of a matrix that overlap, row by row.
 
     The rank that owns a block has the block's number, counted row by row.
+
+    Args:
+        chunks: Row sizes and column sizes of the chunks.
+        blocks: Row sizes and column sizes of the blocks.
     """
     rows, columns = (list(_common(*sizes)) for sizes in zip(chunks, blocks, strict=True))
     return [
@@ -109,7 +113,13 @@ def pieces(chunks: Sizes, blocks: Sizes) -> list[Piece]:
 
 @dataclass(frozen=True, slots=True)
 class _Range:
-    """The intersection of a chunk and a block along one axis."""
+    """The intersection of a chunk and a block along one axis.
+
+    Attributes:
+        chunk, block: Index of the chunk and of the block along the axis.
+        size: Number of elements in both.
+        in_chunk, in_block: Range of these elements within the chunk, and within the block.
+    """
 
     chunk: int
     block: int
@@ -155,7 +165,14 @@ def spreads(operands: Sequence[tuple[Sizes, Sizes, Sequence[Sequence[str]]]]) ->
     rank_of |= zip(sorted({worker for worker, _ in held} - rank_of.keys()), rest, strict=False)
 
     def owner(needs: Counter[int], workers: Sequence[str]) -> int:
-        """Return the rank that needs most elements of a chunk: of the ranks whose worker holds it, else of all."""
+        """Return the rank to which a chunk is assigned: the one that needs most of its elements.
+
+        Only ranks whose worker holds the chunk are considered, if there are any.
+
+        Args:
+            needs: Number of the chunk's elements that each rank needs.
+            workers: Addresses of the workers that hold the chunk.
+        """
         ranks = {rank_of[worker] for worker in workers if worker in rank_of}
         return max(ranks or needs, key=lambda rank: (needs[rank], -rank), default=0)
 

@@ -40,7 +40,7 @@ class Ring:
         size: Number of ranks in the ring.
         onward: Socket to the next rank; None in a ring of one.
         backward: Socket from the previous rank; None in a ring of one.
-        deadline: Seconds that one part may take.
+        deadline: Seconds that one part of a message may take.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class Ring:
                 each.shutdown(socket.SHUT_RDWR)
 
     def free(self) -> None:
-        """Close the sockets, once no thread uses them."""
+        """Close the sockets. No thread may use them any more."""
         for each in self.sockets():
             each.close()
 

@@ -170,7 +170,14 @@ def fractions(numbers: Sequence[int], a: Any, b: Any, out: Any, precision: Any) 
 
 @functools.lru_cache(maxsize=1024)
 def _expected_seconds(m: int, n: int, k: int, first: Any, second: Any, precision: Any, device: int) -> float:
-    """Return the expected seconds of a product on one device; 0 if unknown, as when ``precision`` names a kernel."""
+    """Return the time in seconds that the cost model expects of ``(m, k) @ (k, n)`` on one device; 0 if it is unknown.
+
+    Args:
+        m, n, k: Sizes of the product.
+        first, second: Types of A and B.
+        precision: Precision, as for ``tiledmm.matmul``.
+        device: Number of the current device. Results are cached by it.
+    """
     x1, x2 = Array.allocated((m, k), first), Array.allocated((k, n), second)
     call = resolve_call(x1, x2, None, UfuncKeywords())
     choice = choose(call, KernelKeywords(precision=precision), devices.device_model)
@@ -199,13 +206,13 @@ class _Rows:
         return self.x[cols, rows] if self.transposed else self.x[rows, cols]
 
     def like(self, height: int, width: int) -> _Rows:
-        """Allocate a matrix of ``height`` x ``width`` elements on the current device, transposed if this one is."""
+        """Allocate a matrix of ``height`` x ``width`` elements on the current device, stored as this one is."""
         shape = (width, height) if self.transposed else (height, width)
         return _Rows(cupy.empty(shape, self.x.dtype), self.transposed)
 
     @property
     def matrix(self) -> Any:
-        """The matrix, not transposed."""
+        """The matrix itself: ``x``, or its transpose if ``x`` is the transpose of the matrix."""
         return self.x.T if self.transposed else self.x
 
 

@@ -34,7 +34,13 @@ class Times:
     c: float
 
     def elsewhere(self, share: float) -> float:
-        """Return the seconds that a device without operands needs for a share of C's rows, with the copies."""
+        """Return the time in seconds that a device without operands needs to compute a share of C's rows.
+
+        Copies of the operands to the device and of C from it are included.
+
+        Args:
+            share: Fraction of the rows.
+        """
         copied, multiplied, returned = share * self.a, 0.0, 0.0
         for panel, product in zip(PANELS, self.panels, strict=True):
             copied += panel * self.b

@@ -244,7 +244,7 @@ class _Streaming:
         told(done, tiling.tiles)
 
         def collect(most: int) -> None:
-            """Wait until at most ``most`` tiles have not been copied back."""
+            """Wait until at most ``most`` computed tiles have not been copied to host memory. Report progress."""
             nonlocal done
             while pending and (len(pending) > most or pending[0].done()):
                 pending.popleft().result()

@@ -22,7 +22,7 @@ def summa(
     width: int | None = None,
     on_step: Callable[[int], None] = lambda step: None,
 ) -> Any:
-    """Compute a rank's block of C = A @ B. Every rank calls this at the same time.
+    """Compute and return a rank's block of C = A @ B. Every rank calls this at the same time.
 
     The rank begins with the range of k that its blocks of A and B share, while the first panels are in flight. While
     the panels of a step are multiplied, those of the next two steps are in flight.

@@ -59,7 +59,7 @@ class Tiling:
 
     @property
     def tiles(self) -> int:
-        """Number of tiles."""
+        """Number of tiles of C."""
         return self.grid[0] * self.grid[1]
 
     @property

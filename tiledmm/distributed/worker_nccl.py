@@ -104,7 +104,7 @@ def _device_of(like: Any) -> str:
 
 
 def is_stuck(worker: Any) -> bool:
-    """Return whether a worker must be restarted before it can use NCCL again."""
+    """Return whether an NCCL call of a worker has not returned, so that the worker cannot use NCCL until a restart."""
     thread: NcclThread | None = getattr(worker, "_tiledmm_nccl", None)
     return thread is not None and thread.is_stuck
 
