@@ -29,7 +29,7 @@ CPU = "numpy"
 
 
 def rates(comparisons: Iterable[Comparison]) -> dict[str, Rates]:
-    """Return the rates of each variant, and of the baseline, in the order of the products' sizes.
+    """Return the rates of each variant and of the baseline in TFLOP/s, by name, in the order of the products' sizes.
 
     A variant's rate on a product is that of its fastest tile. Peers are left out.
     """

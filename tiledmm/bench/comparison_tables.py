@@ -43,7 +43,7 @@ def comparison_table(comparison: Comparison) -> Table:
 
 
 def product_about(size: Size, dtype: str, layout: str) -> dict[str, Any]:
-    """Return what a table on one product is about: its sizes, type and layout, by name, for ``Table.about``."""
+    """Return the sizes, type and layout of a product by name, for ``Table.about`` of a table on this product."""
     return {**size._asdict(), "dtype": dtype, "layout": layout}
 
 

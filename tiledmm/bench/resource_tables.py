@@ -21,7 +21,12 @@ _LEGEND = "R registers, S shared memory, W warps an SM holds, B blocks an SM hol
 
 
 def resource_table(kernels: list[Compiled], target: str) -> Table:
-    """Return a table of the resources of each kernel that was compiled for one target: registers, occupancy etc."""
+    """Return a table of kernels with the registers, shared memory, spills and occupancy of each on one target.
+
+    Args:
+        kernels: Results of compilation; those for other targets are ignored.
+        target: Name of the target.
+    """
     shown = [kernel for kernel in kernels if kernel.target == target]
     return Table(
         title=f"Compiled for {target} ({REFERENCE_GPUS[target].name})  {_kind(shown)}",

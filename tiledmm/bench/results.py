@@ -121,7 +121,7 @@ class Comparison:
         return all(row.ok for row in self.rows if row.ours)
 
     def row(self, variant: str, tile: int | None = None) -> Row:
-        """Return the results of a variant with a tile; if ``tile`` is None, its first ones.
+        """Return the row of a variant with a tile; if ``tile`` is None, the first row of the variant.
 
         Raises:
             ConfigError: If the variant was not compared, or not with this tile.

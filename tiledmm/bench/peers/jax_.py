@@ -39,9 +39,10 @@ def multiply(a: Any, b: Any, precision: str) -> Any:
 
 
 def matmuls(sets: Sequence[Any], kind: Element) -> dict[str, TimedCall]:
-    """Return the function with which JAX multiplies sets of operands, by name.
+    """Return the function with which JAX multiplies, by its name.
 
-    The dict is empty if JAX does not support the type, or if operands have neither contiguous rows nor columns.
+    Its argument is the number of the call: successive calls use the sets of operands in turn. The dict is empty if JAX
+    does not support the type, or if operands have neither contiguous rows nor columns.
     """
     contiguous = all(x.flags.c_contiguous or x.flags.f_contiguous for x in sets[0][:2])
     if kind.dtype_name not in _TYPES or not contiguous:

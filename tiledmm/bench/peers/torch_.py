@@ -26,9 +26,10 @@ def current_stream() -> torch.cuda.Stream:
 
 
 def matmuls(sets: Sequence[Any], kind: Element) -> dict[str, TimedCall]:
-    """Return the function with which PyTorch multiplies sets of operands, by name.
+    """Return the function with which PyTorch multiplies, by its name.
 
-    The dict is empty for bool and integers, which PyTorch cannot multiply on a GPU.
+    Its argument is the number of the call: successive calls use the sets of operands in turn. The dict is empty for
+    bool and integers, which PyTorch cannot multiply on a GPU.
     """
     if kind.dtype.kind in "biu":
         return {}

@@ -52,9 +52,10 @@ def multiply(x: Any, y: Any, z: Any, scheme: str) -> None:
 
 
 def matmuls(sets: Sequence[Any], kind: Element) -> dict[str, TimedCall]:
-    """Return the function with which Triton multiplies sets of operands, by name.
+    """Return the function with which Triton multiplies, by its name.
 
-    The dict is empty unless the operands are floats of 16 or 32 bits.
+    Its argument is the number of the call: successive calls use the sets of operands in turn. The dict is empty unless
+    the operands are floats of 16 or 32 bits.
     """
     if (kind.dtype.kind != "f" and kind.dtype_name != "bfloat16") or kind.itemsize not in _STEPS:
         return {}
