@@ -80,7 +80,7 @@ class _Raw(io.RawIOBase):
         return os.isatty(self._descriptor)
 
     def writable(self) -> bool:
-        """Return True: the stream can be written."""
+        """Return True, because the stream can be written."""
         return True
 
     def write(self, data: Any, /) -> int:
