@@ -51,7 +51,7 @@ class Jobs:
 
 
 class Bench:
-    """Timer of kernels on the current device."""
+    """Timer of kernels on the current device, whose data sheet is ``gpu``."""
 
     def __init__(self, gpu: Gpu) -> None:
         import cupy

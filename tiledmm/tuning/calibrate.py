@@ -93,9 +93,9 @@ def calibrate(*, again: bool = False, progress: bool = True) -> Rates:
 def kernels_of(rates: Rates) -> list[KernelRates]:
     """Return the kernels of a table of rates, and kernels of tiles and variants that are newer than the table.
 
-    A new tensor-core tile begins with the rates of the nearest tile in the table; a tile that the table has for another
-    type is left out. A new variant begins with half the peak of the unit that multiplies. New CUDA-core variants that
-    serve any product are left out, because the table has the fastest of them.
+    A new tensor-core tile gets the rates of the nearest tile in the table, from which a fit begins; a tile that the
+    table has for another type is left out. A new variant gets half the peak rate of the unit that multiplies. New
+    CUDA-core variants for products of any shape are left out, because the table has the fastest of them.
     """
     known = {row.name for row in rates.rows}
     nearest: dict[tuple[str, int, str], KernelRates] = {}

@@ -114,7 +114,7 @@ def _with_l2(gpu: Gpu, rates: Rates, kernels: Sequence[TimedKernel]) -> DeviceRa
 
 
 def _depends_on(rates: tuple[str, ...], row: KernelRates, timing: Timing) -> bool:
-    """Return whether a timing depends on certain rates of the device, by which its kernel's operands are decomposed.
+    """Return whether a timing depends on the given rates: those at which the device decomposes its kernel's operands.
 
     Args:
         rates: Names of these rates.
