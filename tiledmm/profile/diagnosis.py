@@ -100,7 +100,7 @@ def _limit(profile: Profile) -> str:
 
 
 def _memory(profile: Profile) -> Iterator[str]:
-    """Yield a sentence about bank conflicts in shared memory and one about excess sectors of global memory, if many."""
+    """Yield sentences about bank conflicts in shared memory and excess sectors of global memory, if there are many."""
     wavefronts, conflicts = profile.shared_wavefronts, profile.conflicts
     if wavefronts and conflicts is not None and conflicts >= _CONFLICTS * wavefronts:
         yield (

@@ -67,9 +67,9 @@ class Command:
 
     Attributes:
         program: Command line of the profiled program.
-        metrics: Nsight Compute's names of metrics.
+        metrics: Names of the metrics to collect, as Nsight Compute calls them.
         sections: Names of Nsight Compute's sections, which are sets of metrics.
-        options: Further options, which say what launches are profiled, and how.
+        options: Further options, which select the launches to profile and how the GPU's clocks are set.
     """
 
     program: tuple[str, ...]
@@ -78,7 +78,7 @@ class Command:
     options: tuple[str, ...] = ()
 
     def line(self, ncu: str, report: str) -> list[str]:
-        """Return the words of the command line.
+        """Return the words of the command line that runs ncu.
 
         Args:
             ncu: Path of ncu.
