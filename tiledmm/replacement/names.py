@@ -34,6 +34,10 @@ class Replacement:
 
     Args:
         kernel: Keywords ``variant``, ``tile``, ``config`` and ``precision``, as for ``tiledmm.matmul``.
+
+    Attributes:
+        is_baseline: Whether the variant is ``"cublas"``, so that CuPy computes all products.
+        products: Count of the products.
     """
 
     def __init__(self, kernel: KernelKeywords) -> None:
@@ -95,7 +99,7 @@ _lock = threading.Lock()
 
 
 def begin(replacement: Replacement) -> None:
-    """Replace CuPy's products in all threads from now on. A replacement that is in force already is suspended."""
+    """Replace CuPy's products in all threads from now on. An earlier replacement is suspended until this one ends."""
     global _in_force
     with _lock:
         if not _in_force:
@@ -104,7 +108,7 @@ def begin(replacement: Replacement) -> None:
 
 
 def end(replacement: Replacement) -> None:
-    """End a replacement of CuPy's products. If no other is in force, restore CuPy's functions."""
+    """End a replacement of CuPy's products. If there is no earlier one, restore CuPy's functions."""
     global _in_force
     with _lock:
         _in_force = tuple(each for each in _in_force if each is not replacement)

@@ -74,7 +74,7 @@ class Products:
         Args:
             x1, x2: Operands.
             reason: Reason why this package did not compute it.
-            matmul: Whether it is a product as of ``cupy.matmul``, whose operands have a layout.
+            matmul: Whether CuPy's function has the semantics of ``cupy.matmul``, so that the operands have a layout.
         """
         with self._lock:
             layout = _layout(x1, x2) if matmul else "-"

@@ -74,7 +74,7 @@ def when_imported(name: str, then: Callable[[], None]) -> None:
 
 
 class _Watch(MetaPathFinder):
-    """Import finder that calls a function once a module has been imported, as the other finders import it."""
+    """Import finder that lets the other finders import a module, and then calls a function."""
 
     def __init__(self, name: str, then: Callable[[], None]) -> None:
         self.name, self.then = name, then
