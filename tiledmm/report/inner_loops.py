@@ -78,7 +78,7 @@ def is_too_long(spec: KernelSpec, k: int) -> bool:
 
 
 def _fragment_wavefronts(spec: KernelSpec) -> float:
-    """Return the wavefronts per multiply-add of a warp that loads fragments from K-major tiles in shared memory.
+    """Return the shared-memory wavefronts per multiply-add of a warp that loads fragments from K-major tiles.
 
     Each lane loads 16 bytes at a time.
     """
@@ -94,7 +94,7 @@ def _fragment_wavefronts(spec: KernelSpec) -> float:
 
 
 def _matrix_wavefronts(spec: KernelSpec) -> float:
-    """Return the wavefronts per multiply-add of a warp of loads from shared memory for tensor cores.
+    """Return the shared-memory wavefronts per multiply-add of a warp that multiplies on tensor cores.
 
     The tiles are swizzled, so that there are no bank conflicts. The warps of a warpgroup share what one instruction
     reads.
@@ -106,10 +106,10 @@ def _matrix_wavefronts(spec: KernelSpec) -> float:
 
 
 def _shared_k_wavefronts(spec: KernelSpec) -> float:
-    """Return the wavefronts per multiply-add of the global loads of a warp whose lanes share k.
+    """Return the L1 wavefronts per multiply-add of a warp whose lanes divide the steps of k among themselves.
 
-    The lanes read K-major rows of A and columns of B, 16 bytes each. In ``axpy`` each lane has its own steps of k: the
-    lanes read parts of rows of B, and each reads an element of A that adjacent lanes read, too.
+    Such a warp loads from global memory. The lanes read K-major rows of A and columns of B, 16 bytes each. In ``axpy``
+    they read parts of rows of B, and each reads an element of A that adjacent lanes read, too.
     """
     config = spec.config
     if spec.variant.reads.from_global == "rows of B":
@@ -121,7 +121,7 @@ def _shared_k_wavefronts(spec: KernelSpec) -> float:
 
 
 def _outer_wavefronts(spec: KernelSpec, k: int) -> float:
-    """Return the wavefronts per multiply-add of the global loads of ``outer_products``.
+    """Return the L1 wavefronts per multiply-add of a warp of ``outer_products``, which loads from global memory.
 
     B is loaded once for all rows of a thread. An element of A is loaded by all lanes at once.
     """
@@ -134,9 +134,9 @@ def _outer_wavefronts(spec: KernelSpec, k: int) -> float:
 
 
 def _grouped_wavefronts(spec: KernelSpec) -> float:
-    """Return the wavefronts per multiply-add of a warp in which each group of lanes multiplies different small tiles.
+    """Return the shared-memory wavefronts per multiply-add of a warp whose groups of lanes multiply different tiles.
 
-    The tiles are in shared memory, and are swizzled.
+    Each group has small tiles of A and B, which are swizzled.
     """
     config = spec.config
     across = config.bn // config.tn
@@ -179,7 +179,7 @@ def _swizzled_reads(spec: KernelSpec, lanes: Sequence[tuple[int, int]], width: i
 
 
 def _staged_wavefronts(spec: KernelSpec, rows: Sequence[int], cols: Sequence[int]) -> float:
-    """Return the wavefronts per multiply-add of a warp of loads from the tiles As and Bs in shared memory.
+    """Return the shared-memory wavefronts per multiply-add of a warp that reads the tiles ``As`` and ``Bs``.
 
     Args:
         spec: Specification of the kernel.
@@ -198,7 +198,7 @@ def _staged_wavefronts(spec: KernelSpec, rows: Sequence[int], cols: Sequence[int
 
 
 def _k_major_wavefronts(spec: KernelSpec, rows: Sequence[int], cols: Sequence[int]) -> float:
-    """Return the wavefronts per multiply-add of a warp of loads from K-major tiles in shared memory.
+    """Return the shared-memory wavefronts per multiply-add of a warp that reads K-major tiles.
 
     Each lane reads one element or 16 bytes at a time.
 
@@ -214,7 +214,7 @@ def _k_major_wavefronts(spec: KernelSpec, rows: Sequence[int], cols: Sequence[in
 
 
 def _tile_read(spec: KernelSpec, across: Sequence[int], k_contiguous: bool, pad: int) -> float:
-    """Return the wavefronts in which a warp reads one element per lane from a tile in shared memory, per step of k.
+    """Return the wavefronts, per step of k, in which a warp reads one element per lane from a tile in shared memory.
 
     If elements along K are contiguous and aligned, the compiler merges the loads of successive k.
 
