@@ -19,10 +19,10 @@ SUMMA = "tiledmm-summa-"
 _RETRIES = 2
 
 # Ranks are in the order of the workers, unless another order leaves this much more of the elements where they are: each
-# order needs a communicator of its own.
+# order needs another communicator.
 _LEAST_GAIN = 0.25
 
-# Most tasks above a block that are searched for the workers which hold its elements.
+# Maximum number of tasks above a block that are searched for the workers which hold its elements.
 _MOST_SEEN = 1000
 
 # Tasks that only one chunk needs are bound to its rank's worker if they are fewer than this.

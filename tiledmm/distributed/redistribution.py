@@ -16,8 +16,8 @@ from tiledmm.distributed.communicators import COLUMN, ROW, Broadcast, Communicat
 from tiledmm.distributed.grid import Layout, pair
 from tiledmm.distributed.local import copy, empty, hand_over
 
-# Most bytes of one piece, and of all pieces in flight along a grid row or column: every rank of the row or column needs
-# memory for them, in addition to its blocks.
+# Maximum bytes of one piece, and of all pieces in flight along a grid row or column: every rank of the row or column
+# needs memory for them, in addition to its blocks.
 _PIECE_BYTES, _BATCH_BYTES = 64 << 20, 256 << 20
 
 #: Sizes of the rows and of the columns of a matrix's chunks, or of its blocks.

@@ -31,7 +31,7 @@ STAGING_BYTES = 64 << 20
 #: Fraction of the free device memory that is used if there is no limit.
 SHARE = 0.8
 
-# Largest pitch of rows, in bytes, that 2-D copies support.
+# Maximum pitch of rows, in bytes, that 2-D copies support.
 _MOST_PITCH = (1 << 31) - 1
 
 _HostArray: TypeAlias = np.ndarray[Any, Any]

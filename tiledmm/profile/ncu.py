@@ -57,7 +57,7 @@ _NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][-+]?\d+)?")
 RAW = ("--page", "raw", "--print-units", "base")
 SOURCE = ("--page", "source", "--print-source", "sass")
 
-# Most runs of ncu: after a run that rejects metrics, ncu runs again without them.
+# Maximum number of runs of ncu: after a run that rejects metrics, ncu runs again without them.
 _ATTEMPTS = 4
 
 

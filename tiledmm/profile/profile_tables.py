@@ -13,7 +13,7 @@ from tiledmm.report.tables import Table
 WAITS = ("barrier", "mio_throttle", "short_scoreboard", "long_scoreboard")
 _WORTH_A_ROW = 0.05
 
-#: Most source lines that are shown for a kernel.
+#: Maximum number of source lines that are shown for a kernel.
 LINES = 6
 
 

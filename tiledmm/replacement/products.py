@@ -15,7 +15,7 @@ from tiledmm.problem.product import resolve
 if TYPE_CHECKING:
     from tiledmm.report.tables import Table
 
-# Most plans whose group is remembered, and most rows of a table.
+# Maximum number of plans whose group is remembered, and of rows of a table.
 _MAX_PLANS, _MOST_ROWS = 4096, 40
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 #: done.
 ProgressCallback = Callable[[str, int], None]
 
-# Readings per timing, seconds per reading, and most calls per reading.
+# Readings per timing, seconds per reading, and maximum number of calls per reading.
 _READINGS, _SECONDS, _MOST_CALLS = 5, 4e-4, 40
 
 # Products that take more seconds are not timed.

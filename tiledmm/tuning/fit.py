@@ -23,7 +23,7 @@ from tiledmm.selection.rates import KernelRates, Rates
 from tiledmm.tuning.fit_kernel import TimedKernel, Timing, fit_kernel, weight
 from tiledmm.tuning.search import STEPS, distances, least, rounded
 
-# Number of times that kernels and device are fitted in turn, and most timings in a fit of the device.
+# Number of times that kernels and device are fitted in turn, and maximum number of timings in a fit of the device.
 _PASSES, _MOST_TIMINGS = 3, 300
 
 # Least microseconds of reading for a reliable rate of L2.

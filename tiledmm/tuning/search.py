@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-# Factors by which a parameter is changed, the smallest last, and most rounds with each factor.
+# Factors by which a parameter is changed, the smallest last, and maximum number of rounds with each factor.
 STEPS, _ROUNDS = (2.0, 1.4, 1.15, 1.05, 1.015), 12
 
 # Error below which the loss is quadratic, as a fraction.
