@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tiledmm.distributed import journal as journals
-from tiledmm.distributed.streaming import Told, multiply
+from tiledmm.distributed.streaming import ProgressCallback, multiply
 from tiledmm.errors import KeywordTypeError, KeywordValueError, OperandTypeError, ShapeError, UnsupportedTypeError
 from tiledmm.problem.arrays import describe
 from tiledmm.problem.keywords import Precision, is_ieee
@@ -172,7 +172,7 @@ def _bytes(memory: Any) -> int | None:
 
 
 @contextlib.contextmanager
-def _told(progress: bool | Callable[[int, int], Any] | None) -> Iterator[Told]:
+def _told(progress: bool | Callable[[int, int], Any] | None) -> Iterator[ProgressCallback]:
     """Yield the function to call with the number of finished tiles of C and the number of all tiles.
 
     For True it updates a progress bar on stderr; for False or None it does nothing. A function is yielded unchanged.

@@ -195,7 +195,7 @@ class Bench:
         self.timed.append("device")
         return {field: getattr(TRUE.device, field) for field in TRUE.device.__slots__}
 
-    def compiled(self, rows: dict[KernelRates, list[Case] | None], tell: calibration.Told) -> Any:
+    def compiled(self, rows: dict[KernelRates, list[Case] | None], tell: calibration.ProgressCallback) -> Any:
         for row, cases in rows.items():
             tell("timing", len(rows))
             yield row, cases

@@ -1,4 +1,4 @@
-"""Host time of small calls: of this package, of ``cupy.matmul`` and of a bare launch of the same kernel."""
+"""Host time of calls on small operands: ``tiledmm.matmul``, ``cupy.matmul`` and a bare launch of the same kernel."""
 
 from __future__ import annotations
 
@@ -20,15 +20,18 @@ _BARE = "cupy.empty + RawKernel"
 
 
 def compare_calls(n: int = 32, *, dtype: str = "float32", seconds: float = 0.6) -> tuple[CallCost, ...]:
-    """Measure the host time of calls on n x n operands: of this package, of ``cupy.matmul`` and of a bare launch.
+    """Measure the host time of ``tiledmm.matmul``, of ``cupy.matmul`` and of a bare launch on n x n operands.
 
-    The bare launch calls ``cupy.empty`` and a ``RawKernel`` with the same kernel and prepared arguments. All calls are
-    timed alternately in one process.
+    The bare launch calls ``cupy.empty``, then the ``RawKernel`` that ``tiledmm.matmul`` launches, with prepared
+    arguments. All calls are timed alternately.
 
     Args:
         n: Size of the square operands; small, so that host time dominates.
         dtype: Element type of the operands.
         seconds: Approximate time to measure each call, in seconds.
+
+    Returns:
+        The host time of each call.
     """
     a, b, out = operand_sets(Size(n, n, n), dtype, "NN")[0]
     compute = compute_element(dtype)

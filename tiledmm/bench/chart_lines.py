@@ -29,7 +29,10 @@ CPU = "numpy"
 
 
 def rates(comparisons: Iterable[Comparison]) -> dict[str, Rates]:
-    """Return the TFLOP/s of each variant and of the baseline by size, each with its fastest tile."""
+    """Return the rates of each variant and of the baseline in TFLOP/s, by name, in the order of the products' sizes.
+
+    A variant's rate on a product is that of its fastest tile. Peers are left out.
+    """
     lines: dict[str, Rates] = {}
     for each in sorted(comparisons, key=lambda c: c.n):
         best: dict[str, float] = {}
@@ -67,12 +70,17 @@ def is_for_any_matrices(row: Variant) -> bool:
 
 
 def intensity(comparison: Comparison) -> float:
-    """Return the arithmetic intensity of a square product, in FLOP per compulsory byte."""
+    """Return the arithmetic intensity of a square product, in FLOP per byte of its three matrices."""
     return 2 * comparison.n**3 / (3 * comparison.n**2 * compute_element(comparison.dtype).itemsize)
 
 
 def speed_ups(comparisons: Sequence[Comparison]) -> dict[str, list[Point]]:
-    """Return the speedups of ``auto`` over the naive kernel, the CPU and the baseline, by size."""
+    """Return lines of the speedup of ``auto`` over other rivals, by the rival's name.
+
+    The x of a point is the size of a square product, and the y is the rival's time divided by that of ``auto``. The
+    rivals are the naive kernel, NumPy without and with copies between host and device, three nested loops in Python,
+    and the baseline. A line is empty if the rival was not timed.
+    """
 
     def over(name: str, mine: str = AUTO) -> list[Point]:
         times = [(each.n, _time(each, mine), _time(each, name)) for each in comparisons]
@@ -101,5 +109,5 @@ def crossover(line: Sequence[Point]) -> float | None:
 
 
 def _time(comparison: Comparison, name: str) -> float | None:
-    """Return the time in microseconds of the first row whose name begins with ``name``; None if there is none."""
+    """Return the time in microseconds of the first rival whose name begins with ``name``; None if there is none."""
     return next((row.microseconds for row in comparison.rows if row.variant.startswith(name)), None)

@@ -41,7 +41,7 @@ _NOT_OURS = "#8b949e"
 
 @contextmanager
 def theme(name: str) -> Iterator[None]:
-    """Set the colors of charts drawn within this context, for a ``"light"`` or a ``"dark"`` page."""
+    """Return a context manager that sets the colors of charts, for a ``"light"`` or a ``"dark"`` page."""
     ink, paper = THEMES[name]
     settings: Any = {
         "figure.facecolor": paper, "axes.facecolor": paper, "savefig.facecolor": paper,
@@ -55,10 +55,14 @@ def theme(name: str) -> Iterator[None]:
 
 
 def save(draw: Callable[[], Figure], path: Path) -> list[Path]:
-    """Draw a chart once per theme and write each as ``path-THEME.svg`` and ``path-THEME.png``.
+    """Draw a chart in each theme, and write the files ``path-THEME.svg`` and ``path-THEME.png``.
+
+    Args:
+        draw: Function that draws the chart in the current theme.
+        path: Beginning of the files' names.
 
     Returns:
-        The files. Equal data gives equal bytes.
+        The paths of the files. Equal data give files of equal bytes.
     """
     written = []
     for name in THEMES:
@@ -73,7 +77,7 @@ def save(draw: Callable[[], Figure], path: Path) -> list[Path]:
 
 
 def throughput(comparisons: Sequence[Comparison]) -> Figure:
-    """Draw TFLOP/s by the size of square products, one line per variant, at most ``MOST_LINES``; cuBLAS is dashed."""
+    """Return a chart of TFLOP/s by the size of square products, with at most ``MOST_LINES`` lines; cuBLAS is dashed."""
     figure, axes = _axes(
         f"Throughput, {_types(comparisons)}", "size of square matrices", "TFLOP/s (2 n³ a product)", log_y=True
     )
@@ -84,7 +88,12 @@ def throughput(comparisons: Sequence[Comparison]) -> Figure:
 
 
 def roofline(comparisons: Sequence[Comparison], gpu: Gpu) -> Figure:
-    """Draw TFLOP/s by the arithmetic intensity of square products of one type, below the ceilings of a GPU."""
+    """Return a chart of TFLOP/s by the arithmetic intensity of square products, below the ceilings of a GPU.
+
+    Args:
+        comparisons: Results on square products of one type.
+        gpu: GPU whose data sheet gives the ceilings: its memory bandwidth, and the peak rates of its units.
+    """
     figure, axes = _axes(
         f"Roofline, {_types(comparisons)}, {gpu.name}", "FLOP for each byte that has to be moved", "TFLOP/s", log_y=True
     )
@@ -106,7 +115,7 @@ def roofline(comparisons: Sequence[Comparison], gpu: Gpu) -> Figure:
 
 
 def _ceilings(variants: Iterable[str], dtype: str, gpu: Gpu) -> dict[float, str]:
-    """Return the names of the units that variants multiply with, by their peak rates in FLOP/s."""
+    """Return the peak rates in FLOP/s of the units with which variants multiply, each with the units' name."""
     found = {}
     for spec in (kernel_spec(name, dtype=dtype) for name in variants):
         units = "tensor cores" if spec.variant.tensor_cores else "multiply-adds of CUDA cores"
@@ -117,11 +126,11 @@ def _ceilings(variants: Iterable[str], dtype: str, gpu: Gpu) -> dict[float, str]
 
 
 class Bar(NamedTuple):
-    """A kernel in a chart of tiles.
+    """One kernel's bar in a chart of tiles.
 
     Attributes:
-        variant, tile: The kernel.
-        height: Height of its bar, in the unit of the chart.
+        variant, tile: Variant and tile of the kernel.
+        height: Height of the bar, in the unit of the chart.
         occupancy: Occupancy as a fraction; None if unknown.
     """
 
@@ -132,7 +141,13 @@ class Bar(NamedTuple):
 
 
 def tile_study(title: str, bars: Sequence[Bar], what: str = "TFLOP/s") -> Figure:
-    """Draw bars by tile, with variants side by side, and the occupancy above each bar."""
+    """Return a bar chart of kernels by tile, with variants side by side, and the occupancy above each bar.
+
+    Args:
+        title: Title of the chart.
+        bars: Bars to draw.
+        what: Label of the vertical axis.
+    """
     figure, axes = _axes(title, "tile", what, log_x=False)
     names = list(dict.fromkeys(bar.variant for bar in bars))
     tiles = sorted({bar.tile for bar in bars})
@@ -151,7 +166,10 @@ def tile_study(title: str, bars: Sequence[Bar], what: str = "TFLOP/s") -> Figure
 
 
 def speed_up(comparisons: Sequence[Comparison]) -> Figure:
-    """Draw speedups of ``auto`` over other rivals by size, and mark the size at which it overtakes the CPU."""
+    """Return a chart of the speedups of ``auto`` over other rivals by the size of square products.
+
+    The size at which ``auto`` becomes faster than the CPU is marked.
+    """
     title = f"How many times as fast auto is, {_types(comparisons)}"
     figure, axes = _axes(title, "size of square matrices", "times as fast as the named rival", log_y=True)
     lines = speed_ups(comparisons)
@@ -167,9 +185,9 @@ def speed_up(comparisons: Sequence[Comparison]) -> Figure:
 
 
 def gpu_of(machine: Machine) -> Gpu:
-    """Return the reference GPU of the architecture that a report was measured on.
+    """Return the reference GPU of the architecture of a machine. Its data sheet gives the ceilings of charts.
 
-    For a compute capability without a data sheet, this is the newest older architecture.
+    If there is no data sheet for the compute capability, that of the newest older architecture is used.
 
     Raises:
         DeviceError: If the compute capability is less than 7.5.
@@ -201,7 +219,7 @@ def _types(comparisons: Sequence[Comparison]) -> str:
 
 
 def _draw(axes: Axes, lines: dict[str, list[Point]], colours: dict[str, str] | None = None) -> None:
-    """Draw lines, each with its name at the right; names do not overlap."""
+    """Draw lines into a chart, each with its name at the right. Names are moved apart where they would overlap."""
     ends: list[tuple[Any, ...]] = []
     for name, line in lines.items():
         if not line:
@@ -230,7 +248,10 @@ def _draw(axes: Axes, lines: dict[str, list[Point]], colours: dict[str, str] | N
 
 
 def _apart(places: Sequence[float], distance: float = 0.04) -> list[float]:
-    """Return ascending positions between 0 and 1, moved up and then down until they are ``distance`` apart."""
+    """Return ascending positions, moved so that they are at least ``distance`` apart and at most 1.
+
+    Positions are fractions of the chart's height. Each is moved up as far as necessary, then down if it is above 1.
+    """
     moved: list[float] = []
     for place in places:
         moved.append(max(place, moved[-1] + distance) if moved else place)
@@ -242,7 +263,10 @@ def _apart(places: Sequence[float], distance: float = 0.04) -> list[float]:
 
 
 def _colour(name: str) -> Any:
-    """Return the color of a line. Ladder order runs from cold to hot, or blue to green for variants off the ladder."""
+    """Return the color of the line of a variant, of ``auto``, or of another library.
+
+    CUDA-core variants for any matrices run from cold to hot colors in ladder order; other variants from blue to green.
+    """
     rows = kernel_variants()
     ladder = [row.name for row in rows if is_for_any_matrices(row)]
     if name in ladder:

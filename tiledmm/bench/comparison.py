@@ -53,7 +53,7 @@ def compare(
     """Compare kernels with each other and with ``cupy.matmul`` on one product, on the current device.
 
     Args:
-        size: m, n, k.
+        size: Sizes m, n and k of the product.
         dtype: Type of the operands and the result, by NumPy's name. With ``"tf32"`` they are float32, and CuPy computes
             in tf32, too. With a type such as ``"int8_int32"`` results are wider, and CuPy converts the operands first.
         layout: Layout of A and B, as for ``tiledmm.source``.
@@ -63,11 +63,12 @@ def compare(
         progress: Function that is called with the current activity.
 
     Returns:
-        The comparison: one row per kernel, then ``cupy.matmul``, then the peers. All results are checked, and calls
-        with wrong results are not timed.
+        The comparison: one row per kernel, then ``cupy.matmul``, then the peers. All results are checked. Kernels of
+        this package and of other libraries whose results are wrong are not timed.
 
     Raises:
-        UnsupportedTypeError, ShapeError: If there is no such type or layout.
+        UnsupportedTypeError: If there are no products of the type.
+        ShapeError: If there is no such layout.
     """
     report = progress or (lambda doing: None)
     with cupy_takes(compute_element(dtype)):
@@ -140,7 +141,11 @@ def _on_cpu(
     seconds: float,
     report: Callable[[str], None],
 ) -> list[Row]:
-    """Return the CPU's rows, with host times that are measured after the device's; ratios are those of the medians."""
+    """Time products on the CPU, check their results, and return one row per product.
+
+    Times are host times. They are measured after the times of the device, so the speedups of a row are ratios of
+    medians.
+    """
     a, b = (cupy.asnumpy(x).astype(operands.c.dtype, copy=False) for x in operands[:2])
     rows = []
     for name, call in cpu_matmuls(a, b).items():
@@ -158,7 +163,10 @@ def _on_cpu(
 
 
 def _plain(kind: Element) -> KernelSpec:
-    """Return a kernel on the units that a library would use: tensor cores if they multiply the type, or CUDA cores."""
+    """Return a kernel that uses the units which a library would use for an element type.
+
+    They are tensor cores if those of the current device multiply the type, else CUDA cores.
+    """
     model = device_model()
     variant = find_variant("tensor_core")
     own = variant.computes_in(kind)
@@ -167,7 +175,10 @@ def _plain(kind: Element) -> KernelSpec:
 
 
 def _ceiling(spec: KernelSpec, size: Size) -> float:
-    """Return the lower of two ceilings in FLOP/s: a kernel's units and memory. A multiply-add counts as two."""
+    """Return the lower of two ceilings of a kernel's speed in FLOP/s.
+
+    The ceilings are that of its arithmetic units and that of memory bandwidth. A multiply-add counts as two operations.
+    """
     bounds = roofline(spec, device_model().gpu, *size)
     return min(bounds.fma_bound, bounds.memory_bound)
 
@@ -182,9 +193,9 @@ def _run_variant(sets: list[Operands], variant_tile: VariantTile, kind: Element,
 
 @contextlib.contextmanager
 def cupy_takes(kind: Element) -> Iterator[None]:
-    """Make CuPy compute float32 products in tf32 within this context, if the type is tf32.
+    """Return a context manager that makes CuPy compute float32 products in tf32, if ``kind`` is tf32.
 
-    ``CUPY_TF32=1`` does this for a whole process.
+    For other types it does nothing. ``CUPY_TF32=1`` sets tf32 for a whole process.
     """
     if kind != TF32:
         yield
@@ -198,7 +209,14 @@ def cupy_takes(kind: Element) -> Iterator[None]:
 
 
 def run_cupy(sets: list[Operands], i: int) -> None:
-    """Run the baseline's call number ``i``. It converts operands narrower than C, in whose type CuPy would compute."""
+    """Compute the product of one of several sets of operands with ``cupy.matmul``.
+
+    Operands whose type is narrower than that of C are converted first, because CuPy would compute in the narrow type.
+
+    Args:
+        sets: Sets of operands, which successive calls use in turn.
+        i: Number of the call.
+    """
     a, b, c = sets[i % len(sets)]
     if a.dtype != c.dtype:
         a, b = a.astype(c.dtype), b.astype(c.dtype)
@@ -206,9 +224,9 @@ def run_cupy(sets: list[Operands], i: int) -> None:
 
 
 def _described(variant_tile: VariantTile, operands: Operands, kind: Element, size: Size) -> tuple[Row, float]:
-    """Compile a variant's kernel and return its row with resources, and its ceiling in FLOP/s.
+    """Compile a variant's kernel, and return a row with its resources, and the ceiling of its speed in FLOP/s.
 
-    If the kernel is not available, the row's note says why, and the ceiling is 0.
+    If the kernel is not available for the product, the row's note states the reason, and the ceiling is 0.
     """
     row = Row(variant_tile.variant, variant_tile.tile)
     try:
@@ -230,7 +248,17 @@ def _described(variant_tile: VariantTile, operands: Operands, kind: Element, siz
 def choice_of(
     variant: str, tile: int | None, operands: Sequence[Any], precision: str, dtype: str | None = None
 ) -> Choice:
-    """Return the kernels that multiply two arrays on the current device; a third array is the output."""
+    """Return the choice of kernels with which ``tiledmm.matmul`` multiplies two arrays on the current device.
+
+    Args:
+        variant: Name of a variant, or ``"auto"``.
+        tile: Tile of the variant; None for its default tile, and for ``"auto"``.
+        operands: A and B, and optionally the array that C is written to.
+        precision, dtype: Precision and type of computation, as for ``tiledmm.matmul``.
+
+    Raises:
+        TiledmmError: If the variant does not support the product.
+    """
     kernel = KernelKeywords(variant, tile, None, precision)
     described = [describe(x) for x in operands]
     out = described[2] if len(described) > 2 else None
@@ -246,7 +274,16 @@ def _remark(variant_tile: VariantTile, kernel: LoadedKernel, choice: Choice) -> 
 
 
 def _verified(row: Row, call: timing.TimedCall, operands: Operands, right: expected.Reference) -> Row:
-    """Run a call once and return its row with the error of its result, or with a note if the call raises."""
+    """Run a rival's call once, and return its row with the error of the result, or with a note if the call raises.
+
+    A kernel of this package that could not be compiled is not run; its row is returned as it is.
+
+    Args:
+        row: Row of the rival.
+        call: Call of the rival. It returns its result, or None if it writes C.
+        operands: A, B and C. C is first filled with wrong values.
+        right: Correct result.
+    """
     if row.ours and row.registers is None:
         return row
     expected.poison(operands.c, right)

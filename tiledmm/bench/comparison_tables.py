@@ -12,7 +12,7 @@ from tiledmm.report.tables import Table
 
 
 def comparison_table(comparison: Comparison) -> Table:
-    """Return a table of all rivals on one product."""
+    """Return a table of one product, with one row per rival: times, rates, error and resources."""
     exact = comparison.tolerance == 0
     notes = [f"{row.label}: {row.note}." for row in comparison.rows if row.note]
     for row in comparison.rows:
@@ -43,7 +43,7 @@ def comparison_table(comparison: Comparison) -> Table:
 
 
 def product_about(size: Size, dtype: str, layout: str) -> dict[str, Any]:
-    """Return the ``about`` of a table on one product: its sizes, type and layout."""
+    """Return the sizes, type and layout of a product by name, for ``Table.about`` of a table on this product."""
     return {**size._asdict(), "dtype": dtype, "layout": layout}
 
 
@@ -78,7 +78,11 @@ def _error(row: Row, *, exact: bool) -> str:
 
 
 def ladder_table(report: ComparisonReport, size: Size, dtype: str = "float32") -> Table:
-    """Return the performance page's table: every variant on one product with contiguous rows."""
+    """Return the table of the performance page: every variant on one product of matrices with contiguous rows.
+
+    Raises:
+        ConfigError: If the report has no comparison of this product with ``naive``.
+    """
     full = comparison_table(report.find(size, dtype, "NN", VariantTile("naive")))
     shown = [i for i, heading in enumerate(full.columns) if heading not in ("GB/s", "<check")]
     return Table(
@@ -92,7 +96,10 @@ def ladder_table(report: ComparisonReport, size: Size, dtype: str = "float32") -
 
 
 def padding_table(report: ComparisonReport, size: Size, dtype: str = "float32") -> Table:
-    """Return a table of the speedup of ``tiled_padded`` over ``tiled``, one row per tile and one column per layout."""
+    """Return a table of the speedup of ``tiled_padded`` over ``tiled``, with a row per tile and a column per layout.
+
+    Tiles that were not compared in every layout are left out.
+    """
     layouts = ("NN", "NT", "TN", "TT")
     tiles = sorted(set.intersection(*(_padded_tiles(report, size, dtype, layout) for layout in layouts)))
     rows = []
@@ -108,7 +115,7 @@ def padding_table(report: ComparisonReport, size: Size, dtype: str = "float32") 
 
 
 def _padded_tiles(report: ComparisonReport, size: Size, dtype: str, layout: str) -> set[int]:
-    """Return the tiles of ``tiled_padded`` that a report has for a product and layout."""
+    """Return the tiles with which ``tiled_padded`` was compared on a product, in a layout."""
     product = (size, dtype, layout)
     comparisons = [each for each in report.comparisons if (each.size, each.dtype, each.layout) == product]
     return {row.tile for each in comparisons for row in each.rows if row.variant == "tiled_padded" and row.tile}

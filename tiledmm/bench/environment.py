@@ -15,7 +15,7 @@ from tiledmm.bench.results import Machine
 
 
 def this_machine() -> Machine:
-    """Return the description of the current device and of the software on it."""
+    """Return a description of the current device, its driver, and the versions of the software in use."""
     runtime = cupy.cuda.runtime
     device = runtime.getDevice()
     properties = runtime.getDeviceProperties(device)
@@ -49,7 +49,10 @@ def _cublas_version(number: int) -> str:
 
 
 def _driver_version() -> str:
-    """Return the driver's own version, which CUDA does not report, from ``/proc``; empty if it is not there."""
+    """Return the version of NVIDIA's driver, such as ``"550.54.15"``; an empty string if it is unknown.
+
+    It is read from ``/proc``, because CUDA reports only the version of CUDA that the driver supports.
+    """
     try:
         text = Path("/proc/driver/nvidia/version").read_text(encoding="utf-8")
     except OSError:

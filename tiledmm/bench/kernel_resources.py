@@ -20,10 +20,10 @@ from tiledmm.kernels.variants import kernel_spec
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """One kernel on one target.
+    """Result of compiling one kernel for one target architecture.
 
     Attributes:
-        spec: The kernel.
+        spec: Specification of the kernel.
         target: Name of the target.
         resources: Registers, shared memory and spills; None if the kernel was not compiled.
         error: Compiler's message if the kernel does not compile; else empty.
@@ -38,17 +38,17 @@ class Compiled:
 
     @property
     def spilled(self) -> int:
-        """Spill stores and spill loads per thread together, in bytes."""
+        """Sum of spill stores and spill loads, in bytes per thread; 0 if the kernel was not compiled."""
         return 0 if self.resources is None else _spilled(self.resources)
 
     @property
     def ok(self) -> bool:
-        """True if the kernel compiles without spills, or the compiler does not support the target."""
+        """Whether the kernel compiles without spills, or the installed compiler is too old for the target."""
         return not self.error and not self.spilled
 
     @property
     def occupancy(self) -> Occupancy | None:
-        """Occupancy of the target's SMs; None if the kernel was not compiled."""
+        """Occupancy of an SM of the target by this kernel; None if the kernel was not compiled."""
         if self.resources is None:
             return None
         shared = self.resources.shared_bytes + self.spec.dynamic_shared_bytes
@@ -60,10 +60,18 @@ def _spilled(resources: Resources) -> int:
 
 
 def specs(variant_tiles: Iterable[VariantTile], dtype: str, layout: str) -> list[KernelSpec]:
-    """Return the kernels of variants for a type and layout, without ``auto``, which has no kernel of its own.
+    """Return the specification of each variant's kernel for a type and layout, without duplicates.
+
+    Variants that do not multiply the type are left out, and so is ``auto``, which has no kernel.
+
+    Args:
+        variant_tiles: Variants with tiles.
+        dtype: Computation type.
+        layout: Layout of A and B, as for ``tiledmm.source``.
 
     Raises:
-        TiledmmError: As ``tiledmm.source``.
+        TiledmmError: If there is no such type or layout, none of the variants multiplies the type, or a tile is not
+            available.
     """
     kernels = (
         kernel_spec(r.variant, tile=r.tile, dtype=dtype, layout=layout).kernel
@@ -79,13 +87,16 @@ def compile_all(
     *,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> list[Compiled]:
-    """Compile kernels for targets, in parallel on all cores.
+    """Compile kernels for target architectures, in parallel on all cores.
 
     Args:
-        specs: The kernels.
-        targets: Names of targets. A kernel is compiled only for those that it can run on.
-        progress: Function that is called, from any thread, with the current activity, the finished compilations and the
-            number of compilations.
+        specs: Specifications of the kernels.
+        targets: Names of targets. A kernel is compiled only for the targets on which it can run.
+        progress: Function that is called, from any thread, with the current activity, the number of finished
+            compilations and the number of all compilations.
+
+    Returns:
+        One result per kernel and target, also for a kernel that does not compile.
 
     Raises:
         MissingDependencyError: If NVRTC is not installed; the message has the command that installs it.

@@ -20,7 +20,7 @@ _SEED = 20_240_229
 
 
 class Operands(NamedTuple):
-    """A (M, K), B (K, N) and the output C (M, N), arrays on the device."""
+    """A set of operands on the device: A (M, K), B (K, N), and C (M, N), which is written."""
 
     a: Any
     b: Any
@@ -28,10 +28,18 @@ class Operands(NamedTuple):
 
 
 def operand_sets(size: Size, dtype: str, layout: str) -> list[Operands]:
-    """Allocate copies of the same random operands, enough to fill the L2 cache twice, at most 64.
+    """Allocate sets of operands on the current device, enough to fill the L2 cache twice, at most 64.
+
+    All sets have copies of the same random matrices.
+
+    Args:
+        size: Sizes of the product.
+        dtype: Computation type.
+        layout: Letters of A and B: N for contiguous rows, T for contiguous columns, G for neither.
 
     Raises:
-        UnsupportedTypeError, ShapeError: If there is no such type or layout.
+        UnsupportedTypeError: If there are no products of the type.
+        ShapeError: If there is no such layout.
     """
     kernel_spec("naive", layout=layout)  # raises if there is no such layout
     compute = compute_element(dtype)
@@ -48,7 +56,15 @@ def operand_sets(size: Size, dtype: str, layout: str) -> list[Operands]:
 def _drawn(
     rng: np.random.Generator, rows: int, cols: int, kind: np.dtype[Any], k: int, order: str
 ) -> Callable[[], Any]:
-    """Draw a random matrix and return a function that copies it to new device memory in a layout: N, T or G."""
+    """Draw a random matrix, and return a function that copies it to new device memory.
+
+    Args:
+        rng: Random number generator.
+        rows, cols: Shape of the matrix.
+        kind: Type of the elements.
+        k: Inner size of the product that the matrix is for.
+        order: Layout of the copies: N for contiguous rows, T for contiguous columns, G for neither.
+    """
     if order == "T":
         columns = random_matrix(rng, cols, rows, kind, k)
         return lambda: cupy.asarray(columns).T

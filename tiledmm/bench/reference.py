@@ -48,8 +48,8 @@ class Verdict:
 
     Attributes:
         ok: True if all elements are within the tolerance.
-        error: Largest |C - R| / (|A| |B|) of any element; for integers and bool the fraction of wrong elements. None if
-            there is a NaN or an infinity.
+        error: Maximum of |C - R| / (|A| |B|) over the elements; for integers and bool the fraction of wrong elements.
+            None if there is a NaN or an infinity.
     """
 
     ok: bool
@@ -57,7 +57,7 @@ class Verdict:
 
 
 def random_matrix(rng: np.random.Generator, rows: int, cols: int, dtype: np.dtype[Any], k: int) -> np.ndarray[Any, Any]:
-    """Draw a random matrix on the host.
+    """Return a random matrix in host memory.
 
     Floats are normally distributed. Integers are uniform over their whole range, so that products wrap. Bools are so
     rarely true that half of the elements of the product are true.
@@ -95,11 +95,13 @@ def _random_rows(rng: np.random.Generator, rows: int, cols: int, dtype: np.dtype
 
 
 def reference(a: Any, b: Any, compute: Element | None = None) -> Reference:
-    """Compute the product of two matrices in higher precision, with the array library's float64 product.
+    """Compute the product of two matrices in higher precision, and return it with the tolerance for results.
+
+    Floats are multiplied in float64 by the library of the arrays, and integers exactly.
 
     Args:
-        a, b: Operands (M, K) and (K, N) of the same type.
-        compute: Computation type if it is another one: tf32, or a type with wide results.
+        a, b: Operands (M, K) and (K, N) of the same type, NumPy or CuPy arrays.
+        compute: Computation type, if it differs from the operands' type: tf32, or a type with wide results.
     """
     if compute is not None and compute.result_name:
         a, b = a.astype(compute.result.dtype), b.astype(compute.result.dtype)
@@ -114,7 +116,9 @@ def reference(a: Any, b: Any, compute: Element | None = None) -> Reference:
 
 
 def tolerance(dtype: np.dtype[Any], k: int) -> float:
-    """Return the largest |C - R| that rounding explains, in units of |A| |B|; 0 for integers and bool.
+    """Return the largest error that rounding explains, in units of |A| |B|; 0 for integers and bool.
+
+    The error is |C - R|, where C is the result and R is the correct result. ``k`` is the inner size of the product.
 
     A sum of K products, each step rounded with unit roundoff u, has an error of at most K u in these units, and of a
     few sqrt(K) u if the errors are independent (Higham and Mary, "A new approach to probabilistic rounding error
@@ -130,7 +134,10 @@ def tolerance(dtype: np.dtype[Any], k: int) -> float:
 
 
 def judge(result: Any, expected: Reference) -> Verdict:
-    """Compare a result with its reference. NaN never passes."""
+    """Compare a result with the correct result, and return its error and whether that is within the tolerance.
+
+    A result with a NaN is never within the tolerance.
+    """
     if expected.scale is None:
         wrong = int((result != expected.values).sum())
         return Verdict(wrong == 0, wrong / result.size)
@@ -142,7 +149,14 @@ def judge(result: Any, expected: Reference) -> Verdict:
 
 
 def poison(result: Any, expected: Reference) -> None:
-    """Fill a contiguous output with values that cannot be right: NaN, or the inverted bits of the correct values."""
+    """Fill a contiguous array with wrong values, so that an element that a kernel does not write is found.
+
+    The values are NaN, or for exact results the correct values with inverted bits.
+
+    Args:
+        result: Array that the kernel will write.
+        expected: Correct result.
+    """
     if expected.scale is None:
         result[...] = ~expected.values
     else:
@@ -169,7 +183,10 @@ def _wide(x: Any) -> Any:
 
 
 def _wrapped_product(a: Any, b: Any) -> Any:
-    """Return the exact product of integer matrices, modulo two to the power of their width in bits."""
+    """Return the product of two integer matrices, which wraps to the width of their type as in NumPy.
+
+    It is computed exactly, from products of 16-bit limbs in float64.
+    """
     dtype = a.dtype
     bits = 8 * dtype.itemsize
     unsigned = np.dtype(f"u{dtype.itemsize}")

@@ -21,7 +21,12 @@ _LEGEND = "R registers, S shared memory, W warps an SM holds, B blocks an SM hol
 
 
 def resource_table(kernels: list[Compiled], target: str) -> Table:
-    """Return a table of each kernel's resources on one target."""
+    """Return a table of kernels with the registers, shared memory, spills and occupancy of each on one target.
+
+    Args:
+        kernels: Results of compilation; those for other targets are ignored.
+        target: Name of the target.
+    """
     shown = [kernel for kernel in kernels if kernel.target == target]
     return Table(
         title=f"Compiled for {target} ({REFERENCE_GPUS[target].name})  {_kind(shown)}",
@@ -61,7 +66,7 @@ def _resource_cells(kernel: Compiled) -> tuple[str, ...]:
 
 
 def matrix_table(kernels: list[Compiled]) -> Table:
-    """Return a table of each kernel's registers and occupancy on every target."""
+    """Return a table of registers and occupancy, with one row per kernel and one column per target."""
     targets = [target for target in TARGETS if any(kernel.target == target for kernel in kernels)]
     by_symbol: dict[str, dict[str, Compiled]] = {}
     for kernel in kernels:
@@ -81,7 +86,10 @@ def matrix_table(kernels: list[Compiled]) -> Table:
 
 
 def details_table(kernels: list[Compiled], size: Size) -> Table:
-    """Return a table of one variant's kernels: resources on each target, and bounds for a product on its GPU."""
+    """Return a table of one variant's kernels: resources on each target, and bounds on the speed of a product.
+
+    The bounds are for the reference GPU of the target.
+    """
     targets = dict.fromkeys(kernel.target for kernel in kernels)
     only = "" if len(targets) > 1 else next(iter(targets))
     spec = kernels[0].spec
@@ -145,7 +153,7 @@ def _matrix_cell(kernel: Compiled | None) -> str:
 
 
 def _errors(kernels: list[Compiled]) -> tuple[str, ...]:
-    """Return a note for each kernel that does not compile, with the compiler's message for its first target."""
+    """Return a note for each kernel that does not compile, with the compiler's message for the first such target."""
     first: dict[str, str] = {}
     for kernel in kernels:
         if kernel.error:
@@ -154,7 +162,10 @@ def _errors(kernels: list[Compiled]) -> tuple[str, ...]:
 
 
 def bounds_table(specs: list[KernelSpec], size: Size, target: str) -> Table:
-    """Return a table of each kernel's arithmetic intensity and roofline for a product on a target's reference GPU."""
+    """Return a table of upper bounds on the speed of kernels, for one product on the reference GPU of a target.
+
+    Each row has a kernel's arithmetic intensity, and its bound in TFLOP/s by the roofline model.
+    """
     gpu = REFERENCE_GPUS[find_target(target).name]
     rows = []
     for spec in specs:
@@ -199,10 +210,10 @@ BOUNDS_NOTE = (
 
 
 def tile_name(spec: KernelSpec) -> str:
-    """Return the name of a kernel's tile for a table.
+    """Return the name of a kernel's tile for a table, such as ``"32"``.
 
-    It is the tile with this config (several if they have the same config), the sizes of the block tile if no tile has
-    it, or ``NONE`` for a variant without tiles.
+    If several tiles have the kernel's config, all are named. If no tile has it, the name is the block tile, such as
+    ``"64x32"``. For a variant without tiles it is ``NONE``.
     """
     config = spec.kernel.config
     scheme = (config.scheme,) if config.scheme else ()
@@ -225,7 +236,7 @@ def _product(size: Size, spec: KernelSpec) -> dict[str, Any]:
 
 
 def _type(spec: KernelSpec) -> str:
-    """Return the name of a kernel's computation type; for a kernel that multiplies limbs, of the decomposed type."""
+    """Return the name of a kernel's computation type. For a kernel that multiplies limbs, name the decomposed type."""
     return spec.variant.operands.product_type(spec.variant, spec.compute).dtype_name
 
 

@@ -21,13 +21,14 @@ REPORT_FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One rival in one comparison. Values that are not known are None.
+    """Results of one rival on one product. Unknown values are None.
 
     Attributes:
         variant: Name of the rival: a variant, ``"cupy.matmul"`` for the baseline, or a peer.
         tile: Tile; None for rivals without tiles.
         ok: True if the result is correct.
-        error: Largest |C - R| / (|A| |B|) against float64; for integers and bool the fraction of wrong elements.
+        error: Maximum of |C - R| / (|A| |B|), where R is the product in float64; for integers and bool the fraction of
+            wrong elements.
         microseconds: Device time of one call, in microseconds: the median of ``rounds``.
         tflops: Rate in TFLOP/s: 2 m n k (complex: 8 m n k) per time.
         gbps: Compulsory bytes (each operand read and C written once) per time, in GB/s.
@@ -64,16 +65,19 @@ class Row:
 
     @property
     def label(self) -> str:
-        """Variant and tile in the form of tables: ``"tiled 32"``."""
+        """Name of the rival in tables, with its tile: ``"tiled 32"``."""
         return VariantTile(self.variant, self.tile).label
 
     @property
     def ours(self) -> bool:
-        """True for a kernel of this package."""
+        """Whether the rival is a kernel of this package."""
         return not self.peer and self.variant != BASELINE
 
     def speed_over(self, other: Row) -> float | None:
-        """Return the speedup over another row: the median of the ratios of common rounds; None if there are none."""
+        """Return how many times as fast this rival is as another one; None if they were not timed in the same rounds.
+
+        It is the median, over the rounds with both rivals, of the other's time divided by this one's.
+        """
         pairs = zip(self.rounds, other.rounds, strict=False)
         ratios = [theirs / mine for mine, theirs in pairs if mine and theirs]
         return statistics.median(ratios) if ratios else None
@@ -108,19 +112,19 @@ class Comparison:
 
     @property
     def title(self) -> str:
-        """Text that describes the product in one line: ``"256 x 256 x 256  float32  NN"``."""
+        """Description of the product in one line: ``"256 x 256 x 256  float32  NN"``."""
         return f"{self.size}  {self.dtype}  {self.layout}"
 
     @property
     def ok(self) -> bool:
-        """True if the results of all kernels of this package are right. The baseline and peers do not count."""
+        """Whether the results of all kernels of this package are right. The baseline and peers do not count."""
         return all(row.ok for row in self.rows if row.ours)
 
     def row(self, variant: str, tile: int | None = None) -> Row:
-        """Return the row of a variant and tile, or the variant's first row if no tile is given.
+        """Return the row of a variant with a tile; if ``tile`` is None, the first row of the variant.
 
         Raises:
-            ConfigError: If there is no such row.
+            ConfigError: If the variant was not compared, or not with this tile.
         """
         for row in self.rows:
             if row.variant == variant and tile in (None, row.tile):
@@ -208,7 +212,7 @@ class ComparisonReport:
 
     @property
     def ok(self) -> bool:
-        """True if the results of all kernels of this package are right."""
+        """Whether the results of all kernels of this package are right, in all comparisons."""
         return all(comparison.ok for comparison in self.comparisons)
 
     def find(self, size: Size, dtype: str, layout: str, *variant_tiles: VariantTile) -> Comparison:
@@ -226,15 +230,15 @@ class ComparisonReport:
 
 
 def to_json(report: ComparisonReport) -> str:
-    """Convert a report to JSON text."""
+    """Return a report as JSON."""
     return json_text({"format": REPORT_FORMAT, **asdict(report)})
 
 
 def from_json(text: str) -> ComparisonReport:
-    """Read a report that ``to_json`` wrote.
+    """Return the report that ``to_json`` converted to JSON.
 
     Raises:
-        ConfigError: If the text has another version of the format.
+        ConfigError: If ``text`` has another version of the format.
     """
     data: dict[str, Any] = json.loads(text)
     if data.get("format") != REPORT_FORMAT:

@@ -27,7 +27,7 @@ _SMALL = 128**3
 
 @dataclass(frozen=True, slots=True)
 class Simulable:
-    """The products to simulate.
+    """The sizes of the products to simulate, and those that were requested but would take too long.
 
     Attributes:
         sizes: Sizes to simulate.
@@ -41,7 +41,7 @@ class Simulable:
 
     @property
     def reason(self) -> str:
-        """Sentences that say why requested products are not simulated; empty if all are."""
+        """Sentences that state why requested sizes are not simulated; empty if all are simulated."""
         return " ".join(
             f"{size} is not simulated: that would take {duration(seconds)} here, and the limit is "
             f"{duration(MAX_SECONDS)}."
@@ -49,7 +49,7 @@ class Simulable:
         )
 
     def __str__(self) -> str:
-        """Return sentences on what is simulated and why, empty if it is exactly what was requested."""
+        """Return sentences that state which sizes are simulated and why; empty if all requested sizes are."""
         if self.asked:
             return self.reason
         fits, cut = self.sizes
@@ -58,11 +58,14 @@ class Simulable:
 
 
 def simulable(sizes: Sequence[Size], variant_tiles: Iterable[VariantTile], dtype: str, target: str) -> Simulable:
-    """Select the sizes that this machine simulates in less than ``MAX_SECONDS``, or ``SIZES`` if there are none.
+    """Select the requested sizes that this machine can simulate within ``MAX_SECONDS`` seconds, with all kernels.
+
+    If there are none, ``SIZES`` are selected. To estimate times, each kernel is simulated on a small product, unless
+    all requested sizes are small.
 
     Args:
         sizes: Requested sizes; may be empty.
-        variant_tiles: The kernels.
+        variant_tiles: Kernels to simulate.
         dtype: Computation type.
         target: Target architecture.
 
@@ -79,12 +82,22 @@ def simulable(sizes: Sequence[Size], variant_tiles: Iterable[VariantTile], dtype
 
 
 def _work(size: Size, tile: tuple[int, int] = (1, 1)) -> int:
-    """Return the multiply-adds of a product, including those of threads beyond the edges of C."""
+    """Return the number of multiply-adds that a kernel computes for a product, including those beyond C's edges.
+
+    Args:
+        size: Sizes of the product.
+        tile: Rows and columns of C that a block of the kernel computes.
+    """
     return -(-size.m // tile[0]) * -(-size.n // tile[1]) * tile[0] * tile[1] * size.k
 
 
 def _rates(variant_tiles: Iterable[VariantTile], dtype: str, target: str) -> list[tuple[tuple[int, int], float]]:
-    """Measure each kernel on a small product; return its tile of C and its seconds per multiply-add."""
+    """Simulate each kernel on a small product, and return its speed on this machine.
+
+    Returns:
+        For each kernel, the rows and columns of C that a block computes, and the seconds per multiply-add. Kernels that
+        cannot be simulated are left out.
+    """
     compute, pilot = compute_element(dtype), SIZES[0]
     a, b = operands(pilot, compute, "NN")
     found = []
@@ -107,7 +120,7 @@ def _rates(variant_tiles: Iterable[VariantTile], dtype: str, target: str) -> lis
 
 
 def duration(seconds: float) -> str:
-    """Format a time in the largest unit that gives 2 or more: ``"60 seconds"``, ``"5 minutes"``, ``"300 years"``."""
+    """Return a time as text, in the largest unit of which there are 2 or more: ``"60 seconds"``, ``"5 minutes"``."""
     name, unit = next((each for each in _UNITS if seconds >= 2 * each[1]), _UNITS[-1])
     return f"{seconds / unit:,.0f} {name}"
 

@@ -28,10 +28,10 @@ from tiledmm.simulator import ProductReport, run
 
 @dataclass(frozen=True, slots=True)
 class Simulated:
-    """Result of one kernel on one product.
+    """Result of simulating one kernel on one product.
 
     Attributes:
-        variant_tile: The kernel.
+        variant_tile: Variant and tile of the kernel.
         report: Report of the simulator; None if the kernel did not run.
         verdict: Error of the result; None if the kernel did not run.
         error: Reason why the kernel does not compile; else empty.
@@ -44,12 +44,12 @@ class Simulated:
 
     @property
     def left_out(self) -> bool:
-        """True if the simulator cannot run this kernel."""
+        """Whether the kernel was not simulated because the simulator cannot run it."""
         return self.report is None and not self.error
 
     @property
     def ok(self) -> bool:
-        """True if the result is right and the simulator has no findings, or the simulator cannot run this kernel."""
+        """Whether the result is right and the simulator has no findings, or the simulator cannot run this kernel."""
         return self.left_out or bool(self.report and self.report.ok and self.verdict and self.verdict.ok)
 
 
@@ -62,12 +62,12 @@ def simulate_all(
     target: str,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> list[Simulated]:
-    """Run kernels on the simulator with random operands.
+    """Run kernels on the simulator with random operands, and return one result per kernel.
 
-    Accesses are counted by the machine code if the extra ``inspect`` is installed, else by the source.
+    Memory accesses are those of the machine code if the extra ``inspect`` is installed, else those of the source.
 
     Args:
-        variant_tiles: The kernels.
+        variant_tiles: Variants and tiles of the kernels. Those that do not multiply the type are left out.
         size: Sizes of the product.
         dtype, layout: Computation type, and layout of A and B.
         target: Target architecture.
@@ -104,12 +104,27 @@ def simulate_all(
 
 
 def _tell_all(progress: Callable[[str, int, int], None], name: str, i: int, kernels: int, done: int, of: int) -> None:
-    """Report the progress of all kernels, from the progress within kernel ``i``."""
+    """Report the progress of simulating several kernels, when one of them has finished some of its steps.
+
+    Args:
+        progress: Function that is called with the kernel's name, the finished steps of all kernels and the number of
+            all steps. Each kernel counts as ``of`` steps.
+        name: Name of the kernel.
+        i: Number of kernels that are finished.
+        kernels: Number of all kernels.
+        done, of: Finished steps of this kernel, and number of its steps.
+    """
     progress(name, i * of + done, kernels * of)
 
 
 def operands(size: Size, compute: Element, layout: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """Return random matrices A and B in a layout; they are the same in each call."""
+    """Return random matrices A and B in host memory. They are the same in each call.
+
+    Args:
+        size: Sizes of the product.
+        compute: Computation type.
+        layout: Letters of A and B: N for contiguous rows, T for contiguous columns, G for neither.
+    """
     rng = np.random.default_rng(0)
     a = random_matrix(rng, size.m, size.k, compute.dtype, size.k)
     b = random_matrix(rng, size.k, size.n, compute.dtype, size.k)
@@ -160,7 +175,8 @@ def layouts_table(found: dict[str, list[Simulated]], size: Size, *, dtype: str, 
 
     Args:
         found: Results by layout, for the same kernels in the same order.
-        size, dtype, target: As for ``simulated_table``.
+        size, dtype: Sizes and computation type of the product.
+        target: Target architecture.
     """
     rows = [each for each in zip(*found.values(), strict=True) if not all(row.left_out for row in each)]
     notes = [f"{row.variant_tile.label}: {row.error}" for each in rows for row in each if row.error]
@@ -182,13 +198,17 @@ _OF_A_LAYOUT = ("result", "wavefronts", "conflicts")
 
 
 def _shared_cells(row: Simulated) -> tuple[str, ...]:
-    """Return a row's cells for the columns of ``_OF_A_LAYOUT``."""
+    """Return three cells for a kernel's result in one layout: correctness, wavefronts and bank conflicts."""
     _, _, result, _, _, _, wavefronts, conflicts, *_ = _cells(row)
     return result, wavefronts, conflicts
 
 
 def _padding_pays(found: dict[str, list[Simulated]]) -> Iterator[str]:
-    """Yield a sentence on the gain of padding, per layout and pair of kernels that differ only in padding."""
+    """Yield sentences that state whether padding pays: one per layout and pair of kernels that differ only in padding.
+
+    Args:
+        found: Results by layout.
+    """
     for layout, rows in found.items():
         for plain, padded in itertools.product(rows, rows):
             if plain.report and padded.report and _differ_in_padding(plain.variant_tile, padded.variant_tile):

@@ -19,12 +19,12 @@ class Size(NamedTuple):
     k: int
 
     def __str__(self) -> str:
-        """Return the sizes in the form of tables: ``"256 x 128 x 64"``."""
+        """Return the sizes as tables show them: ``"256 x 128 x 64"``."""
         return " x ".join(map(str, self))
 
 
 def parse_size(text: str) -> Size:
-    """Parse the size of a product: N such as ``"4096"``, or MxNxK such as ``"4096x1024x512"``.
+    """Return the sizes that a text states: N such as ``"4096"``, or MxNxK such as ``"4096x1024x512"``.
 
     Raises:
         ConfigError: If the text has another form, or a size is 0 or more than ``MAX_SIZE``.

@@ -26,7 +26,7 @@ _HEAD = ("tile", "<block", "<thread", "threads")
 
 
 def measured_table(variant: str, found: Comparison, specs: Sequence[KernelSpec]) -> Table:
-    """Return a table of times of all tiles on this device.
+    """Return a table of a variant's tiles, with their times on this device.
 
     Args:
         variant: Name of the variant.
@@ -67,11 +67,11 @@ def _measured(row: Row, best: Row | None, spec: KernelSpec, size: Size) -> tuple
 def counted_table(
     variant: str, size: Size, found: Sequence[Simulated], kernels: Sequence[Compiled], dtype: str, layout: str
 ) -> Table:
-    """Return a table of the simulator's counts of all tiles, and their resources on a target.
+    """Return a table of a variant's tiles, with the simulator's counts, and their resources on a target.
 
     Args:
         variant: Name of the variant.
-        size, dtype, layout: The product.
+        size, dtype, layout: Sizes, computation type and layout of the product.
         found: Results of the simulator, one per tile, without counts if the simulator cannot run the variant.
         kernels: The same kernels, compiled for one target if there is a compiler.
     """
@@ -126,7 +126,10 @@ def _head(tile: int | None, spec: KernelSpec) -> tuple[str, ...]:
 
 
 def _memory(spec: KernelSpec, size: Size, counted: Simulated | None) -> tuple[str, str]:
-    """Return the cells for reuse and arithmetic intensity: counted ones if there are any, else the model's."""
+    """Return two cells, for reuse and arithmetic intensity.
+
+    They are the simulator's counts, or those of the roofline model if ``counted`` is None or has no report.
+    """
     if counted and counted.report:
         return significant(counted.report.reuse), significant(counted.report.intensity)
     bounds = roofline(spec, REFERENCE_GPUS["sm_90"], *size)  # reuse and intensity do not depend on the GPU
@@ -134,7 +137,12 @@ def _memory(spec: KernelSpec, size: Size, counted: Simulated | None) -> tuple[st
 
 
 def check_chart(variant: str, tiles: Sequence[int], path: Path) -> None:
-    """Check that a chart can be drawn, before anything is measured.
+    """Check whether a chart of tiles can be drawn to a file, so that errors are raised before anything is measured.
+
+    Args:
+        variant: Name of the variant.
+        tiles: Tiles to draw.
+        path: File of the chart.
 
     Raises:
         MissingDependencyError: If matplotlib is not installed; the message has the command to install it.
@@ -170,5 +178,5 @@ def draw(table: Table, path: Path) -> None:
 
 
 def variant_tiles_of(variant: str, tiles: Sequence[int]) -> list[VariantTile]:
-    """Return a variant with each of its tiles, or without a tile if it has none."""
+    """Return a ``VariantTile`` of a variant for each given tile; if ``tiles`` is empty, one without a tile."""
     return [VariantTile(variant, tile) for tile in tiles] or [VariantTile(variant)]

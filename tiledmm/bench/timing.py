@@ -1,6 +1,6 @@
 """Timing of calls on the device and on the host. Rivals are timed alternately.
 
-There are two clocks, and every time says which it is from:
+There are two clocks:
 
 - ``DeviceClock`` measures time on the device alone. A kernel keeps the stream busy while calls are queued between two
   events, so that the device never waits for the host.
@@ -29,7 +29,12 @@ TimedCall = Callable[[int], object]
 
 
 def one_after_the_other(plan: Any, sets: Sequence[Any]) -> TimedCall:
-    """Return a function that runs a ``Plan`` with the next of several sets of operands in each call."""
+    """Return a function to time, which runs a ``Plan`` with another set of operands in each call, in turn.
+
+    Args:
+        plan: ``Plan`` of a product.
+        sets: Sets of operands, each a sequence of arguments of ``plan.run``.
+    """
     return lambda i: plan.run(*sets[i % len(sets)])
 
 
@@ -84,7 +89,12 @@ class Clock(Protocol):
     max_calls: int
 
     def time(self, call: TimedCall, calls: int) -> Reading:
-        """Time ``calls`` calls and return the seconds per call."""
+        """Time several successive calls, and return the time per call.
+
+        Args:
+            call: Function to time.
+            calls: Number of calls, at most ``max_calls``.
+        """
 
 
 class DeviceClock:
@@ -93,7 +103,7 @@ class DeviceClock:
     max_calls = _MAX_QUEUED
 
     def __init__(self) -> None:
-        """Compile the kernel that keeps the stream busy. Needs a GPU."""
+        """Compile the kernel that keeps the stream busy. This needs a GPU."""
         import cupy
         import numpy as np
 
@@ -104,13 +114,18 @@ class DeviceClock:
         cupy.cuda.get_current_stream().synchronize()
 
     def hold(self, seconds: float) -> None:
-        """Keep the current stream busy for a time in seconds, at most 0.2, so that later launches wait."""
+        """Keep the current stream busy for the given time, at most 0.2 s, so that later launches wait."""
         self._hold((1,), (1,), (self._nanoseconds(min(seconds, _MAX_HOLD) * 1e9),))
 
     def time(self, call: TimedCall, calls: int) -> Reading:
-        """Queue ``calls`` calls while the stream is held, and return the device seconds per call.
+        """Time several successive calls, and return the device time per call.
 
-        The reading is not pure if queueing takes longer than the longest hold, as for a call that synchronizes.
+        The calls are queued while a kernel keeps the stream busy. The reading is not pure if queueing takes longer than
+        that kernel can run, for example because a call synchronizes.
+
+        Args:
+            call: Function to time. It launches work on the current stream.
+            calls: Number of calls.
         """
         cuda = self._cupy.cuda
         wanted = 50e-6 + calls * _QUEUE_SECONDS
@@ -139,7 +154,11 @@ class HostClock:
     max_calls = 1000
 
     def __init__(self, synchronize: Callable[[], object] | None = None) -> None:
-        """Create a clock. ``synchronize`` replaces the synchronization of the current stream."""
+        """Create a clock.
+
+        Args:
+            synchronize: Function that waits for the end of all calls; None to synchronize CuPy's current stream.
+        """
         if synchronize is None:
             import cupy
 
@@ -147,7 +166,12 @@ class HostClock:
         self._synchronize = synchronize
 
     def time(self, call: TimedCall, calls: int) -> Reading:
-        """Time ``calls`` calls and return the host seconds per call."""
+        """Time several successive calls, with one synchronization at the end, and return the host time per call.
+
+        Args:
+            call: Function to time.
+            calls: Number of calls.
+        """
         self._synchronize()
         begun = time.perf_counter()
         for i in range(calls):
@@ -176,24 +200,27 @@ class Sample:
         return statistics.median(self.rounds.values())
 
     def speed_over(self, other: Sample) -> float:
-        """Return the speedup over another rival: the median of the ratios in common rounds."""
+        """Return how many times as fast this rival is as another one.
+
+        It is the median, over the rounds with both rivals, of the other's time divided by this one's.
+        """
         common = self.rounds.keys() & other.rounds.keys()
         return statistics.median(other.rounds[i] / self.rounds[i] for i in common)
 
 
 def measure(rivals: Mapping[str, TimedCall], clock: Clock, *, seconds: float = 0.4) -> dict[str, Sample]:
-    """Time rivals alternately.
+    """Time rivals alternately, in rounds, and return the times of each.
 
-    Every rival is called and estimated first, so that nothing is compiled or allocated for the first time while calls
-    are timed. The order within a round is random, but the same in each run.
+    Every rival is called twice first, to estimate its time, and so that nothing is compiled or allocated for the first
+    time while calls are timed. The order within a round is random, but the same in each run.
 
     Args:
         rivals: Calls by name.
-        clock: The clock.
+        clock: Clock for device time or for host time.
         seconds: Approximate time to measure each rival, in seconds. A slow rival may need longer, in fewer rounds.
 
     Returns:
-        One sample per rival, in the same order. All rivals are in the last round.
+        One sample per rival, by name, in the same order. All rivals are in the last round.
     """
     plans: dict[str, tuple[int, int]] = {}
     pure = dict.fromkeys(rivals, True)
@@ -214,11 +241,11 @@ def measure(rivals: Mapping[str, TimedCall], clock: Clock, *, seconds: float = 0
 
 
 def plan(estimate: float, seconds: float, max_calls: int) -> tuple[int, int]:
-    """Return the calls per round and the number of rounds that time a call for about ``seconds`` in all.
+    """Return the number of calls per round, and the number of rounds, in which to time a rival.
 
     Args:
         estimate: Estimated time of one call, in seconds.
-        seconds: Total time, in seconds.
+        seconds: Approximate time for all rounds together, in seconds.
         max_calls: Maximum number of calls per round.
     """
     estimate = max(estimate, 1e-7)
@@ -228,9 +255,14 @@ def plan(estimate: float, seconds: float, max_calls: int) -> tuple[int, int]:
 
 
 def takes_part(i: int, rounds: int, total: int) -> bool:
-    """Return whether a rival with ``rounds`` rounds is in round ``i`` of ``total``: they are evenly spread.
+    """Return whether a rival is timed in round ``i``, counted from 0. Its rounds are evenly spread over all rounds.
 
-    Every rival is in the last round.
+    Every rival is timed in the last round.
+
+    Args:
+        i: Number of the round.
+        rounds: Number of rounds in which the rival is timed.
+        total: Number of all rounds.
     """
     return (i + 1) * rounds // total > i * rounds // total
 

@@ -32,9 +32,9 @@ class Validated:
     """Validation of one kernel.
 
     Attributes:
-        variant_tile: The kernel.
+        variant_tile: Variant and tile of the kernel.
         verdict: Error against the reference; None if there is no result.
-        from_numpy: Largest difference from NumPy's result, in the same unit; None if there is no result.
+        from_numpy: Largest difference from NumPy's result, in the same unit as the error; None if there is no result.
         note: Remark, such as the reason why there is no result.
         left_out: True if the kernel does not run on this device.
     """
@@ -47,7 +47,7 @@ class Validated:
 
     @property
     def ok(self) -> bool:
-        """True if the result is right and there are no findings, or the kernel does not run on this device."""
+        """Whether the result is right and there are no findings, or the kernel does not run on this device."""
         return self.left_out or bool(self.verdict and self.verdict.ok and not self.note)
 
 
@@ -56,8 +56,8 @@ class Validation:
     """Validation of kernels on one product.
 
     Attributes:
-        where: Device or simulator that the kernels ran on.
-        size, dtype, layout: The product.
+        where: Name of the device or simulator on which the kernels ran.
+        size, dtype, layout: Sizes, computation type and layout of the product.
         tolerance: Largest error that counts as right, and a sentence with the reason.
         numpy_error: Error of NumPy's result against the reference; None if it has a NaN or an infinity.
         rows: Validated kernels, in ladder order.
@@ -73,7 +73,7 @@ class Validation:
 
     @property
     def ok(self) -> bool:
-        """True if no kernel is wrong."""
+        """Whether no kernel failed its validation."""
         return all(row.ok for row in self.rows)
 
 
@@ -85,13 +85,20 @@ def on_gpu(
     layout: str,
     progress: Callable[[str, int, int], None],
 ) -> Validation:
-    """Validate kernels on the current device, with random operands. Outputs are first filled with wrong values.
+    """Compare the results of kernels on the current device with float64 and with NumPy, for random operands.
+
+    The array for the result is first filled with wrong values, so that an element that is not written is found.
 
     Args:
-        variant_tiles: The kernels.
+        variant_tiles: Variants and tiles of the kernels. Those that do not multiply the type are left out.
         size: Sizes of the product.
         dtype, layout: Computation type, and layout of A and B.
-        progress: Function that is called with the current activity, the finished steps and the number of steps.
+        progress: Function that is called with the current activity, the number of finished kernels and the number of
+            all kernels.
+
+    Raises:
+        UnsupportedTypeError: If there are no products of the type, or none of the kernels multiplies it.
+        ShapeError: If there is no such layout.
     """
     import cupy
 
@@ -126,11 +133,17 @@ def on_simulator(
     target: str,
     progress: Callable[[str, int, int], None],
 ) -> Validation:
-    """Validate kernels on the simulator, which also finds races, accesses out of bounds and similar errors.
+    """Compare the results of kernels on the simulator with float64 and with NumPy, for random operands.
+
+    A kernel also fails if the simulator finds a race, an access out of bounds or a similar error.
 
     Args:
-        variant_tiles, size, dtype, layout, progress: As for ``on_gpu``.
+        variant_tiles: Variants and tiles of the kernels. Those that do not multiply the type are left out.
+        size: Sizes of the product.
+        dtype, layout: Computation type, and layout of A and B.
         target: Target architecture.
+        progress: Function that is called with the current activity, the number of finished kernels and the number of
+            all kernels.
 
     Raises:
         MissingDependencyError: If there is no C++ compiler.
@@ -194,13 +207,19 @@ def _distance(found: Matrix, numpys: Matrix, right: Reference) -> float | None:
 
 
 def _exact(matrix: Matrix, right: Reference) -> Matrix:
-    """Convert a matrix to the reference's type."""
+    """Convert a matrix to the type of the correct result."""
     wide: Matrix = matrix.astype(right.values.dtype)
     return wide
 
 
 def explain_tolerance(kind: Element, k: int, tolerance: float) -> str:
-    """Return a sentence that says why an error up to the tolerance is allowed."""
+    """Return a sentence that explains the tolerance of results.
+
+    Args:
+        kind: Computation type.
+        k: Inner size of the product.
+        tolerance: Allowed error, in units of |A| |B|.
+    """
     dtype = kind.dtype
     if dtype.kind == "b":
         return "Exact: an element is true if any of its products is."
@@ -220,7 +239,7 @@ def explain_tolerance(kind: Element, k: int, tolerance: float) -> str:
 
 
 def validation_table(found: Validation) -> Table:
-    """Return a table with one row per kernel."""
+    """Return a table of a validation, with one row per kernel: its error, the tolerance, and NumPy's error."""
     tolerance, reason = found.tolerance
     exact = tolerance == 0
     figure = percent if exact else error_figure

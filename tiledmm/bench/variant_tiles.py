@@ -24,24 +24,25 @@ class VariantTile(NamedTuple):
 
     @property
     def label(self) -> str:
-        """Name in the form of tables: ``"tiled 32"``."""
+        """Name of the variant and its tile in tables: ``"tiled 32"``."""
         return self.variant if self.tile is None else f"{self.variant} {self.tile}"
 
 
 def expand(
     variants: Iterable[str] | None = None, tiles: Iterable[int] | Literal["all"] | None = None
 ) -> list[VariantTile]:
-    """Return the given variants with each of their tiles, in ladder order, ``"auto"`` last.
+    """Return a ``VariantTile`` for each combination of a given variant and a given tile that the variant has.
+
+    They are in ladder order, with ``"auto"`` last. A variant without tiles is returned once.
 
     Args:
-        variants: Names; None for all kernels of this package. ``"cublas"`` is ignored, because the baseline is in every
-            comparison.
-        tiles: Tile sizes, of which each variant gets those that it has; ``"all"`` for all of its tiles; None for its
-            default tile.
+        variants: Names of variants; None for all kernels of this package. ``"cublas"`` is ignored, because the baseline
+            is in every comparison.
+        tiles: Tile sizes; ``"all"`` for all tiles of each variant; None for its default tile.
 
     Raises:
         UnknownVariantError: If there is no such variant.
-        ConfigError: If none of the variants has a tile.
+        ConfigError: If none of the variants has one of the tiles.
     """
     names = [row.name for row in kernel_variants()] if variants is None else list(variants)
     chosen = {find_variant(name).name for name in names if name != "auto"}
@@ -65,7 +66,7 @@ def expand(
 
 
 def multiplying(variant_tiles: Iterable[VariantTile], dtype: str) -> list[VariantTile]:
-    """Return the given variants that multiply elements of a type.
+    """Return those of the given variants and tiles whose variant multiplies elements of a type, or is ``"auto"``.
 
     Raises:
         UnsupportedTypeError: If there is no such type, or none of the variants multiplies it.
@@ -82,11 +83,17 @@ def multiplying(variant_tiles: Iterable[VariantTile], dtype: str) -> list[Varian
 
 
 def runnable(by_type: Mapping[str, Iterable[VariantTile]], target: str) -> dict[str, list[VariantTile]]:
-    """Return, by type, the given variants that multiply the type on a target architecture.
+    """Return, by type, those of the given variants and tiles that multiply the type on a target architecture.
+
+    A type for which none does is left out.
+
+    Args:
+        by_type: Variants and tiles by computation type.
+        target: Name of the target; empty for no restriction to a target.
 
     Raises:
         UnsupportedTypeError: If there is no such type, or none of its variants multiplies it.
-        ConfigError: If there is no such target, or no variant runs there.
+        ConfigError: If there is no such target, or none of the variants runs there.
     """
     found, reasons = dict[str, list[VariantTile]](), list[str]()
     for dtype, variant_tiles in by_type.items():
@@ -100,14 +107,18 @@ def runnable(by_type: Mapping[str, Iterable[VariantTile]], target: str) -> dict[
 
 
 def _why_not(variant_tile: VariantTile, dtype: str, target: str) -> str:
-    """Return the reason why a kernel does not run on a target; empty if it does, or if there is no target."""
+    """Return the reason why a kernel does not run on a target; an empty string if it does, or ``target`` is empty."""
     if variant_tile.variant == "auto" or not target:
         return ""  # auto chooses only kernels that run on the target
     return kernel_spec(variant_tile.variant, tile=variant_tile.tile, dtype=dtype).why_not_on(find_target(target))
 
 
 def left_out(by_type: Mapping[str, Iterable[VariantTile]], target: str = "") -> list[str]:
-    """Return sentences that name the variants which do not multiply a type, or do not run on the target.
+    """Return sentences that name the variants which do not multiply their type, or do not run on the target.
+
+    Args:
+        by_type: Variants and tiles by computation type.
+        target: Name of the target; empty for no restriction to a target.
 
     Raises:
         UnsupportedTypeError: If there is no such type.

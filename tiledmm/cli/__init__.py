@@ -82,7 +82,10 @@ _COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
 
 
 def _help(command: Callable[..., None]) -> str:
-    """Convert a command's docstring to rich markup: paragraphs to one line each, indented lines as they are."""
+    """Return a command's docstring in rich markup, for ``--help``.
+
+    A paragraph becomes one line; the lines of indented paragraphs stay as they are.
+    """
     text = (getdoc(command) or "").replace("[", r"\[")
     paragraphs = text.split("\n\n")
     return "\n\n".join(
@@ -92,13 +95,16 @@ def _help(command: Callable[..., None]) -> str:
 
 
 class _Command(TyperCommand):
-    """A command that rejects a repeated option, unless it may be repeated; click would use only the last value."""
+    """A command that raises an error if an option is repeated, unless the option may be repeated.
+
+    click would use the last value only.
+    """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the arguments as ``click.Command`` does.
+        """Parse the arguments, and return those that are left, as ``click.Command.parse_args`` does.
 
         Raises:
-            typer.BadParameter: If an option is repeated that may not be.
+            typer.BadParameter: If an option is repeated that may not be repeated.
         """
         _, _, given = self.make_parser(ctx).parse_args(list(args))
         for option, times in Counter[Any](given).items():
@@ -115,7 +121,7 @@ for _panel, _commands in _COMMANDS.items():
 
 
 def main() -> None:
-    """Run the command line: the entry point of the console script."""
+    """Run the command line ``tiledmm``. This is the entry point of the console script."""
     guard_stdout()
     try:
         app(prog_name="tiledmm")

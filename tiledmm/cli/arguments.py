@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 
 
 def _last_of(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
-    """Return a completion function for the last name of a comma-separated list; it looks names up when it is called."""
+    """Return a function that completes the last name of a comma-separated list.
+
+    Args:
+        names: Function that returns all names. It is called at each completion.
+    """
 
     def complete(incomplete: str) -> list[str]:
         before, comma, last = incomplete.rpartition(",")
@@ -27,7 +31,7 @@ def _last_of(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
 
 
 def variant_names() -> list[str]:
-    """Return the variants' names and ``auto``, for completion and messages."""
+    """Return ``"auto"`` and the names of all variants, for completion and messages."""
     from tiledmm.kernels.variants import VARIANTS
 
     return ["auto", *VARIANTS]
@@ -108,7 +112,12 @@ ConfigFields = Annotated[
 
 @report_errors
 def import_files(files: list[str] | None) -> None:
-    """Run the files of ``--import`` during parsing, so that later arguments and completion see their variants.
+    """Run the Python files that ``--import`` names. They register variants.
+
+    typer calls this while it parses the command line, so that later arguments and completion include these variants.
+
+    Args:
+        files: Paths of the files; None for none.
 
     Raises:
         typer.BadParameter: If a file does not exist.
@@ -137,16 +146,22 @@ _SINGULAR = {f"{name}s": name for name in ("size", "tile", "dtype", "layout", "v
 
 
 def normalized(name: str) -> str:
-    """Return an option's name in the singular, for typer's ``token_normalize_func``."""
+    """Return the name of an option in the singular, as commands define it: ``"size"`` for ``"sizes"``.
+
+    typer calls this as its ``token_normalize_func``, so that both names are accepted.
+    """
     return _SINGULAR.get(name, name)
 
 
 def sizes_of(texts: list[str] | None, option: str = "") -> list[Size]:
-    """Parse products, each written as N or MxNxK.
+    """Return the sizes of products, each of which is written as N or MxNxK.
 
     Args:
         texts: Positional arguments, one product each; None for none.
         option: Further products, separated by commas.
+
+    Raises:
+        ConfigError: If a text has another form, or a size is 0 or too large.
     """
     from tiledmm.bench.sizes import parse_size
 
@@ -154,10 +169,10 @@ def sizes_of(texts: list[str] | None, option: str = "") -> list[Size]:
 
 
 def size_of(option: str) -> Size:
-    """Parse the product of a command that accepts only one.
+    """Return the size of the product that ``--size`` states, for a command that accepts only one.
 
     Raises:
-        typer.BadParameter: If there is not exactly one.
+        typer.BadParameter: If the option does not state exactly one product.
     """
     found = sizes_of(None, option)
     if len(found) != 1:
@@ -166,10 +181,10 @@ def size_of(option: str) -> Size:
 
 
 def some_sizes_of(texts: list[str] | None, option: str) -> list[Size]:
-    """Parse the products of a command that needs at least one.
+    """Return the sizes of products, like ``sizes_of``, for a command that needs at least one.
 
     Raises:
-        typer.BadParameter: If there is none.
+        typer.BadParameter: If no product is named.
     """
     found = sizes_of(texts, option)
     if not found:
@@ -178,26 +193,37 @@ def some_sizes_of(texts: list[str] | None, option: str) -> list[Size]:
 
 
 def types_of(text: str) -> list[str]:
-    """Parse names of element types; ``all`` means the types that arrays can have, not tf32 or wide results."""
+    """Return the names of the types that ``--dtype`` lists.
+
+    ``all`` stands for the types that arrays can have, without tf32 and types with wide results.
+    """
     from tiledmm.elements import ELEMENTS
 
     return list(ELEMENTS) if text == "all" else names_of(text)
 
 
 def layout_of(text: str) -> str:
-    """Check a layout of two letters, in lower or upper case, and return it in upper case."""
+    """Return a layout of two letters, such as ``"nt"``, in upper case.
+
+    Raises:
+        ShapeError: If there is no such layout.
+    """
     from tiledmm.kernels.variants import kernel_spec
 
     return kernel_spec("naive", layout=text.upper()).layout
 
 
 def layouts_of(text: str) -> list[str]:
-    """Parse layouts of two letters each."""
+    """Return the layouts that ``--layout`` lists, in upper case.
+
+    Raises:
+        ShapeError: If there is no such layout.
+    """
     return [layout_of(name) for name in names_of(text)]
 
 
 def tiles_of(text: str) -> list[int] | Literal["all"] | None:
-    """Parse tile sizes, separated by commas, or ``"all"``; return None for an empty text.
+    """Return the tile sizes that ``--tile`` lists; ``"all"`` for the text "all"; None for an empty text.
 
     Raises:
         typer.BadParameter: If a tile is not a whole number.
@@ -214,18 +240,18 @@ def tiles_of(text: str) -> list[int] | Literal["all"] | None:
 
 
 def names_of(text: str) -> list[str]:
-    """Split a text at commas into names, and drop spaces and empty names."""
+    """Return the names in a comma-separated text, without spaces around them and without empty names."""
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def tile_of(text: str | None, default: str = _DEFAULT_TILE) -> int | None:
-    """Parse the tile size of a command that accepts only one; return None if it is not given.
+    """Return the tile size that ``--tile`` states, for a command that accepts only one; None without the option.
 
-    Another text is returned unchanged: the variant rejects it with a list of its tiles.
+    A text that is not a number is returned as it is. The variant will raise an error that lists its tiles.
 
     Args:
-        text: The option.
-        default: Description of the tiles without the option, for the message.
+        text: Value of the option; None if it is not given.
+        default: Description of the tiles that are used without the option, for the message.
 
     Raises:
         typer.BadParameter: If the text names several tiles.
@@ -240,7 +266,14 @@ def tile_of(text: str | None, default: str = _DEFAULT_TILE) -> int | None:
 def kernel_of(
     variant: str, tile: str | int | None, dtype: str | None, layout: str, fields: list[str] | None = None
 ) -> KernelSpec:
-    """Return the kernel that these arguments select.
+    """Return the specification of the kernel that arguments of the command line select.
+
+    Args:
+        variant: Name of a variant.
+        tile: Tile size, as text or as a number; None for the variant's default tile.
+        dtype: Computation type; None for the variant's own.
+        layout: Layout of A and B, in lower or upper case.
+        fields: Config overrides, each written as field=value.
 
     Raises:
         typer.BadParameter: If the variant is ``auto``, or an argument cannot be parsed.
@@ -255,7 +288,9 @@ def kernel_of(
 
 
 def overrides_of(texts: list[str] | None) -> dict[str, int]:
-    """Parse config overrides, each written as field=value. Fields and values are checked later, by the variant.
+    """Return config overrides by field, from texts such as ``"bk=16"`` or ``"bk=16,tm=4"``.
+
+    Only their form is checked here. The variant checks fields and values later.
 
     Raises:
         typer.BadParameter: If a value is not a whole number.
@@ -274,7 +309,10 @@ def overrides_of(texts: list[str] | None) -> dict[str, int]:
 
 
 def to_write(file: Path | None) -> Path | None:
-    """Check that a file can be written, so that a command does not fail at its end; return it unchanged.
+    """Check whether a file can be written, so that a command does not fail at its end, and return its path.
+
+    Args:
+        file: Path of the file, which may exist; None for no file.
 
     Raises:
         typer.BadParameter: If its folder does not exist, or the file cannot be written.

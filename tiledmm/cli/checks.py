@@ -66,7 +66,7 @@ _Look = Callable[[], str]
 
 
 def jobs() -> Iterator[tuple[str, str, _Look, str]]:
-    """Yield the arguments of ``carry_out`` for every check, in the order of the report."""
+    """Yield the four arguments of ``carry_out`` for every check of this machine, in the order of the report."""
     from tiledmm.errors import INSTALL
 
     extra = INSTALL.format(extra=cuda_extra())
@@ -93,7 +93,7 @@ def jobs() -> Iterator[tuple[str, str, _Look, str]]:
 
 
 def carry_out(purpose: str, name: str, look: _Look, advice: str) -> Check:
-    """Run a check and return its result.
+    """Run a check and return its result. Errors of the check are part of the result; none is raised.
 
     Args:
         purpose: Purpose of what is checked.
@@ -147,7 +147,7 @@ def _simulator_product() -> str:
 
 
 def _operands() -> tuple[Any, Any]:
-    """Return two float32 matrices of small whole numbers, whose product is exact."""
+    """Return two float32 matrices of small whole numbers. Their product is exact in float32."""
     import numpy as np
 
     rng = np.random.default_rng(0)
@@ -160,7 +160,12 @@ def _compare(found: Any, right: Any) -> None:
 
 
 def _compiler() -> str:
-    """Return the C++ compiler's version, after it has compiled something."""
+    """Compile the simulator's runtime, and return the version of the C++ compiler.
+
+    Raises:
+        NotThere: If there is no compiler.
+        RuntimeError: If the compiler does not work.
+    """
     from tiledmm.errors import MissingDependencyError, TiledmmError
     from tiledmm.simulator.build import cxx, toolchain
 
@@ -224,7 +229,7 @@ def _tool(name: str) -> str:
 
 
 def _caches() -> Iterator[tuple[str, Path, str]]:
-    """Yield the caches: name, folder, and the environment variable that sets another folder."""
+    """Yield, for each cache on disk, its name, its folder, and the environment variable that sets another folder."""
     import platformdirs
 
     cupys = os.environ.get("CUPY_CACHE_DIR") or Path.home() / ".cupy" / "kernel_cache"
@@ -235,7 +240,11 @@ def _caches() -> Iterator[tuple[str, Path, str]]:
 
 
 def _folder(path: Path) -> str:
-    """Describe the size of a cache folder; raise OSError if it cannot be written."""
+    """Return the number of files, the size and the path of a cache folder as text.
+
+    Raises:
+        OSError: If the folder cannot be written, or cannot be created.
+    """
     there = next(each for each in (path, *path.parents) if each.exists())
     with tempfile.NamedTemporaryFile(dir=there):
         pass
@@ -246,7 +255,18 @@ def _folder(path: Path) -> str:
 
 
 def _peer(name: str, device: str) -> str:
-    """Return the version of another library, which a new process imports, because a broken one may crash it."""
+    """Return the version of another library, and whether it can use a GPU.
+
+    A new process imports the library, because a broken library may crash the process.
+
+    Args:
+        name: Name of the library's module.
+        device: Python expression for whether the module ``m`` can use a GPU; ``"None"`` if that is unknown.
+
+    Raises:
+        NotThere: If the library is not installed.
+        RuntimeError: If it cannot be imported.
+    """
     if importlib.util.find_spec(name) is None:
         raise NotThere("not installed")
     code = f"import {name} as m; print(m.__version__, {device})"

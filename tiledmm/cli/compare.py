@@ -170,7 +170,7 @@ _METHOD = (
 
 @dataclass(frozen=True)
 class _Asked:
-    """Arguments of a comparison without a GPU.
+    """What to compare without a GPU.
 
     Attributes:
         kinds: Variants and tiles to compare, by element type.
@@ -209,7 +209,8 @@ def _compile_and_bound(out: Output, asked: _Asked, orders: list[str], tell: Prog
     """Compile the kernels for every target and print tables of their resources and of bounds on their speed.
 
     Returns:
-        True if no kernel is known to spill or not to compile; None if there is no kernel to compile.
+        False if a kernel spills registers or does not compile; True if none does, or if there is no compiler; None if
+        there is no kernel.
     """
     from tiledmm.bench import kernel_resources, resource_tables
     from tiledmm.errors import MissingDependencyError
@@ -242,10 +243,10 @@ def _compile_and_bound(out: Output, asked: _Asked, orders: list[str], tell: Prog
 
 
 def _simulate(out: Output, asked: _Asked, tell: Progress) -> bool | None:
-    """Run every kernel on the simulator and print tables of the counts.
+    """Run every kernel on the simulator, and print tables of the counts.
 
     Returns:
-        True if all results are right; None if no kernel ran.
+        Whether all results are right; None if no kernel ran.
     """
     from tiledmm.bench import simulated
     from tiledmm.bench.simulable import simulable

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 
 def missing_gpu() -> str | None:
-    """Return the reason why kernels cannot run on a GPU here, as a phrase; None if they can."""
+    """Return the reason why kernels cannot run on a GPU of this machine, such as ``"no NVIDIA driver"``.
+
+    Return None if they can.
+    """
     try:
         import cupy
     except (ImportError, OSError) as error:  # a package is missing, or one of its shared libraries
@@ -23,5 +26,5 @@ def missing_gpu() -> str | None:
 
 
 def first_line(error: Exception) -> str:
-    """Return the first line of an error's message, or its class if there is no message."""
+    """Return the first line of an error's message, or the name of its class if there is no message."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]

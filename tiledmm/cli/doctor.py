@@ -74,7 +74,11 @@ def doctor(
 
 
 def _advice(found: list[Check]) -> Iterator[str]:
-    """Yield lines of advice, with one line for all checks that the same advice helps."""
+    """Yield lines that advise what to install or set, with one line for all checks with the same advice.
+
+    Args:
+        found: Results of all checks.
+    """
     helps: dict[str, list[str]] = {}
     for each in found:
         if each.advice and not each.advice.startswith("see "):
@@ -107,7 +111,7 @@ def _cleared() -> Table:
 
 
 def _own_caches() -> dict[str, Path]:
-    """Return the folders of compiled code, by a description of their contents; they need not exist."""
+    """Return the folders of this package's compiled code, by a description of their contents. They need not exist."""
     from tiledmm.compile.disk_cache import kernels_folder
     from tiledmm.simulator.build.built_libraries import cache_path
 

@@ -25,10 +25,10 @@ _CLOSED_PIPE = 128 + 13
 
 
 def report_errors(command: Callable[_Arguments, None]) -> Callable[_Arguments, None]:
-    """Wrap a command so that it reports the errors of this package, and of missing things, without a traceback.
+    """Return a function that runs a command, and reports expected errors without a traceback.
 
-    The exit status is 2 if another command line would avoid the error, 74 if the disk is full, and 1 if something else
-    is missing or broken.
+    These are the errors of this package, missing modules, a lack of memory, and errors of files. The exit status is 2
+    if another command line would avoid the error, 74 if the disk is full, and otherwise 1.
     """
 
     @functools.wraps(command)
@@ -52,20 +52,27 @@ def report_errors(command: Callable[_Arguments, None]) -> Callable[_Arguments, N
 
 
 def _exit_after(error: Exception) -> typer.Exit:
-    """Print an error's message, after its class if the class is not this package's; return the exit to raise."""
+    """Print an error's message to stderr, and return the ``typer.Exit`` that ends the command.
+
+    The message begins with the name of the error's class if it is not a class of this package. The exit status is 74 if
+    the disk is full, else 1.
+    """
     name = "" if type(error).__module__ == "tiledmm.errors" else f"{type(error).__name__}: "
     typer.secho(f"{name}{error}", err=True, fg=typer.colors.RED)
     return typer.Exit(os.EX_IOERR if isinstance(error, OSError) and error.errno in _FULL else 1)
 
 
 class _Raw(io.RawIOBase):
-    """A raw stream that ends the process if a write fails: silently if the reader has gone, else with a message."""
+    """A raw stream that ends the process if a write fails.
+
+    The process ends silently if the reader has closed the stream, else with a message on stderr.
+    """
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
 
     def fileno(self) -> int:
-        """Return the file descriptor."""
+        """Return the file descriptor of the stream."""
         return self._descriptor
 
     def isatty(self) -> bool:
@@ -73,14 +80,14 @@ class _Raw(io.RawIOBase):
         return os.isatty(self._descriptor)
 
     def writable(self) -> bool:
-        """Return True: the stream can be written."""
+        """Return True, because the stream can be written."""
         return True
 
     def write(self, data: Any, /) -> int:
-        """Write bytes and return their number.
+        """Write bytes, and return the number of bytes that were written.
 
         Raises:
-            SystemExit: If the reader has closed the stream (status 141), or the write fails otherwise (74).
+            SystemExit: If the reader has closed the stream (exit status 141), or the write fails otherwise (74).
         """
         try:
             return os.write(self._descriptor, data)
@@ -113,6 +120,6 @@ def guard_stdout() -> None:
 
 
 def restore_stdout() -> None:
-    """Restore Python's own ``sys.stdout``, for a user's program."""
+    """Undo ``guard_stdout``: make Python's own stdout ``sys.stdout`` again, for a user's program."""
     if sys.__stdout__ is not None:
         sys.stdout = sys.__stdout__

@@ -69,14 +69,14 @@ def explain(
 
 
 def explained(size: tuple[int, int, int], dtype: str, layout: str, target: str, precision: str) -> Explanation:
-    """Return the explanation of a product, by its size, type and layout.
+    """Return the explanation of which kernel ``auto`` chooses for a product on a GPU.
 
     Args:
-        size: m, n, k.
+        size: Sizes m, n and k of the product.
         dtype: Element type, or a computation type such as ``"tf32"``.
         layout: Layout of A and B.
-        target: Target or GPU by name; empty for the current device.
-        precision: As for ``matmul``.
+        target: Name of a target architecture or a GPU; empty for the current device.
+        precision: Precision, as for ``tiledmm.matmul``.
     """
     from tiledmm.errors import device_module
     from tiledmm.hardware.data_sheets import find_gpu

@@ -20,7 +20,12 @@ class NotKnown(Exception):
 
 
 def driver_version() -> int:
-    """Return the newest CUDA version that the driver supports, as CUDA's number: 12040 for 12.4."""
+    """Return the newest CUDA version that the driver supports, as an integer: 12040 for CUDA 12.4.
+
+    Raises:
+        NotThere: If there is no driver.
+        RuntimeError: If the driver does not return its version.
+    """
     try:
         library = driver()
     except OSError as error:
@@ -32,17 +37,20 @@ def driver_version() -> int:
 
 
 def driver_support() -> str:
-    """Return the newest CUDA version that the driver supports, in words."""
+    """Return the newest CUDA version that the driver supports, as text: ``"for CUDA up to 12.4"``."""
     return f"for CUDA up to {cuda_version(driver_version())}"
 
 
 def cuda_version(number: int) -> str:
-    """Return CUDA's number of a version as text: ``"12.4"`` for 12040."""
+    """Return as text a version that CUDA states as an integer: ``"12.4"`` for 12040."""
     return f"{number // 1000}.{number % 1000 // 10}"
 
 
 def cuda_extra() -> str:
-    """Return the extra whose CuPy runs with this driver; ``cuda12`` if there is no driver."""
+    """Return the name of this package's extra that installs CuPy for this machine's driver.
+
+    It is ``cuda13`` if the driver supports CUDA 13, else ``cuda12``, also without a driver.
+    """
     try:
         return "cuda13" if driver_version() >= 13000 else "cuda12"
     except Exception:
@@ -50,7 +58,12 @@ def cuda_extra() -> str:
 
 
 def cupy_version() -> str:
-    """Return CuPy's version and the name of its package; raise RuntimeError if there are several packages."""
+    """Return CuPy's version and the name of the package that installed it: ``"13.6.0 (cupy-cuda12x)"``.
+
+    Raises:
+        NotThere: If CuPy is not installed.
+        RuntimeError: If several packages have installed it.
+    """
     names = {str(each.metadata["Name"]).lower() for each in importlib.metadata.distributions()}
     installed = sorted(name for name in names if re.fullmatch(r"cupy|cupy-(cuda|rocm).*", name))
     if len(installed) > 1:
@@ -65,7 +78,11 @@ def cupy_version() -> str:
 
 
 def present_cupy() -> Any:
-    """Import CuPy and return it; raise NotKnown if it does not import."""
+    """Return the module ``cupy``.
+
+    Raises:
+        NotKnown: If CuPy cannot be imported.
+    """
     try:
         import cupy
     except Exception as error:
@@ -74,7 +91,11 @@ def present_cupy() -> Any:
 
 
 def device_cupy() -> Any:
-    """Import CuPy and return it; raise NotKnown if there is no device."""
+    """Return the module ``cupy``, after checking that there is a device.
+
+    Raises:
+        NotKnown: If there is no device, or CuPy cannot be imported.
+    """
     try:
         devices()
     except Exception as error:
@@ -83,7 +104,12 @@ def device_cupy() -> Any:
 
 
 def devices() -> str:
-    """Return the name, compute capability and memory of each device."""
+    """Return the name, compute capability and memory of each device as text.
+
+    Raises:
+        NotThere: If CUDA finds no device.
+        NotKnown: If there is no driver, or CuPy cannot be imported.
+    """
     try:
         driver_support()
     except NotThere as error:

@@ -85,7 +85,12 @@ def inspect(
 
 
 def _in_detail(kernels: list[Compiled], target: str) -> list[Compiled]:
-    """Return the kernels of one target: the given one, else the default or the first that the variant runs on."""
+    """Return the kernels that were compiled for the target to show in detail.
+
+    Args:
+        kernels: Kernels of one variant, compiled for several targets.
+        target: Name of the target; empty for ``_DEFAULT_TARGET``, or the first target if there are no kernels for that.
+    """
     has = dict.fromkeys(kernel.target for kernel in kernels)
     wanted = target or (_DEFAULT_TARGET if _DEFAULT_TARGET in has else next(iter(has)))
     return [kernel for kernel in kernels if kernel.target == wanted]

@@ -64,7 +64,7 @@ class Output:
 
     @contextmanager
     def _above_the_bar(self) -> Iterator[None]:
-        """Hide the progress bar within this context, for printing."""
+        """Return a context manager that hides the progress bar, so that text can be printed."""
         if self.bars is None:
             yield
             return
@@ -76,16 +76,16 @@ class Output:
 
     @property
     def for_programs(self) -> bool:
-        """True if stdout gets only one document, as JSON or CSV."""
+        """Whether stdout gets only one document, as JSON or CSV."""
         return self.json or self.csv
 
     def say(self, text: str) -> None:
-        """Print one or more sentences."""
+        """Print one or more sentences, to stdout, or to stderr with ``--json`` or ``--csv``."""
         with self._above_the_bar():
             self._console.print(text, markup=False, highlight=False, soft_wrap=self.markdown or self.for_programs)
 
     def table(self, table: Table) -> None:
-        """Print a table; for JSON and CSV keep it, because ``end`` prints all tables as one document."""
+        """Print a table. With ``--json`` or ``--csv`` keep it instead, for the document that ``end`` prints."""
         if self.for_programs:
             self._tables.append(table)
             return
@@ -99,11 +99,11 @@ class Output:
                 self._console.print("\n".join(table.notes) + "\n", style="dim", markup=False, highlight=False)
 
     def end(self, *, ok: bool, **known: Any) -> NoReturn:
-        """Print the document, if there is one, and end the command with exit status 0 or 1.
+        """End the command with exit status 0 or 1. With ``--json`` or ``--csv``, print the document with all tables.
 
         Args:
             ok: Whether the exit status is 0.
-            **known: Further members of a JSON document.
+            **known: Further members of the JSON document, by name.
 
         Raises:
             typer.Exit: Always.
@@ -124,7 +124,7 @@ class Output:
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Return a rich console for stdout or stderr; without a terminal, it has a fixed width and no colors."""
+    """Return a rich console that prints to stdout or stderr. If that is no terminal, lines have 160 characters."""
     from rich.console import Console
 
     found = Console(stderr=stderr)
@@ -132,7 +132,7 @@ def console(*, stderr: bool = False) -> Console:
 
 
 class Progress:
-    """Progress of a command.
+    """Progress of a command, which consists of jobs.
 
     Args:
         jobs: Number of jobs of equal length.
@@ -155,7 +155,15 @@ class Progress:
         self._show(doing, (self._finished + here) / self._jobs if known else None)
 
     def portion(self, i: int, of: int) -> Callable[[str, int, int], None]:
-        """Return a function that reports the progress within portion ``i`` of the ``of`` portions of this job."""
+        """Return a function that reports the progress within one of several equal portions of the current job.
+
+        The function's arguments are the current activity, the finished steps of the portion, and the number of its
+        steps.
+
+        Args:
+            i: Number of the portion, from 0.
+            of: Number of portions.
+        """
 
         def tell(doing: str, done: int, whole: int) -> None:
             self(doing, i * max(whole, 1) + done, of * max(whole, 1))
@@ -163,13 +171,15 @@ class Progress:
         return tell
 
     def next_job(self) -> None:
-        """Mark the current job as finished."""
+        """Count the current job as finished, so that further progress is that of the next job."""
         self._finished = min(self._finished + 1, self._jobs - 1)
 
 
 @contextmanager
 def progress(jobs: int = 1, out: Output | None = None) -> Iterator[Progress]:
-    """Show progress on stderr within this context: a bar on a terminal, else a line every ten seconds.
+    """Return a context manager that shows progress on stderr: a bar on a terminal, else a line every ten seconds.
+
+    Its ``with`` statement gives the ``Progress`` to report to.
 
     Args:
         jobs: Number of jobs of equal length, which share one bar.
@@ -202,7 +212,7 @@ def progress(jobs: int = 1, out: Output | None = None) -> Iterator[Progress]:
 
 
 class _Lines:
-    """Progress as lines for a log, at most one per ``_SECONDS_BETWEEN_LINES``."""
+    """Function that shows progress as lines of a log, at most one line every ten seconds."""
 
     def __init__(self, screen: Console) -> None:
         self._screen, self._lock, self._last = screen, threading.Lock(), time.monotonic()

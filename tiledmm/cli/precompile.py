@@ -82,7 +82,10 @@ def precompile(
 
 
 def _some(products: list[str]) -> Figure:
-    """Return a cell that shows a kernel's first products and the number of further ones; its value lists all."""
+    """Return a table cell for the products that a kernel computes.
+
+    It shows the first ``_NAMED`` products and the number of the others. Its value in JSON lists all products.
+    """
     from tiledmm.report.cells import Figure
 
     rest = len(products) - _NAMED

@@ -98,7 +98,15 @@ def profile(
 
 
 def _variant_tiles(variants: list[str], tiles: str) -> list[VariantTile]:
-    """Return the variants and tiles to profile, in ladder order, cuBLAS last."""
+    """Return the variants and tiles to profile, in ladder order, with cuBLAS last.
+
+    Args:
+        variants: Arguments of the command, each with one name or several separated by commas.
+        tiles: Value of ``--tile``.
+
+    Raises:
+        typer.BadParameter: If no variant is named.
+    """
     from tiledmm.bench.variant_tiles import VariantTile, expand
     from tiledmm.kernels.variants import VARIANTS
 

@@ -26,7 +26,11 @@ CONTEXT = {
 
 
 def _program(script: Path) -> Path:
-    """Check that the program is not a folder; an empty name is one, because ``Path("")`` is the current folder."""
+    """Return the path of the program to run.
+
+    Raises:
+        typer.BadParameter: If the path is a folder. An empty path is the current folder.
+    """
     if script.is_dir():
         raise typer.BadParameter(f"name a program, such as train.py; {str(script)!r} is a directory")
     return script
@@ -74,9 +78,14 @@ def run(
 
 
 def _end_with_account(products: Products, file: Path | None, ending: list[SystemExit]) -> None:
-    """Print the account of the products and write it to a file.
+    """Print how many products each kernel and CuPy computed, and write this account to a file.
 
-    If that fails, the exit status is 74, unless the program itself has failed.
+    If that fails, end the process with exit status 74, unless the program itself has failed.
+
+    Args:
+        products: Products of the program.
+        file: Path of the file, which is written as JSON; None for no file.
+        ending: Exit of the program; empty if it ended without one.
     """
     try:
         typer.echo(f"\ntiledmm: {products}{'' if products.total else _why_none()}", err=True)
@@ -92,7 +101,10 @@ def _end_with_account(products: Products, file: Path | None, ending: list[System
 
 
 def _leave_with(status: int) -> None:
-    """End the process at once: an exit function cannot change the exit status in any other way."""
+    """End the process at once with an exit status, after flushing stdout and stderr.
+
+    A function that runs at the interpreter's exit cannot change the exit status in any other way.
+    """
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError, AttributeError):
             stream.flush()

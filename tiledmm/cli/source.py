@@ -90,7 +90,17 @@ def _compiled(spec: KernelSpec, target: str, *, machine_code: bool) -> str:
 
 
 def _other(text: str, tile: str | None, dtype: str | None, layout: str) -> KernelSpec:
-    """Return the kernel of ``--diff``. Its tile is the one named there, ``tile`` if it has that, or its default."""
+    """Return the specification of the kernel that ``--diff`` names, for comparison with the kernel of the command.
+
+    Args:
+        text: Value of ``--diff``: a variant, or a variant and a tile such as ``"tiled:16"``.
+        tile: Value of ``--tile``, which is the tile if ``text`` has none and the variant has this tile. Otherwise the
+            variant's default tile is used.
+        dtype, layout: Values of ``--dtype`` and ``--layout``.
+
+    Raises:
+        typer.BadParameter: If ``text`` has another form.
+    """
     from tiledmm.kernels.variants import find_variant
 
     name, _, size = text.partition(":")
@@ -116,7 +126,12 @@ def _text(spec: KernelSpec, page: bool) -> str:
 
 
 def _show(text: str, language: str) -> None:
-    """Print source text: highlighted on a terminal, else plain."""
+    """Print source code, with highlighted syntax on a terminal.
+
+    Args:
+        text: Source code.
+        language: Name of the language; empty for no highlighting.
+    """
     screen: Any = console()
     if not screen.is_terminal or not language:
         typer.echo(text, nl=False)

@@ -125,7 +125,13 @@ def validate(
 
 
 def _by_type(variant_tiles: list[VariantTile], kinds: list[str]) -> dict[str, list[VariantTile]]:
-    """Return the variants and tiles to check, by type: the given types, else float32 or a variant's first type."""
+    """Return the variants and tiles to check, by computation type.
+
+    Args:
+        variant_tiles: All variants and tiles to check.
+        kinds: Names of types, with each of which all of them are checked. If it is empty, each variant is checked with
+            float32, or with its default type if it does not multiply float32.
+    """
     from tiledmm.elements import compute_element
     from tiledmm.kernels.variants import find_variant
 

@@ -49,7 +49,10 @@ def _tiles(row: Variant) -> Figure:
 
 
 def capability_of(row: Variant) -> Figure:
-    """Return a cell with a variant's minimum compute capability; for programs, with that of each type."""
+    """Return a table cell with a variant's minimum compute capability.
+
+    Its value in JSON is the minimum compute capability of each computation type.
+    """
     from tiledmm.report.cells import NONE, Figure
 
     if row.is_baseline:
@@ -60,7 +63,10 @@ def capability_of(row: Variant) -> Figure:
 
 
 def types_of(row: Variant) -> Figure:
-    """Return a cell with a variant's computation types; for programs, with the names of all types."""
+    """Return a table cell with the computation types of a variant, or "every type".
+
+    Its value in JSON is a list of the names of all its types.
+    """
     from tiledmm.report.cells import Figure
 
     needs = _needs(row)
@@ -70,7 +76,7 @@ def types_of(row: Variant) -> Figure:
 
 
 def _needs(row: Variant) -> dict[str, tuple[int, int]]:
-    """Return the minimum compute capability of each computation type."""
+    """Return the minimum compute capability of a variant by computation type."""
     from tiledmm.elements import ELEMENTS
     from tiledmm.hardware.architectures import TARGETS
 

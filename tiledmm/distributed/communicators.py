@@ -57,7 +57,8 @@ class Communicator(abc.ABC):
 
         Args:
             wanted: Broadcasts to start.
-            like: Array with the type of the panels, in the place where they are wanted: on a device or in host memory.
+            like: Array with the type of the panels. They are received on the device of this array, or in host memory if
+                this is a NumPy array.
 
         Returns:
             A function that waits for the panels and returns them, in the order of ``wanted``.
@@ -68,7 +69,7 @@ class Communicator(abc.ABC):
 
     @abc.abstractmethod
     def close(self) -> None:
-        """End the connection. Peers that wait for this rank get an error."""
+        """Close the connection. Other ranks that wait for this one get an error."""
 
 
 class TcpCommunicator(Communicator):
@@ -145,12 +146,15 @@ class TcpCommunicator(Communicator):
                     peer.close()
 
     def broadcast(self, wanted: Sequence[Broadcast], like: Any) -> Callable[[], list[Any]]:
-        """Start broadcasts in the threads of the rings; see ``Communicator.broadcast``."""
+        """Start broadcasts, and return a function that waits for their panels; see ``Communicator.broadcast``.
+
+        The threads of the two rings run the broadcasts.
+        """
         begun = [self._begin(each, like) for each in wanted]
         return lambda: [self._result(each) if isinstance(each, Future) else each for each in begun]
 
     def _begin(self, wanted: Broadcast, like: Any) -> Any:
-        """Start a broadcast and return the future of its panel. In a ring of one rank, return the panel itself."""
+        """Start a broadcast and return the future of its panel; in a ring of one rank, the panel itself."""
         ring = self.rings[wanted.axis]
         if ring.size == 1:
             return wanted.panel
@@ -183,12 +187,12 @@ class TcpCommunicator(Communicator):
         return found
 
     def finish(self) -> None:
-        """Wait until all ranks have finished. From this call on, a peer may close its sockets: it has all it needs."""
+        """Wait until all ranks have called this. From the call on, a peer that closes its sockets has not failed."""
         self._is_finishing = True
         self.exchange()
 
     def check(self) -> None:
-        """Raise CollectiveError if a peer left before it finished. Raise, too, if the product is no longer wanted."""
+        """Raise CollectiveError if a peer left before it finished, or if the product is no longer wanted."""
         self._check()
         has_left = any(is_closed(each) for ring in self.rings for each in ring.sockets())
         if has_left and not self._is_finishing:  # tested last: another thread may set it meanwhile
@@ -205,7 +209,11 @@ class TcpCommunicator(Communicator):
                 self._check()
 
     def close(self, *, wait: bool = True) -> None:
-        """Close the rings and wait for their threads. With ``wait=False`` do not wait: one of the threads may hang."""
+        """Close the sockets to the other ranks.
+
+        Args:
+            wait: Whether to wait for the threads that use them; False if one of the threads may hang.
+        """
         for ring in self.rings:
             ring.close()
         for thread in self._threads:

@@ -1,4 +1,4 @@
-"""The current GPU, as out-of-core products use it. Tests substitute a device that runs on the host.
+"""The operations on a GPU that out-of-core products need. Tests replace ``Device`` by a class that runs on the host.
 
 Where a parameter is named ``rows``, its rows are contiguous: a matrix of layout T is passed transposed.
 """
@@ -43,16 +43,22 @@ class Device:
         cupy.cuda.Device(self._id).use()
 
     def free_bytes(self) -> int:
-        """Return the bytes of device memory that can be allocated, including those that CuPy's pool keeps.
+        """Return the number of bytes of device memory that can be allocated.
 
-        The limit of the pool is respected.
+        It includes unused memory in CuPy's pool, and it does not exceed the limit of the pool.
         """
         pool = cupy.get_default_memory_pool()
         free = int(cupy.cuda.runtime.memGetInfo()[0]) + int(pool.free_bytes())
         return min(free, pool.get_limit() - pool.used_bytes()) if pool.get_limit() else free
 
     def workspace(self, a: Array, b: Array, out: Array, has_addend: bool, precision: str) -> int:
-        """Return the bytes of workspace that ``product`` needs for these arrays."""
+        """Return the bytes of workspace that the product of two arrays needs.
+
+        Args:
+            a, b, out: Shapes, strides and types of the operands and the result.
+            has_addend: Whether a third array is added to the product.
+            precision: Precision, as for ``tiledmm.matmul``.
+        """
         epilogue = resolve_epilogue(a.dtype, "same_kind", EpilogueKeywords(out, 1, 1)) if has_addend else None
         call = resolve_call(a, b, out, UfuncKeywords(), epilogue)
         return choose(call, KernelKeywords(precision=precision), devices.device_model).workspace
@@ -64,12 +70,19 @@ class Device:
         cupy.cuda.get_current_stream().synchronize()
 
     def rows(self, begin: int, shape: tuple[int, int], pitch: int, dtype: Any) -> Any:
-        """Return a matrix of contiguous rows, ``pitch`` bytes apart. It begins ``begin`` bytes after the workspace."""
+        """Return a matrix in the allocated memory, whose rows are contiguous.
+
+        Args:
+            begin: Offset of the matrix from the end of the workspace, in bytes.
+            shape: Rows and columns.
+            pitch: Distance between the beginnings of two rows, in bytes.
+            dtype: Type of the elements.
+        """
         memory = self._memory + (self._workspace + begin)
         return cupy.ndarray(shape, dtype, memory, (pitch, np.dtype(dtype).itemsize))
 
     def page_locked(self, size: int) -> _HostArray:
-        """Allocate ``size`` bytes of page-locked host memory."""
+        """Allocate page-locked host memory, and return it as an array of ``size`` bytes."""
         return np.frombuffer(cupy.cuda.alloc_pinned_memory(size), np.uint8, size)
 
     def is_page_locked(self, x: _HostArray) -> bool:
@@ -82,18 +95,18 @@ class Device:
             return False
 
     def stream(self) -> Any:
-        """Create a stream, which ``close`` will wait for."""
+        """Create and return a stream. ``close`` will wait for its work."""
         self._streams.append(cupy.cuda.Stream(non_blocking=True))
         return self._streams[-1]
 
     def record(self, stream: Any) -> Any:
-        """Record an event after the work that a stream has been given so far."""
+        """Return an event that happens when the work that a stream has been given so far is done."""
         event = cupy.cuda.Event(disable_timing=True)
         event.record(stream)
         return event
 
     def wait(self, stream: Any, event: Any) -> None:
-        """Make a stream wait for an event."""
+        """Make later work on a stream wait for an event."""
         stream.wait_event(event)
 
     def synchronize(self, event: Any) -> None:
@@ -101,7 +114,7 @@ class Device:
         event.synchronize()
 
     def copy_in(self, rows: Any, host: _HostArray, stream: Any) -> None:
-        """Start a copy of page-locked host rows to the device."""
+        """Start a copy of rows from page-locked host memory to the device."""
         kind = cupy.cuda.runtime.memcpyHostToDevice
         _copy(_place(rows.data.ptr, rows), _place(host.ctypes.data, host), host, kind, stream)
 
@@ -111,7 +124,7 @@ class Device:
         _copy(_place(host.ctypes.data, host), _place(rows.data.ptr, rows), host, kind, stream)
 
     def product(self, a: Any, b: Any, out: Any, addend: Any, precision: Precision, stream: Any) -> None:
-        """Compute ``a @ b`` into ``out``, plus the addend if it is not None."""
+        """Launch ``out = a @ b`` on a stream, or ``out = a @ b + addend`` if the addend is not None."""
         with stream, cupy.cuda.using_allocator(self._scratch):
             if addend is None:
                 api.matmul(a, b, out=out, precision=precision)
@@ -119,22 +132,29 @@ class Device:
                 api.gemm(a, b, addend, beta=1, out=out, precision=precision)
 
     def _scratch(self, size: int) -> Any:
-        """Return the workspace. All products share it, because they follow each other on one stream."""
+        """Return the memory of the workspace, as CuPy's allocator does for ``size`` bytes.
+
+        All products share this memory, because they follow each other on one stream.
+
+        Raises:
+            cupy.cuda.memory.OutOfMemoryError: If the workspace is smaller than ``size``.
+        """
         if size > self._workspace:
             raise cupy.cuda.memory.OutOfMemoryError(size, 0, self._workspace)
         return self._memory
 
     def close(self) -> None:
-        """Wait for all streams, then release the memory."""
+        """Wait for the work of all streams, then release the device memory."""
         for stream in self._streams:
             stream.synchronize()
         self._memory = None
 
 
 def _place(address: int, rows: Any) -> tuple[int, int]:
-    """Return the address of rows and their pitch in bytes.
+    """Return the two arguments of CUDA's 2-D copies that describe rows in memory: their address, and their pitch.
 
-    The pitch of a single row is its width: CUDA checks the pitch even if no second row uses it.
+    The pitch is the distance between the beginnings of two rows, in bytes. For a single row it is the width of the row,
+    because CUDA checks the pitch even then.
     """
     return address, rows.strides[0] if rows.shape[0] > 1 else rows.shape[1] * rows.itemsize
 

@@ -53,7 +53,12 @@ class _Seat:
 
 @dataclass(slots=True)
 class _Gang:
-    """A product that has not started, with the ranks that have joined so far."""
+    """A product that has not started.
+
+    Attributes:
+        size: Number of its ranks.
+        seats: Ranks that have joined so far, by number.
+    """
 
     size: int
     seats: dict[int, _Seat] = field(default_factory=dict)
@@ -78,7 +83,7 @@ class _Attempt:
     reason: str = ""
 
     def end(self, lost: str = "") -> None:
-        """Set the result of ``lost``, unless it is set already."""
+        """Set the result of the future ``lost`` to a message, unless the future has a result already."""
         if not self.lost.done():
             self.lost.set_result(lost)
 
@@ -102,7 +107,7 @@ class GangPlugin(SchedulerPlugin):  # type: ignore[misc]
         scheduler.handlers.update(calls)
 
     def update_graph(self, scheduler: Scheduler, *, tasks: Iterable[Any], **others: Any) -> None:
-        """Bind new ranks to workers. Dask calls this with new tasks before they may run."""
+        """Choose the workers that will run the ranks among new tasks. Dask calls this before the tasks may run."""
         placement.bind(scheduler, tasks)
 
     async def join(
@@ -116,6 +121,15 @@ class GangPlugin(SchedulerPlugin):  # type: ignore[misc]
         problem: Sequence[str] | None,
     ) -> Sequence[Any]:
         """Wait until all ranks of a product have joined and no other product runs on their workers.
+
+        Args:
+            product: Name of the product.
+            rank: Number of the rank that joins.
+            size: Number of ranks of the product.
+            worker: Address of the worker that runs the rank.
+            address: Host and port on which the rank listens.
+            kinds: Libraries of the rank's chunks, ``"numpy"`` or ``"cupy"``.
+            problem: Name and text of an error in the rank's chunks; None if they are as expected.
 
         Returns:
             The attempt's secret and the addresses of all ranks; or, if the rank is not started, an error's name and
@@ -134,14 +148,17 @@ class GangPlugin(SchedulerPlugin):  # type: ignore[misc]
         return await seat.started
 
     async def failed(self, attempt: bytes, reason: str) -> str:
-        """Record why a rank failed. Return the first reason recorded for its attempt: it caused the other failures."""
+        """Record why a rank failed, and return the reason of the rank that failed first in the same attempt.
+
+        The first failure causes the others. ``reason`` itself is returned if the attempt has ended.
+        """
         if attempt not in self.attempts:
             return reason
         self.attempts[attempt].reason = self.attempts[attempt].reason or reason
         return self.attempts[attempt].reason
 
     async def lost(self, attempt: bytes) -> str:
-        """Wait until a worker of an attempt leaves, and return a message. Return "" once the attempt has ended."""
+        """Wait until a worker of an attempt leaves, and return a message about it; "" if all ranks end before that."""
         running = self.attempts.get(attempt)
         return await asyncio.shield(running.lost) if running else ""
 
@@ -208,7 +225,8 @@ class GangPlugin(SchedulerPlugin):  # type: ignore[misc]
     def _advance(self) -> None:
         """Start the products that can start, in the order in which their first ranks joined.
 
-        A product that has to wait is not overtaken on its workers.
+        A product can start if all its ranks have joined and their workers are free. While it waits for a worker, no
+        product behind it starts there.
         """
         busy: set[str] = set().union(*(attempt.workers for attempt in self.attempts.values()))
         for product, gang in list(self.gangs.items()):
@@ -235,7 +253,10 @@ class GangPlugin(SchedulerPlugin):  # type: ignore[misc]
                 seat.started.set_result((secret, addresses))
 
     def _summon(self, product: str, gang: _Gang) -> None:
-        """Run ranks that have ended again, because others wait for them. Cancel the product if one cannot run."""
+        """Run the ranks of a product again that have ended although others wait for them.
+
+        If one of them cannot run, the product is cancelled: the ranks that wait get an error.
+        """
         again = {}
         for rank in set(range(gang.size)) - gang.seats.keys():
             task = self.scheduler.tasks.get((SUMMA + product, rank))
@@ -254,7 +275,7 @@ class GangPlugin(SchedulerPlugin):  # type: ignore[misc]
 
 
 def _problem_of(gang: _Gang) -> Sequence[str] | None:
-    """Return the name and text of an error in the chunks of a product's ranks; None if there is none."""
+    """Return the class name and the message of an error in the chunks of a product's ranks; None if they are valid."""
     if found := next((seat.problem for seat in gang.seats.values() if seat.problem), None):
         return found
     if len(kinds := {each for seat in gang.seats.values() for each in seat.kinds}) > 1:

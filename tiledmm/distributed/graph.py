@@ -30,7 +30,15 @@ _told: weakref.WeakSet[Client] = weakref.WeakSet()
 
 
 def product_of(x: Array, y: Array, precision: str) -> Array:
-    """Return the product of two Dask arrays whose shapes and types fit. Nothing is computed yet."""
+    """Return a Dask array that is the product of two Dask arrays. Nothing is computed yet.
+
+    The workers of the current client compute it together, if there are at least two and they can share the work.
+    Otherwise each chunk of C is one task.
+
+    Args:
+        x, y: Matrices whose shapes and types fit, as ``tiledmm.dask`` checks.
+        precision: Precision, as for ``tiledmm.matmul``.
+    """
     client = _client()
     if client is not None:
         (m, k), n = x.shape, y.shape[1]
@@ -44,7 +52,7 @@ def product_of(x: Array, y: Array, precision: str) -> Array:
 
 
 def _client() -> Client | None:
-    """Return the client whose workers multiply; None if there is no client, or if it is asynchronous."""
+    """Return Dask's current client; None if there is no client, or if it is asynchronous."""
     try:
         client: Client = Client.current()
     except ValueError:
@@ -53,7 +61,10 @@ def _client() -> Client | None:
 
 
 def plain(x: Array, y: Array, precision: str) -> Array:
-    """Build a graph with one task per chunk of C. It adds its products along k in place, without partial products."""
+    """Return the product of two Dask arrays as a Dask array with one task per chunk.
+
+    A task adds the products of chunks along k in place, without storing partial products.
+    """
     if x.chunks[1] != y.chunks[0]:
         # Rechunk the smaller operand.
         if x.nbytes < y.nbytes:
@@ -76,15 +87,24 @@ def plain(x: Array, y: Array, precision: str) -> Array:
 
 
 def collective(client: Client, x: Array, y: Array, layout: Layout, precision: str, deadline: float) -> Array:
-    """Build a graph with one task per rank.
+    """Return the product of two Dask arrays as a Dask array that the workers of a client compute together.
+
+    The graph has four kinds of tasks:
 
     summa     computes a rank's block of C; all ranks run at once, when all have their chunks of A and B
-    finished  marks that the rank has its block
-    done      marks that all ranks have their blocks
+    finished  does nothing; it runs when a rank has computed its block
+    done      does nothing; it runs when all ranks have computed their blocks
     C         returns a rank's block; it needs ``done``, so that all ranks run even if only some chunks of C are wanted
 
     Dask fuses a chain of tasks into one task. None of these tasks is fused, even if only some chunks of C are wanted:
     each depends on two or more tasks, or two or more depend on it. So the scheduler finds them by their names.
+
+    Args:
+        client: Client whose workers compute the product.
+        x, y: Matrices A and B, whose shapes and types fit.
+        layout: Process grid and the sizes of its blocks.
+        precision: Precision, as for ``tiledmm.matmul``.
+        deadline: Seconds that a rank may be silent before the product fails.
     """
     operands, held = [x, y], dict[Any, Sequence[str]]()
     if kind(x._meta) in REDISTRIBUTED:

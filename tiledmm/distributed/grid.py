@@ -80,7 +80,7 @@ class Layout:
         return divmod(rank, len(self.columns))
 
     def rank(self, row: int, column: int) -> int:
-        """Return the rank at a grid row and column."""
+        """Return the number of the rank at a grid row and column."""
         return row * len(self.columns) + column
 
     def shapes(self, rank: int) -> tuple[tuple[int, int], tuple[int, int], tuple[int, int]]:
@@ -90,9 +90,10 @@ class Layout:
         return (m, self.a_depths[j]), (self.b_depths[i], n), (m, n)
 
     def steps(self, width: int) -> tuple[tuple[Panel, ...], ...]:
-        """Split k into panels of at most ``width``, in the order of their broadcasts. Each step has one or two panels.
+        """Split k into panels, and return the one or two panels of each step, in the order of their broadcasts.
 
-        No panel is empty.
+        Args:
+            width: Maximum width of a panel, in elements along k. No panel is empty.
         """
         a_ends, b_ends = list(accumulate(self.a_depths)), list(accumulate(self.b_depths))
         ranges = [
@@ -108,21 +109,25 @@ class Layout:
 
     @property
     def block_sizes(self) -> tuple[tuple[tuple[int, ...], tuple[int, ...]], tuple[tuple[int, ...], tuple[int, ...]]]:
-        """Row and column sizes of A's blocks, and of B's blocks."""
+        """Row sizes and column sizes of A's blocks, then row sizes and column sizes of B's blocks."""
         return (self.rows, self.a_depths), (self.b_depths, self.columns)
 
     def own(self, rank: int) -> tuple[int, int]:
-        """Return the range of k that a rank's blocks of A and B share: it multiplies this range without a broadcast."""
+        """Return begin and end of the range of k that lies in both of a rank's blocks, that of A and that of B.
+
+        The rank multiplies this range without a broadcast. Begin and end are equal if the range is empty.
+        """
         row, column = self.place(rank)
         begin = max(sum(self.a_depths[:column]), sum(self.b_depths[:row]))
         end = min(sum(self.a_depths[: column + 1]), sum(self.b_depths[: row + 1]))
         return begin, max(begin, end)
 
     def panel_width(self) -> int:
-        """Return the width of panels, in elements along k.
+        """Return the maximum width of panels, in elements along k.
 
-        It is the width of the range of k that every rank stores itself, or more if there would be many steps. It is
-        halved until the received panels fit into the memory for panels.
+        The width is that of the shortest range of k that a rank multiplies without a broadcast, or more, so that there
+        are not many steps. It is halved while received panels would need more than half of the blocks' memory, but not
+        below 1024.
         """
         k, m, n = sum(self.a_depths), sum(self.rows), sum(self.columns)
         own = min(end - begin for begin, end in map(self.own, range(self.size)))
@@ -132,7 +137,13 @@ class Layout:
         return width
 
     def _received(self, width: int) -> int:
-        """Return the most elements that a rank keeps of received panels: those of a step and of the next ``AHEAD``."""
+        """Return the maximum number of elements of received panels that a rank stores at a time.
+
+        A rank stores the panels of the current step and of the next ``AHEAD`` steps.
+
+        Args:
+            width: Maximum width of a panel, in elements along k.
+        """
         steps, (p_r, p_c), most = self.steps(width), self.grid, 0
         for first in range(max(1, len(steps) - AHEAD)):
             of_a, of_b = [0] * p_c, [0] * p_r  # columns of A and rows of B, by the grid column or row that owns them
@@ -144,9 +155,10 @@ class Layout:
         return most
 
     def traffic(self, itemsize: int) -> int:
-        """Return the bytes that all ranks receive.
+        """Return the number of bytes that all ranks together receive, for elements of ``itemsize`` bytes.
 
-        Each element of A is sent to the rest of its grid row, and each element of B to the rest of its grid column.
+        Each element of A is sent to the other ranks of its grid row, and each element of B to the other ranks of its
+        grid column.
         """
         (p_r, p_c), k = self.grid, sum(self.a_depths)
         return itemsize * (sum(self.rows) * k * (p_c - 1) + k * sum(self.columns) * (p_r - 1))
@@ -188,7 +200,11 @@ def choose_layout(
 
 
 def pair(wishes: Iterable[tuple[int, int, str]]) -> list[tuple[int, str]]:
-    """Pair ranks and workers one to one. Wishes (weight, rank, worker) of the largest weight are granted first."""
+    """Return pairs of a rank and a worker, in which each rank and each worker occurs at most once.
+
+    Args:
+        wishes: Candidates (weight, rank, worker). Those of the largest weight are accepted first.
+    """
     found: list[tuple[int, str]] = []
     ranks, workers = set[int](), set[str]()
     for _, rank, worker in sorted(wishes, key=lambda wish: (-wish[0], *wish[1:])):
@@ -200,7 +216,10 @@ def pair(wishes: Iterable[tuple[int, int, str]]) -> list[tuple[int, str]]:
 
 
 def _grids(m: int, n: int, k: int, size: int) -> list[tuple[int, int]]:
-    """Return the grids of the largest number of ranks whose blocks all have elements; none if that number is one."""
+    """Return all process grids, as (rows, columns), of the largest usable number of ranks, which is at most ``size``.
+
+    A number of ranks is usable if it has a grid in which no block is empty. The list is empty if only one rank is.
+    """
     for ranks in range(size, 1, -1):
         # A's blocks split k, too, into P_c ranges, and B's into P_r.
         if grids := [(p_r, p_c) for p_r, p_c in _factors(ranks) if p_r <= min(m, k) and p_c <= min(n, k)]:
@@ -209,7 +228,7 @@ def _grids(m: int, n: int, k: int, size: int) -> list[tuple[int, int]]:
 
 
 def _is_kept(sizes: Sequence[int], chunks: Sequence[int]) -> bool:
-    """Return whether all block boundaries are chunk boundaries."""
+    """Return whether each boundary between blocks along an axis is a boundary between chunks, too."""
     return set(accumulate(sizes)) <= set(accumulate(chunks))
 
 
@@ -218,7 +237,7 @@ def _factors(number: int) -> Iterator[tuple[int, int]]:
 
 
 def blocks(extent: int, count: int, chunks: Sequence[int] = ()) -> tuple[int, ...]:
-    """Split an axis into blocks of even size, with their boundaries moved to nearby chunk boundaries.
+    """Return the sizes of blocks along an axis: of equal size, but with boundaries moved to chunk boundaries nearby.
 
     Args:
         extent: Size of the axis, at least ``count``.

@@ -19,13 +19,13 @@ _GRACE = 8.0
 
 
 def guarded(work: Callable[[], Any], check: Callable[[], None], free: Callable[[], None]) -> Any:
-    """Run ``work`` in a thread of its own, and return its result or raise its exception.
+    """Run a function in a new thread, and return its result or raise its exception.
 
     Args:
         work: Function to run. It may hang.
         check: Function that is called every 0.1 s meanwhile. It raises CollectiveError if the work waits in vain.
-        free: Function that is called once after that. It ends what the work may be waiting for, and returns within
-            seconds.
+        free: Function that is called once if ``check`` raised. It ends what the work may be waiting for, and returns
+            within seconds.
 
     Raises:
         HangingError: If the work has not ended some seconds after ``free``. Its thread is left running.

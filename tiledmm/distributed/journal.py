@@ -27,7 +27,7 @@ _FORMAT = "tiledmm out_of_core 1"
 
 
 class Journal:
-    """The journal of one product.
+    """The file that lists the finished tiles of one product, and what the product is.
 
     Attributes:
         tiling: Tiling that the file states, on which the bits of the result depend; None if the file is new.
@@ -35,12 +35,13 @@ class Journal:
     """
 
     def __init__(self, path: str | os.PathLike[str], out: np.ndarray[Any, Any], product: Mapping[str, Any]) -> None:
-        """Read the file, if it exists.
+        """Create the journal of a product, and read its file if that exists.
 
         Args:
             path: Path of the file.
             out: C, a memmap that is written to its file.
-            product: Everything else that the result depends on, by the names that messages use; values have JSON types.
+            product: Everything else on which the result depends, such as the precision, by the names that messages use.
+                Values have JSON types.
 
         Raises:
             KeywordError: If ``out`` is not in a file.
@@ -55,7 +56,11 @@ class Journal:
             self._read()
 
     def _read(self) -> None:
-        """Read the header and the tiles. Raise ConfigError if the file is not a journal of this product."""
+        """Read the tiling and the finished tiles from the file.
+
+        Raises:
+            ConfigError: If the file is the journal of another product, or not a journal.
+        """
         # Text after the last newline was being written when the program ended: its tile is computed again.
         lines = self.path.read_bytes().split(b"\n")[:-1]
         try:
@@ -78,7 +83,12 @@ class Journal:
         self.tiling, self._end = tiling, sum(len(line) + 1 for line in lines)
 
     def check(self, tile: int, part: np.ndarray[Any, Any]) -> None:
-        """Raise ConfigError if a finished tile has changed, as when ``mode="w+"`` has emptied the file."""
+        """Raise ConfigError if a finished tile of C has changed since, for example because C's file was emptied.
+
+        Args:
+            tile: Number of the tile.
+            part: Elements of C that the tile covers.
+        """
         if fingerprint(part) != self.finished[tile]:
             raise ConfigError(
                 f"journal {self.path} says that tile {tile} is finished, but {self._file} has other elements there: it "
@@ -86,7 +96,13 @@ class Journal:
             )
 
     def begin(self, tiling: Mapping[str, Any]) -> None:
-        """Open the file to append lines. A new file is written with its whole header or not at all."""
+        """Open the file, so that lines can be appended. If it does not exist, write it first, with its header.
+
+        The header is written to another file, which is then renamed, so that a journal never has a partial header.
+
+        Args:
+            tiling: Fields of the product's tiling, which a new header states.
+        """
         if self.tiling is None:
             own = self.path.with_name(f"{self.path.name}.{os.getpid()}")
             with open(own, "wb") as file:
@@ -99,7 +115,12 @@ class Journal:
         self._lines.seek(self._end)
 
     def finish(self, tile: int, part: np.ndarray[Any, Any]) -> None:
-        """Flush a tile to the disk, then write its line to the journal."""
+        """Flush C to the disk, then record in the journal that a tile is finished.
+
+        Args:
+            tile: Number of the tile.
+            part: Elements of C that the tile covers.
+        """
         _root(self._out).base.flush()
         with open(self._file, "r+b") as file:
             os.fsync(file.fileno())
@@ -107,15 +128,15 @@ class Journal:
         _write(self._lines, {"tile": tile, "hash": self.finished[tile]})
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the journal's file."""
         self._lines.close()
 
 
 def fingerprint(x: np.ndarray[Any, Any]) -> str:
     """Return a hash of a matrix's type, shape, strides and samples of its elements.
 
-    The samples are 64 blocks of up to 1024 elements, evenly spread and with the corners. Matrices of other sizes or
-    other data have other hashes; a change outside the samples goes unnoticed.
+    The samples are 64 blocks of up to 1024 elements, evenly spread, among them the corners. A change of other elements
+    does not change the hash.
     """
     rows = x if abs(x.strides[0]) >= abs(x.strides[1]) else x.T
     found = hashlib.blake2b(repr((x.dtype.str, x.shape, x.strides)).encode(), digest_size=16)
@@ -126,7 +147,12 @@ def fingerprint(x: np.ndarray[Any, Any]) -> str:
 
 
 def _begins(size: int, block: int) -> list[int]:
-    """Return the indices where the sampled blocks of an axis begin. The last block ends where the axis ends."""
+    """Return the indices at which the sampled blocks of an axis begin. The last block ends where the axis ends.
+
+    Args:
+        size: Size of the axis.
+        block: Size of a block.
+    """
     last = max(size - block, 0)
     return sorted({last * i // (_SAMPLES - 1) for i in range(_SAMPLES)})
 
@@ -142,24 +168,24 @@ def same_file(x: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> bool:
 
 
 def _range(x: np.memmap[Any, Any]) -> tuple[int, int]:
-    """Return the range of bytes that the elements of a memmap span in its file."""
+    """Return the offsets in bytes in a memmap's file at which its elements begin and end."""
     first, span = _root(x), Span.of(x.shape, x.strides, x.itemsize)
     begin = int(first.offset) + x.ctypes.data - first.ctypes.data
     return begin + span.start, begin + span.stop
 
 
 def _root(x: np.ndarray[Any, Any]) -> Any:
-    """Return the memmap that an array is a view of: the one whose base is the mapping itself."""
+    """Return the memmap that opened the file of which an array is a view. Its base is the mapping itself."""
     while not isinstance(x.base, mmap.mmap):
         x = x.base  # type: ignore[assignment]
     return x
 
 
 def check_out(out: np.ndarray[Any, Any]) -> Path:
-    """Return the path of the file that C is written to.
+    """Return the path of the file to which the result ``out`` of a product is written.
 
     Raises:
-        KeywordError: If C is not a memmap that is written to its file.
+        KeywordError: If ``out`` is not a memmap that is written to its file.
     """
     if not isinstance(out, np.memmap) or out.filename is None:
         raise KeywordTypeError(
@@ -173,7 +199,7 @@ def check_out(out: np.ndarray[Any, Any]) -> Path:
 
 
 def _place(out: np.ndarray[Any, Any], file: Path) -> dict[str, Any]:
-    """Return the position of C in its file, in JSON types, so that it equals what is read back."""
+    """Return C's file, and offset, strides and shape of C in it, in JSON types, so that they can be compared later."""
     begin, _ = _range(out)  # type: ignore[arg-type]
     return {"file": str(file), "begin": begin, "strides": list(out.strides), "shape": list(out.shape)}
 

@@ -13,10 +13,10 @@ from tiledmm.errors import OperandTypeError
 
 
 def kind(array: Any) -> str:
-    """Return the library of an array, ``"numpy"`` or ``"cupy"``.
+    """Return the name of the library of an array, ``"numpy"`` or ``"cupy"``.
 
     Raises:
-        OperandTypeError: If it is an array of another library, or of a subclass such as a masked array.
+        OperandTypeError: If the object is of another type, or of a subclass such as a masked array.
     """
     cls = type(array)
     if cls is np.ndarray:
@@ -27,7 +27,7 @@ def kind(array: Any) -> str:
 
 
 def nothing(kind: str, dtype: np.dtype[Any]) -> Any:
-    """Return an array without elements: a NumPy array, or a CuPy array on the current device."""
+    """Return an empty array: a NumPy array if ``kind`` is ``"numpy"``, else a CuPy array on the current device."""
     if kind == "numpy":
         return np.empty((0, 0), dtype)
     import cupy
@@ -36,7 +36,7 @@ def nothing(kind: str, dtype: np.dtype[Any]) -> Any:
 
 
 def empty(shape: tuple[int, int], like: Any, dtype: Any = None) -> Any:
-    """Allocate an array with the library and device of ``like``, and with its type if ``dtype`` is None."""
+    """Allocate an array with the library and device of ``like``. If ``dtype`` is None, the array has its type, too."""
     if kind(like) == "numpy":
         return np.empty(shape, dtype or like.dtype)
     import cupy
@@ -46,7 +46,7 @@ def empty(shape: tuple[int, int], like: Any, dtype: Any = None) -> Any:
 
 
 def copy(to: Any, array: Any) -> None:
-    """Copy an array into another one of its shape."""
+    """Copy the elements of ``array`` to the array ``to``, which has the same shape and library."""
     if kind(to) == "numpy":
         to[...] = array
         return
@@ -55,12 +55,15 @@ def copy(to: Any, array: Any) -> None:
 
 
 def allocate_sums(shape: tuple[int, int], like: Any) -> Any:
-    """Allocate an array for sums with the library and device of ``like``. 16-bit floats are summed in float32."""
+    """Allocate an array for sums of elements of the type of ``like``, with its library and on its device.
+
+    The array has the same type, or float32 for 16-bit floats.
+    """
     return empty(shape, like, np.dtype("float32") if element(like.dtype).is_narrow_float else like.dtype)
 
 
 def rounded(sums: Any, like: Any) -> Any:
-    """Convert sums to the type of another array."""
+    """Return sums in the type of the array ``like``: rounded if they are wider, else the same array."""
     if kind(sums) == "numpy":
         return sums.astype(like.dtype, copy=False)
     with sums.device:
@@ -68,7 +71,7 @@ def rounded(sums: Any, like: Any) -> Any:
 
 
 def multiply_add(a: Any, b: Any, c: Any, precision: str, *, first: bool) -> None:
-    """Compute ``c += a @ b`` in place, or ``c = a @ b`` for the first product."""
+    """Add ``a @ b`` to ``c`` in place, or replace the elements of ``c`` by ``a @ b`` if ``first`` is True."""
     if kind(c) == "numpy":
         if first:
             np.matmul(a, b, out=c, dtype=c.dtype)
@@ -86,7 +89,16 @@ def multiply_add(a: Any, b: Any, c: Any, precision: str, *, first: bool) -> None
 
 
 def sum_of_products(left: Iterable[Any], right: Iterable[Any], precision: str) -> Any:
-    """Return the sum of ``a @ b`` over pairs of chunks along k. Each product is added in place to one array."""
+    """Return the sum of the products of pairs of chunks. Each product is added in place to one array.
+
+    Args:
+        left: Chunks of one row of A's chunks, in order.
+        right: Chunks of one column of B's chunks, in order.
+        precision: Precision of products of CuPy arrays, as for ``tiledmm.matmul``.
+
+    Raises:
+        OperandTypeError: If the two chunks of a pair are of different libraries.
+    """
     c: Any = None
     for a, b in zip(left, right, strict=True):
         if kind(a) != kind(b):
@@ -98,9 +110,10 @@ def sum_of_products(left: Iterable[Any], right: Iterable[Any], precision: str) -
 
 
 def hand_over(array: Any) -> None:
-    """Wait until an array has been written, so that other threads can use it.
+    """Wait for the current stream, which writes an array, so that other threads can use the array.
 
-    Work on the legacy default stream is not waited for: all threads launch work on it, unless they choose another one.
+    Do not wait for NumPy arrays, nor for the legacy default stream: other threads launch their work on it, too, unless
+    they choose another stream.
     """
     if kind(array) == "cupy":
         import cupy
@@ -112,12 +125,12 @@ def hand_over(array: Any) -> None:
 
 
 def as_bytes(array: np.ndarray[Any, Any]) -> memoryview:
-    """Return the memory of a contiguous array of any type as bytes. The buffer protocol does not support bfloat16."""
+    """Return a memoryview of the bytes of a contiguous array. It works for bfloat16, too, unlike ``array.data``."""
     return array.reshape(-1).view(np.uint8).data
 
 
 def to_host(array: Any) -> np.ndarray[Any, Any]:
-    """Wait for the device, and return an array in host memory, C-contiguous."""
+    """Return an array's elements as a C-contiguous array in host memory. Copy a CuPy array, and wait for the copy."""
     if kind(array) == "numpy":
         return np.ascontiguousarray(array)
     import cupy
@@ -128,7 +141,10 @@ def to_host(array: Any) -> np.ndarray[Any, Any]:
 
 
 def from_host(array: np.ndarray[Any, Any], like: Any) -> Any:
-    """Return a host array in the place of another array: as it is, or copied to the other array's device."""
+    """Copy a host array to the device of the CuPy array ``like``, and wait for the copy.
+
+    If ``like`` is a NumPy array, the host array is returned as it is.
+    """
     if kind(like) == "numpy":
         return array
     import cupy

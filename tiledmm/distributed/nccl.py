@@ -51,7 +51,10 @@ class NcclThread:
         threading.Thread(target=self._work, name="tiledmm-nccl", daemon=True).start()
 
     def submit(self, call: Callable[[], Any]) -> Future[Any]:
-        """Make a call after those that were submitted before it, and return its future."""
+        """Queue a function that makes NCCL calls, and return the future of its result.
+
+        The thread runs queued functions one after the other.
+        """
         future: Future[Any] = Future()
         self._calls.put((future, call))
         return future
@@ -80,11 +83,11 @@ class NcclCommunicator(Communicator):
         check: Function that is called every 0.1 s during a wait. It raises if the wait is in vain.
 
     Attributes:
-        check: The same function, of the product that currently uses the communicator.
+        check: Function that is called every 0.1 s during a wait, of the product that currently uses the communicator.
 
     Raises:
-        CollectiveError: If it was not created within the deadline, or a rank has gone. If NCCL does not return then,
-            the thread is stuck.
+        CollectiveError: If the communicator was not created within the deadline, or a rank has gone. If NCCL does not
+            return then, the thread is stuck.
     """
 
     def __init__(
@@ -133,7 +136,10 @@ class NcclCommunicator(Communicator):
             raise
 
     def broadcast(self, wanted: Sequence[Broadcast], like: Any) -> Callable[[], list[Any]]:
-        """Start broadcasts; see ``Communicator.broadcast``. The host and the current stream wait for the panels."""
+        """Start broadcasts, and return a function that waits for their panels; see ``Communicator.broadcast``.
+
+        That function makes both the host and the current stream wait.
+        """
         import cupy
         from cupy.cuda import nccl
 
@@ -178,9 +184,10 @@ class NcclCommunicator(Communicator):
         return received
 
     def _begin(self, wanted: Broadcast, address: int, size: int) -> None:
-        """Enqueue the broadcast of some bytes of a panel. Of two ranks, one sends them and the other one receives them.
+        """Enqueue the broadcast of ``size`` bytes of a panel, at an address on the device.
 
-        NCCL runs the broadcasts of a group one after the other, but sends and receives at the same time.
+        Between two ranks, one sends the bytes and the other one receives them: NCCL runs the broadcasts of a group one
+        after the other, but sends and receives at the same time.
         """
         of_axis, arguments = self._of_axis[wanted.axis], (address, size, self._type)
         if self._sizes[wanted.axis] > 2:
@@ -191,7 +198,12 @@ class NcclCommunicator(Communicator):
             of_axis.send(*arguments, 1 - wanted.root, self._stream.ptr)
 
     def _wait(self, is_done: Callable[[], bool], late: str = "") -> None:
-        """Wait on the host until NCCL is done. Raise CollectiveError if another rank fails or the deadline passes."""
+        """Block the host until ``is_done`` returns True.
+
+        Raises:
+            CollectiveError: If another rank fails, the communicator is closed, or the deadline passes; with the message
+                ``late`` in the last case, if it is not empty.
+        """
         look = time.monotonic()
         until = look + self.deadline
         while not is_done():
@@ -208,10 +220,10 @@ class NcclCommunicator(Communicator):
             time.sleep(_TICK)
 
     def close(self) -> None:
-        """Abort the communicator and stop keeping it. Any thread may call this while another one waits in it.
+        """Abort the communicator, and remove it from those that are kept for later products.
 
-        Where a rank has died, NCCL may not return from the abort, either: then the thread is stuck, and the device may
-        hang.
+        Any thread may call this while another one waits for a broadcast. If a rank has died, NCCL may not return from
+        the abort, either. Then the worker's NCCL thread is marked as stuck, and its device as one that may hang.
         """
         with self._closing:
             if self._is_closed:
@@ -240,7 +252,11 @@ class NcclCommunicator(Communicator):
 
 
 def _has_happened(event: Any) -> bool:
-    """Return whether an event has happened. Raise the device's errors, which CuPy's ``Event.done`` reports as False."""
+    """Return whether an event on the device has happened.
+
+    Raises:
+        CUDARuntimeError: If work on the device has failed; CuPy's ``Event.done`` would be False.
+    """
     from cupy.cuda import runtime
 
     if (status := runtime.eventQuery(event.ptr)) not in (_DONE, _NOT_YET):

@@ -19,10 +19,10 @@ SUMMA = "tiledmm-summa-"
 _RETRIES = 2
 
 # Ranks are in the order of the workers, unless another order leaves this much more of the elements where they are: each
-# order needs a communicator of its own.
+# order needs another communicator.
 _LEAST_GAIN = 0.25
 
-# Most tasks above a block that are searched for the workers which hold its elements.
+# Maximum number of tasks above a block that are searched for the workers which hold its elements.
 _MOST_SEEN = 1000
 
 # Tasks that only one chunk needs are bound to its rank's worker if they are fewer than this.
@@ -30,9 +30,13 @@ _MOST_OWN = 100
 
 
 def bind(scheduler: Scheduler, tasks: Iterable[Any]) -> None:
-    """Bind each new rank to a worker of its own, together with the tasks that only this rank needs.
+    """Choose a worker for each rank among new tasks, and for the tasks whose results only this rank needs.
 
-    The restrictions are loose: if the worker has died, its tasks run elsewhere.
+    The choice is stored as loose restrictions of the tasks: if the worker has died, its tasks run elsewhere.
+
+    Args:
+        scheduler: Scheduler of the tasks.
+        tasks: Keys of the new tasks.
     """
     products: dict[str, list[int]] = {}
     for key in tasks:
@@ -47,7 +51,11 @@ def bind(scheduler: Scheduler, tasks: Iterable[Any]) -> None:
 
 
 def _workers_of(scheduler: Scheduler, product: str, ranks: list[int]) -> dict[int, str]:
-    """Return a worker for each rank: workers in order, or those that hold most of the ranks' elements."""
+    """Return, by rank, the address of the worker that should run it. Each worker gets one rank at most.
+
+    Ranks are assigned to workers in the order of their addresses, unless assigning each rank to the worker that holds
+    most of its inputs leaves considerably more bytes where they are.
+    """
     workers = sorted(worker.address for worker in scheduler.running)
     held = {
         (rank, worker.address): size
@@ -65,14 +73,17 @@ def _workers_of(scheduler: Scheduler, product: str, ranks: list[int]) -> dict[in
 
 
 def rank_of(key: Any) -> tuple[str, int] | None:
-    """Return the product and the rank of a rank's task; None for any other task."""
+    """Return the name of the product and the number of the rank, if a task's key is that of a rank; else None."""
     if type(key) is tuple and len(key) == 2 and type(key[0]) is str and key[0].startswith(SUMMA):
         return key[0].removeprefix(SUMMA), key[1]
     return None
 
 
 def _own(rank: TaskState) -> set[TaskState]:
-    """Return the tasks that have not run and whose results only this rank needs, directly or through each other."""
+    """Return the tasks that have not run and whose results only this rank needs.
+
+    The rank needs a result directly, or because another such task needs it.
+    """
     found: set[TaskState] = set()
     for chunk in rank.dependencies:
         tasks, following = {chunk}, [chunk]
@@ -87,14 +98,17 @@ def _own(rank: TaskState) -> set[TaskState]:
 
 
 def _is_free(task: TaskState) -> bool:
-    """Return whether a task has not run and may run anywhere."""
+    """Return whether a task has not run and may run on any worker."""
     return task.state == "released" and not (
         task.worker_restrictions or task.host_restrictions or task.resource_restrictions
     )
 
 
 def _holders(task: TaskState) -> Counter[WorkerState]:
-    """Return the bytes of a task's inputs on each worker, as far as they are computed."""
+    """Return, by worker, the number of bytes that it holds of a task's inputs.
+
+    For an input that is not computed yet, the inputs of its own task are counted.
+    """
     held: Counter[WorkerState] = Counter()
     seen, following = {task}, [task]
     while following and len(seen) < _MOST_SEEN:

@@ -37,7 +37,7 @@ _Chunks: TypeAlias = Sequence[Any]
 
 @dataclass(frozen=True, slots=True)
 class Collective:
-    """A product that several ranks compute, described equally on each of them.
+    """Description of a product that several ranks compute. All ranks have the same description.
 
     Attributes:
         product: Name of the product, the same in all of its tasks.
@@ -63,7 +63,16 @@ ERRORS = {each.__name__: each for each in (CollectiveError, OperandTypeError, Un
 
 
 def problem_of(chunks: tuple[_Chunks, _Chunks], collective: Collective, rank: int) -> tuple[str, str] | None:
-    """Return the name and text of an error if a rank's chunks differ from what their Dask arrays say; else None."""
+    """Check whether a rank's chunks have the types and shapes that their Dask arrays state.
+
+    Args:
+        chunks: Chunks of A and chunks of B that the rank holds.
+        collective: Product of all ranks.
+        rank: Number of the rank.
+
+    Returns:
+        The class name and the message of an error; None if the chunks are as stated.
+    """
     for name, held, spread in zip("AB", chunks, collective.operands, strict=True):
         for chunk, number in zip(held, spread.of(rank), strict=True):
             try:
@@ -78,19 +87,20 @@ def problem_of(chunks: tuple[_Chunks, _Chunks], collective: Collective, rank: in
 
 
 def run_rank(a: _Chunks, b: _Chunks, collective: Collective, rank: int) -> Any:
-    """Compute a rank's block of C. The task leaves its worker's thread pool, so that other tasks can run.
+    """Compute and return a rank's block of C.
 
-    Nothing is moved or multiplied before all ranks have their chunks and the chunks have been checked.
+    The task leaves its worker's thread pool, so that other tasks can run. Nothing is moved or multiplied before all
+    ranks have their chunks and the chunks have been checked.
 
     Args:
-        a, b: Chunks of A and B that the rank holds, as ``collective.operands`` says.
+        a, b: Chunks of A and B that the rank holds, in the order of their numbers in ``collective.operands``.
         collective: Product of all ranks.
         rank: Number of this rank.
 
     Raises:
         CollectiveError: If another rank failed, or was silent past the deadline.
-        OperandTypeError, UnsupportedTypeError: If chunks of any rank differ from what their Dask arrays say, or are of
-            more than one library.
+        OperandTypeError: If chunks of any rank are not NumPy or CuPy arrays, or are of more than one library.
+        UnsupportedTypeError: If chunks of any rank differ from the types and shapes that their Dask arrays state.
     """
     try:
         worker = get_worker()
@@ -144,7 +154,7 @@ def run_rank(a: _Chunks, b: _Chunks, collective: Collective, rank: int) -> Any:
 
 
 def _restart(worker: Worker) -> None:
-    """Ask the scheduler to restart this worker, without waiting. Until the restart its products use TCP."""
+    """Ask the scheduler to restart a worker, and return without waiting. Until then its products use TCP, not NCCL."""
 
     async def restart() -> None:
         if reason := await worker.scheduler.tiledmm_restart(worker=worker.address, hangs=hangs(worker)):
@@ -155,7 +165,17 @@ def _restart(worker: Worker) -> None:
 
 
 def _wait_for_restart(worker: Worker, check: Callable[[], None]) -> None:
-    """Wait for the restart of a worker whose device hangs. Work begun there would hang, too, and its peers with it."""
+    """Return at once if a worker's device works. If it hangs, wait for the worker's restart, which ends this process.
+
+    A product that began on the device would hang, and so would the other ranks.
+
+    Args:
+        worker: Worker that runs this task.
+        check: Function that is called during the wait. It raises if the product is no longer wanted.
+
+    Raises:
+        CollectiveError: If the worker has not been restarted within 20 s.
+    """
     until = time.monotonic() + _RESTART
     while hangs(worker):
         check()
@@ -198,7 +218,17 @@ def _product(
     rank: int,
     used: list[Communicator],
 ) -> Any:
-    """Return a rank's block of C. A communicator that is used beside ``tcp`` is added to ``used``."""
+    """Compute and return a rank's block of C, over NCCL if possible, else over TCP.
+
+    Args:
+        worker: Worker that runs the rank.
+        tcp: Connection to the other ranks over TCP.
+        chunks: Chunks of A and chunks of B that the rank holds.
+        like: Array with the type and device of the block.
+        collective: Product of all ranks.
+        rank: Number of this rank.
+        used: List to which the NCCL communicator is added, if there is one, so that the caller can close it.
+    """
     layout = collective.layout
     communicator = nccl_communicator(worker, tcp, like, layout, rank, collective.deadline) or tcp
     if communicator is not tcp:
@@ -229,24 +259,35 @@ def _product(
 
 
 def before_step(worker: Worker, rank: int, step: int) -> None:
-    """Do nothing. This is called before each step of a rank, and tests replace it."""
+    """Do nothing. This is called before each step of a rank, so that tests can replace it by what shall happen then."""
 
 
 def finished(c: Any, chunk: Any) -> None:
-    """Mark that a rank has its block of C. The task also needs a chunk of the rank, so that Dask does not fuse it."""
+    """Do nothing. Dask runs this task when a rank has its block of C.
+
+    ``chunk`` is an argument only so that Dask does not fuse the task with others.
+    """
 
 
 def all_finished(ranks: Sequence[None]) -> None:
-    """Mark that all ranks have their blocks of C."""
+    """Do nothing. Dask runs this task when all ranks have their blocks of C."""
 
 
 def take(block: Any, all_ranks_have_finished: None) -> Any:
-    """Return a chunk of C. The task needs all ranks, whether or not the other chunks are wanted."""
+    """Return ``block``, a rank's block of C, as a chunk of the result.
+
+    ``all_ranks_have_finished`` is an argument only so that Dask runs this task after all ranks, whether or not the
+    other chunks are wanted.
+    """
     return block
 
 
 def _ask(at: Worker, operation: str, /, **arguments: Any) -> Any:
-    """Call an operation of the scheduler's plugin and wait for its result."""
+    """Call an operation of the scheduler's plugin, wait for it, and return its result.
+
+    Raises:
+        CollectiveError: If the worker has been closed, or the scheduler does not have the plugin.
+    """
     loop: asyncio.AbstractEventLoop = at.loop.asyncio_loop
     asked = asyncio.run_coroutine_threadsafe(getattr(at.scheduler, operation)(**arguments), loop)
     while not wait([asked], _TICK).done:

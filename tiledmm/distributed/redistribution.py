@@ -16,8 +16,8 @@ from tiledmm.distributed.communicators import COLUMN, ROW, Broadcast, Communicat
 from tiledmm.distributed.grid import Layout, pair
 from tiledmm.distributed.local import copy, empty, hand_over
 
-# Most bytes of one piece, and of all pieces in flight along a grid row or column: every rank of the row or column needs
-# memory for them, in addition to its blocks.
+# Maximum bytes of one piece, and of all pieces in flight along a grid row or column: every rank of the row or column
+# needs memory for them, in addition to its blocks.
 _PIECE_BYTES, _BATCH_BYTES = 64 << 20, 256 << 20
 
 #: Sizes of the rows and of the columns of a matrix's chunks, or of its blocks.
@@ -31,7 +31,7 @@ class Piece:
     """The intersection of a chunk and a block.
 
     Attributes:
-        chunk: Number of the chunk, row by row.
+        chunk: Number of the chunk, counted row by row.
         rank: Rank that owns the block.
         shape: Rows and columns of the piece.
         in_chunk, in_block: Rows and columns of the chunk, and of the block, that the piece covers.
@@ -45,11 +45,11 @@ class Piece:
 
     @property
     def size(self) -> int:
-        """Number of elements."""
+        """Number of elements of the piece."""
         return self.shape[0] * self.shape[1]
 
     def split(self, most: int) -> Iterator[Piece]:
-        """Yield this piece in ranges of its rows, of at most ``most`` elements each, or of one row."""
+        """Yield parts of this piece, divided between rows: each of at most ``most`` elements, or of a single row."""
         rows, columns = self.shape
         step = max(1, most // columns)
         for begin in range(0, rows, step):
@@ -76,11 +76,11 @@ class Spread:
     owners: tuple[int, ...]
 
     def of(self, rank: int) -> list[int]:
-        """Return the numbers of the chunks that a rank holds."""
+        """Return the numbers of the chunks that a rank holds, in increasing order."""
         return [number for number, owner in enumerate(self.owners) if owner == rank]
 
     def shape(self, chunk: int) -> tuple[int, int]:
-        """Return the rows and columns of a chunk."""
+        """Return the numbers of rows and columns of a chunk."""
         i, j = divmod(chunk, len(self.chunks[1]))
         return self.chunks[0][i], self.chunks[1][j]
 
@@ -90,7 +90,14 @@ def _rows(within: _Slices, begin: int, height: int) -> _Slices:
 
 
 def pieces(chunks: Sizes, blocks: Sizes) -> list[Piece]:
-    """Return the intersections of all chunks and blocks. The rank of a block is its number, row by row."""
+    """Return a ``Piece`` for each chunk and each block of a matrix that overlap, row by row.
+
+    The rank that owns a block has the block's number, counted row by row.
+
+    Args:
+        chunks: Row sizes and column sizes of the chunks.
+        blocks: Row sizes and column sizes of the blocks.
+    """
     rows, columns = (list(_common(*sizes)) for sizes in zip(chunks, blocks, strict=True))
     return [
         Piece(
@@ -106,7 +113,13 @@ def pieces(chunks: Sizes, blocks: Sizes) -> list[Piece]:
 
 @dataclass(frozen=True, slots=True)
 class _Range:
-    """The intersection of a chunk and a block along one axis."""
+    """The intersection of a chunk and a block along one axis.
+
+    Attributes:
+        chunk, block: Index of the chunk and of the block along the axis.
+        size: Number of elements in both.
+        in_chunk, in_block: Range of these elements within the chunk, and within the block.
+    """
 
     chunk: int
     block: int
@@ -129,13 +142,14 @@ def _common(chunks: Sequence[int], blocks: Sequence[int]) -> Iterator[_Range]:
 
 
 def spreads(operands: Sequence[tuple[Sizes, Sizes, Sequence[Sequence[str]]]]) -> list[Spread]:
-    """Choose the rank of each chunk of a product's operands: a rank whose worker holds the chunk, where that is known.
+    """Assign each chunk of a product's operands to a rank, if possible to one whose worker holds the chunk already.
 
     Args:
-        operands: Sizes of the chunks, sizes of the blocks, and the workers that hold each chunk, for each operand.
+        operands: For each operand, the sizes of its chunks, the sizes of its blocks, and for each chunk, row by row,
+            the addresses of the workers that hold it; no address if the chunk is not computed yet.
 
     Returns:
-        A spread for each operand. The scheduler then gives each rank to the worker that holds most of its chunks.
+        A ``Spread`` for each operand. The scheduler then gives each rank to the worker that holds most of its chunks.
     """
     needed = [[Counter[int]() for _ in holders] for _, _, holders in operands]  # elements, by chunk and rank
     held: Counter[tuple[str, int]] = Counter()
@@ -151,7 +165,14 @@ def spreads(operands: Sequence[tuple[Sizes, Sizes, Sequence[Sequence[str]]]]) ->
     rank_of |= zip(sorted({worker for worker, _ in held} - rank_of.keys()), rest, strict=False)
 
     def owner(needs: Counter[int], workers: Sequence[str]) -> int:
-        """Return the rank that needs most of a chunk, out of those whose worker holds it, if there are any."""
+        """Return the rank to which a chunk is assigned: the one that needs most of its elements.
+
+        Only ranks whose worker holds the chunk are considered, if there are any.
+
+        Args:
+            needs: Number of the chunk's elements that each rank needs.
+            workers: Addresses of the workers that hold the chunk.
+        """
         ranks = {rank_of[worker] for worker in workers if worker in rank_of}
         return max(ranks or needs, key=lambda rank: (needs[rank], -rank), default=0)
 
@@ -170,19 +191,23 @@ def block_of(
     communicator: Communicator,
     like: Any,
 ) -> Any:
-    """Return a rank's block of an operand. Every rank calls this at the same time.
+    """Return a rank's block of an operand, assembled from chunks of all ranks. Every rank calls this at the same time.
 
     Args:
-        held: Chunks that the rank holds, in the spread's order.
-        spread: All chunks, with their ranks.
+        held: Chunks that the rank holds, in the order of their numbers.
+        spread: Sizes of all chunks, with the ranks that hold them.
         blocks: Row sizes and column sizes of the operand's blocks.
         layout: Process grid and the sizes of its blocks.
         rank: Number of this rank.
         communicator: Connection to the other ranks.
-        like: Array of the operand's type, in the place where the block is wanted.
+        like: Array with the block's type. The block is stored on the device of this array, or in host memory if this
+            is a NumPy array.
 
     Returns:
-        The block. If one chunk is the block, it is returned itself.
+        The block. If it is the same as one chunk of this rank, that chunk is returned without a copy.
+
+    Raises:
+        CollectiveError: If another rank failed, or was silent past the deadline.
     """
     every, own = pieces(spread.chunks, blocks), dict(zip(spread.of(rank), held, strict=True))
     row, column = layout.place(rank)
@@ -219,15 +244,19 @@ class Move:
     target: tuple[int, int]
 
     def ways(self) -> list[tuple[int, int]]:
-        """Return the grid rows and columns along which the piece moves, up to two, as pairs of axis and index."""
+        """Return the grid row and the grid column along which the piece moves, as pairs of axis and index.
+
+        A grid row or column is left out if the piece need not move along it.
+        """
         row, column = (ROW, self.source[0]), (COLUMN, self.target[1])
         return [row] * (self.source[1] != self.target[1]) + [column] * (self.source[0] != self.target[0])
 
 
 def batches(moves: Sequence[Move], most: int) -> Iterator[list[Move]]:
-    """Yield moves to make at once: at most ``most`` elements along each grid row and column, or one move.
+    """Group moves into batches, and yield each batch. The moves of a batch are made at the same time.
 
-    Moves of all ranks alternate, so that links carry data both ways.
+    A batch moves at most ``most`` elements along each grid row and column, but it has at least one move. Moves from
+    different ranks alternate, so that links carry data both ways.
     """
     turn: defaultdict[tuple[int, int], Iterator[int]] = defaultdict(count)
     batch: list[Move] = []
@@ -248,7 +277,10 @@ def batches(moves: Sequence[Move], most: int) -> Iterator[list[Move]]:
 def _exchange(
     batch: Sequence[Move], own: Mapping[int, Any], here: tuple[int, int], communicator: Communicator, like: Any
 ) -> list[tuple[Piece, Any]]:
-    """Return the pieces of a batch that this rank needs. Pieces move along grid rows first, then along grid columns."""
+    """Move the pieces of a batch, and return those that this rank needs, each with the array of its elements.
+
+    Every rank calls this at the same time. Pieces move along grid rows first, then along grid columns.
+    """
     found = {i: own[move.piece.chunk][move.piece.in_chunk] for i, move in enumerate(batch) if move.source == here}
 
     def along(axis: int) -> None:

@@ -40,7 +40,7 @@ class Ring:
         size: Number of ranks in the ring.
         onward: Socket to the next rank; None in a ring of one.
         backward: Socket from the previous rank; None in a ring of one.
-        deadline: Seconds that one part may take.
+        deadline: Seconds that one part of a message may take.
     """
 
     def __init__(
@@ -52,7 +52,15 @@ class Ring:
             each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def broadcast(self, root: int, data: memoryview) -> None:
-        """Send the root's ``data`` to all ranks. On every other rank, fill ``data`` with the root's."""
+        """Send the data of one rank to all ranks of the ring. Every rank calls this at the same time.
+
+        Args:
+            root: Position in the ring of the rank that sends.
+            data: On that rank the bytes to send; on the others memory of the same size, which they are written to.
+
+        Raises:
+            CollectiveError: If a neighbour closed its socket, or was silent past the deadline.
+        """
         steps = (self.place - root) % self.size
         for begin in range(0, len(data), _PART):
             part = data[begin : begin + _PART]
@@ -62,7 +70,11 @@ class Ring:
                 self._send(part)
 
     def exchange(self, message: bytes) -> list[bytes]:
-        """Return the messages of all ranks in the order of the ring. This is a barrier: it waits for all ranks."""
+        """Send a message to all ranks, and return the messages of all ranks in the order of the ring.
+
+        This is a barrier: it waits for all ranks. It raises CollectiveError if a neighbour closed its socket, or was
+        silent past the deadline.
+        """
         found = [b""] * self.size
         found[self.place] = message
         for step in range(1, self.size):
@@ -89,13 +101,13 @@ class Ring:
             _receive(self.backward, data)
 
     def close(self) -> None:
-        """Shut the sockets down. This ends transfers in progress, in other threads, too."""
+        """Shut the sockets down, without closing them. Transfers in progress end with an error in their threads."""
         for each in self.sockets():
             with contextlib.suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
 
     def free(self) -> None:
-        """Close the sockets, once no thread uses them."""
+        """Close the sockets. No thread may use them any more."""
         for each in self.sockets():
             each.close()
 
@@ -105,7 +117,7 @@ class Ring:
 
 
 def listen(host: str) -> socket.socket:
-    """Return a socket that listens on a free port of a host."""
+    """Return a new socket that listens on a free port of an address of this host."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     return socket.create_server((host, 0), family=family, backlog=16)
 
@@ -113,7 +125,7 @@ def listen(host: str) -> socket.socket:
 def connect(
     address: Address, attempt: bytes, axis: int, deadline: float, check: Callable[[], None] = lambda: None
 ) -> socket.socket:
-    """Connect to a listening peer, and tell it the attempt and the axis.
+    """Connect to a listening peer, send it the attempt's secret and the axis, and return the connected socket.
 
     Args:
         address: Host and port on which the peer listens.
@@ -148,7 +160,15 @@ def connect(
 
 
 def greeting(peer: socket.socket, attempt: bytes) -> int | None:
-    """Read the axis of the ring that a peer connects to; return None if it is not a peer of this attempt."""
+    """Read the first bytes of a connection, and return the axis of the ring that the peer connects to.
+
+    Args:
+        peer: Accepted connection.
+        attempt: Secret of the attempt, 16 bytes.
+
+    Returns:
+        The axis; None if the peer does not send the attempt's secret within a second.
+    """
     peer.settimeout(1)
     hello = bytearray(_HELLO.size)
     try:

@@ -1,4 +1,4 @@
-"""One product on several GPUs of one process: each computes rows of C while its next operands are copied to it.
+"""One product on several GPUs of one process: each GPU computes rows of C while its next operands are copied to it.
 
 The operands are on one device, or in host memory. Every other device receives its rows of A and all of B, one panel of
 columns after the other: each panel is copied while the one before it is multiplied, and C is copied back likewise.
@@ -34,17 +34,18 @@ _kept = threading.local()
 
 
 def matmul(a: Any, b: Any, out: Any, numbers: Sequence[int], precision: Any) -> Any:
-    """Compute the product of two matrices on several devices.
+    """Return the product of two matrices, computed on several devices.
 
     Args:
         a, b: Matrices ``(m, k)`` and ``(k, n)``: CuPy arrays on one device, or NumPy arrays.
-        out: Array ``(m, n)`` in the place of the operands; None for a new array.
+        out: Array ``(m, n)`` for the result, of the operands' library and on their device; None to allocate one.
         numbers: Numbers of the devices. A device that is named twice computes two shares.
         precision: Precision, as for ``tiledmm.matmul``.
 
     Raises:
-        KeywordError: If there are no such devices.
-        TiledmmError: As ``tiledmm.matmul`` does.
+        KeywordError: If ``numbers`` is empty, or names a device that does not exist.
+        TiledmmError: If ``tiledmm.matmul`` would not support the operands, or if they are not two matrices of one
+            library on one device.
     """
     _check_devices(numbers)
     arrays = {"x1": a, "x2": b} | ({} if out is None else {"out": out})
@@ -80,7 +81,10 @@ def _check_devices(numbers: Sequence[int]) -> None:
 
 
 def _of_host_arrays(a: Any, b: Any, out: Any, numbers: Sequence[int], precision: Any) -> Any:
-    """Compute the product of host arrays. Each device streams its rows of A, and all of B."""
+    """Compute the product of host arrays into ``out``, and return it.
+
+    Each device computes a range of rows of C. It copies its rows of A and all of B from host memory, tile by tile.
+    """
     if a.dtype != b.dtype or a.dtype.kind not in "fc":
         raise UnsupportedTypeError(
             f"host arrays must be floats or complex numbers of one type; got {a.dtype} and {b.dtype}"
@@ -102,7 +106,11 @@ def _of_host_arrays(a: Any, b: Any, out: Any, numbers: Sequence[int], precision:
 
 
 def _of_device_arrays(a: Any, b: Any, out: Any, numbers: Sequence[int], precision: Any) -> Any:
-    """Launch all shares, beginning with that of the operands' own device, for which nothing is copied."""
+    """Compute the product of arrays on the current device into ``out``, and return it without waiting for the devices.
+
+    Each device computes a share of the rows of C. The current device is launched first, because its operands are not
+    copied.
+    """
     home, current = devices.current_device(), cupy.cuda.get_current_stream()
     first, second = (_rows(x) or _Rows(cupy.ascontiguousarray(x), False) for x in (a, b))
     third = None if cupy.may_share_memory(out, a) or cupy.may_share_memory(out, b) else _rows(out)
@@ -129,7 +137,16 @@ PCIE = 32e9
 
 
 def fractions(numbers: Sequence[int], a: Any, b: Any, out: Any, precision: Any) -> list[float]:
-    """Return each device's fraction of the rows: equal ones, except for the device that holds the operands."""
+    """Return the fraction of C's rows that each device computes. The fractions sum to 1.
+
+    The device that holds the operands computes more than the others, which wait for copies. Fractions are equal if that
+    device does not take part, or if the expected time of the product is unknown.
+
+    Args:
+        numbers: Numbers of the devices.
+        a, b, out: Operands and result, on one device.
+        precision: Precision, as for ``tiledmm.matmul``.
+    """
     count, home = len(numbers), a.data.device_id
     (m, k), n = a.shape, b.shape[1]
 
@@ -153,7 +170,14 @@ def fractions(numbers: Sequence[int], a: Any, b: Any, out: Any, precision: Any) 
 
 @functools.lru_cache(maxsize=1024)
 def _expected_seconds(m: int, n: int, k: int, first: Any, second: Any, precision: Any, device: int) -> float:
-    """Return the expected seconds of a product on one device; 0 if unknown, as when ``precision`` names a kernel."""
+    """Return the time in seconds that the cost model expects of ``(m, k) @ (k, n)`` on one device; 0 if it is unknown.
+
+    Args:
+        m, n, k: Sizes of the product.
+        first, second: Types of A and B.
+        precision: Precision, as for ``tiledmm.matmul``.
+        device: Number of the current device. Results are cached by it.
+    """
     x1, x2 = Array.allocated((m, k), first), Array.allocated((k, n), second)
     call = resolve_call(x1, x2, None, UfuncKeywords())
     choice = choose(call, KernelKeywords(precision=precision), devices.device_model)
@@ -167,28 +191,33 @@ def _free_bytes(number: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """A matrix as contiguous rows: its own rows, or those of its transpose."""
+    """A matrix that is stored as contiguous rows, or whose transpose is.
+
+    Attributes:
+        x: Array with contiguous rows, the matrix or its transpose.
+        transposed: Whether ``x`` is the transpose.
+    """
 
     x: Any
     transposed: bool
 
     def part(self, rows: slice, cols: slice) -> Any:
-        """Return a part of the matrix as contiguous rows."""
+        """Return the view of ``x`` with the elements at the given rows and columns of the matrix."""
         return self.x[cols, rows] if self.transposed else self.x[rows, cols]
 
     def like(self, height: int, width: int) -> _Rows:
-        """Allocate memory on the current device for ``height`` x ``width`` elements, with the same layout."""
+        """Allocate a matrix of ``height`` x ``width`` elements on the current device, stored as this one is."""
         shape = (width, height) if self.transposed else (height, width)
         return _Rows(cupy.empty(shape, self.x.dtype), self.transposed)
 
     @property
     def matrix(self) -> Any:
-        """The matrix, not transposed."""
+        """The matrix itself: ``x``, or its transpose if ``x`` is the transpose of the matrix."""
         return self.x.T if self.transposed else self.x
 
 
 def _rows(x: Any) -> _Rows | None:
-    """Return a matrix as contiguous rows, its own or those of its transpose; None if neither are contiguous."""
+    """Return a matrix as ``_Rows`` without a copy; None if neither its rows nor its columns are contiguous."""
     for rows, transposed in ((x, False), (x.T, True)):
         if rows.strides[1] == x.itemsize and rows.strides[0] >= rows.shape[1] * x.itemsize:
             return _Rows(rows, transposed)
@@ -198,7 +227,19 @@ def _rows(x: Any) -> _Rows | None:
 def _share(
     turn: int, number: int, matrices: tuple[_Rows, _Rows, _Rows], rows: slice, ready: Any, precision: Any
 ) -> Any:
-    """Launch all work of one device for its rows of C, and return the event that follows it."""
+    """Launch the copies and products with which one device computes its rows of C.
+
+    Args:
+        turn: Position of the device in the call's list of devices.
+        number: Number of the device.
+        matrices: A, B and C.
+        rows: Rows of C that the device computes.
+        ready: Event after which A and B can be read, and C can be written.
+        precision: Precision, as for ``tiledmm.matmul``.
+
+    Returns:
+        The event that happens when these rows have been copied to C.
+    """
     a, b, c = matrices
     _let_copy(number, c.x.data.device_id)
     with cupy.cuda.Device(number):
@@ -226,9 +267,13 @@ def _share(
 
 
 def _streams(turn: int, number: int) -> tuple[Any, Any, Any]:
-    """Return a share's streams on the current device, for copies in, products and copies out.
+    """Return three streams on the current device, for copies to it, products, and copies from it.
 
-    They are kept for later calls, because CuPy pools memory by stream.
+    The streams are kept for later calls from this thread, because CuPy pools memory by stream.
+
+    Args:
+        turn: Position of the device in the call's list of devices: a device that is listed twice has two sets.
+        number: Number of the current device.
     """
     known: dict[tuple[int, int], tuple[Any, Any, Any]] = vars(_kept).setdefault("streams", {})
     if (turn, number) not in known:
@@ -258,7 +303,7 @@ _ALREADY_ENABLED = 704
 
 
 def _copy(to: Any, rows: Any, stream: Any) -> None:
-    """Start a copy of rows between any two devices."""
+    """Start a copy of contiguous rows to memory of the same shape, on the same device or another one."""
     height, width = rows.shape
     if height and width:
         sides = [(x.data.ptr, max(x.strides[0], width * x.itemsize)) for x in (to, rows)]

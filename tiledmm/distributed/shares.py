@@ -34,7 +34,13 @@ class Times:
     c: float
 
     def elsewhere(self, share: float) -> float:
-        """Return the seconds that a share of the rows takes on a device that has no operand yet."""
+        """Return the time in seconds that a device without operands needs to compute a share of C's rows.
+
+        Copies of the operands to the device and of C from it are included.
+
+        Args:
+            share: Fraction of the rows.
+        """
         copied, multiplied, returned = share * self.a, 0.0, 0.0
         for panel, product in zip(PANELS, self.panels, strict=True):
             copied += panel * self.b
@@ -44,10 +50,10 @@ class Times:
 
 
 def share_of_others(times: Times, count: int) -> float:
-    """Return the share of the rows for each device that does not hold the operands.
+    """Return the fraction of C's rows that each device other than the one that holds the operands should compute.
 
-    There are ``count - 1`` such devices. With this share they end together with the device that holds the operands. The
-    share is 0 if that device would end before any of them.
+    There are ``count`` devices. With this fraction all of them end at the same time. The fraction is 0 if the device
+    that holds the operands would end before any other one.
     """
     low, high = 0.0, 1 / count
     for _ in range(_HALVINGS):
@@ -60,9 +66,10 @@ def share_of_others(times: Times, count: int) -> float:
 
 
 def ranges(extent: int, fractions: Sequence[float]) -> list[slice]:
-    """Split rows or columns into ranges near the fractions, cut at multiples of ``UNIT`` where there are enough.
+    """Split ``extent`` rows or columns into one range per fraction, whose sizes are close to these fractions.
 
-    A range is empty if there are too few rows or columns, or if its fraction is 0.
+    Ranges begin at multiples of ``UNIT`` if there are at least ``UNIT`` rows per range. A range is empty if there are
+    too few rows or columns, or if its fraction is 0.
     """
     unit = UNIT if extent >= len(fractions) * UNIT else 1
     ends = [round(each * extent / unit) * unit for each in itertools.accumulate(fractions)]

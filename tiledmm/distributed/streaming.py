@@ -31,13 +31,13 @@ STAGING_BYTES = 64 << 20
 #: Fraction of the free device memory that is used if there is no limit.
 SHARE = 0.8
 
-# Largest pitch of rows, in bytes, that 2-D copies support.
+# Maximum pitch of rows, in bytes, that 2-D copies support.
 _MOST_PITCH = (1 << 31) - 1
 
 _HostArray: TypeAlias = np.ndarray[Any, Any]
 
-#: Function that is called with the number of finished tiles and the number of all tiles.
-Told: TypeAlias = Callable[[int, int], Any]
+#: Function that reports progress. It is called with the number of finished tiles and the number of all tiles.
+ProgressCallback: TypeAlias = Callable[[int, int], Any]
 
 
 def multiply(
@@ -46,19 +46,21 @@ def multiply(
     out: _HostArray,
     memory: int | None,
     precision: Precision,
-    told: Told,
+    told: ProgressCallback,
     journal: str | PathLike[str] | None,
 ) -> None:
     """Compute ``a @ b`` into ``out``, on the current device.
 
     Args:
         a, b, out: Matrices ``(m, k)``, ``(k, n)`` and ``(m, n)`` of one type, already checked. No size is 0.
-        memory: Most bytes of device memory; None for 80% of what is free.
-        precision, journal: Precision and path of a journal, as for ``tiledmm.out_of_core.matmul``.
+        memory: Maximum number of bytes of device memory; None for 80% of the free memory.
+        precision: Precision, as for ``tiledmm.matmul``.
         told: Function that is called at the start and after each tile.
+        journal: Path of the file that lists the finished tiles; None to keep no list.
 
     Raises:
-        TiledmmError: As ``tiledmm.out_of_core.matmul`` does.
+        ConfigError: If ``memory`` has no room for any tile, or the journal belongs to another product.
+        KeywordError: If there is a journal, and ``out`` is not a memmap that is written to its file.
     """
     device = device_module("distributed.cuda_device").Device()
     # Sums of float16 are kept in float32 between steps along K, and rounded once.
@@ -105,20 +107,33 @@ def multiply(
 
 
 def _layout(x: _HostArray) -> str:
-    """Return N if the rows of a matrix are contiguous, or closer to that than its columns; otherwise T."""
+    """Return ``"T"`` if elements of a column are closer together in memory than elements of a row; else ``"N"``."""
     across, along = (abs(stride) if size > 1 else 1 << 63 for size, stride in zip(x.shape, x.strides, strict=True))
     return "T" if across < along else "N"
 
 
 def _described(tiling: Tiling, which: int, shape: tuple[int, int], dtype: np.dtype[Any]) -> Array:
-    """Return a description of a part of a panel or a tile, as it is stored on the device."""
+    """Return an ``Array`` that describes the part of a panel or tile that a product uses on the device.
+
+    Args:
+        tiling: Tiling of the product.
+        which: 0 for a panel of A, 1 for a panel of B, 2 for a tile of C.
+        shape: Shape of the part.
+        dtype: Type of its elements.
+    """
     pitch, layout = tiling.pitch(which, dtype.itemsize), tiling.matrices.layouts[which]
     return Array(shape, (pitch, dtype.itemsize) if layout == "N" else (dtype.itemsize, pitch), dtype)
 
 
 @dataclass
 class _Slot:
-    """Memory for a panel on the device, with the events after which the panel is there and is no longer read."""
+    """Memory for a panel on the device.
+
+    Attributes:
+        rows: Memory as an array with contiguous rows.
+        loaded: Event after which the panel has been copied there; None if no panel was.
+        used: Event after which no product reads the panel; None if no product did.
+    """
 
     rows: Any
     loaded: Any = None
@@ -134,7 +149,10 @@ class _Staging:
         self._copied: list[Any] = [None, None]
 
     def blocks(self, host: _HostArray) -> Iterator[tuple[slice, _HostArray]]:
-        """Yield ranges of rows that fit into a buffer, each with a buffer whose last copy is done."""
+        """Yield ranges of a matrix's rows, each with a buffer of its size that can be overwritten.
+
+        Wait for the last copy from or to a buffer before it is yielded.
+        """
         rows, width = host.shape
         most = self._buffers[0].size // (width * host.itemsize)
         for begin in range(0, rows, most):
@@ -145,12 +163,15 @@ class _Staging:
             yield slice(begin, begin + size), buffer.view(host.dtype).reshape(size, width)
 
     def copied(self, event: Any) -> None:
-        """Set the event that follows the copy from or to the buffer that was yielded last."""
+        """Record that the buffer that was yielded last can be overwritten after an event."""
         self._copied[self._turn] = event
 
 
 class _Streaming:
-    """A product whose device memory is allocated. ``which`` is 0 for A, 1 for B and 2 for C."""
+    """One product, with its streams and its buffers. The device's memory must be allocated before.
+
+    The parameter ``which`` of methods is 0 for A, 1 for B and 2 for C.
+    """
 
     def __init__(
         self,
@@ -177,18 +198,24 @@ class _Streaming:
         self._staging_in, self._staging_out = self._staging(0, 1), self._staging(2)
 
     def _rows(self, which: int, dtype: np.dtype[Any]) -> Any:
-        """Return the next unused part of the device's memory, as the rows of a panel or tile."""
+        """Reserve device memory for a panel of A (0) or B (1) or a tile of C (2). Return it as contiguous rows."""
         rows, cols = self._tiling.shapes[which]
         shape = (rows, cols) if self._layouts[which] == "N" else (cols, rows)
         begin, self._begin = self._begin, self._begin + self._tiling.bytes(which, dtype.itemsize)
         return self._device.rows(begin, shape, self._tiling.pitch(which, dtype.itemsize), dtype)
 
     def _transposed(self, which: int, x: Any) -> Any:
-        """Transpose a matrix of layout T, so that its rows are contiguous, or transpose such rows back."""
+        """Return the transpose of ``x`` if the columns of A (0), B (1) or C (2) are contiguous (layout T); else ``x``.
+
+        This converts a matrix of layout T to contiguous rows, and such rows back to the matrix.
+        """
         return x if self._layouts[which] == "N" else x.T
 
     def _copies_directly(self, which: int) -> bool:
-        """Return whether a matrix is page-locked and 2-D copies support its strides."""
+        """Return whether A (0), B (1) or C (2) can be copied without a staging buffer.
+
+        The matrix must be in page-locked memory, with strides that CUDA's 2-D copies support.
+        """
         rows = self._transposed(which, self._arrays[which])
         width = rows.shape[1] * rows.itemsize
         pitch = rows.strides[0] if rows.shape[0] > 1 else width
@@ -196,9 +223,9 @@ class _Streaming:
         return fits and bool(self._device.is_page_locked(rows))
 
     def _staging(self, *which: int) -> _Staging | None:
-        """Return staging buffers for matrices that are not copied directly; None if there are no such matrices.
+        """Allocate staging buffers for those of the given matrices that need them; return None if none does.
 
-        A buffer is at most as large as a panel, and at least as large as a row.
+        A buffer has at most ``STAGING_BYTES`` bytes and is not larger than a panel, but it can hold one row.
         """
         sizes = [
             max(min(STAGING_BYTES, self._tiling.bytes(each)), self._tiling.pitch(each))
@@ -207,8 +234,8 @@ class _Streaming:
         ]
         return _Staging(self._device, max(sizes)) if sizes else None
 
-    def run(self, told: Told) -> None:
-        """Compute all tiles that are not finished."""
+    def run(self, told: ProgressCallback) -> None:
+        """Compute all tiles that are not finished. Report progress to ``told``, first at the start, then by tile."""
         tiling, device = self._tiling, self._device
         finished = self._book.finished if self._book is not None else {}
         todo = [number for number in range(tiling.tiles) if number not in finished]
@@ -217,7 +244,7 @@ class _Streaming:
         told(done, tiling.tiles)
 
         def collect(most: int) -> None:
-            """Wait until at most ``most`` tiles have not been copied back."""
+            """Wait until at most ``most`` computed tiles have not been copied to host memory. Report progress."""
             nonlocal done
             while pending and (len(pending) > most or pending[0].done()):
                 pending.popleft().result()
@@ -236,7 +263,11 @@ class _Streaming:
             collect(0)
 
     def _panel(self, which: int, i: int, j: int) -> tuple[_Slot, Any]:
-        """Return a panel of A or B on the device, as its slot and the matrix. Copy it there if it is not there yet."""
+        """Return a panel of A (0) or B (1) on the device, as its slot and as a matrix.
+
+        If the panel is not on the device, its copy is started. If no slot is free, the copy replaces the panel that was
+        used least recently. ``i`` and ``j`` count panels along the matrix's rows and columns.
+        """
         (height, width), held = self._tiling.shapes[which], self._held[which]
         part = self._arrays[which][i * height : (i + 1) * height, j * width : (j + 1) * width]
         host, slot = self._transposed(which, part), held.pop((i, j), None)
@@ -247,7 +278,7 @@ class _Streaming:
         return slot, self._transposed(which, slot.rows[: host.shape[0], : host.shape[1]])
 
     def _copy_in(self, slot: _Slot, host: _HostArray, is_direct: bool) -> None:
-        """Copy a panel to the device."""
+        """Start the copy of a panel to a slot. The slot's event ``loaded`` follows the copy."""
         device, rows = self._device, slot.rows[: host.shape[0], : host.shape[1]]
         if slot.used is not None:
             device.wait(self._copies_in, slot.used)
@@ -261,7 +292,7 @@ class _Streaming:
         slot.loaded = device.record(self._copies_in)
 
     def _multiply(self, panels: tuple[tuple[_Slot, Any], tuple[_Slot, Any]], result: Any, step: int) -> None:
-        """Add the product of two panels to a tile of C. Step 0 overwrites the tile."""
+        """Launch the product of two panels, which is added to a tile of C. In step 0 it overwrites the tile."""
         (a_slot, a), (b_slot, b) = panels
         for slot in (a_slot, b_slot):
             self._device.wait(self._products, slot.loaded)
@@ -272,11 +303,19 @@ class _Streaming:
         a_slot.used = b_slot.used = self._device.record(self._products)
 
     def _tile(self, rows: Any, height: int, width: int) -> Any:
-        """Return the used part of a tile's memory: tiles at the edges of C are smaller."""
+        """Return a tile of ``height`` x ``width`` elements in memory of a whole one. Tiles at C's edges are smaller."""
         return rows[:height, :width] if self._layouts[2] == "N" else rows[:width, :height].T
 
     def _copy_back(self, number: int, result: Any, computed: Any) -> None:
-        """Copy a tile to C and record it in the journal. This runs in the other thread."""
+        """Copy a tile to C in host memory, wait for the copy, and record the tile in the journal, if there is one.
+
+        A thread beside the one that launches products calls this.
+
+        Args:
+            number: Number of the tile.
+            result: Tile on the device.
+            computed: Event after which the tile is computed.
+        """
         device, part = self._device, self._arrays[2][self._tiling.part_of_c(number)]
         host = self._transposed(2, part)
         rows = result[: host.shape[0], : host.shape[1]]

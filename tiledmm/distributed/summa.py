@@ -22,7 +22,7 @@ def summa(
     width: int | None = None,
     on_step: Callable[[int], None] = lambda step: None,
 ) -> Any:
-    """Compute a rank's block of C = A @ B. Every rank calls this at the same time.
+    """Compute and return a rank's block of C = A @ B. Every rank calls this at the same time.
 
     The rank begins with the range of k that its blocks of A and B share, while the first panels are in flight. While
     the panels of a step are multiplied, those of the next two steps are in flight.
@@ -33,7 +33,7 @@ def summa(
         rank: Number of this rank.
         communicator: Connection to the other ranks.
         precision: Precision of products of CuPy arrays, as for ``tiledmm.matmul``.
-        width: Largest width of a panel, the same on all ranks; None for ``layout.panel_width()``.
+        width: Maximum width of a panel in elements along k, the same on all ranks; None for ``layout.panel_width()``.
         on_step: Function that is called before each step with its number.
 
     Returns:

@@ -54,12 +54,12 @@ class Tiling:
 
     @property
     def grid(self) -> tuple[int, int]:
-        """Rows and columns of tiles."""
+        """Number of rows of tiles, and number of columns of tiles."""
         return ceil_div(self.matrices.m, self.rows), ceil_div(self.matrices.n, self.cols)
 
     @property
     def tiles(self) -> int:
-        """Number of tiles."""
+        """Number of tiles of C."""
         return self.grid[0] * self.grid[1]
 
     @property
@@ -69,20 +69,21 @@ class Tiling:
 
     @property
     def by_rows(self) -> bool:
-        """True if tiles are computed row by row, with panels of A kept; False if column by column, with those of B.
+        """Whether tiles are computed row by row, so that panels of A stay on the device while a row is computed.
 
-        The operand that is kept is copied once, the other one once per row or column of tiles.
+        If False, tiles are computed column by column, and panels of B stay. The matrix whose panels stay is copied to
+        the device once, the other one once per row or column of tiles.
         """
         (down, across), each = self.grid, self.matrices
         return each.m + down * each.n <= each.n + across * each.m
 
     @property
     def kept(self) -> int:
-        """Number of the operand whose panels are kept: 0 for A, 1 for B."""
+        """Operand whose panels stay on the device while a row or column of tiles is computed: 0 for A, 1 for B."""
         return 0 if self.by_rows else 1
 
     def tile(self, number: int) -> tuple[int, int]:
-        """Return the row and column of the tile that is computed at a position of the order.
+        """Return the row and column, in tiles, of the tile that is computed after ``number`` others.
 
         The order is serpentine, so that successive tiles share a panel.
         """
@@ -93,9 +94,10 @@ class Tiling:
         return (outer, inner) if self.by_rows else (inner, outer)
 
     def depths(self, number: int) -> Sequence[int]:
-        """Return the steps along K of a tile, in order. They alternate: a tile begins where the last one ended.
+        """Return the indices of the steps along K of a tile, in the order in which they are computed.
 
-        The order depends on the position of the tile alone, and so do the bits of the result.
+        Every other tile counts down, so that a tile begins with the panels that the tile before it used last. The order
+        depends only on the tile's number, and so do the bits of the result.
         """
         return range(self.steps)[:: -1 if number % 2 else 1]
 
@@ -106,16 +108,27 @@ class Tiling:
 
     @property
     def shapes(self) -> tuple[tuple[int, int], tuple[int, int], tuple[int, int]]:
-        """Rows and columns of a panel of A, a panel of B and a tile of C."""
+        """Shapes of a panel of A, a panel of B and a tile of C, in elements."""
         return (self.rows, self.depth), (self.depth, self.cols), (self.rows, self.cols)
 
     def pitch(self, which: int, itemsize: int | None = None) -> int:
-        """Return the bytes between contiguous rows (layout T: columns) of A (0), B (1) or C (2) on the device."""
+        """Return the distance in bytes between two rows of a panel or tile on the device.
+
+        Args:
+            which: 0 for a panel of A, 1 for a panel of B, 2 for a tile of C. If the matrix has layout T, the distance
+                is that between two columns.
+            itemsize: Bytes per element; None for those of the matrices.
+        """
         contiguous = self.shapes[which][1 if self.matrices.layouts[which] == "N" else 0]
         return round_up(contiguous * (itemsize or self.matrices.itemsize), _PITCH)
 
     def bytes(self, which: int, itemsize: int | None = None) -> int:
-        """Return the bytes of a panel of A (0), a panel of B (1) or a tile of C (2) on the device."""
+        """Return the bytes that a panel or tile needs on the device.
+
+        Args:
+            which: 0 for a panel of A, 1 for a panel of B, 2 for a tile of C.
+            itemsize: Bytes per element; None for those of the matrices.
+        """
         others = self.shapes[which][0 if self.matrices.layouts[which] == "N" else 1]
         return round_up(others * self.pitch(which, itemsize), _ALIGNMENT)
 
@@ -126,7 +139,7 @@ class Tiling:
 
     @property
     def wide_sums(self) -> bool:
-        """True if sums need memory of their own, because their elements are wider than the result's."""
+        """Whether sums between steps need separate memory, because their elements are wider than the result's."""
         return self.steps > 1 and self.matrices.sum_itemsize != self.matrices.itemsize
 
     @property
@@ -136,9 +149,9 @@ class Tiling:
         return self.a_slots * self.bytes(0) + self.b_slots * self.bytes(1) + self.results * self.bytes(2) + sums
 
     def products(self) -> Iterator[tuple[tuple[int, int, int], bool, bool]]:
-        """Yield every kind of product: m, n and k, and whether it is the first and the last step of a tile.
+        """Yield each different product of two panels, products of whole panels first.
 
-        Whole tiles and whole panels come first.
+        A product is described by (m, n, k), by whether it is the first step of a tile, and by whether it is the last.
         """
         m, n, k = self.matrices.m, self.matrices.n, self.matrices.k
         kinds = [(True, False), (False, True), *([(False, False)] if self.steps > 2 else [])]
@@ -156,17 +169,17 @@ Workspace = Callable[[Tiling, tuple[int, int, int], bool, bool], int]
 
 
 def most_workspace(tiling: Tiling, workspace: Workspace) -> int:
-    """Return the bytes of workspace that suffice for every product of a tiling."""
+    """Return the maximum workspace of any product of a tiling, in bytes, rounded up as CuPy allocates."""
     return round_up(max(workspace(tiling, *kind) for kind in tiling.products()), _ALIGNMENT)
 
 
 def device_bytes(tiling: Tiling, workspace: Workspace) -> int:
-    """Return the bytes of device memory that a tiling needs."""
+    """Return the bytes of device memory that a tiling needs for panels, tiles and workspace."""
     return tiling.buffer_bytes + most_workspace(tiling, workspace)
 
 
 def ceil_div(size: int, each: int) -> int:
-    """Return the number of ranges of at most ``each`` that cover a size."""
+    """Return ``size / each``, rounded up to an integer."""
     return -(-size // each)
 
 

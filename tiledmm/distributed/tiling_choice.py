@@ -1,4 +1,4 @@
-"""Choice of the tiling that costs least within a limit on device memory.
+"""Choice of the tiling with the lowest cost within a limit on device memory.
 
 For tiles of t x t, a step over d of K copies ``2 * t * d`` elements to the device for ``2 * t * t * d`` FLOP: the
 larger the tile, the more arithmetic covers the copies. But nothing covers the copy of the first panels, nor that of the
@@ -42,13 +42,13 @@ _MOST_ASKED, _WORTHWHILE = 24, 0.95
 
 
 def tiling_within(matrices: Matrices, limit: int, workspace: Workspace) -> Tiling:
-    """Return the tiling of least expected cost that fits into a limit.
+    """Return the tiling with the lowest expected cost out of those that fit into a limit on device memory.
 
     All tiles are of about equal size.
 
     Args:
-        matrices: Product to tile.
-        limit: Most bytes of device memory for panels, tiles and workspace.
+        matrices: Sizes and layouts of the product to tile.
+        limit: Maximum number of bytes of device memory for panels, tiles and workspace.
         workspace: Function that returns the bytes of workspace of a product.
 
     Raises:
@@ -94,7 +94,7 @@ def _panel_bytes(tiling: Tiling) -> int:
 
 
 def _least_bytes(tilings: Sequence[Tiling], workspace: Workspace) -> int:
-    """Return the bytes of device memory of the tiling that needs fewest."""
+    """Return the minimum number of bytes of device memory that any of the tilings needs."""
     first, *others = sorted(tilings, key=lambda tiling: tiling.buffer_bytes)
     least = device_bytes(first, workspace)
     for tiling in others:
@@ -105,7 +105,10 @@ def _least_bytes(tilings: Sequence[Tiling], workspace: Workspace) -> int:
 
 
 def cost(tiling: Tiling) -> float:
-    """Return the cost of a tiling: the bytes that it copies to the device, plus other work in units of such bytes."""
+    """Return the cost of a tiling in bytes: the bytes that it copies to the device, plus an equivalent of other work.
+
+    The equivalent is the number of bytes that could be copied to the device in the time of that work.
+    """
     matrices, steps = tiling.matrices, tiling.steps
     slots, lines = (tiling.a_slots, tiling.b_slots), tiling.grid
     kept, other = tiling.kept, 1 - tiling.kept
@@ -121,7 +124,11 @@ def cost(tiling: Tiling) -> float:
 
 
 def _tilings(matrices: Matrices) -> Iterator[Tiling]:
-    """Yield the tilings to try, with two panels each of A and B: one is copied while the other is multiplied."""
+    """Yield the candidates for a product's tiling, from small tiles and steps to large ones.
+
+    On the device they have two panels of A and two of B, if there are as many: one is copied while the other one is
+    multiplied.
+    """
     longest = min(max(matrices.m, matrices.n), LONGEST)
     # One edge may be longer where the matrix is narrow.
     most = [LARGEST * LARGEST // min(other, LARGEST) // UNIT * UNIT for other in (matrices.n, matrices.m)]
@@ -136,7 +143,10 @@ def _tilings(matrices: Matrices) -> Iterator[Tiling]:
 
 
 def _edges(longest: int) -> list[int]:
-    """Return the sizes to try along an axis: multiples of ``UNIT`` in steps of a sixteenth, and the whole axis."""
+    """Return the sizes to try along an axis of ``longest`` elements, in increasing order.
+
+    They are powers of two from 16, then multiples of ``UNIT`` that grow by a sixteenth, then the whole axis.
+    """
     found = [edge for edge in _SMALL if edge < longest]
     edge = UNIT
     while edge < longest:
@@ -146,7 +156,10 @@ def _edges(longest: int) -> list[int]:
 
 
 def _with_spare(tiling: Tiling, spare: int) -> Tiling:
-    """Return the tiling with more panels: as many as fit into spare memory and as later tiles need again."""
+    """Return the tiling with more panels on the device, if there is spare memory.
+
+    Panels are added until ``spare`` bytes are used, or until every panel that a later tile needs again stays there.
+    """
     (down, across), steps = tiling.grid, tiling.steps
     slots = [tiling.a_slots, tiling.b_slots]
     kept, other = tiling.kept, 1 - tiling.kept
@@ -161,6 +174,9 @@ def _with_spare(tiling: Tiling, spare: int) -> Tiling:
 
 
 def _even(size: int, most: int) -> int:
-    """Split a size into as few parts of at most ``most`` as possible. Return their even size, rounded up to a unit."""
+    """Divide a size into as few equal parts as possible, each of at most ``most``. Return the size of a part.
+
+    It is rounded up to a multiple of ``UNIT`` if ``most`` is at least ``UNIT``, else to a multiple of 16.
+    """
     per = -(-size // ceil_div(size, most))
     return min(round_up(per, UNIT if most >= UNIT else _SMALL[0]), most, size)

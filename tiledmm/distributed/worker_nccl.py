@@ -31,9 +31,24 @@ def nccl_communicator(
     rank: int,
     deadline: float,
 ) -> NcclCommunicator | None:
-    """Return an NCCL communicator, new or kept. Return None without CuPy arrays or NCCL, or if ranks share a GPU.
+    """Return an NCCL communicator for all ranks, created now or kept from an earlier product.
 
-    All ranks call this, and either all get a communicator or none does.
+    All ranks call this at the same time, and either all get a communicator or none does.
+
+    Args:
+        worker: Dask worker that runs the rank.
+        tcp: Connection to the other ranks over TCP.
+        like: Array on the rank's device.
+        layout: Process grid and the sizes of its blocks.
+        rank: Number of this rank.
+        deadline: Seconds that one operation may take.
+
+    Returns:
+        The communicator. None if two ranks share a GPU, or if any rank has NumPy arrays, has no NCCL, or must be
+        restarted before it can use NCCL.
+
+    Raises:
+        CollectiveError: If another rank failed or was silent past the deadline, or if NCCL is stuck.
     """
     device = "" if is_stuck(worker) else _device_of(like)
     devices = tuple(each.decode() for each in tcp.exchange(device.encode()))
@@ -68,7 +83,7 @@ def nccl_communicator(
 
 
 def _text(identifier: Any) -> list[Any]:
-    """Convert an NCCL identifier to JSON values. It is bytes, or a tuple of integers in CuPy before 14."""
+    """Convert an NCCL identifier to JSON values: its type's name and its bytes, or integers in CuPy before 14."""
     return [type(identifier).__name__, list(identifier)]
 
 
@@ -77,7 +92,7 @@ def _identifier(text: list[Any] | None) -> Any:
 
 
 def _device_of(like: Any) -> str:
-    """Return a unique name of the GPU that holds an array; empty for a NumPy array, or without NCCL."""
+    """Return a unique name of the GPU that holds an array; an empty string for a NumPy array or without NCCL."""
     if kind(like) == "numpy":
         return ""
     import cupy
@@ -89,19 +104,22 @@ def _device_of(like: Any) -> str:
 
 
 def is_stuck(worker: Any) -> bool:
-    """Return whether a worker must be restarted before it can use NCCL again."""
+    """Return whether an NCCL call of a worker has not returned, so that the worker cannot use NCCL until a restart."""
     thread: NcclThread | None = getattr(worker, "_tiledmm_nccl", None)
     return thread is not None and thread.is_stuck
 
 
 def hangs(worker: Any) -> bool:
-    """Return whether a worker's device may hang. The worker must then be restarted, and data on the device are lost."""
+    """Return whether a worker's device may hang: an abort of NCCL or a CUDA call has not returned.
+
+    The worker must then be restarted, and data on the device are lost.
+    """
     thread: NcclThread | None = getattr(worker, "_tiledmm_nccl", None)
     return thread is not None and thread.hangs
 
 
 def mark_hanging(worker: Any) -> None:
-    """Record that a CUDA call has not returned on a worker."""
+    """Record that a CUDA call has not returned on a worker, so that its device may hang and NCCL cannot be used."""
     thread = _thread_of(worker)
     thread.is_stuck = thread.hangs = True
 
@@ -110,7 +128,7 @@ _lock = threading.Lock()
 
 
 def _thread_of(worker: Any) -> NcclThread:
-    """Return the NCCL thread of a worker, created at first use. Each worker of a process has its own."""
+    """Return the thread that makes a worker's NCCL calls. Create it at first use."""
     with _lock:
         thread: NcclThread | None = getattr(worker, "_tiledmm_nccl", None)
         if thread is None:

@@ -28,15 +28,16 @@ _in_use: deque[tuple[Any, Any]] = deque()
 
 
 def matmul(x1: Any, x2: Any, out: Any, ufunc: tuple[Any, ...], kernel: tuple[Any, ...]) -> Any:
-    """Compute ``tiledmm.matmul`` of arrays of any libraries.
+    """Return the product of arrays of any libraries on one GPU, as ``tiledmm.matmul`` does for CuPy arrays.
 
     Args:
         x1, x2: Operands.
-        out: Array for the result, or None.
+        out: Array for the result; None for a new array of the library of ``x1``.
         ufunc, kernel: Keywords, as for ``plan_of``.
 
     Raises:
-        TiledmmError: As ``tiledmm.matmul`` does.
+        OperandTypeError: If an array is not on a GPU, or the arrays are on different GPUs.
+        TiledmmError: If ``tiledmm.matmul`` would not support the product of such CuPy arrays.
     """
     library = _library_of(kind := type(x1))
     if (
@@ -60,10 +61,13 @@ def matmul(x1: Any, x2: Any, out: Any, ufunc: tuple[Any, ...], kernel: tuple[Any
 def _on_one_stream(
     function: Callable[..., Any], operands: Mapping[str, Any], others: Mapping[str, Any], out: Any
 ) -> Any:
-    """Run ``interchanged`` for arrays of one library, if all their work is on its current stream of the current device.
+    """Call a function as ``interchanged`` does, for the common case in which no streams must be synchronized.
+
+    All arrays must be of one library, on the current device, and the library must order all work on the device by its
+    current stream. Then no CuPy arrays are made of them. The arguments are those of ``interchanged``.
 
     Returns:
-        The result; None if the arrays are not such. No CuPy arrays are made of them.
+        The result; None if the function was not called, because this case does not apply.
     """
     x = next(iter(operands.values()))
     library = _library_of(type(x))
@@ -83,9 +87,17 @@ def _on_one_stream(
 
 
 def _native(library: Any, function: Callable[..., Any], views: Sequence[Any], x: Any, out: Any) -> Any:
-    """Return ``function(*views, allocate)``, called on a library's current stream.
+    """Call ``function(*views, allocate)`` on a library's current stream, and return its result.
 
-    This is ``out``, or a new array of the library of ``x``.
+    Args:
+        library: Module of this folder for the library.
+        function: Function to call.
+        views: Arguments, with a ``ForeignArray`` for each array.
+        x: First operand.
+        out: Array for the result; None for a new one.
+
+    Returns:
+        ``out``, or a new array of the library of ``x``.
     """
     handle = library.stream(x, views[0].device_id)
     if handle == cupy.cuda.get_current_stream().ptr:
@@ -101,19 +113,19 @@ def _native(library: Any, function: Callable[..., Any], views: Sequence[Any], x:
 def interchanged(
     function: Callable[..., Any], operands: Mapping[str, Any], others: Mapping[str, Any], out: Any = None
 ) -> Any:
-    """Return ``function(*operands, *others, out, allocate)``, with arrays that share the arguments' memory.
+    """Call ``function(*operands, *others, out, allocate)`` with arrays that share the arguments' memory.
 
     Args:
         function: Function that returns ``out``, or a new array, which it makes with ``allocate`` if that is not None.
         operands: Arrays of any libraries, by the names that messages give them.
-        others: Further arguments, likewise. Those that are not arrays, such as numbers, are passed as they are.
+        others: Further arguments, by such names. Arguments that are not arrays, such as numbers, are passed unchanged.
         out: Array of any library for the result; None for a new one.
 
     Returns:
         ``out``, or a new array of the first operand's library.
 
     Raises:
-        OperandTypeError: If an array is not on a GPU, or the arrays are on different ones.
+        OperandTypeError: If an array is not on a GPU, or the arrays are on different GPUs.
     """
     if (found := _on_one_stream(function, operands, others, out)) is not None:
         return found
@@ -123,7 +135,10 @@ def interchanged(
 def _between_streams(
     function: Callable[..., Any], operands: Mapping[str, Any], others: Mapping[str, Any], out: Any
 ) -> Any:
-    """Run ``interchanged`` with CuPy arrays that are made of the arguments, on any device."""
+    """Call a function as ``interchanged`` does, for arrays of any libraries on any device.
+
+    CuPy arrays are made that share the arguments' memory, and the streams of the libraries are synchronized.
+    """
     call = _Call(function, operands, others, out)
     if (device := call.device()) == devices.current_device():
         return call.on_device(device)
@@ -132,7 +147,14 @@ def _between_streams(
 
 
 def viewed(x: Any, name: str) -> Any:
-    """Return a CuPy array that shares another library's memory, to be described but not read: no stream waits.
+    """Return a CuPy array that shares the memory of an array of any library.
+
+    It is for reading shape, strides and type. Its elements must not be read, because no stream waits for them. A CuPy
+    array is returned as it is.
+
+    Args:
+        x: Array of any library.
+        name: Name of the array for messages.
 
     Raises:
         OperandTypeError: If the array is not on a GPU.
@@ -144,7 +166,7 @@ def viewed(x: Any, name: str) -> Any:
 
 
 class _Call:
-    """A call of ``interchanged``, with the same arguments.
+    """A call of a function with arrays of several libraries; the arguments are those of ``interchanged``.
 
     Attributes:
         arrays: All arrays by name, the first operand first.
@@ -164,7 +186,11 @@ class _Call:
         self.libraries = [_library_of(type(x)) for x in self.arrays.values()]
 
     def device(self) -> int:
-        """Return the number of the device that holds all arrays. Raise OperandTypeError if there is more than one."""
+        """Return the number of the device that holds all arrays.
+
+        Raises:
+            OperandTypeError: If an array is not on a GPU, or the arrays are on different GPUs.
+        """
         first, device = "", -1
         for (name, x), library in zip(self.arrays.items(), self.libraries, strict=True):
             other: int = x.data.device_id if library is None else library.device(x, name)
@@ -175,7 +201,11 @@ class _Call:
         return device
 
     def on_device(self, device: int) -> Any:
-        """Return the result, computed on a device, which is the current one, and on the first operand's stream."""
+        """Call the function on the stream of the first operand, and return its result.
+
+        Args:
+            device: Number of the device of all arrays, which is the current device.
+        """
         stream = cupy.cuda.get_current_stream()
         # Stream of each array; None where DLPack orders the work, or where nothing has to.
         handles = [
@@ -188,9 +218,14 @@ class _Call:
             return self._on_stream(other, handles)
 
     def _on_stream(self, stream: Any, handles: Sequence[int | None]) -> Any:
-        """Return the result, computed on CuPy's current stream.
+        """Call the function on CuPy's current stream, and return its result.
 
-        The product runs after the work that the arrays' streams have been given so far, and before their later work.
+        The function's work runs after the work that the arrays' streams have been given so far, and before their later
+        work.
+
+        Args:
+            stream: CuPy's current stream.
+            handles: Handle of each array's stream; None if there is none, or if DLPack orders the work.
         """
         others = [stream_at(handle) for handle in {*handles} - {None, stream.ptr}]
         for each in others:
@@ -211,7 +246,7 @@ class _Call:
 
 
 def _library_of(kind: type) -> Any:
-    """Return the module for arrays of a class; None for CuPy arrays."""
+    """Return the module of this folder that supports arrays of a class; None for the class of CuPy arrays."""
     library = _libraries.get(kind, kind)
     if library is kind:
         packages = (each.__module__.partition(".")[0] for each in kind.__mro__)
@@ -222,31 +257,34 @@ def _library_of(kind: type) -> Any:
 
 
 class _Handle:
-    """A stream of another library, by the protocol of CUDA's Python packages."""
+    """A stream of another library, with the protocol by which CuPy imports it."""
 
     def __init__(self, handle: int | None) -> None:
         self.handle = handle or 0
 
     def __cuda_stream__(self) -> tuple[int, int]:
-        """Return the version of the protocol, and the handle of the stream."""
+        """Return the version of the protocol, which is 0, and the handle of the stream."""
         return 0, self.handle
 
 
 @functools.lru_cache(maxsize=64)
 def stream_at(handle: int | None) -> Any:
-    """Return another library's stream as a CuPy stream."""
+    """Return the stream with a handle as a CuPy stream; None stands for the default stream."""
     return cupy.cuda.Stream.from_external(_Handle(handle))
 
 
 def _wait(stream: Any, other: Any) -> None:
-    """Make a stream wait for the work that another stream has been given so far."""
+    """Make later work on a stream wait for the work that another stream has been given so far."""
     event = cupy.cuda.Event(disable_timing=True)
     event.record(other)
     stream.wait_event(event)
 
 
 def _hold(stream: Any, arrays: Any) -> None:
-    """Keep arrays alive until a stream's present work is done: their library does not know that it uses them."""
+    """Keep arrays alive until a stream has done the work that it has been given so far.
+
+    The arrays' library does not know that this work uses their memory, and would reuse the memory too early.
+    """
     with contextlib.suppress(IndexError):  # no array is held
         while (held := _in_use.popleft())[0].done:
             pass

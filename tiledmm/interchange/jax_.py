@@ -20,7 +20,11 @@ _BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 
 
 def device(x: Any, name: str) -> int:
-    """Return the number of an array's device. Raise OperandTypeError if the array is traced or not on a GPU."""
+    """Return the number of the device of a JAX array.
+
+    Raises:
+        OperandTypeError: If the array is not on a GPU, or has no elements because JAX traces a function.
+    """
     if isinstance(x, jax.core.Tracer):
         raise OperandTypeError(
             f"{name} is traced, as in jax.jit and jax.grad, and has no elements yet: these products are of arrays"
@@ -29,7 +33,16 @@ def device(x: Any, name: str) -> int:
 
 
 def view(x: Any, name: str, *, written: bool = False) -> Any:
-    """Return a CuPy array that shares a JAX array's memory. Raise OperandTypeError if the call would write it."""
+    """Return a CuPy array that shares the memory of a JAX array.
+
+    Args:
+        x: JAX array.
+        name: Name of the array for messages.
+        written: Whether the array is for a result.
+
+    Raises:
+        OperandTypeError: If the array is for a result, because JAX arrays cannot be written.
+    """
     if written:
         raise OperandTypeError(f"{name} is a JAX array, which nothing can write; omit {name}=")
     if x.dtype != _BFLOAT16:
@@ -42,7 +55,7 @@ def view(x: Any, name: str, *, written: bool = False) -> Any:
 
 
 def native(array: Any, like: Any) -> Any:
-    """Return a result as a JAX array."""
+    """Return a CuPy array as a JAX array of the same memory. ``like`` is not used."""
     if array.dtype != _BFLOAT16:
         return jax.dlpack.from_dlpack(array)
     return jax.dlpack.from_dlpack(array.view("i2")).view(jax.numpy.bfloat16)

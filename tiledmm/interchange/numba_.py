@@ -12,5 +12,5 @@ device, stream, view = protocols.device, protocols.stream, protocols.view
 
 
 def native(array: Any, like: Any) -> Any:
-    """Return a result as a device array of the same memory."""
+    """Return a CuPy array as a device array of Numba with the same memory. ``like`` is not used."""
     return cuda.as_cuda_array(array)

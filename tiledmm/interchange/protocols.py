@@ -19,7 +19,11 @@ _CUDA = (2, 13)
 
 
 def device(x: Any, name: str) -> int:
-    """Return the number of an array's device.
+    """Return the number of the device that holds an array.
+
+    Args:
+        x: Array of any library.
+        name: Name of the array for messages.
 
     Raises:
         OperandTypeError: If the object is not an array on a GPU.
@@ -43,7 +47,10 @@ def device(x: Any, name: str) -> int:
 
 
 def stream(x: Any, device: int) -> int | None:
-    """Return the handle of the stream whose work an array waits for; None if there is none, or if DLPack orders it."""
+    """Return the handle of the stream that may still be writing an array, as the CUDA array interface states it.
+
+    Return None if the interface states no stream, or if the array supports DLPack, which synchronizes streams itself.
+    """
     if hasattr(type(x), "__dlpack__"):
         return None
     handle = x.__cuda_array_interface__.get("stream")
@@ -51,11 +58,16 @@ def stream(x: Any, device: int) -> int | None:
 
 
 def view(x: Any, name: str, *, written: bool = False) -> Any:
-    """Return a CuPy array of the same memory.
+    """Return a CuPy array that shares the memory of an array of any library.
+
+    Args:
+        x: Array of any library.
+        name: Name of the array for messages.
+        written: Whether the array is for a result.
 
     Raises:
         OperandTypeError: If the array has a mask.
-        KeywordError: If the array would be written, but is read-only.
+        KeywordError: If the array is for a result, but is read-only.
         UnsupportedTypeError: If CuPy does not import the array by DLPack, as for a type that CuPy does not have.
     """
     if hasattr(type(x), "__dlpack__"):
@@ -75,12 +87,15 @@ def view(x: Any, name: str, *, written: bool = False) -> Any:
 
 
 def native(array: Any, like: Any) -> Any:
-    """Return a result as an array of the library of ``like``; as a CuPy array if that library cannot import one."""
+    """Return a CuPy array as an array of the library of ``like``, with the same memory.
+
+    If that library cannot import arrays by the array API standard, return the CuPy array.
+    """
     if hasattr(type(like), "__array_namespace__"):
         return like.__array_namespace__().from_dlpack(array)
     return array
 
 
 def called(x: Any) -> str:
-    """Return the name of an object's type for messages."""
+    """Return the name of an object's type, with its module, for messages."""
     return f"{type(x).__module__}.{type(x).__qualname__}"

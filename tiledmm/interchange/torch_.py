@@ -34,7 +34,11 @@ _AS_BITS = {np.dtype(ml_dtypes.bfloat16): ("i2", torch.bfloat16), np.dtype(bool)
 
 
 def device(x: Any, name: str) -> int:
-    """Return the number of a tensor's device. Raise OperandTypeError if it is not a GPU."""
+    """Return the number of the device that holds a tensor.
+
+    Raises:
+        OperandTypeError: If the tensor is not on a GPU.
+    """
     if not x.is_cuda:
         advice = f"{name}.cuda() is one on a GPU, and tiledmm.simulator.matmul takes NumPy arrays ({name}.numpy())"
         raise OperandTypeError(f"{name} is a tensor on the device {x.device.type!r}; {advice} on the CPU")
@@ -47,17 +51,22 @@ def stream(x: Any, device: int) -> int | None:
 
 
 def view(x: Any, name: str, *, written: bool = False) -> Any:
-    """Return a CuPy array of a tensor's memory; see ``foreign``."""
+    """Return a CuPy array that shares the memory of a tensor. For the arguments and errors see ``foreign``."""
     return as_cupys(foreign(x, name, written=written))
 
 
 def foreign(x: Any, name: str, *, written: bool = False) -> ForeignArray:
-    """Return the memory of a tensor, or of a copy if its elements are conjugated or negated when they are read.
+    """Return a tensor's memory as a ``ForeignArray``. A lazily conjugated or negated tensor is copied first.
+
+    Args:
+        x: Tensor.
+        name: Name of the tensor for messages.
+        written: Whether the tensor is for a result.
 
     Raises:
-        OperandTypeError: If the tensor is not on a GPU, is sparse, requires gradients, which would be lost, or cannot
-            be written in place.
-        UnsupportedTypeError: If the type of its elements has no products here.
+        OperandTypeError: If the tensor is not on a GPU, is sparse, requires gradients, because they would be lost, or
+            is a lazy view that would be written.
+        UnsupportedTypeError: If there are no products of its element type.
     """
     number = x.get_device() if x.is_cuda else device(x, name)
     if x.layout is not _STRIDED:
@@ -77,7 +86,13 @@ def foreign(x: Any, name: str, *, written: bool = False) -> ForeignArray:
 
 
 def allocate(shape: tuple[int, ...], kind: np.dtype[Any], order: str) -> ForeignArray:
-    """Create a tensor on the current device."""
+    """Create a tensor on the current device, and return its memory as a ``ForeignArray``.
+
+    Args:
+        shape: Shape of the tensor.
+        kind: Type of the elements.
+        order: ``"F"`` if the first axis is contiguous; otherwise the last axis is.
+    """
     number = current_device()
     if order == "F":
         x = torch.empty(shape[::-1], dtype=TENSORS[kind], device=number).permute(*range(len(shape))[::-1])
@@ -92,6 +107,6 @@ def _foreign(x: Any, shape: tuple[int, ...], kind: np.dtype[Any], number: int) -
 
 
 def native(array: Any, like: Any) -> Any:
-    """Return a result as a tensor of the same memory."""
+    """Return a CuPy array as a tensor of the same memory. ``like`` is not used."""
     bits, kind = _AS_BITS.get(array.dtype, (None, None))
     return torch.from_dlpack(array) if bits is None else torch.from_dlpack(array.view(bits)).view(kind)

@@ -23,7 +23,10 @@ _IMPORT = "--import"
 
 
 def arguments(size: Size, dtype: str, layout: str, variant_tiles: Sequence[VariantTile]) -> list[str]:
-    """Return the words of the command line after ``-m tiledmm.profile.application``."""
+    """Return the arguments with which ``python -m tiledmm.profile.application`` computes a product by each variant.
+
+    The Python files that this process has imported, which register variants, are added as ``--import`` options.
+    """
     names = [
         variant_tile.variant if variant_tile.tile is None else f"{variant_tile.variant}:{variant_tile.tile}"
         for variant_tile in variant_tiles
@@ -33,7 +36,10 @@ def arguments(size: Size, dtype: str, layout: str, variant_tiles: Sequence[Varia
 
 
 def imported(words: Sequence[str]) -> list[str]:
-    """Run the files that register variants. Return the words before them, which are the variants."""
+    """Run the Python files that follow ``--import`` among the arguments, and return the arguments before them.
+
+    The files register variants. The arguments before them name the variants to profile.
+    """
     end = words.index(_IMPORT) if _IMPORT in words else len(words)
     for file in words[end + 1 :: 2]:
         import_file(file)
@@ -41,13 +47,17 @@ def imported(words: Sequence[str]) -> list[str]:
 
 
 def parse_variant_tile(text: str) -> VariantTile:
-    """Parse a variant, with or without a tile, from the command line."""
+    """Return the variant and tile that an argument names, such as ``"tiled:16"``, or ``"auto"`` without a tile."""
     name, _, tile = text.partition(":")
     return VariantTile(name, int(tile) if tile else None)
 
 
 def main(words: Sequence[str]) -> None:
-    """Compute the products of the command line."""
+    """Compute a product by each variant, once unprofiled and once more for the profiler.
+
+    Args:
+        words: Arguments of the command line, see ``arguments``.
+    """
     import cupy
 
     from tiledmm import matmul

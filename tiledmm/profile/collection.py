@@ -48,7 +48,7 @@ class Collection:
 
 
 def command_of(variant_tiles: Sequence[VariantTile], size: Size, dtype: str, layout: str) -> ncu.Command:
-    """Return the command for ncu that profiles a product by each of the variants."""
+    """Return the command of ncu that profiles a product, computed by each of the given variants."""
     program = (sys.executable, "-m", "tiledmm.profile.application", *arguments(size, dtype, layout, variant_tiles))
     return ncu.Command(program, tuple(METRICS.values()), (SECTION,), OPTIONS)
 
@@ -61,7 +61,7 @@ def collect(
     *,
     report: Path | None = None,
 ) -> Collection:
-    """Profile variants on one product, on the current device.
+    """Run ncu with one product, computed by each of the given variants, and return their profiles.
 
     Args:
         variant_tiles: Variants with their tiles. The names ``"auto"`` and ``"cublas"`` are allowed, too.
@@ -71,8 +71,8 @@ def collect(
         report: Path where ncu's report is kept, for Nsight Compute's user interface; None to discard it.
 
     Raises:
-        ProfilingError: If ncu is missing, may not read the counters, or profiled other launches.
-        TiledmmError: As ``tiledmm.matmul`` does, if a variant does not support the product or the device.
+        ProfilingError: If ncu is missing, may not read the counters, or profiled other launches than expected.
+        TiledmmError: If a variant does not support the product or the device.
     """
     every = [
         kernels_of(variant_tile, size, dtype, layout) for variant_tile in variant_tiles
@@ -95,10 +95,12 @@ def collect(
 
 
 def kernels_of(variant_tile: VariantTile, size: Size, dtype: str, layout: str) -> list[KernelSpec]:
-    """Return the kernels that a product launches, in order; none for ``"cublas"``, whose kernels are unknown.
+    """Compile the kernels with which a variant computes a product, and return their specifications in launch order.
+
+    The list is empty for ``"cublas"``, whose kernels are unknown.
 
     Raises:
-        TiledmmError: As ``tiledmm.matmul`` does.
+        TiledmmError: If the variant does not support the product or the device.
     """
     if variant_tile.variant == CUBLAS:
         return []
@@ -121,7 +123,13 @@ def _profile(
     specs: Sequence[KernelSpec],
     measured: Sequence[tuple[ncu.ProfiledLaunch, ncu.Instructions]],
 ) -> Profile:
-    """Return the profile of a variant's longest launch, with the names and durations of its other launches."""
+    """Return the profile of a variant: that of its longest launch, with the names and durations of the others.
+
+    Args:
+        variant_tile: Variant and tile.
+        specs: Kernels that the variant launches, in order; empty if they are unknown.
+        measured: Metrics of each launch, and of the launch's instructions.
+    """
     every = [reduced(variant_tile.label, launch) for launch, _ in measured]
     longest = max(range(len(every)), key=lambda i: every[i].nanoseconds or 0.0)
     others: dict[str, float] = {}
@@ -141,7 +149,13 @@ def _profile(
 
 
 def machine_code_with_lines(spec: KernelSpec, target: str) -> tuple[MachineCode, str]:
-    """Return a kernel's machine code with line information, and its source. Line information changes no instruction.
+    """Compile a kernel with line information, and return its machine code and its CUDA C.
+
+    The instructions are the same as without line information.
+
+    Args:
+        spec: Specification of the kernel.
+        target: Target architecture.
 
     Raises:
         MissingDependencyError: If nvdisasm is not installed.
@@ -158,9 +172,14 @@ def machine_code_with_lines(spec: KernelSpec, target: str) -> tuple[MachineCode,
 def instructions_of(
     launches: Sequence[ncu.ProfiledLaunch], counted: Sequence[ncu.Instructions]
 ) -> list[ncu.Instructions]:
-    """Return the instructions of each launch: none for a library's kernels, and none at all if ours do not match.
+    """Return the metrics of instructions for each launch, without rows if they are unknown.
 
-    The page of instructions may give a library's kernels other names, list them more than once, or omit them.
+    They are unknown for kernels of a library: ncu's page of instructions may give these other names, list them more
+    than once, or omit them. If the page does not list all launches of this package's kernels, they are unknown for all.
+
+    Args:
+        launches: All launches, from ncu's page of launches.
+        counted: Metrics of instructions by kernel, from ncu's page of instructions.
     """
     ours = [each for each in counted if each.name.startswith(_OURS)]
     if [each.name for each in ours] != [each.name for each in launches if each.name.startswith(_OURS)]:
@@ -171,21 +190,21 @@ def instructions_of(
 
 
 def _target(spec: KernelSpec) -> str:
-    """Return the architecture that a kernel is compiled for on the current device."""
+    """Return the name of the architecture for which a kernel is compiled on the current device."""
     import cupy
 
     return spec.variant.hopper.arch or f"sm_{cupy.cuda.Device().compute_capability}"
 
 
 def shares(expected: Sequence[Sequence[KernelSpec]], names: Sequence[str]) -> list[int]:
-    """Return the number of profiled launches of each variant.
+    """Return how many of the profiled launches belong to each variant.
 
     Args:
-        expected: Kernels of each variant; empty if they are unknown.
-        names: Names of the profiled kernels, in order.
+        expected: Kernels that each variant launches, in order; empty if they are unknown.
+        names: Names of the kernels of all profiled launches, in order.
 
     Raises:
-        ProfilingError: If the names do not match.
+        ProfilingError: If the names are not those of the expected kernels.
     """
     counts, begin = [], 0
     for kernels in expected:

@@ -1,4 +1,4 @@
-"""The diagnosis of a kernel's profile: sentences with figures that say what limits the kernel."""
+"""The diagnosis of a kernel's profile: sentences with figures that explain what limits the kernel."""
 
 from __future__ import annotations
 
@@ -49,21 +49,27 @@ REASONS = {
 
 
 def diagnose(profile: Profile) -> list[str]:
-    """Return two to five sentences that say what limits a kernel, the most important first; none without metrics."""
+    """Return up to five sentences that explain what limits a kernel's speed, the most important first.
+
+    The list is empty if the profile has no metrics.
+    """
     sentences = [_limit(profile), *_memory(profile), *_waiting(profile), *_residence(profile)]
     return [sentence for sentence in sentences if sentence][:5]
 
 
 def waits_in_words(line: ProfiledLine) -> str:
-    """Return the two most frequent stall reasons of the warps at a line, with their shares."""
+    """Return the two most frequent stall reasons of warps at a source line as text: ``"barrier 60%, drain 20%"``.
+
+    The percentages are shares of the line's samples of stalled warps.
+    """
     total = sum(line.waits.values())
     return ", ".join(f"{reason} {samples / total:.0%}" for reason, samples in list(line.waits.items())[:_MOST_WAITS])
 
 
 def _limit(profile: Profile) -> str:
-    """Return a sentence with the busiest unit, or one which says that no unit is busy.
+    """Return a sentence about the unit that limits a kernel, or one which states that latency limits it.
 
-    Single units are tested before the groups of units that contain them.
+    Single units are tested before the groups of units that contain them. The sentence is empty without metrics.
     """
     dram, issued, sm = profile.dram_throughput, profile.issued, profile.sm_throughput
     tensor, shared, memory = profile.tensor_active, profile.shared_throughput, profile.memory_throughput
@@ -94,7 +100,7 @@ def _limit(profile: Profile) -> str:
 
 
 def _memory(profile: Profile) -> Iterator[str]:
-    """Yield sentences about excess wavefronts and excess sectors."""
+    """Yield sentences about bank conflicts in shared memory and excess sectors of global memory, if there are many."""
     wavefronts, conflicts = profile.shared_wavefronts, profile.conflicts
     if wavefronts and conflicts is not None and conflicts >= _CONFLICTS * wavefronts:
         yield (
@@ -108,7 +114,7 @@ def _memory(profile: Profile) -> Iterator[str]:
 
 
 def _waiting(profile: Profile) -> Iterator[str]:
-    """Yield sentences that say what warps wait for, and where."""
+    """Yield sentences that state what the warps of a kernel wait for, and at which source line they wait most."""
     waits = [(reason, profile.share(reason) or 0.0) for reason in profile.waits if reason != ISSUING]
     worth = waits[:1] + [(reason, share) for reason, share in waits[1:_MOST_WAITS] if share >= _WAITS]
     if worth:
@@ -120,7 +126,7 @@ def _waiting(profile: Profile) -> Iterator[str]:
 
 
 def _residence(profile: Profile) -> Iterator[str]:
-    """Yield a sentence about low occupancy and its cause."""
+    """Yield a sentence about a kernel's occupancy and what limits it, if the occupancy is low."""
     held, possible = profile.occupancy, profile.possible_occupancy
     if held is None or held >= _OCCUPANCY:
         return

@@ -48,7 +48,7 @@ def _percent(metric: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class ProfiledLine:
-    """Metrics of a source line, including functions that are inlined there.
+    """Metrics of one source line of a kernel, including functions that are inlined there.
 
     Attributes:
         number: Number of the line in the rendered kernel, 0 if unknown.
@@ -139,21 +139,25 @@ class Profile:
 
     @property
     def conflicts(self) -> float | None:
-        """Excess wavefronts of shared memory, which bank conflicts cause."""
+        """Number of excess wavefronts of shared memory, which bank conflicts cause; None if unknown."""
         return _difference(self.shared_wavefronts, self.ideal_shared_wavefronts)
 
     @property
     def sectors_per_load(self) -> float | None:
-        """Sectors per global load of a warp."""
+        """Number of 32-byte sectors per global load of a warp; None if unknown."""
         return _ratio(self.load_sectors, self.load_requests)
 
     @property
     def sectors_per_store(self) -> float | None:
-        """Sectors per global store of a warp."""
+        """Number of 32-byte sectors per global store of a warp; None if unknown."""
         return _ratio(self.store_sectors, self.store_requests)
 
     def share(self, reason: str) -> float | None:
-        """Return the fraction of a warp's time in which it stalls for a reason; None if no warp was sampled."""
+        """Return the fraction of the warps' time in which they stall for a reason; None if no warp was sampled.
+
+        Args:
+            reason: Stall reason, such as ``"barrier"``.
+        """
         return _ratio(self.waits.get(reason, 0), sum(self.waits.values()))
 
 
@@ -162,7 +166,12 @@ METRICS: dict[str, str] = {each.name: each.metadata["metric"] for each in fields
 
 
 def reduced(label: str, launch: ProfiledLaunch) -> Profile:
-    """Return the profile of one launch, without source lines."""
+    """Convert the metrics of one launch to a profile, without source lines.
+
+    Args:
+        label: Name of the variant and its tile.
+        launch: Launch with its metrics.
+    """
     figures = {}
     for each in fields(Profile):
         if "metric" in each.metadata and (value := launch.values.get(each.metadata["metric"])) is not None:
@@ -173,11 +182,13 @@ def reduced(label: str, launch: ProfiledLaunch) -> Profile:
 
 
 def with_lines(profile: Profile, counted: Instructions, code: MachineCode, source: str, places: SourceMap) -> Profile:
-    """Return a profile with its source lines. If the code that ran is not this code, return it with a note instead.
+    """Return a profile to which the metrics of source lines are added.
+
+    If the machine code that ran is not ``code``, a note that states this is added instead.
 
     Args:
         profile: Profile of the kernel.
-        counted: Metrics of its instructions.
+        counted: Metrics of the instructions that ran.
         code: Machine code of the kernel, with line information.
         source: Source of the kernel.
         places: Template and line of each line of the source.
@@ -220,7 +231,13 @@ _AT = {
 
 
 def _waits(numbers: Mapping[str, float]) -> Counter[str]:
-    """Return warp samples by stall reason, with one name for each reason."""
+    """Return the numbers of warp samples by stall reason, from metrics of a launch or an instruction.
+
+    Different names of a reason in Nsight Compute are replaced by one name.
+
+    Args:
+        numbers: Values by Nsight Compute's names, among them those of other metrics.
+    """
     samples: Counter[str] = Counter()
     for name, value in numbers.items():
         if value and (sampled := _SAMPLED.fullmatch(name)):
@@ -229,7 +246,7 @@ def _waits(numbers: Mapping[str, float]) -> Counter[str]:
 
 
 def _opcode(text: str) -> str:
-    """Return the name of an instruction, without its predicate and modifiers."""
+    """Return the opcode of a SASS instruction without predicate and modifiers: ``"LDS"`` for ``"@P0 LDS.128 R4"``."""
     words = [word for word in text.split() if not word.startswith("@")]
     return words[0].rstrip(";").partition(".")[0] if words else ""
 

@@ -57,7 +57,7 @@ _NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][-+]?\d+)?")
 RAW = ("--page", "raw", "--print-units", "base")
 SOURCE = ("--page", "source", "--print-source", "sass")
 
-# Most runs of ncu: after a run that rejects metrics, ncu runs again without them.
+# Maximum number of runs of ncu: after a run that rejects metrics, ncu runs again without them.
 _ATTEMPTS = 4
 
 
@@ -67,9 +67,9 @@ class Command:
 
     Attributes:
         program: Command line of the profiled program.
-        metrics: Nsight Compute's names of metrics.
+        metrics: Names of the metrics to collect, as Nsight Compute calls them.
         sections: Names of Nsight Compute's sections, which are sets of metrics.
-        options: Further options, which say what launches are profiled, and how.
+        options: Further options, which select the launches to profile and how the GPU's clocks are set.
     """
 
     program: tuple[str, ...]
@@ -78,7 +78,12 @@ class Command:
     options: tuple[str, ...] = ()
 
     def line(self, ncu: str, report: str) -> list[str]:
-        """Return the command line that writes a report to a file."""
+        """Return the words of the command line that runs ncu.
+
+        Args:
+            ncu: Path of ncu.
+            report: Path of the report that ncu writes.
+        """
         sections = [word for section in self.sections for word in ("--section", section)]
         return [
             ncu, "--target-processes", "all", *self.options, *sections, "--metrics", ",".join(self.metrics),
@@ -86,7 +91,7 @@ class Command:
         ]  # fmt: skip
 
     def without(self, names: set[str]) -> Command:
-        """Return the same command without some metrics."""
+        """Return the same command without the metrics of the given names."""
         kept = tuple(metric for metric in self.metrics if metric not in names)
         return Command(self.program, kept, self.sections, self.options)
 
@@ -123,7 +128,10 @@ def find_ncu() -> str | None:
 
 
 def find_tool(name: str) -> str | None:
-    """Return the path of a program on PATH, or where CUDA and Nsight Compute are installed; None if there is none."""
+    """Return the path of a program such as ``"ncu"``, from PATH or from the folders of CUDA and Nsight Compute.
+
+    Return None if it is not there.
+    """
     if found := shutil.which(name):
         return found
     homes = [Path(folder, "bin") for home in ("CUDA_HOME", "CUDA_PATH") if (folder := os.environ.get(home))]
@@ -141,7 +149,9 @@ def _version(folder: Path) -> list[int]:
 
 
 def profile(command: Command, report: Path, *, folder: Path | None = None) -> Command:
-    """Run a program under ncu, which writes a report.
+    """Run a program under ncu, which writes a report to a file.
+
+    If ncu rejects metrics, it runs again without them.
 
     Args:
         command: Program to profile, with the metrics.
@@ -169,7 +179,7 @@ def profile(command: Command, report: Path, *, folder: Path | None = None) -> Co
 
 
 def raw_page(report: Path) -> list[ProfiledLaunch]:
-    """Read the launches of a report, in order.
+    """Return the launches in a report, in order, with their metrics.
 
     Raises:
         ProfilingError: If ncu cannot read the report.
@@ -178,7 +188,7 @@ def raw_page(report: Path) -> list[ProfiledLaunch]:
 
 
 def source_page(report: Path) -> list[Instructions]:
-    """Read the instructions of each launch of a report, in order.
+    """Return the metrics of instructions in a report, for each launch in order.
 
     Raises:
         ProfilingError: If ncu cannot read the report.
@@ -187,7 +197,7 @@ def source_page(report: Path) -> list[Instructions]:
 
 
 def parse_raw(text: str) -> list[ProfiledLaunch]:
-    """Parse launches from the output of ``ncu --csv --page raw``. Values that are not numbers are left out."""
+    """Return the launches in the output of ``ncu --csv --page raw``, in order, with those metrics that are numbers."""
     rows = list(csv.reader(io.StringIO(_from(text, '"ID"'))))
     if not rows:
         return []
@@ -202,7 +212,10 @@ def parse_raw(text: str) -> list[ProfiledLaunch]:
 
 
 def parse_source(text: str) -> list[Instructions]:
-    """Parse instructions from the output of ``ncu --csv --page source --print-source sass``: one table per launch."""
+    """Return the metrics of instructions in the output of ``ncu --csv --page source --print-source sass``.
+
+    There is one element per launch, in order.
+    """
     blocks: list[tuple[str, list[tuple[int, str, Mapping[str, float]]]]] = []
     headings: list[str] = []
     first = 0
@@ -223,7 +236,11 @@ def parse_source(text: str) -> list[Instructions]:
 
 
 def page(report: Path, *options: str) -> str:
-    """Return the output of ncu for a page of a report.
+    """Return the output of ``ncu --import`` for a page of a report, as CSV.
+
+    Args:
+        report: Path of the report.
+        *options: Options that select the page, such as ``RAW``.
 
     Raises:
         ProfilingError: If ncu cannot read the report.
@@ -250,7 +267,13 @@ def _run(line: Sequence[str], folder: Path | None = None) -> tuple[int, str]:
 
 
 def _reason(status: int, complaints: str, output: str) -> str:
-    """Return the cause of a failure in words."""
+    """Return a message that explains why ncu failed.
+
+    Args:
+        status: Exit status of ncu.
+        complaints: Error messages and warnings of ncu.
+        output: Whole output of ncu and the program.
+    """
     for sign, meaning in _REASONS:
         if re.search(sign, complaints, re.IGNORECASE):
             return f"{meaning}. ncu's message: {complaints}"
@@ -261,23 +284,26 @@ def _reason(status: int, complaints: str, output: str) -> str:
 
 
 def _from(text: str, start: str) -> str:
-    """Return the lines from the first one that begins with ``start`` on, without ncu's own messages."""
+    """Return the part of ncu's output that begins with the first line that starts with ``start``.
+
+    Lines that are messages of ncu are left out.
+    """
     lines = text.splitlines()
     begin = next((i for i, line in enumerate(lines) if line.startswith(start)), len(lines))
     return "\n".join(line for line in lines[begin:] if not line.startswith("=="))
 
 
 def _plain(name: str) -> str:
-    """Return a kernel's name without its parameters."""
+    """Return the name of a kernel as ncu prints it, without the parameters of this package's kernels."""
     return name.partition("(")[0].strip() if name.startswith("tiledmm") else name.strip()
 
 
 def _numbers(cells: Mapping[str, str]) -> dict[str, float]:
-    """Return the cells that are numbers."""
+    """Return the values of the cells that are numbers, by heading."""
     return {name: value for name, cell in cells.items() if (value := number(cell)) is not None}
 
 
 def number(cell: str) -> float | None:
-    """Parse a number as ncu prints it. Return None for other text."""
+    """Return the number that a cell of ncu's output shows, such as ``"1,234.5"``; None if it shows no number."""
     text = cell.strip().replace(",", "")
     return float(text) if _NUMBER.fullmatch(text) else None

@@ -13,7 +13,7 @@ from tiledmm.report.tables import Table
 WAITS = ("barrier", "mio_throttle", "short_scoreboard", "long_scoreboard")
 _WORTH_A_ROW = 0.05
 
-#: Most source lines that are shown for a kernel.
+#: Maximum number of source lines that are shown for a kernel.
 LINES = 6
 
 
@@ -46,7 +46,7 @@ _ROWS: dict[str, Callable[[Profile], str]] = {
 
 
 def profiles_table(profiles: Sequence[Profile], title: str) -> Table:
-    """Return a table of the figures of profiles, with one column per variant."""
+    """Return a table with one row per metric and one column per profile."""
     rows = [(name, *map(cell, profiles)) for name, cell in _ROWS.items()]
     met = dict.fromkeys(reason for each in profiles for reason in each.waits)
     more = [

@@ -71,10 +71,13 @@ def _replaced(variant: str, tile: int | None, config: Mapping[str, int] | None, 
 
 
 def replacement_by(*, variant: str, tile: int | None, config: Mapping[str, int] | None, precision: str) -> Replacement:
-    """Create a replacement by a kernel. It is not in force yet.
+    """Return a ``Replacement`` of CuPy's products by a kernel. It has no effect before ``begin`` is called with it.
+
+    Args:
+        variant, tile, config, precision: Keywords of the kernel, as for ``tiledmm.matmul``.
 
     Raises:
-        UnknownVariantError, ConfigError, UnsupportedTypeError: If there is no such kernel. The kernel is tried on a
+        UnknownVariantError, ConfigError, UnsupportedTypeError: If there is no such kernel. The kernel is chosen for a
             product of size 1, so that a mistake raises an error at once and does not leave every product to CuPy.
     """
     is_ieee(precision)

@@ -34,6 +34,10 @@ class Replacement:
 
     Args:
         kernel: Keywords ``variant``, ``tile``, ``config`` and ``precision``, as for ``tiledmm.matmul``.
+
+    Attributes:
+        is_baseline: Whether the variant is ``"cublas"``, so that CuPy computes all products.
+        products: Count of the products.
     """
 
     def __init__(self, kernel: KernelKeywords) -> None:
@@ -42,10 +46,12 @@ class Replacement:
         self.products = Products()
 
     def multiply(self, own: Callable[..., Any], x1: Any, x2: Any, **keywords: Any) -> Any:
-        """Compute the product of two CuPy arrays, by this package if it can, and otherwise by CuPy.
+        """Return the product of two CuPy arrays, computed by the kernel if it supports the product, else by CuPy.
+
+        The product is counted.
 
         Args:
-            own: CuPy's function. It is called for products that this package rejects, and raises its own errors.
+            own: CuPy's function. It is called for products that this package rejects. Its errors are raised.
             x1, x2: Operands.
             **keywords: Keywords of ``cupy.matmul``.
         """
@@ -66,7 +72,11 @@ class Replacement:
         return result
 
     def _reason(self, *arrays: Any) -> str:
-        """Return the reason why a product is left to CuPy without a try; empty if there is none."""
+        """Return the reason why CuPy computes a product before the kernel is tried; an empty string if there is none.
+
+        Args:
+            *arrays: Operands, and the array for the result or None.
+        """
         if self.is_baseline:
             return f"variant {self.kernel.variant!r} was asked for"
         array = _array_class()
@@ -89,7 +99,7 @@ _lock = threading.Lock()
 
 
 def begin(replacement: Replacement) -> None:
-    """Put a replacement in force, in all threads."""
+    """Replace CuPy's products in all threads from now on. An earlier replacement is suspended until this one ends."""
     global _in_force
     with _lock:
         if not _in_force:
@@ -98,7 +108,7 @@ def begin(replacement: Replacement) -> None:
 
 
 def end(replacement: Replacement) -> None:
-    """End a replacement. When the last one ends, CuPy's own functions are restored."""
+    """End a replacement of CuPy's products. If there is no earlier one, restore CuPy's functions."""
     global _in_force
     with _lock:
         _in_force = tuple(each for each in _in_force if each is not replacement)
@@ -108,7 +118,10 @@ def end(replacement: Replacement) -> None:
 
 
 def _assign(owner: Any, name: str, value: Any) -> Callable[[], None]:
-    """Set an attribute of a module or class. Return a function that restores it, unless it was set again since."""
+    """Set an attribute of a module or class, and return a function that restores the attribute.
+
+    That function does nothing if the attribute has been set to something else since.
+    """
     before = vars(owner).get(name, _assign)  # ``_assign`` marks a missing attribute
     setattr(owner, name, value)
 
@@ -124,7 +137,11 @@ def _assign(owner: Any, name: str, value: Any) -> Callable[[], None]:
 
 
 def _stand_ins() -> list[tuple[Any, str, Callable[..., Any]]]:
-    """Return the replacements: for each the module or class that holds CuPy's function, its name, and ours."""
+    """Return the functions that replace CuPy's, as triples.
+
+    A triple has the module or class that holds CuPy's function, the name of the function there, and the function that
+    replaces it.
+    """
     devices = device_module("launch.devices")
     cupy = devices.cupy
     ndarray, own_matmul = cupy.ndarray, devices.cupy_matmul
@@ -182,7 +199,10 @@ def _are_arrays(ndarray: Any, *operands: Any) -> bool:
 
 
 def _unlike_matmul(a: Any, b: Any, out: Any) -> str:
-    """Return the reason why ``a.dot(b, out)`` differs from ``tiledmm.matmul(a, b, out=out)``; empty if it does not."""
+    """Return the reason why ``a.dot(b, out)`` differs from ``tiledmm.matmul(a, b, out=out)``.
+
+    It is an empty string if they are the same.
+    """
     if not a.ndim or not b.ndim:
         return "cupy.dot of a 0-d array is an elementwise product"
     if b.ndim > 2:

@@ -35,9 +35,13 @@ def load(shell: Any) -> None:
 
 
 def _run(shell: Any, cell: str) -> Any:
-    """Run a cell in the user's namespace. Return the value of its last statement if that is an expression.
+    """Run a cell in the user's namespace, and return the value of its last statement; None if it is no expression.
 
-    ``shell.run_cell`` would show exceptions itself and let the notebook go on.
+    Exceptions of the cell are raised; ``shell.run_cell`` would show them and let the notebook go on.
+
+    Args:
+        shell: IPython shell.
+        cell: Source code of the cell.
     """
     source = shell.transform_cell(cell)
     name = shell.compile.cache(source, shell.execution_count, raw_code=cell)

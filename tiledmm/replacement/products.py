@@ -15,13 +15,13 @@ from tiledmm.problem.product import resolve
 if TYPE_CHECKING:
     from tiledmm.report.tables import Table
 
-# Most plans whose group is remembered, and most rows of a table.
+# Maximum number of plans whose group is remembered, and of rows of a table.
 _MAX_PLANS, _MOST_ROWS = 4096, 40
 
 
 @dataclass(slots=True)
 class ProductGroup:
-    """Products of one kind.
+    """Products of equal shapes, types and layout that the same kernels computed, or CuPy for the same reason.
 
     Attributes:
         operands: Shapes of the operands: ``"(512, 300) @ (300, 400)"``.
@@ -54,7 +54,12 @@ class Products:
         self._lock = threading.Lock()
 
     def took(self, plan: Any, x1: Any, x2: Any) -> None:
-        """Count a product that a plan has computed."""
+        """Count a product that this package has computed.
+
+        Args:
+            plan: Plan that computed it.
+            x1, x2: Operands.
+        """
         with self._lock:
             group = self._of_plan.get(plan)
             if group is None:
@@ -64,7 +69,13 @@ class Products:
             group.count += 1
 
     def left(self, x1: Any, x2: Any, reason: str, *, matmul: bool = True) -> None:
-        """Count a product that CuPy has computed; ``matmul`` is False for functions other than ``cupy.matmul``."""
+        """Count a product that CuPy has computed.
+
+        Args:
+            x1, x2: Operands.
+            reason: Reason why this package did not compute it.
+            matmul: Whether CuPy's function has the semantics of ``cupy.matmul``, so that the operands have a layout.
+        """
         with self._lock:
             layout = _layout(x1, x2) if matmul else "-"
             self._group(ProductGroup(_shapes(x1, x2), _types(x1, x2), layout, reason=reason)).count += 1
@@ -75,23 +86,23 @@ class Products:
 
     @property
     def groups(self) -> tuple[ProductGroup, ...]:
-        """Groups of products so far, most frequent first."""
+        """Groups of the products so far, the group with most products first."""
         with self._lock:
             groups = [replace(group) for group in self._groups.values()]
         return tuple(sorted(groups, key=lambda group: -group.count))
 
     @property
     def taken(self) -> int:
-        """Number of products that this package computed."""
+        """Number of products so far that this package computed."""
         return sum(group.count for group in self.groups if not group.reason)
 
     @property
     def total(self) -> int:
-        """Number of all products."""
+        """Number of products so far, including those that CuPy computed."""
         return sum(group.count for group in self.groups)
 
     def summary(self) -> str:
-        """Return a sentence with the number of products, and the kernels that computed them."""
+        """Return a line with the number of products that each variant and CuPy have computed."""
         groups = self.groups
         total, taken = (sum(group.count for group in some) for some in (groups, _taken_of(groups)))
         if not total:
@@ -104,7 +115,7 @@ class Products:
         return f"{total:,} matrix product{'s' * (total != 1)}: {', '.join(parts)}"
 
     def table(self) -> Table:
-        """Return a table with one row per group, most frequent first."""
+        """Return a table with one row per group of products, the group with most products first."""
         from tiledmm.report.tables import Table
 
         groups = self.groups

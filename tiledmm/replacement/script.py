@@ -1,4 +1,4 @@
-"""Running a program as ``python program.py`` does, with a replacement in force once it has imported CuPy."""
+"""Running a program as ``python program.py`` does, with CuPy's products replaced once it has imported CuPy."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tiledmm.replacement.names import Replacement, begin
 
 
 def run(script: Path, arguments: Sequence[str], replacement: Replacement) -> None:
-    """Run a program as the main module of this process. The replacement stays in force afterwards.
+    """Run a program as the main module of this process, with CuPy's products replaced. They stay replaced afterwards.
 
     Before the program starts, CuPy is not imported and CUDA is not initialized, so the program may set environment
     variables for them first, and may fork. Threads and exit functions that outlive the program find its module
@@ -26,7 +26,7 @@ def run(script: Path, arguments: Sequence[str], replacement: Replacement) -> Non
     Args:
         script: Path of the program.
         arguments: Arguments of the program: ``sys.argv`` after its own name.
-        replacement: Replacement to put in force.
+        replacement: Replacement of CuPy's products. It begins when the program imports CuPy.
 
     Raises:
         SystemExit: If the program raises it. Any other exception leads to status 1, or 130 for a keyboard interrupt,
@@ -51,14 +51,22 @@ def run(script: Path, arguments: Sequence[str], replacement: Replacement) -> Non
 
 
 def _end(error: BaseException) -> NoReturn:
-    """Print an exception as Python does when it ends a program, and exit."""
+    """Print an exception as Python does when an exception ends a program, and end this process.
+
+    The exit status is 1, or 130 for a keyboard interrupt.
+    """
     below = error.__traceback__.tb_next if error.__traceback__ else None
     sys.excepthook(type(error), error.with_traceback(below), below)
     raise SystemExit(130 if isinstance(error, KeyboardInterrupt) else 1) from None
 
 
 def when_imported(name: str, then: Callable[[], None]) -> None:
-    """Call a function as soon as a module has been imported, or now if it already is."""
+    """Call a function as soon as a module has been imported; at once if it is imported already.
+
+    Args:
+        name: Name of the module.
+        then: Function to call.
+    """
     if name in sys.modules:
         then()
     else:
@@ -66,7 +74,7 @@ def when_imported(name: str, then: Callable[[], None]) -> None:
 
 
 class _Watch(MetaPathFinder):
-    """Finder that imports a module as the other finders do, and then calls a function."""
+    """Import finder that lets the other finders import a module, and then calls a function."""
 
     def __init__(self, name: str, then: Callable[[], None]) -> None:
         self.name, self.then = name, then

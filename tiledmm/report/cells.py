@@ -1,4 +1,4 @@
-"""Cells of tables: figures as text for people, which keep their values for programs."""
+"""Cells of tables: text that people read, with the value that JSON and CSV get."""
 
 from __future__ import annotations
 
@@ -9,7 +9,11 @@ NONE = "-"
 
 
 class Figure(str):
-    """A cell's text, for people, together with the value that it shows, for programs."""
+    """A cell's text, together with the value that JSON and CSV show in its place.
+
+    Attributes:
+        value: Value of the cell; None if it has none.
+    """
 
     value: Any
 
@@ -21,14 +25,17 @@ class Figure(str):
 
 
 def value_of(cell: str) -> Any:
-    """Return the value of a cell, for programs; None if the cell has none."""
+    """Return the value of a cell for JSON and CSV: that of a ``Figure``, else its text; None for ``NONE`` and NaN."""
     if isinstance(cell, Figure):
         return None if cell.value != cell.value else cell.value  # JSON has no NaN
     return None if cell == NONE else str(cell)
 
 
 def significant(value: float | None, digits: int = 3) -> Figure:
-    """Format a number with ``digits`` significant digits and without an exponent: ``0.0123``, ``1.23``, ``12,346``."""
+    """Return a cell with a number in ``digits`` significant digits, without exponent: ``0.0123``, ``1.23``, ``12,346``.
+
+    For None the cell is ``NONE``.
+    """
     if value is None:
         return Figure(NONE, None)
     if value == 0:
@@ -38,17 +45,20 @@ def significant(value: float | None, digits: int = 3) -> Figure:
 
 
 def count(value: int | None) -> Figure:
-    """Format a whole number with commas between thousands."""
+    """Return a cell with a whole number, with commas between thousands; ``NONE`` for None."""
     return Figure(NONE if value is None else f"{value:,}", value)
 
 
 def percent(value: float | None) -> Figure:
-    """Format a fraction as a whole percentage. A fraction below 1% is shown as ``<1%``, not as 0%."""
+    """Return a cell with a fraction as a whole percentage; ``NONE`` for None. Less than 1% is shown as ``<1%``."""
     if value is None:
         return Figure(NONE, None)
     return Figure("<1%" if 0 < value < 0.01 else f"{value:.0%}", value)
 
 
 def error_figure(error: float | None) -> Figure:
-    """Format an error in units of |A| |B|. None, for a result with a NaN or an infinity, is shown as ``NaN``."""
+    """Return a cell with an error in units of |A| |B|: ``4.9e-07``.
+
+    The error is None if a result has a NaN or an infinity. It is shown as ``NaN``.
+    """
     return Figure("NaN" if error is None else f"{error:.1e}" if error else "0", error)

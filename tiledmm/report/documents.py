@@ -27,14 +27,17 @@ def csv_text(tables: Iterable[Table]) -> str:
 
 
 def _csv_cell(value: Any) -> Any:
-    """Format a value for CSV: a list with spaces between its items, and a dictionary as items ``name=value``."""
+    """Return a value as CSV shows it.
+
+    A list becomes text with spaces between its items. A dictionary becomes such a text, with items ``name=value``.
+    """
     if isinstance(value, dict):
         value = [f"{name}={each}" for name, each in value.items()]
     return " ".join(map(str, value)) if isinstance(value, list) else value
 
 
 def json_text(data: dict[str, Any]) -> str:
-    """Format data as indented JSON text."""
+    """Return data as indented JSON, with lists of numbers on one line."""
     text = json.dumps(data, indent=1, allow_nan=False)
     # Lists of numbers, such as the rounds of a row, go on one line.
     return re.sub(r"\[[\d.,\snule-]*\]", lambda found: re.sub(r"\s+", " ", found[0]), text) + "\n"

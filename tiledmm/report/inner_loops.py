@@ -20,7 +20,12 @@ WAVEFRONT_BYTES = 128
 
 
 def wavefronts_per_multiply_add(spec: KernelSpec, m: int, n: int, k: int) -> float:
-    """Return the wavefronts of the inner loop's loads of A and B, per multiply-add of a warp."""
+    """Return the wavefronts in which shared memory or L1 serves the inner loop's loads, per multiply-add of a warp.
+
+    Args:
+        spec: Specification of the kernel.
+        m, n, k: Sizes of the product.
+    """
     if spec.variant.tensor_cores:
         return _matrix_wavefronts(spec)
     if spec.config.wm:
@@ -47,7 +52,7 @@ def wavefronts_per_multiply_add(spec: KernelSpec, m: int, n: int, k: int) -> flo
 
 
 def global_wavefronts(addresses: Sequence[int], width: int) -> int:
-    """Return the ideal wavefronts in which L1 serves one load of a warp: one per 128-byte line that it touches.
+    """Return the number of wavefronts in which L1 serves one load of a warp, at best: one per 128-byte line it touches.
 
     Args:
         addresses: Byte address of each lane.
@@ -60,17 +65,23 @@ def global_wavefronts(addresses: Sequence[int], width: int) -> int:
 
 
 def is_staged(spec: KernelSpec) -> bool:
-    """Return whether a kernel reads its factors from tiles in shared memory."""
+    """Return whether a kernel's inner loop reads A and B from tiles in shared memory, not from global memory."""
     return spec.config.stages > 0
 
 
 def is_too_long(spec: KernelSpec, k: int) -> bool:
-    """Return whether K is too long for a kernel for short K. Such a kernel then keeps nothing in registers."""
+    """Return whether a kernel that is made for short K gets a K longer than its ``bk``.
+
+    Then the kernel cannot keep its operands in registers.
+    """
     return spec.variant.reads.short_k and k > spec.config.bk
 
 
 def _fragment_wavefronts(spec: KernelSpec) -> float:
-    """Return the wavefronts per multiply-add of loads of fragments from K-major tiles, 16 bytes per lane at a time."""
+    """Return the shared-memory wavefronts per multiply-add of a warp that loads fragments from K-major tiles.
+
+    Each lane loads 16 bytes at a time.
+    """
     config = spec.config
     across, down = config.wn // config.tn, config.wm // config.tm  # lanes along the rows and columns of the warp's tile
     pair = min(down, 2)  # successive lanes in one column
@@ -83,9 +94,10 @@ def _fragment_wavefronts(spec: KernelSpec) -> float:
 
 
 def _matrix_wavefronts(spec: KernelSpec) -> float:
-    """Return the wavefronts per multiply-add of a warp or warpgroup on tensor cores.
+    """Return the shared-memory wavefronts per multiply-add of a warp that multiplies on tensor cores.
 
-    The rows and columns that it reads are swizzled, so that there are no bank conflicts.
+    The tiles are swizzled, so that there are no bank conflicts. The warps of a warpgroup share what one instruction
+    reads.
     """
     config = spec.config
     rows = 4 * config.wm if spec.variant.hopper.warpgroup else config.wm  # four warps share what one instruction reads
@@ -94,10 +106,10 @@ def _matrix_wavefronts(spec: KernelSpec) -> float:
 
 
 def _shared_k_wavefronts(spec: KernelSpec) -> float:
-    """Return the wavefronts per multiply-add of the global loads of a warp whose lanes share k.
+    """Return the L1 wavefronts per multiply-add of a warp whose lanes divide the steps of k among themselves.
 
-    The lanes read K-major rows of A and columns of B, 16 bytes each. In ``axpy`` each lane has its own steps of k: the
-    lanes read parts of rows of B, and each reads an element of A that adjacent lanes read, too.
+    Such a warp loads from global memory. The lanes read K-major rows of A and columns of B, 16 bytes each. In ``axpy``
+    they read parts of rows of B, and each reads an element of A that adjacent lanes read, too.
     """
     config = spec.config
     if spec.variant.reads.from_global == "rows of B":
@@ -109,7 +121,7 @@ def _shared_k_wavefronts(spec: KernelSpec) -> float:
 
 
 def _outer_wavefronts(spec: KernelSpec, k: int) -> float:
-    """Return the wavefronts per multiply-add of the global loads of ``outer_products``.
+    """Return the L1 wavefronts per multiply-add of a warp of ``outer_products``, which loads from global memory.
 
     B is loaded once for all rows of a thread. An element of A is loaded by all lanes at once.
     """
@@ -122,7 +134,10 @@ def _outer_wavefronts(spec: KernelSpec, k: int) -> float:
 
 
 def _grouped_wavefronts(spec: KernelSpec) -> float:
-    """Return the wavefronts per multiply-add of a warp whose groups of lanes have swizzled tiles of their own."""
+    """Return the shared-memory wavefronts per multiply-add of a warp whose groups of lanes multiply different tiles.
+
+    Each group has small tiles of A and B, which are swizzled.
+    """
     config = spec.config
     across = config.bn // config.tn
     threads = [divmod(lane, config.tile_threads) for lane in range(WARP_SIZE)]
@@ -134,9 +149,16 @@ def _grouped_wavefronts(spec: KernelSpec) -> float:
 
 
 def _swizzled_reads(spec: KernelSpec, lanes: Sequence[tuple[int, int]], width: int, count: int, k_major: bool) -> int:
-    """Return the wavefronts in which lanes read their parts of the tiles of ``tiny.cu.j2``.
+    """Return the wavefronts in which a warp reads the elements of A or B that it needs from swizzled tiles.
 
-    Each lane is a pair: its group, and the first index of its part.
+    The tiles are those of ``tiny.cu.j2``: one per group of lanes.
+
+    Args:
+        spec: Specification of the kernel.
+        lanes: Group of each lane, and the first row of A or column of B that the lane reads.
+        width: Rows of A or columns of B in a tile.
+        count: Rows or columns that a lane reads.
+        k_major: Whether elements along K are contiguous in a tile.
     """
     config, size = spec.config, spec.compute.sum_bytes
     vector = VECTOR_BYTES // size
@@ -157,7 +179,13 @@ def _swizzled_reads(spec: KernelSpec, lanes: Sequence[tuple[int, int]], width: i
 
 
 def _staged_wavefronts(spec: KernelSpec, rows: Sequence[int], cols: Sequence[int]) -> float:
-    """Return the wavefronts per multiply-add of loads of ``As[row][k]`` and ``Bs[k][col]``, or of transposed tiles."""
+    """Return the shared-memory wavefronts per multiply-add of a warp that reads the tiles ``As`` and ``Bs``.
+
+    Args:
+        spec: Specification of the kernel.
+        rows: Row of A that each lane reads.
+        cols: Column of B that each lane reads.
+    """
     config = spec.config
     if spec.variant.reads.from_shared != "elements":
         return _k_major_wavefronts(spec, rows, cols)
@@ -170,9 +198,14 @@ def _staged_wavefronts(spec: KernelSpec, rows: Sequence[int], cols: Sequence[int
 
 
 def _k_major_wavefronts(spec: KernelSpec, rows: Sequence[int], cols: Sequence[int]) -> float:
-    """Return the wavefronts per multiply-add of loads from K-major tiles.
+    """Return the shared-memory wavefronts per multiply-add of a warp that reads K-major tiles.
 
     Each lane reads one element or 16 bytes at a time.
+
+    Args:
+        spec: Specification of the kernel.
+        rows: Row of A that each lane reads.
+        cols: Column of B that each lane reads.
     """
     size = spec.compute.sum_bytes
     width = VECTOR_BYTES if spec.variant.reads.from_shared == "K-major vectors" else size
@@ -181,9 +214,15 @@ def _k_major_wavefronts(spec: KernelSpec, rows: Sequence[int], cols: Sequence[in
 
 
 def _tile_read(spec: KernelSpec, across: Sequence[int], k_contiguous: bool, pad: int) -> float:
-    """Return the wavefronts per step of k in which each lane reads the element of a tile at its index in ``across``.
+    """Return the wavefronts, per step of k, in which a warp reads one element per lane from a tile in shared memory.
 
-    Where k runs along the tile's rows and these stay aligned, the compiler merges the loads of successive k.
+    If elements along K are contiguous and aligned, the compiler merges the loads of successive k.
+
+    Args:
+        spec: Specification of the kernel.
+        across: Row of A or column of B that each lane reads.
+        k_contiguous: Whether elements along K are contiguous in the tile.
+        pad: Elements of padding per row of the tile.
     """
     size = spec.compute.sum_bytes
     if not k_contiguous:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Roofline:
-    """The bounds of one kernel and product on one GPU. Rates are in FLOP/s; a multiply-add counts as two.
+    """Bounds on the speed of one kernel for one product on one GPU, in FLOP/s. A multiply-add counts as two operations.
 
     Attributes:
         gpu: GPU, with the rates of its data sheet.
@@ -52,7 +52,7 @@ class Roofline:
 
     @property
     def intensity(self) -> float:
-        """FLOP per byte that the kernel requests."""
+        """Arithmetic intensity: FLOP per byte that the kernel requests from global memory."""
         return self.flops / self.requested_bytes
 
     @property
@@ -62,12 +62,12 @@ class Roofline:
 
     @property
     def compulsory_intensity(self) -> float:
-        """FLOP per compulsory byte, as if nothing were read twice."""
+        """FLOP per compulsory byte: the arithmetic intensity if no element were read twice."""
         return self.flops / self.compulsory_bytes
 
     @property
     def bound(self) -> float:
-        """Lowest ceiling, in FLOP/s."""
+        """Bound on the kernel's speed in FLOP/s: the lowest of the three ceilings."""
         return min(self.fma_bound, self.memory_bound, self.load_bound)
 
     @property
@@ -79,10 +79,11 @@ class Roofline:
 
 
 def roofline(spec: KernelSpec, gpu: Gpu, m: int, n: int, k: int) -> Roofline:
-    """Compute the bounds of ``(m, k) @ (k, n)`` with a kernel of this package.
+    """Return bounds on the speed with which a kernel of this package computes ``(m, k) @ (k, n)`` on a GPU.
 
     Args:
-        spec: Kernel. Its operands of general strides (layout letter G) are assumed to have contiguous rows.
+        spec: Specification of the kernel. Its operands of general strides (layout letter G) are assumed to have
+            contiguous rows.
         gpu: GPU, with the rates of its data sheet.
         m, n, k: Sizes of the product.
 

@@ -17,32 +17,33 @@ _LONG_WORD = 24
 
 @dataclass(frozen=True, slots=True)
 class Table(tables.Table):
-    """A table of text, whose figures keep their values for programs, and which fits a terminal.
+    """A table of text that can be fitted to the width of a terminal, and converted to JSON and CSV.
 
     Attributes:
-        title, columns, notes, bad: As of ``tiledmm.simulator.report.tables.Table``.
-        rows: Cells; those of figures keep their values (see ``Figure``).
-        about: Values that all rows share, by name, for programs: ``{"m": 256, "dtype": "float32"}``.
+        title, columns, notes, bad: The same as in ``tiledmm.simulator.report.tables.Table``.
+        rows: Cells of each row. A cell of type ``Figure`` also has a value, for JSON and CSV.
+        about: Values that all rows share, by name, for JSON and CSV: ``{"m": 256, "dtype": "float32"}``.
     """
 
     about: dict[str, Any] = field(default_factory=dict)
 
     def records(self) -> list[dict[str, Any]]:
-        """Return one dictionary per row: ``about``, then the values of the cells by heading, in full precision.
+        """Return one dictionary per row, for JSON and CSV: the values of ``about``, then those of the cells by heading.
 
-        A cell without a value is None.
+        Numbers have full precision. The value of an empty cell is None.
         """
         headings = [heading.lstrip("<") for heading in self.columns]
         return [{**self.about, **dict(zip(headings, map(value_of, row), strict=True))} for row in self.rows]
 
     def json(self) -> dict[str, Any]:
-        """Return the table as a dictionary of JSON types."""
+        """Return the table as a dictionary of JSON types: its title, its records and its notes."""
         return {"title": self.title, "rows": self.records(), "notes": list(self.notes)}
 
     def fitted(self, width: int) -> list[Table]:
-        """Return the table; if it is wider than ``width`` characters, several tables that share its columns out.
+        """Split the table between columns into tables of at most ``width`` characters; return one table if it fits.
 
-        All of them begin with the table's first column. The title stands above the first one, the notes below the last.
+        All of them begin with the table's first column, and with the column of tiles if that is the second. The first
+        table has the title, and the last one has the notes.
         """
         first = 2 if self.columns[1:2] == ("tile",) else 1
         needed = [least + _BETWEEN for least, _ in map(self._needs, range(len(self.columns)))]
@@ -64,14 +65,22 @@ class Table(tables.Table):
         ]
 
     def _needs(self, i: int) -> tuple[int, int]:
-        """Return the least characters that a column needs, and the characters that show all of it."""
+        """Return the minimum width of a column, at which its cells are wrapped, and its width without wrapping.
+
+        Widths are in characters.
+        """
         heading, cells = self.columns[i].lstrip("<"), [row[i] for row in self.rows]
         wraps = self.columns[i].startswith("<") and i > 0
         pieces = [word[:_LONG_WORD] for cell in cells for word in cell.split()] if wraps else cells
         return max(map(len, (*heading.split(), *pieces)), default=0), max(map(len, (heading, *cells)))
 
     def _widths(self, room: int | None) -> list[int]:
-        """Return the characters of each column. Columns on the left are widened first if there is not room for all."""
+        """Return the width of each column in characters.
+
+        Args:
+            room: Width of the terminal; None for no limit. If it is too narrow to show all cells without wrapping,
+                columns on the left get their full width first.
+        """
         needs = [self._needs(i) for i in range(len(self.columns))]
         taken = sum(least + _BETWEEN for least, _ in needs)
         left = sum(most for _, most in needs) if room is None else max(0, room - taken)

@@ -20,10 +20,11 @@ from tiledmm.tuning.cases import Case, cases_of, choice_of, named, product_of, t
 if TYPE_CHECKING:
     from tiledmm.bench.timing import TimedCall
 
-#: Function that is called with a step and the number of its parts, whenever a part is done.
-Told = Callable[[str, int], None]
+#: Function that reports progress. It is called with the name of a step and the number of its parts, whenever a part is
+#: done.
+ProgressCallback = Callable[[str, int], None]
 
-# Readings per timing, seconds per reading, and most calls per reading.
+# Readings per timing, seconds per reading, and maximum number of calls per reading.
 _READINGS, _SECONDS, _MOST_CALLS = 5, 4e-4, 40
 
 # Products that take more seconds are not timed.
@@ -38,11 +39,11 @@ _MULTIPLYING = 2
 
 @dataclass(frozen=True, slots=True)
 class Jobs:
-    """The timings to make of one kernel.
+    """The products with which to time one kernel.
 
     Attributes:
-        residents: Most blocks of the kernel that are resident on an SM.
-        cases: Cases, each with the choice that is timed.
+        residents: Maximum number of blocks of the kernel that are resident on an SM at the same time.
+        cases: Products, each with the choice whose launches are timed.
     """
 
     residents: int
@@ -50,7 +51,7 @@ class Jobs:
 
 
 class Bench:
-    """Timer of kernels on the current device."""
+    """Timer of kernels on the current device, whose data sheet is ``gpu``."""
 
     def __init__(self, gpu: Gpu) -> None:
         import cupy
@@ -62,13 +63,15 @@ class Bench:
         self._cache = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.runtime.getDevice())["l2CacheSize"]
 
     def compiled(
-        self, rows: Mapping[KernelRates, Collection[Case] | None], tell: Told
+        self, rows: Mapping[KernelRates, Collection[Case] | None], tell: ProgressCallback
     ) -> Iterator[tuple[KernelRates, Jobs]]:
-        """Compile all kernels in parallel, then yield each kernel with the cases to time it with.
+        """Compile all kernels in parallel, then yield each kernel with the products with which to time it.
+
+        Products that would take too long, or that the kernel does not support, are left out.
 
         Args:
-            rows: Kernels, with the cases to time; None for all cases.
-            tell: Function that is called with a step and the number of its parts, whenever a part is done.
+            rows: Kernels, each with the products to time; None for all of ``cases_of``.
+            tell: Function that is called with the name of a step and the number of its parts, whenever a part is done.
         """
         from tiledmm.compile.compilation import compiled, raw_kernels
 
@@ -97,7 +100,16 @@ class Bench:
             tell("timing kernels", len(jobs))
 
     def timings(self, row: KernelRates, jobs: Jobs) -> dict[str, Any]:
-        """Time the cases of a kernel. Return its most resident blocks per SM, and the microseconds of each case."""
+        """Time a kernel's cases, and return its maximum number of resident blocks per SM and the time of each case.
+
+        Args:
+            row: Kernel to time.
+            jobs: Its cases.
+
+        Returns:
+            A dict with the number under ``"residents"``, and under ``"cases"`` a list of pairs of a case, as a tuple of
+            its fields, and its time in microseconds. Cases that take too long or need too much memory are left out.
+        """
         from tiledmm.bench.timing import one_after_the_other
         from tiledmm.launch.plan import Plan
 
@@ -112,7 +124,12 @@ class Bench:
         return {"residents": jobs.residents, "cases": found}
 
     def operands(self, case: Case, dtype: str) -> list[tuple[Any, Any, Any]]:
-        """Return operands at several addresses, as many as fill L2 twice."""
+        """Return sets of operands (a, b, c) for a case, at different addresses: enough to fill L2 twice, at most 16.
+
+        Args:
+            case: Product, with the layout of A and B.
+            dtype: Computation type.
+        """
         cupy, kind = self._cupy, compute_element(dtype).dtype
         size = case.batch * (case.m * case.k + case.k * case.n + case.m * case.n)
         count = max(1, min(16, -(-2 * self._cache // (size * kind.itemsize))))
@@ -139,7 +156,10 @@ class Bench:
         return sets
 
     def _pool(self, kind: Any, least: int) -> Any:
-        """Return at least ``least`` random elements."""
+        """Return an array on the device with at least ``least`` random elements of the type ``kind``.
+
+        Later calls for the type return the same array, if it is large enough.
+        """
         pool = self._pools.get(kind.str)
         if pool is None or pool.dtype != kind or pool.size < least:
             cupy = self._cupy
@@ -155,7 +175,7 @@ class Bench:
         return self._pools[kind.str]
 
     def seconds(self, call: TimedCall) -> float:
-        """Return the seconds that a call takes on the device: the median of several readings."""
+        """Return the device time of a call in seconds: the median of several readings."""
         self._clock.time(call, 1)
         first = self._clock.time(call, 2).seconds
         if first > _LONGEST:
@@ -164,9 +184,11 @@ class Bench:
         return statistics.median(self._clock.time(call, calls).seconds for _ in range(_READINGS))
 
     def device_rates(self) -> dict[str, Any]:
-        """Measure the device's own rates, which all kernels share.
+        """Measure the rates of the device on which the times of all kernels depend, such as that of its memory.
 
-        Rates that no kernel uses on this device, and rates that ``fit`` finds, are left out.
+        Returns:
+            Rates by the names of fields of ``DeviceRates``. Rates that no kernel uses on this device, and rates that
+            ``fit`` finds, are left out.
         """
         cupy = self._cupy
         size = 1 << 28
@@ -181,7 +203,14 @@ class Bench:
         return {name: _rounded(value) for name, value in found.items()}
 
     def _launches(self, variant: str, tile: int, dtype: str, case: Case, **launch: int) -> list[TimedCall]:
-        """Return each launch of a product by itself, as a function to time."""
+        """Return functions to time, one per launch of a product, in order. Each function makes only its launch.
+
+        Args:
+            variant, tile: Kernel that multiplies.
+            dtype: Computation type.
+            case: Product.
+            **launch: Fields of ``LaunchConfig``, such as ``pack_b=1``.
+        """
         from tiledmm.launch.plan import Plan
 
         plan, sets = Plan(named(variant, tile, dtype, case, **launch)), self.operands(case, dtype)
@@ -193,7 +222,10 @@ class Bench:
         return [nth(n) for n in range(len(every[0]))]
 
     def _reduction(self) -> dict[str, float]:
-        """Measure the split-K reduction: of few elements, of many partitions of few elements, and of many elements."""
+        """Measure the split-K reduction, and return its rates by the names of fields of ``DeviceRates``.
+
+        It is timed for few elements, for many partitions of few elements, and for many elements.
+        """
         times = {
             (m, split): 1e6
             * self.seconds(self._launches("warp_tiled", 64, "float32", Case(1, m, m, 8192, "NN", split))[-1])
@@ -204,15 +236,21 @@ class Bench:
         return {"reduction_launch": times[64, 4], "reduction": moved, "reduction_partitions": partitions}
 
     def _first(self, variant: str, tile: int, dtype: str, case: Case, **launch: int) -> float:
-        """Return the microseconds of the first launch of a product."""
+        """Return the time of the first launch of a product in microseconds. For the arguments see ``_launches``."""
         return 1e6 * self.seconds(self._launches(variant, tile, dtype, case, **launch)[0])
 
     def _packing(self, launch: float) -> dict[str, Any]:
-        """Measure the packing of an operand, and the packing of elements. The latter is timed for few and for many."""
+        """Measure the packing of operands, and return its rates by the names of fields of ``DeviceRates``.
+
+        One kernel copies an operand to aligned rows; others pack narrow elements, and are timed for few and for many.
+
+        Args:
+            launch: Time of a launch without work, in microseconds.
+        """
         whole = self._first("warp_tiled", 64, "float32", Case(1, 64, 8192, 4096, "NT"), pack_b=1) - launch
 
         def of_elements(dtype: str, rows: int, k: int, layout: str) -> float:
-            """Return the microseconds of the launch that packs the elements of A."""
+            """Return the time in microseconds of the launch that packs the elements of A, beyond an empty launch."""
             return self._first("warp_tiled", 64, dtype, Case(1, rows, 64, k, layout), pack_elements=1) - launch
 
         least = {letter: of_elements("bool", 512, 512, f"{letter}N") for letter in "NT"}
@@ -225,14 +263,18 @@ class Bench:
         }  # fmt: skip
 
     def _decomposing(self) -> dict[str, Any]:
-        """Measure the decomposition of operands into limbs. Return no rates if no kernel on this device decomposes."""
+        """Measure the decomposition of operands into 16-bit limbs.
+
+        Returns:
+            Rates by the names of fields of ``DeviceRates``; empty if no kernel on this device uses such limbs.
+        """
         capability, limb = self.gpu.arch.capability, compute_element("float16")
         runs = [name for name in ("split_float32", "split_tensor_core") if find_variant(name).runs_on(capability, limb)]
         if not runs:
             return {}
 
         def of_a(m: int, layout: str) -> float:
-            """Return the microseconds of the launch that decomposes A."""
+            """Return the time in microseconds of the launch that decomposes A of shape (m, 4096)."""
             return self._first(runs[0], 128, "float32", Case(1, m, 128, 4096, layout))
 
         small = self._launches(runs[0], 128, "float32", Case(1, 128, 128, 256))
@@ -246,9 +288,12 @@ class Bench:
         }  # fmt: skip
 
     def _host(self, variant: str) -> float:
-        """Return the host microseconds of a call with the launches of a decomposed product.
+        """Return the host time in microseconds of running a plan whose operands are decomposed.
 
-        This is the least of several timings, because other programs use the host, too.
+        It is the minimum of several timings, because other programs use the host, too.
+
+        Args:
+            variant: Variant that decomposes its operands.
         """
         from tiledmm.bench.timing import HostClock
         from tiledmm.launch.plan import Plan
@@ -261,7 +306,14 @@ class Bench:
         return 1e6 * min(clock.time(lambda i: plan.run(a, b, c), 200).seconds for _ in range(_READINGS))
 
     def _bytes(self, launch: float) -> dict[str, Any]:
-        """Measure the decomposition of operands into bytes. Return no rates if no kernel on this device needs it."""
+        """Measure the decomposition of integers into bytes.
+
+        Args:
+            launch: Time of a launch without work, in microseconds.
+
+        Returns:
+            Rates by the names of fields of ``DeviceRates``; empty if no kernel on this device uses such bytes.
+        """
         if not find_variant("split_integer").runs_on(self.gpu.arch.capability, compute_element("int32")):
             return {}
         rates = {}
@@ -271,13 +323,17 @@ class Bench:
         return {"decomposing_bytes": rates}
 
     def _residues(self) -> dict[str, Any]:
-        """Measure the decomposition into residues and the reconstruction of C, if a kernel on this device needs it."""
+        """Measure the decomposition of operands into residues, and the reconstruction of C from its residues.
+
+        Returns:
+            Rates by the names of fields of ``DeviceRates``; empty if no kernel on this device uses residues.
+        """
         variant = "split_float64"
         if not find_variant(variant).runs_on(self.gpu.arch.capability, compute_element("float64")):
             return {}
 
         def times(m: int, n: int, k: int, layout: str = "NN") -> list[float]:
-            """Return the microseconds of each launch."""
+            """Return the time in microseconds of each launch of a product."""
             return [
                 1e6 * self.seconds(each) for each in self._launches(variant, 128, "float64", Case(1, m, n, k, layout))
             ]
@@ -297,7 +353,7 @@ class Bench:
 
 
 def _rounded(value: Any) -> Any:
-    """Round a figure, or one figure per layout or type, to four digits."""
+    """Round a number to four significant digits. If ``value`` is a dict, return it with all its numbers rounded."""
     if isinstance(value, dict):
         return {name: _rounded(each) for name, each in value.items()}
     return float(f"{value:.4g}")

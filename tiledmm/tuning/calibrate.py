@@ -31,7 +31,7 @@ from tiledmm.kernels.variants import VARIANTS, find_variant, kernel_variants
 from tiledmm.launch import plans
 from tiledmm.selection.model import runs_on
 from tiledmm.selection.rates import KernelRates, Rates, nearest_rates, own_path, write
-from tiledmm.tuning.bench import Bench, Told
+from tiledmm.tuning.bench import Bench, ProgressCallback
 from tiledmm.tuning.cases import Case, cases_of, choice_of, type_of
 from tiledmm.tuning.fit import fit
 from tiledmm.tuning.fit_kernel import TimedKernel, Timing
@@ -49,7 +49,7 @@ def calibrate(*, again: bool = False, progress: bool = True) -> Rates:
         progress: Whether to show a progress bar.
 
     Returns:
-        The table, which is stored at ``own_path(gpu)``.
+        The table of rates, which is also written to the file of this GPU.
 
     Raises:
         DeviceError, MissingDependencyError: If there is no GPU.
@@ -91,11 +91,11 @@ def calibrate(*, again: bool = False, progress: bool = True) -> Rates:
 
 
 def kernels_of(rates: Rates) -> list[KernelRates]:
-    """Return the kernels of a table, and the tiles and variants that are newer than the table.
+    """Return the kernels of a table of rates, and kernels of tiles and variants that are newer than the table.
 
-    A new tensor-core tile begins with the rates of the nearest tile in the table; a tile that the table has for another
-    type is left out. A new variant begins with half the peak of the unit that multiplies. New CUDA-core variants that
-    serve any product are left out, because the table has the fastest of them.
+    A new tensor-core tile gets the rates of the nearest tile in the table, from which a fit begins; a tile that the
+    table has for another type is left out. A new variant gets half the peak rate of the unit that multiplies. New
+    CUDA-core variants for products of any shape are left out, because the table has the fastest of them.
     """
     known = {row.name for row in rates.rows}
     nearest: dict[tuple[str, int, str], KernelRates] = {}
@@ -120,13 +120,14 @@ def kernels_of(rates: Rates) -> list[KernelRates]:
 
 
 def table(gpu: Gpu, device: DeviceRates, rows: Sequence[KernelRates], known: dict[str, Any]) -> Rates:
-    """Return the rates of all kernels, fitted to their timings.
+    """Return a table of rates of all kernels, fitted to their timings.
 
     Args:
         gpu: GPU that was measured.
-        device: Rates of the device, as measured by themselves.
-        rows: Kernels.
-        known: Timings by the kernel's name: most resident blocks per SM, and the microseconds of each case, or None.
+        device: Rates of the device, from ``Bench.device_rates``.
+        rows: Kernels. The search for their rates begins with the rates of these rows.
+        known: Timings by the kernel's name, as ``Bench.timings`` returns them. The time of a case may be None, if it
+            was not timed.
     """
     rates = fit(gpu, device, timed(rows, known))
     hashed = tuple(replace(row, kernel=_hash_of(row)) for row in rates.rows)
@@ -134,7 +135,12 @@ def table(gpu: Gpu, device: DeviceRates, rows: Sequence[KernelRates], known: dic
 
 
 def timed(rows: Sequence[KernelRates], known: dict[str, Any]) -> list[TimedKernel]:
-    """Return the kernels that were timed, with their timings."""
+    """Return the kernels that have timings, each with its timings.
+
+    Args:
+        rows: Kernels.
+        known: Timings by the kernel's name, as for ``table``.
+    """
     kernels = []
     for row in rows:
         found, timings = known[name_of(row)], []
@@ -149,12 +155,23 @@ def timed(rows: Sequence[KernelRates], known: dict[str, Any]) -> list[TimedKerne
 
 
 def name_of(row: KernelRates) -> str:
-    """Return the name under which a kernel's timings are stored."""
+    """Return the name under which a kernel's timings are stored: variant, tile and type."""
     return f"{row.variant} {row.tile} {row.type}"
 
 
 def _missing(row: KernelRates, gpu: Gpu, known: dict[str, Any]) -> list[Case] | None:
-    """Return the cases for which there is no timing of a kernel's present code; None for all cases."""
+    """Return the products with which a kernel's present code has not been timed yet.
+
+    If ``known`` has timings of this code under a hash of the former format, replace the hash by the present one.
+
+    Args:
+        row: Kernel.
+        gpu: Current GPU.
+        known: Timings by the kernel's name.
+
+    Returns:
+        The products; None if the code has not been timed with any product.
+    """
     found = known.get(name_of(row))
     if found is not None and found.get("text") == _former_hash(row):
         found["text"] = _hash_of(row)
@@ -165,7 +182,7 @@ def _missing(row: KernelRates, gpu: Gpu, known: dict[str, Any]) -> list[Case] | 
 
 
 def _kernels_of(row: KernelRates) -> list[KernelSpec]:
-    """Return a row's kernel in each layout, and the kernels that are launched before and after it."""
+    """Return a kernel of a table of rates in each layout, and the auxiliary kernels that are launched with it."""
     found: list[KernelSpec] = []
     for layout in ("NN", "NT", "TN", "TT"):
         with contextlib.suppress(TiledmmError):  # the kernel does not support such products
@@ -174,18 +191,21 @@ def _kernels_of(row: KernelRates) -> list[KernelSpec]:
 
 
 def _hash_of(row: KernelRates) -> str:
-    """Return a hash of the code of a row's kernels."""
+    """Return a hash of the CUDA C of a kernel in each layout, and of its auxiliary kernels."""
     return kernel_hash(_kernels_of(row))
 
 
 def _auxiliary_hash(rows: Sequence[KernelRates]) -> str:
-    """Return a hash of the code of all auxiliary kernels, which the device's own rates depend on."""
+    """Return a hash of the CUDA C of all auxiliary kernels, on which the rates of the device depend."""
     kernels = dict.fromkeys(kernel for row in rows for kernel in _kernels_of(row))
     return kernel_hash(kernel for kernel in kernels if kernel.variant.name not in VARIANTS)
 
 
 def _former_hash(row: KernelRates) -> str:
-    """Return the hash of a row's timings as before format 2: of the code with its comments, but without the version."""
+    """Return the hash that a file of timings before format 2 has for a kernel.
+
+    It is a hash of the CUDA C with its comments, but without the line that names the version of this package.
+    """
     found = hashlib.sha256()
     for kernel in _kernels_of(row):
         lines = _text(kernel).splitlines()
@@ -204,7 +224,10 @@ def _software() -> str:
 
 
 def _read_timings(path: Path, auxiliary: str, sources: str) -> dict[str, Any]:
-    """Read the timings that were made with this software, without the device's rates if auxiliary kernels changed.
+    """Return the timings that a file has, by the kernel's name; and under ``"device"`` the rates of the device.
+
+    The result is empty if there is no valid file, or if its timings were made with another driver, CuPy or NVRTC. It
+    has no rates of the device if auxiliary kernels have changed since.
 
     Args:
         path: Path of the file.
@@ -230,8 +253,11 @@ def _write_timings(path: Path, known: dict[str, Any], auxiliary: str) -> None:
 
 
 @contextlib.contextmanager
-def _progress(shown: bool) -> Iterator[Told]:
-    """Yield the function to call when a part of a step is done. It shows a bar per step on stderr."""
+def _progress(shown: bool) -> Iterator[ProgressCallback]:
+    """Return a context manager that shows a progress bar per step on stderr, if ``shown`` is True.
+
+    Its ``with`` statement gives the function to call whenever a part of a step is done.
+    """
     if not shown:
         yield lambda step, length: None
         return

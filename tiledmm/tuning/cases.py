@@ -62,7 +62,14 @@ _SKINNY = ((4, 4096, 4096), (48, 8192, 2048), (32, 1000, 8192), (64, 64, 32768))
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A product to time: a batch of (m, k) @ (k, n), its layout letters, and its split-K partitions."""
+    """A product to time.
+
+    Attributes:
+        batch: Number of matrix products.
+        m, n, k: Sizes of each: (m, k) @ (k, n).
+        layout: Layout letters of A and B: N for contiguous rows, T for contiguous columns.
+        split: Number of split-K partitions; 1 without split-K.
+    """
 
     batch: int
     m: int
@@ -73,13 +80,23 @@ class Case:
 
 
 def type_of(row: KernelRates) -> str:
-    """Return a type that a row stands for and that its variant multiplies."""
+    """Return the computation type with which a kernel of a table of rates is timed.
+
+    It is the type of the row. If that is float16 and the variant multiplies only integers, it is int16, whose kernels
+    take as long.
+    """
     variant = find_variant(row.variant)
     return row.type if variant.multiplies(compute_element(row.type)) else {"float16": "int16"}[row.type]
 
 
 def cases_of(row: KernelRates, gpu: Gpu, residents: int) -> list[Case]:
-    """Return the products to time a kernel with: shapes that show each of its rates, then random products."""
+    """Return the products with which to time a kernel: some that show each of its rates, then random ones.
+
+    Args:
+        row: Kernel.
+        gpu: GPU to time it on.
+        residents: Maximum number of blocks of the kernel that are resident on an SM at the same time.
+    """
     variant, compute = find_variant(row.variant), compute_element(type_of(row))
     config = variant.config(row.tile, compute)
     cases: list[Case] = []
@@ -136,14 +153,29 @@ def cases_of(row: KernelRates, gpu: Gpu, residents: int) -> list[Case]:
 
 
 def _splits(config: Config, gpu: Gpu, residents: int, m: int, n: int, k: int) -> Iterator[int]:
-    """Yield numbers of split-K partitions: 1, as many as fill all SMs once, and half and three times as many."""
+    """Yield numbers of split-K partitions with which to time a product, in increasing order.
+
+    They are 1, the number with which the blocks fill all SMs once, and half and three times that number, as far as
+    these are more than 1 and the partitions are not too short.
+
+    Args:
+        config: Config of the kernel.
+        gpu: GPU to time it on.
+        residents: Maximum number of blocks of the kernel that are resident on an SM at the same time.
+        m, n, k: Sizes of the product.
+    """
     blocks = -(-m // config.bm) * -(-n // config.bn)
     fill = gpu.sms * residents / blocks
     yield from sorted({1, *(int(min(part * fill, k // 64, 256)) for part in (0.5, 1, 3) if part * fill >= 2)})
 
 
 def product_of(case: Case, dtype: str) -> Product:
-    """Return the product of a case, of arrays without memory."""
+    """Return a case as a ``Product``, whose operands are descriptions of arrays.
+
+    Args:
+        case: Product to time.
+        dtype: Computation type.
+    """
     kind = compute_element(dtype).dtype
     a, b = _matrices(case, kind)
     return resolve(a, b).computed_in(compute_element(dtype))
@@ -160,7 +192,14 @@ def _matrices(case: Case, kind: Any) -> tuple[Array, Array]:
 
 
 def choice_of(row: KernelRates, case: Case) -> tuple[Choice, tuple[str, ...]]:
-    """Return a kernel as the choice for a case, and the fields that pack its operands as the kernel requires.
+    """Return the choice of a given kernel for a case, with as little packing of operands as the kernel permits.
+
+    Args:
+        row: Kernel.
+        case: Product to time.
+
+    Returns:
+        The choice, and the fields of ``LaunchConfig`` that pack operands.
 
     Raises:
         ConfigError: If the kernel does not support such products.
@@ -179,7 +218,14 @@ def choice_of(row: KernelRates, case: Case) -> tuple[Choice, tuple[str, ...]]:
 
 
 def named(variant_name: str, tile: int, dtype: str, case: Case, **launch: int) -> Choice:
-    """Return a kernel, by variant and tile, as the choice for a case. ``launch`` has fields of ``LaunchConfig``."""
+    """Return the choice of a variant with a tile for a case.
+
+    Args:
+        variant_name, tile: Variant and tile.
+        dtype: Computation type.
+        case: Product to time.
+        **launch: Fields of ``LaunchConfig`` that differ from their defaults, such as ``pack_b=1``.
+    """
     product = product_of(case, dtype)
     config = find_variant(variant_name).config(tile, product.compute).changed({"split_k": case.split, **launch})
     return Choice(product, kernel_spec_of(variant_name, config, product))

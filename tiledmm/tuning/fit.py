@@ -23,7 +23,7 @@ from tiledmm.selection.rates import KernelRates, Rates
 from tiledmm.tuning.fit_kernel import TimedKernel, Timing, fit_kernel, weight
 from tiledmm.tuning.search import STEPS, distances, least, rounded
 
-# Number of times that kernels and device are fitted in turn, and most timings in a fit of the device.
+# Number of times that kernels and device are fitted in turn, and maximum number of timings in a fit of the device.
 _PASSES, _MOST_TIMINGS = 3, 300
 
 # Least microseconds of reading for a reliable rate of L2.
@@ -31,11 +31,11 @@ _STEADY = 20.0
 
 
 def fit(gpu: Gpu, device: DeviceRates, kernels: Sequence[TimedKernel]) -> Rates:
-    """Return the rates that explain the timings best.
+    """Return the rates by which the cost model comes closest to the timings of kernels.
 
     Args:
         gpu: GPU that was measured.
-        device: Rates of the device, as measured by themselves. The fit refines them.
+        device: Rates of the device, from ``Bench.device_rates``. The fit refines them.
         kernels: Kernels with their timings. The search begins with the rates of their rows.
     """
     rates = Rates(gpu, device, tuple(each.row for each in kernels))
@@ -48,13 +48,16 @@ def fit(gpu: Gpu, device: DeviceRates, kernels: Sequence[TimedKernel]) -> Rates:
 
 
 def _with_kernels(gpu: Gpu, rates: Rates, kernels: Sequence[TimedKernel]) -> Rates:
-    """Return the rates with each kernel's fitted to its timings, and the device's unchanged."""
+    """Fit the rates of each kernel to its timings, and return the table. The rates of the device are unchanged."""
     cost, pairs = Cost(gpu, rates), zip(rates.rows, kernels, strict=True)
     return replace(rates, rows=tuple(fit_kernel(row, each, cost, rates.device) for row, each in pairs))
 
 
 def errors(rates: Rates, kernels: Sequence[TimedKernel]) -> list[float]:
-    """Return each kernel's mean error of the expected times, as a fraction, weighted as in the fit."""
+    """Return, for each kernel, the mean error of the times that the model expects, as a fraction.
+
+    The error is the absolute logarithm of the ratio of expected to measured time. Timings are weighted as in the fit.
+    """
     cost, found = Cost(rates.gpu, rates), []
     for row, kernel in zip(rates.rows, kernels, strict=True):
         ratios = [each.expected(cost, row) / each.microseconds for each in kernel.timings]
@@ -64,7 +67,13 @@ def errors(rates: Rates, kernels: Sequence[TimedKernel]) -> list[float]:
 
 
 def _tell_fastest(gpu: Gpu, rates: Rates, kernels: Sequence[TimedKernel]) -> None:
-    """Set in each timing the microseconds that the fastest kernel is expected to take."""
+    """Set ``fastest`` of each timing: the time that the model expects of the fastest kernel for the same product.
+
+    Args:
+        gpu: GPU that was measured.
+        rates: Rates by which the model expects times.
+        kernels: Kernels whose timings are changed.
+    """
     model = Model(gpu, rates)
     fastest: dict[tuple[object, ...], float] = {}
     for row, kernel in zip(rates.rows, kernels, strict=True):
@@ -82,7 +91,7 @@ def _weight(cost: Cost, row: KernelRates, timing: Timing) -> float:
 
 
 def _with_l2(gpu: Gpu, rates: Rates, kernels: Sequence[TimedKernel]) -> DeviceRates:
-    """Return the device's rates with those of L2: the highest rate at which blocks of any kernel have read operands.
+    """Return the rates of the device with new rates of L2: the highest rate at which any kernel has read operands.
 
     Unaligned operands are read more slowly, because the cache line in which a row begins is read for two rows. Their
     rate comes from products in which both operands are unaligned. Kernels that decompose operands do not count: how
@@ -105,7 +114,13 @@ def _with_l2(gpu: Gpu, rates: Rates, kernels: Sequence[TimedKernel]) -> DeviceRa
 
 
 def _depends_on(rates: tuple[str, ...], row: KernelRates, timing: Timing) -> bool:
-    """Return whether a timing depends on rates of the format of its kernel's operands."""
+    """Return whether a timing depends on the given rates: those at which the device decomposes its kernel's operands.
+
+    Args:
+        rates: Names of these rates.
+        row: Kernel.
+        timing: Timing of the kernel.
+    """
     return find_variant(row.variant).operands.rates(timing.product.compute) == rates
 
 
@@ -115,7 +130,10 @@ def _reads_single_elements(row: KernelRates, timing: Timing) -> bool:
 
 
 def _device_rates() -> Iterator[tuple[tuple[str, ...], Callable[[KernelRates, Timing], bool]]]:
-    """Yield the device's rates that are refined together, and which timings depend on them."""
+    """Yield the names of rates of the device that are fitted together, with a function for each group of names.
+
+    The function returns whether a timing of a kernel depends on these rates.
+    """
     formats = [(row.operands, compute_element(dtype)) for row in kernel_variants() for dtype, _ in row.types]
     for names in filter(None, dict.fromkeys(operands.rates(compute) for operands, compute in formats)):
         yield names, functools.partial(_depends_on, names)
@@ -124,7 +142,7 @@ def _device_rates() -> Iterator[tuple[tuple[str, ...], Callable[[KernelRates, Ti
 
 
 def _fit_device(gpu: Gpu, rates: Rates, kernels: Sequence[TimedKernel]) -> DeviceRates:
-    """Refine the device's rates, a few at a time, by the timings that depend on them."""
+    """Return the rates of the device, fitted a few at a time to the timings that depend on them."""
     device, cost = rates.device, Cost(gpu, rates)
     for names, depends in _device_rates():
         weighed = [

@@ -46,15 +46,15 @@ _LEAST_WEIGHT, _OPTIMISM = 0.02, 1.5
 
 @dataclass(slots=True)
 class Timing:
-    """A product that a kernel was timed with.
+    """A product with which a kernel was timed, and its times.
 
     Attributes:
         config: Config of the kernel.
         product: Product as the kernel computes it.
         packs: Fields of ``LaunchConfig`` that pack operands.
         split: Number of split-K partitions.
-        microseconds: Measured microseconds.
-        fastest: Microseconds that the fastest kernel is expected to take for the same product.
+        microseconds: Measured time, in microseconds.
+        fastest: Time that the model expects of the fastest kernel for the same product, in microseconds.
     """
 
     config: Config
@@ -65,13 +65,24 @@ class Timing:
     fastest: float = math.inf
 
     def expected(self, cost: Cost, row: KernelRates) -> float:
-        """Return the microseconds on the device that a kernel's rates predict. Time on the host was not measured."""
+        """Return the device time in microseconds that the cost model expects, without host time.
+
+        Args:
+            cost: Cost model.
+            row: Rates of the kernel.
+        """
         return cost.on_device(row, self.config, self.product, self.packs, self.split)
 
 
 @dataclass(frozen=True, slots=True)
 class TimedKernel:
-    """A kernel, the most blocks of it that are resident on an SM, and its timings."""
+    """A kernel with its timings.
+
+    Attributes:
+        row: Kernel, with the rates from which the search begins.
+        residents: Maximum number of blocks of the kernel that are resident on an SM at the same time.
+        timings: Timings of the kernel.
+    """
 
     row: KernelRates
     residents: int
@@ -79,16 +90,29 @@ class TimedKernel:
 
 
 def weight(measured: Any, expected: Any, fastest: Any) -> Any:
-    """Return the weights of timings: higher, the nearer the measured or the expected time is to the fastest kernel's.
+    """Return the weights of timings in the fit.
 
-    Timings that are longer than expected weigh more, because the model would select a kernel that is not the fastest.
+    A timing weighs more the nearer its measured or its expected time is to that of the fastest kernel. It weighs more
+    if it is longer than expected, because then the model may select a kernel that is not the fastest.
+
+    Args:
+        measured: Measured times, in microseconds.
+        expected: Times that the model expects.
+        fastest: Times that the model expects of the fastest kernel for the same products.
     """
     near = np.clip(fastest / np.minimum(measured, expected), _LEAST_WEIGHT, 1.0)
     return near * np.where(expected < measured, _OPTIMISM, 1.0)
 
 
 def fit_kernel(start: KernelRates, kernel: TimedKernel, cost: Cost, device: DeviceRates) -> KernelRates:
-    """Return the rates of a kernel that explain its timings best."""
+    """Return the rates of a kernel by which the cost model comes closest to its timings.
+
+    Args:
+        start: Rates from which the search begins.
+        kernel: Kernel with its timings.
+        cost: Cost model.
+        device: Rates of the device, which are unchanged.
+    """
     knots = [knot for knot in KNOTS if knot < kernel.residents]
     expect = Expected(start.variant, kernel, knots, cost, device)
     measured = np.array([each.microseconds for each in kernel.timings])
@@ -127,7 +151,15 @@ def fit_kernel(start: KernelRates, kernel: TimedKernel, cost: Cost, device: Devi
 
 
 class Expected:
-    """The cost model of one kernel for all of its timings at once. ``Cost.on_device`` computes the same for one."""
+    """The cost model of one kernel, for all of its timings at once. ``Cost.on_device`` is the same for one timing.
+
+    Args:
+        variant: Variant of the kernel.
+        kernel: Kernel with its timings.
+        knots: Numbers of resident blocks whose rates are parameters.
+        cost: Cost model, which gives the terms of each product's cost.
+        device: Rates of the device.
+    """
 
     def __init__(
         self, variant: str, kernel: TimedKernel, knots: Sequence[int], cost: Cost, device: DeviceRates
@@ -155,7 +187,11 @@ class Expected:
         self.after = np.array([terms.after for terms in found])
 
     def __call__(self, values: np.ndarray) -> np.ndarray:
-        """Return the expected microseconds of each timing, for a kernel's parameters."""
+        """Return the times that the model expects for the products of all timings, in microseconds.
+
+        Args:
+            values: Parameters of the kernel: those of ``LIMITS``, then the rates at the knots.
+        """
         own, others = np.split(values, [len(LIMITS)])
         tflops, overhead, mn_major, k_major, transposed, words, elements, writing, unaligned, overlap = own
         fractions = np.array([1.0, *_between(others, self.knots, self.residents)])
@@ -170,15 +206,25 @@ class Expected:
 
 
 def _together(overlap: float, *times: np.ndarray) -> np.ndarray:
-    """Return what ``cost.together`` returns, for many products at once."""
+    """Return the expected times of phases that overlap, as ``cost.together`` does, for many products at once.
+
+    Args:
+        overlap: Exponent: the larger it is, the closer the result is to the longest phase.
+        *times: Time of each phase, with one element per product.
+    """
     longest = np.maximum.reduce(times)
     return np.asarray(longest * sum((time / longest) ** overlap for time in times) ** (1 / overlap))
 
 
 def _between(fractions: np.ndarray, knots: Sequence[int], residents: int) -> list[float]:
-    """Interpolate the rates with 1, 2, ... resident blocks, up to one block fewer than the most.
+    """Return the rates of a kernel with 1, 2, ... resident blocks per SM, up to one block fewer than the maximum.
 
-    Rates are fractions of the full rate, and never decrease with more blocks.
+    Rates are fractions of the rate with the maximum, are interpolated, and never decrease with more blocks.
+
+    Args:
+        fractions: Rates at the knots.
+        knots: Numbers of resident blocks.
+        residents: Maximum number of blocks that are resident on an SM at the same time.
     """
     if residents == 1:
         return []

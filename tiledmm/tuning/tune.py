@@ -48,7 +48,7 @@ def tune(
         shapes: Sizes (m, n, k) of each product.
         dtypes: Types to tune each product for; ``"tf32"`` means float32 products of ``precision="tf32"``.
         layouts: Layout letters of A and B, see ``source``.
-        trials: Most kernels to time per product.
+        trials: Maximum number of kernels to time per product.
         seconds: Seconds to time each kernel.
         again: Whether to measure products that are already in the table.
         progress: Whether to show a progress bar.
@@ -92,7 +92,16 @@ def tune(
 
 
 def proposals(product: Product, trials: int, model: Model = H100) -> list[Choice]:
-    """Return kernels to try for a product, the most promising first: the model's, then variations of the best ones."""
+    """Return the kernels to time for a product, the most promising first.
+
+    They are those that the model considers, unless it expects them to be far too slow, in order of expected time; then
+    variations of the best ones.
+
+    Args:
+        product: Product to tune.
+        trials: Maximum number of kernels.
+        model: Cost model of the GPU.
+    """
     ranked = sorted(model.rank(product), key=lambda choice: choice.microseconds or 0.0)
     limit = _HOPELESS * (ranked[0].microseconds or 0.0)
     chosen = [choice for choice in ranked if (choice.microseconds or 0.0) <= limit]
@@ -105,7 +114,7 @@ def proposals(product: Product, trials: int, model: Model = H100) -> list[Choice
 
 
 def _variations(choice: Choice) -> Iterator[Config]:
-    """Yield the config of a kernel with some fields changed, where that breaks no rule."""
+    """Yield variations of a kernel's config, each with one to three fields changed, that obey the variant's rules."""
     spec = choice.spec
     config, at = spec.config, SPLIT_K_FACTORS.index(spec.config.launch.split_k)
     splits = [SPLIT_K_FACTORS[i] for i in (at + 1, at - 1, at + 2, at - 2) if 0 <= i < len(SPLIT_K_FACTORS)]
@@ -124,7 +133,20 @@ def _variations(choice: Choice) -> Iterator[Config]:
 
 
 def _fastest(model: Model, product: Product, sets: list[Any], trials: int, seconds: float) -> tuned.Entry:
-    """Return the entry of the fastest kernel that gives the right result and does not spill registers."""
+    """Time kernels for a product, and return an entry of the tuned table for the fastest of them.
+
+    Kernels that spill registers or give a wrong result are not timed.
+
+    Args:
+        model: Cost model of the GPU, which proposes kernels.
+        product: Product to tune.
+        sets: Sets of operands.
+        trials: Maximum number of kernels.
+        seconds: Time to measure each kernel, in seconds.
+
+    Raises:
+        ConfigError: If none of the kernels gives the right result.
+    """
     from tiledmm.bench import reference, timing
     from tiledmm.compile.compilation import compiled
     from tiledmm.launch.plan import Plan
@@ -167,7 +189,7 @@ def _fastest(model: Model, product: Product, sets: list[Any], trials: int, secon
 
 
 def _shown(jobs: list[tuple[Size, str, str]], progress: bool) -> Iterable[tuple[Size, str, str]]:
-    """Return the jobs, with a progress bar on stderr if ``progress`` is true."""
+    """Return an iterable of the jobs, which shows a progress bar on stderr while it is iterated, if ``progress``."""
     if not progress:
         return jobs
     from rich.console import Console

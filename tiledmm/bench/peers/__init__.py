@@ -22,8 +22,10 @@ from tiledmm.elements import Element
 #: Names by which the libraries are imported. The module for each has the same name with an underscore.
 LIBRARIES = ("torch", "jax", "triton")
 
-#: Name of NumPy on the CPU, and the names of all rivals besides this package and ``cupy.matmul``.
+#: Name of NumPy on the CPU as a rival.
 CPU = "cpu"
+
+#: Names of all rivals other than this package and ``cupy.matmul``.
 PEERS = (*LIBRARIES, CPU)
 
 # Largest m * n * k for the nested loops: they run for a quarter of a second.
@@ -34,7 +36,16 @@ _PATIENCE, _SAMPLE = 4.0, 16
 
 
 def matmuls_of_libraries(libraries: Iterable[str], sets: Sequence[Any], kind: Element) -> dict[str, TimedCall | str]:
-    """Return a function per product of an installed library, by name; the error message if a library does not work."""
+    """Return the functions with which other libraries multiply, by name. Libraries that are not installed are left out.
+
+    Args:
+        libraries: Names of libraries, from ``LIBRARIES``.
+        sets: Sets of operands on the device.
+        kind: Computation type.
+
+    Returns:
+        Functions by name; an error message in place of a function if a library raises an error.
+    """
     found: dict[str, TimedCall | str] = {}
     for library in libraries:
         if importlib.util.find_spec(library) is None:
@@ -48,7 +59,7 @@ def matmuls_of_libraries(libraries: Iterable[str], sets: Sequence[Any], kind: El
 
 
 def triple_loop(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Multiply (M, K) by (K, N) with three nested loops."""
+    """Return the product of matrices (M, K) and (K, N), computed by three nested loops in Python."""
     (m, k), n = a.shape, b.shape[1]
     rows, cols = a.tolist(), b.tolist()
     c = [[0.0] * n for _ in range(m)]
@@ -62,7 +73,10 @@ def triple_loop(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> np.ndarray[
 
 
 def cpu_matmuls(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> dict[str, TimedCall | str]:
-    """Return functions that multiply two matrices, by name; a text in place of a function says why it is left out."""
+    """Return functions that multiply two matrices on the CPU, by name: NumPy, and nested loops for small matrices.
+
+    In place of a function that would take too long there is a string with the reason.
+    """
     (m, k), n = a.shape, b.shape[1]
     count = _threads()
     name = f"numpy, {count} thread{'s' if count > 1 else ''}"

@@ -27,7 +27,7 @@ def product(x: Any, y: Any, transposed_x: bool, transposed_y: bool, precision: s
 
 
 def multiply(a: Any, b: Any, precision: str) -> Any:
-    """Return ``a @ b`` of CuPy arrays with contiguous rows or columns as a new array.
+    """Return the product of two CuPy arrays with contiguous rows or columns, computed by JAX, as a new CuPy array.
 
     Each call passes the arrays by DLPack, so that JAX's stream waits for the current stream, and vice versa.
     """
@@ -39,7 +39,11 @@ def multiply(a: Any, b: Any, precision: str) -> Any:
 
 
 def matmuls(sets: Sequence[Any], kind: Element) -> dict[str, TimedCall]:
-    """Return JAX's product if it supports the type and the operands are contiguous; else none."""
+    """Return the function with which JAX multiplies, by its name.
+
+    Its argument is the number of the call: successive calls use the sets of operands in turn. The dict is empty if JAX
+    does not support the type, or if operands have neither contiguous rows nor columns.
+    """
     contiguous = all(x.flags.c_contiguous or x.flags.f_contiguous for x in sets[0][:2])
     if kind.dtype_name not in _TYPES or not contiguous:
         return {}

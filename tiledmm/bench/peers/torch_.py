@@ -13,20 +13,24 @@ from tiledmm.elements import TF32, Element
 
 
 def tensor(array: Any) -> torch.Tensor:
-    """Return a tensor that shares an array's memory. CuPy does not export bfloat16; its bits pass as integers."""
+    """Return a tensor that shares the memory of a CuPy array, which may be of type bfloat16."""
     if array.dtype.name == "bfloat16":
         return torch.from_dlpack(array.view("i2")).view(torch.bfloat16)
     return torch.from_dlpack(array)
 
 
 def current_stream() -> torch.cuda.Stream:
-    """Return CuPy's current stream as PyTorch's; the default stream has no handle that could be passed."""
+    """Return CuPy's current stream as a stream of PyTorch."""
     pointer = cupy.cuda.get_current_stream().ptr
     return torch.cuda.ExternalStream(pointer) if pointer else torch.cuda.default_stream()
 
 
 def matmuls(sets: Sequence[Any], kind: Element) -> dict[str, TimedCall]:
-    """Return PyTorch's product of floats and complex numbers; it cannot multiply integers on a GPU."""
+    """Return the function with which PyTorch multiplies, by its name.
+
+    Its argument is the number of the call: successive calls use the sets of operands in turn. The dict is empty for
+    bool and integers, which PyTorch cannot multiply on a GPU.
+    """
     if kind.dtype.kind in "biu":
         return {}
     tensors = [tuple(map(tensor, each)) for each in sets]

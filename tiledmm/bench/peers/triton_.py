@@ -21,7 +21,7 @@ def product(
     a, b, c, m, n, k, a_row, a_col, b_row, b_col, c_row,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr, SCHEME: tl.constexpr,
 ):  # fmt: skip
-    """Compute one tile of C per program. C's rows must be contiguous."""
+    """Compute C = A @ B, one tile of C per program. The rows of C must be contiguous."""
     number, down, across = tl.program_id(0), tl.cdiv(m, BM), tl.cdiv(n, BN)
     first = number // (GROUP * across) * GROUP
     height = min(down - first, GROUP)
@@ -52,7 +52,11 @@ def multiply(x: Any, y: Any, z: Any, scheme: str) -> None:
 
 
 def matmuls(sets: Sequence[Any], kind: Element) -> dict[str, TimedCall]:
-    """Return Triton's product of floats of 16 and 32 bits; else none."""
+    """Return the function with which Triton multiplies, by its name.
+
+    Its argument is the number of the call: successive calls use the sets of operands in turn. The dict is empty unless
+    the operands are floats of 16 or 32 bits.
+    """
     if (kind.dtype.kind != "f" and kind.dtype_name != "bfloat16") or kind.itemsize not in _STEPS:
         return {}
     tensors = [tuple(map(tensor, each)) for each in sets]
