@@ -362,7 +362,8 @@ def shown(path: Path, name: str, root: Path = ROOT, results: Path = FOLDER) -> s
 def all_results(results: Path = FOLDER) -> dict[str, dict[str, Any]]:
     """Read all result files that name the machine they were measured on, and return their contents by name."""
     files = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted(results.glob("*.json"))}
-    return {run: found for run, found in files.items() if "machine" in found}
+    # A first run of planted bugs cannot be repeated.
+    return {run: found for run, found in files.items() if "machine" in found and not run.endswith("_first_run")}
 
 
 def details_table(results: Path = FOLDER) -> Table:
