@@ -15,15 +15,10 @@ from tools.bugs.kernels import BUGS, HELD_OUT, KernelBug, Verdict, judge, read, 
 #: One bug per frequent cause, for the everyday tests.
 FEW = (
     "reduce_tree: no barrier after the loads",
-    "named_barrier: of 96 threads",
     "matmul_shared: k to the width",
     "vector_add: no guard",
-    "vector_add: minus",
     "sgemm_2d_tile: a fragment of TM and one",
-    "sgemm_vectorized: C from the third column",
-    "transpose_padded: half of the rows is loaded",
     "reduce_shuffle: half of a warp shuffles",
-    "scan_in_place: only those that add",
     "softmax_online: the sum begins nowhere",
     "decompose: the nearest maximum",
 )
