@@ -29,7 +29,7 @@ TimedCall = Callable[[int], object]
 
 
 def one_after_the_other(plan: Any, sets: Sequence[Any]) -> TimedCall:
-    """Return a function to time, which runs a ``Plan`` with another set of operands in each call, in turn.
+    """Return a function that runs a ``Plan`` with the next of several sets of operands in each call, for timing.
 
     Args:
         plan: ``Plan`` of a product.

@@ -114,7 +114,7 @@ def _why_not(variant_tile: VariantTile, dtype: str, target: str) -> str:
 
 
 def left_out(by_type: Mapping[str, Iterable[VariantTile]], target: str = "") -> list[str]:
-    """Return sentences that name the variants which do not multiply their type, or do not run on the target.
+    """Return sentences that name variants unable to multiply a type, and kernels unable to run on the target.
 
     Args:
         by_type: Variants and tiles by computation type.

@@ -83,7 +83,7 @@ class _Attempt:
     reason: str = ""
 
     def end(self, lost: str = "") -> None:
-        """Set the result of the future ``lost`` to a message, unless the future has a result already."""
+        """End the attempt: set the result of its future to the message ``lost``, unless it has one already."""
         if not self.lost.done():
             self.lost.set_result(lost)
 

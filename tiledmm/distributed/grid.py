@@ -113,7 +113,7 @@ class Layout:
         return (self.rows, self.a_depths), (self.b_depths, self.columns)
 
     def own(self, rank: int) -> tuple[int, int]:
-        """Return begin and end of the range of k that lies in both of a rank's blocks, that of A and that of B.
+        """Return the begin and end of the range of k that a rank's blocks of A and B have in common.
 
         The rank multiplies this range without a broadcast. Begin and end are equal if the range is empty.
         """

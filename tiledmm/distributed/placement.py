@@ -105,7 +105,7 @@ def _is_free(task: TaskState) -> bool:
 
 
 def _holders(task: TaskState) -> Counter[WorkerState]:
-    """Return, by worker, the number of bytes that it holds of a task's inputs.
+    """Return how many bytes of a task's inputs each worker holds.
 
     For an input that is not computed yet, the inputs of its own task are counted.
     """

@@ -34,7 +34,7 @@ class Times:
     c: float
 
     def elsewhere(self, share: float) -> float:
-        """Return the time in seconds that a device without operands needs to compute a share of C's rows.
+        """Return the seconds that a device which does not hold the operands needs to compute a share of C's rows.
 
         Copies of the operands to the device and of C from it are included.
 

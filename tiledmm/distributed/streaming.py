@@ -303,7 +303,10 @@ class _Streaming:
         a_slot.used = b_slot.used = self._device.record(self._products)
 
     def _tile(self, rows: Any, height: int, width: int) -> Any:
-        """Return a tile of ``height`` x ``width`` elements in memory of a whole one. Tiles at C's edges are smaller."""
+        """Return a view of the ``height`` x ``width`` corner of a buffer for a whole tile.
+
+        Tiles at C's edges are smaller than the buffer.
+        """
         return rows[:height, :width] if self._layouts[2] == "N" else rows[:width, :height].T
 
     def _copy_back(self, number: int, result: Any, computed: Any) -> None:

@@ -67,7 +67,7 @@ def wavefronts(addresses: Lanes, width: int, *, store: bool = False) -> int:
 
 
 def ideal_wavefronts(addresses: Lanes, width: int, *, store: bool = False) -> int:
-    """Count the ideal wavefronts of an access as Nsight Compute does: one per 128 bytes, but at most ``wavefronts``.
+    """Count ideal wavefronts as Nsight Compute does: one per 128 bytes, but no more than ``wavefronts`` returns.
 
     Args:
         addresses, width, store: As for :func:`wavefronts`.

@@ -52,12 +52,12 @@ def _padded_to_vectors(config: Config, element: Element) -> Rule:
 
 
 def buffers_of_vectors(config: Config, element: Element) -> list[Rule]:
-    """Return the rules for configs of ``double_buffered``, each with whether ``config`` obeys it."""
+    """Return the rules for configs of ``double_buffered``, each paired with whether ``config`` obeys it."""
     return [*even_copies(2)(config, element), _padded_to_vectors(config, element)]
 
 
 def _vector_copies(config: Config, element: Element) -> list[Rule]:
-    """Return the rules of kernels that include ``tile_copies.cuh.j2``, each with whether ``config`` obeys it.
+    """Return the rules of kernels that include ``tile_copies.cuh.j2``, each paired with whether ``config`` obeys it.
 
     Threads must copy equal shares of each tile, both by vectors and by elements.
     """
@@ -82,12 +82,12 @@ def _vector_copies(config: Config, element: Element) -> list[Rule]:
 
 
 def square_vectors(config: Config, element: Element) -> list[Rule]:
-    """Return the rules for configs of ``vectorized``, each with whether ``config`` obeys it."""
+    """Return the rules for configs of ``vectorized``, each paired with whether ``config`` obeys it."""
     return [*_vector_copies(config, element), *even_copies(1)(config, element)[3:]]
 
 
 def warp_tiles(config: Config, element: Element) -> list[Rule]:
-    """Return the rules for configs of CUDA-core kernels with warp tiles, each with whether ``config`` obeys it."""
+    """Return the rules for configs of CUDA-core kernels with warp tiles, each paired with whether ``config`` obeys it."""
     fits = config.wm > 0 and config.wn > 0 and config.wm % config.tm == 0 and config.wn % config.tn == 0
     lanes = config.wm // config.tm * (config.wn // config.tn) if fits else 0
     return [
@@ -101,12 +101,12 @@ def warp_tiles(config: Config, element: Element) -> list[Rule]:
 
 
 def lanes_share_k(config: Config, element: Element) -> list[Rule]:
-    """Return the rules for configs of ``dot_products``, each with whether ``config`` obeys it."""
+    """Return the rules for configs of ``dot_products``, each paired with whether ``config`` obeys it."""
     return [(config.lanes == WARP_SIZE, f"lanes is {WARP_SIZE}"), *_vector_a_lane(config, element)]
 
 
 def threads_share_k(config: Config, element: Element) -> list[Rule]:
-    """Return the rules for configs of ``block_dot_products``, each with whether ``config`` obeys it."""
+    """Return the rules for configs of ``block_dot_products``, each paired with whether ``config`` obeys it."""
     return [
         (config.lanes > WARP_SIZE and is_power_of_2(config.lanes), f"lanes is a power of 2 above {WARP_SIZE}"),
         (config.tm == config.bm and config.tn == config.bn, "tm is bm, and tn is bn"),
@@ -124,7 +124,7 @@ def _vector_a_lane(config: Config, element: Element) -> list[Rule]:
 
 
 def rows_of_vectors(config: Config, element: Element) -> list[Rule]:
-    """Return the rules for configs of ``axpy``, each with whether ``config`` obeys it."""
+    """Return the rules for configs of ``axpy``, each paired with whether ``config`` obeys it."""
     return [
         (config.tm == config.bm, "tm is bm"),
         (config.lanes == config.bk > 1, "lanes is bk, at least 2"),
@@ -136,7 +136,7 @@ def rows_of_vectors(config: Config, element: Element) -> list[Rule]:
 
 
 def rows_of_words(config: Config, element: Element) -> list[Rule]:
-    """Return the rules for configs of ``outer_products``, each with whether ``config`` obeys it."""
+    """Return the rules for configs of ``outer_products``, each paired with whether ``config`` obeys it."""
     word = max(1, WORD_BYTES // element.itemsize)
     warps = config.bm // config.tm
     return [
@@ -150,7 +150,7 @@ def rows_of_words(config: Config, element: Element) -> list[Rule]:
 
 
 def groups_of_threads(config: Config, element: Element) -> list[Rule]:
-    """Return the rules for configs of ``tiny``, each with whether ``config`` obeys it."""
+    """Return the rules for configs of ``tiny``, each paired with whether ``config`` obeys it."""
     vector, group = VECTOR_BYTES // element.sum_bytes, config.tile_threads
     sizes = (config.bm, config.bn, config.bk)
     return [

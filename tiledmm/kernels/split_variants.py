@@ -129,7 +129,7 @@ def _byte_tile(tile: int) -> Config:
 
 
 def of_bytes(config: Config, element: Element) -> list[Rule]:
-    """Return the rules for configs of ``split_integer``, each with whether ``config`` obeys it.
+    """Return the rules for configs of ``split_integer``, each paired with whether ``config`` obeys it.
 
     They are the rules of ``wgmma`` for 8-bit elements, no packing, and a limit on the columns of 64-bit integers.
     """
@@ -170,7 +170,7 @@ def _of_moduli(config: Config) -> list[Rule]:
 
 
 def of_residues(config: Config, element: Element) -> list[Rule]:
-    """Return the rules for configs of ``split_float64``, each with whether ``config`` obeys it.
+    """Return the rules for configs of ``split_float64``, each paired with whether ``config`` obeys it.
 
     They are the rules of ``wgmma`` for 8-bit elements, and those for the number of moduli.
     """
@@ -198,7 +198,7 @@ def split_float64_tensor_core(tile: int, element: Element) -> Config:
 
 
 def of_swizzled_residues(config: Config, element: Element) -> list[Rule]:
-    """Return the rules for configs of ``split_float64_tensor_core``, each with whether ``config`` obeys it.
+    """Return the rules for configs of ``split_float64_tensor_core``, each paired with whether ``config`` obeys it.
 
     They are the rules of swizzled tiles of 8-bit elements, and those for the number of moduli.
     """

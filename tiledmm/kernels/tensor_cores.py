@@ -20,7 +20,7 @@ def _register_bytes(element: Element) -> int:
 
 
 def double_buffered_fragments(config: Config, element: Element) -> list[Rule]:
-    """Return the rules for configs of ``tensor_core``, each with whether ``config`` obeys it."""
+    """Return the rules for configs of ``tensor_core``, each paired with whether ``config`` obeys it."""
     chunk = VECTOR_BYTES // element.itemsize
     lengths = [config.bk] if element.itemsize == 1 else [config.bk, config.bm, config.bn]
     rows = [config.threads * chunk / max(length, 1) for length in lengths]
@@ -38,7 +38,7 @@ def double_buffered_fragments(config: Config, element: Element) -> list[Rule]:
 
 
 def matrix_fragments(config: Config, element: Element, skinny: tuple[int, ...] = ()) -> list[Rule]:
-    """Return the rules of kernels that read fragments from swizzled tiles, each with whether ``config`` obeys it.
+    """Return the rules of kernels that read fragments from swizzled tiles, each paired with whether ``config`` obeys it.
 
     Args:
         config: The kernel's config.

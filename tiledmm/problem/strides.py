@@ -210,7 +210,7 @@ def arrange(
     c: tuple[int, ...],
     epilogue: Sequence[tuple[int, ...]] = (),
 ) -> tuple[Problem, bool]:
-    """Return the problem of a product, which is the form that kernels read, and whether it was transposed.
+    """Return a product as the ``Problem`` that kernels read, and whether it was transposed.
 
     If C's columns are contiguous, the problem is C^T = B^T A^T: its rows are contiguous, so its stores are coalesced.
 

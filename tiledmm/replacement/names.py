@@ -72,7 +72,7 @@ class Replacement:
         return result
 
     def _reason(self, *arrays: Any) -> str:
-        """Return the reason why CuPy computes a product before the kernel is tried; an empty string if there is none.
+        """Return why a product is left to CuPy without trying a kernel; an empty string if a kernel may be tried.
 
         Args:
             *arrays: Operands, and the array for the result or None.

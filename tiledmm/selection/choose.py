@@ -101,7 +101,7 @@ def call_of(size: tuple[int, int, int], dtype: Any, layout: str, precision: str)
 
 
 def with_scheme(product: Product, kernel: KernelKeywords, model: Model = H100) -> KernelKeywords:
-    """Return the keywords of a call with the variant and the config that a precision such as ``"fp16x3"`` stands for.
+    """Return a call's keywords with ``variant`` and ``config`` set as a precision such as ``"fp16x3"`` requires.
 
     Such a precision is the name of a decomposition scheme. Keywords with any other precision are returned unchanged.
     The variant is the named one, or the first in ladder order that has the scheme and runs on the model's device.

@@ -143,7 +143,7 @@ class Model:
         return min(self.rank(product), key=_time)
 
     def best_within(self, product: Product, fits: Callable[[Choice], bool]) -> Choice | None:
-        """Return a ``Choice`` of the fastest kernel that fits, without cutting C for speed; None if no kernel fits.
+        """Return a ``Choice`` of the fastest kernel that fits, with one kernel for all of C; None if no kernel fits.
 
         Args:
             product: The product.

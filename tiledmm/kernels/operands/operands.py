@@ -182,7 +182,7 @@ class Operands:
     # Asked by ``selection`` and calibration: how long a product takes
 
     def is_short(self, problem: Problem, compute: Element) -> bool:
-        """Return whether sums have fewer terms than this format's minimum, ``shortest``.
+        """Return whether each element of C sums fewer terms than this format's minimum, ``shortest``.
 
         The kernel of the variant ``otherwise`` then computes the product, whatever the operands' values.
         """
@@ -252,7 +252,7 @@ class Operands:
     # Asked for peak rates, charts and predicted counts: what the unit that multiplies does
 
     def multiplied(self, compute: Element, scheme: str = "") -> tuple[int, int]:
-        """Return the size of the factors that tensor cores multiply, and how many products of them one product needs.
+        """Return the size of a factor that tensor cores multiply, and how many such products make one product.
 
         Args:
             compute: Computation type.

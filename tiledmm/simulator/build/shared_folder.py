@@ -68,7 +68,7 @@ def one_at_a_time(file: Path) -> Iterator[None]:
 
 
 def _is_at(path: Path, descriptor: int) -> bool:
-    """Return whether a path still names an open file."""
+    """Return whether a path still names the file that is open as ``descriptor``."""
     try:
         return os.path.samestat(path.stat(), os.fstat(descriptor))
     except FileNotFoundError:

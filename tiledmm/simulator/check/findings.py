@@ -71,7 +71,7 @@ class Finding:
 
     @property
     def is_warning(self) -> bool:
-        """True if the finding is a warning: it is no error on a GPU."""
+        """True if the finding is only a warning, because its kind is not an error on a GPU."""
         return self.kind in WARNINGS
 
     def __str__(self) -> str:

@@ -29,7 +29,7 @@ class KernelFindings:
         self._kernel = kernel
 
     def wrong_result(self, kind: str, said: str, writer: Writer | None, geometry: Geometry) -> Finding:
-        """Return a finding about an element of a result.
+        """Return a finding that reports what is wrong with an element of a result.
 
         Args:
             kind: Kind of the finding, such as ``WRONG_RESULT``.
@@ -124,7 +124,7 @@ class KernelFindings:
 
     @functools.cached_property
     def _subscripts(self) -> dict[str, Subscripts]:
-        """For each array of the text, by name, a function that maps a byte offset to the element's subscripts."""
+        """Functions that map a byte offset in an array to the element's subscripts, by the array's name in the text."""
         return subscripts_of(toolchain.typed_library(self._kernel.text, self._kernel.name, arch=self._kernel.arch))
 
     def refusals(self, block: tuple[int, int, int]) -> list[Finding]:
