@@ -87,7 +87,7 @@ def square_vectors(config: Config, element: Element) -> list[Rule]:
 
 
 def warp_tiles(config: Config, element: Element) -> list[Rule]:
-    """Return the rules for configs of CUDA-core kernels with warp tiles, each paired with whether ``config`` obeys it."""
+    """Return the rules for CUDA-core kernels with warp tiles, each paired with whether ``config`` obeys it."""
     fits = config.wm > 0 and config.wn > 0 and config.wm % config.tm == 0 and config.wn % config.tn == 0
     lanes = config.wm // config.tm * (config.wn // config.tn) if fits else 0
     return [

@@ -38,7 +38,7 @@ def double_buffered_fragments(config: Config, element: Element) -> list[Rule]:
 
 
 def matrix_fragments(config: Config, element: Element, skinny: tuple[int, ...] = ()) -> list[Rule]:
-    """Return the rules of kernels that read fragments from swizzled tiles, each paired with whether ``config`` obeys it.
+    """Return the rules of kernels reading fragments from swizzled tiles, each paired with whether ``config`` obeys it.
 
     Args:
         config: The kernel's config.
