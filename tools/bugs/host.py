@@ -50,8 +50,9 @@ class HostBug:
 
     @property
     def group(self) -> str:
-        """Last part of the module's name."""
-        return self.where.partition(".")[0]
+        """Folder of the edited file."""
+        path, _ = _tree().place(self.where)
+        return "/".join(path.split("/")[:2])
 
     def check(self, tree: Tree) -> None:
         """Check that the bug fits the tree.
@@ -146,6 +147,11 @@ class Tree:
                     found.setdefault(name, []).append(f"{path}::{name}")
                     found.setdefault(f"{module}::{name}", []).append(f"{path}::{name}")
         return found
+
+
+@functools.cache
+def _tree() -> Tree:
+    return Tree()
 
 
 def read(path: Path = PATH) -> list[HostBug]:
