@@ -131,6 +131,12 @@ def test_one_kernel_of_many_that_spills_fails(no_gpu: None, monkeypatch: pytest.
     assert ("FAILED" in result.output) is (only != "no kernel")
 
 
+@pytest.fixture(scope="module")
+def right_rows() -> dict[str, list[Simulated]]:
+    """Keep the rows of simulated products by their size, for all cases of a test."""
+    return {}
+
+
 @pytest.mark.parametrize(
     ("wrong", "compiler"),
     [
@@ -138,14 +144,20 @@ def test_one_kernel_of_many_that_spills_fails(no_gpu: None, monkeypatch: pytest.
     ],
 )  # fmt: skip
 def test_one_wrong_result_of_many_fails(
-    no_gpu: None, monkeypatch: pytest.MonkeyPatch, wrong: tuple[int, ...], compiler: bool
+    no_gpu: None,
+    monkeypatch: pytest.MonkeyPatch,
+    right_rows: dict[str, list[Simulated]],
+    wrong: tuple[int, ...],
+    compiler: bool,
 ) -> None:
     """Check the exit status if one of four simulated products (two sizes, two kernels) is wrong."""
     fake_compile(monkeypatch)
     left, simulate_right = list(wrong), simulated.simulate_all
 
-    def simulate_all(*arguments: Any, **keywords: Any) -> list[Simulated]:
-        rows = simulate_right(*arguments, **keywords)
+    def simulate_all(variant_tiles: list[VariantTile], size: Size, **keywords: Any) -> list[Simulated]:
+        if str(size) not in right_rows:
+            right_rows[str(size)] = simulate_right(variant_tiles, size, **keywords)
+        rows = right_rows[str(size)]
         return [Simulated(row.variant_tile, None, None, "it is broken") if left.pop(0) else row for row in rows]
 
     def missing(*_: Any) -> Any:
@@ -398,23 +410,24 @@ def test_no_gpu_can_be_asked_for(gpu: SimpleNamespace, monkeypatch: pytest.Monke
     assert "Bounds on" in result.output
 
 
-def modules_after(program: str, *commands: str) -> set[str]:
-    """Return the modules imported by a process that shows the help of commands."""
+def modules_after(*programs: tuple[str, tuple[str, ...]]) -> list[set[str]]:
+    """Return the modules that one process has imported after each program, which shows the help of commands."""
     code = f"""
 import sys
-{program}
-for command in {commands!r}:
-    sys.argv = ["x", *filter(None, [command]), "--help"]
-    try:
-        main()
-    except SystemExit as done:
-        assert not done.code
-print(*sys.modules, sep="\\n", file=sys.stderr)
+for program, commands in {programs!r}:
+    exec(program)
+    for command in commands:
+        sys.argv = ["x", *filter(None, [command]), "--help"]
+        try:
+            main()
+        except SystemExit as done:
+            assert not done.code
+    print(*sys.modules, file=sys.stderr)
 """
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("Usage:") == len(commands)
-    return set(done.stderr.split())
+    assert done.stdout.count("Usage:") == sum(len(commands) for _, commands in programs)
+    return [set(line.split()) for line in done.stderr.splitlines()]
 
 
 COMMANDS = benchmarks.help.commands()
@@ -747,5 +760,6 @@ def test_durations(seconds: float, text: str) -> None:
 @pytest.mark.skipif(bool(missing_simulator()), reason=str(missing_simulator()))
 def test_products_that_are_asked_for_are_simulated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device, "missing_gpu", lambda: "none in this test")
-    result = invoke("8", "--variants", "naive")
+    fake_compile(monkeypatch)
+    result = invoke("8", "--variants", "naive", "--layouts", "NN")
     assert result.exit_code == 0 and "Simulated  8 x 8 x 8" in result.output, result.output

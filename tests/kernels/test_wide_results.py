@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tiledmm
+from tests.conftest import slow_unless
 from tests.strategies import np_dtype
 from tiledmm import simulator
 from tiledmm.elements import ELEMENTS, TF32, WIDE_RESULTS, Element, compute_element, compute_element_of, element
