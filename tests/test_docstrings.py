@@ -7,11 +7,15 @@ import importlib
 import pkgutil
 
 import numpy as np
+import pytest
 
 import tiledmm
 
 # Examples of products on a GPU, by the name of what they explain.
 ON_A_GPU = {"tiledmm.codegen.registration.register"}
+
+# Examples that simulate a block of 32 x 32 threads, which takes a second each.
+SLOW = {"tiledmm.simulated.tracing.Trace.requests", "tiledmm.simulated.tracing.explain_conflicts"}
 
 
 def examples() -> dict[str, doctest.DocTest]:
@@ -28,12 +32,13 @@ def examples() -> dict[str, doctest.DocTest]:
     return {name: each for name, each in found.items() if any(one.want for one in each.examples)}
 
 
-def test_examples_print_what_they_show() -> None:
+@pytest.mark.parametrize("slow_ones", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_examples_print_what_they_show(slow_ones: bool) -> None:
     found, printed = examples(), list[str]()
-    assert found.keys() >= {"tiledmm.api.explain", "tiledmm.hardware.banks.wavefronts", *ON_A_GPU}
+    assert found.keys() >= {"tiledmm.api.explain", "tiledmm.hardware.banks.wavefronts", *ON_A_GPU, *SLOW}
     a, b = np.random.default_rng(0).standard_normal((2, 64, 64), dtype=np.float32)
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
-    for name in sorted(found.keys() - ON_A_GPU):
+    for name in sorted(SLOW if slow_ones else found.keys() - ON_A_GPU - SLOW):
         found[name].globs |= {"tiledmm": tiledmm, "np": np, "a": a, "b": b}
         runner.run(found[name], out=printed.append)
     assert not printed, "".join(printed)

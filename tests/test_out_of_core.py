@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.conftest import slow_unless
 from tests.host_device import HostDevice
 from tests.strategies import PROPERTY, small_integers
 from tiledmm import out_of_core
@@ -191,7 +192,7 @@ def test_every_kind_of_product_is_known_before(m: int, n: int, k: int, rows: int
     assert known[0][0] == (tiling.rows, tiling.cols, tiling.depth)
 
 
-@settings(PROPERTY, max_examples=30)
+@settings(PROPERTY, max_examples=15)
 @given(
     st.integers(1, 10**6), st.integers(1, 10**6), st.integers(1, 10**6), st.sampled_from((2, 4, 8, 16)),
     st.sampled_from(("NNN", "TNT", "NTN", "TTN")), st.integers(2 * 10**5, 10**11), st.integers(0, 9),
@@ -246,9 +247,13 @@ def test_large_tiles() -> None:
     assert not by_columns.by_rows, "B is the smaller one to copy again and again"
 
 
-@pytest.mark.parametrize("share", [0.5, 1, 4])
 @pytest.mark.parametrize(
-    ("m", "n", "k", "limit"), [(65536, 65536, 65536, 16), (20000, 20000, 20000, 1), (9000, 70001, 40000, 4)]
+    ("m", "n", "k", "limit", "share"),
+    [
+        pytest.param(*sizes, share, marks=slow_unless(i == j))
+        for i, sizes in enumerate([(65536, 65536, 65536, 16), (20000, 20000, 20000, 1), (9000, 70001, 40000, 4)])
+        for j, share in enumerate((0.5, 1, 4))
+    ],
 )
 def test_few_tilings_are_asked_for_their_workspace(m: int, n: int, k: int, limit: int, share: float) -> None:
     """Check that few tilings are queried, which is slow, and that the result costs about as much as the best."""
@@ -381,7 +386,7 @@ def test_a_product_that_is_interrupted_at_any_tile_goes_on(
     assert tiles > 8 and steps > 1
     np.testing.assert_allclose(job.out, job.a.astype("c16") @ job.b, rtol=0.01, atol=0.01)
     assert job.run(memory=None).products == 0, "all are finished"
-    for number in range(tiles):
+    for number in (0, *range(1, tiles, 2)):
         job.journal.unlink()
         np.save(job.file, np.zeros(job.out.shape, dtype))
         with pytest.raises(KeyboardInterrupt):
@@ -399,7 +404,7 @@ def test_a_product_that_is_interrupted_at_any_tile_goes_on(
 def test_a_device_that_fails_at_any_product(job: Job) -> None:
     products = job.run().products
     expected, tiles = job.file.read_bytes(), len(job.lines) - 1
-    for number in range(0, products, 11):
+    for number in range(0, products, 17):
         job.journal.unlink()
         np.save(job.file, np.zeros(job.out.shape, job.a.dtype))
         device = job.device()
@@ -415,7 +420,7 @@ def test_a_line_that_is_half_written_is_ignored(job: Job) -> None:
     job.run()
     expected, text = job.file.read_bytes(), job.journal.read_bytes()
     begin = text.index(b"\n") + 1
-    for end in range(begin, begin + 2 * len(job.lines[1]) + 3, 17):
+    for end in range(begin, begin + 2 * len(job.lines[1]) + 3, 29):
         job.journal.write_bytes(text[:end] + b"x" * (9999 * (end % 2)))
         job.run()
         assert job.file.read_bytes() == expected

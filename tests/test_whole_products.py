@@ -142,7 +142,7 @@ def calls(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
-@settings(PROPERTY, max_examples=80)
+@settings(PROPERTY, max_examples=50)
 @given(calls())
 def test_a_call_computes_the_product(gpu: HostGpu, call: dict[str, Any]) -> None:
     gpu.become(call["target"])
@@ -247,7 +247,7 @@ def test_c_in_parts_whose_k_is_in_slices(h100: HostGpu) -> None:
 def test_wide_results_on_every_device(gpu: HostGpu, name: str, layout: str) -> None:
     operand, result = name.split("_")
     rng = np.random.default_rng(4)
-    for target, (m, n, k) in itertools.product(("sm_75", "sm_90"), ((40, 50, 300), (130, 70, 513))):
+    for target, (m, n, k) in (("sm_75", (40, 50, 300)), ("sm_90", (130, 70, 513))):
         gpu.become(target)
         a, b = random_values(rng, (2, m, k), operand), random_values(rng, (k, n), operand)
         kernels: list[dict[str, Any]] = [{}, {"variant": "tensor_core", "tile": 64, "config": {"split_k": 2}}]
@@ -486,7 +486,7 @@ def test_each_product_of_a_batch_has_decomposed_operands_of_its_own(
     check(result.held, a, b, np.dtype(dtype), 2.0**-20)
 
 
-@pytest.mark.parametrize("tile", [64, 256])
+@pytest.mark.parametrize("tile", [pytest.param(64, marks=pytest.mark.slow), 256])
 def test_a_persistent_kernel_has_a_block_for_every_sm_and_no_more(h100: HostGpu, tile: int) -> None:
     rng = np.random.default_rng(15)
     for size in (100, 2100):  # tiles for a few SMs, and for each several
@@ -499,7 +499,7 @@ def test_a_persistent_kernel_has_a_block_for_every_sm_and_no_more(h100: HostGpu,
     [
         ("float32", {"variant": "warp_tiled", "tile": 32, "config": {"pack_a": 1, "pack_b": 1, "split_k": 2}}),
         ("int8", {"variant": "warp_tiled", "tile": 32, "config": {"pack_elements": 1}}),
-        ("float64", {"variant": "tiled", "tile": 8}),
+        ("float64", {"variant": "tiled", "tile": 16}),
         ("float32", {"variant": "tiny", "tile": 8}),
     ],
 )
@@ -510,7 +510,7 @@ def test_more_tiles_than_one_launch_numbers_are_several_launches(
     monkeypatch.setattr(launches, "MOST_TILES", most)
     rng = np.random.default_rng(16)
     for batch in ((), (2, 3)):
-        a, b = random_values(rng, (*batch, 150, 70), dtype), random_values(rng, (*batch, 70, 160), dtype)
+        a, b = random_values(rng, (*batch, 90, 70), dtype), random_values(rng, (*batch, 70, 100), dtype)
         layouts = [tight(letter, len(batch)) for letter in "TN"]
         x1, x2 = (h100.array(x, layout) for x, layout in zip((a, b), layouts, strict=True))
         check(tiledmm.matmul(x1, x2, **kernel).held, a, b, np.dtype(dtype))

@@ -13,9 +13,11 @@ from tiledmm.bench.results import BASELINE, Comparison, Machine, Row
 pytest.importorskip("matplotlib")
 
 import matplotlib as mpl
+import matplotlib.text
 
 from benchmarks.sizes import TYPES, file_of
 from benchmarks.support import chart_tables
+from tests.conftest import slow_unless
 from tiledmm.bench import chart_lines, charts
 from tiledmm.bench.results import from_json
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS
@@ -54,7 +56,7 @@ NAMES = {
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [pytest.param(kind, marks=slow_unless(kind == "tiles")) for kind in KINDS])
 def test_a_picture_is_written_for_both_themes(tmp_path, kind):
     draw = functools.partial(KINDS[kind], comparisons())
     first = charts.save(draw, tmp_path / kind)
@@ -67,6 +69,15 @@ def test_a_picture_is_written_for_both_themes(tmp_path, kind):
     if kind == "tiles":  # the cheapest: equal data gives equal bytes
         again = charts.save(draw, tmp_path / "again" / kind)
         assert [path.read_bytes() for path in first] == [path.read_bytes() for path in again]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_picture_names_what_it_shows(kind):
+    """Check what each kind of picture draws, without the time that layout and files take."""
+    with charts.theme("light"):
+        figure = KINDS[kind](comparisons())
+    shown = {text.get_text() for text in figure.findobj(mpl.text.Text)}
+    assert all(any(name in text for text in shown) for name in NAMES[kind])
 
 
 def rates_of(**last):

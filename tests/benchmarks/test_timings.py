@@ -30,7 +30,7 @@ def test_kept_timings_are_of_the_shipped_tables_kernels(kept: dict[str, Any]) ->
 
 
 def test_a_table_is_made_anew_from_them(kept: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    names = {"axpy 1 float32", "double_buffered 16 float32"}
+    names = {"double_buffered 16 float32"}
     shipped = tables.read(tables.shipped_path(STEM))
     few = replace(shipped, rows=tuple(row for row in shipped.rows if calibration.name_of(row) in names))
     known = {name: found for name, found in kept["known"].items() if name in {*names, "device"}}

@@ -131,6 +131,12 @@ def test_one_kernel_of_many_that_spills_fails(no_gpu: None, monkeypatch: pytest.
     assert ("FAILED" in result.output) is (only != "no kernel")
 
 
+@pytest.fixture(scope="module")
+def right_rows() -> dict[str, list[Simulated]]:
+    """Keep the rows of simulated products by their size, for all cases of a test."""
+    return {}
+
+
 @pytest.mark.parametrize(
     ("wrong", "compiler"),
     [
@@ -138,14 +144,20 @@ def test_one_kernel_of_many_that_spills_fails(no_gpu: None, monkeypatch: pytest.
     ],
 )  # fmt: skip
 def test_one_wrong_result_of_many_fails(
-    no_gpu: None, monkeypatch: pytest.MonkeyPatch, wrong: tuple[int, ...], compiler: bool
+    no_gpu: None,
+    monkeypatch: pytest.MonkeyPatch,
+    right_rows: dict[str, list[Simulated]],
+    wrong: tuple[int, ...],
+    compiler: bool,
 ) -> None:
     """Check the exit status if one of four simulated products (two sizes, two kernels) is wrong."""
     fake_compile(monkeypatch)
     left, simulate_right = list(wrong), simulated.simulate_all
 
-    def simulate_all(*arguments: Any, **keywords: Any) -> list[Simulated]:
-        rows = simulate_right(*arguments, **keywords)
+    def simulate_all(variant_tiles: list[VariantTile], size: Size, **keywords: Any) -> list[Simulated]:
+        if str(size) not in right_rows:
+            right_rows[str(size)] = simulate_right(variant_tiles, size, **keywords)
+        rows = right_rows[str(size)]
         return [Simulated(row.variant_tile, None, None, "it is broken") if left.pop(0) else row for row in rows]
 
     def missing(*_: Any) -> Any:
@@ -398,23 +410,24 @@ def test_no_gpu_can_be_asked_for(gpu: SimpleNamespace, monkeypatch: pytest.Monke
     assert "Bounds on" in result.output
 
 
-def modules_after(program: str, *commands: str) -> set[str]:
-    """Return the modules imported by a process that shows the help of commands."""
+def modules_after(*programs: tuple[str, tuple[str, ...]]) -> list[set[str]]:
+    """Return the modules that one process has imported after each program, which shows the help of commands."""
     code = f"""
 import sys
-{program}
-for command in {commands!r}:
-    sys.argv = ["x", *filter(None, [command]), "--help"]
-    try:
-        main()
-    except SystemExit as done:
-        assert not done.code
-print(*sys.modules, sep="\\n", file=sys.stderr)
+for program, commands in {programs!r}:
+    exec(program)
+    for command in commands:
+        sys.argv = ["x", *filter(None, [command]), "--help"]
+        try:
+            main()
+        except SystemExit as done:
+            assert not done.code
+    print(*sys.modules, file=sys.stderr)
 """
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("Usage:") == len(commands)
-    return set(done.stderr.split())
+    assert done.stdout.count("Usage:") == sum(len(commands) for _, commands in programs)
+    return [set(line.split()) for line in done.stderr.splitlines()]
 
 
 COMMANDS = benchmarks.help.commands()
@@ -422,8 +435,9 @@ COMMANDS = benchmarks.help.commands()
 
 def test_help_imports_nothing_but_typer() -> None:
     """Check that help imports only what an empty typer application does, so that it is as fast."""
-    found = modules_after("from tiledmm.cli import main", "", *COMMANDS)
-    empty_application = modules_after(benchmarks.help.EMPTY, "")
+    empty_application, found = modules_after(
+        (benchmarks.help.EMPTY, ("",)), ("from tiledmm.cli import main", ("", *COMMANDS))
+    )
     others = {name for name in found - empty_application if name.split(".")[0] != "tiledmm"}
     assert not others
     ours = {name for name in found if name.split(".")[0] == "tiledmm" and not name.startswith("tiledmm.cli")}
@@ -463,7 +477,7 @@ def started(*words: str, stdout: Any) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, cwd=ROOT, stdout=stdout, stderr=subprocess.PIPE)
 
 
-@pytest.mark.parametrize("words", [("source", "warp_tiled"), ("--help",)])
+@pytest.mark.parametrize("words", [pytest.param(("source", "warp_tiled"), marks=pytest.mark.slow), ("--help",)])
 def test_who_reads_on_no_more_is_told_nothing(words: tuple[str, ...]) -> None:
     """Check that a closed pipe, as by ``| head``, gives no message and an exit status of its own."""
     with started(*words, stdout=subprocess.PIPE) as process:
@@ -474,7 +488,7 @@ def test_who_reads_on_no_more_is_told_nothing(words: tuple[str, ...]) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-@pytest.mark.parametrize("words", [("--help",), ("variants", "--json")])
+@pytest.mark.parametrize("words", [("--help",), pytest.param(("variants", "--json"), marks=pytest.mark.slow)])
 def test_a_full_disk_is_told_in_one_line(words: tuple[str, ...]) -> None:
     with open("/dev/full", "wb") as full, started(*words, stdout=full) as process:
         assert process.stderr
@@ -492,7 +506,7 @@ def test_without_stdout_a_command_runs() -> None:
 
 
 def test_an_interrupt_is_silent_while_a_command_imports_modules(tmp_path: Path) -> None:
-    (tmp_path / "jinja2.py").write_text("raise KeyboardInterrupt", encoding="utf-8")
+    (tmp_path / "numpy.py").write_text("raise KeyboardInterrupt", encoding="utf-8")
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
     command = [sys.executable, "-m", "tiledmm", "source", "tiled"]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True)
@@ -746,5 +760,6 @@ def test_durations(seconds: float, text: str) -> None:
 @pytest.mark.skipif(bool(missing_simulator()), reason=str(missing_simulator()))
 def test_products_that_are_asked_for_are_simulated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device, "missing_gpu", lambda: "none in this test")
-    result = invoke("8", "--variants", "naive")
+    fake_compile(monkeypatch)
+    result = invoke("8", "--variants", "naive", "--layouts", "NN")
     assert result.exit_code == 0 and "Simulated  8 x 8 x 8" in result.output, result.output

@@ -93,10 +93,10 @@ def test_mistakes_are_named(arguments: tuple[str, ...], message: str) -> None:
     assert message in " ".join(result.output.split())
 
 
-@pytest.mark.parametrize(("variant", "target"), [("naive", "sm_80"), ("wgmma", "sm_90a")])
-def test_ptx(variant: str, target: str) -> None:
+@pytest.mark.parametrize(("variant", "target", "tile"), [("naive", "sm_80", ()), ("wgmma", "sm_90a", ("--tile", "64"))])
+def test_ptx(variant: str, target: str, tile: tuple[str, ...]) -> None:
     needs_compiler()
-    result = invoke(variant, "--ptx", "--target", target.removesuffix("a"))
+    result = invoke(variant, *tile, "--ptx", "--target", target.removesuffix("a"))
     assert result.exit_code == 0, result.output
     assert f".target {target}\n" in result.output
     assert f".entry tiledmm_{variant}_f" in result.output

@@ -52,6 +52,7 @@ def cut(x: Any, both: Sizes) -> list[Any]:
 
 
 @given(sizes, sizes, st.data())
+@settings(max_examples=50)
 def test_parts_are_what_chunks_and_blocks_have_in_common(rows: Any, columns: Any, data: Any) -> None:
     def others(extent: int) -> tuple[int, ...]:
         ends = sorted({0, extent, *data.draw(st.lists(st.integers(0, extent), max_size=4))})
@@ -122,7 +123,7 @@ def blocks_of(x: Any, spread: Spread, blocks: Sizes, layout: Layout) -> list[Any
 
 
 @given(sizes, sizes, st.integers(2, 6), st.sampled_from([16, 200, 1 << 20]), st.integers(0, 1 << 30))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_blocks_of_chunks_anywhere(rows: Any, columns: Any, size: int, most: int, seed: int) -> None:
     m, k, rng = sum(rows), sum(columns), np.random.default_rng(seed)
     layout = choose_layout(m, 40, k, size, (rows, columns), ((k,), (40,)))
@@ -269,7 +270,7 @@ def test_products_of_chunks_anywhere(client: Any, cluster: Any, place: str, dtyp
     distributed.wait(z, LIMIT)
     assert not moved(cluster) & keys(x, y)
     if place == "on one worker":  # three ranks have no chunk, and some of C is all that is wanted of theirs
-        for part in (np.s_[:10], np.s_[40:, 50:], np.s_[:, 3]):
+        for part in (np.s_[:10], np.s_[40:, 50:], np.s_[:, 3])[:: 1 if dtype == "float64" else 2]:
             assert np.array_equal(
                 client.compute(ours.matmul(x, y.map_blocks(np.array, dtype=dtype))[part]).result(LIMIT), (a @ b)[part]
             )

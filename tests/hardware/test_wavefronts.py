@@ -174,9 +174,10 @@ def test_each_access_is_made_once_and_in_the_same_order_everywhere():
     assert accesses.__wrapped__() == accesses()
 
 
-def test_the_kernels_compile():
+@pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.slow)])
+def test_the_kernels_compile(every):
     pytest.importorskip("cuda.core")
-    for symbol, kernel in KERNELS.items():
+    for symbol, kernel in [*KERNELS.items()][::every]:
         compiled = compile_for(source(kernel), symbol, "sm_90")
         assert (compiled.stack_bytes, compiled.shared_bytes, compiled.warnings) == (0, SHARED_BYTES, ()), symbol
 

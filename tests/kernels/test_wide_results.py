@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tiledmm
+from tests.conftest import slow_unless
 from tests.strategies import np_dtype
 from tiledmm import simulator
 from tiledmm.elements import ELEMENTS, TF32, WIDE_RESULTS, Element, compute_element, compute_element_of, element
@@ -178,7 +179,11 @@ def test_what_is_compiled_ahead_is_what_products_launch(variant: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "layout"), [(name, layout) for name, layout in zip(WIDE_RESULTS, LAYOUTS * 3, strict=False)]
+    ("name", "layout"),
+    [
+        pytest.param(name, layout, marks=slow_unless(i % 4 == i // 4))
+        for i, (name, layout) in enumerate(zip(WIDE_RESULTS, LAYOUTS * 3, strict=False))
+    ],
 )
 def test_on_hopper_auto_takes_wgmma_for_large_products(name: str, layout: str) -> None:
     choice = H100.best(product(name, 4096, 4096, 4096, layout))
@@ -190,7 +195,7 @@ def test_on_hopper_auto_takes_wgmma_for_large_products(name: str, layout: str) -
     assert (unaligned.variant.name, unaligned.kernel.layout) == ("wgmma", "NT")
 
 
-@pytest.mark.parametrize("gpu", ["T4", "A100 SXM4 80 GB", "H100 SXM 80 GB", "RTX 5090"])
+@pytest.mark.parametrize("gpu", ["T4", "H100 SXM 80 GB", *(pytest.param(x, marks=pytest.mark.slow) for x in ("A100 SXM4 80 GB", "RTX 5090"))])
 def test_wide_results_never_take_much_longer_than_narrow_ones_on_any_gpu(gpu: str) -> None:
     model = Model(DATA_SHEETS[gpu])
     for sizes in ((4096, 4096, 4096), (300, 200, 5000), (1, 4096, 4096), (64, 64, 65536)):

@@ -157,8 +157,8 @@ def dependent_kernels() -> list[KernelSpec]:
     found: dict[str, KernelSpec] = {}
     for variant, tile, dtype, config in (
         ("split_float32", 64, "f4", {}), ("split_float32", 64, "c8", {}), ("split_tensor_core", 64, "f4", {}),
-        ("split_integer", 64, "i4", {}), ("tensor_core", 64, "f2", {"split_k": 3}), ("wgmma", 64, "i1", {"pack_a": 1}),
-        ("warp_tiled", 64, "i1", {"pack_elements": 1}), ("thin", 16, "c16", {"split_k": 40}),
+        ("split_integer", 64, "i4", {}), ("tensor_core", 16, "f2", {"split_k": 3}), ("wgmma", 64, "i1", {"pack_a": 1}),
+        ("warp_tiled", 32, "i1", {"pack_elements": 1}), ("thin", 16, "c16", {"split_k": 40}),
     ):  # fmt: skip
         x1, x2 = np.empty((512, 600), dtype), np.empty((600, 512), dtype)
         choice = select(variant, tile, resolve(describe(x1), describe(x2)), config or None)

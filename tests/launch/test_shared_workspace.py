@@ -222,7 +222,7 @@ def test_parts_become_smaller_where_memory_is_short(h100: HostGpu, limited: Any)
     assert len(plan._smaller.choice.parts) > len(plan.choice.parts) > 1
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("dtype", ["float32", pytest.param("float64", marks=pytest.mark.slow)])
 def test_an_epilogue(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, limited: Any, dtype: str
 ) -> None:
@@ -251,7 +251,7 @@ def test_the_simulator_computes_parts(monkeypatch: pytest.MonkeyPatch, limited: 
     monkeypatch.setattr(module, "_model", lambda target, decomposes: simulated)
     rng = np.random.default_rng(4)
     a, b = values(rng, (2, 40, 260), "float32", -2), values(rng, (260, 70), "float32", -1)
-    limited(a, b)
+    limited(a, b, 1.2)
     result, report = simulator.run(a, b, counts=False)
     np.testing.assert_array_equal(result, a.astype("f8") @ b.astype("f8"))
     report.check()

@@ -217,7 +217,10 @@ def test_shared_memory():
         ),
         ("atomicAdd((float4*)at, make_float4(1, 1, 1, 1));", "sm_80", "atomicAdd"),
         ("atomicMax((float*)at, 1.0f);", "sm_90", "atomicMax"),
-        ("atomicMinn(at, 1);", "sm_90", r"atomicMinn\b.*\batomicMin\b"),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in (("atomicMinn(at, 1);", "sm_90", r"atomicMinn\b.*\batomicMin\b"),)
+        ),
     ],
 )
 def test_what_there_is_not(call, target, message):

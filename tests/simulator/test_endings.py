@@ -144,7 +144,11 @@ print(x.sum())
 
 
 @pytest.mark.parametrize(
-    "code", ["for (volatile int i = 0; i >= 0; i = 1) {}", "for (int i = 0; ; i = (i + 1) % 64) x[i] += 1;"]
+    "code",
+    [
+        "for (volatile int i = 0; i >= 0; i = 1) {}",
+        pytest.param("for (int i = 0; ; i = (i + 1) % 64) x[i] += 1;", marks=pytest.mark.slow),
+    ],
 )
 @pytest.mark.parametrize("after", [0.6, pytest.param(0.9, marks=pytest.mark.slow)])
 def test_interrupting_ends_a_launch_within_a_second(code, after):

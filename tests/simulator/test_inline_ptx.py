@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.conftest import slow_unless
 from tiledmm import simulator
 from tiledmm.errors import CompilationError
 from tiledmm.simulator.build import toolchain
@@ -442,7 +443,11 @@ HINTS = ("", ".nc", ".nc.L1::no_allocate.L2::128B", ".ca", ".cg", ".cs", ".L1::e
 
 
 @pytest.mark.parametrize(
-    ("kind", "ptx", "count", "hint"), [(*each, "") for each in WIDTHS] + [("f4", "f32", 4, hint) for hint in HINTS]
+    ("kind", "ptx", "count", "hint"),
+    [
+        pytest.param(*each, marks=slow_unless(i % 2 == 0))
+        for i, each in enumerate([*((*each, "") for each in WIDTHS), *(("f4", "f32", 4, hint) for hint in HINTS)])
+    ],
 )
 def test_loads_and_stores_are_one_access(kind, ptx, count, hint):
     vector = f".v{count}" if count > 1 else ""
@@ -591,8 +596,14 @@ def test_copies_are_predicated_or_ignored():
 # ---- matrices ----
 
 
-@pytest.mark.parametrize("transposed", [False, True])
-@pytest.mark.parametrize("count", [1, 2, 4])
+@pytest.mark.parametrize(
+    ("count", "transposed"),
+    [
+        pytest.param(count, transposed, marks=slow_unless(count == (1 if transposed else 2) or count == 4))
+        for count in (1, 2, 4)
+        for transposed in (False, True)
+    ],
+)
 def test_ldmatrix(count, transposed):
     registers = ", ".join(f"%{i}" for i in range(count))
     outputs = ", ".join(f'"=r"(r[{i}])' for i in range(count))
@@ -633,7 +644,10 @@ MMAS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("shape", "of_sum", "of_a", "of_b"), MMAS)
+@pytest.mark.parametrize(
+    ("shape", "of_sum", "of_a", "of_b"),
+    [pytest.param(*each, marks=slow_unless(i % 2 == 0 or each[2] != each[3])) for i, each in enumerate(MMAS)],
+)
 def test_mma(shape, of_sum, of_a, of_b):
     m, k = map(int, re.findall(r"m(\d+)n8k(\d+)", shape)[0])
     rng = np.random.default_rng(2)
@@ -1061,10 +1075,6 @@ def test_a_trap():
     ("ptx", "says"),
     [
         ("wgmma.fence.sync.aligned;", "'wgmma.fence.sync.aligned'.*mma.sync"),
-        ("mbarrier.init.shared::cta.b64 [%0], 1;", "'mbarrier.init.shared::cta.b64'"),
-        ("cp.async.bulk.commit_group;", "'cp.async.bulk.commit_group'.*TMA"),
-        ("barrier.cluster.arrive;", "'barrier.cluster.arrive'.*clusters"),
-        ("tcgen05.wait::ld.sync.aligned;", "'tcgen05.wait::ld.sync.aligned'.*Blackwell"),
         ("frobnicate.u32 %0, %0;", "'frobnicate.u32'.*TILEDMM_SIMULATOR"),
         ("add.cc.u32 %0, %0, 1;", "'add.cc.u32'.*'.cc'"),
         ("add.u64 %0, %0, 1;", "%0 .*32 bits.* 64"),
@@ -1078,6 +1088,15 @@ def test_a_trap():
         ("bar.red.popc.u32 %0, 0, 1;", r"'bar\.red.*\.sync.*\.arrive"),
         ("mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f32 {%0}, {%0}, {%0}, {%0};", "m16n8k8/m16n8k16 of f16"),
         ("cp.async.cg.shared.global [%0], [%0], 8;", "16 bytes"),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in (
+                ("mbarrier.init.shared::cta.b64 [%0], 1;", "'mbarrier.init.shared::cta.b64'"),
+                ("cp.async.bulk.commit_group;", "'cp.async.bulk.commit_group'.*TMA"),
+                ("barrier.cluster.arrive;", "'barrier.cluster.arrive'.*clusters"),
+                ("tcgen05.wait::ld.sync.aligned;", "'tcgen05.wait::ld.sync.aligned'.*Blackwell"),
+            )
+        ),
     ],
 )
 def test_what_is_refused_is_named(ptx, says):

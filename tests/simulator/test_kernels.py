@@ -60,10 +60,13 @@ SIZES = {case[:4]: case[4:] for case in CASES}
 
 
 def pairs(variant: str, tile: int | None, dtype: str, layout: str) -> set[tuple[object, ...]]:
-    """Return the pairs of a case that the everyday tests cover: an operand's layout instead of both."""
+    """Return the pairs of a case that the everyday tests cover: an operand's layout instead of both.
+
+    Each variant has one of the edges that end within a tile (the first three), whole tiles, and few columns.
+    """
     edge, batch = SIZES[variant, tile, dtype, layout]
     of_operands = {(each, i, letter) for each in (variant, dtype) for i, letter in enumerate(layout)}
-    return {(variant, tile), (variant, edge, "edge"), (edge, batch, "batch"), *of_operands}
+    return {(variant, tile), (variant, max(edge, 2), "edge"), (edge, batch, "batch"), *of_operands}
 
 
 EVERYDAY = covering(pairs)
@@ -76,7 +79,9 @@ def test_edges_and_batches_meet():
     )
     few = [case for case in CASES if case[:4] in EVERYDAY]
     assert {(edge, batch) for *_, edge, batch in few} == set(itertools.product(range(5), range(5)))
-    assert {(variant, edge) for variant, *_, edge, _ in few} == {(variant, edge) for variant, *_, edge, _ in CASES}
+    assert {(variant, max(edge, 2)) for variant, *_, edge, _ in few} == set(
+        itertools.product({name for name, _ in KERNELS}, range(2, 5))
+    )
 
 
 @pytest.mark.parametrize(
@@ -89,7 +94,11 @@ def test_kernel(variant, tile, dtype, layout, edge, batch):
 
 @pytest.mark.parametrize(
     ("variant", "tile", "dtype", "layout"),
-    [case for i, case in enumerate(pairwise()) if case[0] == "double_buffered" and i % 4 == 0],
+    [
+        pytest.param(*case, marks=slow_unless(i % 12 == 0))
+        for i, case in enumerate(pairwise())
+        if case[0] == "double_buffered" and i % 4 == 0
+    ],
 )
 def test_kernel_without_cp_async(variant, tile, dtype, layout):
     check(variant, tile, dtype, layout, edge=0, batch=1, target="sm_75")
@@ -117,13 +126,18 @@ def test_tensor_cores_before_cp_async():
 
 @pytest.mark.parametrize(
     ("a_dtype", "b_dtype", "dtype", "out_dtype"),
-    [("float16", "float16", None, "float32"), ("int8", "float16", None, "float16"),
-     ("bfloat16", "bool", None, "float64"), ("int8", "int8", None, "int64"), ("bool", "uint8", None, "uint8"),
-     ("float32", "float16", "float16", "float16"), ("float32", "float32", "bfloat16", "float32"),
-     ("float64", "float32", None, "float64"), ("int64", "float64", None, "float32"),
-     ("complex64", "float64", None, "complex128"), ("complex128", "complex128", None, "complex64"),
-     ("float32", "float32", None, "float64"), ("float16", "float32", None, "float32"),
-     ("float64", "bool", "float32", "complex64")],
+    [
+        pytest.param(*types, marks=slow_unless(i < 8))
+        for i, types in enumerate([
+            ("float16", "float16", None, "float32"), ("int8", "float16", None, "float16"),
+            ("bfloat16", "bool", None, "float64"), ("int8", "int8", None, "int64"),
+            ("float32", "float32", "bfloat16", "float32"), ("int64", "float64", None, "float32"),
+            ("complex64", "float64", None, "complex128"), ("float64", "bool", "float32", "complex64"),
+            ("bool", "uint8", None, "uint8"), ("float32", "float16", "float16", "float16"),
+            ("float64", "float32", None, "float64"), ("complex128", "complex128", None, "complex64"),
+            ("float32", "float32", None, "float64"), ("float16", "float32", None, "float32"),
+        ])
+    ],
 )  # fmt: skip
 def test_mixed_types_on_tensor_cores(a_dtype, b_dtype, dtype, out_dtype):
     rng = np.random.default_rng(0)
@@ -141,11 +155,13 @@ def test_mixed_types_on_tensor_cores(a_dtype, b_dtype, dtype, out_dtype):
 @pytest.mark.parametrize(
     ("dtype", "numbers"),
     [
-        *((dtype, {"split_k": 3}) for dtype in ("f2", "f4", "f8", "c16")),
-        *((dtype, {"pack_a": 1, "pack_b": 1}) for dtype in ("f2", "f4", "f8", "c16", "i1", "u1")),
-        ("f4", {"bk": 32, "stages": 2}), ("f4", {"wm": 64, "tm": 8}), ("f2", {"bk": 64, "stages": 2}),
-        ("f8", {"bk": 16, "stages": 2}),
-        ("f8", {"wm": 16, "tm": 2, "stages": 2}),
+        *(pytest.param(dtype, {"split_k": 3}, marks=slow_unless(dtype in ("f2", "f8")))
+          for dtype in ("f2", "f4", "f8", "c16")),
+        *(pytest.param(dtype, {"pack_a": 1, "pack_b": 1}, marks=slow_unless(dtype in ("f4", "c16", "i1")))
+          for dtype in ("f2", "f4", "f8", "c16", "i1", "u1")),
+        *(pytest.param(dtype, {"bk": bk, "stages": 2}, marks=slow_unless(dtype == "f2"))
+          for dtype, bk in (("f4", 32), ("f2", 64), ("f8", 16))),
+        ("f4", {"wm": 64, "tm": 8}), ("f8", {"wm": 16, "tm": 2, "stages": 2}),
     ],
 )  # fmt: skip
 def test_numbers_of_tensor_cores(dtype, numbers):
@@ -157,11 +173,16 @@ def test_numbers_of_tensor_cores(dtype, numbers):
 
 
 @pytest.mark.parametrize(
-    ("a_dtype", "b_dtype", "out_dtype"),
-    [("int8", "float32", "float32"), ("float16", "float32", "complex64"), ("bool", "int64", "float64"),
-     ("bfloat16", "bfloat16", "float32"), ("uint8", "int16", "int64"), ("float16", "float16", "float16")],
+    ("variant", "a_dtype", "b_dtype", "out_dtype"),
+    [
+        pytest.param(variant, *types, marks=slow_unless(i % 3 == j))
+        for i, types in enumerate([
+            ("int8", "float32", "float32"), ("float16", "float32", "complex64"), ("bool", "int64", "float64"),
+            ("bfloat16", "bfloat16", "float32"), ("uint8", "int16", "int64"), ("float16", "float16", "float16"),
+        ])
+        for j, variant in enumerate(["coalesced", "tiled_padded", "double_buffered"])
+    ],
 )  # fmt: skip
-@pytest.mark.parametrize("variant", ["coalesced", "tiled_padded", "double_buffered"])
 def test_mixed_types(variant, a_dtype, b_dtype, out_dtype):
     rng = np.random.default_rng(0)
     a = small_integers(rng, (19, 21), np_dtype(a_dtype), bound=2)

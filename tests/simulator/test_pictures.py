@@ -30,8 +30,9 @@ def box(rows: range, cols: range) -> set[tuple[int, int]]:
     return {(row, col) for row in rows for col in cols}
 
 
-# Those for which tiles of 32 and more are simulated take seconds each.
+# Those for which tiles of 32 and more are simulated take seconds each; the first six are drawn as another one is.
 _SLOW = (
+    "naive", "coalesced", "thin", "block_dot_products", "split_float64", "split_integer",
     "tiled", "tiled_padded", "double_buffered", "register_tiled", "vectorized", "warp_tiled", "tensor_core",
     "split_tensor_core", "split_float64_tensor_core",
 )  # fmt: skip

@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip("cupy", reason="needs CuPy, which needs no GPU to be imported")
 
 import tiledmm
+from tests.conftest import slow_unless
 from tests.host_gpu import HostGpu, run_on_simulator
 from tests.strategies import small_integers, tight
 from tiledmm.errors import AlignmentError
@@ -55,7 +56,10 @@ KERNELS: list[tuple[str, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(
     ("dtype", "kernel", "layout"),
-    [(*kernel, layout) for kernel, layout in zip(KERNELS, itertools.cycle(("NN", "TG")), strict=False)],
+    [
+        pytest.param(*kernel, layout, marks=slow_unless(kernel[0] != "complex64"))
+        for kernel, layout in zip(KERNELS, itertools.cycle(("NN", "TG")), strict=False)
+    ],
 )
 def test_a_plan_computes_the_product_wherever_the_arrays_are(
     gpu: HostGpu, dtype: str, kernel: dict[str, Any], layout: str

@@ -30,24 +30,29 @@ def in_kernel(line: str, **options) -> str:
         ("int value = 3; out[0] = valeu;", r"valeu\b.*\bvalue\b"),
         ("out[0] = nothing_like_it(3);", "nothing_like_it: "),
         ("out[0] = tex2D<int>(0, 1, 2);", "tex2D.*textures"),
-        ("surf2Dwrite(1, 2, 3, 4);", "surf2Dwrite.*surfaces"),
         ("kernel<<<1, 32>>>(out);", "kernel launch"),
         ("cudaMalloc(&out, 4);", "cudaMalloc: host code.*NumPy"),
-        ("int* p = (int*)malloc(4);", "malloc"),
         ("out[0] = __shfl(out[0], 1);", r"__shfl\b.*7\.0.*_sync"),
-        ("curandState state;", "curandState.*cuRAND"),
         ("std::vector<int> v;", "std::vector: host code"),
-        ("out[0] = std::min(1, 2);", "std::min.*<algorithm>"),
-        ("out[0] = std::numeric_limits<int>::max();", "std::numeric_limits.*<limits>"),
-        ("half x;", "half.*<cuda_fp16.h>"),
         ("namespace cg = cooperative_groups;", "cooperative_groups.*<cooperative_groups.h>"),
-        ("__pipeline_commit();", "__pipeline_commit.*<cuda_pipeline.h>"),
         ("struct S { int a[9]; } s; __shfl_sync(~0u, s, 0);", "shuffle.*int, unsigned"),
         ("int n = out[0]; int sums[n]; out[1] = sums[0];", "size of an array"),
         ("__shared__ int sums[32] = {0}; out[0] = sums[0];", "initializer"),
         ("int* p = new int[4]; out[0] = p[0];", "new: "),
-        ("__shared__ alignas(16) float sum = 0.0f; out[0] = sum;", "initializer"),
         ('static_assert(sizeof(int) == 8, "an int of 8 bytes");', "an int of 8 bytes"),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in (
+                ("surf2Dwrite(1, 2, 3, 4);", "surf2Dwrite.*surfaces"),
+                ("int* p = (int*)malloc(4);", "malloc"),
+                ("out[0] = std::min(1, 2);", "std::min.*<algorithm>"),
+                ("out[0] = std::numeric_limits<int>::max();", "std::numeric_limits.*<limits>"),
+                ("half x;", "half.*<cuda_fp16.h>"),
+                ("__pipeline_commit();", "__pipeline_commit.*<cuda_pipeline.h>"),
+                ("curandState state;", "curandState.*cuRAND"),
+                ("__shared__ alignas(16) float sum = 0.0f; out[0] = sum;", "initializer"),
+            )
+        ),
     ],
 )
 def test_one_sentence_at_its_line(line, named):
@@ -60,9 +65,10 @@ def test_one_sentence_at_its_line(line, named):
 @pytest.mark.parametrize(
     ("header", "named"),
     [
-        ("thrust/device_vector.h", "thrust"), ("cub/cub.cuh", "CUB"), ("cuda/std/atomic", r"libcu\+\+"),
-        ("curand_kernel.h", "cuRAND"), ("cublas_v2.h", "host code"), ("cuda_fp8.h", "8-bit"),
-        ("mine.cuh", "no such file"),
+        ("cuda/std/atomic", r"libcu\+\+"), ("cublas_v2.h", "host code"), ("mine.cuh", "no such file"),
+        *(pytest.param(*case, marks=pytest.mark.slow)
+          for case in (("thrust/device_vector.h", "thrust"), ("cub/cub.cuh", "CUB"), ("curand_kernel.h", "cuRAND"),
+                       ("cuda_fp8.h", "8-bit"))),
     ],
 )  # fmt: skip
 def test_headers_are_refused(header, named):

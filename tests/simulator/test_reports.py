@@ -53,8 +53,8 @@ def test_counts_of_a_tiled_kernel_by_hand():
         ("dot_products", 2, "NT", (1, 64, 1022), "float16"),
         ("axpy", 1, "NN", (1, 1023, 64), "float32"),
         ("axpy", 1, "NN", (1, 1022, 64), "float16"),
-        ("tensor_core", 128, "NN", (128, 126, 254), "float16"),
-        ("tensor_core", 64, "TT", (126, 126, 254), "float16"),
+        ("tensor_core", 128, "NN", (128, 126, 126), "float16"),
+        pytest.param("tensor_core", 64, "TT", (126, 126, 254), "float16", marks=pytest.mark.slow),
     ],
 )
 def test_rows_that_are_not_aligned_are_read_in_contiguous_words(variant, tile, layout, sizes, dtype):

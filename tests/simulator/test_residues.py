@@ -102,7 +102,7 @@ def run(
 LAYOUTS = ("NN", "NT", "TN", "TT", "GG")
 
 
-@pytest.mark.parametrize("layout", [pytest.param(each, marks=slow_unless(each[0] == each[1])) for each in LAYOUTS])
+@pytest.mark.parametrize("layout", [pytest.param(each, marks=slow_unless(each in ("NT", "GG"))) for each in LAYOUTS])
 def test_products_of_integers_are_exact(layout: str) -> None:
     rng = np.random.default_rng(240)
     for m, n, k in ((1, 1, 1), (5, 36, 2), (33, 3, 63), (17, 70, 257), (2, 130, 1030)):
@@ -119,7 +119,7 @@ def test_products_of_integers_are_exact(layout: str) -> None:
 @pytest.mark.parametrize(
     ("layout", "moduli"),
     [
-        pytest.param(layout, moduli, marks=slow_unless((i + moduli) % 3 == 0))
+        pytest.param(layout, moduli, marks=slow_unless((i + moduli) % 3 == i % 2 == 0))
         for i, layout in enumerate(LAYOUTS)
         for moduli in (14, 15, 16)
     ],
@@ -169,7 +169,10 @@ def complex_normal(rng: np.random.Generator, *shape: int) -> np.ndarray:
 # ---- all of it on the simulator: split_float64_tensor_core ----
 
 
-@pytest.mark.parametrize(("layout", "tile"), [("GN", 64), ("TT", 128), pytest.param("NN", 256, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("layout", "tile"),
+    [("GN", 64), *(pytest.param(*each, marks=pytest.mark.slow) for each in (("TT", 128), ("NN", 256)))],
+)
 def test_with_instructions_of_a_warp_bits_are_those_of_the_model(layout: str, tile: int) -> None:
     rng = np.random.default_rng(270)
     for m, n, k in ((tile + 1, 7, 130), (3, tile + 5, 97)):
@@ -255,16 +258,22 @@ def special_values(rng: np.random.Generator) -> dict[str, tuple[np.ndarray, np.n
     }  # fmt: skip
 
 
-def test_what_residues_cannot_represent_is_multiplied_as_it_is() -> None:
-    for name, (left, right) in special_values(np.random.default_rng(244)).items():
-        found, device = run(left, right)
-        assert not model.is_decomposed(left, right), name
-        expected = simulator.matmul(left, right, variant=OTHERWISE, tile=128)
-        np.testing.assert_array_equal(found, expected, err_msg=name)
-        assert device.memory["residues of C"].max() == 255, name
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("inf", "nan", "spread", "overflow", "graded"),
+        *(pytest.param(each, marks=pytest.mark.slow) for each in ("both", "further", "nearly", "one a row")),
+    ],
+)
+def test_what_residues_cannot_represent_is_multiplied_as_it_is(name: str) -> None:
+    left, right = special_values(np.random.default_rng(244))[name]
+    found, device = run(left, right)
+    assert not model.is_decomposed(left, right)
+    np.testing.assert_array_equal(found, simulator.matmul(left, right, variant=OTHERWISE, tile=128, checks=False))
+    assert device.memory["residues of C"].max() == 255
 
 
-@pytest.mark.parametrize("layout", ["NN", "TT", pytest.param("GG", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("layout", ["TT", *(pytest.param(each, marks=pytest.mark.slow) for each in ("NN", "GG"))])
 def test_small_and_large_numbers(layout: str) -> None:
     rng = np.random.default_rng(245)
     a, b = rng.standard_normal((18, 70)), rng.standard_normal((70, 21))

@@ -50,7 +50,7 @@ def expected(x1: np.ndarray, x2: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize(
     ("variant", "tile", "config", "dtype"),
     [
-        pytest.param(*case, dtype, marks=full_unless((i + j) % 2 == 0) + slow_unless((i + j) % 6 == 0))
+        pytest.param(*case, dtype, marks=full_unless((i + j) % 2 == 0) + slow_unless((i + j) % 12 == 0))
         for i, case in enumerate(CASES)
         for j, dtype in enumerate(ELEMENTS)
     ],
@@ -70,7 +70,7 @@ def test_every_launch_is_right(variant: str, tile: int, config: dict[str, int], 
     ],
 )
 def test_words(dtype: str, layout: str) -> None:
-    for k, slices in ((131, 1), (1, 1), (400, 3)):
+    for k, slices in ((131, 1), (1, 1), (200, 3)):
         x1, x2 = operands(np.random.default_rng(1), dtype, layout, k)
         if dtype == "bool":
             x1 &= np.random.default_rng(2).random(x1.shape) < 2 / k
@@ -102,7 +102,7 @@ def test_more_tiles_than_a_launch_numbers(
     variant: str, tile: int, config: dict[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rng, kind = np.random.default_rng(8), np.dtype("int8" if "pack_elements" in config else "f4")
-    for batch, m, n in (((), 40, 70), ((2, 3), 17, 20)):
+    for batch, m, n in (((), 20, 70), ((2, 2), 17, 20)):
         x1, x2 = small_integers(rng, (*batch, m, 37), kind), small_integers(rng, (*batch[1:], 37, n), kind)
         for most in (1, 5):
             monkeypatch.setattr(launches, "MOST_TILES", most)
@@ -113,7 +113,9 @@ def test_more_tiles_than_a_launch_numbers(
 @pytest.mark.parametrize(
     ("dtype", "size"),
     [
-        pytest.param(dtype, size, marks=full_unless((i + j) % 5 in (0, 2)) + slow_unless((i + j) % 5 == i % 4 == 0))
+        pytest.param(
+            dtype, size, marks=full_unless((i + j) % 5 in (0, 2)) + slow_unless((i + j) % 5 == 0 and i % 8 == 4)
+        )
         for i, dtype in enumerate(ELEMENTS)
         for j, size in enumerate((1, 31, 64, 70, 100))
     ],
@@ -207,7 +209,7 @@ def in_parts(product: Product) -> dict[str, Choice]:
 def test_tiles_of_a_batch_share_blocks(tile: int) -> None:
     rng = np.random.default_rng(5)
     batches: list[tuple[tuple[int, ...], tuple[int, ...]]] = [((37,), (37,)), ((5, 1, 3), (2, 1)), ((), (33,))]
-    for size in (1, 2, 3, 7, 8, 9, 15, 16, 17):
+    for size in (1, 3, 8, 9, 16, 17):
         batch_a, batch_b = batches[size % 3]
         m, n, k = size, (size * 7) % 17 + 1, (size * 5) % 18
         x1 = small_integers(rng, (*batch_a, m, k), np.dtype("f4"), 1)
@@ -219,15 +221,21 @@ def test_tiles_of_a_batch_share_blocks(tile: int) -> None:
 @pytest.mark.parametrize("numbers", [{}, {"tiles_per_block": 4}, {"bk": 32, "unroll": 4}, {"tm": 1, "tn": 4}])
 def test_tiles_of_several_slices_meet_at_the_barriers_of_a_warp(numbers: dict[str, int]) -> None:
     rng = np.random.default_rng(6)
-    for k, slices in ((33, 2), (70, 3), (129, 4), (20, 2)):
+    for k, slices in ((33, 2), (129, 4), (20, 2)):
         x1, x2 = small_integers(rng, (3, 5, k), np.dtype("f4"), 1), small_integers(rng, (k, 9), np.dtype("f4"), 1)
         config = {"split_k": slices, **numbers}
         result = simulator.matmul(x1, x2, variant="tiny", tile=8, config=config)
         np.testing.assert_array_equal(result, expected(x1, x2))
 
 
-@pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT"])
-@pytest.mark.parametrize(("tile", "conflicts"), [(4, None), (8, 0), (16, 0)])
+@pytest.mark.parametrize(
+    ("tile", "conflicts", "layout"),
+    [
+        pytest.param(tile, conflicts, layout, marks=slow_unless((i + j) % 2 == 0))
+        for i, (tile, conflicts) in enumerate([(4, None), (8, 0), (16, 0)])
+        for j, layout in enumerate(["NN", "NT", "TN", "TT"])
+    ],
+)
 def test_a_batch_of_small_products_is_read_once(tile: int, conflicts: int | None, layout: str) -> None:
     rng = np.random.default_rng(7)
     x1, x2 = (

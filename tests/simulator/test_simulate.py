@@ -16,7 +16,7 @@ from tiledmm.elements import ELEMENTS
 from tiledmm.kernels.variants import kernel_variants
 
 
-@settings(PROPERTY, max_examples=25)
+@settings(PROPERTY, max_examples=12)
 @given(data=st.data())
 def test_any_operands(data):
     left, right = data.draw(operand_shapes(max_batch=5))

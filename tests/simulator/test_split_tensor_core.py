@@ -20,7 +20,7 @@ VARIANT = "split_tensor_core"
 SHORTEST = Limbs.shortest
 TYPES = ("float32", "complex64")
 #: Layouts of each type that are everyday tests.
-EVERYDAY = {("float32", "NN"), ("float32", "TT"), ("float32", "GN"), ("float32", "NG")}
+EVERYDAY = {("float32", "TT"), ("float32", "GN"), ("float32", "NG")}
 #: Tile, m, n and k.
 CASES = ((64, 65, 67, SHORTEST + 1), (64, 2, 133, SHORTEST + 13), (128, 127, 129, SHORTEST))
 
@@ -146,7 +146,8 @@ def test_numbers_that_have_no_pieces(value: float, numbers: dict[str, int]) -> N
     a, b = random_matrix(rng, (30, 300), "float32"), random_matrix(rng, (300, 40), "float32")
     a[12, 34] = value
     for left, right in ((a, b), (b.T, a.T)):
-        np.testing.assert_array_equal(product(left, right, config=numbers), product(left, right, "warp_tiled"))
+        expected = product(left, right, "warp_tiled", checks=False)
+        np.testing.assert_array_equal(product(left, right, config=numbers), expected)
 
 
 @pytest.mark.parametrize(("of_a", "of_b"), [(-126, 20), (-140, 120), (60, 50)])
@@ -245,5 +246,5 @@ def test_short_sums_are_not_split() -> None:
 def test_a_scheme_takes_what_can_be_simulated(precision: str, dtype: str) -> None:
     rng = np.random.default_rng(13)
     a, b = random_matrix(rng, (40, 300), dtype), random_matrix(rng, (300, 50), dtype)
-    expected = product(a, b, tile=None, config={"scheme": precision})
+    expected = product(a, b, tile=None, config={"scheme": precision}, checks=False)
     np.testing.assert_array_equal(simulator.matmul(a, b, precision=precision), expected)

@@ -51,12 +51,18 @@ def registered() -> Iterator[None]:
     tiledmm.unregister("fragments")
 
 
-@pytest.mark.parametrize("dtype", TYPES)
-def test_every_instruction_is_one_of_every_target(dtype: str) -> None:
-    before, wide = dtype in ("float16", "int8", "uint8"), dtype in ("float64", "complex128")
-    for target in ("sm_80", *["sm_75"] * before, *["sm_90"] * wide):
-        spec = kernel_spec("fragments", dtype=dtype)
-        assert compile_for(render(spec), spec.symbol, target).registers > 0
+@pytest.mark.parametrize(
+    ("dtype", "target"),
+    [
+        pytest.param(dtype, target, marks=slow_unless(dtype not in ("uint8", "complex128") and target != "sm_80"))
+        for dtype in ("float16", "int8", "uint8", "float64", "complex128")
+        for target in ("sm_80", "sm_75" if dtype in ("float16", "int8", "uint8") else "sm_90")
+    ]
+    + [("bfloat16", "sm_80"), ("float32", "sm_80")],
+)
+def test_every_instruction_is_one_of_every_target(dtype: str, target: str) -> None:
+    spec = kernel_spec("fragments", dtype=dtype)
+    assert compile_for(render(spec), spec.symbol, target).registers > 0
 
 
 @pytest.mark.parametrize(
@@ -69,7 +75,7 @@ def test_every_instruction_is_one_of_every_target(dtype: str) -> None:
 )
 def test_integers_are_exact(dtype: str, layout: str) -> None:
     rng = np.random.default_rng(0)
-    for m, n, k in ((37, 50, 70), (3, 5, 1), (16, 32, 0)):
+    for m, n, k in ((19, 37, 70), (3, 5, 1), (16, 32, 0)):
         a, b = (small_integers(rng, shape, np_dtype(dtype), bound=4) for shape in ((m, k), (k, n)))
         x, y = (np.asfortranarray(each) if layout == "TT" else each for each in (a, b))
         exact = a.dtype.kind in "iuc"
@@ -104,7 +110,7 @@ def test_tf32_ignores_13_bits() -> None:
     assert simulator.matmul(a, b, variant="fragments")[0, 0] == 1 + 2.0**-10
 
 
-@pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT", "GG"])
+@pytest.mark.parametrize("layout", ["NN", "TT", "GG", *slow("NT", "TN")])
 def test_operands_are_rounded_to_tf32(layout: str) -> None:
     # To the nearest, ties away from zero, past the largest to infinity; subnormals too. NaNs stay NaNs.
     x = awkward_floats(np.random.default_rng(3), 150)
@@ -125,7 +131,7 @@ def test_tf32_is_as_exact_as_its_operands() -> None:
     assert 2.0**-16 < error < 2 * 2.0**-11, "each off by 2^-11 at most, one way as often as the other"
 
 
-@pytest.mark.parametrize("dtype", [*slow("float16", "complex128"), "bfloat16", "tf32", "float64"])
+@pytest.mark.parametrize("dtype", [*slow("float16", "bfloat16", "complex128"), "tf32", "float64"])
 def test_errors_are_those_of_the_sums_type(dtype: str) -> None:
     rng = np.random.default_rng(1)
     a, b = (random_matrix(rng, shape, dtype) for shape in ((20, 300), (300, 40)))
@@ -177,13 +183,13 @@ def test_large_tiles_are_exact(dtype: str, layout: str, shape: tuple[int, int, i
     ],
 )
 def test_configs_of_large_tiles_are_exact(dtype: str, config: dict[str, int], layout: str) -> None:
-    check_exact(dtype, layout, (264, 136, 200), tile=256, config=config)
+    check_exact(dtype, layout, (config.get("bm", 128) + 8, 136, 200), tile=256, config=config)
 
 
 @pytest.mark.parametrize(
     ("dtype", "tile", "layout", "shape"),
     [
-        pytest.param(dtype, tile, layout, shape, marks=slow_unless((g + h + i + j) % 4 == 0 and g % 2 == h))
+        pytest.param(dtype, tile, layout, shape, marks=slow_unless((g + h + i + j) % 4 == 0 and g == h))
         for g, dtype in enumerate(("float16", "int8", "uint8"))
         for h, tile in enumerate((64, 128))
         for i, layout in enumerate(("NN", "NT", "TN", "TT"))
@@ -251,7 +257,7 @@ def test_skinny_tiles_are_exact(dtype: str, tile: int, layout: str, shape: tuple
 @pytest.mark.parametrize("tile", [16, *slow(32)])
 @pytest.mark.parametrize("dtype", ["float16", *slow("float64", "tf32", "int8", "complex128")])
 def test_skinny_tiles_read_nothing_unset(dtype: str, tile: int) -> None:
-    for layout, shape in (("TT", (20, 70, 75)), ("TN", (30, 66, 0))):
+    for layout, shape in (("TT", (20, 9, 75)), ("TN", (20, 9, 0))):
         check_exact(dtype, layout, shape, tile=tile, checks="full")
 
 
@@ -267,7 +273,7 @@ def test_skinny_tiles_of_partitions_and_batches(dtype: str, layout: str) -> None
 @pytest.mark.parametrize(
     ("dtype", "layout"),
     [
-        pytest.param(dtype, layout, marks=slow_unless(i < 2 and (i + j) % 3 == 0))
+        pytest.param(dtype, layout, marks=slow_unless((i, j) in {(0, 0), (1, 2)}))
         for i, dtype in enumerate(("float16", "float64", "bfloat16", "tf32", "int8", "complex128"))
         for j, layout in enumerate(("NN", "NT", "TN", "TT"))
     ],
@@ -281,7 +287,7 @@ def test_skinny_tiles_of_unaligned_operands(dtype: str, layout: str) -> None:
 @pytest.mark.parametrize("tile", [16, *slow(32)])
 @pytest.mark.parametrize("dtype", ["float16", *slow("int8", "uint8")])
 def test_skinny_tiles_without_cp_async(dtype: str, tile: int) -> None:
-    for layout in ("NN", "NT", "TN", "TT"):
+    for layout in ("NT", "TN"):
         for shape in ((16, 64, 256), (40, 72, 104), (29, 65, 33)):
             check_exact(dtype, layout, shape, tile=tile, target="sm_75")
     check_exact(dtype, "NT", (24, 72, 144), offset=1, tile=tile, target="sm_75")
@@ -309,12 +315,10 @@ def test_configs_of_skinny_tiles_are_exact(dtype: str, config: dict[str, int], l
 def test_skinny_tiles_convert_as_they_store() -> None:
     rng = np.random.default_rng(8)
     for wide, narrow in (("float16", "int8"), ("float64", "float32"), ("complex128", "float64"), ("float64", "int32")):
-        for layout in ("NN", "TT"):
-            a, b = (small_integers(rng, s, np_dtype(d)) for s, d in (((21, 75), wide), ((75, 70), narrow)))
-            x, y = (np.asfortranarray(e) if layout == "TT" else e for e in (a, b))
-            for left, right in ((x, y), (y.T, x.T)):
-                found = simulator.matmul(left, right, variant="tensor_core", tile=16)
-                np.testing.assert_array_equal(found, (left.astype(wide) @ right.astype(wide)).astype(wide))
+        a, b = (small_integers(rng, s, np_dtype(d)) for s, d in (((21, 75), wide), ((75, 70), narrow)))
+        for left, right in ((a, b), (b.T, a.T)):
+            found = simulator.matmul(left, right, variant="tensor_core", tile=16)
+            np.testing.assert_array_equal(found, (left.astype(wide) @ right.astype(wide)).astype(wide))
 
 
 def check_exact(
@@ -358,7 +362,7 @@ def shifted(array: np.ndarray, offset: int) -> np.ndarray:
 )
 def test_no_bank_conflicts(dtype: str, tile: int) -> None:
     rng, config = np.random.default_rng(2), kernel_spec("tensor_core", tile=tile, dtype=dtype).config
-    for layout in ("NN", "NT", "TN", "TT"):
+    for layout in ("NT", "TN"):  # each operand's loads depend on its own layout alone
         a, b = (random_matrix(rng, shape, dtype) for shape in ((config.bm, 2 * config.bk), (2 * config.bk, config.bn)))
         x, y = (np.asfortranarray(each) if letter == "T" else each for each, letter in zip((a, b), layout, strict=True))
         _, report = simulator.run(x, y, variant="tensor_core", tile=tile, **asked(dtype))
@@ -384,7 +388,7 @@ def test_no_bank_conflicts(dtype: str, tile: int) -> None:
 )
 def test_skinny_tiles_have_no_bank_conflicts_where_rows_are_not_aligned(dtype: str, tile: int) -> None:
     rng, asynchronous, stored = np.random.default_rng(2), 0, 0
-    for layout in ("NN", "NT", "TN", "TT"):
+    for layout in ("NT", "TN"):
         for size in (65, 66):  # float16: elements, which go through registers, and words
             a, b = (random_matrix(rng, shape, dtype) for shape in ((size - 48, size), (size, size)))
             x, y = (np.asfortranarray(e) if letter == "T" else e for e, letter in zip((a, b), layout, strict=True))

@@ -147,7 +147,10 @@ def zero_the_end(path: Path) -> None:
     path.write_bytes(data[:-1000].ljust(len(data), b"\0"))
 
 
-@pytest.mark.parametrize("damage", [cut_in_half, cut_by_one_byte, empty, zero_the_end])
+@pytest.mark.parametrize(
+    "damage",
+    [cut_by_one_byte, zero_the_end, *(pytest.param(each, marks=pytest.mark.slow) for each in (cut_in_half, empty))],
+)
 def test_a_damaged_library_is_compiled_again(cache, no_runtime, damage):
     path = build(1)
     whole = path.read_bytes()

@@ -112,7 +112,7 @@ __global__ void k(float* x, int n) {{
     [
         pytest.param("float4 v;", "v = make_float4(x[i], 0, 0, 0)", "v.x", marks=pytest.mark.slow),
         ("float2 v, w;", "w.y = x[i], v.y = w.y", "v.y"),
-        ("Both v;", "v.b = x[i]", "v.b"),
+        pytest.param("Both v;", "v.b = x[i]", "v.b", marks=pytest.mark.slow),
         pytest.param("float v[4];", "v[2] = x[i]", "v[2]", marks=pytest.mark.slow),
         ("float v[2][2];", "v[1][0] = x[i]", "v[1][0]"),
     ],

@@ -80,7 +80,7 @@ def test_the_largest_sums(variant: str, k: int) -> None:
     # 32 bits hold 131,071 of (-128)^2, 66,051 of 255^2, and 33,025 of it in a signed result. Longer sums wrap.
     for name in WIDE_RESULTS:
         operand, result = name.split("_")
-        check(*largest(operand, k), result, variant=variant)
+        check(*largest(operand, k), result, variant=variant, checks=False)
 
 
 @pytest.mark.slow
@@ -92,7 +92,9 @@ def test_sums_wrap_in_32_bits(variant: str, config: dict[str, int]) -> None:
 @pytest.mark.parametrize(
     "variant", ["auto", *(pytest.param(name, marks=pytest.mark.slow) for name in ("tensor_core", "warp_tiled"))]
 )
-@pytest.mark.parametrize("out", ["int32", "int64", "uint8", "complex64"])
+@pytest.mark.parametrize(
+    "out", ["int32", "complex64", *(pytest.param(each, marks=pytest.mark.slow) for each in ("int64", "uint8"))]
+)
 def test_the_type_of_out(variant: str, out: str) -> None:
     rng = np.random.default_rng(1)
     for operand, layout in (("int8", "NT"), ("uint8", "TN")):

@@ -24,6 +24,7 @@ from tiledmm.selection import rates as tables
 from tiledmm.selection.cost import Cost
 from tiledmm.selection.rates import KernelRates, Rates, nearest_rates, own_path, own_rates
 from tiledmm.tuning import calibrate as calibration
+from tiledmm.tuning import cases as case_module
 from tiledmm.tuning.cases import Case, cases_of, choice_of, type_of
 from tiledmm.tuning.fit import errors, fit
 from tiledmm.tuning.fit_kernel import KNOTS, LIMITS, Expected
@@ -55,10 +56,19 @@ def some(*names: str) -> tuple[KernelRates, ...]:
     return tuple(row for row in TRUE.rows if calibration.name_of(row) in names)
 
 
-@pytest.mark.parametrize("noise", [pytest.param(0.0, marks=pytest.mark.slow), 0.03])
-def test_rates_are_found_from_timings(noise: float) -> None:
-    rows = some("warp_tiled 64 float32", "wgmma 128 float16", "tensor_core 64 float64")
-    narrow = some("tensor_core 64 float16", "tensor_core 64 tf32")
+NARROW = ("tensor_core 64 float16", "tensor_core 64 tf32")
+OTHERS = ("warp_tiled 64 float32", "wgmma 128 float16", "tensor_core 64 float64")
+
+
+@pytest.mark.parametrize(
+    ("noise", "others", "narrow_ones"),
+    [
+        (0.03, OTHERS[1:2], NARROW[:1]),
+        *(pytest.param(noise, OTHERS, NARROW, marks=pytest.mark.slow) for noise in (0.0, 0.03)),
+    ],
+)
+def test_rates_are_found_from_timings(noise: float, others: tuple[str, ...], narrow_ones: tuple[str, ...]) -> None:
+    rows, narrow = some(*others), some(*narrow_ones)
     rows += tuple(replace(row, words=0.6, elements=0.3, writing=0.8) for row in narrow)
     true_rates = replace(TRUE, rows=rows)
     start = tuple(replace(row, tflops=row.tflops / 3, overhead_k=10, residents=(), mn_major=1.0) for row in rows)
@@ -89,6 +99,8 @@ def test_what_is_fitted_is_what_the_model_expects() -> None:
 def test_what_every_kernel_depends_on_is_refined() -> None:
     rows = some("split_float32 128 float32", "wgmma 128 int8")
     known = made_up(TRUE, rows, 0.0)
+    for each in known.values():
+        each["cases"] = each["cases"][::3]
     device = replace(TRUE.device, decomposing_launches=TRUE.device.decomposing_launches * 2, packing=1.4)
     found = fit(GPU, device, calibration.timed(rows, known)).device
     assert found.decomposing_launches == pytest.approx(TRUE.device.decomposing_launches, rel=0.5)
@@ -210,6 +222,11 @@ class Bench:
         return found
 
 
+def few_cases_of(row: KernelRates, gpu: Gpu, residents: int) -> list[Case]:
+    """Return every eighth case of a kernel, for calibrations without fitting."""
+    return case_module.cases_of(row, gpu, residents)[::8]
+
+
 @pytest.fixture
 def rows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> tuple[KernelRates, ...]:
     """Select the kernels of a calibration."""
@@ -218,6 +235,8 @@ def rows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> tuple[KernelRates, 
     monkeypatch.setattr(calibration, "nearest_rates", lambda gpu: replace(TRUE, rows=chosen))
     monkeypatch.setattr(calibration, "kernels_of", lambda rates: list(rates.rows))
     monkeypatch.setattr(calibration, "_software", lambda: "made up")
+    for names in (vars(calibration), globals()):
+        monkeypatch.setitem(names, "cases_of", few_cases_of)
     devices = Devices()
     monkeypatch.setattr(calibration, "device_module", lambda name: devices)
     return chosen
