@@ -102,7 +102,7 @@ def run(
 LAYOUTS = ("NN", "NT", "TN", "TT", "GG")
 
 
-@pytest.mark.parametrize("layout", [pytest.param(each, marks=slow_unless(each in ("NT", "GG"))) for each in LAYOUTS])
+@pytest.mark.parametrize("layout", [pytest.param(each, marks=slow_unless(each == "GG")) for each in LAYOUTS])
 def test_products_of_integers_are_exact(layout: str) -> None:
     rng = np.random.default_rng(240)
     for m, n, k in ((1, 1, 1), (5, 36, 2), (33, 3, 63), (17, 70, 257), (2, 130, 1030)):
@@ -119,8 +119,8 @@ def test_products_of_integers_are_exact(layout: str) -> None:
 @pytest.mark.parametrize(
     ("layout", "moduli"),
     [
-        pytest.param(layout, moduli, marks=slow_unless((i + moduli) % 3 == i % 2 == 0))
-        for i, layout in enumerate(LAYOUTS)
+        pytest.param(layout, moduli, marks=slow_unless((layout, moduli) in {("NT", 14), ("TN", 16)}))
+        for layout in LAYOUTS
         for moduli in (14, 15, 16)
     ],
 )
