@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.conftest import slow_unless
 from tiledmm import simulator
 from tiledmm.simulator.build.translation.casts import saturate
 
@@ -60,9 +61,15 @@ def gpu(value: float, dtype: type, bytes_: int) -> int:
     return int(np.array(whole % 2**info.bits, np.uint64).astype(dtype))
 
 
-@pytest.mark.parametrize("form", ["({type})x[i]", "static_cast<{type}>(x[i])", "convert<{type}>(x[i])"])
-@pytest.mark.parametrize("source", [np.float32, np.float64])
-@pytest.mark.parametrize("name", TYPES)
+@pytest.mark.parametrize(
+    ("name", "source", "form"),
+    [
+        pytest.param(name, source, form, marks=slow_unless((i + j + k) % 3 == 0))
+        for i, name in enumerate(TYPES)
+        for j, source in enumerate([np.float32, np.float64])
+        for k, form in enumerate(["({type})x[i]", "static_cast<{type}>(x[i])", "convert<{type}>(x[i])"])
+    ],
+)
 def test_casts_saturate(name, source, form):
     kind = "float" if source is np.float32 else "double"
     text = f"""

@@ -156,7 +156,10 @@ def build(tmp_path_factory):
 
 @pytest.fixture(
     scope="module",
-    params=["-O2 -g1 -gdwarf-3", "-O2 -g1 -gdwarf-4", "-O2 -g1 -gdwarf-5", "-O3 -g -gdwarf-5", "-O0 -g1"],
+    params=[
+        *("-O2 -g1 -gdwarf-3", "-O3 -g -gdwarf-5", "-O0 -g1"),
+        *(pytest.param(options, marks=pytest.mark.slow) for options in ("-O2 -g1 -gdwarf-4", "-O2 -g1 -gdwarf-5")),
+    ],
 )
 def kernel(request, build):
     return build(*request.param.split(), kernel=KERNEL, other=OTHER)

@@ -65,8 +65,8 @@ def pairs(variant: str, tile: int | None, dtype: str, layout: str) -> set[tuple[
     Each variant has one of the edges that end within a tile (the first three), whole tiles, and few columns.
     """
     edge, batch = SIZES[variant, tile, dtype, layout]
-    of_operands = {(each, i, letter) for each in (variant, dtype) for i, letter in enumerate(layout)}
-    return {(variant, tile), (variant, max(edge, 2), "edge"), (edge, batch, "batch"), *of_operands}
+    of_operands = {(variant, i, letter) for i, letter in enumerate(layout)}
+    return {(dtype,), (variant, tile), (variant, max(edge, 2), "edge"), (edge, batch, "batch"), *of_operands}
 
 
 EVERYDAY = covering(pairs)

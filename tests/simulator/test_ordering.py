@@ -196,7 +196,7 @@ RING = """
 """
 
 
-@pytest.mark.parametrize("order", ["forward", "reverse", "random"])
+@pytest.mark.parametrize("order", ["forward", "random", pytest.param("reverse", marks=pytest.mark.slow)])
 def test_volatile_flags_in_shared_memory(order):
     assert kinds(RING, threads=order) == []
     assert kinds(RING.replace("volatile", ""), threads=order, max_steps=10**5)
@@ -319,7 +319,9 @@ def test_named_barriers():
     assert kinds(body % "- 64", block=128) == [RACE_SHARED]
 
 
-@pytest.mark.parametrize("order", ["forward", "reverse", "random"])
+@pytest.mark.parametrize(
+    "order", ["random", *(pytest.param(each, marks=pytest.mark.slow) for each in ("forward", "reverse"))]
+)
 @pytest.mark.parametrize(
     ("writer", "reader", "found"),
     [

@@ -198,7 +198,7 @@ def test_all_counts_are_those_of_nsight_compute(case, kernel):
 @pytest.mark.parametrize(
     ("dtype", "layout"),
     [
-        pytest.param(dtype, layout, marks=slow_unless((i + j) % 3 == 0))
+        pytest.param(dtype, layout, marks=slow_unless((i + j) % 3 == 0 and i != 1))
         for i, dtype in enumerate(["float32", "float64", "complex128", "int8"])
         for j, layout in enumerate(["NN", "NT", "TT"])
     ],

@@ -102,7 +102,7 @@ def run(
 LAYOUTS = ("NN", "NT", "TN", "TT", "GG")
 
 
-@pytest.mark.parametrize("layout", [pytest.param(each, marks=slow_unless(each in ("NT", "GG"))) for each in LAYOUTS])
+@pytest.mark.parametrize("layout", [pytest.param(each, marks=slow_unless(each == "GG")) for each in LAYOUTS])
 def test_products_of_integers_are_exact(layout: str) -> None:
     rng = np.random.default_rng(240)
     for m, n, k in ((1, 1, 1), (5, 36, 2), (33, 3, 63), (17, 70, 257), (2, 130, 1030)):
@@ -119,8 +119,8 @@ def test_products_of_integers_are_exact(layout: str) -> None:
 @pytest.mark.parametrize(
     ("layout", "moduli"),
     [
-        pytest.param(layout, moduli, marks=slow_unless((i + moduli) % 3 == i % 2 == 0))
-        for i, layout in enumerate(LAYOUTS)
+        pytest.param(layout, moduli, marks=slow_unless((layout, moduli) in {("NT", 14), ("TN", 16)}))
+        for layout in LAYOUTS
         for moduli in (14, 15, 16)
     ],
 )
@@ -213,7 +213,8 @@ def test_all_checks_of_the_simulator(dtype: str) -> None:
     left, right = rng.standard_normal((20, 70)).astype(dtype), rng.standard_normal((70, 67)).astype(dtype)
     for a, decomposed in ((left, True), (left * np.exp2(rng.uniform(-99, 99, left.shape)), False)):
         found = simulator.matmul(a, right, variant="split_float64_tensor_core", tile=64)
-        expected = model.product(a, right) if decomposed else simulator.matmul(a, right, variant=OTHERWISE, tile=64)
+        otherwise = {"variant": OTHERWISE, "tile": 64, "checks": False}
+        expected = model.product(a, right) if decomposed else simulator.matmul(a, right, **otherwise)
         np.testing.assert_array_equal(found, expected)
 
 
@@ -233,7 +234,7 @@ def test_batches_repeat_what_they_repeat() -> None:
 
 def test_c_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(243)
-    left, right = rng.standard_normal((2, 300, 40)), rng.standard_normal((40, 65))
+    left, right = rng.standard_normal((2, 257, 20)), rng.standard_normal((20, 65))
     whole, _ = run(left, right, bm=128, cluster=1)
     monkeypatch.setattr("tiledmm.kernels.operands.residues.MOST_RESIDUES_OF_C", 1)
     found, device = run(left, right, bm=128, cluster=1)
@@ -261,8 +262,11 @@ def special_values(rng: np.random.Generator) -> dict[str, tuple[np.ndarray, np.n
 @pytest.mark.parametrize(
     "name",
     [
-        *("inf", "nan", "spread", "overflow", "graded"),
-        *(pytest.param(each, marks=pytest.mark.slow) for each in ("both", "further", "nearly", "one a row")),
+        *("inf", "spread", "graded"),
+        *(
+            pytest.param(each, marks=pytest.mark.slow)
+            for each in ("nan", "both", "further", "overflow", "nearly", "one a row")
+        ),
     ],
 )
 def test_what_residues_cannot_represent_is_multiplied_as_it_is(name: str) -> None:

@@ -64,7 +64,7 @@ def test_every_launch_is_right(variant: str, tile: int, config: dict[str, int], 
 @pytest.mark.parametrize(
     ("dtype", "layout"),
     [
-        pytest.param(dtype, layout, marks=slow_unless((i + j) % 4 == 0))
+        pytest.param(dtype, layout, marks=slow_unless((i + j) % 4 == 0 and dtype != "uint8"))
         for i, dtype in enumerate(PACKED_ELEMENTS)
         for j, layout in enumerate(("NN", "NT", "TN", "TT"))
     ],
@@ -169,7 +169,7 @@ def test_c_in_parts(monkeypatch: pytest.MonkeyPatch, dtype: str, layout: str, or
     monkeypatch.setattr(
         product, "choose", lambda call, kernel, models, tuned: in_parts(call.multiplied)[kernel.variant]
     )
-    x1, x2 = operands(np.random.default_rng(5), dtype, layout, 50)
+    x1, x2 = operands(np.random.default_rng(5), dtype, layout, 20)
     x1, x2 = x1.repeat(5, axis=-2)[:, :133], x2.repeat(4, axis=-1)
     kernels = in_parts(tiledmm.explain(x1, x2, order=order).product)
     assert len(kernels) > 1
