@@ -5,7 +5,6 @@ They run on a stand-in GPU. Needs CuPy, but no GPU.
 
 from __future__ import annotations
 
-import itertools
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -190,7 +189,7 @@ def test_a_call_computes_the_product(gpu: HostGpu, call: dict[str, Any]) -> None
 
 # ---- what ``auto`` takes ----
 
-SHAPES = ((40, 50, 300), (1, 64, 1000), (257, 310, 513), (300, 20, 70), (400, 384, 640))
+SHAPES = ((40, 50, 300), (1, 64, 1000), (257, 310, 513), (300, 20, 70), (272, 256, 384))
 
 
 @pytest.mark.parametrize(
@@ -486,10 +485,10 @@ def test_each_product_of_a_batch_has_decomposed_operands_of_its_own(
     check(result.held, a, b, np.dtype(dtype), 2.0**-20)
 
 
-@pytest.mark.parametrize("tile", [pytest.param(64, marks=pytest.mark.slow), 256])
+@pytest.mark.parametrize("tile", [64, pytest.param(256, marks=pytest.mark.slow)])
 def test_a_persistent_kernel_has_a_block_for_every_sm_and_no_more(h100: HostGpu, tile: int) -> None:
     rng = np.random.default_rng(15)
-    for size in (100, 2100):  # tiles for a few SMs, and for each several
+    for size in (100, 1100 if tile == 64 else 2100):  # tiles for a few SMs, and for each several
         a, b = random_values(rng, (size, 16), "float16"), random_values(rng, (16, size), "float16")
         check(tiledmm.matmul(h100.array(a), h100.array(b), variant="wgmma", tile=tile).held, a, b, np.dtype("f2"))
 

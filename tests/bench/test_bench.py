@@ -854,11 +854,11 @@ def test_a_table_that_cannot_be_written_fails(name: str, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("slow_ones", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_this_repository_shows_what_was_measured(slow_ones: bool) -> None:
-    """Check every table of every document; judging choices takes half a minute."""
+    """Check every table of every document; judging choices takes half a minute, and predicting scaling a second."""
     for path in readme.documents():
 
         def render(name: str, path: Path = path) -> str | None:
-            if name == readme.OLDER or (name.startswith("choices") and not slow_ones):
+            if name == readme.OLDER or (name.startswith(("choices", "scaling")) and not slow_ones):
                 return None
             return readme.shown(path, name)
 

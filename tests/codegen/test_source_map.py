@@ -32,10 +32,7 @@ def pattern_of(line: str) -> str:
 
 @pytest.mark.parametrize(
     "spec",
-    [
-        pytest.param(spec, id=name, marks=slow_unless(name in [*DEFAULTS][::2]))
-        for name, spec in KERNELS.items()
-    ],
+    [pytest.param(spec, id=name, marks=slow_unless(name in [*DEFAULTS][::2])) for name, spec in KERNELS.items()],
 )
 def test_each_line_is_what_becomes_of_its_line_in_a_template(spec: KernelSpec) -> None:
     places, lines = source_places(spec), render(spec).splitlines()

@@ -218,7 +218,10 @@ class FakeProfiler(Profiler):
         return "\n".join(lines)
 
 
-def test_everything_is_counted_and_an_unknown_metric_left_out(tmp_path):
+def test_everything_is_counted_and_an_unknown_metric_left_out(tmp_path, monkeypatch):
+    few = {group: rows[::5] for group, rows in accesses().items()}
+    for names in (vars(benchmark), globals()):
+        monkeypatch.setitem(names, "accesses", lambda: few)
     saved = []
     results = benchmark.profile(FakeProfiler(1e6), saved.append)
     assert results == saved[-1]

@@ -6,6 +6,7 @@ import itertools
 
 import pytest
 
+from tests.conftest import slow_unless
 from tests.selection.test_selection import product
 from tiledmm.elements import ELEMENTS, TF32, Element, compute_element
 from tiledmm.hardware.data_sheets import DATA_SHEETS, REFERENCE_GPUS, Gpu
@@ -14,7 +15,13 @@ from tiledmm.problem.product import Product
 from tiledmm.selection.model import Model
 
 TYPES = (*ELEMENTS, TF32.dtype_name)
-GPUS = pytest.mark.parametrize("gpu", DATA_SHEETS.values(), ids=lambda gpu: gpu.name)
+
+#: The first GPU of each compute capability. The others are slow.
+FIRST = {gpu.arch.capability: gpu for gpu in reversed(DATA_SHEETS.values())}
+GPUS = pytest.mark.parametrize(
+    "gpu",
+    [pytest.param(gpu, id=name, marks=slow_unless(gpu in FIRST.values())) for name, gpu in DATA_SHEETS.items()],
+)
 
 MODELS = {name: Model(gpu) for name, gpu in DATA_SHEETS.items()}
 
@@ -91,7 +98,7 @@ def test_large_products_go_to_tensor_cores_wherever_there_are_any(gpu: Gpu) -> N
     for dtype in ("float16", "bfloat16", "tf32", "int8", "uint8", "float64", "complex128"):
         if not has_tensor_cores_for(gpu, compute_element(dtype)):
             continue
-        for sizes in ((2048, 2048, 2048), (4096, 8192, 4096)):
+        for sizes in ((2048, 2048, 2048), (4096, 8192, 4096), (16384, 16384, 16384)):
             choice = MODELS[gpu.name].best(of_type(dtype, *sizes, layout=next(layouts)))
             parts = [part for part in choice.parts if not part.spec.variant.tensor_cores]
             elsewhere = sum(part.product.problem.m * part.product.problem.n for part in parts)  # strips at C's edges

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.selection.test_selection import product
@@ -86,7 +86,7 @@ def view(flat: np.ndarray, problem: Problem, operand: int) -> np.ndarray:
     variant=st.sampled_from(["split_float32", "split_float64", "split_integer"]),
     limit=st.integers(6, 14),
 )
-@PROPERTY
+@settings(PROPERTY, max_examples=60)
 def test_parts_are_all_of_c_once(
     batches: Any, sizes: tuple[int, int, int], letters: tuple[str, ...], variant: str, limit: int
 ) -> None:

@@ -496,7 +496,7 @@ def test_explain_takes_what_matmul_takes() -> None:
 )
 def test_all_that_is_launched_is_compiled_ahead(dtype: str) -> None:
     bare = {"split_k": 1, "pack_a": 0, "pack_b": 0, "pack_elements": 0, "triangle": 0}
-    for *sizes, layout in ((300, 500, 700, "NN"), (301, 499, 90, "TN"), (40, 40, 9000, "NT"), (2048, 2048, 2048, "TT")):
+    for *sizes, layout in ((301, 499, 90, "TN"), (40, 40, 9000, "NT"), (2048, 2048, 2048, "TT")):
         wanted = product(*sizes, layout, dtype)
         for part in itertools.chain.from_iterable(choice.parts for choice in H100.rank(wanted)):
             spec = part.spec
