@@ -114,7 +114,6 @@ def _folder(path: Path) -> str:
     return path.relative_to(own).parts[0] if path.is_relative_to(own) else ""
 
 
-@pytest.hookimpl(tryfirst=True)  # before -m selects by marker
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
     """Keep what is collected out of garbage collection: half a million objects, which live until the end."""
@@ -126,6 +125,7 @@ def pytest_collection() -> Iterator[None]:
         gc.enable()
 
 
+@pytest.hookimpl(tryfirst=True)  # before -m selects by marker
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         folder = _folder(item.path)
