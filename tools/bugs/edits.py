@@ -65,11 +65,10 @@ class PythonEdit:
     def __init__(self, old: str, new: str) -> None:
         self._old = old
         before, after = ast.parse(old).body, ast.parse(new).body
-        self._expression = (
-            len(before) == len(after) == 1 and isinstance(before[0], ast.Expr) and isinstance(after[0], ast.Expr)
-        )
-        self._before: list[Any] = [before[0].value] if self._expression else before
-        self._after: list[Any] = [after[0].value] if self._expression else after or [ast.Pass()]
+        self._before: list[Any] = before
+        self._after: list[Any] = after or [ast.Pass()]
+        if len(before) == len(after) == 1 and isinstance(before[0], ast.Expr) and isinstance(after[0], ast.Expr):
+            self._before, self._after = [before[0].value], [after[0].value]
         self._keys = [_key(node) for node in self._before]
 
     def check(self, scope: ast.AST) -> None:
