@@ -22,7 +22,7 @@ from tiledmm import api, cli
 from tiledmm.bench import validation
 from tiledmm.bench.reference import random_matrix, reference
 from tiledmm.bench.sizes import Size
-from tiledmm.bench.validation import Validation, _validation, validation_table
+from tiledmm.bench.validation import Validation, _validation, explain_tolerance, validation_table
 from tiledmm.bench.variant_tiles import VariantTile
 from tiledmm.cli import device
 from tiledmm.cli.output import ALL_RIGHT
@@ -349,3 +349,8 @@ def test_what_the_target_cannot_run_is_left_out(no_gpu: None, monkeypatch: pytes
 def test_where_no_kernel_ran_none_is_said_to_be_right(no_gpu: None) -> None:
     result = invoke("wgmma", "--sizes", "8")
     assert result.exit_code == 0 and ALL_RIGHT not in result.output
+
+
+@pytest.mark.parametrize(("dtype", "rounded"), [("float16", True), ("bfloat16", True), ("float32", False)])
+def test_the_tolerance_names_the_narrow_type_of_results(dtype: str, rounded: bool) -> None:
+    assert (f"rounded once to {dtype}" in explain_tolerance(compute_element(dtype), 10, 1e-6)) is rounded

@@ -89,6 +89,15 @@ WAYS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
+def test_dot_of_a_vector_into_an_out(own: list[str]) -> None:
+    a, b, out = numbers(7), numbers(7, 3), on_host(np.zeros(3, "f4"))
+    with tiledmm.replacing(variant="tiled", tile=16) as found:
+        assert cupy.dot(a, b, out) is out
+    np.testing.assert_array_equal(of_host(out), of_host(a) @ of_host(b))
+    (line,) = found.groups
+    assert line.count == 1
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_what_goes_through(own: list[str], way: str) -> None:
     a, b = numbers(5, 7), numbers(7, 3)

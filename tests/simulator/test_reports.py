@@ -213,6 +213,7 @@ def test_the_runtime_counts_by_the_rules_of_banks(dtype, layout):
     accesses = explain_conflicts("tiled", tile=tile, layout=layout, dtype=dtype)
     for each in accesses:
         line = next(found for found in report.lines if found.line == each.line)
+        assert each.location == line.location and each.text == line.text.strip()
         traffic = line.source.shared_load if each.kind == "load" else line.source.shared_store
         if traffic.bytes == traffic.lanes * each.bytes:  # the compiler took the elements whole, as the trace did
             assert traffic.wavefronts == each.wavefronts * traffic.requests
