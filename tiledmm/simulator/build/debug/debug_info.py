@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import functools
 import re
-import struct
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
@@ -18,9 +17,6 @@ from elftools.elf.sections import SymbolTableSection
 from tiledmm.simulator.build.debug.dwarf import Frame, Unit
 
 __all__ = ["DebugInfo", "Frame", "SharedArray", "debug_info"]
-
-# Types of symbols, and the first section index that means something else, of the ELF specification.
-_OBJECT, _TLS, _RESERVED = 1, 6, 0xFF00
 
 # What may follow the name in a mangled symbol: the number of the variable among those of its name, the end of a scope.
 _AFTER_NAME = re.compile(r"(?:_\d|__\d+_)?E?")
@@ -79,13 +75,20 @@ class DebugInfo:
         self._symbols: dict[str, int] = {}
         self._variables: list[Variable] = []
         elf = ELFFile(BytesIO(library.read_bytes()))
-        for name, kind, section, value, size in _symbols(elf):
-            self._symbols[name] = value  # global symbols come last: they win
-            if kind == _TLS:
-                self._arrays.append(SharedArray(_source_name(name), value, size, symbol=name))
-            elif kind == _OBJECT and size:
-                flags = elf.get_section(section)["sh_flags"] if section < _RESERVED else 0
-                self._variables.append(Variable(_source_name(name), value, size, bool(flags & SH_FLAGS.SHF_WRITE)))
+        table = elf.get_section_by_name(".symtab")
+        for symbol in table.iter_symbols() if isinstance(table, SymbolTableSection) else ():
+            if symbol["st_shndx"] == "SHN_UNDEF":
+                continue
+            self._symbols[symbol.name] = symbol["st_value"]  # global symbols come last: they win
+            if symbol["st_info"]["type"] == "STT_TLS":
+                self._arrays.append(
+                    SharedArray(_source_name(symbol.name), symbol["st_value"], symbol["st_size"], symbol=symbol.name)
+                )
+            elif symbol["st_info"]["type"] == "STT_OBJECT" and symbol["st_size"]:
+                flags = elf.get_section(symbol["st_shndx"])["sh_flags"] if isinstance(symbol["st_shndx"], int) else 0
+                writable = bool(flags & SH_FLAGS.SHF_WRITE)
+                name = _source_name(symbol.name)
+                self._variables.append(Variable(name, symbol["st_value"], symbol["st_size"], writable))
         text = elf.get_section_by_name(".text")
         #: The first address of machine code, and the one behind the last.
         self.text = (text["sh_addr"], text["sh_addr"] + text["sh_size"]) if text else (0, 0)
@@ -162,21 +165,6 @@ class DebugInfo:
             each for each in self._variables if each.name.isidentifier() and not each.name.startswith(("tiledmm_", "_"))
         )
         return tuple(sorted(own, key=lambda variable: variable.address))
-
-
-def _symbols(elf: ELFFile) -> Iterator[tuple[str, int, int, int, int]]:
-    """Yield the name, type, section, value and size of each symbol that a 64-bit library defines.
-
-    pyelftools does the same in fifty times the time, which every simulated kernel would take.
-    """
-    table = elf.get_section_by_name(".symtab")
-    if not isinstance(table, SymbolTableSection):
-        return
-    names = table.stringtable.data()
-    order = "<" if elf.little_endian else ">"
-    for name, info, _, section, value, size in struct.iter_unpack(f"{order}IBBHQQ", table.data()):
-        if section:  # 0: defined by another library
-            yield names[name : names.index(b"\0", name)].decode(), info & 15, section, value, size
 
 
 def _source_name(symbol: str) -> str:
