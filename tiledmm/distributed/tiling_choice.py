@@ -178,5 +178,5 @@ def _even(size: int, most: int) -> int:
 
     It is rounded up to a multiple of ``UNIT`` if ``most`` is at least ``UNIT``, else to a multiple of 16.
     """
-    per = -(-size // ceil_div(size, most))
+    per = ceil_div(size, ceil_div(size, most))
     return min(round_up(per, UNIT if most >= UNIT else _SMALL[0]), most, size)

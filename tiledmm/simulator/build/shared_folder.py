@@ -112,7 +112,9 @@ def _remove(folder: Path, *, keep: int, wait: bool) -> Contents:
         return Contents()
     files = size = kept = 0
     with _locked(folder, exclusive=True, wait=wait) as alone:
-        found = list(_files(folder)) if alone else []
+        if not alone:
+            return Contents()
+        found = list(_files(folder))
         if sum(status.st_size for _, status in found) > keep:
             for name, status in sorted(found, key=lambda each: -each[1].st_mtime_ns):
                 kept += status.st_size
@@ -120,7 +122,7 @@ def _remove(folder: Path, *, keep: int, wait: bool) -> Contents:
                     with contextlib.suppress(OSError):  # it belongs to another user, or is loaded (Windows)
                         os.unlink(folder / name)
                         files, size = files + 1, size + status.st_size
-        for path in folder.glob("tmp*") if alone else ():
+        for path in folder.glob("tmp*"):
             with contextlib.suppress(OSError):
                 if time.time() - path.stat().st_mtime > _ABANDONED:
                     shutil.rmtree(path) if path.is_dir() else path.unlink()

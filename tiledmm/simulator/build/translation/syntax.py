@@ -144,6 +144,7 @@ _BYTES = {
 }  # fmt: skip
 _VECTOR = re.compile(r"u?(char|short|int|long|longlong|float|double)([1-4])")
 _ALIGNED = re.compile(r"\b(?:__align__|alignas|aligned)\s*\(\s*([^()]*)\)")
+# It begins where a statement may begin; at any character, it would take time quadratic in the length of the text.
 _SHARED = re.compile(r"(?:^|(?<=[;{}()]))[^;{}()]*(?:\([^()]*\)[^;{}()]*)*\b__shared__\b[^;{}=]*")
 
 
