@@ -18,7 +18,7 @@ from tests.strategies import small_integers
 from tiledmm import simulator
 from tiledmm.kernels.variants import kernel_spec
 from tiledmm.simulator.build import toolchain
-from tools.bugs.kernels import read, verdict
+from tools.bugs.kernels import every_bug, verdict
 
 ZIG = shlex.join((sys.executable, "-m", "ziglang", "c++"))
 
@@ -67,7 +67,7 @@ BUGS = (
 
 @pytest.mark.parametrize("name", BUGS)
 def test_every_compiler_lets_a_planted_bug_be_found(compiler, name):
-    bug = next(bug for bug in read() if bug.id == name)
+    bug = next(bug for bug in every_bug() if bug.id == name)
     text, lines = bug.planted(bug.edited.text())
     assert verdict(bug, lines, bug.edited.run(text, dict(bug.keywords))).outcome == "found"
 

@@ -16,9 +16,9 @@ from tiledmm.errors import SimulationError
 from tiledmm.simulator.check import finding_kinds, findings
 from tiledmm.simulator.check.findings import Region, nearest
 from tiledmm.simulator.execute.interface import RawFinding
-from tools.bugs.kernels import read
+from tools.bugs.kernels import every_bug
 
-BUGS = {bug.id: bug for bug in read() if bug.own}
+BUGS = {bug.id: bug for bug in every_bug() if bug.own}
 
 
 def simulate(name: str, folder: Path, threads: str = "forward") -> simulator.Report:

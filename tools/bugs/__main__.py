@@ -14,95 +14,39 @@ do not count. The exit status is 1 if a bug was missed that is not known to be.
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.console import Console
 from rich.table import Table
 
-from tools.bugs.fates import AnyBug, Fate, Options, Progress
+from tools.bugs.fates import AnyBug, Fate, Options
 
 
-@dataclass(frozen=True)
-class BugSet:
-    """A set of bugs.
+class BugSet(NamedTuple):
+    """A set of bugs: a module of this package, imported only if its set is run, and its function that returns them.
 
-    Attributes:
-        bugs: Function that reads or makes the bugs.
-        judge: Function of chosen bugs, a number of workers and a progress function; returns a fate for each bug.
-        machine: Function of the number of workers that describes the machine that the results depend on.
+    A module imports what its set needs: Cosmic Ray, a C++ compiler, or a GPU. Its function ``judge`` takes bugs, a
+    number of workers and a progress function, and returns a fate for each bug.
     """
 
-    bugs: Callable[[], Sequence[Any]]
-    judge: Callable[[Sequence[Any], int, Progress], Sequence[Fate]]
-    machine: Callable[[int], Any]
+    module: str
+    bugs: str = "every_bug"
 
 
-def _cpu(workers: int) -> Any:
-    from benchmarks.support.results import simulating_machine
-
-    return simulating_machine(workers)
-
-
-def _gpu(_: int) -> Any:
-    from tiledmm.bench.environment import this_machine
-
-    return this_machine()
-
-
-# Each set imports only what it needs: Cosmic Ray, or a C++ compiler, or a GPU.
-
-
-def _host() -> BugSet:
-    from tools.bugs import host
-
-    return BugSet(host.read, host.judge, _cpu)
-
-
-def _host_mutants() -> BugSet:
-    from tools.bugs import host_mutants
-
-    return BugSet(host_mutants.every_mutant, host_mutants.judge, _cpu)
-
-
-def _kernels() -> BugSet:
-    from tools.bugs import kernels
-
-    return BugSet(kernels.read, kernels.judge, _cpu)
-
-
-def _held_out() -> BugSet:
-    from tools.bugs import kernels
-
-    return BugSet(lambda: kernels.read(kernels.HELD_OUT), kernels.judge, _cpu)
-
-
-def _kernel_mutants() -> BugSet:
-    from tools.bugs import kernel_mutants
-
-    return BugSet(kernel_mutants.every_mutant, kernel_mutants.judge, _cpu)
-
-
-def _sanitizer() -> BugSet:
-    from tools.bugs import sanitizer
-
-    return BugSet(sanitizer.every_bug, sanitizer.judge, _gpu)
-
-
-#: Functions that return a set, by the set's name.
-SETS: dict[str, Callable[[], BugSet]] = {
-    "host": _host,
-    "host-mutants": _host_mutants,
-    "kernels": _kernels,
-    "held-out": _held_out,
-    "kernel-mutants": _kernel_mutants,
-    "sanitizer": _sanitizer,
+SETS = {
+    "host": BugSet("host"),
+    "host-mutants": BugSet("host_mutants"),
+    "kernels": BugSet("kernels"),
+    "held-out": BugSet("kernels", "held_out_bugs"),
+    "kernel-mutants": BugSet("kernel_mutants"),
+    "sanitizer": BugSet("sanitizer"),
 }
 
 Judged = Sequence[tuple[AnyBug, Fate]]
@@ -154,6 +98,30 @@ def results(pairs: Judged) -> dict[str, Any]:
     }
 
 
+def _judge(name: str, module: Any, bugs: Sequence[Any], workers: int, console: Console) -> Judged:
+    """Judge the bugs of a set by its module, and show how many have been judged."""
+    begun, done = time.perf_counter(), 0
+    with console.status(name) as status:
+
+        def progress(bug: str) -> None:
+            nonlocal done
+            done += 1
+            status.update(f"{name}: {done} of {len(bugs)}: {bug}")
+
+        fates = module.judge(bugs, workers, progress)
+    print(f"{name}: {len(bugs)} bugs in {time.perf_counter() - begun:.0f} s", flush=True)
+    return list(zip(bugs, fates, strict=True))
+
+
+def _save(path: Path, name: str, pairs: Judged, workers: int) -> None:
+    """Write the results of a set, with the machine that they depend on: the GPU of ``sanitizer``, else the CPU."""
+    from benchmarks.support.results import measured, save, simulating_machine
+    from tiledmm.bench.environment import this_machine
+
+    machine = this_machine() if name == "sanitizer" else simulating_machine(workers)
+    save(path, measured(machine, results(pairs), names=()))
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the selected bugs and print the table; return the exit status."""
     parser = argparse.ArgumentParser(
@@ -172,27 +140,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     console = Console(width=None if sys.stdout.isatty() else 180)
     judged: dict[str, Judged] = {}
     for name in options.sets:
-        each = SETS[name]()
-        bugs = selection.chosen(each.bugs())
-        if not bugs:
-            parser.error(f"no bug of {name} has {options.k!r} in its name or group")
-        begun, done = time.perf_counter(), 0
-        with console.status(f"{name}: 0 of {len(bugs)}") as status:
-
-            def progress(bug: str, name: str = name, total: int = len(bugs), status: Any = status) -> None:
-                nonlocal done
-                done += 1
-                status.update(f"{name}: {done} of {total}: {bug}")
-
-            judged[name] = list(zip(bugs, each.judge(bugs, options.j, progress), strict=True))
-        print(f"{name}: {len(bugs)} bugs in {time.perf_counter() - begun:.0f} s", flush=True)
+        module = importlib.import_module(f"tools.bugs.{SETS[name].module}")
+        if bugs := selection.chosen(getattr(module, SETS[name].bugs)()):
+            judged[name] = _judge(name, module, bugs, options.j, console)
+    if not judged:
+        parser.error(f"no bug of these sets has {options.k!r} in its name or group")
     console.print(table(judged))
     print(*missed(judged), sep="\n")
     if options.json:
-        from benchmarks.support.results import measured, save
-
         (name,) = options.sets
-        save(options.json, measured(SETS[name]().machine(options.j), results(judged[name]), names=()))
+        _save(options.json, name, judged[name], options.j)
     unknown = [fate for pairs in judged.values() for _, fate in pairs if fate.caught is False and not fate.expected]
     return 1 if unknown else 0
 

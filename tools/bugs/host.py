@@ -51,7 +51,7 @@ class HostBug:
     @property
     def group(self) -> str:
         """Folder of the edited file."""
-        path, _ = _tree().place(self.where)
+        path, _ = tree_of().place(self.where)
         return "/".join(path.split("/")[:2])
 
     def check(self, tree: Tree) -> None:
@@ -83,7 +83,7 @@ class HostBug:
 class Tree:
     """A checkout's modules and templates by the names of what they define, and its tests by theirs."""
 
-    def __init__(self, root: Path = ROOT) -> None:
+    def __init__(self, root: Path) -> None:
         self._root = root
         self._files = listed(root)
 
@@ -150,13 +150,14 @@ class Tree:
 
 
 @functools.cache
-def _tree() -> Tree:
-    return Tree()
+def tree_of(root: Path = ROOT) -> Tree:
+    """Return the tree of a checkout, which is read once."""
+    return Tree(root)
 
 
-def read(path: Path = PATH) -> list[HostBug]:
-    """Read the bugs of a file."""
-    rows = tomllib.loads(path.read_text("utf-8"))["bug"]
+def every_bug() -> list[HostBug]:
+    """Read the bugs of ``host.toml``."""
+    rows = tomllib.loads(PATH.read_text("utf-8"))["bug"]
     return [HostBug(**{**row, "tests": tuple(row["tests"])}) for row in rows]
 
 
@@ -167,7 +168,7 @@ def judge(bugs: Sequence[HostBug], workers: int, progress: Progress = lambda _: 
         RuntimeError: If tests fail without a bug.
         ValueError: If a bug does not fit the tree.
     """
-    tree = Tree(root)
+    tree = tree_of(root)
     for bug in bugs:
         bug.check(tree)
     tests = [[tree.test(name) for name in bug.tests] for bug in bugs]

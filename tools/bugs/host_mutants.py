@@ -47,7 +47,7 @@ def modules(patterns: Iterable[str], root: Path = ROOT) -> list[str]:
     return [path.relative_to(root).as_posix() for path in found]
 
 
-def every_mutant() -> list[Mutant]:
+def every_bug() -> list[Mutant]:
     """Return all mutants of all modules."""
     return [mutant for file in modules(SETTINGS["modules"]) for mutant in mutants(ROOT, file)]
 

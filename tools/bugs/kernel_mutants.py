@@ -537,6 +537,6 @@ def judge(
         return list(pool.map(one, chosen))
 
 
-def every_mutant() -> list[Mutant]:
+def every_bug() -> list[Mutant]:
     """Return all mutants of all kernels."""
     return [mutant for kernel in KERNELS for mutant in mutants(kernel)]

@@ -149,7 +149,7 @@ def _fate(found: Verdict, detail: str = "") -> Fate:
     return Fate(found.value, found is Verdict.FOUND, detail[:300])
 
 
-def read(folder: Path = BUGS) -> list[KernelBug]:
+def read(folder: Path) -> list[KernelBug]:
     """Read the bugs of all files; a bug with several kernels becomes one for each."""
     bugs: list[KernelBug] = []
     for path in sorted(folder.glob("*.toml")):
@@ -164,6 +164,16 @@ def read(folder: Path = BUGS) -> list[KernelBug]:
             for name in [names] if isinstance(names, str) else names:
                 bugs.append(KernelBug(kernel=name, own=own.get(name), **fixed))
     return bugs
+
+
+def every_bug() -> list[KernelBug]:
+    """Return the bugs whose authors knew what the simulator finds."""
+    return read(BUGS)
+
+
+def held_out_bugs() -> list[KernelBug]:
+    """Return the bugs whose authors did not know what the simulator finds."""
+    return read(HELD_OUT)
 
 
 def judge(bugs: Sequence[KernelBug], workers: int, progress: Progress = lambda _: None) -> list[Fate]:

@@ -14,9 +14,10 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from tiledmm.compile.inspection import COMPILE_OPTIONS
+from tools.bugs import kernels
 from tools.bugs.broken_kernels import OwnKernel, planned
 from tools.bugs.fates import Fate, Progress
-from tools.bugs.kernels import KernelBug, read
+from tools.bugs.kernels import KernelBug
 from tools.trees import ROOT
 
 TOOLS = ("racecheck", "memcheck", "initcheck", "synccheck")
@@ -31,7 +32,7 @@ def every_bug() -> list[KernelBug]:
     which no tool reports.
     """
     first: dict[tuple[str, str], KernelBug] = {}
-    for bug in read():
+    for bug in kernels.every_bug():
         kernel = bug.own
         if bug.cause in ("endless loop", "waits for a later block"):
             continue

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tools.bugs import __main__ as command
+from tools.bugs import host
 from tools.bugs.fates import Fate, Options, Progress
 from tools.bugs.kernels import KernelBug
 
@@ -49,8 +50,8 @@ def test_the_exit_status_is_1_if_a_bug_was_missed_that_is_not_known(
             progress(bug.id)
         return [FATES[bug.name] for bug in bugs]
 
-    made = command.BugSet(lambda: [bug for bug, _ in judged(names)], judge, lambda workers: {"date": "today"})
-    monkeypatch.setattr(command, "SETS", {"host": lambda: made})
+    monkeypatch.setattr(host, "every_bug", lambda: [bug for bug, _ in judged(names)])
+    monkeypatch.setattr(host, "judge", judge)
     path = tmp_path / "bugs.json"
     assert command.main(["host", "--json", str(path)]) == status
     printed = capsys.readouterr().out

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tools.bugs.edits import PythonEdit, edit_cuda
-from tools.bugs.host import HostBug, Tree, judge, read
+from tools.bugs.host import HostBug, every_bug, judge, tree_of
 from tools.trees import Copies
 
 MODULE = """
@@ -98,7 +98,7 @@ def test_a_bug_names_a_place_and_a_test(root: Path, where: str, test: str) -> No
 
 
 def test_every_bug_fits_the_tree_as_it_is() -> None:
-    tree, bugs = Tree(), read()
+    tree, bugs = tree_of(), every_bug()
     assert len({each.name for each in bugs}) == len(bugs)
     for each in bugs:
         each.check(tree)

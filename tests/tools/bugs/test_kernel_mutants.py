@@ -16,7 +16,7 @@ from tools.bugs.kernel_mutants import (
     Mutant,
     code_of,
     editable_lines,
-    every_mutant,
+    every_bug,
     judge,
     judge_here,
     mutants,
@@ -155,7 +155,7 @@ def test_fates():
 @pytest.mark.slow
 def test_samples_are_caught() -> None:
     """Check that the simulator notices random mutants; runs are sequential because each removes its libraries."""
-    chosen = Options(limit=66, seed=3).chosen(every_mutant())
+    chosen = Options(limit=66, seed=3).chosen(every_bug())
     for mutant, fate in zip(chosen, judge(chosen, 2), strict=True):
         assert fate.caught is not False, mutant.id
 

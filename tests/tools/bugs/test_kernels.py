@@ -10,7 +10,7 @@ import pytest
 from benchmarks.support.results import FOLDER
 from tools.bugs.broken_kernels import Found, Outcome
 from tools.bugs.fates import Fate
-from tools.bugs.kernels import BUGS, HELD_OUT, KernelBug, Verdict, judge, read, verdict
+from tools.bugs.kernels import BUGS, HELD_OUT, KernelBug, Verdict, every_bug, judge, read, verdict
 
 #: One bug per frequent cause, for the everyday tests.
 FEW = (
@@ -47,7 +47,7 @@ def test_a_line_beside_the_planted_one_does_not_count() -> None:
 
 
 def test_a_few_bugs_are_found() -> None:
-    bugs = [bug for bug in read() if bug.id in FEW]
+    bugs = [bug for bug in every_bug() if bug.id in FEW]
     assert len(bugs) == len(FEW)
     assert _lost(bugs, 1) == {}
 
@@ -57,7 +57,7 @@ def test_a_few_bugs_are_found() -> None:
 def test_no_bug_is_lost_that_was_found(part: int) -> None:
     """Check that a third of the bugs found before, from all kernels and causes, are still found."""
     before = json.loads((FOLDER / "simulator_bugs.json").read_text("utf-8"))["missed"]
-    bugs = [bug for bug in read() if bug.id not in before][part::3]
+    bugs = [bug for bug in every_bug() if bug.id not in before][part::3]
     lost = _lost(bugs, 2)
     again = [bug for bug in bugs if bug.id in lost]  # by themselves: those that never end have a limit of time
     assert _lost(again, 1) == {}
