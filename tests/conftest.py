@@ -107,7 +107,7 @@ def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> 
     return None
 
 
-@functools.cache  # of all tests of a file
+@functools.cache  # all tests of a file ask for the same folder
 def _folder(path: Path) -> str:
     """Return the folder of these tests that contains a file; the name of a file in none, "" for one elsewhere."""
     own = Path(__file__).parent

@@ -154,7 +154,7 @@ def test_not_all_lanes_can_swap_what_they_read(space):
     """Check that a compare-and-swap loop that does not read again never ends, since all lanes compare at once."""
     text = SWAPS.replace("SPACE", space).replace("seen = before;", "")
     (found,) = simulator.launch(text, 1, 64, (np.zeros(2, np.int32),)).findings
-    assert (found.kind, found.line, found.other_line) == ("thread that waits for ever", 7, 6)
+    assert (found.kind, found.line, found.other_line) == ("thread that waits forever", 7, 6)
 
 
 def test_compare_and_swap_of_16_and_128_bits():

@@ -21,7 +21,7 @@ ENDINGS = {
     "abort": ("call of exit or abort", "abort();"),
     "stack overflow": "x[0] = deep(x, 0);",
     "no end": "for (volatile int i = 0; i >= 0; i = 1) {}",
-    "waits for ever without volatile": ("thread that waits for ever", "while (x[threadIdx.x * 0 + 1] == 0) x[2] = 1;"),
+    "waits forever without volatile": ("thread that waits forever", "while (x[threadIdx.x * 0 + 1] == 0) x[2] = 1;"),
     "runaway thread": "for (int i = 0; ; i = (i + 1) % 64) x[i] += 1;",
     "wild pointer": ("global access out of bounds", "*(volatile int*)8 = 1;"),
     "another thread's local memory": (
@@ -55,7 +55,7 @@ def impatient(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "ending", [pytest.param(name, marks=slow_unless("waits for ever" not in name)) for name in ENDINGS]
+    "ending", [pytest.param(name, marks=slow_unless("waits forever" not in name)) for name in ENDINGS]
 )
 @pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_a_thread_ends_with_a_finding(ending, workers):
@@ -90,7 +90,7 @@ def test_a_thread_that_does_not_end_names_its_loop(loop, line):
     text = TEXT.replace("%s", loop)
     first = text[: text.index(loop)].count("\n")
     (found,) = simulator.launch(text, 3, 8, (np.zeros(64, np.int32),)).findings
-    assert found.kind == "thread that waits for ever" and found.other_thread is None
+    assert found.kind == "thread that waits forever" and found.other_thread is None
     assert (found.block, found.thread) == ((1, 0, 0), (3, 0, 0))
     assert first + line in (found.line, found.other_line)
     assert found.line == first + line or found.message.endswith(f"in the loop at kernel.cu:{first + line}")

@@ -323,7 +323,7 @@ NAMED = {
     "call of exit or abort": ("exit()", "abort()"),
     "assertion failed": ("assertion",),
     "copy that the instruction cannot make": ("3 bytes", "cp.async", "4, 8 or 16", "8.0"),
-    "thread that waits for ever": ("blocks",),
+    "thread that waits forever": ("blocks",),
     "local access out of bounds": ("writes 3 bytes", "variable"),
     "element read before it is set": ("reads 3 bytes", "local array"),
     "shuffle from a lane that has ended": ("lane 3", "ended"),

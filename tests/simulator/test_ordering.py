@@ -379,7 +379,7 @@ def test_the_same_in_shared_memory(kind, order):
 @pytest.mark.slow
 def test_a_block_that_waits_for_a_later_one():
     body = "if (blockIdx.x == 0 && threadIdx.x == 0) while (flag[0] == 0) {}\nelse if (blockIdx.x == 3) flag[0] = 1;"
-    assert kinds(body, grid=4, workers=1) == ["thread that waits for ever"]
+    assert kinds(body, grid=4, workers=1) == ["thread that waits forever"]
 
 
 def test_stores_of_structures_that_a_function_returns_are_seen():

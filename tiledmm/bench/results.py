@@ -230,7 +230,7 @@ class ComparisonReport:
 
 
 def to_json(report: ComparisonReport) -> str:
-    """Return a report as JSON."""
+    """Format a report as JSON text, which ``from_json`` reads."""
     return json_text({"format": REPORT_FORMAT, **asdict(report)})
 
 

@@ -2,9 +2,9 @@
 
 A header consists of groups of definitions. A group begins with an optional comment and ends at a blank line; a
 comment that stands alone is the heading of the groups after it. A definition is kept if text that is kept names it.
-Of overloaded functions and of specializations of a template only those are kept whose types are also named in text
-that is kept. Member functions of a struct are definitions, too. Code without a name, such as data or a static_assert,
-is kept if the code around it is. ``#if`` and ``#endif`` may stand around groups, or inside one.
+An overloaded function or a specialization of a template is kept only if text that is kept also names its types. Member
+functions of a struct are definitions, too. Code without a name, such as data or a static_assert, is kept if the code
+around it is. ``#if`` and ``#endif`` may stand around groups, or inside one.
 """
 
 from __future__ import annotations

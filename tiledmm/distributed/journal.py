@@ -128,7 +128,7 @@ class Journal:
         _write(self._lines, {"tile": tile, "hash": self.finished[tile]})
 
     def close(self) -> None:
-        """Close the journal's file."""
+        """Close the file, which stays on disk so that a later call can resume."""
         self._lines.close()
 
 

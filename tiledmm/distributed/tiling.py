@@ -59,7 +59,7 @@ class Tiling:
 
     @property
     def tiles(self) -> int:
-        """Number of tiles of C."""
+        """Number of tiles into which C is cut: the rows of the grid times its columns."""
         return self.grid[0] * self.grid[1]
 
     @property

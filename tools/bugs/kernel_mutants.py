@@ -428,7 +428,7 @@ def cases(kernel: Kernel) -> list[_Case]:
 
 # ---- running them ----
 
-_HANGS = {"runaway thread", "thread that waits for ever", "no end"}
+_HANGS = {"runaway thread", "thread that waits forever", "no end"}
 
 
 def _code_of_library(path: Path) -> dict[str, bytes]:

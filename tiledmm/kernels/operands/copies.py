@@ -37,7 +37,7 @@ class Copy:
 
     @property
     def rows(self) -> int:
-        """Number of rows per matrix."""
+        """Number of rows of each matrix in the copy."""
         return self.memory.shape[-2]
 
     @property

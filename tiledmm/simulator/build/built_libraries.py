@@ -68,7 +68,7 @@ def cache_folder() -> Path:
 def ensure(target: Path, compile_in: Callable[[Path], Path]) -> bool:
     """Compile a library, unless it exists and is complete.
 
-    Of several processes or threads one compiles it; the others wait.
+    If several processes or threads need the library, one compiles it and the others wait.
 
     Args:
         target: Path of the complete library.

@@ -33,7 +33,7 @@ KINDS = (
     "call of exit or abort",
     "assertion failed",
     "copy that the instruction cannot make",
-    "thread that waits for ever",
+    "thread that waits forever",
     "local access out of bounds",
     "element read before it is set",
     "shuffle from a lane that has ended",
@@ -60,7 +60,7 @@ UNSET = "variable read before it is set"
 UNSET_ELEMENT = "element read before it is set"
 
 #: Kinds for kernels that did not end.
-ENDLESS = frozenset({"runaway thread", "no end", "timeout", "thread that waits for ever"})
+ENDLESS = frozenset({"runaway thread", "no end", "timeout", "thread that waits forever"})
 
 #: Kinds for kernels that a GPU would not compile or launch.
 LAUNCH_BOUNDS = "block beyond the launch bounds"
@@ -108,7 +108,7 @@ SENTENCES = {
     "copy that the instruction cannot make": (
         "copies {bytes} bytes by cp.async, which copies 4, 8 or 16, from compute capability 8.0 on"
     ),
-    "thread that waits for ever": (
+    "thread that waits forever": (
         "reads the same again and again, and no thread that runs writes it (blocks run in the order of their numbers: "
         "one that waits for a later one never ends)"
     ),

@@ -73,7 +73,7 @@ class RawKernel:
 
     @property
     def code(self) -> str:
-        """CUDA C of the kernel."""
+        """CUDA C as it was given, as in CuPy."""
         return self._module.code
 
     @property

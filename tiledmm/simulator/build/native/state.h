@@ -106,7 +106,7 @@ constexpr unsigned WHOLE_WARP = 1 + 100;   // from here on, exchanges for tensor
 constexpr unsigned SPIN_SLICE = 4096;     // accesses between two looks at whether a thread spins
 constexpr unsigned SPIN_SAMPLE = 128;     // accesses of such a look
 constexpr unsigned SPIN_ADDRESSES = 16;   // the most that a thread that spins accesses
-constexpr uint64_t SPIN_ROUNDS = 1 << 16;   // looks without progress of any thread after which all wait for ever
+constexpr uint64_t SPIN_ROUNDS = 1 << 16;   // looks without progress of any thread after which all wait forever
 
 struct Sync;
 
