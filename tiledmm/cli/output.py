@@ -124,7 +124,7 @@ class Output:
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Return a rich console that prints to stdout or stderr. If that is no terminal, lines have 160 characters."""
+    """Return a rich console that prints to stdout or stderr. If that is not a terminal, lines have 160 characters."""
     from rich.console import Console
 
     found = Console(stderr=stderr)

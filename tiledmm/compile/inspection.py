@@ -198,7 +198,7 @@ def _clean(log: str) -> str:
 
 
 def _source_errors(source: list[str], log: str) -> list[str]:
-    """Return a text for each error in a log that names a line: NVRTC's message, then the source lines around it.
+    """Return one text per error with a line number in NVRTC's log: the message, and the source lines around it.
 
     Args:
         source: Lines of the source.

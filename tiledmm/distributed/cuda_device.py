@@ -132,9 +132,9 @@ class Device:
                 api.gemm(a, b, addend, beta=1, out=out, precision=precision)
 
     def _scratch(self, size: int) -> Any:
-        """Return the memory of the workspace, as CuPy's allocator does for ``size`` bytes.
+        """Return a pointer to the workspace. CuPy calls this method to allocate ``size`` bytes.
 
-        All products share this memory, because they follow each other on one stream.
+        Every call returns the same memory, because products follow each other on one stream.
 
         Raises:
             cupy.cuda.memory.OutOfMemoryError: If the workspace is smaller than ``size``.

@@ -54,10 +54,10 @@ class Layout:
     """Sizes of the blocks of a process grid.
 
     Attributes:
-        rows: P_r numbers of rows, of A's and C's blocks, which sum to m.
-        columns: P_c numbers of columns, of B's and C's blocks, which sum to n.
-        a_depths: P_c numbers of columns of A's blocks, which sum to k.
-        b_depths: P_r numbers of rows of B's blocks, which sum to k.
+        rows: Rows of A's and C's blocks in each grid row: P_r numbers with the sum m.
+        columns: Columns of B's and C's blocks in each grid column: P_c numbers with the sum n.
+        a_depths: Columns of A's blocks in each grid column: P_c numbers with the sum k.
+        b_depths: Rows of B's blocks in each grid row: P_r numbers with the sum k.
     """
 
     rows: tuple[int, ...]
@@ -167,13 +167,14 @@ class Layout:
 def choose_layout(
     m: int, n: int, k: int, size: int, a_chunks: Sequence[Sequence[int]], b_chunks: Sequence[Sequence[int]]
 ) -> Layout | None:
-    """Return the layout of a product on at most ``size`` ranks that moves the fewest elements.
+    """Return the layout, on at most ``size`` ranks, with which a product moves the fewest elements.
 
     Args:
         m, n, k: Sizes of the product.
         size: Number of available ranks. All are used, unless the product is too small for them.
-        a_chunks, b_chunks: Sizes of the operands' chunks along each axis. Block boundaries follow chunk boundaries
-            where blocks stay near the even size. An operand with a block boundary inside a chunk counts as moved once.
+        a_chunks, b_chunks: Sizes of the operands' chunks along each axis. Block boundaries move to nearby chunk
+            boundaries. If a block boundary of an operand still lies inside a chunk, all elements of this operand count
+            as moved once.
 
     Returns:
         The layout; None if fewer than two ranks would have anything to multiply.

@@ -52,4 +52,4 @@ def guarded(work: Callable[[], Any], check: Callable[[], None], free: Callable[[
 
 
 class HangingError(CollectiveError):
-    """Failure of work that was abandoned in a CUDA call which does not return."""
+    """Failure of work that was abandoned because one of its CUDA calls does not return."""

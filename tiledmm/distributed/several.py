@@ -2,8 +2,8 @@
 
 The operands are on one device, or in host memory. Every other device receives its rows of A and all of B, one panel of
 columns after the other: each panel is copied while the one before it is multiplied, and C is copied back likewise.
-These devices get fewer rows, so that they end together with the device that holds the operands, as far as data sheets
-tell. All copies run on streams of their own: a copy on the legacy default stream would block both devices.
+By the rates in data sheets, these devices get fewer rows, so that all devices end at about the same time. All copies
+run on streams of their own: a copy on the legacy default stream would block both devices.
 """
 
 from __future__ import annotations

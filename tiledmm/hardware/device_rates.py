@@ -1,4 +1,4 @@
-"""Rates that a device reaches whatever the kernel, and the times that follow from them on this device or on another."""
+"""Rates of a device that are the same for all kernels, and times computed from them for this device or another."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class DeviceRates:
-    """Rates in TB/s, and times in microseconds, that a device reaches whatever the kernel.
+    """Rates in TB/s and times in microseconds of a device that are the same for all kernels.
 
     Rates of preparing operands count the bytes that are read and those that are written, unless their description
     says otherwise. A rate by layout has an entry for K-major (N), MN-major (T) and, if measured, neither (G).

@@ -48,11 +48,13 @@ def shared_double_buffered(config: Config, element: Element, layout: str) -> int
 def _square(tile: int, element: Element, *, stages: int, pad: int) -> Config:
     """Return the config of a square tile of C with square thread tiles.
 
-    The step along K is the tile size, or 16 for tiles of 64. With two stages it is doubled, so that there is more
-    work between two barriers, unless the elements are narrower than their sums. (The next tile of narrow elements
-    stays in registers until they are widened.) The step is halved until the tiles of every layout fit into 48 KiB of
-    static shared memory. A thread computes one element of C. It computes more if the tile has more elements than a
-    block has threads, or if there would be more threads than elements to copy.
+    The step along K is the tile size, or 16 for tiles of 64. Two stages double it, so that there is more work between
+    two barriers. It is not doubled for elements narrower than their sums, because the next tile of these waits in
+    registers until it is widened. Then the step is halved until the tiles of every layout fit into 48 KiB of static
+    shared memory.
+
+    A thread computes one element of C, or 4 x 4 for tiles of 64. It computes more if a block would otherwise have more
+    threads than a tile of A has elements.
 
     Args:
         tile: Rows and columns of the tile.

@@ -234,7 +234,7 @@ class Plan:
     def _with_less_workspace(self) -> Plan | None:
         """Return the plan of the fastest kernels that need at most half as much workspace; None if there are none.
 
-        Halving keeps the number of attempts small until no workspace is needed.
+        Halving the limit keeps the number of attempts small.
         """
         if self._smaller is None and self._within is not None:
             most = self.scratch_bytes // 2

@@ -35,7 +35,7 @@ def load(shell: Any) -> None:
 
 
 def _run(shell: Any, cell: str) -> Any:
-    """Run a cell in the user's namespace, and return the value of its last statement; None if it is no expression.
+    """Run a cell in the user's namespace, and return the value of its last statement; None if it is not an expression.
 
     Exceptions of the cell are raised; ``shell.run_cell`` would show them and let the notebook go on.
 

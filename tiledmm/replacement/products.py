@@ -21,7 +21,9 @@ _MAX_PLANS, _MOST_ROWS = 4096, 40
 
 @dataclass(slots=True)
 class ProductGroup:
-    """Products of equal shapes, types and layout that the same kernels computed, or CuPy for the same reason.
+    """Products of equal shapes, types and layout that were computed in the same way.
+
+    Either the same kernels of this package computed all of them, or CuPy did, for the same reason.
 
     Attributes:
         operands: Shapes of the operands: ``"(512, 300) @ (300, 400)"``.

@@ -57,7 +57,7 @@ class Roofline:
 
     @property
     def reuse(self) -> float:
-        """Multiplications per element that is fetched from global memory. Both factors of a multiply-add count."""
+        """Mean number of multiply-adds that use an element of A or B requested from global memory."""
         return self.flops / self.requested_elements
 
     @property

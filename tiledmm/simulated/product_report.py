@@ -32,7 +32,7 @@ class ProductReport(Report):
 
     @property
     def reuse(self) -> float:
-        """Mean number of uses of an element loaded from global memory; a multiply-add uses two. 0 without loads."""
+        """Mean number of multiply-adds that use an element loaded from global memory; 0 without loads."""
         loaded = self.source.global_load.bytes + self.source.copy_load.bytes  # a lane may load several at once
         return 2 * self.multiply_adds * self.element_bytes / loaded if loaded else 0.0
 

@@ -40,8 +40,8 @@ from tiledmm.tuning.fit_kernel import TimedKernel, Timing
 def calibrate(*, again: bool = False, progress: bool = True) -> Rates:
     """Measure the current device, so that ``auto`` can choose by the device's own rates.
 
-    The kernels are those in the table of the nearest GPU, and tiles that the table does not have, as far as they run
-    here. Each timing is stored at once. So an interrupted calibration can be resumed, and a calibration with a later
+    The kernels are those in the table of the nearest GPU, and tiles that are not in the table, if they run on this
+    device. Each timing is stored at once. So an interrupted calibration can be resumed, and a calibration with a later
     version measures only new kernels and products.
 
     Args:

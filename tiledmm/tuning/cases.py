@@ -155,8 +155,8 @@ def cases_of(row: KernelRates, gpu: Gpu, residents: int) -> list[Case]:
 def _splits(config: Config, gpu: Gpu, residents: int, m: int, n: int, k: int) -> Iterator[int]:
     """Yield numbers of split-K partitions with which to time a product, in increasing order.
 
-    They are 1, the number with which the blocks fill all SMs once, and half and three times that number, as far as
-    these are more than 1 and the partitions are not too short.
+    They are 1, the number with which the blocks fill all SMs once, and half and three times that number, if these
+    are at least 2. They are limited to 256, and to one partition per 64 elements of K.
 
     Args:
         config: Config of the kernel.

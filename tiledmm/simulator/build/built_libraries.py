@@ -149,7 +149,7 @@ def _is_sealed(path: Path, inode: int, size: int) -> bool:
 def _seal(library: Path) -> None:
     """Append the hash of a library's file to the file.
 
-    Loaders and debuggers of ELF files ignore what is behind their sections.
+    Loaders and debuggers of ELF files ignore what follows their sections.
     """
     with library.open("r+b") as file:
         value = hashlib.sha256(file.read()).digest()

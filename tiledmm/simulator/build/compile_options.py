@@ -40,7 +40,7 @@ _ONCE = re.compile(r"\s*#\s*pragma\s+once\b")
 
 @dataclass(frozen=True, slots=True)
 class CompileOptions:
-    """Options of a compilation, as far as they have an effect.
+    """The compile options that have an effect on the simulator: macros, folders of headers, and the target.
 
     Attributes:
         macros: Lines of CUDA C that define or undefine macros, each with its option.

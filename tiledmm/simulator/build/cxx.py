@@ -48,7 +48,7 @@ def _named_compiler(text: str) -> tuple[str, ...]:
         text: Value of ``$CXX``.
 
     Raises:
-        MissingDependencyError: If it is no command, or names no executable file.
+        MissingDependencyError: If it is not a command, or does not name an executable file.
     """
     try:
         name, *options = shlex.split(text)

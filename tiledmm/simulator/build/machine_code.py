@@ -45,7 +45,7 @@ def access_widths(accesses: Iterable[MachineAccess], page: int) -> dict[tuple[in
 
     Args:
         accesses: Instructions that access memory.
-        page: The line where the kernel's own source begins, behind the headers before it.
+        page: The line where the kernel's own source begins, after the headers.
     """
     widest: dict[tuple[int, str, str], int] = {}
     for each in accesses:

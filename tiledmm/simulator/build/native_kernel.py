@@ -28,7 +28,7 @@ _LINE = re.compile(r"(?:\./)?\bkernel\.cu:(\d+)")
 
 
 class NativeKernel:
-    """One kernel, compiled for the CPU as for one target architecture.
+    """One kernel for a target architecture, compiled so that it runs on the CPU.
 
     Args:
         text: CUDA C.
@@ -91,7 +91,7 @@ class NativeKernel:
 
     @functools.cached_property
     def may_be_unset(self) -> list[toolchain.UnsetVariable]:
-        """Variables that may be read before they are set, as far as the C++ compiler warns of them."""
+        """Variables that may be read before they are set, according to the C++ compiler's warnings."""
         return toolchain.unset_variables(self.text, self.name, arch=self.arch)
 
     @functools.cached_property

@@ -20,8 +20,8 @@ class Library:
     Attributes:
         functions: The loaded library, whose functions are attributes.
         base: Address at which offset 0 of the file is loaded.
-        text: Addresses of its machine code: the first, and the one behind the last.
-        constants: Addresses of its constants without names: the first, and the one behind the last.
+        text: Addresses of its machine code: the first, and the one after the last.
+        constants: Addresses of its constants without names: the first, and the one after the last.
         initial: Initial bytes of its variables outside of functions, by name.
         lock: Held by the launch that uses these variables, of which the library has one copy.
     """

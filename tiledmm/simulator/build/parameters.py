@@ -58,7 +58,7 @@ class Parameter:
         """Raise an error if an array cannot be passed for this parameter.
 
         Raises:
-            OperandTypeError: If the parameter is no pointer, or points to elements of another type.
+            OperandTypeError: If the parameter is not a pointer, or points to elements of another type.
             AlignmentError: If the array's address or size does not fit elements of that size.
         """
         if self.kind != POINTER:

@@ -20,7 +20,7 @@ class SourceMap:
 
     Attributes:
         places: File and line of each line of the text, from the first on; None where that is not known.
-        page: The line where the kernel's own source begins, behind the headers before it.
+        page: The line where the kernel's own source begins, after the headers.
     """
 
     places: tuple[Place | None, ...]
@@ -61,7 +61,7 @@ def first_line_of_page(text: str) -> int:
 
 
 def own_line(chain: Iterable[int], page: int) -> int:
-    """Return the innermost line of a chain of inlined calls that is in the kernel's own source, behind its headers.
+    """Return the innermost line of a chain of inlined calls that is in the kernel's own source, after its headers.
 
     If all lines are in headers, the innermost line is returned; 0 if there are none.
 

@@ -76,7 +76,7 @@ def kernel_library(source: str, symbol: str, *, arch: int, build: str) -> Iterat
 
 @dataclass(frozen=True, slots=True)
 class UnsetVariable:
-    """A variable that may be read before it is set, as the compiler sees it.
+    """A variable that may be read before it is set, according to the C++ compiler's warnings.
 
     Attributes:
         name: Name in the source.
@@ -90,7 +90,7 @@ class UnsetVariable:
 
 
 def unset_variables(source: str, symbol: str, *, arch: int) -> list[UnsetVariable]:
-    """Compile a kernel, and return the variables that may be read before they are set, by the compiler's warnings.
+    """Compile a kernel, and return the variables that, as the compiler warns, may be read before they are set.
 
     Args:
         source: CUDA C, as NVRTC gets it.

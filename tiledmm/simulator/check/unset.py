@@ -86,7 +86,7 @@ _NOT_A_THREADS = re.compile(r"\b(__shared__|__constant__|static|extern|constexpr
 
 
 def _end_of_declaration(source: str, name: str, begin: int) -> int:
-    """Return the offset behind the declaration of a variable that gets no value there.
+    """Return the offset after the declaration of a variable that gets no value there.
 
     Args:
         source: CUDA C.

@@ -169,7 +169,7 @@ def wrapped(function: Any, *, host: bool = False) -> Any:
     """Return a version of a NumPy function that takes and returns this module's arrays.
 
     Args:
-        function: The function; an object that is no function is returned unchanged.
+        function: The function; an object that is not a function is returned unchanged.
         host: Whether the version also takes NumPy arrays.
     """
     is_function = isinstance(function, (np.ufunc, FunctionType, BuiltinFunctionType))

@@ -16,7 +16,7 @@ class MemoryPointer:
 
     Args:
         mem: The memory, as an array of uint8.
-        offset: Offset of the address that it points to, in bytes from the memory's begin.
+        offset: Offset of the pointer's address from the beginning of the memory, in bytes.
 
     Attributes:
         mem: The memory.
@@ -39,7 +39,7 @@ class MemoryPointer:
 
     @property
     def ptr(self) -> DevicePointer:
-        """The address that it points to, an integer that refers to this pointer."""
+        """Address that the pointer holds, as an integer with a reference to the pointer."""
         return DevicePointer(self)
 
     @property
@@ -53,7 +53,7 @@ class MemoryPointer:
         The array's elements have the type that the parameter points to; bytes for void and structures.
 
         Raises:
-            OperandTypeError: If the parameter is no pointer.
+            OperandTypeError: If the parameter is not a pointer.
         """
         if parameter.kind != POINTER:
             raise OperandTypeError(f"parameter {parameter.name} is of type {parameter.type}; got a pointer to memory")

@@ -186,7 +186,7 @@ def _place(
 
 
 def _bounds(array: np.ndarray[Any, Any]) -> tuple[int, int]:
-    """Return the addresses of the first byte of an array's elements and of the byte behind the last."""
+    """Return the addresses of the first byte of an array's elements and of the byte after the last."""
     start, stop = span_of(array)
     return array.ctypes.data + start, array.ctypes.data + stop
 

@@ -62,7 +62,7 @@ class Memory:
 def span_of(array: np.ndarray[Any, Any]) -> tuple[int, int]:
     """Return the range of bytes that an array spans, as two offsets from its first element.
 
-    The first offset is that of the first byte, which is negative if a stride is; the second is that of the byte behind
+    The first offset is that of the first byte, which is negative if a stride is; the second is that of the byte after
     the last.
     """
     if not array.size:
@@ -77,7 +77,7 @@ class Placed:
     Args:
         name: Name of the array in messages.
         array: The array.
-        span: Offsets of the first byte of its memory and of the byte behind the last, from its first element; None for
+        span: Offsets of the first byte of its memory and of the byte after the last, from its first element; None for
             ``span_of(array)``.
     """
 

@@ -33,7 +33,7 @@ class Report:
         target: The target architecture: ``"sm_90"``.
         grid, block: Number of blocks, and of threads per block, along x, y and z.
         findings: What is wrong with the kernel; empty if nothing is.
-        warnings: Findings that are no errors on a GPU.
+        warnings: Findings that are not errors on a GPU.
         barriers: Number of barriers that blocks wait at, summed over all blocks.
         flops: Floating-point operations made by the kernel's intrinsics; a fused multiply-add counts as two. Integer
             operations do not count, nor does arithmetic that is written with operators.
@@ -44,7 +44,7 @@ class Report:
         locations: File and line that each line of ``text`` comes from: ``"tiled.cu.j2:57"``.
         seconds: Time that the simulation took, in seconds.
         output: Text that the kernel printed.
-        page: The line of ``text`` where the kernel's own source begins, behind the headers before it.
+        page: The line of ``text`` where the kernel's own source begins, after the headers.
     """
 
     symbol: str

@@ -2,7 +2,7 @@
 
 ``translate`` replaces ``asm volatile("..." : outputs : inputs : clobbers)`` by one C++ statement that declares a
 register for each operand, runs the instructions (``ptx``), and writes the outputs. What cannot be translated becomes a
-call whose compilation fails. This is no error in functions and macros of a header that the kernel does not use.
+call whose compilation fails. This is not an error in functions and macros of a header that the kernel does not use.
 ``refusal`` finds the reason in the compiler's output.
 """
 
@@ -82,7 +82,7 @@ def _refused(reason: str, name: str) -> str:
 
 
 def _statements(source: str) -> Iterator[tuple[int, int]]:
-    """Yield the offset of each asm statement, and that of its text, which is behind the opening parenthesis.
+    """Yield the offset of each asm statement, and that of its text, which begins after the opening parenthesis.
 
     Statements in text that ``#if`` excludes are skipped.
     """
@@ -142,7 +142,7 @@ class _Statement:
     Args:
         source: CUDA C that contains the statement.
         begin: Offset of the statement.
-        opening: Offset of its text, which is behind the opening parenthesis.
+        opening: Offset of its text, which begins after the opening parenthesis.
     """
 
     def __init__(self, source: str, begin: int, opening: int) -> None:

@@ -127,7 +127,7 @@ def _closed(text: str, begin: int) -> tuple[int, int]:
 
     Args:
         text: The text.
-        begin: Offset behind the opening brace, where the range begins.
+        begin: Offset after the opening brace, where the range begins.
     """
     depth = 1
     for brace in re.finditer(r"[{}]", text[begin:]):
@@ -213,7 +213,7 @@ def _loops(text: str) -> Iterator[tuple[int, int, int]]:
 
 
 def _end_of_statement(text: str, begin: int) -> int:
-    """Return the offset behind the statement at ``begin``.
+    """Return the offset after the statement at ``begin``.
 
     The statement is a block, or ends at a semicolon outside of parentheses.
     """
@@ -228,7 +228,7 @@ def _end_of_statement(text: str, begin: int) -> int:
 
 
 def _behind_closing(text: str, opening: int, pair: str) -> int:
-    """Return the offset behind the bracket that closes an opening bracket; the text's length if there is none.
+    """Return the offset after the bracket that closes an opening bracket; the text's length if there is none.
 
     Args:
         text: The text.

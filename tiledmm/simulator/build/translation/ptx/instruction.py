@@ -134,7 +134,7 @@ class Instruction:
     def elements(self, text: str) -> list[str]:
         """Return the texts of the elements of a vector operand, such as ``{ a, b }``.
 
-        An operand that is no vector is returned as its only element.
+        An operand that is not a vector is returned as its only element.
         """
         return split(text[1:-1]) if text.startswith("{") and text.endswith("}") else [text]
 
