@@ -143,8 +143,8 @@ def _on_cpu(
 ) -> list[Row]:
     """Time products on the CPU, check their results, and return one row per product.
 
-    Times are host times. They are measured after the times of the device, so the speedups of a row are ratios of
-    medians.
+    Times are host times. They are measured after the rounds on the device, not in turn with them. So the speedups of a
+    row are ratios of medians, not medians of ratios.
     """
     a, b = (cupy.asnumpy(x).astype(operands.c.dtype, copy=False) for x in operands[:2])
     rows = []

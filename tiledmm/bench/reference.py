@@ -122,8 +122,10 @@ def tolerance(dtype: np.dtype[Any], k: int) -> float:
 
     A sum of K products, each step rounded with unit roundoff u, has an error of at most K u in these units, and of a
     few sqrt(K) u if the errors are independent (Higham and Mary, "A new approach to probabilistic rounding error
-    analysis", SIAM J. Sci. Comput. 41, 2019). Narrower types are summed in float32 and rounded once. Complex numbers
-    have twice the terms in each of two components. In double precision the reference has the same error as the result.
+    analysis", SIAM J. Sci. Comput. 41, 2019). Narrower types are summed in float32 and rounded once.
+
+    For complex types the tolerance is doubled, because each of the two components sums twice as many terms. For float64
+    and complex128 it is doubled because the reference has an error of the same size.
     """
     if dtype.kind in "biu":
         return 0.0

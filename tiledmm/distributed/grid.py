@@ -238,7 +238,7 @@ def _factors(number: int) -> Iterator[tuple[int, int]]:
 
 
 def blocks(extent: int, count: int, chunks: Sequence[int] = ()) -> tuple[int, ...]:
-    """Return the sizes of blocks along an axis: of equal size, but with boundaries moved to chunk boundaries nearby.
+    """Return the sizes of blocks along an axis: about equal, with boundaries moved to nearby chunk boundaries.
 
     Args:
         extent: Size of the axis, at least ``count``.
@@ -246,7 +246,7 @@ def blocks(extent: int, count: int, chunks: Sequence[int] = ()) -> tuple[int, ..
         chunks: Sizes of the chunks along the axis, which sum to ``extent``.
 
     Returns:
-        ``count`` sizes that sum to ``extent``. None is 0.
+        ``count`` sizes of at least 1, which sum to ``extent``.
     """
     even = [i * extent // count for i in range(count + 1)]
     kept, slack = sorted(set(accumulate(chunks))), extent // count // _SLACK

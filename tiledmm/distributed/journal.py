@@ -27,10 +27,11 @@ _FORMAT = "tiledmm out_of_core 1"
 
 
 class Journal:
-    """The file that lists the finished tiles of one product, and what the product is.
+    """The file that describes one product and lists its finished tiles.
 
     Attributes:
-        tiling: Tiling that the file states, on which the bits of the result depend; None if the file is new.
+        tiling: The product's tiling in the file; None if the file is new. With another tiling, results are rounded
+            differently.
         finished: Hash of samples of each tile that is on the disk, by the tile's number.
     """
 

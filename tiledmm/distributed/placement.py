@@ -30,7 +30,7 @@ _MOST_OWN = 100
 
 
 def bind(scheduler: Scheduler, tasks: Iterable[Any]) -> None:
-    """Choose a worker for each rank among new tasks, and for the tasks whose results only this rank needs.
+    """Choose a worker for each new task of a rank, and for the tasks whose results only that rank needs.
 
     The choice is stored as loose restrictions of the tasks: if the worker has died, its tasks run elsewhere.
 

@@ -2,7 +2,7 @@
 
 A worker keeps the communicators that it used last, because creating one takes longer than most products; it keeps only
 a few, because each takes device memory. The ranks connect over TCP first, with a deadline, because NCCL itself would
-wait forever for a missing rank. Over TCP they agree on a communicator, and notice a failed rank whatever they wait for.
+wait forever for a missing rank. Over TCP they agree on a communicator, and detect a failed rank during every wait.
 """
 
 from __future__ import annotations
@@ -83,7 +83,10 @@ def nccl_communicator(
 
 
 def _text(identifier: Any) -> list[Any]:
-    """Convert an NCCL identifier to JSON values: its type's name and its bytes, or integers in CuPy before 14."""
+    """Convert an NCCL identifier to JSON values: the name of its type, and the list of its elements.
+
+    The type is bytes, or in CuPy before 14 a tuple of integers.
+    """
     return [type(identifier).__name__, list(identifier)]
 
 

@@ -137,7 +137,8 @@ def _between_streams(
 ) -> Any:
     """Call a function as ``interchanged`` does, for arrays of any libraries on any device.
 
-    CuPy arrays are made that share the arguments' memory, and the streams of the libraries are synchronized.
+    The function receives CuPy arrays that share the arguments' memory. Its work runs after earlier and before later
+    work on the libraries' streams.
     """
     call = _Call(function, operands, others, out)
     if (device := call.device()) == devices.current_device():

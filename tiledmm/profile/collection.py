@@ -66,7 +66,8 @@ def collect(
     Args:
         variant_tiles: Variants with their tiles. The names ``"auto"`` and ``"cublas"`` are allowed, too.
         size: Sizes m, n and k.
-        dtype: Type of the operands and the result, by NumPy's name; ``"tf32"``, or a type with wide results.
+        dtype: Computation type: NumPy's name of a type, ``"tf32"``, or a type with wide results, such as
+            ``"int8_int32"``.
         layout: Layout letters of A and B, see ``tiledmm.source``.
         report: Path where ncu's report is kept, for Nsight Compute's user interface; None to discard it.
 

@@ -1,4 +1,4 @@
-"""The fit of one kernel's rates to its timings: the rates by which the cost model comes closest to the timings."""
+"""The fit of one kernel's rates: those with which the cost model's times are closest to the measured times."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def weight(measured: Any, expected: Any, fastest: Any) -> Any:
 
 
 def fit_kernel(start: KernelRates, kernel: TimedKernel, cost: Cost, device: DeviceRates) -> KernelRates:
-    """Return the rates of a kernel by which the cost model comes closest to its timings.
+    """Return the rates of a kernel with which the cost model's times are closest to its timings.
 
     Args:
         start: Rates from which the search begins.

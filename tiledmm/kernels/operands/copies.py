@@ -26,8 +26,9 @@ class Copy:
     Attributes:
         operand: 0 for A, 1 for B.
         launches: The launches that write the copy, usually one.
-        memory: Scratch memory of shape ``(matrices, rows, elements per row)``, or with a first dimension of planes.
-        contiguous: Number of the operand's elements per row, without padding.
+        memory: Scratch memory of shape ``(matrices, rows, elements per row)``, or ``(planes, matrices, rows, elements
+            per row)`` if the copy has several planes.
+        contiguous: Number of elements per row of the copy, without padding.
     """
 
     operand: int

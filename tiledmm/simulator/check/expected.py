@@ -94,7 +94,7 @@ def wrong_results(
 
     Args:
         launch: The launch, whose arrays hold its results.
-        findings: Factory of the findings of the launch's kernel.
+        findings: Factory of findings about the launch's kernel.
         outcome: Outcome of the launch, with recorded writers.
         wanted: The expected arrays, as ``expected_arrays`` returns them.
         tolerance: Tolerances of the comparison.

@@ -27,7 +27,7 @@ class _Shown:
     """Findings and results of one run of a kernel.
 
     Attributes:
-        of_kernel: Factory of the findings of the kernel that ran.
+        of_kernel: Factory of findings about the kernel that ran.
         outcome: Outcome of the run.
         findings: Findings of the runtime.
         results: For each memory region, its bytes after the run.
@@ -52,7 +52,7 @@ class FullChecks:
 
     Args:
         launch: The launch.
-        findings: Factory of the findings of its kernel.
+        findings: Factory of findings about its kernel.
         settings: Settings of its first run.
         state: Values of the variables outside of functions before the launch; None for their initial values in the
             source.

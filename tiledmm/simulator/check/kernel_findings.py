@@ -19,7 +19,7 @@ from tiledmm.simulator.execute.memory import Placed
 
 
 class KernelFindings:
-    """Factory of the findings of one kernel, which name its source lines.
+    """Factory of findings about one kernel, with their source lines.
 
     Args:
         kernel: The kernel.
