@@ -55,6 +55,29 @@ struct Barrier {
     }
 };
 
+// Arrives at the same barrier of another block of the cluster, which then sees what this thread has done in shared memory: a full fence.
+__device__ __forceinline__ void release_cluster(Barrier& barrier, int block) {
+    asm volatile(
+        "{\n .reg .b32 remote;\n"
+        " mapa.shared::cluster.u32 remote, %0, %1;\n"
+        " mbarrier.arrive.release.cluster.shared::cluster.b64 _, [remote];\n}" ::"r"(shared_address(&barrier)),
+        "r"(block)
+        : "memory");
+}
+
+// Waits as Barrier::wait() does, and then sees what other blocks of the cluster did before release_cluster().
+__device__ __forceinline__ void acquire_cluster(Barrier& barrier, unsigned parity) {
+    unsigned complete = 0;
+    while (!complete)
+        asm volatile(
+            "{\n .reg .pred complete;\n"
+            " mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 complete, [%1], %2;\n"
+            " selp.u32 %0, 1, 0, complete;\n}"
+            : "=r"(complete)
+            : "r"(shared_address(&barrier)), "r"(parity)
+            : "memory");
+}
+
 // Makes initialised barriers visible to TMA and to other blocks of the cluster.
 __device__ __forceinline__ void fence_barrier_init() {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
@@ -118,6 +141,17 @@ struct PendingStore {
 __device__ __forceinline__ void fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 // ---- clusters: blocks that are co-scheduled and access each other's shared memory ----
+
+// Loads 16 bytes from this address in the shared memory of a block of the cluster.
+__device__ __forceinline__ void load_cluster(unsigned (&words)[4], const void* shared, int block) {
+    asm volatile(
+        "{\n .reg .b32 remote;\n"
+        " mapa.shared::cluster.u32 remote, %4, %5;\n"
+        " ld.shared::cluster.v4.b32 { %0, %1, %2, %3 }, [remote];\n}"
+        : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+        : "r"(shared_address(shared)), "r"(block)
+        : "memory");
+}
 
 // A cluster barrier without a full fence: afterwards only barriers that were fenced are visible.
 __device__ __forceinline__ void cluster_sync_relaxed() {

@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 import tiledmm.launch.plans
-from tests.kernels_in_numpy import Argument, run_in_numpy
+from tests.kernels_in_numpy import Argument, resident_clusters, run_in_numpy
 from tests.simulator.unchecked import execute
 from tests.strategies import Layout, lay_out, plain
 from tiledmm.errors import UnsupportedTypeError
@@ -245,6 +245,7 @@ class HostGpu:
         monkeypatch.setattr(plan, "raw_kernels", lambda kernels: [self._raw_kernel(each) for each in kernels])
         monkeypatch.setattr(prepared, "_PreparedArgument", lambda array: array)
         monkeypatch.setattr(prepared, "launch_function", lambda: None)
+        monkeypatch.setattr(prepared, "resident_clusters", lambda function, cluster, *told: resident_clusters(cluster))
         for module in (devices, prepared):
             monkeypatch.setattr(module, "current_device", lambda: 0)
             monkeypatch.setattr(module, "device_model", self._model)

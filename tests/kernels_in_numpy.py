@@ -147,6 +147,11 @@ def run_in_numpy(
     kernels.get(name, run.multiply)(p)
 
 
+def resident_clusters(blocks: int) -> int:
+    """Return how many clusters of a number of blocks run at the same time on a GPU that leaves a tenth of its SMs over."""
+    return 120 // blocks
+
+
 def _check_blocks(spec: KernelSpec, p: Problem, blocks: int, gpu: Gpu | None) -> None:
     """Check that every tile has a block, and that tiles are numbered without gaps."""
     config = spec.config
@@ -160,7 +165,8 @@ def _check_blocks(spec: KernelSpec, p: Problem, blocks: int, gpu: Gpu | None) ->
         assert blocks <= max(launches.MOST_TILES, p.partitions)
         assert blocks * config.tiles_per_block >= p.tiles > (blocks - 1) * config.tiles_per_block
     elif gpu is not None:  # its blocks compute one tile after the other, all of them at a time
-        assert blocks == min(p.tiles, gpu.sms // config.cluster) * config.cluster
+        each = config.blocks_per_cluster
+        assert blocks == min(p.tiles, resident_clusters(each) if each > 2 else gpu.sms // each) * each
 
 
 class _Kernel:
@@ -259,10 +265,13 @@ class _Kernel:
         spec, config = self.spec, self.spec.config
         (described, pointer), element = self.pointers[operand], (spec.a, spec.b)[operand]
         along_k = spec.layout[operand] == "NT"[operand]
-        width = (config.bm, config.bn * parts)[operand] // config.cluster
+        rows = (config.bm, config.bn * parts)[operand] if along_k else config.bk * parts
+        shared = along_k or operand == 1  # a block loads its rows of A, and its share of the rows of B's tile
         line = 128 // element.itemsize
         assert described.itemsize == element.itemsize
-        assert described.box == (line, width if along_k else config.bk * parts), "as many bytes as the kernel expects"
+        assert described.box == (line, rows // config.cluster if shared else rows), (
+            "as many bytes as the kernel expects"
+        )
         sizes, strides = described.sizes, (element.itemsize, *described.strides)
         assert all(i < count for i, count in zip(at, sizes[2:], strict=True))
         offset = sum(i * step for i, step in zip(at, strides[2:], strict=True))

@@ -1,6 +1,6 @@
 """Build ``wgmma`` step by step and measure each change: ``python -m benchmarks.studies.wgmma_steps``.
 
-The steps lead from ``tensor_core`` to ``wgmma`` with its default tile, in float16. Without a GPU, counts what machine
+The steps lead from ``tensor_core`` to ``wgmma`` with its default tile, and one step beyond, in float16. Without a GPU, counts what machine
 code and parameters show, and keeps the times in the file if they belong to the same kernel sources. On a GPU, also
 times the steps and ``cupy.matmul``, which alternate. Results are checked first; the exit status is 1 if one is wrong.
 Needs the extra ``inspect``.
@@ -71,8 +71,8 @@ STEPS = (
     Step("wgmma and TMA, two stages", "wgmma", 96, {"stages": 2}),
     Step("as many stages as fit", "wgmma", 96),
     Step("a second consumer", "wgmma", 128),
-    Step("256 columns", "wgmma", 256, {"bm": 128, "cluster": 1}),
-    Step("a cluster of two, multicast", "wgmma", 256),
+    Step("256 columns", "wgmma", 256),
+    Step("a cluster of two, multicast", "wgmma", 256, {"bm": 256, "cluster": 2}),
 )
 
 

@@ -49,6 +49,11 @@ class Cluster:
         return known
 
     @property
+    def share(self) -> int:
+        """Number of columns of B that each block loads."""
+        return self.constants["BN"] // self.constants["CLUSTER"]
+
+    @property
     def limbs(self) -> int:
         """Number of limbs or bytes whose sum an element is."""
         return self.constants.get("LIMBS", self.constants.get("BYTES", 1))
@@ -98,11 +103,15 @@ def picture(variant: str) -> str:
     pairs, end = _pairs(cluster, end + 26) if cluster.limbs > 1 else ([], end)
     words = "Computed from the kernel's parameters; the simulator does not run it."
     note = svg.text(words, 0, end + 24)
+    computes, each, multicast = "A block computes", "", ""
+    if its["CLUSTER"] > 1:
+        computes, each = f"A cluster of {its['CLUSTER']} blocks computes", f", {its['ROWS']} rows each"
+        multicast = f"; of these each block issues the TMA load of {cluster.share}, multicast to both"
     description = (
-        f"A cluster of {its['CLUSTER']} blocks computes {m} by {n} elements of C, {its['ROWS']} rows each: "
+        f"{computes} {m} by {n} elements of C{each}: "
         f"{its['CONSUMERS']} warpgroups of {its['ROWS'] // its['CONSUMERS']} rows, and a producer. In each of "
         f"{its['STAGES']} stages lie {its['BK']} steps of k of a block's {its['ROWS']} rows of A and of all {n} "
-        f"columns of B; of these each block issues the TMA load of {its['PART_B']}, multicast to both. {words}"
+        f"columns of B{multicast}. {words}"
     )
     title = f"{cluster.symbol}: which block issues the TMA load of what, and which warpgroup multiplies it"
     return svg.document(title, description, end + 32, [*parts, *legend, *stages, *pairs, note])
@@ -116,7 +125,7 @@ def _operand(name: str, cluster: Cluster, shape: tuple[int, int], at: tuple[floa
     def loaded(step: int, block: int) -> set[Element]:
         if name == "A":
             return _box(block * its["ROWS"], step * depth, its["ROWS"], depth)
-        return _box(step * depth, block * its["PART_B"], depth, its["PART_B"])
+        return _box(step * depth, block * cluster.share, depth, cluster.share)
 
     later = [loaded(step, block) for step in range(1, its["STAGES"]) for block in blocks]
     count = f", in {cluster.limbs} limbs" if cluster.called == "limb" else f", one of {cluster.limbs} bytes"
@@ -164,7 +173,7 @@ def _stages(cluster: Cluster, top: float) -> tuple[list[str], float]:
         y = top
         for limb in limbs:
             bands = [("A", block, f"A{limb}: {its['ROWS']} rows", its["ROWS"])]
-            bands += [("B", issuer, f"B{limb}, by block {issuer}", its["PART_B"]) for issuer in range(its["CLUSTER"])]
+            bands += [("B", issuer, f"B{limb}, by block {issuer}", cluster.share) for issuer in range(its["CLUSTER"])]
             for matrix, issuer, words, size in bands:
                 for stage in range(its["STAGES"]):
                     look = "fetched" if stage else _LOOKS[issuer]

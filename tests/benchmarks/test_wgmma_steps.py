@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -11,6 +12,8 @@ import pytest
 from benchmarks.studies import wgmma_steps
 from benchmarks.studies.wgmma_steps import STEPS, counted, steps_table
 from docs.tools import programs
+from tiledmm.elements import compute_element
+from tiledmm.kernels.config import LaunchConfig
 from tiledmm.kernels.variants import find_variant
 
 
@@ -25,8 +28,8 @@ def test_a_step_changes_one_thing() -> None:
     for before, after in pairwise(zip(shapes, configs, strict=True)):
         changed = sum(x != y for x, y in zip(before[0], after[0], strict=True))
         assert changed == 1 or (changed == 0 and before[1].stages != after[1].stages)
-    last = STEPS[-1].kernel
-    assert last.config.bm == find_variant("wgmma").default_tile and last.config.cluster == 2
+    usual = find_variant("wgmma").config(None, compute_element("float16"))
+    assert STEPS[-2].kernel.config.bn == usual.bn and configs[-2] == replace(usual, launch=LaunchConfig()) and configs[-1].cluster == 2
 
 
 def test_rows_are_those_of_the_steps() -> None:

@@ -38,6 +38,11 @@ __device__ __forceinline__ void griddepcontrol_wait() {
     asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
+__device__ __forceinline__ void griddepcontrol_launch_dependents() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
 
 // Starts to copy `count` of N elements, 4, 8 or 16 aligned bytes, to shared memory, and writes zeros for the others.
 template <int N, class T>
@@ -968,7 +973,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     Shared& shared = *reinterpret_cast<Shared*>(memory);
     const BlockTile& block = shared.block;
 
-    griddepcontrol_wait();   // for what the launches before this one write
+    griddepcontrol_wait();                // for what the launches before this one write
+    griddepcontrol_launch_dependents();   // not before: the next launch may read what these write
     if (blockIdx.x >= tiles_to_compute(p)) return;   // all of its threads exit: none waits at a barrier
     if (threadIdx.x == 0) shared.block = locate_block_in_group(p, BM, BN / PARTS);
     __syncthreads();

@@ -13,6 +13,11 @@ __device__ __forceinline__ void griddepcontrol_wait() {
     asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
+__device__ __forceinline__ void griddepcontrol_launch_dependents() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
 
 // Starts to copy `count` of N elements, 4, 8 or 16 aligned bytes, to shared memory, and writes zeros for the others.
 template <int N, class T>
@@ -773,7 +778,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     extern __shared__ __align__(128) unsigned char memory[];
     Tiles& tiles = *reinterpret_cast<Tiles*>(memory);
 
-    griddepcontrol_wait();   // for what the launches before this one write
+    griddepcontrol_wait();                // for what the launches before this one write
+    griddepcontrol_launch_dependents();   // not before: the next launch may read what these write
     const BlockTile block = locate_block_in_group(p, BM, BN);
     const Matrix<T, TA, ORDER_A> A = {a + block.a0, p.m, block.k, p.a.row, p.a.col};
     const Matrix<T, TB, ORDER_B> B = {b + block.b0, block.k, p.n, p.b.row, p.b.col};

@@ -1,5 +1,5 @@
-// tiledmm_wgmma_f16_256x256x64_nn
-// Rendered by tiledmm 0.1.0 from wgmma.cu.j2: bm=256 bn=256 bk=64 tm=2 tn=64 pad=0 stages=3 unroll=64 min_blocks=1 wm=16 wn=256 lanes=1 triangle=0 tiles_per_block=1 cluster=2
+// tiledmm_wgmma_f16_128x256x64_nn
+// Rendered by tiledmm 0.1.0 from wgmma.cu.j2: bm=128 bn=256 bk=64 tm=2 tn=64 pad=0 stages=3 unroll=64 min_blocks=1 wm=16 wn=256 lanes=1 triangle=0 tiles_per_block=1 cluster=1
 
 #ifndef TILEDMM_SIMULATOR   // the simulator defines these functions in C++: tiledmm/simulator/build/native/ptx.h
 
@@ -9,6 +9,11 @@
 __device__ __forceinline__ void griddepcontrol_wait() {
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+__device__ __forceinline__ void griddepcontrol_launch_dependents() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
 }
 
@@ -176,6 +181,9 @@ struct ResultTile {
     Stored* data;   // element (0, 0)
     int rows, cols;
     long long row_stride, col_stride;
+
+    // The transposed tile.
+    __device__ __forceinline__ ResultTile mirrored() const { return {data, cols, rows, col_stride, row_stride}; }
 
     // Its `width` columns from `col` on, as many as are inside.
     __device__ __forceinline__ ResultTile columns(int col, int width) const {
@@ -397,7 +405,7 @@ struct SharedMatrix {
 };
 
 // clang-format off
-#define KERNEL tiledmm_wgmma_f16_256x256x64_nn
+#define KERNEL tiledmm_wgmma_f16_128x256x64_nn
 using TA = float16;   // an element of A in memory
 using TB = float16;   // an element of B in memory
 using TC = float16;   // an element of C in memory
@@ -405,11 +413,12 @@ using T = float16;   // the computation type
 using Sum = Accumulator<T>;   // the type that products are accumulated in
 [[maybe_unused]] constexpr Order ORDER_A = Order::ROWS;
 [[maybe_unused]] constexpr Order ORDER_B = Order::ROWS;
-constexpr int BM = 256;   // rows of C a cluster computes
+constexpr int BM = 128;   // rows of C a cluster computes
 constexpr int BN = 256;   // columns of C a cluster computes
 constexpr int BK = 64;   // step along K: 128 bytes, a row of a swizzled tile
 constexpr int STAGES = 3;   // pipeline stages: tiles of A and B in shared memory
-constexpr int CLUSTER = 2;   // blocks of a cluster: they compute successive rows of C and share tiles of B
+constexpr int CLUSTER = 1;   // blocks of a cluster: they compute successive rows of C and share tiles of B
+constexpr int CLUSTER_K = 1;   // blocks of a cluster that each sum a part of K, and then add their sums
 constexpr int ROWS = BM / CLUSTER;   // rows of C a block computes
 constexpr int CONSUMERS = ROWS / 64;   // consumer warpgroups, 64 rows each; there is one producer warpgroup
 constexpr int THREADS = (CONSUMERS + 1) * 128;
@@ -420,12 +429,13 @@ constexpr int THREADS = (CONSUMERS + 1) * 128;
 constexpr bool K_MAJOR_A = ORDER_A == Order::ROWS, K_MAJOR_B = ORDER_B == Order::COLUMNS;
 constexpr int SWIZZLE_SPAN = SWIZZLE_BYTES / sizeof(TA);   // elements of such a row
 constexpr int SLAB = BK * SWIZZLE_SPAN;                    // elements of a slab
-constexpr int PART_B = BN / CLUSTER;                       // columns of B that a block loads, for all of the cluster
+constexpr int BLOCKS = CLUSTER * CLUSTER_K;                // blocks of a cluster
+constexpr int LOADED_BN = K_MAJOR_B ? BN : (BN + SWIZZLE_SPAN - 1) / SWIZZLE_SPAN * SWIZZLE_SPAN;   // columns of B in a tile: whole slabs
 constexpr int DEPTH = 32 / sizeof(TA);                     // steps of k of a wgmma
 constexpr int CONSUMER_REGISTERS = 224, PRODUCER_REGISTERS = 56;   // per thread
 static_assert(BK == SWIZZLE_SPAN, "a step along K is a row of a swizzled tile");
-static_assert(K_MAJOR_B || PART_B % SWIZZLE_SPAN == 0, "whole slabs");
-static_assert(ROWS % 8 == 0 && PART_B % 8 == 0 && SLAB % (8 * SWIZZLE_SPAN) == 0, "slabs begin at multiples of 1024 bytes: a swizzle pattern");
+static_assert(CLUSTER == 1 || CLUSTER_K == 1, "a cluster shares tiles of B, or K");
+static_assert(ROWS % 8 == 0 && (K_MAJOR_B ? BN : BK) / CLUSTER % 8 == 0 && SLAB % (8 * SWIZZLE_SPAN) == 0, "slabs begin at multiples of 1024 bytes: a swizzle pattern");
 
 // Starts to read both tensor maps, which nothing writes, while the block prepares.
 __device__ __forceinline__ void prefetch_tensor_maps(const TensorMap& a_map, const TensorMap& b_map) {
@@ -436,24 +446,25 @@ __device__ __forceinline__ void prefetch_tensor_maps(const TensorMap& a_map, con
 
 // Initialises the barriers of all stages. A stage is full when its tiles have arrived, and empty when one lane of every consumer
 // warp of the cluster has arrived. A warp that has nothing else to do initialises them.
-__device__ __forceinline__ void init_barriers(Barrier (&full)[STAGES], Barrier (&empty)[STAGES]) {
+template <class Tiles>
+__device__ __forceinline__ void init_barriers(Tiles& tiles) {
     if (threadIdx.x == CONSUMERS * WARPGROUP + 32) {
         for (int stage = 0; stage < STAGES; ++stage) {
-            full[stage].init(1);
-            empty[stage].init(CLUSTER * CONSUMERS * 4);
+            tiles.full[stage].init(1);
+            tiles.empty[stage].init(CLUSTER * CONSUMERS * 4);
         }
         fence_barrier_init();
     }
-    if (CLUSTER > 1) cluster_sync_relaxed();
+    if (BLOCKS > 1) cluster_sync_relaxed();
     else __syncthreads();   // the barriers are initialised before any thread uses them
 }
 
 // No block exits while others of the cluster access its shared memory.
 __device__ __forceinline__ void sync_before_exit() {
-    if (CLUSTER > 1) cluster_sync();
+    if (BLOCKS > 1) cluster_sync();
 }
 
-// Persistent tile scheduler: a cluster computes every (gridDim.x / CLUSTER)-th tile of C, a block ROWS rows of it.
+// Persistent tile scheduler: a cluster computes every (gridDim.x / BLOCKS)-th tile of C, a block ROWS rows of it, or a part of its K.
 struct TileScheduler {
     const Problem& p;
     int columns;      // of C in a tile
@@ -462,13 +473,13 @@ struct TileScheduler {
     BlockTile tile;
 
     __device__ __forceinline__ TileScheduler(const Problem& p, int columns)
-        : p(p), columns(columns), index(blockIdx.x / CLUSTER), count(static_cast<unsigned>(tiles_to_compute(p))) {
+        : p(p), columns(columns), index(blockIdx.x / BLOCKS), count(static_cast<unsigned>(tiles_to_compute(p))) {
         locate();
     }
     __device__ __forceinline__ bool has_tile() const { return index < count; }
-    __device__ __forceinline__ bool is_last() const { return index + gridDim.x / CLUSTER >= count; }
+    __device__ __forceinline__ bool is_last() const { return index + gridDim.x / BLOCKS >= count; }
     __device__ __forceinline__ void next() {
-        index += gridDim.x / CLUSTER;
+        index += gridDim.x / BLOCKS;
         if (has_tile()) locate();
     }
     __device__ __forceinline__ void locate() {
@@ -487,21 +498,25 @@ struct PipelineState {
     }
 };
 
-// Issues TMA loads for a part of a tile, WIDTH rows of A or columns of B from `mn` on, for BLOCKS blocks of the cluster: this one or
-// all. `batch`: the matrix's coordinates in the outer dimensions of its tensor map.
+// Issues TMA loads for a tile of WIDTH rows of A or columns of B from `mn` on. BLOCKS blocks of the cluster have the same tile: each loads
+// its share of the rows of 128 bytes, by its rank, and multicasts it. `batch`: the matrix's coordinates in the tensor map's outer dimensions.
 template <bool K_MAJOR, int WIDTH, int BLOCKS>
-__device__ __forceinline__ void load_tile(TA* part, const TensorMap& map, Barrier& barrier, long long mn, long long k, const int (&batch)[3]) {
+__device__ __forceinline__ void load_tile(TA* tile, const TensorMap& map, Barrier& barrier, long long mn, long long k, const int (&batch)[3],
+                                          int rank = 0) {
+    const int first = BLOCKS == 1 ? 0 : rank * ((K_MAJOR ? WIDTH : BK) / BLOCKS);
 #pragma unroll
     for (int slab = 0; slab < (K_MAJOR ? 1 : WIDTH / SWIZZLE_SPAN); ++slab) {
-        const int row = static_cast<int>(mn) + slab * SWIZZLE_SPAN, step = static_cast<int>(k);
+        const int row = static_cast<int>(mn) + (K_MAJOR ? first : slab * SWIZZLE_SPAN), step = static_cast<int>(k) + (K_MAJOR ? 0 : first);
         const int at[5] = {K_MAJOR ? step : row, K_MAJOR ? row : step, batch[2], batch[1], batch[0]};
-        if constexpr (BLOCKS == 1) tma_load(part + slab * SLAB, map, barrier, at);
-        else tma_load_multicast((1 << BLOCKS) - 1, part + slab * SLAB, map, barrier, at);
+        TA* const to = tile + slab * SLAB + first * SWIZZLE_SPAN;
+        if constexpr (BLOCKS == 1) tma_load(to, map, barrier, at);
+        else tma_load_multicast((1 << BLOCKS) - 1, to, map, barrier, at);
     }
 }
 
 // wgmma: Hopper's tensor cores, warp-specialized: a producer warpgroup loads tiles with TMA, consumer warpgroups multiply them.
-// Blocks of a cluster compute successive rows of C: each loads a part of their common tile of B and multicasts it to all of them.
+// Blocks of a cluster compute successive rows of C: each loads a part of their common tile of B and multicasts it to all of them. Or,
+// if CLUSTER_K is above 1, each sums a part of K; they add their sums through each other's shared memory.
 // Computes  C = A @ B            A (M,K)  B (K,N)  C (M,N), 16-bit floats and tf32 summed in float32, or 8-bit integers
 // Launch    persistent: one block of THREADS threads per SM; a cluster computes one (BM, BN) tile of C at a time
 // Shared    STAGES * BK * (ROWS + BN) * sizeof(T) and rows of C, dynamic          Barriers  2 per stage
@@ -511,17 +526,25 @@ __device__ __forceinline__ void load_tile(TA* part, const TensorMap& map, Barrie
 // wgmma reads 16-bit elements from K-major and MN-major tiles. It needs other types K-major: bytes are, and so is B of tf32. An
 // MN-major A of tf32 is read through registers. TMA rounds float32 to tf32.
 
-constexpr int SUBTILES = sizeof(TC) > 2 ? sizeof(TC) / 2 : 1, SUBTILE_N = BN / SUBTILES;   // the epilogue writes 2 * BN bytes of a row at a time
+constexpr int OUT_N = BN / CLUSTER_K;   // columns of the tile that a block writes
 struct alignas(sizeof(TC) < 16 ? 2 * sizeof(TC) : 16) Pair {
     TC left, right;
 };
+// Columns that the epilogue writes at a time: as many as a row of ROW_BYTES holds, or 8.
+constexpr int ROW_BYTES = 2 * OUT_N + (sizeof(T) > 2 ? 32 : 16), PADDING = 4;   // pairs: 8 rows, or 4 of wider elements, lie in 32 different banks
+__device__ constexpr int subtile_columns() {
+    int columns = OUT_N;
+    while (columns > 8 && (OUT_N % columns || (columns / 2 + PADDING) * static_cast<int>(sizeof(Pair)) > ROW_BYTES)) columns -= 8;
+    return columns;
+}
+constexpr int SUBTILE_N = subtile_columns(), SUBTILES = OUT_N / SUBTILE_N;
 struct alignas(16) Row {
-    Pair pair[SUBTILE_N / 2 + 4];   // padding: 8 rows, or 4 of wider elements, lie in 32 different banks
+    Pair pair[SUBTILE_N / 2 + PADDING];
 };
 
 struct Tiles {
     T a[STAGES][ROWS * BK];
-    T b[STAGES][BN * BK];
+    T b[STAGES][LOADED_BN * BK];
     Row c[CONSUMERS * 4][16];
     Barrier full[STAGES];    // the stage's tiles have arrived
     Barrier empty[STAGES];   // the stage's tiles have been multiplied
@@ -582,7 +605,8 @@ __device__ __forceinline__ void batch_coordinates(int (&at)[3], const Strides& s
 // that are not ALIGNED to so many: words where these begin in memory, shifted out of two, then the elements before and after these.
 template <int BYTES, bool ALIGNED = true, class Part>
 __device__ __forceinline__ void write_rows(const Part& part, const Row* rows, int warp, int lane) {
-    constexpr int N = sizeof(TC) < BYTES ? BYTES / sizeof(TC) : 1, CHUNKS = SUBTILE_N / N;   // elements of a chunk, chunks of a row
+    constexpr int WHOLE = sizeof(TC) < BYTES ? BYTES / sizeof(TC) : 1, N = WHOLE < SUBTILE_N ? WHOLE : SUBTILE_N;   // elements of a chunk
+    constexpr int CHUNKS = SUBTILE_N / N;                                                                            // of a row
     constexpr int POWER = CHUNKS & -CHUNKS, LANES = POWER < 32 ? POWER : 32;                 // that share a row: a power of two
     const auto before = [&](int i) { return ALIGNED ? 0 : min(part.template elements_before<N>(i), part.cols); };
 #pragma unroll BYTES < 16 ? 1 : CHUNKS / LANES   // unrolled, the code of rows that are not aligned would be most of the kernel
@@ -608,6 +632,20 @@ __device__ __forceinline__ void write_rows(const Part& part, const Row* rows, in
             part.data[i * part.row_stride + col] = reinterpret_cast<const TC*>(&rows[lane % 16])[col];
 }
 
+// The same if columns are contiguous and aligned: a lane writes 16 bytes of a column, so that the warp writes 32 bytes of each, or more.
+template <class Part>
+__device__ __forceinline__ void write_columns(const Part& part, const Row* rows, int warp, int lane) {
+    constexpr int N = 16 / sizeof(TC), CHUNKS = 16 / N;   // elements of a chunk, chunks of a column
+#pragma unroll 1
+    for (int i = lane; i < CHUNKS * SUBTILE_N; i += 32) {
+        const int r = i % CHUNKS * N, row = row_of(warp, r), col = i / CHUNKS;
+        Vector<TC, N> chunk;
+#pragma unroll
+        for (int e = 0; e < N; ++e) chunk.element[e] = reinterpret_cast<const TC*>(&rows[r + e])[col];
+        if (row < part.rows && col < part.cols) *reinterpret_cast<Vector<TC, N>*>(part.data + row + col * part.col_stride) = chunk;
+    }
+}
+
 // Writes them one element at a time, whatever the strides: successive lanes write successive rows if these are contiguous, else columns.
 template <class Part>
 __device__ __forceinline__ void write_elements(const Part& part, const Row* rows, int warp, int lane) {
@@ -620,17 +658,18 @@ __device__ __forceinline__ void write_elements(const Part& part, const Row* rows
     }
 }
 
-extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, 1)
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
     KERNEL(const __grid_constant__ TensorMap a_map, const __grid_constant__ TensorMap b_map, TC* __restrict__ c,
            const __grid_constant__ Problem p) {
     extern __shared__ __align__(1024) unsigned char memory[];
     Tiles& tiles = *reinterpret_cast<Tiles*>(memory);
     prefetch_tensor_maps(a_map, b_map);
-    griddepcontrol_wait();   // for what the launches before this one write
     const int warpgroup = warpgroup_index(), thread = threadIdx.x % WARPGROUP;
-    const int rank = blockIdx.x % CLUSTER;   // of this block in its cluster
+    const int rank = blockIdx.x % BLOCKS;   // of this block in its cluster
     TileScheduler scheduler(p, BN);   // locates the first tile while barriers are initialised
-    init_barriers(tiles.full, tiles.empty);
+    init_barriers(tiles);
+    griddepcontrol_wait();   // for what the launches before this one write
+    griddepcontrol_launch_dependents();   // not before: the next launch may read what these write
     PipelineState state = {0, 0};
     if (warpgroup == CONSUMERS) {   // the producer
         setmaxnreg_dec<PRODUCER_REGISTERS>();
@@ -643,10 +682,9 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
             for (int k = 0; k < tile.k; k += BK, state.next()) {
                 Barrier& full = tiles.full[state.stage];
                 tiles.empty[state.stage].wait(state.phase ^ 1);   // at first all stages are empty: this returns at once
-                full.arrive_and_expect_tx((ROWS + BN) * BK * sizeof(T));
+                full.arrive_and_expect_tx((ROWS + LOADED_BN) * BK * sizeof(T));
                 load_tile<K_MAJOR_A, ROWS, 1>(tiles.a[state.stage], a_map, full, tile.row0, tile.k0 + k, in_a);
-                load_tile<K_MAJOR_B, PART_B, CLUSTER>(tiles.b[state.stage] + rank * PART_B * BK, b_map, full, tile.col0 + rank * PART_B,
-                                                     tile.k0 + k, in_b);
+                load_tile<K_MAJOR_B, LOADED_BN, CLUSTER>(tiles.b[state.stage], b_map, full, tile.col0, tile.k0 + k, in_b, rank);
             }
         }
     } else {
@@ -672,15 +710,18 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
                 wgmma_commit();
                 if (k / BK == due) row.issue();
                 wgmma_wait<1>(sums);
-                if (last >= 0 && lane < CLUSTER) tiles.empty[last].arrive_cluster(lane);
+                if (last >= 0 && lane < CLUSTER) tiles.empty[last].arrive_cluster(CLUSTER_K > 1 ? rank : lane);
                 last = state.stage;
             }
             wgmma_wait<0>(sums);
-            if (last >= 0 && lane < CLUSTER) tiles.empty[last].arrive_cluster(lane);
+            if (last >= 0 && lane < CLUSTER) tiles.empty[last].arrive_cluster(CLUSTER_K > 1 ? rank : lane);
             // epilogue: a warp collects its 16 rows of C in shared memory; they are stored while the next tile is multiplied
-            const auto c_tile = result_tile<T>(c, p, tile, ROWS, BN);   // (ROWS, BN)
+            Sum (&total)[OUT_N / 2] = sums;
+            const auto own_tile = result_tile<T>(c, p, tile, ROWS, BN);   // (ROWS, BN)
+            const auto& c_tile = own_tile;
             row.issue();
             const bool vectors = c_tile.has_vectors(16), words = c_tile.has_vectors(4);
+            const bool columns = c_tile.mirrored().has_vectors(16);
             Row* const rows = tiles.c[warp];
 #pragma unroll
             for (int subtile = 0; subtile < SUBTILES; ++subtile) {
@@ -690,7 +731,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
                 for (int j = 0; j < SUBTILE_N / 8; ++j)
 #pragma unroll
                     for (int half = 0; half < 2; ++half) {
-                        const Sum* const pair = &sums[(subtile * SUBTILE_N / 8 + j) * 4 + half * 2];
+                        const Sum* const pair = &total[(subtile * SUBTILE_N / 8 + j) * 4 + half * 2];
                         rows[lane / 4 + half * 8].pair[j * 4 + lane % 4] = {from_accumulator<T, TC>(pair[0]),
                                                                            from_accumulator<T, TC>(pair[1])};
                     }
@@ -704,6 +745,8 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
                     if (subtile + 1 < SUBTILES) row.issue();
                 } else if (vectors) {   // nothing to overlap with: the warp's own stores finish earlier
                     write_rows<16>(part, rows, warp, lane);
+                } else if (columns) {
+                    write_columns(part, rows, warp, lane);
                 } else if (c_tile.col_stride != 1) {
                     write_elements(part, rows, warp, lane);
                 } else {   // rows that bulk stores cannot write

@@ -28,6 +28,9 @@ PRODUCTS = [
     ("tensor_core", "f8", {"pack_b": 1, "split_k": 5}, 3),
     ("warp_tiled", "i1", {"pack_elements": 1, "split_k": 4}, 4),
     ("thin", "f4", {"split_k": 30}, 2),
+    ("wgmma", "f2", {}, 1),
+    ("wgmma", "f2", {"tile": 64, "split_k": 4}, 1),
+    ("tensor_core", "f8", {"split_k": 3}, 2),
 ]
 ROUNDS = 40
 
@@ -35,16 +38,18 @@ ROUNDS = 40
 def planned(product: tuple[str, str, dict[str, int], int]) -> tuple[Plan, list[Any], list[np.ndarray]]:
     """Return a plan, ``ROUNDS`` pairs of operands, and their products."""
     variant, dtype, config, launches = product
+    tile, config = config.get("tile"), {name: value for name, value in config.items() if name != "tile"}
     rng = np.random.default_rng(7)
     pairs = [(small_integers(rng, (260, 600), dtype), small_integers(rng, (600, 200), dtype)) for _ in range(ROUNDS)]
     try:
-        choice = select(variant, None, resolve(*map(describe, pairs[0])), config or None)
+        choice = select(variant, tile, resolve(*map(describe, pairs[0])), config or None)
         plan = Plan(choice)
     except tiledmm.errors.UnsupportedTypeError as error:
         pytest.skip(str(error))
     assert len(plan.launches) == launches
     if device_model().gpu.arch.capability >= (9, 0):
-        assert any(each.dependent for each in plan.launches) and not plan.launches[0].dependent
+        assert any(each.dependent for each in plan.launches)
+        assert plan.launches[0].dependent == (choice.kernels[0].waits == "first")
     wide = np.float64 if np.dtype(dtype).kind == "f" else dtype
     return plan, [tuple(map(to_device, pair)) for pair in pairs], [
         (x.astype(wide) @ y.astype(wide)).astype(dtype) for x, y in pairs

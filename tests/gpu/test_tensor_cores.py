@@ -68,6 +68,17 @@ def test_batches_and_passes(variant: str, tile: int, dtype: str, numbers: dict[s
     check_into(exact_product(left, right), plain(3), x1, x2, variant, **keywords)
 
 
+@pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT"])
+@pytest.mark.parametrize(("variant", "tile", "dtype"), [kernel for kernel in KERNELS if kernel[0] == "wgmma"])
+def test_clusters_that_share_k(variant: str, tile: int, dtype: str, layout: str) -> None:
+    rng = np.random.default_rng(94)
+    left, right = (small_integers(rng, shape, np_dtype(dtype), bound=1) for shape in ((150, 509), (509, 140)))
+    x1, x2 = (to_device(x, matrix_layout(letter)) for x, letter in zip((left, right), layout, strict=True))
+    for partitions, letter in itertools.product((2, 4, 8), "NTG"):
+        keywords = asked(dtype) | {"variant": variant, "tile": tile, "config": {"split_k": partitions}}
+        check_into(exact_product(left, right), matrix_layout(letter), x1, x2, f"{partitions} {letter}", **keywords)
+
+
 @pytest.mark.parametrize(("variant", "tile", "dtype"), KERNELS)
 def test_resources(variant: str, tile: int, dtype: str) -> None:
     for layout in ("NN", "NT", "TN", "TT", "GG"):

@@ -214,7 +214,7 @@ def test_explain_names_it() -> None:
     x = np.lib.stride_tricks.as_strided(np.zeros(1, "i1"), (4096, 4096), (4096, 1))
     text = str(tiledmm.explain(x, x, dtype="int32"))
     assert text.startswith("(4096 x 4096) @ (4096 x 4096), int8_int32, layout NN")
-    assert "tiledmm_wgmma_i8i32_256x256x128_nt, B packed" in text
+    assert "tiledmm_wgmma_i8i32_128x256x128_nt, B packed" in text
     assert "int8_int32" not in str(tiledmm.explain(x, x))
     assert tiledmm.explain(x, x, dtype="int32", target="sm_80").variant == "tensor_core"
 

@@ -84,6 +84,36 @@ def test_what_the_driver_is_told(stream: SimpleNamespace, monkeypatch: pytest.Mo
     assert len(call._on_stream) <= dependent._MOST_STREAMS
 
 
+def test_a_thread_without_a_context_gets_one(stream: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    devices: list[int] = []
+    monkeypatch.setattr(dependent, "current_device", lambda: 3)
+    monkeypatch.setattr(dependent.cupy.cuda, "runtime", SimpleNamespace(setDevice=devices.append), raising=False)
+    monkeypatch.setattr(dependent, "launch_function", lambda: lambda *told: 0 if devices else 201)
+    DependentLaunch(SimpleNamespace(ptr=1), (1,), (32,), 0, [np.zeros(1)])()
+    assert devices == [3]
+
+
+def test_clusters_that_are_resident_are_the_drivers(stream: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    def occupancy(found: Any, function: Any, config: Any) -> int:
+        words = ctypes.string_at(ctypes.addressof(config._obj), 56)
+        attribute = np.frombuffer(ctypes.string_at(int(np.frombuffer(words[40:48], np.uint64)[0]), 72), np.uint32)
+        told.append((np.frombuffer(words[:28], np.uint32).tolist(), attribute[[0, 2, 3, 4]].tolist(), function.value))
+        found._obj.value = 30
+        return status
+
+    told: list[Any] = []
+    monkeypatch.setattr(dependent, "current_device", lambda: 0)
+    monkeypatch.setattr(dependent.cupy.cuda, "runtime", SimpleNamespace(setDevice=told.clear), raising=False)
+    monkeypatch.setattr(dependent.cupy.cuda.runtime, "setDevice", lambda device: None)
+    monkeypatch.setattr(dependent, "driver", lambda: SimpleNamespace(cuOccupancyMaxActiveClusters=occupancy))
+    status = 0
+    assert dependent.resident_clusters(SimpleNamespace(ptr=5), 4, 256, 1000) == 30
+    assert told == [([4, 1, 1, 256, 1, 1, 1000], [4, 4, 1, 1], 5)]
+    status = 1
+    with pytest.raises(OSError, match="1"):
+        dependent.resident_clusters(SimpleNamespace(ptr=5), 4, 256, 1000)
+
+
 def test_what_the_driver_refuses_is_an_error(stream: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dependent, "launch_function", lambda: lambda *told: 1)
     with pytest.raises(OSError, match="1"):
@@ -105,7 +135,7 @@ def test_without_such_a_driver_there_is_no_function(gives: Any, monkeypatch: pyt
     ("target", "has_function", "dependent"),
     [("sm_90", True, True), ("sm_90", False, False), ("sm_80", True, False)],
 )
-def test_all_but_the_first_launch_depend_where_the_device_can(
+def test_launches_that_wait_first_depend_where_the_device_can(
     target: str, has_function: bool, dependent: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kernels = lambda specs: [SimpleNamespace(kernel=None) for _ in specs]  # noqa: E731
@@ -121,7 +151,9 @@ def test_all_but_the_first_launch_depend_where_the_device_can(
     assert depend("split_tensor_core") == [False, dependent, dependent, dependent]
     assert depend("tiled", split_k=4) == [False, dependent], "the split-K reduction waits, 'tiled' does not"
     assert depend("vectorized", pack_a=1, pack_b=1) == [False, dependent, False]
-    assert depend("tensor_core", "f8", pack_a=1) == [False, dependent]
+    assert depend("tensor_core", "f8", pack_a=1) == [False, dependent], "the launch before may write what is packed"
+    assert depend("tensor_core", "f8", split_k=3) == [dependent, dependent]
+    assert depend("wgmma", "f2") == [dependent], "launches of other products may come before"
 
 
 def test_a_launch_lets_the_next_begin_that_reads_another_operand() -> None:

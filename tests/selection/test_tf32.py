@@ -163,7 +163,7 @@ def test_explain_says_what_it_would_take() -> None:
     a = np.lib.stride_tricks.as_strided(np.zeros(1, "f4"), (4096, 4096), (4096 * 4, 4))
     text = str(tiledmm.explain(a, a, precision="tf32"))
     assert text.startswith("(4096 x 4096) @ (4096 x 4096), tf32, layout NN")
-    assert "tiledmm_wgmma_tf32_256x256x32_tt" in text
+    assert "tiledmm_wgmma_tf32_128x256x32_tt" in text
     assert "tf32" not in str(tiledmm.explain(a, a))
     doubles = np.ones((4, 4))
     converted = tiledmm.explain(doubles, doubles, precision="tf32", dtype="i4", casting="unsafe")

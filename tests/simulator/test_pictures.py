@@ -201,7 +201,7 @@ def test_clusters_are_those_of_their_parameters(variant):
     assert (its["BM"], its["BN"], its["BK"], its["STAGES"]) == (config.bm, config.bn, config.bk, config.stages)
     assert (its["THREADS"], 1) == kernel.block
     assert its["ROWS"] == 64 * its["CONSUMERS"] == config.bm // config.cluster
-    assert its["PART_B"] * config.cluster == config.bn
+    assert cluster.share * config.cluster == config.bn
     sums = Counter(element for lane in range(WARP) for element in cluster.sums(lane))
     assert sums == dict.fromkeys(box(range(config.wm), range(config.wn)), 1), "each element has one lane"
 

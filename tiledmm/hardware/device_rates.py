@@ -22,6 +22,9 @@ class DeviceRates:
         reduction_launch: Time of a split-K reduction apart from its reads and writes.
         reduction: Rate of the reads and writes of a split-K reduction.
         reduction_partitions: Additional time of a split-K reduction per 32 partitions.
+        cluster_sum: Additional time if the blocks of a cluster sum parts of K, and add up their sums.
+        clusters: Number of clusters that are resident at the same time, by the number of blocks per cluster; empty in
+            tables without measurements of clusters.
         packing: Rate of packing an operand.
         packing_launch: Time of packing an operand apart from its reads and writes.
         packing_second: The same time for the second of two operands, which are packed at the same time.
@@ -68,6 +71,8 @@ class DeviceRates:
     decomposing_bytes: Mapping[str, float]
     decomposing_residues: Mapping[str, float] = field(default_factory=dict)
     residue_launches: float = 0.0
+    cluster_sum: float = 0.0
+    clusters: Mapping[str, int] = field(default_factory=dict)
     reconstructing: float = 0.0
 
 
@@ -84,6 +89,11 @@ class DeviceTimes:
     rates: DeviceRates
     memory: float
     sms: int
+
+    def resident_clusters(self, blocks: int) -> int:
+        """Return how many clusters of a number of blocks this GPU runs at the same time, one block per SM."""
+        measured = self.rates.clusters.get(str(blocks))
+        return self.sms // blocks if measured is None else min(measured, self.sms // blocks)
 
     def moving(self, size: float, rate: float) -> float:
         """Return the time in microseconds that this GPU needs to move data.

@@ -66,6 +66,8 @@ class Config:
         tiles_per_block: Number of tiles of bm x bn per block, each computed by its own threads.
         cluster: Number of blocks per thread block cluster. A cluster computes one tile of bm x bn, and its blocks share
             loads by multicast.
+        cluster_k: Number of blocks per cluster that each sum a part of K of the same tile. They add their sums through
+            each other's shared memory. It is 1 for all others; ``Variant.in_cluster`` sets it, by ``split_k``.
         scheme: Name of the decomposition into limbs (see ``tiledmm.elements.SCHEMES``); empty for other kernels.
         moduli: Number of moduli of the decomposition into residues (see ``operands/residues``); 0 for other kernels.
         launch: Parameters of the launches.
@@ -86,9 +88,15 @@ class Config:
     triangle: int = 0
     tiles_per_block: int = 1
     cluster: int = 1
+    cluster_k: int = 1
     scheme: str = ""
     moduli: int = 0
     launch: LaunchConfig = LaunchConfig()
+
+    @property
+    def blocks_per_cluster(self) -> int:
+        """Number of blocks per thread block cluster; 1 for kernels without clusters."""
+        return self.cluster * self.cluster_k
 
     @property
     def tile_threads(self) -> int:

@@ -23,6 +23,10 @@ MOST_TILES = 2**31 - 1
 #: Maximum number of launches for a product that has more tiles than that.
 MOST_LAUNCHES = 65_535
 
+# Largest number of tiles in a column of C for which columns of tiles are not grouped. It is that of a group of 8 columns
+# which run at the same time on an H100.
+_SHORT_COLUMN = 16
+
 # Largest K for which most of the memory traffic of a product is the writing of C.
 _SHORT_K = 256
 
@@ -186,11 +190,12 @@ def rasterization_group(config: Config, problem: Problem) -> int:
 
     If K is short, writing C is most of the memory traffic: the group then lets blocks that run at the same time write
     contiguous memory, whole rows or columns of tiles. Else it is the config's ``group``, with which they share the
-    operands that they read.
+    operands that they read. Columns of few tiles are not grouped: all of a column's blocks run at the same time
+    anyhow, and if they follow each other, they share the tile of B, the larger operand.
     """
-    across = tiles(problem.n, config.bn)
+    down, across = tiles(problem.m, config.bm), tiles(problem.n, config.bn)
     if problem.k > _SHORT_K or not config.wm:
-        return min(config.launch.group, across)
+        return 1 if down <= min(across, _SHORT_COLUMN) else min(config.launch.group, across)
     return across if problem.strides[5] <= problem.strides[4] else 1
 
 

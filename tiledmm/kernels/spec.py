@@ -53,7 +53,7 @@ class KernelSpec:
         half = "_triangle" if cfg.triangle else ""
         suited = "_unsplit" if self.condition == "unless decomposed" else ""
         scheme = f"x{SCHEMES[cfg.scheme].products}" if cfg.scheme else f"x{cfg.moduli}" if cfg.moduli else ""
-        numbers = f"{cfg.bm}x{cfg.bn}x{cfg.bk}"
+        numbers = f"{cfg.bm}x{cfg.bn}x{cfg.bk}" + (f"_by{cfg.cluster_k}" if cfg.cluster_k > 1 else "")
         after = f"_{self.epilogue.name}" if self.epilogue else ""
         return f"tiledmm_{self.variant.name}_{types}{scheme}_{numbers}_{self.layout.lower()}{half}{suited}{after}"
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from tiledmm.elements import Element
-from tiledmm.kernels.config import VECTOR_BYTES, Config, LaunchConfig
+from tiledmm.kernels.config import DYNAMIC_SHARED_BYTES, VECTOR_BYTES, Config, LaunchConfig
 from tiledmm.kernels.rules import is_power_of_2
 from tiledmm.kernels.variant import Rule
 
@@ -158,8 +158,9 @@ def warpgroups(*columns: int) -> Callable[[Config, Element], list[Rule]]:
     def rules(config: Config, element: Element) -> list[Rule]:
         return [
             (config.bm in (64 * config.cluster, 128 * config.cluster), "bm is 64 or 128 for every block of a cluster"),
-            (config.cluster in (1, 2) and config.bn % (64 * config.cluster) == 0,
-             "cluster is 1 or 2, and bn a multiple of 64 times that"),
+            (config.cluster in (1, 2) and config.bn % (8 * config.cluster) == 0,
+             "cluster is 1 or 2, and bn a multiple of 8 times that"),
+            (config.cluster_k == 1, "cluster_k is 1: split_k sets it"),
             (config.bn in columns, f"bn is {named}"),
             ((config.wm, config.wn, config.tm, config.tn) == (16, config.bn, 2, config.bn // 4),
              "wm is 16, wn is bn, tm is 2 and tn is bn / 4"),
@@ -178,20 +179,64 @@ def shared_wgmma(config: Config, element: Element, layout: str) -> int:
 
     It holds the tiles of A and B, the epilogue's rows of C, and two barriers per stage.
     """
-    bm = config.bm // config.cluster
-    rows = bm * (2 * config.bn + 8 * 16)  # bytes per element of complex128; other types take less
-    return config.stages * (config.bk * (bm + config.bn) * element.itemsize + 2 * 8) + rows
+    return config.stages * _stage_bytes(config, element, layout) + _epilogue_bytes(config, element)
+
+
+def _stage_bytes(config: Config, element: Element, layout: str) -> int:
+    """Return the shared memory of a stage of ``wgmma`` in bytes: tiles of A and B, and two barriers."""
+    k_major = layout[1] == "T" or element.itemsize != 2  # wgmma reads other types only so
+    columns = config.bn if k_major else -(-config.bn // 64) * 64  # an MN-major tile has whole slabs
+    return config.bk * (config.bm // config.cluster + columns) * element.itemsize + 2 * 8
+
+
+def _epilogue_bytes(config: Config, element: Element) -> int:
+    """Return the shared memory of ``wgmma`` in bytes that all stages share: rows of C, and partial sums of a cluster.
+
+    A row of C has at least 8 columns, and padding, which take most bytes for complex128.
+    """
+    bm, columns = config.bm // config.cluster, config.bn // config.cluster_k
+    rows = bm * max(2 * columns + (32 if element.itemsize > 2 else 16), 2 * 8 * 16)
+    return rows + (bm * config.bn * 4 + 2 * 8 if config.cluster_k > 1 else 0)
+
+
+# Numbers of blocks of a cluster that may share K. Every GPU with clusters has clusters of up to 8 blocks.
+_CLUSTERS = (2, 4, 8)
+
+# Least number of stages: with fewer, loads do not overlap multiplications.
+_LEAST_STAGES = 3
+
+
+def sum_in_cluster(config: Config, partitions: int, element: Element) -> Config:
+    """Return the config of ``wgmma`` whose clusters add up the partial sums of split-K.
+
+    It has fewer stages if it otherwise exceeds shared memory. Return the given config if a cluster cannot have a block
+    per partition: each block writes at least 8 columns of C, and blocks that share B do not share K.
+    """
+    if partitions not in _CLUSTERS or config.cluster > 1 or config.bn % (8 * partitions):
+        return config
+    chosen = replace(config, cluster_k=partitions)
+    stages = (DYNAMIC_SHARED_BYTES - _epilogue_bytes(chosen, element)) // _stage_bytes(chosen, element, "NN")
+    return replace(chosen, stages=min(config.stages, stages)) if stages >= _LEAST_STAGES else config
+
+
+# Rows and columns of a tile of ``wgmma``, and its stages: as many as fit into shared memory, but at most 13. With tiles of
+# 64 rows one warpgroup multiplies. Those of 16 and 32 columns are for skinny products, the others for few waves of blocks.
+_WGMMA_TILES = {
+    16: (64, 16, 13), 32: (64, 32, 13), 64: (64, 64, 13), 80: (64, 80, 8), 96: (64, 128, 8), 112: (128, 96, 6),
+    128: (128, 128, 6), 144: (128, 144, 4), 176: (128, 176, 4), 192: (128, 192, 4), 208: (128, 208, 3), 256: (128, 256, 3),
+}  # fmt: skip
 
 
 def wgmma(tile: int, element: Element) -> Config:
-    """Return the config of ``wgmma`` for a tile, with as many stages as fit into shared memory, but at most 8.
+    """Return the config of ``wgmma`` for a tile.
 
-    Tiles of 128 and more have ``tile`` columns. Smaller tiles have 64 rows, which one warpgroup multiplies: tile 64
-    is 64 x 64, and tile 96 is 64 x 128, about as many elements as a square of 96.
+    Tiles of 128 and more have 128 rows and ``tile`` columns. Up to 80 they have 64 rows and ``tile`` columns. Tiles 96
+    and 112 are 64 x 128 and 128 x 96: about as many elements as squares of that size.
     """
-    if tile < 128:
-        return replace(warpgroup_tiles({64: 64, 96: 128}[tile], element, {64: 8, 96: 7}[tile]), bm=64)
-    return warpgroup_tiles(tile, element, {128: 5, 192: 4, 256: 3}[tile])
+    rows, columns, stages = _WGMMA_TILES[tile]
+    if tile == 128 and element.itemsize > 2:  # whose rows of C take more shared memory
+        stages = 5
+    return replace(warpgroup_tiles(columns, element, stages), bm=rows, cluster=1)
 
 
 def warpgroup_tiles(columns: int, element: Element, stages: int) -> Config:

@@ -35,12 +35,16 @@ class Hopper:
             tile after the other.
         warpgroup: True if the kernel multiplies by ``wgmma``, which the four warps of a warpgroup execute together, and
             which reads B from shared memory only.
+        in_cluster: Function ``(Config, partitions, element) -> Config`` that returns the config of the kernel whose
+            clusters add up the partial sums of split-K, so that no reduction follows; the given config if clusters
+            cannot have so many blocks.
     """
 
     arch: str = ""
     tma: bool = False
     persistent: bool = False
     warpgroup: bool = False
+    in_cluster: Callable[[Config, int, Element], Config] = lambda config, partitions, element: config
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +61,8 @@ class Reads:
         packs_elements: True if ``auto`` may pack narrow elements for the kernel.
         few_rows: Function ``Config -> bool``: whether a kernel with this config is meant for a C with few rows. A
             product with fewer columns than rows is then computed transposed.
+        few_columns: The same for a C with few columns. A product with fewer rows than columns is then computed
+            transposed.
         small_products: True if the kernel is meant for batches of many small products.
         short_k: True if the kernel is meant for K of at most ``bk`` and a C with contiguous rows.
     """
@@ -66,6 +72,7 @@ class Reads:
     down_columns: bool = False
     packs_elements: bool = False
     few_rows: Callable[[Config], bool] = lambda config: False
+    few_columns: Callable[[Config], bool] = lambda config: False
     small_products: bool = False
     short_k: bool = False
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from dataclasses import replace
 from typing import Any
 
 from tiledmm.elements import compute_element, compute_element_of, element
@@ -113,10 +114,11 @@ VARIANTS = VariantTable((
             tensor_cores=True, operands=IN_PLACE, waits="first", reads=Reads(few_rows=lambda config: config.bm < 64)),
     Variant("wgmma", "wgmma.cu.j2",
             "Hopper: a persistent kernel; one warpgroup issues TMA loads, the others multiply 64 rows each",
-            tensor_cores.wgmma, _with_producer, tensor_cores.shared_wgmma, tensor_cores.warpgroups(64, 128, 192, 256),
-            (64, 96, 128, 192, 256), default_tile=256,
+            tensor_cores.wgmma, _with_producer, tensor_cores.shared_wgmma, tensor_cores.warpgroups(16, 32, 64, 80, 96, 128, 144, 176, 192, 208, 256),
+            (16, 32, 64, 80, 96, 112, 128, 144, 176, 192, 208, 256), default_tile=256,
             types=_on((9, 0), "float16", "bfloat16", "tf32", "int8", "uint8"), tensor_cores=True,
-             operands=IN_PLACE, waits="first", hopper=_HOPPER),
+            operands=IN_PLACE, waits="first", reads=Reads(few_columns=lambda config: config.bn < 64),
+            hopper=replace(_HOPPER, in_cluster=tensor_cores.sum_in_cluster)),
     Variant("split_float32", "split_float32.cu.j2",
             "float32 and complex64 from 16-bit tensor cores: decomposed into limbs, promoted accumulation",
             split_variants.split_float32, _with_producer, split_variants.shared_limbs,

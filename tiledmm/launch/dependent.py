@@ -2,7 +2,7 @@
 
 This saves most of the time between two launches. CuPy has no launch attributes, so the driver's ``cuLaunchKernelEx`` is
 called. Every block of such a kernel executes ``griddepcontrol.wait`` before it accesses memory that the launch before
-it accesses. The first launch of a product is an ordinary one, which begins when all earlier ones have ended.
+it accesses. The first launch of a product is an ordinary one if its blocks access memory before they wait.
 
 Source: CUDA Programming Guide, "Programmatic Dependent Launch and Synchronization".
 """
@@ -17,12 +17,13 @@ from typing import Any
 import cupy
 
 from tiledmm.hardware.device import driver
+from tiledmm.launch.devices import current_device
 
 #: Lowest compute capability that supports such launches.
 LEAST_CAPABILITY = (9, 0)
 
-# CUlaunchAttributeID of the attribute of a launch that need not wait for the launch before it.
-_PROGRAMMATIC_STREAM_SERIALIZATION = 6
+# CUlaunchAttributeIDs of the number of blocks of a cluster, and of a launch that need not wait for the launch before it.
+_CLUSTER_DIMENSION, _PROGRAMMATIC_STREAM_SERIALIZATION = 4, 6
 
 
 class _Attribute(ctypes.Structure):
@@ -39,6 +40,9 @@ class _Config(ctypes.Structure):
         ("stream", ctypes.c_void_p), ("attributes", ctypes.POINTER(_Attribute)), ("count", ctypes.c_uint),
     )  # fmt: skip
 
+
+# CUresult of a call from a thread without a context.
+_INVALID_CONTEXT = 201
 
 # Maximum number of streams for which a launch is kept prepared.
 _MOST_STREAMS = 16
@@ -87,7 +91,11 @@ class DependentLaunch:
         launch = self._on_stream.get(stream)
         if launch is None:
             launch = self._prepared(stream)
-        if status := launch():
+        status = launch()
+        if status == _INVALID_CONTEXT:  # the driver's: a new thread has none until the runtime gives it the device's
+            cupy.cuda.runtime.setDevice(current_device())
+            status = launch()
+        if status:
             raise cupy.cuda.driver.CUDADriverError(status)
 
     def _prepared(self, stream: int) -> Callable[[], int]:
@@ -107,3 +115,29 @@ class DependentLaunch:
         )
         self._on_stream[stream] = launch
         return launch
+
+
+def resident_clusters(function: Any, cluster: int, threads: int, shared: int) -> int:
+    """Return how many clusters of a kernel can be resident on the current device at the same time.
+
+    They are fewer than the SMs would hold if SMs are left over in the groups (GPCs) within which clusters lie.
+
+    Args:
+        function: The kernel, a ``cupy.cuda.Function``.
+        cluster: Number of blocks per cluster.
+        threads: Number of threads per block.
+        shared: Dynamic shared memory per block, in bytes.
+
+    Raises:
+        cupy.cuda.driver.CUDADriverError: If the driver rejects the kernel or the launch.
+    """
+    cupy.cuda.runtime.setDevice(current_device())  # gives a new thread the device's context
+    attribute = _Attribute(_CLUSTER_DIMENSION, 0, (cluster, 1, 1))
+    config = _Config((cluster, 1, 1), (threads, 1, 1), shared, None, attributes=ctypes.pointer(attribute), count=1)
+    found = ctypes.c_int()
+    status = driver().cuOccupancyMaxActiveClusters(
+        ctypes.byref(found), ctypes.c_void_p(function.ptr), ctypes.byref(config)
+    )
+    if status:
+        raise cupy.cuda.driver.CUDADriverError(status)
+    return found.value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
@@ -12,7 +13,7 @@ import numpy as np
 from tiledmm.kernels.launches import Launch, with_epilogue
 from tiledmm.kernels.operands.operand_scan import SCAN_INIT
 from tiledmm.kernels.tensor_maps import TensorMap
-from tiledmm.launch.dependent import LEAST_CAPABILITY, DependentLaunch, launch_function
+from tiledmm.launch.dependent import LEAST_CAPABILITY, DependentLaunch, launch_function, resident_clusters
 from tiledmm.launch.devices import current_device, device_model
 from tiledmm.problem.epilogue import EpilogueCall
 
@@ -37,10 +38,15 @@ def _by_value(array: Any) -> Any:
     return _PreparedArgument(array.view(f"V{array.nbytes}"))
 
 
-def _is_dependent(launch: Launch) -> bool:
-    """Return whether a launch may begin on the current device before the preceding launch has ended."""
+def _is_dependent(launch: Launch, first: bool) -> bool:
+    """Return whether a launch may begin on the current device before the preceding launch has ended.
+
+    Args:
+        launch: The launch.
+        first: Whether it is the first of its product. The preceding launch may then have written its operands.
+    """
     return (
-        (launch.spec.waits == "first" or launch.is_independent)
+        (launch.spec.waits == "first" or (launch.is_independent and not first))
         and device_model().gpu.arch.capability >= LEAST_CAPABILITY
         and launch_function() is not None
     )
@@ -54,7 +60,7 @@ class PreparedLaunch:
         maps: Tensor maps of A and B for a kernel that reads by TMA; else empty.
         scan: Offsets of both operands' scans in scratch memory, in bytes, for a kernel that reads or writes them; else
             empty.
-        dependent: True if the launch may begin before the launch before it has ended.
+        dependent: True if the launch may begin before the launch before it has ended, perhaps that of another product.
         fills: Offset and size in bytes of scratch memory that is filled with ``SCAN_INIT`` right before the launch;
             None for none.
         epilogue: Operations on each sum before it is stored; None for none.
@@ -72,8 +78,11 @@ class PreparedLaunch:
         self.function = raw.kernel
         self.grid: tuple[int, ...] = (launch.blocks,)
         if spec.variant.hopper.persistent:
-            cluster = spec.config.cluster
+            cluster = spec.config.blocks_per_cluster
             clusters = device_model().gpu.sms // cluster
+            if cluster > 2:  # SMs are left over where their number in a group is no multiple of the cluster
+                threads = math.prod(spec.block)
+                clusters = resident_clusters(raw.kernel, cluster, threads, spec.dynamic_shared_bytes)
             self.grid = (min(launch.blocks, clusters) * cluster,)
         self.block: tuple[int, int] = spec.block
         self.shared = spec.dynamic_shared_bytes
@@ -84,8 +93,7 @@ class PreparedLaunch:
         self.operands = operands
         self.maps: tuple[TensorMap, ...] = launch.maps
         self.fills: tuple[int, int] | None = None
-        # The first launch of a sequence waits for everything that was launched before.
-        self.dependent = not first and _is_dependent(launch)
+        self.dependent = _is_dependent(launch, first)
 
     def at(self, addresses: Addresses, read: Read = NOTHING) -> Callable[[], Any]:
         """Return a function that launches the kernel on arrays at the given addresses.

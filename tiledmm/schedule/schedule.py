@@ -88,7 +88,7 @@ def required_kernels(spec: KernelSpec, split_k: Iterable[int] = (), by_auto: boo
         if spec.variant.operands.shortest:
             found.add(replace(other, condition="").kernel)
     for each in _split_specs(spec, by_auto):
-        found.update(kernel for count in split_k for kernel in split_k_specs(each, count))
+        found.update(kernel for count in split_k for kernel in split_k_specs(each, count) if kernel)
     if by_auto and spec.variant.has_triangle(spec.config):
         half = replace(spec, config=replace(spec.config, triangle=1))
         found.update((half.kernel, *(split_k_specs(half, count)[0] for count in split_k)))
@@ -124,23 +124,25 @@ def _products(spec: KernelSpec, ready: PreparedOperands) -> Schedule:
     """
     config, kernel, problem = spec.config, spec.kernel, ready.problem
     split = split_k_partitions(config.launch.split_k, problem.k, config.bk)
-    partitions, _ = split
-    countable = has_coordinates(problem) and tiles_in_all(config, problem, partitions) <= MOST_TILES
+    countable = has_coordinates(problem) and tiles_in_all(config, problem, split[0]) <= MOST_TILES
     if spec.variant.is_limited and not countable:  # its tensor maps and operand scan span the whole product
         raise ShapeError(
             f"{spec.variant.name!r} counts to 2^31 - 1: elements in each direction, and tiles; "
             "'warp_tiled' takes any size"
         )
     launches, scratch, into, sums, name = [], [], problem, 0, "C"
-    if partitions > 1:
-        kernel, reduction = split_k_specs(spec, partitions)
-        into, memory, last = with_reduction(spec, reduction, problem, split)
-        launches, scratch, name = [last], [memory], memory.name
-        sums = problem.m * memory.pitch * products(problem)
+    if split[0] > 1:
+        kernel, reduction = split_k_specs(spec, split[0])
+        if reduction is None:
+            split = 1, problem.k  # each cluster divides it
+        else:
+            into, memory, last = with_reduction(spec, reduction, problem, split)
+            launches, scratch, name = [last], [memory], memory.name
+            sums = problem.m * memory.pitch * products(problem)
     types, multiplying = (kernel.a, kernel.b, kernel.c), []
-    for part in in_launches(config, into, partitions):
+    for part in in_launches(config, into, split[0]):
         begins = tuple(begin * each.itemsize for begin, each in zip(part.begins[:3], types, strict=True))
-        blocks = tiles(tiles_in_all(config, part, partitions), config.tiles_per_block)
+        blocks = tiles(tiles_in_all(config, part, split[0]), config.tiles_per_block)
         kernel_args = problem_args(config, part, split, sums, kernel.epilogue)
         multiplying.append(Launch(kernel, blocks, kernel_args, (*ready.names, name), begins, ready.maps))
     return Schedule(tuple(_scanned(each, ready) for each in (*multiplying, *launches)), tuple(scratch))

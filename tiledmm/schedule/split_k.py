@@ -34,8 +34,15 @@ SPLIT_K_REDUCTION = Variant(
 )
 
 
-def split_k_specs(spec: KernelSpec, partitions: int) -> tuple[KernelSpec, KernelSpec]:
-    """Return the specifications of the two kernels of a split-K product: the one that multiplies, and the reduction."""
+def split_k_specs(spec: KernelSpec, partitions: int) -> tuple[KernelSpec, KernelSpec | None]:
+    """Return the specifications of the two kernels of a split-K product: the one that multiplies, and the reduction.
+
+    There is no reduction (None) if the blocks of a cluster sum the partitions, and add up their sums themselves.
+    """
+    kernel = spec.kernel
+    in_cluster = kernel.variant.hopper.in_cluster(kernel.config, partitions, kernel.compute)
+    if in_cluster != kernel.config:
+        return replace(kernel, config=in_cluster), None
     compute, partial, reduced = partial_sums(spec.compute)
     config, epilogue = SPLIT_K_REDUCTION.configure(partitions, partial), spec.epilogue
     kernel = replace(spec, compute=compute).kernel

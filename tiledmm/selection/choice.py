@@ -121,12 +121,14 @@ def named_choice(variant: Variant, config: Config, product: Product) -> Choice:
 def transposed_if_preferred(variant: Variant, config: Config, product: Product) -> Product:
     """Return the product in the form that a kernel computes faster: as it is, or transposed, C^T = B^T A^T.
 
-    A kernel for few rows prefers the form with fewer rows of C, a kernel for short K the form with contiguous rows of
-    C, and all others the layouts that they read fast.
+    A kernel for few rows prefers the form with fewer rows of C, one for few columns the form with fewer columns, a
+    kernel for short K the form with contiguous rows of C, and all others the layouts that they read fast.
     """
     problem, compute = product.problem, variant.computes_in(product.compute)
     if variant.reads.few_rows(config):
         return product.transposed() if problem.n < problem.m else product
+    if variant.reads.few_columns(config):
+        return product.transposed() if problem.m < problem.n else product
     if variant.reads.short_k:
         return product.transposed() if problem.strides[4] < problem.strides[5] else product
 

@@ -182,7 +182,9 @@ class Cost:
         operands = variant.operands.format_by(launch).cost(variant, config, launch, product, self._times)
         (a_bytes, b_bytes), c_bytes = operands.sizes, problem.m * problem.n * problem.products * compute.result.itemsize
         partitions, steps = split_k_partitions(split, operands.k, config.bk)
-        blocks = tiles(tiles_of_c(config, problem) * problem.products * partitions, config.tiles_per_block)
+        config = variant.hopper.in_cluster(config, partitions, compute) if partitions > 1 else config
+        reduced = partitions // config.cluster_k  # parts of K whose sums a reduction adds up
+        blocks = tiles(tiles_of_c(config, problem) * problem.products * reduced, config.tiles_per_block)
         writing = moving(c_bytes if operands.writing is None else operands.writing, device.memory)
         asked = (a_bytes * tiles(problem.n, config.bn), b_bytes * tiles(problem.m, config.bm))
         by_tma = variant.hopper.tma
@@ -192,19 +194,19 @@ class Cost:
             for size, aligned in zip(asked, operands.aligned, strict=True)
         )
         half = 0.5 if config.triangle else 1.0
-        after = operands.after
-        if partitions > 1:
+        after = operands.after + (device.cluster_sum if config.cluster_k > 1 else 0.0)
+        if reduced > 1:
             after = device.reduction_launch + partitions / 32 * device.reduction_partitions
             after += moving(c_bytes * (partitions + 1), device.reduction)
         return Terms(
-            blocks=tiles(operands.planes * blocks, self.gpu.sms // config.cluster),
+            blocks=tiles(operands.planes * blocks, self._times.resident_clusters(config.blocks_per_cluster)),
             flops=2 * config.bm * config.bn * config.tiles_per_block / config.cluster * self.gpu.sms / operands.planes,
             steps=tiles(steps, config.bk) * config.bk,
             access=variant.operands.access(variant, packs, product),
             sizes=operands.sizes,
             layout=operands.layout,
             aligned=operands.aligned,
-            writing=writing + moving(c_bytes * (partitions - 1), device.memory),
+            writing=writing + moving(c_bytes * (reduced - 1), device.memory),
             aligned_c=max(problem.strides[4:]) * compute.result.itemsize % VECTOR_BYTES == 0,
             cache=half * reading / self._l2 / 1e6,
             before=operands.before + device.launch,

@@ -179,6 +179,8 @@ class Model:
             most = _SKINNY_TENSOR_ROWS if variant.tensor_cores else _SKINNY_ROWS
             if variant.reads.few_rows(config) and transposed.problem.m > most:
                 continue
+            if variant.reads.few_columns(config) and transposed.problem.n > most:
+                continue
             if variant.reads.small_products and not _is_small_batch(product.problem):
                 continue
             if variant.reads.short_k and product.problem.k > config.bk:

@@ -198,9 +198,26 @@ class Bench:
         found = {
             "memory": memory, "launch": launch,
             **self._reduction(), **self._packing(launch), **self._decomposing(), **self._bytes(launch),
-            **self._residues(),
+            **self._residues(), **self._clusters(),
         }  # fmt: skip
         return {name: _rounded(value) for name, value in found.items()}
+
+    def _clusters(self) -> dict[str, Any]:
+        """Measure clusters whose blocks share K, and return their rates by the names of fields of ``DeviceRates``.
+
+        The dict is empty if this device has no clusters.
+        """
+        from tiledmm.launch.plan import Plan
+
+        if not find_variant("wgmma").runs_on(self.gpu.arch.capability, compute_element("float16")):
+            return {}
+        found = {}
+        for blocks in (2, 4, 8):
+            plan = Plan(named("wgmma", 64, "float16", Case(1, 4096, 4096, 4096, "NT", blocks)))
+            found[str(blocks)] = plan.launches[0].grid[0] // blocks
+        whole = self._first("wgmma", 64, "float16", Case(1, 64, 64, 1024, "NT"))
+        halves = self._first("wgmma", 64, "float16", Case(1, 64, 64, 2048, "NT", 2))
+        return {"cluster_sum": max(halves - whole, 0.0), "clusters": found}
 
     def _launches(self, variant: str, tile: int, dtype: str, case: Case, **launch: int) -> list[TimedCall]:
         """Return functions to time, one per launch of a product, in order. Each function makes only its launch.
@@ -356,4 +373,4 @@ def _rounded(value: Any) -> Any:
     """Round a number to four significant digits. If ``value`` is a dict, return it with all its numbers rounded."""
     if isinstance(value, dict):
         return {name: _rounded(each) for name, each in value.items()}
-    return float(f"{value:.4g}")
+    return value if isinstance(value, int) else float(f"{value:.4g}")

@@ -109,11 +109,12 @@ def cases_of(row: KernelRates, gpu: Gpu, residents: int) -> list[Case]:
     if variant.reads.short_k:
         depths = sorted({1, row.tile // 2, row.tile})
         return [Case(count, m, n, k, layout) for count, m, n in _OUTER for k in depths for layout in ("NN", "TT")]
-    if variant.reads.few_rows(config):
+    if variant.reads.few_rows(config) or variant.reads.few_columns(config):
         layouts = {"K-major": ("NT",), "rows of B": ("NN",)}.get(variant.reads.from_global, ("NN", "NT"))
         for (n, k), layout in itertools.product(_SKINNY_MATRICES, layouts):
             for m in sorted({row.tile, max(row.tile * 3 // 4, 1), min(row.tile * 5 // 2, 64), 64 if n < 1000 else 1}):
-                cases += [Case(1, m, n, k, layout, split) for split in _splits(config, gpu, residents, m, n, k)]
+                sides = (n, m) if variant.reads.few_columns(config) else (m, n)
+                cases += [Case(1, m, n, k, layout, split) for split in _splits(config, gpu, residents, *sides, k)]
         for (count, n, k), layout in itertools.product(_SKINNY_BATCHES, layouts):
             cases += [Case(count, m, n, k, layout) for m in sorted({1, row.tile})]
         cases += [Case(1, row.tile, n, k, "NT") for n, k in _SKINNY_UNALIGNED_C if "NT" in layouts]
