@@ -29,7 +29,11 @@ def test_a_step_changes_one_thing() -> None:
         changed = sum(x != y for x, y in zip(before[0], after[0], strict=True))
         assert changed == 1 or (changed == 0 and before[1].stages != after[1].stages)
     usual = find_variant("wgmma").config(None, compute_element("float16"))
-    assert STEPS[-2].kernel.config.bn == usual.bn and configs[-2] == replace(usual, launch=LaunchConfig()) and configs[-1].cluster == 2
+    assert (
+        STEPS[-2].kernel.config.bn == usual.bn
+        and configs[-2] == replace(usual, launch=LaunchConfig())
+        and configs[-1].cluster == 2
+    )
 
 
 def test_rows_are_those_of_the_steps() -> None:
