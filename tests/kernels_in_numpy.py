@@ -148,7 +148,7 @@ def run_in_numpy(
 
 
 def resident_clusters(blocks: int) -> int:
-    """Return how many clusters of a number of blocks run at the same time on a GPU that leaves a tenth of its SMs over."""
+    """Return how many clusters of a number of blocks run at the same time on a GPU that leaves some SMs over."""
     return 120 // blocks
 
 

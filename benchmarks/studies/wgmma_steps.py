@@ -2,8 +2,8 @@
 
 The steps lead from ``tensor_core`` to ``wgmma`` with its default tile, and one step beyond, in float16. Without a GPU,
 counts what machine code and parameters show, and keeps the times in the file if they belong to the same kernel sources.
-On a GPU, also times the steps and ``cupy.matmul``, which alternate. Results are checked first; the exit status is 1 if one is wrong.
-Needs the extra ``inspect``.
+On a GPU, also times the steps and ``cupy.matmul``, which alternate. Results are checked first; the exit status is 1 if
+one is wrong. Needs the extra ``inspect``.
 """
 
 from __future__ import annotations

@@ -219,11 +219,12 @@ def sum_in_cluster(config: Config, partitions: int, element: Element) -> Config:
     return replace(chosen, stages=min(config.stages, stages)) if stages >= _LEAST_STAGES else config
 
 
-# Rows and columns of a tile of ``wgmma``, and its stages: as many as fit into shared memory, but at most 13. With tiles of
-# 64 rows one warpgroup multiplies. Those of 16 and 32 columns are for skinny products, the others for few waves of blocks.
+# Rows and columns of a tile of ``wgmma``, and its stages: as many as fit into shared memory, but at most 13. With tiles
+# of 64 rows one warpgroup multiplies. Tiles of 16 and 32 columns are for skinny products.
 _WGMMA_TILES = {
     16: (64, 16, 13), 32: (64, 32, 13), 64: (64, 64, 13), 80: (64, 80, 8), 96: (64, 128, 8), 112: (128, 96, 6),
-    128: (128, 128, 6), 144: (128, 144, 4), 176: (128, 176, 4), 192: (128, 192, 4), 208: (128, 208, 3), 256: (128, 256, 3),
+    128: (128, 128, 6), 144: (128, 144, 4), 176: (128, 176, 4), 192: (128, 192, 4), 208: (128, 208, 3),
+    256: (128, 256, 3),
 }  # fmt: skip
 
 

@@ -22,7 +22,7 @@ from tiledmm.launch.devices import current_device
 #: Lowest compute capability that supports such launches.
 LEAST_CAPABILITY = (9, 0)
 
-# CUlaunchAttributeIDs of the number of blocks of a cluster, and of a launch that need not wait for the launch before it.
+# CUlaunchAttributeIDs of the blocks of a cluster, and of a launch that need not wait for the launch before it.
 _CLUSTER_DIMENSION, _PROGRAMMATIC_STREAM_SERIALIZATION = 4, 6
 
 
