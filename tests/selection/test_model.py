@@ -28,6 +28,13 @@ def test_expectations_are_those_written_down(target: str, every: int) -> None:
     assert found == written, "if intended, python -m tests.expected rewrites them"
 
 
+def test_times_of_all_kernels_are_those_written_down() -> None:
+    written, found = json.loads(expected.TIMES.read_text("utf-8")), expected.times()
+    assert found.keys() == written.keys()
+    for name, sums in found.items():
+        assert sums == {variant: pytest.approx(each, rel=1e-7) for variant, each in written[name].items()}, name
+
+
 def split_factors(*sizes: int) -> set[int]:
     return {choice.spec.config.launch.split_k for choice in H100.rank(product("float32", "NN", (1, *sizes), 0))}
 
