@@ -193,6 +193,25 @@ def test_a_result_that_is_wrong_in_the_layout_beside_fails(
     assert ("naive: it is broken" in result.output) is bool(wrong)
 
 
+@pytest.mark.parametrize(
+    ("layouts", "tables"),
+    [
+        ((), ["8 x 8 x 8  float32  NN", "8 x 8 x 8  float32", "9 x 9 x 9  float32  NN"]),
+        (("--layouts", "NT"), ["8 x 8 x 8  float32  NT", "9 x 9 x 9  float32  NT"]),
+        (("--layouts", "NT,NN"), [f"{n} x {n} x {n}  float32{of}" for n in (8, 9) for of in ("  NT", "  NN", "")]),
+    ],
+)
+def test_each_layout_that_is_asked_for_has_a_table(
+    no_gpu: None, monkeypatch: pytest.MonkeyPatch, layouts: tuple[str, ...], tables: list[str]
+) -> None:
+    """Check tables of layouts and, if there are several, tables that show them side by side."""
+    fake_compile(monkeypatch)
+    monkeypatch.setattr(simulated, "simulate_all", lambda *_, **__: [Simulated(VariantTile("naive"), None, None)])
+    result = invoke("8", "9", "--variants", "naive", *layouts, "--json")
+    titles = [each["title"] for each in json.loads(result.stdout)["tables"]]
+    assert [title.partition("imulated  ")[2] for title in titles if "imulated  " in title] == tables
+
+
 def test_without_a_gpu_the_simulated_products_are_those_asked_for_or_it_is_said_why_not(
     no_gpu: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,9 +12,11 @@ import pytest
 from tests import expected
 from tests.expected import product
 from tiledmm.elements import compute_element
+from tiledmm.kernels.operands.operands import OperandCost
 from tiledmm.kernels.variants import find_variant
 from tiledmm.selection.cost import Cost, together
 from tiledmm.selection.model import H100, H100_IEEE, SPLIT_K_FACTORS, Model
+from tiledmm.selection.rates import KernelRates
 
 EXPECTED = json.loads(expected.PATH.read_text("utf-8"))
 
@@ -139,6 +141,20 @@ def test_a_kernel_whose_time_is_not_known_is_not_considered() -> None:
     model = Model(H100.gpu, replace(H100.rates, rows=tuple(row for row in rows if row.variant == "tensor_core")))
     choice = model.best_within(made, lambda choice: choice.workspace == 0)
     assert choice is not None and choice.spec.variant.name == "tensor_core"
+
+
+def test_rates_that_were_not_measured_change_nothing() -> None:
+    row = KernelRates("warp_tiled", 64, "float32", 1.0, (), 0.0, 1.0, 1.0)
+    assert (row.transposed_b, row.writing, row.overlap) == (1.0, 1.0, math.inf)
+    assert (row.words, row.elements, row.writing_unaligned) == (0.0, 0.0, 0.0)
+
+
+def test_operands_that_are_read_in_place_cost_only_their_reading() -> None:
+    cost = OperandCost((100.0, 200.0), "NN", (True, True), 300, 5.0)
+    assert (cost.reads, cost.planes, cost.writing, cost.after, cost.host) == (1.0, 1, None, 0.0, 0.0)
+    config = find_variant("tiled").config(16, compute_element("float32"))
+    terms = Cost(H100.gpu, H100.rates).terms("tiled", config, product("float32", "NN", (1, 64, 64, 64), 0), (), 1)
+    assert (terms.before, terms.after, terms.host) == (H100.rates.device.launch, 0.0, 0.0)
 
 
 def test_a_kernel_multiplies_whole_tiles_of_k() -> None:

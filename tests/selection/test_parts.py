@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import operator
 import re
 from collections import Counter
@@ -68,6 +69,15 @@ def test_the_operands_that_are_too_large_are_cut(
     grid = [part.problem for part in next(grids(variant, wanted))]
     found = Counter((problem.products, problem.m, problem.n) for problem in grid)
     assert found == sizes
+
+
+@pytest.mark.parametrize("size", [65536, 50_000])
+def test_operands_of_each_grid_need_less_than_half_as_much_memory_as_those_before(size: int) -> None:
+    wanted, operands = product(size, size, size), find_variant("split_float32").operands
+    firsts = [next(grid).problem for grid in grids(find_variant("split_float32"), wanted)]
+    sizes = [operands.prepared_bytes(first, wanted.compute) for first in firsts]
+    assert len(sizes) > 2 and sizes[0] <= operands.most_bytes
+    assert all(after < before / 2 for before, after in itertools.pairwise(sizes))
 
 
 def view(flat: np.ndarray, problem: Problem, operand: int) -> np.ndarray:

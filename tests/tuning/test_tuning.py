@@ -142,6 +142,18 @@ def test_a_row_tells_what_was_measured() -> None:
     assert tuned.stamped(replace(ENTRY, microseconds=1.0)).kernel == ENTRY.kernel
 
 
+@pytest.mark.parametrize("layout", ["NN", "NT", "TN"])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_a_row_has_the_hash_of_the_kernel_that_is_launched(layout: str, transposed: bool) -> None:
+    strides = {"NN": ((4, 1), (12, 1)), "NT": ((4, 1), (1, 4)), "TN": ((1, 8), (12, 1))}[layout]
+    wanted = views(*strides, dtypes=("f4", "f2"))
+    entry = replace(ENTRY, product=tuned.describe_product(wanted), transposed=transposed, overrides={})
+    entry = tuned.stamped(entry)
+    choice = select(AUTO, None, wanted, table={entry.product: entry})
+    assert choice.microseconds == entry.microseconds and choice.product.is_transposed is transposed
+    assert entry.kernel == kernel_hash.kernel_hash([choice.spec.kernel])
+
+
 def test_a_row_whose_kernel_has_changed_is_ignored(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Check that rows become invalid with the kernel's text, except for its comments and blank lines."""
     of_the_model = select(AUTO, None, WANTED)
