@@ -23,7 +23,8 @@ import benchmarks.help
 import tiledmm
 from tests.conftest import missing_simulator
 from tiledmm import __version__, cli
-from tiledmm.bench import kernel_resources, simulable, simulated
+from tiledmm.bench import kernel_resources, resource_tables, simulable, simulated
+from tiledmm.bench.peers import PEERS
 from tiledmm.bench.results import Comparison, Machine, Row, from_json
 from tiledmm.bench.simulated import Simulated
 from tiledmm.bench.sizes import Size
@@ -341,13 +342,14 @@ def test_missing_gpu_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """Make up a machine on which every comparison has one row, and record the requests."""
-    state = SimpleNamespace(asked=[], ok=True, wrong=[])
+    state = SimpleNamespace(asked=[], peers=[], ok=True, wrong=[])
 
     def compare(
         size: Any, *, dtype: str, layout: str, variant_tiles: Any, seconds: float, peers: bool, progress: Any
     ) -> Comparison:
         progress("checking")
         state.asked.append((tuple(size), dtype, layout, [each.label for each in variant_tiles], seconds))
+        state.peers.append(peers)
         ok = not state.wrong.pop(0) if state.wrong else state.ok
         rows = (Row("naive", ok=ok, error=1e-7, microseconds=1.0, rounds=(1.0,)),)
         return Comparison(*size, dtype, layout, 1e-5, 1, rows)
@@ -391,6 +393,13 @@ def test_the_last_line_is_the_verdict(gpu: SimpleNamespace) -> None:
 def test_default_sizes(gpu: SimpleNamespace) -> None:
     assert invoke().exit_code == 0
     assert [size[0] for size, *_ in gpu.asked] == [int(size) for size in compare.DEFAULT_SIZES]
+    assert all("auto" in labels and "tiled 32" in labels for *_, labels, _ in gpu.asked)
+
+
+def test_peers_can_be_left_out(gpu: SimpleNamespace) -> None:
+    for options in ((), ("--no-peers",)):
+        assert compare._METHOD in " ".join(invoke("64", *options).output.split())
+    assert gpu.peers == [PEERS, ()]
 
 
 def test_a_mismatch_fails(gpu: SimpleNamespace) -> None:
@@ -412,13 +421,18 @@ def test_one_mismatch_of_many_fails(gpu: SimpleNamespace, wrong: list[int]) -> N
 def test_what_stops_a_comparison_is_named(
     gpu: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    def compare(*arguments: Any, **options: Any) -> Comparison:
-        raise error
+    compare = sys.modules["tiledmm.bench.comparison"].compare
 
-    monkeypatch.setattr(sys.modules["tiledmm.bench.comparison"], "compare", compare)
-    result = invoke("64")
+    def fail_at_65(size: Size, **options: Any) -> Comparison:
+        if size.m == 65:
+            raise error
+        return compare(size, **options)
+
+    monkeypatch.setattr(sys.modules["tiledmm.bench.comparison"], "compare", fail_at_65)
+    result = invoke("64", "65", "66")
     assert result.exit_code == 1
-    assert str(error) in result.output
+    assert str(error) in result.output and ALL_RIGHT not in result.output
+    assert [size[0] for size, *_ in gpu.asked] == [64] and "64 x 64 x 64" in result.output
 
 
 def test_no_gpu_can_be_asked_for(gpu: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -427,6 +441,7 @@ def test_no_gpu_can_be_asked_for(gpu: SimpleNamespace, monkeypatch: pytest.Monke
     assert result.exit_code == 0
     assert not gpu.asked
     assert "Bounds on" in result.output
+    assert " ".join(resource_tables.BOUNDS_NOTE.split()) in " ".join(result.output.split())
 
 
 def modules_after(*programs: tuple[str, tuple[str, ...]]) -> list[set[str]]:
@@ -586,6 +601,15 @@ def test_options_are_spelled_alike_and_their_plurals_work(command: str) -> None:
                     for each in (name, f"{name}s")
                 ]
                 assert found[0] == found[1] and value in map(str, found[0].values())
+
+
+def test_flags_are_off_unless_they_are_given() -> None:
+    """Check the defaults of flags, of which only ``--peers`` is on, and of the seconds that a measurement takes."""
+    on = []
+    for name, command in typer.main.get_command(cli.app).commands.items():  # type: ignore[attr-defined]
+        on += [(name, each.name) for each in command.params if each.default is True]
+        assert all(0 < each.default < 1 for each in command.params if each.name == "seconds")
+    assert on == [("compare", "peers")]
 
 
 def test_sizes_may_be_an_option(no_gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
