@@ -23,13 +23,13 @@ import benchmarks.help
 import tiledmm
 from tests.conftest import missing_simulator
 from tiledmm import __version__, cli
-from tiledmm.bench import kernel_resources, resource_tables, simulable, simulated
+from tiledmm.bench import kernel_resources, resource_tables, simulable, simulated, validation
 from tiledmm.bench.peers import PEERS
 from tiledmm.bench.results import Comparison, Machine, Row, from_json
 from tiledmm.bench.simulated import Simulated
 from tiledmm.bench.sizes import Size
 from tiledmm.bench.variant_tiles import VariantTile
-from tiledmm.cli import compare, device
+from tiledmm.cli import compare, device, output
 from tiledmm.cli.exit_status import report_errors
 from tiledmm.cli.output import ALL_RIGHT, Progress, _Lines
 from tiledmm.codegen import registration
@@ -748,6 +748,35 @@ def test_one_bar_is_for_all_parts() -> None:
     assert seen == [0, 1 / 16, 1 / 4, 5 / 16, 1 / 2, 3 / 4, 1]
     Progress(1, lambda doing, part: seen.append(part))("alone", 3, 0)
     assert seen[-1] is None, "nobody knows"
+
+
+@pytest.mark.parametrize(
+    ("command", "jobs"),
+    [
+        ("compare 8 --variant naive", 2 * 2),  # types and layouts
+        ("compare 8 --variant naive --no-gpu", 2 * (1 + 2)),  # of each type, a simulation and the layouts' kernels
+        ("validate naive --size 8", 2),
+    ],
+)
+def test_progress_goes_from_0_to_the_last_job(
+    gpu: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, command: str, jobs: int
+) -> None:
+    def simulate_all(*_: Any, progress: Any, **__: Any) -> list[Simulated]:
+        progress("naive", 1, 1)
+        return [Simulated(VariantTile("naive"), None, None)]
+
+    def on_gpu(*_: Any, progress: Any, **__: Any) -> validation.Validation:
+        progress("naive", 1, 1)
+        return validation.Validation("a GPU", Size(8, 8, 8), "int8", "NN", (0.0, "Exact."), 0.0, ())
+
+    seen: list[float] = []
+    fake_compile(monkeypatch)
+    monkeypatch.setattr(simulated, "simulate_all", simulate_all)
+    monkeypatch.setattr(validation, "on_gpu", on_gpu)
+    monkeypatch.setattr(output, "_Lines", lambda screen: lambda doing, part: seen.append(part))
+    result = CliRunner().invoke(cli.app, [*command.split(), "--dtype", "int8,float32", "--layout", "NN,NT"])
+    assert result.exit_code == 0, result.output
+    assert seen == sorted(seen) and seen[0] < 1 / jobs and (jobs - 1) / jobs <= seen[-1] <= 1
 
 
 def test_a_log_gets_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
