@@ -47,6 +47,56 @@ def test_few_partitions_of_k_are_considered_and_many() -> None:
     assert SPLIT_K_FACTORS[0] == 1 and list(SPLIT_K_FACTORS) == sorted(set(SPLIT_K_FACTORS))
 
 
+@pytest.mark.parametrize(
+    ("kernel", "dtype", "inside", "outside"),
+    [
+        (("thin", 16), "float32", (1, 64, 512, 512), (1, 65, 512, 512)),
+        (("thin", 16), "float32", (1, 512, 64, 512), (1, 512, 65, 512)),
+        (("tensor_core", 32), "float16", (1, 1024, 2000, 512), (1, 1025, 2000, 512)),
+        (("tiny", 16), "float32", (16, 32, 32, 40), (15, 32, 32, 40)),
+        (("tiny", 16), "float32", (64, 32, 32, 40), (64, 33, 32, 40)),
+        (("tiny", 16), "float32", (64, 32, 32, 40), (64, 32, 33, 40)),
+        (("outer_products", 2), "float32", (1, 300, 300, 2), (1, 300, 300, 3)),
+        (("wgmma", 64), "float16", (1, 8, (1 << 31) - 64, 320), (1, 8, 1 << 31, 320)),
+        (("axpy", 2), "float32", (1, 2, 512, 512), (1, 3, 512, 512)),
+    ],
+)
+def test_kernels_are_considered_for_products_of_their_sizes(
+    kernel: tuple[str, int], dtype: str, inside: tuple[int, int, int, int], outside: tuple[int, int, int, int]
+) -> None:
+    for sizes, considered in ((inside, True), (outside, False)):
+        names = {row.name for row, _ in H100._in_one(product(dtype, "NN", sizes, 0))}
+        assert (kernel in names) is considered, sizes
+
+
+@pytest.mark.parametrize(
+    ("variant", "tile", "sizes", "most"),
+    [
+        ("warp_tiled", 64, (1, 64, 64, 63), 1), ("warp_tiled", 64, (1, 64, 64, 64), 2),  # 32 steps of k, at least
+        ("tiled", 32, (1, 64, 64, 127), 1), ("tiled", 32, (1, 64, 64, 128), 2),  # two tiles of k, at least
+        ("warp_tiled", 256, (1, 1024, 1024, 1 << 20), 32), ("warp_tiled", 256, (1, 1024, 1025, 1 << 20), 24),  # 2^27 B
+        ("warp_tiled", 32, (1, 352, 64, 1 << 20), 96), ("warp_tiled", 32, (1, 352, 65, 1 << 20), 64),  # 16 blocks an SM
+        ("warp_tiled", 32, (11, 32, 64, 1 << 20), 96), ("split_float64", 128, (1, 64, 64, 1 << 20), 1),
+    ],
+)  # fmt: skip
+def test_split_k_factors_are_limited(variant: str, tile: int, sizes: tuple[int, int, int, int], most: int) -> None:
+    wanted = product("float64" if variant == "split_float64" else "float32", "NN", sizes, 0)
+    factors = [*H100._splits(find_variant(variant).config(tile, wanted.compute), wanted)]
+    assert factors == [each for each in SPLIT_K_FACTORS if each <= most]
+
+
+def test_no_product_is_faster_than_the_roofline() -> None:
+    long, square = product("float32", "NN", (1, 64, 32, 65536), 0), product("float16", "NT", (2, 8192, 8192, 8192), 0)
+    assert H100.bound(long) == pytest.approx((96 * 65536 + 64 * 32) * 4 / H100.gpu.bandwidth * 1e6)
+    assert H100.bound(square) == pytest.approx(4 * 8192**3 / H100.gpu.tensor_flops(2) * 1e6)
+    assert H100.bound(replace(square, symmetric=True)) == pytest.approx(H100.bound(square) / 2)
+    mirrored = replace(product("float32", "NT", (1, 64, 64, 65536), 0), symmetric=True)
+    assert H100.bound(mirrored) == pytest.approx((64 * 65536 + 64 * 64) * 4 / H100.gpu.bandwidth * 1e6)
+    for dtype in ("bool", "int8"):
+        packed = H100_IEEE.bound(product(dtype, "NN", (1, 4096, 4096, 4096), 0))
+        assert 0 < packed < H100_IEEE.bound(product("int32", "NN", (1, 4096, 4096, 4096), 0))
+
+
 def test_a_model_takes_what_it_chooses_from() -> None:
     variants = {row.variant for row in H100.rates.rows}
     decomposing = {row.name for row in map(find_variant, variants) if not row.operands.is_ieee}
