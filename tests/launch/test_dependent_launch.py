@@ -84,6 +84,10 @@ def test_what_the_driver_is_told(stream: SimpleNamespace, monkeypatch: pytest.Mo
     assert len(call._on_stream) <= dependent._MOST_STREAMS
 
 
+def test_structures_are_as_large_as_the_drivers() -> None:
+    assert (ctypes.sizeof(dependent._Attribute), ctypes.sizeof(dependent._Config)) == (72, 56)
+
+
 def test_what_the_driver_refuses_is_an_error(stream: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dependent, "launch_function", lambda: lambda *told: 1)
     with pytest.raises(OSError, match="1"):

@@ -206,6 +206,13 @@ def test_parts_that_are_alike_are_counted(size: int, says: str) -> None:
     assert re.fullmatch(says, str(H100.best(product(size, size, size))))
 
 
+def test_two_parts_that_are_alike_are_counted_too() -> None:
+    choice = H100.best(product(64, 32, 16))
+    assert str(replace(choice, others=(choice,))) == f"2 x (64 x 32) of C: {choice.spec}"
+    several = replace(choice, product=product(64, 32, 16, batch=3))
+    assert str(replace(several, others=(choice,))) == f"3 x 64 x 32, 64 x 32 of C: {choice.spec}"
+
+
 def test_parts_of_batches_say_how_many_products() -> None:
     best = H100.best(product(8192, 8192, 8192, batch=64))
     assert re.fullmatch(r"4 x \(16 x 8192 x 8192\) of C: tiledmm_split_float32_\w+", str(best))
