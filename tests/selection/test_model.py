@@ -12,6 +12,7 @@ import pytest
 from tests import expected
 from tests.expected import product
 from tiledmm.elements import compute_element
+from tiledmm.hardware.data_sheets import REFERENCE_GPUS
 from tiledmm.kernels.operands.operands import OperandCost
 from tiledmm.kernels.variants import find_variant
 from tiledmm.selection.cost import Cost, together
@@ -92,6 +93,8 @@ def test_no_product_is_faster_than_the_roofline() -> None:
     assert H100.bound(replace(square, symmetric=True)) == pytest.approx(H100.bound(square) / 2)
     mirrored = replace(product("float32", "NT", (1, 64, 64, 65536), 0), symmetric=True)
     assert H100.bound(mirrored) == pytest.approx((64 * 65536 + 64 * 64) * 4 / H100.gpu.bandwidth * 1e6)
+    short = H100.bound(product("float32", "NN", (5, 2000, 3000, 1), 0))
+    assert short == pytest.approx(5 * (2000 + 3000 + 2000 * 3000) * 4 / H100.gpu.bandwidth * 1e6)
     for dtype in ("bool", "int8"):
         packed = H100_IEEE.bound(product(dtype, "NN", (1, 4096, 4096, 4096), 0))
         assert 0 < packed < H100_IEEE.bound(product("int32", "NN", (1, 4096, 4096, 4096), 0))
@@ -197,6 +200,36 @@ def test_rates_that_were_not_measured_change_nothing() -> None:
     row = KernelRates("warp_tiled", 64, "float32", 1.0, (), 0.0, 1.0, 1.0)
     assert (row.transposed_b, row.writing, row.overlap) == (1.0, 1.0, math.inf)
     assert (row.words, row.elements, row.writing_unaligned) == (0.0, 0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("variant", "measured", "rate"),
+    [
+        ("tensor_core", 0.25, 0.25), ("tensor_core", 0.0, 0.0),  # which reads every address, if slowly
+        ("dot_products", 0.25, 0.25), ("dot_products", 0.0, None), ("tiled", 0.25, None), ("tiled", 0.0, None),
+    ],
+)  # fmt: skip
+def test_rates_of_unaligned_reads_are_measured_or_those_of_single_elements(
+    variant: str, measured: float, rate: float | None
+) -> None:
+    row, cost = (
+        KernelRates(variant, 16, "float32", 1.0, (), 0.0, 1.0, 1.0, elements=measured),
+        Cost(H100.gpu, H100.rates),
+    )
+    assert cost._rate_of(row, "elements") == (H100.rates.device.single_elements if rate is None else rate)
+    assert cost._rate_of(replace(row, words=measured, elements=0.5), "words") == cost._rate_of(row, "elements")
+    assert cost._rate_of(row, "chunks") == 1.0
+
+
+def test_a_kernel_takes_forever_without_the_unit_that_multiplies() -> None:
+    turing = Cost(REFERENCE_GPUS["sm_75"], H100.rates)
+    (row,) = (row for row in H100.rates.rows if (*row.name, row.type) == ("tensor_core", 64, "float64"))
+    config, made = (
+        find_variant("tensor_core").config(64, compute_element("float64")),
+        product("float64", "NN", (1, 8, 8, 8), 0),
+    )
+    assert turing.on_device(row, config, made, (), 1) == math.inf
+    assert Cost(H100.gpu, H100.rates).on_device(row, config, made, (), 1) < 100
 
 
 def test_operands_that_are_read_in_place_cost_only_their_reading() -> None:

@@ -22,6 +22,7 @@ from tiledmm.problem.product import resolve
 from tiledmm.problem.strides import Problem
 from tiledmm.selection import parts
 from tiledmm.selection.choice import MOST_APART, Choice
+from tiledmm.selection.choose import select
 from tiledmm.selection.model import H100
 from tiledmm.selection.parts import grids
 
@@ -173,6 +174,15 @@ def test_a_workspace_that_is_large_is_one_for_all_parts() -> None:
     assert sum(each.workspace for each in large.schedules) > MOST_APART >= large.workspace // 8
     assert small.others and not small.shares_workspace
     assert small.workspace == sum(each.workspace for each in small.schedules) > 0
+
+
+def test_parts_share_a_workspace_of_more_than_a_gibibyte() -> None:
+    half = select("tiled", 32, product(8192, 8192, 4096), {"split_k": 2})
+    two, three = replace(half, others=(half,)), replace(half, others=(half, half))
+    assert (half.workspace, two.workspace, three.workspace) == (1 << 29, 1 << 30, 1 << 29)
+    assert not two.shares_workspace and three.shares_workspace
+    alone = select("tiled", 32, product(8192, 8192, 4096), {"split_k": 8})
+    assert alone.workspace == 1 << 31 and not alone.shares_workspace
 
 
 def test_less_memory_is_smaller_parts() -> None:
