@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.strategies import PROPERTY
 from tiledmm.errors import ShapeError
-from tiledmm.kernels.launches import split_k_partitions, tiles
+from tiledmm.kernels.launches import rasterization_group, split_k_partitions, tiles
 from tiledmm.kernels.variants import general_variants, kernel_spec, kernel_variants
 from tiledmm.problem.arrays import Array, begin_together, describe, is_array, is_same, of_shape
 from tiledmm.problem.product import resolve
@@ -472,6 +472,22 @@ def test_the_longest_partition_of_k_is_counted_in_32_bits() -> None:
     assert split_k_partitions(1, 2**29, 8) == (1, 2**29)
     partitions, steps = split_k_partitions(1, 2**29 + 1, 8)
     assert partitions == 2 and steps < 2**29
+
+
+@pytest.mark.parametrize(
+    ("variant", "k", "strides_of_c", "group"),
+    [
+        ("warp_tiled", 256, (1000, 1), 8), ("warp_tiled", 256, (1, 1000), 1), ("warp_tiled", 256, (2, 2), 8),
+        ("warp_tiled", 257, (1000, 1), 4), ("warp_tiled", 257, (1, 1000), 4), ("tiled", 256, (1000, 1), 1),
+    ],
+)  # fmt: skip
+def test_tiles_of_a_short_k_are_computed_in_the_order_of_c(
+    variant: str, k: int, strides_of_c: tuple[int, int], group: int
+) -> None:
+    """Check that a group is one row or column of 8 tiles for a K of at most 256, and else as the config says."""
+    config = kernel_spec(variant, tile=32, config={"group": 4} if variant == "warp_tiled" else None).config
+    problem = Problem(256, 256, k, (k, 1, 256, 1, *strides_of_c), (), "NN", ())
+    assert rasterization_group(config, problem) == group
 
 
 @pytest.mark.parametrize(

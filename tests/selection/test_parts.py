@@ -198,6 +198,14 @@ def test_less_memory_is_smaller_parts() -> None:
     assert nothing is not None and not nothing.others and nothing.workspace == 0
 
 
+def test_operands_that_could_be_decomposed_at_once_are_decomposed_in_parts_where_memory_is_short() -> None:
+    wanted = product(20_000, 20_000, 20_000)
+    assert not H100.best(wanted).others
+    found = H100.best_within(wanted, lambda choice: choice.workspace <= MOST_APART)
+    assert found is not None and found.others and found.workspace <= MOST_APART
+    assert {part.spec.variant.name for part in found.parts} == {"split_float32"}
+
+
 def test_no_grid_of_sums_of_few_terms_of_batches_for_the_host_or_of_nothing() -> None:
     kind = np.dtype("f4")
     odd = Array((2, 2, 2, 2, 1 << 16, 1 << 16), tuple(4 * step for step in (3, 11, 77, 1001, 1 << 20, 1)), kind)
