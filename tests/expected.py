@@ -1,13 +1,15 @@
 """Record which kernels ``auto`` selects for a range of products on several GPUs, and their predicted times.
 
-``python -m tests.expected`` rewrites the file after an intended change of the model; its diff shows what changed.
+``python -m tests.expected`` rewrites the files after an intended change of the model; their diffs show what changed.
 """
 
 from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Collection, Iterator
+import math
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +19,10 @@ from tiledmm.hardware.data_sheets import REFERENCE_GPUS
 from tiledmm.problem.arrays import Array
 from tiledmm.problem.product import Product, resolve
 from tiledmm.selection.choice import Choice
-from tiledmm.selection.model import Model
+from tiledmm.selection.model import H100, Model
 
 PATH = Path(__file__).parent / "expected.json"
+TIMES = Path(__file__).parent / "expected_times.json"
 
 # Sizes of a batch, m, n, k; and layouts: where the next one begins moves on from type to type.
 _SIZES = (
@@ -157,5 +160,40 @@ def expected() -> dict[str, dict[str, str]]:
     return found
 
 
+def _summed(choices: Iterable[Choice]) -> dict[str, list[float]]:
+    """Return the number of choices of each variant, and the sum of the expected times that are known."""
+    found: dict[str, list[float]] = defaultdict(list)
+    for choice in choices:
+        found[choice.spec.variant.name + (" and others" if choice.others else "")].append(choice.microseconds or 0.0)
+    return {
+        name: [len(times), float(f"{math.fsum(filter(math.isfinite, times)):.9g}")] for name, times in found.items()
+    }
+
+
+def times() -> dict[str, dict[str, list[float]]]:
+    """Return the sums of the expected times of each variant's kernels, for a few products of each target.
+
+    Unlike ``expected``, they include kernels that are not selected, and so every term of the cost model.
+    """
+    found = {}
+    for target in _TARGETS:
+        model = Model(REFERENCE_GPUS[target])
+        for name, wanted in [*products(target).items()][::23]:
+            found[f"{target} {name}"] = _summed(model.rank(wanted))
+    for dtype, layout, sizes in (
+        ("float64", "NT", (1, 24_000, 30_000, 40_000)),
+        ("int64", "TN", (2, 33_000, 500, 33_000)),
+    ):
+        found[f"{dtype} {layout} {sizes}, in parts"] = _summed(H100.rank(product(dtype, layout, sizes, 0)))
+    for dtype, layout, sizes, gap in (
+        ("float16", "TT", (1, 1000, 1024, 1000), 0),
+        ("int8", "NG", (1, 8000, 130, 500), 3),
+    ):
+        found[f"{dtype} {layout} {sizes} +{gap}, every way"] = _summed(H100.every(product(dtype, layout, sizes, gap)))
+    return found
+
+
 if __name__ == "__main__":
     PATH.write_text(json.dumps(expected(), indent=0) + "\n", "utf-8")
+    lines = (f"{json.dumps(name)}: {json.dumps(sums)}" for name, sums in times().items())
+    TIMES.write_text("{\n" + ",\n".join(lines) + "\n}\n", "utf-8")

@@ -119,7 +119,8 @@ def _launch(each: Launch) -> str:
     where = ", ".join(f"{name} + {begin}" for name, begin in zip(each.operands, each.begins, strict=True))
     scan = f"; scan at {each.scan}" if each.scan else ""
     maps = "".join(f"; {_map(map_)}" for map_ in each.maps)
-    return f"{_symbol(each.spec)}, {each.blocks} blocks, {where}{scan}{maps}; {_args(each.kernel_args.tolist())}"
+    blocks = f"{each.blocks} blocks with {each.spec.shared_bytes} bytes"
+    return f"{_symbol(each.spec)}, {blocks}, {where}{scan}{maps}; {_args(each.kernel_args.tolist())}"
 
 
 def _args(members: list[int]) -> str:

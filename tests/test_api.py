@@ -270,6 +270,8 @@ def test_without_cupy_the_error_says_what_to_install(monkeypatch: pytest.MonkeyP
         monkeypatch.delitem(sys.modules, f"tiledmm.{name}", raising=False)
     with pytest.raises(MissingDependencyError, match="cupy"):
         tiledmm.matmul(X, X)
+    with pytest.raises(ConfigError, match="'float16'"):
+        tiledmm.matmul(X, X, precision="float16")
     with pytest.raises(MissingDependencyError, match="cupy"):
         tiledmm.kernel("tiled")
     with pytest.raises(ImportError):

@@ -19,7 +19,7 @@ from tests.strategies import tight
 from tiledmm.errors import ConfigError, OperandTypeError
 from tiledmm.kernels import launches
 from tiledmm.launch import by_cupy, plans
-from tiledmm.problem.epilogue import EpilogueKeywords, resolve_epilogue
+from tiledmm.problem.epilogue import EpilogueCall, EpilogueKeywords, resolve_epilogue
 from tiledmm.problem.keywords import UfuncKeywords
 
 pytestmark = pytest.mark.cupy
@@ -137,6 +137,22 @@ def test_cublas_computes_the_same(gpu: HostGpu, activation: str | None, monkeypa
         np.testing.assert_allclose(ours.held, found, rtol=1e-5, atol=1e-6)
     with pytest.raises(ConfigError, match="tile"):
         tiledmm.gemm(gpu.array(a), gpu.array(b), variant="cublas", tile=16)
+
+
+@pytest.mark.parametrize("number", [lambda x: x, lambda x: np.full((), x, "f4")], ids=["numbers", "arrays"])
+def test_cublas_takes_factors_and_writes_to_out(number: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(by_cupy, "cupy", np)
+    monkeypatch.setattr(by_cupy, "cupy_matmul", np.matmul)
+    monkeypatch.setattr(by_cupy, "ndarray", np.ndarray)
+    a, b, c, out = integers(1, 5, 4), integers(2, 4, 6), integers(3, 5, 6), np.zeros((5, 6), "f8")
+    for alpha, beta in ((1, 0), (1, 1), (2, -1), (0, 2)):
+        called = EpilogueCall(EpilogueKeywords(c=c, alpha=number(alpha), beta=number(beta)))
+        assert by_cupy.cupy_gemm(a, b, called, out, UfuncKeywords()) is out
+        np.testing.assert_array_equal(out, alpha * (a @ b) + beta * c)
+        found = by_cupy.cupy_gemm(a, b, called, None, UfuncKeywords(dtype="float64"))
+        assert found.dtype == np.float64
+    with pytest.raises(TypeError):
+        by_cupy.cupy_gemm(a, b, called, np.zeros((5, 6), "i4"), UfuncKeywords())
 
 
 def test_arrays_of_other_libraries(gpu: HostGpu) -> None:

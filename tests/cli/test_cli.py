@@ -23,12 +23,13 @@ import benchmarks.help
 import tiledmm
 from tests.conftest import missing_simulator
 from tiledmm import __version__, cli
-from tiledmm.bench import kernel_resources, simulable, simulated
+from tiledmm.bench import kernel_resources, resource_tables, simulable, simulated, validation
+from tiledmm.bench.peers import PEERS
 from tiledmm.bench.results import Comparison, Machine, Row, from_json
 from tiledmm.bench.simulated import Simulated
 from tiledmm.bench.sizes import Size
 from tiledmm.bench.variant_tiles import VariantTile
-from tiledmm.cli import compare, device
+from tiledmm.cli import compare, device, output
 from tiledmm.cli.exit_status import report_errors
 from tiledmm.cli.output import ALL_RIGHT, Progress, _Lines
 from tiledmm.codegen import registration
@@ -193,6 +194,25 @@ def test_a_result_that_is_wrong_in_the_layout_beside_fails(
     assert ("naive: it is broken" in result.output) is bool(wrong)
 
 
+@pytest.mark.parametrize(
+    ("layouts", "tables"),
+    [
+        ((), ["8 x 8 x 8  float32  NN", "8 x 8 x 8  float32", "9 x 9 x 9  float32  NN"]),
+        (("--layouts", "NT"), ["8 x 8 x 8  float32  NT", "9 x 9 x 9  float32  NT"]),
+        (("--layouts", "NT,NN"), [f"{n} x {n} x {n}  float32{of}" for n in (8, 9) for of in ("  NT", "  NN", "")]),
+    ],
+)
+def test_each_layout_that_is_asked_for_has_a_table(
+    no_gpu: None, monkeypatch: pytest.MonkeyPatch, layouts: tuple[str, ...], tables: list[str]
+) -> None:
+    """Check tables of layouts and, if there are several, tables that show them side by side."""
+    fake_compile(monkeypatch)
+    monkeypatch.setattr(simulated, "simulate_all", lambda *_, **__: [Simulated(VariantTile("naive"), None, None)])
+    result = invoke("8", "9", "--variants", "naive", *layouts, "--json")
+    titles = [each["title"] for each in json.loads(result.stdout)["tables"]]
+    assert [title.partition("imulated  ")[2] for title in titles if "imulated  " in title] == tables
+
+
 def test_without_a_gpu_the_simulated_products_are_those_asked_for_or_it_is_said_why_not(
     no_gpu: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -322,13 +342,14 @@ def test_missing_gpu_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """Make up a machine on which every comparison has one row, and record the requests."""
-    state = SimpleNamespace(asked=[], ok=True, wrong=[])
+    state = SimpleNamespace(asked=[], peers=[], ok=True, wrong=[])
 
     def compare(
         size: Any, *, dtype: str, layout: str, variant_tiles: Any, seconds: float, peers: bool, progress: Any
     ) -> Comparison:
         progress("checking")
         state.asked.append((tuple(size), dtype, layout, [each.label for each in variant_tiles], seconds))
+        state.peers.append(peers)
         ok = not state.wrong.pop(0) if state.wrong else state.ok
         rows = (Row("naive", ok=ok, error=1e-7, microseconds=1.0, rounds=(1.0,)),)
         return Comparison(*size, dtype, layout, 1e-5, 1, rows)
@@ -372,6 +393,13 @@ def test_the_last_line_is_the_verdict(gpu: SimpleNamespace) -> None:
 def test_default_sizes(gpu: SimpleNamespace) -> None:
     assert invoke().exit_code == 0
     assert [size[0] for size, *_ in gpu.asked] == [int(size) for size in compare.DEFAULT_SIZES]
+    assert all("auto" in labels and "tiled 32" in labels for *_, labels, _ in gpu.asked)
+
+
+def test_peers_can_be_left_out(gpu: SimpleNamespace) -> None:
+    for options in ((), ("--no-peers",)):
+        assert compare._METHOD in " ".join(invoke("64", *options).output.split())
+    assert gpu.peers == [PEERS, ()]
 
 
 def test_a_mismatch_fails(gpu: SimpleNamespace) -> None:
@@ -393,13 +421,18 @@ def test_one_mismatch_of_many_fails(gpu: SimpleNamespace, wrong: list[int]) -> N
 def test_what_stops_a_comparison_is_named(
     gpu: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    def compare(*arguments: Any, **options: Any) -> Comparison:
-        raise error
+    compare = sys.modules["tiledmm.bench.comparison"].compare
 
-    monkeypatch.setattr(sys.modules["tiledmm.bench.comparison"], "compare", compare)
-    result = invoke("64")
+    def fail_at_65(size: Size, **options: Any) -> Comparison:
+        if size.m == 65:
+            raise error
+        return compare(size, **options)
+
+    monkeypatch.setattr(sys.modules["tiledmm.bench.comparison"], "compare", fail_at_65)
+    result = invoke("64", "65", "66")
     assert result.exit_code == 1
-    assert str(error) in result.output
+    assert str(error) in result.output and ALL_RIGHT not in result.output
+    assert [size[0] for size, *_ in gpu.asked] == [64] and "64 x 64 x 64" in result.output
 
 
 def test_no_gpu_can_be_asked_for(gpu: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -408,6 +441,7 @@ def test_no_gpu_can_be_asked_for(gpu: SimpleNamespace, monkeypatch: pytest.Monke
     assert result.exit_code == 0
     assert not gpu.asked
     assert "Bounds on" in result.output
+    assert " ".join(resource_tables.BOUNDS_NOTE.split()) in " ".join(result.output.split())
 
 
 def modules_after(*programs: tuple[str, tuple[str, ...]]) -> list[set[str]]:
@@ -569,6 +603,15 @@ def test_options_are_spelled_alike_and_their_plurals_work(command: str) -> None:
                 assert found[0] == found[1] and value in map(str, found[0].values())
 
 
+def test_flags_are_off_unless_they_are_given() -> None:
+    """Check the defaults of flags, of which only ``--peers`` is on, and of the seconds that a measurement takes."""
+    on = []
+    for name, command in typer.main.get_command(cli.app).commands.items():  # type: ignore[attr-defined]
+        on += [(name, each.name) for each in command.params if each.default is True]
+        assert all(0 < each.default < 1 for each in command.params if each.name == "seconds")
+    assert on == [("compare", "peers")]
+
+
 def test_sizes_may_be_an_option(no_gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_compile(monkeypatch)
     monkeypatch.setattr(simulated, "simulate_all", lambda *_, **__: [Simulated(VariantTile("naive"), None, None)])
@@ -705,6 +748,35 @@ def test_one_bar_is_for_all_parts() -> None:
     assert seen == [0, 1 / 16, 1 / 4, 5 / 16, 1 / 2, 3 / 4, 1]
     Progress(1, lambda doing, part: seen.append(part))("alone", 3, 0)
     assert seen[-1] is None, "nobody knows"
+
+
+@pytest.mark.parametrize(
+    ("command", "jobs"),
+    [
+        ("compare 8 --variant naive", 2 * 2),  # types and layouts
+        ("compare 8 --variant naive --no-gpu", 2 * (1 + 2)),  # of each type, a simulation and the layouts' kernels
+        ("validate naive --size 8", 2),
+    ],
+)
+def test_progress_goes_from_0_to_the_last_job(
+    gpu: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, command: str, jobs: int
+) -> None:
+    def simulate_all(*_: Any, progress: Any, **__: Any) -> list[Simulated]:
+        progress("naive", 1, 1)
+        return [Simulated(VariantTile("naive"), None, None)]
+
+    def on_gpu(*_: Any, progress: Any, **__: Any) -> validation.Validation:
+        progress("naive", 1, 1)
+        return validation.Validation("a GPU", Size(8, 8, 8), "int8", "NN", (0.0, "Exact."), 0.0, ())
+
+    seen: list[float] = []
+    fake_compile(monkeypatch)
+    monkeypatch.setattr(simulated, "simulate_all", simulate_all)
+    monkeypatch.setattr(validation, "on_gpu", on_gpu)
+    monkeypatch.setattr(output, "_Lines", lambda screen: lambda doing, part: seen.append(part))
+    result = CliRunner().invoke(cli.app, [*command.split(), "--dtype", "int8,float32", "--layout", "NN,NT"])
+    assert result.exit_code == 0, result.output
+    assert seen == sorted(seen) and seen[0] < 1 / jobs and (jobs - 1) / jobs <= seen[-1] <= 1
 
 
 def test_a_log_gets_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,6 +38,13 @@ def test_what_is_kept_is_found_for_its_target() -> None:
     assert find_text(SPEC, "sm_80") is None
 
 
+def test_a_folder_that_is_not_there_yet_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUPY_CACHE_DIR", str(tmp_path / "some" / "where"))
+    for _ in range(2):
+        keep_text(SPEC, "", render(SPEC))
+    assert find_text(SPEC, "") == render(SPEC)
+
+
 def test_each_part_of_a_specialization_tells_texts_apart(folder: Path) -> None:
     unsplit = kernel_spec("warp_tiled").kernel
     specs = [

@@ -306,6 +306,12 @@ def test_strides_are_shorter_than_a_tebibyte() -> None:
     assert mapped(2**39 - 8) and not mapped(2**39)
 
 
+@pytest.mark.parametrize("stride", [0, -64, 65])
+def test_a_part_of_one_row_is_mapped_whatever_the_stride_to_the_next(stride: int) -> None:
+    one, two = (Problem(m, 8, 8, (stride, 1, 8, 1, 8, 1), (), "NN", ()) for m in (1, 2))
+    assert can_be_mapped(one, 0, HALF) and not can_be_mapped(two, 0, HALF)
+
+
 @pytest.mark.parametrize(("itemsize", "kind"), [(1, 0), (2, 1), (4, 2), (8, 4)])
 def test_the_driver_is_told_the_size_of_elements(monkeypatch: pytest.MonkeyPatch, itemsize: int, kind: int) -> None:
     """Check the element type by CUtensorMapDataType: UINT8, UINT16, UINT32, UINT64."""

@@ -114,6 +114,10 @@ def test_clusters_that_are_resident_are_the_drivers(stream: SimpleNamespace, mon
         dependent.resident_clusters(SimpleNamespace(ptr=5), 4, 256, 1000)
 
 
+def test_structures_are_as_large_as_the_drivers() -> None:
+    assert (ctypes.sizeof(dependent._Attribute), ctypes.sizeof(dependent._Config)) == (72, 56)
+
+
 def test_what_the_driver_refuses_is_an_error(stream: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dependent, "launch_function", lambda: lambda *told: 1)
     with pytest.raises(OSError, match="1"):

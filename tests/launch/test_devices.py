@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
+import tiledmm
 from tiledmm.errors import DeviceError
+from tiledmm.hardware.data_sheets import DATA_SHEETS
+from tiledmm.selection.model import H100, Model
 
 devices = pytest.importorskip("tiledmm.launch.devices", exc_type=ImportError)
 
@@ -31,6 +35,16 @@ def test_clock_rates_are_the_devices_own(monkeypatch: pytest.MonkeyPatch) -> Non
     gpu = devices.device_model().gpu
     assert (gpu.name, gpu.arch.name, gpu.sms, gpu.clock) == ("made up", "sm_90", 114, 1.755e9)
     assert gpu.bandwidth == pytest.approx(2.039e12, rel=1e-3)
+
+
+def test_explain_is_for_the_current_device_if_arrays_are_on_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tests.host_arrays import numbers
+
+    model = Model(replace(DATA_SHEETS["A10"], name="made up"))
+    monkeypatch.setattr(devices, "device_model", lambda ieee=False: model)
+    x = numbers(40, 40)
+    found = [tiledmm.explain(x, x).gpu, tiledmm.explain((40, 40), (40, 40)).gpu, tiledmm.explain(x, x, target="L4").gpu]
+    assert found == ["made up", H100.gpu.name, "L4"]
 
 
 def test_a_device_that_is_too_old_is_refused_each_time(monkeypatch: pytest.MonkeyPatch) -> None:

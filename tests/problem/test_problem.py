@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from tests.strategies import PROPERTY
 from tiledmm.errors import ShapeError
-from tiledmm.kernels.launches import split_k_partitions, tiles
+from tiledmm.kernels.launches import rasterization_group, split_k_partitions, tiles
 from tiledmm.kernels.variants import general_variants, kernel_spec, kernel_variants
-from tiledmm.problem.arrays import Array, describe
+from tiledmm.problem.arrays import Array, begin_together, describe, is_array, is_same, of_shape
 from tiledmm.problem.product import resolve
 from tiledmm.problem.strides import KERNEL_BATCH_DIMENSIONS, BatchDimension, Problem, Span, arrange
 from tiledmm.schedule.schedule import schedule
@@ -23,6 +23,100 @@ from tiledmm.selection.choice import kernel_spec_of
 
 def problem_of(x1: np.ndarray, x2: np.ndarray, out: np.ndarray | None = None) -> Problem:
     return resolve(describe(x1), describe(x2), None if out is None else describe(out)).problem
+
+
+# ---- descriptions of arrays ----
+
+FLOAT = np.dtype("f4")
+
+
+@pytest.mark.parametrize(
+    ("shape", "strides", "orders"),
+    [
+        ((3, 5), (20, 4), "C"), ((3, 5), (4, 12), "F"), ((3, 5), (24, 4), ""), ((3, 5), (-20, 4), ""),
+        ((2, 2), (8, 4), "C"), ((2, 2), (4, 8), "F"), ((2, 2), (4, 4), ""), ((2, 2), (12, 4), ""),
+        ((3,), (4,), "CF"), ((2,), (8,), ""), ((1,), (8,), "CF"), ((), (), "CF"),
+        ((1, 5), (400, 4), "CF"), ((3, 1, 5), (20, 0, 4), "C"), ((2, 3, 5), (60, 20, 4), "C"), ((2, 3), (4, 8), "F"),
+    ],
+)  # fmt: skip
+def test_an_array_is_contiguous_as_in_numpy(shape: tuple[int, ...], strides: tuple[int, ...], orders: str) -> None:
+    array = Array(shape, strides, FLOAT)
+    assert "".join(order for order in "CF" if array.is_contiguous(order)) == orders
+
+
+@pytest.mark.parametrize(
+    ("shape", "strides", "target", "found"),
+    [
+        ((3, 1), (4, 4), (2, 3, 5), (0, 4, 0)), ((5,), (4,), (5,), (4,)), ((5,), (4,), (3, 5), (0, 4)),
+        ((1,), (4,), (5,), (0,)), ((), (), (2, 2), (0, 0)), ((0, 1), (4, 4), (0, 2), (4, 0)),
+        ((2,), (4,), (3,), None), ((2, 3), (12, 4), (3, 3), None), ((3, 2), (8, 4), (3, 3), None),
+        ((3,), (4,), (), None), ((1,), (4,), (), None), ((3, 3), (12, 4), (3,), None), ((1, 3), (12, 4), (3,), None),
+    ],
+)  # fmt: skip
+def test_an_array_is_broadcast_as_in_numpy(
+    shape: tuple[int, ...], strides: tuple[int, ...], target: tuple[int, ...], found: tuple[int, ...] | None
+) -> None:
+    array = Array(shape, strides, FLOAT)
+    if found is None:
+        with pytest.raises(ShapeError):
+            array.broadcast_to(target)
+    else:
+        assert array.broadcast_to(target) == Array(target, found, FLOAT)
+
+
+@pytest.mark.parametrize(
+    ("shape", "order", "strides"),
+    [
+        ((2, 3, 5), "C", (60, 20, 4)), ((2, 3, 5), "F", (4, 8, 24)),
+        ((2, 0, 5), "C", (20, 20, 4)), ((2, 0, 5), "F", (4, 8, 8)), ((), "C", ()),
+    ],
+)  # fmt: skip
+def test_a_new_array_has_no_gaps(shape: tuple[int, ...], order: str, strides: tuple[int, ...]) -> None:
+    assert Array.allocated(shape, FLOAT, order) == Array(shape, strides, FLOAT)
+
+
+@pytest.mark.parametrize(
+    ("shape", "strides", "writable"),
+    [
+        ((2, 3), (0, 4), False), ((3, 2), (4, 0), False), ((1, 3), (0, 4), True), ((2, 0), (0, 4), True),
+        ((2, 3), (12, 4), True), ((), (), True),
+    ],
+)  # fmt: skip
+def test_elements_that_share_an_address_cannot_be_written(
+    shape: tuple[int, ...], strides: tuple[int, ...], writable: bool
+) -> None:
+    array = Array(shape, strides, FLOAT)
+    if writable:
+        array.check_writable()
+    else:
+        with pytest.raises(ShapeError):
+            array.check_writable()
+
+
+@pytest.mark.parametrize("shape", [(-1,), (2.0, 3), (True, 3), ("3",), (2**59 + 1,), (0, 2**60), (2**30, 2**30)])
+def test_a_shape_that_no_array_has(shape: tuple[object, ...]) -> None:
+    with pytest.raises(ShapeError):
+        of_shape(shape)
+
+
+def test_a_shape_is_that_of_a_row_major_array_of_float32() -> None:
+    assert of_shape((2, np.int64(3))) == Array((2, 3), (12, 4), FLOAT)
+    assert of_shape((0, 3), "float64") == Array((0, 3), (24, 8), np.dtype("f8"))
+    assert of_shape((2**58, 2)).shape == (2**58, 2)
+
+
+def test_a_number_is_no_array() -> None:
+    assert [is_array(x) for x in (np.zeros(1), np.zeros(()), np.float32(1), 1.0, [1.0], None)] == [True] + 5 * [False]
+    for name in ("__dlpack__", "__cuda_array_interface__"):
+        assert is_array(type("Other", (), {name: None})())
+
+
+def test_arrays_that_begin_together_or_are_the_same() -> None:
+    x = np.zeros((4, 4), "f4")
+    assert begin_together(x, x.T) and begin_together(x, x[::2]) and not begin_together(x, x[1:])
+    assert not begin_together(1.0, 1.0), "neither has an address"
+    assert is_same(x, x[:]) and not is_same(x, x[:3])
+    assert not any(is_same(x, other) for other in (x.T, x.view("i4"), x.copy()))
 
 
 # ---- layouts ----
@@ -378,6 +472,33 @@ def test_the_longest_partition_of_k_is_counted_in_32_bits() -> None:
     assert split_k_partitions(1, 2**29, 8) == (1, 2**29)
     partitions, steps = split_k_partitions(1, 2**29 + 1, 8)
     assert partitions == 2 and steps < 2**29
+
+
+@pytest.mark.parametrize(
+    ("variant", "m", "k", "strides_of_c", "group"),
+    [
+        ("warp_tiled", 256, 256, (1000, 1), 8), ("warp_tiled", 256, 256, (1, 1000), 1),
+        ("warp_tiled", 256, 256, (2, 2), 8), ("warp_tiled", 256, 257, (1000, 1), 1),
+        ("warp_tiled", 288, 257, (1000, 1), 4), ("warp_tiled", 288, 257, (1, 1000), 4),
+        ("tiled", 256, 256, (1000, 1), 1),
+    ],
+)  # fmt: skip
+def test_the_order_of_tiles(variant: str, m: int, k: int, strides_of_c: tuple[int, int], group: int) -> None:
+    """Check groups of a C of 8 columns of tiles.
+
+    For a K of at most 256, a group is a whole row of tiles or one column; else it is one column where that has at most
+    as many tiles as a row, or as the config says.
+    """
+    config = kernel_spec(variant, tile=32, config={"group": 4} if variant == "warp_tiled" else None).config
+    problem = Problem(m, 256, k, (k, 1, 256, 1, *strides_of_c), (), "NN", ())
+    assert rasterization_group(config, problem) == group
+
+
+def test_columns_of_many_tiles_are_grouped() -> None:
+    config = kernel_spec("warp_tiled", tile=32).config
+    for rows, group in ((16, 1), (17, config.launch.group)):
+        problem = Problem(32 * rows, 32 * 100, 999, (999, 1, 3200, 1, 3200, 1), (), "NN", ())
+        assert rasterization_group(config, problem) == group
 
 
 @pytest.mark.parametrize(

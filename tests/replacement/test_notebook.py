@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import contextlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,7 +18,7 @@ from traitlets.config import Config
 
 from tests.host_arrays import numbers, pretend
 from tiledmm.launch import plans
-from tiledmm.replacement import names
+from tiledmm.replacement import names, notebook
 
 pytestmark = pytest.mark.cupy
 
@@ -67,6 +68,24 @@ def test_an_exception_is_shown_once_at_its_line_and_stops_the_notebook(
     assert output.count("KeyError: 'what is not there'") == 1
     assert "----> 2 raise" in output
     assert "b" in shell.user_ns
+
+
+@pytest.mark.parametrize(
+    ("line", "given"),
+    [
+        ("", {}),
+        ("--variant tiled --tile 8 --precision ieee", {"variant": "tiled", "tile": 8, "precision": "ieee"}),
+    ],
+)
+def test_its_line_has_the_keywords_of_replacing(
+    shell: InteractiveShell, monkeypatch: pytest.MonkeyPatch, line: str, given: dict[str, Any]
+) -> None:
+    got: list[dict[str, Any]] = []
+    monkeypatch.setattr(
+        notebook, "replacing", lambda **keywords: got.append(keywords) or contextlib.nullcontext("products")
+    )
+    assert run(shell, f"%%tiledmm {line}\npass").success
+    assert got == [{"variant": "auto", "tile": None, "precision": "full"} | given]
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,12 @@ import pytest
 from tests import expected
 from tests.expected import product
 from tiledmm.elements import compute_element
+from tiledmm.hardware.data_sheets import REFERENCE_GPUS
+from tiledmm.kernels.operands.operands import OperandCost
 from tiledmm.kernels.variants import find_variant
 from tiledmm.selection.cost import Cost, together
 from tiledmm.selection.model import H100, H100_IEEE, SPLIT_K_FACTORS, Model
+from tiledmm.selection.rates import KernelRates
 
 EXPECTED = json.loads(expected.PATH.read_text("utf-8"))
 
@@ -28,6 +31,13 @@ def test_expectations_are_those_written_down(target: str, every: int) -> None:
     assert found == written, "if intended, python -m tests.expected rewrites them"
 
 
+def test_times_of_all_kernels_are_those_written_down() -> None:
+    written, found = json.loads(expected.TIMES.read_text("utf-8")), expected.times()
+    assert found.keys() == written.keys()
+    for name, sums in found.items():
+        assert sums == {variant: pytest.approx(each, rel=1e-7) for variant, each in written[name].items()}, name
+
+
 def split_factors(*sizes: int) -> set[int]:
     return {choice.spec.config.launch.split_k for choice in H100.rank(product("float32", "NN", (1, *sizes), 0))}
 
@@ -36,6 +46,58 @@ def test_few_partitions_of_k_are_considered_and_many() -> None:
     found = set().union(*(split_factors(m, m, k) for m in (64, 200, 500, 1000) for k in (300, 1000, 4000, 65536)))
     assert {1, 2, 3, 4, 8, 96} <= found <= set(SPLIT_K_FACTORS)
     assert SPLIT_K_FACTORS[0] == 1 and list(SPLIT_K_FACTORS) == sorted(set(SPLIT_K_FACTORS))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "dtype", "inside", "outside"),
+    [
+        (("thin", 16), "float32", (1, 64, 512, 512), (1, 65, 512, 512)),
+        (("thin", 16), "float32", (1, 512, 64, 512), (1, 512, 65, 512)),
+        (("tensor_core", 32), "float16", (1, 1024, 2000, 512), (1, 1025, 2000, 512)),
+        (("tiny", 16), "float32", (16, 32, 32, 40), (15, 32, 32, 40)),
+        (("tiny", 16), "float32", (64, 32, 32, 40), (64, 33, 32, 40)),
+        (("tiny", 16), "float32", (64, 32, 32, 40), (64, 32, 33, 40)),
+        (("outer_products", 2), "float32", (1, 300, 300, 2), (1, 300, 300, 3)),
+        (("wgmma", 64), "float16", (1, 8, (1 << 31) - 64, 320), (1, 8, 1 << 31, 320)),
+        (("axpy", 2), "float32", (1, 2, 512, 512), (1, 3, 512, 512)),
+    ],
+)
+def test_kernels_are_considered_for_products_of_their_sizes(
+    kernel: tuple[str, int], dtype: str, inside: tuple[int, int, int, int], outside: tuple[int, int, int, int]
+) -> None:
+    for sizes, considered in ((inside, True), (outside, False)):
+        names = {row.name for row, _ in H100._in_one(product(dtype, "NN", sizes, 0))}
+        assert (kernel in names) is considered, sizes
+
+
+@pytest.mark.parametrize(
+    ("variant", "tile", "sizes", "most"),
+    [
+        ("warp_tiled", 64, (1, 64, 64, 63), 1), ("warp_tiled", 64, (1, 64, 64, 64), 2),  # 32 steps of k, at least
+        ("tiled", 32, (1, 64, 64, 127), 1), ("tiled", 32, (1, 64, 64, 128), 2),  # two tiles of k, at least
+        ("warp_tiled", 256, (1, 1024, 1024, 1 << 20), 32), ("warp_tiled", 256, (1, 1024, 1025, 1 << 20), 24),  # 2^27 B
+        ("warp_tiled", 32, (1, 352, 64, 1 << 20), 96), ("warp_tiled", 32, (1, 352, 65, 1 << 20), 64),  # 16 blocks an SM
+        ("warp_tiled", 32, (11, 32, 64, 1 << 20), 96), ("split_float64", 128, (1, 64, 64, 1 << 20), 1),
+    ],
+)  # fmt: skip
+def test_split_k_factors_are_limited(variant: str, tile: int, sizes: tuple[int, int, int, int], most: int) -> None:
+    wanted = product("float64" if variant == "split_float64" else "float32", "NN", sizes, 0)
+    factors = [*H100._splits(find_variant(variant).config(tile, wanted.compute), wanted)]
+    assert factors == [each for each in SPLIT_K_FACTORS if each <= most]
+
+
+def test_no_product_is_faster_than_the_roofline() -> None:
+    long, square = product("float32", "NN", (1, 64, 32, 65536), 0), product("float16", "NT", (2, 8192, 8192, 8192), 0)
+    assert H100.bound(long) == pytest.approx((96 * 65536 + 64 * 32) * 4 / H100.gpu.bandwidth * 1e6)
+    assert H100.bound(square) == pytest.approx(4 * 8192**3 / H100.gpu.tensor_flops(2) * 1e6)
+    assert H100.bound(replace(square, symmetric=True)) == pytest.approx(H100.bound(square) / 2)
+    mirrored = replace(product("float32", "NT", (1, 64, 64, 65536), 0), symmetric=True)
+    assert H100.bound(mirrored) == pytest.approx((64 * 65536 + 64 * 64) * 4 / H100.gpu.bandwidth * 1e6)
+    short = H100.bound(product("float32", "NN", (5, 2000, 3000, 1), 0))
+    assert short == pytest.approx(5 * (2000 + 3000 + 2000 * 3000) * 4 / H100.gpu.bandwidth * 1e6)
+    for dtype in ("bool", "int8"):
+        packed = H100_IEEE.bound(product(dtype, "NN", (1, 4096, 4096, 4096), 0))
+        assert 0 < packed < H100_IEEE.bound(product("int32", "NN", (1, 4096, 4096, 4096), 0))
 
 
 def test_a_model_takes_what_it_chooses_from() -> None:
@@ -132,6 +194,50 @@ def test_a_kernel_whose_time_is_not_known_is_not_considered() -> None:
     model = Model(H100.gpu, replace(H100.rates, rows=tuple(row for row in rows if row.variant == "tensor_core")))
     choice = model.best_within(made, lambda choice: choice.workspace == 0)
     assert choice is not None and choice.spec.variant.name == "tensor_core"
+
+
+def test_rates_that_were_not_measured_change_nothing() -> None:
+    row = KernelRates("warp_tiled", 64, "float32", 1.0, (), 0.0, 1.0, 1.0)
+    assert (row.transposed_b, row.writing, row.overlap) == (1.0, 1.0, math.inf)
+    assert (row.words, row.elements, row.writing_unaligned) == (0.0, 0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("variant", "measured", "rate"),
+    [
+        ("tensor_core", 0.25, 0.25), ("tensor_core", 0.0, 0.0),  # which reads every address, if slowly
+        ("dot_products", 0.25, 0.25), ("dot_products", 0.0, None), ("tiled", 0.25, None), ("tiled", 0.0, None),
+    ],
+)  # fmt: skip
+def test_rates_of_unaligned_reads_are_measured_or_those_of_single_elements(
+    variant: str, measured: float, rate: float | None
+) -> None:
+    row, cost = (
+        KernelRates(variant, 16, "float32", 1.0, (), 0.0, 1.0, 1.0, elements=measured),
+        Cost(H100.gpu, H100.rates),
+    )
+    assert cost._rate_of(row, "elements") == (H100.rates.device.single_elements if rate is None else rate)
+    assert cost._rate_of(replace(row, words=measured, elements=0.5), "words") == cost._rate_of(row, "elements")
+    assert cost._rate_of(row, "chunks") == 1.0
+
+
+def test_a_kernel_takes_forever_without_the_unit_that_multiplies() -> None:
+    turing = Cost(REFERENCE_GPUS["sm_75"], H100.rates)
+    (row,) = (row for row in H100.rates.rows if (*row.name, row.type) == ("tensor_core", 64, "float64"))
+    config, made = (
+        find_variant("tensor_core").config(64, compute_element("float64")),
+        product("float64", "NN", (1, 8, 8, 8), 0),
+    )
+    assert turing.on_device(row, config, made, (), 1) == math.inf
+    assert Cost(H100.gpu, H100.rates).on_device(row, config, made, (), 1) < 100
+
+
+def test_operands_that_are_read_in_place_cost_only_their_reading() -> None:
+    cost = OperandCost((100.0, 200.0), "NN", (True, True), 300, 5.0)
+    assert (cost.reads, cost.planes, cost.writing, cost.after, cost.host) == (1.0, 1, None, 0.0, 0.0)
+    config = find_variant("tiled").config(16, compute_element("float32"))
+    terms = Cost(H100.gpu, H100.rates).terms("tiled", config, product("float32", "NN", (1, 64, 64, 64), 0), (), 1)
+    assert (terms.before, terms.after, terms.host) == (H100.rates.device.launch, 0.0, 0.0)
 
 
 def test_a_kernel_multiplies_whole_tiles_of_k() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import operator
 import re
 from collections import Counter
@@ -21,6 +22,7 @@ from tiledmm.problem.product import resolve
 from tiledmm.problem.strides import Problem
 from tiledmm.selection import parts
 from tiledmm.selection.choice import MOST_APART, Choice
+from tiledmm.selection.choose import select
 from tiledmm.selection.model import H100
 from tiledmm.selection.parts import grids
 
@@ -68,6 +70,15 @@ def test_the_operands_that_are_too_large_are_cut(
     grid = [part.problem for part in next(grids(variant, wanted))]
     found = Counter((problem.products, problem.m, problem.n) for problem in grid)
     assert found == sizes
+
+
+@pytest.mark.parametrize("size", [65536, 50_000])
+def test_operands_of_each_grid_need_less_than_half_as_much_memory_as_those_before(size: int) -> None:
+    wanted, operands = product(size, size, size), find_variant("split_float32").operands
+    firsts = [next(grid).problem for grid in grids(find_variant("split_float32"), wanted)]
+    sizes = [operands.prepared_bytes(first, wanted.compute) for first in firsts]
+    assert len(sizes) > 2 and sizes[0] <= operands.most_bytes
+    assert all(after < before / 2 for before, after in itertools.pairwise(sizes))
 
 
 def view(flat: np.ndarray, problem: Problem, operand: int) -> np.ndarray:
@@ -165,6 +176,15 @@ def test_a_workspace_that_is_large_is_one_for_all_parts() -> None:
     assert small.workspace == sum(each.workspace for each in small.schedules) > 0
 
 
+def test_parts_share_a_workspace_of_more_than_a_gibibyte() -> None:
+    half = select("tiled", 32, product(8192, 8192, 4096), {"split_k": 2})
+    two, three = replace(half, others=(half,)), replace(half, others=(half, half))
+    assert (half.workspace, two.workspace, three.workspace) == (1 << 29, 1 << 30, 1 << 29)
+    assert not two.shares_workspace and three.shares_workspace
+    alone = select("tiled", 32, product(8192, 8192, 4096), {"split_k": 8})
+    assert alone.workspace == 1 << 31 and not alone.shares_workspace
+
+
 def test_less_memory_is_smaller_parts() -> None:
     wanted = product(65536, 65536, 65536)
     best = H100.best(wanted)
@@ -176,6 +196,14 @@ def test_less_memory_is_smaller_parts() -> None:
         assert best.microseconds <= choice.microseconds < 1.5 * best.microseconds
     nothing = H100.best_within(wanted, lambda choice: choice.workspace == 0)
     assert nothing is not None and not nothing.others and nothing.workspace == 0
+
+
+def test_operands_that_could_be_decomposed_at_once_are_decomposed_in_parts_where_memory_is_short() -> None:
+    wanted = product(20_000, 20_000, 20_000)
+    assert not H100.best(wanted).others
+    found = H100.best_within(wanted, lambda choice: choice.workspace <= MOST_APART)
+    assert found is not None and found.others and found.workspace <= MOST_APART
+    assert {part.spec.variant.name for part in found.parts} == {"split_float32"}
 
 
 def test_no_grid_of_sums_of_few_terms_of_batches_for_the_host_or_of_nothing() -> None:
@@ -194,6 +222,13 @@ def test_no_grid_of_sums_of_few_terms_of_batches_for_the_host_or_of_nothing() ->
 )
 def test_parts_that_are_alike_are_counted(size: int, says: str) -> None:
     assert re.fullmatch(says, str(H100.best(product(size, size, size))))
+
+
+def test_two_parts_that_are_alike_are_counted_too() -> None:
+    choice = H100.best(product(64, 32, 16))
+    assert str(replace(choice, others=(choice,))) == f"2 x (64 x 32) of C: {choice.spec}"
+    several = replace(choice, product=product(64, 32, 16, batch=3))
+    assert str(replace(several, others=(choice,))) == f"3 x 64 x 32, 64 x 32 of C: {choice.spec}"
 
 
 def test_parts_of_batches_say_how_many_products() -> None:

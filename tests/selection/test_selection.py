@@ -25,6 +25,7 @@ from tiledmm.kernels.spec import KernelSpec
 from tiledmm.kernels.variants import VARIANTS, find_variant, general_variants
 from tiledmm.problem.arrays import Array, describe
 from tiledmm.problem.call import resolve_call
+from tiledmm.problem.epilogue import EpilogueKeywords, resolve_epilogue
 from tiledmm.problem.keywords import AUTO, KernelKeywords, UfuncKeywords
 from tiledmm.problem.product import Product, resolve
 from tiledmm.schedule.schedule import required_kernels, schedule
@@ -422,6 +423,17 @@ def test_tuned_rows_are_for_auto_and_models_for_a_precision(
     assert found is None or (found.workspace == 0 and not (ieee and not found.spec.variant.operands.is_ieee))
     named = KernelKeywords(tile=16, precision=kernel.precision)
     assert choosing.choose_within(call, named, models, lambda each: True) is None
+
+
+@pytest.mark.parametrize(("k", "bias", "variant"), [(0, True, "warp_tiled"), (0, False, "wgmma"), (64, True, "wgmma")])
+def test_an_epilogue_without_a_product_is_computed_by_a_kernel_that_reads_no_operand(
+    k: int, bias: bool, variant: str
+) -> None:
+    a, b = np.empty((64, k), "f2"), np.empty((k, 64), "f2")
+    keywords = EpilogueKeywords(bias=np.ones(64, "f2") if bias else None)
+    call = resolve_call(a, b, None, UfuncKeywords(), resolve_epilogue(a.dtype, "same_kind", keywords))
+    choice = choosing.choose(call, KernelKeywords(variant="wgmma"), lambda ieee: H100)
+    assert choice.spec.variant.name == variant
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import tiledmm
 from tiledmm import simulator
 from tiledmm.codegen.template_files import template_folder
 from tiledmm.errors import SimulationError
+from tiledmm.simulator.build import native_library
 from tiledmm.simulator.check import finding_kinds, findings
 from tiledmm.simulator.check.findings import Region, nearest
 from tiledmm.simulator.execute.interface import RawFinding
@@ -150,6 +151,11 @@ def test_the_message_says_where_an_access_out_of_bounds_is(
     _, report = simulator.run(a, b, variant="naive", source=makes_one, counts=False)
     messages = [finding.message.partition(" thread (0, 0) ")[2] for finding in report.findings]
     assert messages == ([said] if said else [])
+
+
+def test_accesses_are_beside_an_array_for_both_parts_of_the_simulator_alike() -> None:
+    header = (Path(native_library.__file__).parent / "native" / "state.h").read_text(encoding="utf-8")
+    assert f"REACH = {findings.REACH >> 20} << 20;" in header and findings.REACH % (1 << 20) == 0
 
 
 def test_the_nearest_array_is_named() -> None:

@@ -342,8 +342,9 @@ def test_a_table_that_is_none_is_reported(text: str, monkeypatch: pytest.MonkeyP
     path = own_path(GPU.name)
     path.parent.mkdir()
     path.write_text(text, encoding="utf-8")
-    with pytest.warns(UserWarning, match="tiledmm calibrate"):
+    with pytest.warns(UserWarning, match="tiledmm calibrate") as warned:
         assert own_rates(GPU) is None
+    assert [each.filename for each in warned] == [__file__]
 
 
 def test_of_two_tables_of_a_gpu_the_users_is_taken_unless_its_kernels_have_changed(
@@ -377,6 +378,8 @@ def test_of_two_tables_of_a_gpu_the_users_is_taken_unless_its_kernels_have_chang
 
 def test_tables_are_read_as_they_were_written(tmp_path: Path) -> None:
     rates = replace(TRUE, date="2026-01-02", software="made up")
+    tables.write(tmp_path / "some" / "where" / "table.json", rates)
+    assert replace(tables.read(tmp_path / "some" / "where" / "table.json"), gpu=rates.gpu) == rates
     tables.write(tmp_path / "table.json", rates)
     again = tables.read(tmp_path / "table.json")
     assert replace(again, gpu=rates.gpu) == rates

@@ -142,6 +142,18 @@ def test_a_row_tells_what_was_measured() -> None:
     assert tuned.stamped(replace(ENTRY, microseconds=1.0)).kernel == ENTRY.kernel
 
 
+@pytest.mark.parametrize("layout", ["NN", "NT", "TN"])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_a_row_has_the_hash_of_the_kernel_that_is_launched(layout: str, transposed: bool) -> None:
+    strides = {"NN": ((4, 1), (12, 1)), "NT": ((4, 1), (1, 4)), "TN": ((1, 8), (12, 1))}[layout]
+    wanted = views(*strides, dtypes=("f4", "f2"))
+    entry = replace(ENTRY, product=tuned.describe_product(wanted), transposed=transposed, overrides={})
+    entry = tuned.stamped(entry)
+    choice = select(AUTO, None, wanted, table={entry.product: entry})
+    assert choice.microseconds == entry.microseconds and choice.product.is_transposed is transposed
+    assert entry.kernel == kernel_hash.kernel_hash([choice.spec.kernel])
+
+
 def test_a_row_whose_kernel_has_changed_is_ignored(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Check that rows become invalid with the kernel's text, except for its comments and blank lines."""
     of_the_model = select(AUTO, None, WANTED)
@@ -156,7 +168,7 @@ def test_a_row_whose_kernel_has_changed_is_ignored(path: Path, monkeypatch: pyte
         kernel_hash._code.cache_clear()
         table = tuned.read(path)
         assert table == {ENTRY.product: ENTRY}, "nothing is rendered when a table is read"
-        with pytest.warns(UserWarning, match=r"9\.9\.9.*tiledmm\.tune"):
+        with pytest.warns(UserWarning, match=rf"{re.escape(ENTRY.version)} .*9\.9\.9.*tiledmm\.tune"):
             assert select(AUTO, None, WANTED, table=table) == of_the_model
     kernel_hash._code.cache_clear()
 
@@ -201,6 +213,7 @@ def test_many_rows_whose_kernels_have_changed_are_one_warning() -> None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("default")
         assert not any(map(tuned.has_its_kernel, [*changed, *changed]))
+        assert not tuned.has_its_kernel(changed[0])
     assert len(caught) == 1
 
 
@@ -336,6 +349,10 @@ def test_a_broken_file_is_reported_and_ignored(path: Path, text: str, names: str
         {"product": "f32_f99_f32_f32 NN aa 1 x 1000 x 900 x 5000"},
         {"product": "f32_f32_f32_f32 XY aa 1 x 1000 x 900 x 5000"},
         {"microseconds": -1.0},
+        {"microseconds": -0.5},
+        {"microseconds": 0.0},
+        {"microseconds": float("inf")},
+        {"microseconds": float("nan")},
         {"microseconds": "fast"},
         {"extra": 1},
         {"cut": [1000, 900]},
@@ -353,8 +370,22 @@ def test_a_broken_entry_is_reported_and_the_others_kept(path: Path, change: dict
     path.parent.mkdir()
     rows = [asdict(ENTRY) | change, asdict(ENTRY)]
     path.write_text(json.dumps({"format": 3, "entries": rows}), encoding="utf-8")
-    with pytest.warns(UserWarning):
+    with pytest.warns(UserWarning) as warned:
         assert tuned.read(path) == {ENTRY.product: ENTRY}
+    assert {each.filename for each in warned} == {__file__}, "who reads the table"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"microseconds": 0.5}, {"cut": (1, 1)}, {"cut": (1000, 899)}, {"cut": (999, 900)},
+        {"cut": (900, 999), "transposed": True},
+    ],
+)  # fmt: skip
+def test_an_entry_of_any_time_and_part_is_read(path: Path, change: dict[str, Any]) -> None:
+    entry = replace(ENTRY, **change)
+    tuned.add(path, entry)
+    assert tuned.read(path) == {ENTRY.product: entry}
 
 
 @pytest.mark.parametrize(

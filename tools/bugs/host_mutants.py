@@ -3,9 +3,9 @@
 ``host_mutants.toml`` lists the modules, the tests, and the known survivors with their reasons. The tests run once
 without a mutant to record the lines that each runs; a cache keeps the record until a file changes that tests may read.
 Parametrized tests run at most 24 cases. Then each mutant is written to a scratch copy of the tree, and the tests that
-run its line run there until one fails, starting with one case of each. For a line that runs on import, the tests are
-those that run anything in its module. They stop after a minute of tests; a mutant that only later tests would kill has
-survived. A mutant is *not covered* if no test runs its line.
+run its line run there until one fails, starting with those of the module's own folder and with one case of each. For a
+line that runs on import, the tests are those that run anything in its module. They stop after a minute of tests; a
+mutant that only later tests would kill has survived. A mutant is *not covered* if no test runs its line.
 """
 
 from __future__ import annotations
@@ -70,7 +70,11 @@ class Recorded:
     first: tuple[str, ...] = ()
 
     def of(self, mutant: Mutant) -> list[str]:
-        """Return the tests to run with a mutant: ``first``, then by speed, one case per test before a second of any."""
+        """Return the tests to run with a mutant, those that are likely to notice it first.
+
+        They are ``first``, then those of the folder that mirrors the module's, then all others. Of each of these, one
+        case per test runs before a second of any, by speed.
+        """
         lines = self.lines.get(mutant.file, {})
         names = set(lines.get(mutant.line) or lines.get(mutant.statement) or ())
         if mutant.imported:
@@ -80,7 +84,13 @@ class Recorded:
         for name in sorted(names, key=lambda name: (self.seconds[name], name)):
             ranks[name] = turn[name.partition("[")[0]]
             turn[name.partition("[")[0]] += 1
-        return sorted(names, key=lambda name: (not name.startswith(self.first), ranks[name], self.seconds[name], name))
+        mirror = mutant.file.replace("tiledmm/", "tests/", 1).rpartition("/")[0] + "/"
+
+        def key(name: str) -> tuple[bool, bool, int, float, str]:
+            far = not name.startswith(self.first), not name.startswith(mirror)
+            return *far, ranks[name], self.seconds[name], name
+
+        return sorted(names, key=key)
 
     def stages(self, names: Sequence[str], budget: float, first: float = 4.0) -> Iterator[list[str]]:
         """Yield the first few seconds of tests, then the rest, since collecting many modules takes time as well."""

@@ -322,6 +322,24 @@ def test_sizes_that_it_does_not_count_to() -> None:
         planned(float64(1 << 20, 1), float64(1, 1 << 23))
 
 
+@pytest.mark.parametrize("sizes", [(0, 5, 7), (5, 0, 7), (5, 7, 0)])
+def test_empty_products_have_a_schedule(sizes: tuple[int, int, int]) -> None:
+    m, n, k = sizes
+    for out in (None, describe(np.zeros((m, n + 1))[:, :n])):  # computed as it is, and transposed
+        choice = select("split_float64", None, resolve(describe(float64(m, k)), describe(float64(k, n)), out))
+        assert schedule(choice.spec, choice.product.problem).workspace < 1 << 20
+
+
+def test_sizes_that_it_just_counts_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert planned(float64(1, 1 << 29), float64(1 << 29, 1)).launches
+    a, b = float64(200, 300), float64(300, 140)
+    monkeypatch.setattr(parts_of_c, "MOST_TILES", 15 * 2 * 2)
+    assert planned(a, b, tile=128).launches
+    monkeypatch.setattr(parts_of_c, "MOST_TILES", 15 * 2 * 2 - 1)
+    with pytest.raises(ShapeError):
+        planned(a, b, tile=128)
+
+
 @pytest.mark.parametrize(
     ("numbers", "says"),
     [

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -81,6 +82,14 @@ def test_tests_that_run_the_line_first_one_case_of_each(made: list[Mutant]) -> N
     assert list(tests.stages(tests.of(called), budget=60, first=1)) == [["t.py::a[1]"], ["t.py::b", "t.py::a[2]"]]
     assert list(tests.stages(tests.of(called), budget=1)) == [["t.py::a[1]"]], "what there is no time for is left out"
     assert list(tests.stages(["t.py::c"], budget=1)) == [["t.py::c"]], "but one runs"
+
+
+def test_tests_of_the_modules_own_folder_precede_faster_ones(made: list[Mutant]) -> None:
+    own, nested, checks_most = "tests/kernels/test_a.py::a[1]", "tests/kernels/test_b.py::b", "tests/test_c.py::c"
+    seconds = {"tests/cli/test_d.py::d": 0.1, own: 0.2, nested: 0.3, checks_most: 9.0}
+    mutant = replace(made[0], file="tiledmm/kernels/tile.py")
+    tests = Recorded(seconds, {mutant.file: {20: list(seconds)}}, ("tests/test_c.py",))
+    assert tests.of(mutant) == [checks_most, own, nested, "tests/cli/test_d.py::d"]
 
 
 def test_cases_are_spread() -> None:
