@@ -265,13 +265,10 @@ class _Kernel:
         spec, config = self.spec, self.spec.config
         (described, pointer), element = self.pointers[operand], (spec.a, spec.b)[operand]
         along_k = spec.layout[operand] == "NT"[operand]
-        rows = (config.bm, config.bn * parts)[operand] if along_k else config.bk * parts
-        shared = along_k or operand == 1  # a block loads its rows of A, and its share of the rows of B's tile
+        width = (config.bm, config.bn * parts)[operand] // config.cluster
         line = 128 // element.itemsize
         assert described.itemsize == element.itemsize
-        assert described.box == (line, rows // config.cluster if shared else rows), (
-            "as many bytes as the kernel expects"
-        )
+        assert described.box == (line, width if along_k else config.bk * parts), "as many bytes as the kernel expects"
         sizes, strides = described.sizes, (element.itemsize, *described.strides)
         assert all(i < count for i, count in zip(at, sizes[2:], strict=True))
         offset = sum(i * step for i, step in zip(at, strides[2:], strict=True))

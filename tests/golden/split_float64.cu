@@ -339,8 +339,8 @@ constexpr int BM = 256;   // rows of C a cluster computes
 constexpr int BN = 256;   // columns of C a cluster computes
 constexpr int BK = 128;   // step along K: 128 bytes, a row of a swizzled tile
 constexpr int STAGES = 4;   // pipeline stages: tiles of A and B in shared memory
-constexpr int CLUSTER = 2;   // blocks of a cluster: they compute successive rows of C and share tiles of B
-constexpr int CLUSTER_K = 1;   // blocks of a cluster that each sum a part of K, and then add their sums
+constexpr int CLUSTER = 2;   // blocks of a cluster that compute successive rows of C and share tiles of B
+constexpr int BLOCKS = 2;   // blocks of a cluster
 constexpr int ROWS = BM / CLUSTER;   // rows of C a block computes
 constexpr int CONSUMERS = ROWS / 64;   // consumer warpgroups, 64 rows each; there is one producer warpgroup
 constexpr int THREADS = (CONSUMERS + 1) * 128;
@@ -351,12 +351,13 @@ constexpr int THREADS = (CONSUMERS + 1) * 128;
 constexpr bool K_MAJOR_A = ORDER_A == Order::ROWS, K_MAJOR_B = ORDER_B == Order::COLUMNS;
 constexpr int SWIZZLE_SPAN = SWIZZLE_BYTES / sizeof(TA);   // elements of such a row
 constexpr int SLAB = BK * SWIZZLE_SPAN;                    // elements of a slab
-constexpr int BLOCKS = CLUSTER * CLUSTER_K;                // blocks of a cluster
+constexpr int LOADED_BN = K_MAJOR_B ? BN : (BN + SWIZZLE_SPAN - 1) / SWIZZLE_SPAN * SWIZZLE_SPAN;   // columns of a tile of B: whole slabs
+constexpr int PART_B = LOADED_BN / CLUSTER;                // columns of B that a block loads, for all of the cluster
 constexpr int DEPTH = 32 / sizeof(TA);                     // steps of k of a wgmma
 constexpr int CONSUMER_REGISTERS = 224, PRODUCER_REGISTERS = 56;   // per thread
 static_assert(BK == SWIZZLE_SPAN, "a step along K is a row of a swizzled tile");
-static_assert(CLUSTER == 1 || CLUSTER_K == 1, "a cluster shares tiles of B, or K");
-static_assert(ROWS % 8 == 0 && (K_MAJOR_B ? BN : BK) / CLUSTER % 8 == 0 && SLAB % (8 * SWIZZLE_SPAN) == 0, "slabs begin at multiples of 1024 bytes: a swizzle pattern");
+static_assert(K_MAJOR_B || PART_B % SWIZZLE_SPAN == 0, "whole slabs");
+static_assert(ROWS % 8 == 0 && PART_B % 8 == 0 && SLAB % (8 * SWIZZLE_SPAN) == 0, "slabs begin at multiples of 1024 bytes: a swizzle pattern");
 
 // Starts to read both tensor maps, which nothing writes, while the block prepares.
 __device__ __forceinline__ void prefetch_tensor_maps(const TensorMap& a_map, const TensorMap& b_map) {
@@ -367,22 +368,15 @@ __device__ __forceinline__ void prefetch_tensor_maps(const TensorMap& a_map, con
 
 // Initialises the barriers of all stages. A stage is full when its tiles have arrived, and empty when one lane of every consumer
 // warp of the cluster has arrived. A warp that has nothing else to do initialises them.
-template <class Tiles>
-__device__ __forceinline__ void init_barriers(Tiles& tiles) {
+__device__ __forceinline__ void init_barriers(Barrier (&full)[STAGES], Barrier (&empty)[STAGES]) {
     if (threadIdx.x == CONSUMERS * WARPGROUP + 32) {
         for (int stage = 0; stage < STAGES; ++stage) {
-            tiles.full[stage].init(1);
-            tiles.empty[stage].init(CLUSTER * CONSUMERS * 4);
+            full[stage].init(1);
+            empty[stage].init(CLUSTER * CONSUMERS * 4);
         }
         fence_barrier_init();
     }
-    if (BLOCKS > 1) cluster_sync_relaxed();
-    else __syncthreads();   // the barriers are initialised before any thread uses them
-}
-
-// No block exits while others of the cluster access its shared memory.
-__device__ __forceinline__ void sync_before_exit() {
-    if (BLOCKS > 1) cluster_sync();
+    cluster_sync_relaxed();   // the barriers are initialised before any thread uses them
 }
 
 // Persistent tile scheduler: a cluster computes every (gridDim.x / BLOCKS)-th tile of C, a block ROWS rows of it, or a part of its K.
@@ -422,19 +416,16 @@ struct PipelineState {
     }
 };
 
-// Issues TMA loads for a tile of WIDTH rows of A or columns of B from `mn` on. BLOCKS blocks of the cluster have the same tile: each loads
-// its share of the rows of 128 bytes, by its rank, and multicasts it. `batch`: the matrix's coordinates in the tensor map's outer dimensions.
-template <bool K_MAJOR, int WIDTH, int BLOCKS>
-__device__ __forceinline__ void load_tile(TA* tile, const TensorMap& map, Barrier& barrier, long long mn, long long k, const int (&batch)[3],
-                                          int rank = 0) {
-    const int first = BLOCKS == 1 ? 0 : rank * ((K_MAJOR ? WIDTH : BK) / BLOCKS);
+// Issues TMA loads for a part of a tile, WIDTH rows of A or columns of B from `mn` on, for SHARING blocks of the cluster: this one or
+// all. `batch`: the matrix's coordinates in the outer dimensions of its tensor map.
+template <bool K_MAJOR, int WIDTH, int SHARING>
+__device__ __forceinline__ void load_tile(TA* part, const TensorMap& map, Barrier& barrier, long long mn, long long k, const int (&batch)[3]) {
 #pragma unroll
     for (int slab = 0; slab < (K_MAJOR ? 1 : WIDTH / SWIZZLE_SPAN); ++slab) {
-        const int row = static_cast<int>(mn) + (K_MAJOR ? first : slab * SWIZZLE_SPAN), step = static_cast<int>(k) + (K_MAJOR ? 0 : first);
+        const int row = static_cast<int>(mn) + slab * SWIZZLE_SPAN, step = static_cast<int>(k);
         const int at[5] = {K_MAJOR ? step : row, K_MAJOR ? row : step, batch[2], batch[1], batch[0]};
-        TA* const to = tile + slab * SLAB + first * SWIZZLE_SPAN;
-        if constexpr (BLOCKS == 1) tma_load(to, map, barrier, at);
-        else tma_load_multicast((1 << BLOCKS) - 1, to, map, barrier, at);
+        if constexpr (SHARING > 1) tma_load_multicast((1 << SHARING) - 1, part + slab * SLAB, map, barrier, at);
+        else tma_load(part + slab * SLAB, map, barrier, at);
     }
 }
 
@@ -554,7 +545,7 @@ extern "C" __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(THRE
     const int rank = blockIdx.x % BLOCKS;   // of this block in its cluster
     griddepcontrol_wait();   // for what the launches before this one write: whether there are tiles to compute, too
     TileScheduler scheduler(p, BN);   // locates the first tile while barriers are initialised
-    init_barriers(tiles);
+    init_barriers(tiles.full, tiles.empty);
     griddepcontrol_launch_dependents();   // not before: the next launch may read what these write
     PipelineState state = {0, 0};
     if (warpgroup == CONSUMERS) {   // the producer
@@ -567,7 +558,8 @@ extern "C" __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(THRE
                 tiles.empty[state.stage].wait(state.phase ^ 1);   // at first all stages are empty: this returns at once
                 full.arrive_and_expect_tx((ROWS + BN) * BK);
                 load_tile<K_MAJOR_A, ROWS, 1>(tiles.a[state.stage], a_map, full, tile.row0, k, in_a);
-                load_tile<K_MAJOR_B, BN, CLUSTER>(tiles.b[state.stage], b_map, full, tile.col0, k, in_b, rank);
+                load_tile<K_MAJOR_B, PART_B, CLUSTER>(tiles.b[state.stage] + rank * PART_B * BK, b_map, full, tile.col0 + rank * PART_B, k,
+                                                     in_b);
             }
         }
     } else {
@@ -614,5 +606,5 @@ extern "C" __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(THRE
             }
         }
     }
-    sync_before_exit();
+    cluster_sync();   // no block exits while others of the cluster access its shared memory
 }

@@ -182,9 +182,6 @@ struct ResultTile {
     int rows, cols;
     long long row_stride, col_stride;
 
-    // The transposed tile.
-    __device__ __forceinline__ ResultTile mirrored() const { return {data, cols, rows, col_stride, row_stride}; }
-
     // Its `width` columns from `col` on, as many as are inside.
     __device__ __forceinline__ ResultTile columns(int col, int width) const {
         return {data + col * col_stride, rows, inside(cols, col, width), row_stride, col_stride};
@@ -288,18 +285,6 @@ __device__ __forceinline__ void tma_load(void* shared, const TensorMap& map, Bar
         : "memory");
 }
 
-// The same, multicast to the same shared address of all blocks of the cluster in the mask `blocks`; each block's barrier counts.
-__device__ __forceinline__ void tma_load_multicast(int blocks, void* shared, const TensorMap& map, Barrier& barrier,
-                                                   const int (&at)[5]) {
-    asm volatile(
-        "cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster "
-        "[%0], [%1, { %3, %4, %5, %6, %7 }], [%2], %8;"
-        :
-        : "r"(shared_address(shared)), "l"(&map), "r"(shared_address(&barrier)), "r"(at[0]), "r"(at[1]), "r"(at[2]),
-          "r"(at[3]), "r"(at[4]), "h"(static_cast<short>(blocks))
-        : "memory");
-}
-
 // Issues a bulk copy from shared to global memory: a multiple of 16 bytes, 16-byte aligned. Lanes issue one after the other.
 __device__ __forceinline__ void bulk_store(void* global, const void* shared, int bytes) {
     asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(global),
@@ -330,18 +315,6 @@ struct PendingStore {
 
 // Makes this thread's writes to shared memory visible to bulk copies (async proxy) that are issued after a barrier.
 __device__ __forceinline__ void fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
-
-// ---- clusters: blocks that are co-scheduled and access each other's shared memory ----
-
-// A cluster barrier without a full fence: afterwards only barriers that were fenced are visible.
-__device__ __forceinline__ void cluster_sync_relaxed() {
-    asm volatile("barrier.cluster.arrive.relaxed;\nbarrier.cluster.wait;" ::: "memory");
-}
-
-// A cluster barrier: all threads of all blocks of the cluster.
-__device__ __forceinline__ void cluster_sync() {
-    asm volatile("barrier.cluster.arrive;\nbarrier.cluster.wait;" ::: "memory");
-}
 
 // ---- register reallocation between warpgroups: setmaxnreg ----
 
@@ -417,8 +390,8 @@ constexpr int BM = 128;   // rows of C a cluster computes
 constexpr int BN = 256;   // columns of C a cluster computes
 constexpr int BK = 64;   // step along K: 128 bytes, a row of a swizzled tile
 constexpr int STAGES = 3;   // pipeline stages: tiles of A and B in shared memory
-constexpr int CLUSTER = 1;   // blocks of a cluster: they compute successive rows of C and share tiles of B
-constexpr int CLUSTER_K = 1;   // blocks of a cluster that each sum a part of K, and then add their sums
+constexpr int CLUSTER = 1;   // blocks of a cluster that compute successive rows of C and share tiles of B
+constexpr int BLOCKS = 1;   // blocks of a cluster
 constexpr int ROWS = BM / CLUSTER;   // rows of C a block computes
 constexpr int CONSUMERS = ROWS / 64;   // consumer warpgroups, 64 rows each; there is one producer warpgroup
 constexpr int THREADS = (CONSUMERS + 1) * 128;
@@ -429,13 +402,13 @@ constexpr int THREADS = (CONSUMERS + 1) * 128;
 constexpr bool K_MAJOR_A = ORDER_A == Order::ROWS, K_MAJOR_B = ORDER_B == Order::COLUMNS;
 constexpr int SWIZZLE_SPAN = SWIZZLE_BYTES / sizeof(TA);   // elements of such a row
 constexpr int SLAB = BK * SWIZZLE_SPAN;                    // elements of a slab
-constexpr int BLOCKS = CLUSTER * CLUSTER_K;                // blocks of a cluster
-constexpr int LOADED_BN = K_MAJOR_B ? BN : (BN + SWIZZLE_SPAN - 1) / SWIZZLE_SPAN * SWIZZLE_SPAN;   // columns of B in a tile: whole slabs
+constexpr int LOADED_BN = K_MAJOR_B ? BN : (BN + SWIZZLE_SPAN - 1) / SWIZZLE_SPAN * SWIZZLE_SPAN;   // columns of a tile of B: whole slabs
+constexpr int PART_B = LOADED_BN / CLUSTER;                // columns of B that a block loads, for all of the cluster
 constexpr int DEPTH = 32 / sizeof(TA);                     // steps of k of a wgmma
 constexpr int CONSUMER_REGISTERS = 224, PRODUCER_REGISTERS = 56;   // per thread
 static_assert(BK == SWIZZLE_SPAN, "a step along K is a row of a swizzled tile");
-static_assert(CLUSTER == 1 || CLUSTER_K == 1, "a cluster shares tiles of B, or K");
-static_assert(ROWS % 8 == 0 && (K_MAJOR_B ? BN : BK) / CLUSTER % 8 == 0 && SLAB % (8 * SWIZZLE_SPAN) == 0, "slabs begin at multiples of 1024 bytes: a swizzle pattern");
+static_assert(K_MAJOR_B || PART_B % SWIZZLE_SPAN == 0, "whole slabs");
+static_assert(ROWS % 8 == 0 && PART_B % 8 == 0 && SLAB % (8 * SWIZZLE_SPAN) == 0, "slabs begin at multiples of 1024 bytes: a swizzle pattern");
 
 // Starts to read both tensor maps, which nothing writes, while the block prepares.
 __device__ __forceinline__ void prefetch_tensor_maps(const TensorMap& a_map, const TensorMap& b_map) {
@@ -446,22 +419,15 @@ __device__ __forceinline__ void prefetch_tensor_maps(const TensorMap& a_map, con
 
 // Initialises the barriers of all stages. A stage is full when its tiles have arrived, and empty when one lane of every consumer
 // warp of the cluster has arrived. A warp that has nothing else to do initialises them.
-template <class Tiles>
-__device__ __forceinline__ void init_barriers(Tiles& tiles) {
+__device__ __forceinline__ void init_barriers(Barrier (&full)[STAGES], Barrier (&empty)[STAGES]) {
     if (threadIdx.x == CONSUMERS * WARPGROUP + 32) {
         for (int stage = 0; stage < STAGES; ++stage) {
-            tiles.full[stage].init(1);
-            tiles.empty[stage].init(CLUSTER * CONSUMERS * 4);
+            full[stage].init(1);
+            empty[stage].init(CLUSTER * CONSUMERS * 4);
         }
         fence_barrier_init();
     }
-    if (BLOCKS > 1) cluster_sync_relaxed();
-    else __syncthreads();   // the barriers are initialised before any thread uses them
-}
-
-// No block exits while others of the cluster access its shared memory.
-__device__ __forceinline__ void sync_before_exit() {
-    if (BLOCKS > 1) cluster_sync();
+    __syncthreads();   // the barriers are initialised before any thread uses them
 }
 
 // Persistent tile scheduler: a cluster computes every (gridDim.x / BLOCKS)-th tile of C, a block ROWS rows of it, or a part of its K.
@@ -498,46 +464,39 @@ struct PipelineState {
     }
 };
 
-// Issues TMA loads for a tile of WIDTH rows of A or columns of B from `mn` on. BLOCKS blocks of the cluster have the same tile: each loads
-// its share of the rows of 128 bytes, by its rank, and multicasts it. `batch`: the matrix's coordinates in the tensor map's outer dimensions.
-template <bool K_MAJOR, int WIDTH, int BLOCKS>
-__device__ __forceinline__ void load_tile(TA* tile, const TensorMap& map, Barrier& barrier, long long mn, long long k, const int (&batch)[3],
-                                          int rank = 0) {
-    const int first = BLOCKS == 1 ? 0 : rank * ((K_MAJOR ? WIDTH : BK) / BLOCKS);
+// Issues TMA loads for a part of a tile, WIDTH rows of A or columns of B from `mn` on, for SHARING blocks of the cluster: this one or
+// all. `batch`: the matrix's coordinates in the outer dimensions of its tensor map.
+template <bool K_MAJOR, int WIDTH, int SHARING>
+__device__ __forceinline__ void load_tile(TA* part, const TensorMap& map, Barrier& barrier, long long mn, long long k, const int (&batch)[3]) {
 #pragma unroll
     for (int slab = 0; slab < (K_MAJOR ? 1 : WIDTH / SWIZZLE_SPAN); ++slab) {
-        const int row = static_cast<int>(mn) + (K_MAJOR ? first : slab * SWIZZLE_SPAN), step = static_cast<int>(k) + (K_MAJOR ? 0 : first);
+        const int row = static_cast<int>(mn) + slab * SWIZZLE_SPAN, step = static_cast<int>(k);
         const int at[5] = {K_MAJOR ? step : row, K_MAJOR ? row : step, batch[2], batch[1], batch[0]};
-        TA* const to = tile + slab * SLAB + first * SWIZZLE_SPAN;
-        if constexpr (BLOCKS == 1) tma_load(to, map, barrier, at);
-        else tma_load_multicast((1 << BLOCKS) - 1, to, map, barrier, at);
+        tma_load(part + slab * SLAB, map, barrier, at);
     }
 }
 
 // wgmma: Hopper's tensor cores, warp-specialized: a producer warpgroup loads tiles with TMA, consumer warpgroups multiply them.
-// Blocks of a cluster compute successive rows of C: each loads a part of their common tile of B and multicasts it to all of them. Or,
-// if CLUSTER_K is above 1, each sums a part of K; they add their sums through each other's shared memory.
+// Blocks of a cluster compute successive rows of C, and each multicasts a part of their tile of B; or they sum parts of K, and add the sums.
 // Computes  C = A @ B            A (M,K)  B (K,N)  C (M,N), 16-bit floats and tf32 summed in float32, or 8-bit integers
 // Launch    persistent: one block of THREADS threads per SM; a cluster computes one (BM, BN) tile of C at a time
-// Shared    STAGES * BK * (ROWS + BN) * sizeof(T) and rows of C, dynamic          Barriers  2 per stage
+// Shared    STAGES * BK * (ROWS + LOADED_BN) * sizeof(T) and rows of C, dynamic          Barriers  2 per stage
 // Requires  compute capability 9.0; A and B as tensor maps: rows or columns 16-byte aligned
 // Source    PTX ISA; CUTLASS, "Efficient GEMM in CUDA", "Warp specialization"
 //
 // wgmma reads 16-bit elements from K-major and MN-major tiles. It needs other types K-major: bytes are, and so is B of tf32. An
 // MN-major A of tf32 is read through registers. TMA rounds float32 to tf32.
 
-constexpr int OUT_N = BN / CLUSTER_K;   // columns of the tile that a block writes
+constexpr int OUT_N = BN * CLUSTER / BLOCKS;   // columns of the tile that a block writes
 struct alignas(sizeof(TC) < 16 ? 2 * sizeof(TC) : 16) Pair {
     TC left, right;
 };
 // Columns that the epilogue writes at a time: as many as a row of ROW_BYTES holds, or 8.
 constexpr int ROW_BYTES = 2 * OUT_N + (sizeof(T) > 2 ? 32 : 16), PADDING = 4;   // pairs: 8 rows, or 4 of wider elements, lie in 32 different banks
-__device__ constexpr int subtile_columns() {
-    int columns = OUT_N;
-    while (columns > 8 && (OUT_N % columns || (columns / 2 + PADDING) * static_cast<int>(sizeof(Pair)) > ROW_BYTES)) columns -= 8;
-    return columns;
+__device__ constexpr int subtile(int n) {   // the largest of n, n - 8, ..., 8 that divides OUT_N and fits
+    return n > 8 && (OUT_N % n || (n / 2 + PADDING) * static_cast<int>(sizeof(Pair)) > ROW_BYTES) ? subtile(n - 8) : n;
 }
-constexpr int SUBTILE_N = subtile_columns(), SUBTILES = OUT_N / SUBTILE_N;
+constexpr int SUBTILE_N = subtile(OUT_N), SUBTILES = OUT_N / SUBTILE_N;
 struct alignas(16) Row {
     Pair pair[SUBTILE_N / 2 + PADDING];
 };
@@ -605,8 +564,8 @@ __device__ __forceinline__ void batch_coordinates(int (&at)[3], const Strides& s
 // that are not ALIGNED to so many: words where these begin in memory, shifted out of two, then the elements before and after these.
 template <int BYTES, bool ALIGNED = true, class Part>
 __device__ __forceinline__ void write_rows(const Part& part, const Row* rows, int warp, int lane) {
-    constexpr int WHOLE = sizeof(TC) < BYTES ? BYTES / sizeof(TC) : 1, N = WHOLE < SUBTILE_N ? WHOLE : SUBTILE_N;   // elements of a chunk
-    constexpr int CHUNKS = SUBTILE_N / N;                                                                            // of a row
+    constexpr int N = sizeof(TC) >= BYTES ? 1 : BYTES / sizeof(TC) < SUBTILE_N ? BYTES / sizeof(TC) : SUBTILE_N;   // elements of a chunk
+    constexpr int CHUNKS = SUBTILE_N / N;                                                                           // of a row
     constexpr int POWER = CHUNKS & -CHUNKS, LANES = POWER < 32 ? POWER : 32;                 // that share a row: a power of two
     const auto before = [&](int i) { return ALIGNED ? 0 : min(part.template elements_before<N>(i), part.cols); };
 #pragma unroll BYTES < 16 ? 1 : CHUNKS / LANES   // unrolled, the code of rows that are not aligned would be most of the kernel
@@ -632,20 +591,6 @@ __device__ __forceinline__ void write_rows(const Part& part, const Row* rows, in
             part.data[i * part.row_stride + col] = reinterpret_cast<const TC*>(&rows[lane % 16])[col];
 }
 
-// The same if columns are contiguous and aligned: a lane writes 16 bytes of a column, so that the warp writes 32 bytes of each, or more.
-template <class Part>
-__device__ __forceinline__ void write_columns(const Part& part, const Row* rows, int warp, int lane) {
-    constexpr int N = 16 / sizeof(TC), CHUNKS = 16 / N;   // elements of a chunk, chunks of a column
-#pragma unroll 1
-    for (int i = lane; i < CHUNKS * SUBTILE_N; i += 32) {
-        const int r = i % CHUNKS * N, row = row_of(warp, r), col = i / CHUNKS;
-        Vector<TC, N> chunk;
-#pragma unroll
-        for (int e = 0; e < N; ++e) chunk.element[e] = reinterpret_cast<const TC*>(&rows[r + e])[col];
-        if (row < part.rows && col < part.cols) *reinterpret_cast<Vector<TC, N>*>(part.data + row + col * part.col_stride) = chunk;
-    }
-}
-
 // Writes them one element at a time, whatever the strides: successive lanes write successive rows if these are contiguous, else columns.
 template <class Part>
 __device__ __forceinline__ void write_elements(const Part& part, const Row* rows, int warp, int lane) {
@@ -667,7 +612,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     const int warpgroup = warpgroup_index(), thread = threadIdx.x % WARPGROUP;
     const int rank = blockIdx.x % BLOCKS;   // of this block in its cluster
     TileScheduler scheduler(p, BN);   // locates the first tile while barriers are initialised
-    init_barriers(tiles);
+    init_barriers(tiles.full, tiles.empty);
     griddepcontrol_wait();   // for what the launches before this one write
     griddepcontrol_launch_dependents();   // not before: the next launch may read what these write
     PipelineState state = {0, 0};
@@ -684,7 +629,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
                 tiles.empty[state.stage].wait(state.phase ^ 1);   // at first all stages are empty: this returns at once
                 full.arrive_and_expect_tx((ROWS + LOADED_BN) * BK * sizeof(T));
                 load_tile<K_MAJOR_A, ROWS, 1>(tiles.a[state.stage], a_map, full, tile.row0, tile.k0 + k, in_a);
-                load_tile<K_MAJOR_B, LOADED_BN, CLUSTER>(tiles.b[state.stage], b_map, full, tile.col0, tile.k0 + k, in_b, rank);
+                load_tile<K_MAJOR_B, PART_B, CLUSTER>(tiles.b[state.stage] + rank % CLUSTER * PART_B * BK, b_map, full,
+                                                     tile.col0 + rank % CLUSTER * PART_B, tile.k0 + k, in_b);
             }
         }
     } else {
@@ -694,7 +640,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         PendingStore row = {};   // of the previous tile
         for (; scheduler.has_tile(); scheduler.next()) {
             const BlockTile& tile = scheduler.tile;
-
             // mainloop
             const int due = lane * min(16u, (static_cast<unsigned>(tile.k) + BK - 1) / BK) / 16;   // when to store a row: bursts delay loads
             Sum sums[BN / 2] = {};
@@ -710,18 +655,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
                 wgmma_commit();
                 if (k / BK == due) row.issue();
                 wgmma_wait<1>(sums);
-                if (last >= 0 && lane < CLUSTER) tiles.empty[last].arrive_cluster(CLUSTER_K > 1 ? rank : lane);
+                if (last >= 0 && lane < CLUSTER) tiles.empty[last].arrive_cluster(rank - rank % CLUSTER + lane);
                 last = state.stage;
             }
             wgmma_wait<0>(sums);
-            if (last >= 0 && lane < CLUSTER) tiles.empty[last].arrive_cluster(CLUSTER_K > 1 ? rank : lane);
+            if (last >= 0 && lane < CLUSTER) tiles.empty[last].arrive_cluster(rank - rank % CLUSTER + lane);
             // epilogue: a warp collects its 16 rows of C in shared memory; they are stored while the next tile is multiplied
-            Sum (&total)[OUT_N / 2] = sums;
-            const auto own_tile = result_tile<T>(c, p, tile, ROWS, BN);   // (ROWS, BN)
-            const auto& c_tile = own_tile;
+            const auto c_tile = result_tile<T>(c, p, tile, ROWS, OUT_N);   // (ROWS, OUT_N)
             row.issue();
             const bool vectors = c_tile.has_vectors(16), words = c_tile.has_vectors(4);
-            const bool columns = c_tile.mirrored().has_vectors(16);
             Row* const rows = tiles.c[warp];
 #pragma unroll
             for (int subtile = 0; subtile < SUBTILES; ++subtile) {
@@ -731,7 +673,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
                 for (int j = 0; j < SUBTILE_N / 8; ++j)
 #pragma unroll
                     for (int half = 0; half < 2; ++half) {
-                        const Sum* const pair = &total[(subtile * SUBTILE_N / 8 + j) * 4 + half * 2];
+                        const Sum* const pair = &sums[(subtile * SUBTILE_N / 8 + j) * 4 + half * 2];
                         rows[lane / 4 + half * 8].pair[j * 4 + lane % 4] = {from_accumulator<T, TC>(pair[0]),
                                                                            from_accumulator<T, TC>(pair[1])};
                     }
@@ -745,8 +687,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
                     if (subtile + 1 < SUBTILES) row.issue();
                 } else if (vectors) {   // nothing to overlap with: the warp's own stores finish earlier
                     write_rows<16>(part, rows, warp, lane);
-                } else if (columns) {
-                    write_columns(part, rows, warp, lane);
                 } else if (c_tile.col_stride != 1) {
                     write_elements(part, rows, warp, lane);
                 } else {   // rows that bulk stores cannot write
@@ -757,5 +697,4 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         row.issue();
         bulk_wait_read();   // shared memory must outlive the bulk stores that read it
     }
-    sync_before_exit();
 }

@@ -158,8 +158,8 @@ def warpgroups(*columns: int) -> Callable[[Config, Element], list[Rule]]:
     def rules(config: Config, element: Element) -> list[Rule]:
         return [
             (config.bm in (64 * config.cluster, 128 * config.cluster), "bm is 64 or 128 for every block of a cluster"),
-            (config.cluster in (1, 2) and config.bn % (8 * config.cluster) == 0,
-             "cluster is 1 or 2, and bn a multiple of 8 times that"),
+            (config.cluster == 1 or (config.cluster == 2 and config.bn % 128 == 0),
+             "cluster is 1, or 2 if bn is a multiple of 128"),
             (config.cluster_k == 1, "cluster_k is 1: split_k sets it"),
             (config.bn in columns, f"bn is {named}"),
             ((config.wm, config.wn, config.tm, config.tn) == (16, config.bn, 2, config.bn // 4),
@@ -219,8 +219,8 @@ def sum_in_cluster(config: Config, partitions: int, element: Element) -> Config:
     return replace(chosen, stages=min(config.stages, stages)) if stages >= _LEAST_STAGES else config
 
 
-# Rows and columns of a tile of ``wgmma``, and its stages: as many as fit into shared memory, but at most 13. With tiles
-# of 64 rows one warpgroup multiplies. Tiles of 16 and 32 columns are for skinny products.
+# Rows and columns of each tile of ``wgmma``, and its number of stages: as many as fit into shared memory, but at most
+# 13. One warpgroup multiplies a tile with 64 rows. Skinny products use the tiles with 16 and 32 columns.
 _WGMMA_TILES = {
     16: (64, 16, 13), 32: (64, 32, 13), 64: (64, 64, 13), 80: (64, 80, 8), 96: (64, 128, 8), 112: (128, 96, 6),
     128: (128, 128, 6), 144: (128, 144, 4), 176: (128, 176, 4), 192: (128, 192, 4), 208: (128, 208, 3),

@@ -107,7 +107,7 @@ def map_of(problem: Problem, operand: int, config: Config, element: Element) -> 
     """Return the tensor map of A (0) or B (1).
 
     A TMA load copies a box of rows of 128 bytes. If the operand is K-major, these are the rows of A or columns of B
-    that one block loads; else they are the steps of k that it loads.
+    that one block loads; else they are the ``bk`` steps of k of a tile.
     """
     contiguous, rows, step = _rows(problem, operand)
     box = _box(problem.layout[operand] == "NT"[operand], operand, config, element)
@@ -161,9 +161,8 @@ def _box(k_major: bool, operand: int, config: Config, element: Element) -> tuple
         config: Config of the kernel that loads.
         element: Type of the elements that TMA copies.
     """
-    rows = (config.bm, config.bn)[operand] if k_major else config.bk
-    own = k_major or operand == 1  # blocks of a cluster have rows of A of their own, and load B together
-    return _ROW // element.itemsize, rows // config.cluster if own else rows
+    across = (config.bm, config.bn)[operand] // config.cluster
+    return _ROW // element.itemsize, across if k_major else config.bk
 
 
 def _rows(problem: Problem, operand: int) -> tuple[int, int, int]:
