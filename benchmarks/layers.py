@@ -11,6 +11,7 @@ exit status is 1 if a result is wrong.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import statistics
 import sys
 from collections.abc import Iterable, Iterator
@@ -18,8 +19,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.random_shapes import Shape, operand_sets
+from benchmarks.random_shapes import Shape, is_right, operand_sets
+from benchmarks.support.beside_cupy import rivals
 from benchmarks.support.results import FOLDER, measured, save
+from tiledmm.bench.results import BASELINE
 from tiledmm.cli import missing_gpu
 from tiledmm.elements import compute_element
 from tiledmm.report.cells import significant
@@ -65,10 +68,10 @@ OTHERS = {
     "finite elements, 81 unknowns": Shape(81, 81, 81, "NT", 2000),
 }
 
-# Rows and columns of a result that are checked against float64.
-_CHECKED_ROWS, _CHECKED_COLUMNS = 16, 256
+# Maximum number of columns of a result that are checked.
+_CHECKED_COLUMNS = 256
 
-RIVALS = ("cupy", "torch.mm")
+RIVALS = (BASELINE, "torch.mm")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,38 +93,14 @@ def products(types: Iterable[str], rows: Iterable[int]) -> Iterator[Named]:
             yield from (Named(name, dtype, shape) for name, shape in OTHERS.items())
 
 
-def is_right(a: Any, b: Any, c: Any) -> bool:
-    """Check some rows and columns of a product, or of the first and last product of a batch, against float64."""
-    from tiledmm.bench import reference
-
-    if c.ndim == 3:
-        return all(is_right(a[i], b[i], c[i]) for i in (0, -1))
-    down, across = -(-c.shape[0] // _CHECKED_ROWS), -(-c.shape[1] // _CHECKED_COLUMNS)
-    return reference.judge(c[::down, ::across], reference.reference(a[::down], b[:, ::across])).ok
-
-
 def calls(sets: list[Any], dtype: str) -> dict[str, Any]:
     """Return each rival's function by name; call ``i`` uses the next set of operands."""
-    import cupy
-
-    import tiledmm
-
-    def ours(i: int) -> None:
-        a, b, c = sets[i % len(sets)]
-        tiledmm.matmul(a, b, out=c)
-
-    def cupys(i: int) -> None:
-        a, b, c = sets[i % len(sets)]
-        cupy.matmul(a, b, out=c)
-
-    found: dict[str, Any] = {"auto": ours, "cupy": cupys}
+    found: dict[str, Any] = {**rivals(sets)}
     if sets[0][2].ndim == 2:
-        try:
+        with contextlib.suppress(ImportError):
             from tiledmm.bench.peers.torch_ import matmuls
 
             found |= matmuls(sets, compute_element(dtype))
-        except ImportError:
-            pass
     return found
 
 
@@ -138,7 +117,7 @@ def measure(product: Named, seconds: float) -> dict[str, Any]:
     row["kernel"] = str(tiledmm.explain(*sets[0][:2]).choices[0])
     sets[0][2].view(cupy.uint8)[...] = 0xFF  # NaN
     tiledmm.matmul(*sets[0][:2], out=sets[0][2])
-    row["ok"] = is_right(*sets[0])
+    row["ok"] = is_right(*sets[0], columns=_CHECKED_COLUMNS)
     clock = timing.DeviceClock()
     for state, used in (("cold", sets), ("warm", sets[:1])):
         samples = timing.measure(calls(used, product.type), clock, seconds=seconds)
@@ -192,7 +171,7 @@ def others_table(rows: list[dict[str, Any]]) -> Table:
         for row in rows
         if row["type"] not in LAYER_TYPES
     ]
-    columns = ("<product", "<type", "auto (us)", "cupy", "torch.mm", "cold: x faster rival", "warm")
+    columns = ("<product", "<type", "auto (us)", *RIVALS, "cold: x faster rival", "warm")
     return Table("auto beside cuBLAS: other products", columns, tuple(cells))
 
 

@@ -103,14 +103,19 @@ def operand_sets(shape: Shape, dtype: str) -> list[tuple[Any, Any, Any]]:
     ]
 
 
-def is_right(a: Any, b: Any, c: Any) -> bool:
-    """Check some rows of a product, or of the first and last product of a batch, against the reference."""
+def is_right(a: Any, b: Any, c: Any, columns: int | None = None) -> bool:
+    """Check some rows of a product, or of the first and last product of a batch, against the reference.
+
+    Args:
+        a, b, c: The operands and the result.
+        columns: Maximum number of columns that are checked; None for all.
+    """
     from tiledmm.bench import reference
 
     if c.ndim == 3:
-        return all(is_right(a[i], b[i], c[i]) for i in (0, -1))
-    step = -(-c.shape[0] // _CHECKED_ROWS)
-    return reference.judge(c[::step], reference.reference(a[::step], b)).ok
+        return all(is_right(a[i], b[i], c[i], columns) for i in (0, -1))
+    down, across = -(-c.shape[0] // _CHECKED_ROWS), 1 if columns is None else -(-c.shape[1] // columns)
+    return reference.judge(c[::down, ::across], reference.reference(a[::down], b[:, ::across])).ok
 
 
 def measure(dtype: str, shapes: list[Shape], seconds: float) -> list[dict[str, Any]]:

@@ -33,9 +33,9 @@ def test_no_calibration_has_its_products() -> None:
 
 def test_auto_is_compared_with_the_faster_rival() -> None:
     rows = [
-        row("float16", 1, {"auto": 10.0, "cupy": 20.0, "torch.mm": 5.0}, {"auto": 10.0, "cupy": 10.0}),
-        row("float16", 2, {"auto": 10.0, "cupy": 20.0}, {"auto": 10.0, "cupy": 9.5}),
-        row("float32", 3, {"auto": 10.0, "cupy": 9.0}, {"auto": 10.0, "cupy": 10.0}),
+        row("float16", 1, {"auto": 10.0, "cupy.matmul": 20.0, "torch.mm": 5.0}, {"auto": 10.0, "cupy.matmul": 10.0}),
+        row("float16", 2, {"auto": 10.0, "cupy.matmul": 20.0}, {"auto": 10.0, "cupy.matmul": 9.5}),
+        row("float32", 3, {"auto": 10.0, "cupy.matmul": 9.0}, {"auto": 10.0, "cupy.matmul": 10.0}),
     ]
     one, two, both = layers.layers_table(rows).rows
     assert one == ("float16", "1", "1", "0.500", "0.500", "1", "1", "1.00", "1.00", "0", "0")
