@@ -482,6 +482,7 @@ def test_a_communicator_that_is_never_made_since_a_rank_has_died(fake: Nccl, mon
 def test_a_call_of_cuda_that_waits_for_a_broadcast(hanging: bool, fake: Nccl, monkeypatch: pytest.MonkeyPatch) -> None:
     """Check that the guard notices a dead peer while a CUDA call, such as an allocation, blocks the thread."""
     workers, x, ends = [SimpleNamespace(), SimpleNamespace()], np.ones((6, 6)), threading.Event()
+    blocks = threading.Event()
     monkeypatch.setattr(guard, "_GRACE", 0.3)
     abort = fake.NcclCommunicator.abort
 
@@ -494,7 +495,9 @@ def test_a_call_of_cuda_that_waits_for_a_broadcast(hanging: bool, fake: Nccl, mo
 
     def wait(rank: int, found: Any) -> None:
         if rank == 1:
+            assert blocks.wait(PATIENT)
             raise Died
+        blocks.set()
         assert ends.wait(PATIENT)
 
     found, seconds = survivors(TWO, workers, lambda rank, tcp: guarded_product(workers, TWO, x, rank, tcp, wait))
