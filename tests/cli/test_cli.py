@@ -754,7 +754,7 @@ def test_one_bar_is_for_all_parts() -> None:
     ("command", "jobs"),
     [
         ("compare 8 --variant naive", 2 * 2),  # types and layouts
-        ("compare 8 --variant naive --no-gpu", 2 * (1 + 2)),  # of each type, a simulation and the layouts' kernels
+        ("compare 8 --variant naive --no-gpu", 2 * (1 + 2)),  # each type has one simulation, and one kernel per layout
         ("validate naive --size 8", 2),
     ],
 )

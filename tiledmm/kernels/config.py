@@ -67,7 +67,7 @@ class Config:
         cluster: Number of blocks per thread block cluster. A cluster computes one tile of bm x bn, and its blocks share
             loads by multicast.
         cluster_k: Number of blocks per cluster that each sum a part of K of the same tile. They add their sums through
-            each other's shared memory. It is 1 for all others; ``Variant.in_cluster`` sets it, by ``split_k``.
+            each other's shared memory. A caller sets ``split_k`` instead, from which ``Hopper.in_cluster`` derives it.
         scheme: Name of the decomposition into limbs (see ``tiledmm.elements.SCHEMES``); empty for other kernels.
         moduli: Number of moduli of the decomposition into residues (see ``operands/residues``); 0 for other kernels.
         launch: Parameters of the launches.

@@ -23,8 +23,8 @@ MOST_TILES = 2**31 - 1
 #: Maximum number of launches for a product that has more tiles than that.
 MOST_LAUNCHES = 65_535
 
-# Largest number of tiles in a column of C for which columns of tiles are not grouped: of so many, 8 columns run at the
-# same time on an H100.
+# Largest number of tiles in a column of C for which columns of tiles are not grouped. The blocks of eight columns with
+# this number of tiles run on an H100 at the same time.
 _SHORT_COLUMN = 16
 
 # Largest K for which most of the memory traffic of a product is the writing of C.

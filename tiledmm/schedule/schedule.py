@@ -124,25 +124,26 @@ def _products(spec: KernelSpec, ready: PreparedOperands) -> Schedule:
     """
     config, kernel, problem = spec.config, spec.kernel, ready.problem
     split = split_k_partitions(config.launch.split_k, problem.k, config.bk)
-    countable = has_coordinates(problem) and tiles_in_all(config, problem, split[0]) <= MOST_TILES
+    partitions, _ = split
+    countable = has_coordinates(problem) and tiles_in_all(config, problem, partitions) <= MOST_TILES
     if spec.variant.is_limited and not countable:  # its tensor maps and operand scan span the whole product
         raise ShapeError(
             f"{spec.variant.name!r} counts to 2^31 - 1: elements in each direction, and tiles; "
             "'warp_tiled' takes any size"
         )
     launches, scratch, into, sums, name = [], [], problem, 0, "C"
-    if split[0] > 1:
-        kernel, reduction = split_k_specs(spec, split[0])
-        if reduction is None:
-            split = 1, problem.k  # each cluster divides it
+    if partitions > 1:
+        kernel, reduction = split_k_specs(spec, partitions)
+        if reduction is None:  # each cluster divides K itself
+            split = partitions, _ = 1, problem.k
         else:
             into, memory, last = with_reduction(spec, reduction, problem, split)
             launches, scratch, name = [last], [memory], memory.name
             sums = problem.m * memory.pitch * products(problem)
     types, multiplying = (kernel.a, kernel.b, kernel.c), []
-    for part in in_launches(config, into, split[0]):
+    for part in in_launches(config, into, partitions):
         begins = tuple(begin * each.itemsize for begin, each in zip(part.begins[:3], types, strict=True))
-        blocks = tiles(tiles_in_all(config, part, split[0]), config.tiles_per_block)
+        blocks = tiles(tiles_in_all(config, part, partitions), config.tiles_per_block)
         kernel_args = problem_args(config, part, split, sums, kernel.epilogue)
         multiplying.append(Launch(kernel, blocks, kernel_args, (*ready.names, name), begins, ready.maps))
     return Schedule(tuple(_scanned(each, ready) for each in (*multiplying, *launches)), tuple(scratch))
