@@ -243,7 +243,7 @@ def rows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> tuple[KernelRates, 
 
 
 def run(monkeypatch: pytest.MonkeyPatch, bench: Bench, **keywords: Any) -> Rates:
-    monkeypatch.setattr(calibration, "Bench", bench)
+    monkeypatch.setattr(calibration, "DeviceBench", bench)
     return calibration.calibrate(**keywords)
 
 

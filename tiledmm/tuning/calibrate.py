@@ -31,8 +31,9 @@ from tiledmm.kernels.variants import VARIANTS, find_variant, kernel_variants
 from tiledmm.launch import plans
 from tiledmm.selection.model import runs_on
 from tiledmm.selection.rates import KernelRates, Rates, nearest_rates, own_path, write
-from tiledmm.tuning.bench import Bench, ProgressCallback
+from tiledmm.tuning.bench import ProgressCallback
 from tiledmm.tuning.cases import Case, cases_of, choice_of, type_of
+from tiledmm.tuning.device_bench import DeviceBench
 from tiledmm.tuning.fit import fit
 from tiledmm.tuning.fit_kernel import TimedKernel, Timing
 
@@ -65,7 +66,7 @@ def calibrate(*, again: bool = False, progress: bool = True) -> Rates:
     rows = [row for row in kernels_of(nearest) if runs_on(row, compute_element(type_of(row)), gpu)]
     auxiliary = _auxiliary_hash(rows)
     known = {} if again else _read_timings(kept, auxiliary, nearest.sources)
-    bench = Bench(gpu)
+    bench = DeviceBench(gpu)
     if "device" not in known:
         known["device"] = asdict(nearest.device) | bench.device_rates()
         _write_timings(kept, known, auxiliary)
@@ -124,7 +125,7 @@ def table(gpu: Gpu, device: DeviceRates, rows: Sequence[KernelRates], known: dic
 
     Args:
         gpu: GPU that was measured.
-        device: Rates of the device, from ``Bench.device_rates``.
+        device: Rates of the device, from ``DeviceBench.device_rates``.
         rows: Kernels. The search for their rates begins with the rates of these rows.
         known: Timings by the kernel's name, as ``Bench.timings`` returns them. The time of a case may be None, if it
             was not timed.

@@ -35,7 +35,7 @@ def fit(gpu: Gpu, device: DeviceRates, kernels: Sequence[TimedKernel]) -> Rates:
 
     Args:
         gpu: GPU that was measured.
-        device: Rates of the device, from ``Bench.device_rates``. The fit refines them.
+        device: Rates of the device, from ``DeviceBench.device_rates``. The fit refines them.
         kernels: Kernels with their timings. The search begins with the rates of their rows.
     """
     rates = Rates(gpu, device, tuple(each.row for each in kernels))
