@@ -224,7 +224,7 @@ def sum_in_cluster(config: Config, partitions: int, element: Element) -> Config:
 _WGMMA_TILES = {
     16: (64, 16, 13), 32: (64, 32, 13), 64: (64, 64, 13), 80: (64, 80, 8), 96: (64, 128, 8), 112: (128, 96, 6),
     128: (128, 128, 6), 144: (128, 144, 4), 176: (128, 176, 4), 192: (128, 192, 4), 208: (128, 208, 3),
-    256: (128, 256, 3),
+    256: (128, 256, 3), 512: (256, 256, 3),
 }  # fmt: skip
 
 
@@ -232,12 +232,13 @@ def wgmma(tile: int, element: Element) -> Config:
     """Return the config of ``wgmma`` for a tile.
 
     Tiles of 128 and more have 128 rows and ``tile`` columns. Up to 80 they have 64 rows and ``tile`` columns. Tiles 96
-    and 112 are 64 x 128 and 128 x 96: about as many elements as squares of that size.
+    and 112 are 64 x 128 and 128 x 96: about as many elements as squares of that size. Tile 512 is 256 x 256: two tiles
+    256 in a cluster, whose blocks each load half of B. It suits operands whose rows do not begin at cache lines.
     """
     rows, columns, stages = _WGMMA_TILES[tile]
     if tile == 128 and element.itemsize > 2:  # whose rows of C take more shared memory
         stages = 5
-    return replace(warpgroup_tiles(columns, element, stages), bm=rows, cluster=1)
+    return replace(warpgroup_tiles(columns, element, stages), bm=rows, cluster=max(rows // 128, 1))
 
 
 def warpgroup_tiles(columns: int, element: Element, stages: int) -> Config:

@@ -116,7 +116,7 @@ VARIANTS = VariantTable((
             "Hopper: a persistent kernel; one warpgroup issues TMA loads, the others multiply 64 rows each",
             tensor_cores.wgmma, _with_producer, tensor_cores.shared_wgmma,
             tensor_cores.warpgroups(16, 32, 64, 80, 96, 128, 144, 176, 192, 208, 256),
-            (16, 32, 64, 80, 96, 112, 128, 144, 176, 192, 208, 256), default_tile=256,
+            (16, 32, 64, 80, 96, 112, 128, 144, 176, 192, 208, 256, 512), default_tile=256,
             types=_on((9, 0), "float16", "bfloat16", "tf32", "int8", "uint8"), tensor_cores=True,
             operands=IN_PLACE, waits="first", reads=Reads(few_columns=lambda config: config.bn < 64),
             hopper=replace(_HOPPER, in_cluster=tensor_cores.sum_in_cluster)),

@@ -59,6 +59,11 @@ _SKINNY_MATRICES = (
 # Skinny products for tiled kernels.
 _SKINNY = ((4, 4096, 4096), (48, 8192, 2048), (32, 1000, 8192), (64, 64, 32768))
 
+# Rows, columns and k of x @ W.T with the weights W of a layer, for tensor cores that multiply 16 bits and less.
+_LAYERS = (
+    (96, 9728, 5632), (128, 6912, 2560), (256, 2560, 9216), (256, 8704, 3328), (512, 3072, 6656), (1024, 5632, 2560),
+)  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True)
 class Case:
@@ -134,6 +139,8 @@ def cases_of(row: KernelRates, gpu: Gpu, residents: int) -> list[Case]:
             cases += [Case(1, m, n, 1024, layout) for layout in ("NN", "NT") if layout != fastest]
     for (m, n, k), layout in itertools.product(_SKINNY, ("NN", "NT")):
         cases += [Case(1, m, n, k, layout, split) for split in _splits(config, gpu, residents, m, n, k)]
+    for m, n, k in _LAYERS if variant.tensor_cores and compute.itemsize <= 2 else ():
+        cases += [Case(1, m, n, k, "NT", split) for split in _splits(config, gpu, residents, m, n, k)]
     cases += [Case(1, 4096, 4096, 4096, fastest), Case(1, 3000, 3000, 3000, fastest)]
     cases += [Case(1, m, n, k, fastest) for m, n, k in _SHORT]
     cases += [Case(1, m, n, k, "NT") for m, n, k in _UNALIGNED_C]
