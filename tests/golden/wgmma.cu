@@ -1,5 +1,5 @@
 // tiledmm_wgmma_f16_128x256x64_nn
-// Rendered by tiledmm 0.1.0 from wgmma.cu.j2: bm=128 bn=256 bk=64 tm=2 tn=64 pad=0 stages=3 unroll=64 min_blocks=1 wm=16 wn=256 lanes=1 triangle=0 tiles_per_block=1 cluster=1
+// Rendered by tiledmm 0.1.0 from wgmma.cu.j2: bm=128 bn=256 bk=64 tm=2 tn=64 pad=0 stages=4 unroll=64 min_blocks=1 wm=16 wn=256 lanes=1 triangle=0 tiles_per_block=1 cluster=1
 
 #ifndef TILEDMM_SIMULATOR   // the simulator defines these functions in C++: tiledmm/simulator/build/native/ptx.h
 
@@ -389,7 +389,7 @@ using Sum = Accumulator<T>;   // the type that products are accumulated in
 constexpr int BM = 128;   // rows of C a cluster computes
 constexpr int BN = 256;   // columns of C a cluster computes
 constexpr int BK = 64;   // step along K: 128 bytes, a row of a swizzled tile
-constexpr int STAGES = 3;   // pipeline stages: tiles of A and B in shared memory
+constexpr int STAGES = 4;   // pipeline stages: tiles of A and B in shared memory
 constexpr int CLUSTER = 1;   // blocks of a cluster that compute successive rows of C and share tiles of B
 constexpr int BLOCKS = 1;   // blocks of a cluster
 constexpr int ROWS = BM / CLUSTER;   // rows of C a block computes
@@ -403,7 +403,8 @@ constexpr bool K_MAJOR_A = ORDER_A == Order::ROWS, K_MAJOR_B = ORDER_B == Order:
 constexpr int SWIZZLE_SPAN = SWIZZLE_BYTES / sizeof(TA);   // elements of such a row
 constexpr int SLAB = BK * SWIZZLE_SPAN;                    // elements of a slab
 constexpr int LOADED_BN = K_MAJOR_B ? BN : (BN + SWIZZLE_SPAN - 1) / SWIZZLE_SPAN * SWIZZLE_SPAN;   // columns of a tile of B: whole slabs
-constexpr int PART_B = LOADED_BN / CLUSTER;                // columns of B that a block loads, for all of the cluster
+constexpr int UNIT_B = K_MAJOR_B ? 8 : SWIZZLE_SPAN;       // columns of B that one block loads
+constexpr int PART_B = (LOADED_BN + CLUSTER * UNIT_B - 1) / (CLUSTER * UNIT_B) * UNIT_B;   // columns that a block loads, for all of the cluster
 constexpr int DEPTH = 32 / sizeof(TA);                     // steps of k of a wgmma
 constexpr int CONSUMER_REGISTERS = 224, PRODUCER_REGISTERS = 56;   // per thread
 static_assert(BK == SWIZZLE_SPAN, "a step along K is a row of a swizzled tile");
@@ -465,11 +466,13 @@ struct PipelineState {
 };
 
 // Issues TMA loads for a part of a tile, WIDTH rows of A or columns of B from `mn` on, for SHARING blocks of the cluster: this one or
-// all. `batch`: the matrix's coordinates in the outer dimensions of its tensor map.
+// all. Slabs from `end` on do not exist. `batch`: the matrix's coordinates in the outer dimensions of its tensor map.
 template <bool K_MAJOR, int WIDTH, int SHARING>
-__device__ __forceinline__ void load_tile(TA* part, const TensorMap& map, Barrier& barrier, long long mn, long long k, const int (&batch)[3]) {
+__device__ __forceinline__ void load_tile(TA* part, const TensorMap& map, Barrier& barrier, long long mn, long long k, const int (&batch)[3],
+                                          int end = WIDTH) {
 #pragma unroll
     for (int slab = 0; slab < (K_MAJOR ? 1 : WIDTH / SWIZZLE_SPAN); ++slab) {
+        if (slab * SWIZZLE_SPAN >= end) break;
         const int row = static_cast<int>(mn) + slab * SWIZZLE_SPAN, step = static_cast<int>(k);
         const int at[5] = {K_MAJOR ? step : row, K_MAJOR ? row : step, batch[2], batch[1], batch[0]};
         tma_load(part + slab * SLAB, map, barrier, at);
@@ -491,12 +494,13 @@ constexpr int OUT_N = BN * CLUSTER / BLOCKS;   // columns of the tile that a blo
 struct alignas(sizeof(TC) < 16 ? 2 * sizeof(TC) : 16) Pair {
     TC left, right;
 };
-// Columns that the epilogue writes at a time: as many as a row of ROW_BYTES holds, or 8.
-constexpr int ROW_BYTES = 2 * OUT_N + (sizeof(T) > 2 ? 32 : 16), PADDING = 4;   // pairs: 8 rows, or 4 of wider elements, lie in 32 different banks
-__device__ constexpr int subtile(int n) {   // the largest of n, n - 8, ..., 8 that divides OUT_N and fits
-    return n > 8 && (OUT_N % n || (n / 2 + PADDING) * static_cast<int>(sizeof(Pair)) > ROW_BYTES) ? subtile(n - 8) : n;
+// Columns that the epilogue collects and writes at a time: an equal part of the tile's, at most 128; fewer if elements are wider.
+__device__ constexpr int part_of(int n, int most) {   // the largest multiple of 8 that divides n, but at least 8
+    return most <= 8 ? 8 : most % 8 || n % most ? part_of(n, most - 1) : most;
 }
-constexpr int SUBTILE_N = subtile(OUT_N), SUBTILES = OUT_N / SUBTILE_N;
+constexpr int ROW_BYTES = 2 * part_of(OUT_N, 128) + (sizeof(T) > 2 ? 32 : 16);
+constexpr int PADDING = sizeof(Pair) > 16 ? 2 : 4;   // pairs: 8 rows, or 4 of wider elements, lie in 32 different banks
+constexpr int SUBTILE_N = part_of(OUT_N, 2 * (ROW_BYTES / static_cast<int>(sizeof(Pair)) - PADDING)), SUBTILES = OUT_N / SUBTILE_N;
 struct alignas(16) Row {
     Pair pair[SUBTILE_N / 2 + PADDING];
 };
@@ -566,23 +570,18 @@ template <int BYTES, bool ALIGNED = true, class Part>
 __device__ __forceinline__ void write_rows(const Part& part, const Row* rows, int warp, int lane) {
     constexpr int N = sizeof(TC) >= BYTES ? 1 : BYTES / sizeof(TC) < SUBTILE_N ? BYTES / sizeof(TC) : SUBTILE_N;   // elements of a chunk
     constexpr int CHUNKS = SUBTILE_N / N;                                                                           // of a row
-    constexpr int POWER = CHUNKS & -CHUNKS, LANES = POWER < 32 ? POWER : 32;                 // that share a row: a power of two
     const auto before = [&](int i) { return ALIGNED ? 0 : min(part.template elements_before<N>(i), part.cols); };
-#pragma unroll BYTES < 16 ? 1 : CHUNKS / LANES   // unrolled, the code of rows that are not aligned would be most of the kernel
-    for (int first = 0; first < CHUNKS; first += LANES) {
-        const int index = (first + lane % LANES) * N;
-#pragma unroll BYTES < 16 ? 4 : sizeof(TC) < 16 ? 16 : 8   // complex128, fully unrolled, would spill
-        for (int r = lane / LANES; r < 16; r += 32 / LANES) {
-            const int i = row_of(warp, r), col = index + before(i);
-            TC* const to = part.data + i * part.row_stride + col;
-            const TC* const from = reinterpret_cast<const TC*>(&rows[r]) + index;
-            if constexpr (ALIGNED) {
-                if (i < part.rows && col < part.cols) *reinterpret_cast<Vector<TC, N>*>(to) = *reinterpret_cast<const Vector<TC, N>*>(from);
-            } else {   // the word after the last is padding
-                const unsigned* const words = reinterpret_cast<const unsigned*>(from);
-                const unsigned word = __funnelshift_r(words[0], words[1], (col - index) * 8 * static_cast<int>(sizeof(TC)));
-                if (i < part.rows && col + N <= part.cols) *reinterpret_cast<unsigned*>(to) = word;
-            }
+#pragma unroll BYTES < 16 ? 4 : sizeof(TC) < 16 ? 16 : 8   // more code would be most of the kernel, or spill
+    for (int chunk = lane; chunk < 16 * CHUNKS; chunk += 32) {
+        const int r = chunk / CHUNKS, index = chunk % CHUNKS * N, i = row_of(warp, r), col = index + before(i);
+        TC* const to = part.data + i * part.row_stride + col;
+        const TC* const from = reinterpret_cast<const TC*>(&rows[r]) + index;
+        if constexpr (ALIGNED) {
+            if (i < part.rows && col < part.cols) *reinterpret_cast<Vector<TC, N>*>(to) = *reinterpret_cast<const Vector<TC, N>*>(from);
+        } else {   // the word after the last is padding
+            const unsigned* const words = reinterpret_cast<const unsigned*>(from);
+            const unsigned word = __funnelshift_r(words[0], words[1], (col - index) * 8 * static_cast<int>(sizeof(TC)));
+            if (i < part.rows && col + N <= part.cols) *reinterpret_cast<unsigned*>(to) = word;
         }
     }
     const int i = row_of(warp, lane % 16), after = part.cols - (part.cols - before(i)) % N;
@@ -621,6 +620,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         for (; thread == 0 && scheduler.has_tile(); scheduler.next()) {
             const BlockTile& tile = scheduler.tile;
             const BatchIndex batch = batch_index(p, tile.product);
+            const int part = rank % CLUSTER * PART_B;   // of the tile of B: the columns that this block loads
             int in_a[3], in_b[3];
             batch_coordinates(in_a, p.a, batch);
             batch_coordinates(in_b, p.b, batch);
@@ -629,8 +629,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
                 tiles.empty[state.stage].wait(state.phase ^ 1);   // at first all stages are empty: this returns at once
                 full.arrive_and_expect_tx((ROWS + LOADED_BN) * BK * sizeof(T));
                 load_tile<K_MAJOR_A, ROWS, 1>(tiles.a[state.stage], a_map, full, tile.row0, tile.k0 + k, in_a);
-                load_tile<K_MAJOR_B, PART_B, CLUSTER>(tiles.b[state.stage] + rank % CLUSTER * PART_B * BK, b_map, full,
-                                                     tile.col0 + rank % CLUSTER * PART_B, tile.k0 + k, in_b);
+                load_tile<K_MAJOR_B, PART_B, CLUSTER>(tiles.b[state.stage] + part * BK, b_map, full, tile.col0 + part, tile.k0 + k, in_b,
+                                                     LOADED_BN % PART_B ? LOADED_BN - part : PART_B);
             }
         }
     } else {
@@ -667,7 +667,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
             Row* const rows = tiles.c[warp];
 #pragma unroll
             for (int subtile = 0; subtile < SUBTILES; ++subtile) {
-                bulk_wait_read();
+                if (subtile == 0) bulk_wait_read();
                 __syncwarp();   // the previous rows have been read before they are overwritten
 #pragma unroll
                 for (int j = 0; j < SUBTILE_N / 8; ++j)
@@ -680,11 +680,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
                 fence_proxy_async();
                 __syncwarp();   // the rows are complete before anyone reads them
                 const auto part = c_tile.columns(subtile * SUBTILE_N, SUBTILE_N);
-                if (vectors && !scheduler.is_last()) {
+                if (vectors && subtile + 1 == SUBTILES && !scheduler.is_last()) {
                     const int i = row_of(warp, lane);
                     if (lane < 16 && i < part.rows && part.cols > 0)
                         row = {part.data + i * part.row_stride, &rows[lane], part.cols * static_cast<int>(sizeof(TC))};
-                    if (subtile + 1 < SUBTILES) row.issue();
                 } else if (vectors) {   // nothing to overlap with: the warp's own stores finish earlier
                     write_rows<16>(part, rows, warp, lane);
                 } else if (c_tile.col_stride != 1) {

@@ -22,7 +22,9 @@ class DeviceRates:
         reduction_launch: Time of a split-K reduction apart from its reads and writes.
         reduction: Rate of the reads and writes of a split-K reduction.
         reduction_partitions: Additional time of a split-K reduction per 32 partitions.
-        cluster_sum: Additional time if the blocks of a cluster sum parts of K, and add up their sums.
+        cluster_sum: Additional time per tile if the blocks of a cluster sum parts of K, apart from ``cluster_adding``.
+        cluster_adding: Rate at which all clusters together pass on and add up their sums; 0 in tables without
+            measurements of it.
         clusters: Number of clusters that are resident at the same time, by the number of blocks per cluster; empty in
             tables without measurements of clusters.
         packing: Rate of packing an operand.
@@ -72,6 +74,7 @@ class DeviceRates:
     decomposing_residues: Mapping[str, float] = field(default_factory=dict)
     residue_launches: float = 0.0
     cluster_sum: float = 0.0
+    cluster_adding: float = 0.0
     clusters: Mapping[str, int] = field(default_factory=dict)
     reconstructing: float = 0.0
 

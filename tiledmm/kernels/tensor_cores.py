@@ -158,8 +158,8 @@ def warpgroups(*columns: int) -> Callable[[Config, Element], list[Rule]]:
     def rules(config: Config, element: Element) -> list[Rule]:
         return [
             (config.bm in (64 * config.cluster, 128 * config.cluster), "bm is 64 or 128 for every block of a cluster"),
-            (config.cluster == 1 or (config.cluster == 2 and config.bn % 128 == 0),
-             "cluster is 1, or 2 if bn is a multiple of 128"),
+            (config.cluster == 1 or (config.cluster == 2 and config.bn >= 128 and config.bn % 64 == 0),
+             "cluster is 1, or 2 if bn is a multiple of 64 from 128 on"),
             (config.cluster_k == 1, "cluster_k is 1: split_k sets it"),
             (config.bn in columns, f"bn is {named}"),
             ((config.wm, config.wn, config.tm, config.tn) == (16, config.bn, 2, config.bn // 4),
@@ -192,18 +192,23 @@ def _stage_bytes(config: Config, element: Element, layout: str) -> int:
 def _epilogue_bytes(config: Config, element: Element) -> int:
     """Return the shared memory of ``wgmma`` in bytes that all stages share: rows of C, and partial sums of a cluster.
 
-    A row of C has at least 8 columns, and padding, which take most bytes for complex128.
+    A row has an equal part of the tile's columns of C, and padding. It has at least 8 columns, which take most bytes
+    for complex128.
     """
-    bm, columns = config.bm // config.cluster, config.bn // config.cluster_k
-    rows = bm * max(2 * columns + (32 if element.itemsize > 2 else 16), 2 * 8 * 16)
+    bm, written = config.bm // config.cluster, config.bn // config.cluster_k
+    columns = max(part for part in range(8, min(written, _MOST_COLUMNS) + 1, 8) if written % part == 0)
+    rows = bm * max(2 * columns + (32 if element.itemsize > 2 else 16), 6 * 2 * 16)
     return rows + (bm * config.bn * 4 + 2 * 8 if config.cluster_k > 1 else 0)
 
+
+# Maximum number of columns of C that the epilogue of ``wgmma`` collects at a time.
+_MOST_COLUMNS = 128
 
 # Numbers of blocks of a cluster that may share K. Every GPU with clusters has clusters of up to 8 blocks.
 _CLUSTERS = (2, 4, 8)
 
-# Least number of stages: with fewer, loads do not overlap multiplications.
-_LEAST_STAGES = 3
+# Numbers of stages of ``wgmma``: with fewer than 3, loads do not overlap multiplications.
+_LEAST_STAGES, _MOST_STAGES = 3, 13
 
 
 def sum_in_cluster(config: Config, partitions: int, element: Element) -> Config:
@@ -215,16 +220,16 @@ def sum_in_cluster(config: Config, partitions: int, element: Element) -> Config:
     if partitions not in _CLUSTERS or config.cluster > 1 or config.bn % (8 * partitions):
         return config
     chosen = replace(config, cluster_k=partitions)
-    stages = (DYNAMIC_SHARED_BYTES - _epilogue_bytes(chosen, element)) // _stage_bytes(chosen, element, "NN")
-    return replace(chosen, stages=min(config.stages, stages)) if stages >= _LEAST_STAGES else config
+    stages = _stages(chosen, element)
+    return replace(chosen, stages=stages) if stages >= _LEAST_STAGES else config
 
 
-# Rows and columns of each tile of ``wgmma``, and its number of stages: as many as fit into shared memory, but at most
-# 13. One warpgroup multiplies a tile with 64 rows. Skinny products use the tiles with 16 and 32 columns.
+# Rows and columns of each tile of ``wgmma``. One warpgroup multiplies a tile with 64 rows. Skinny products use the tiles
+# with 16 and 32 columns.
 _WGMMA_TILES = {
-    16: (64, 16, 13), 32: (64, 32, 13), 64: (64, 64, 13), 80: (64, 80, 8), 96: (64, 128, 8), 112: (128, 96, 6),
-    128: (128, 128, 6), 144: (128, 144, 4), 176: (128, 176, 4), 192: (128, 192, 4), 208: (128, 208, 3),
-    256: (128, 256, 3), 512: (256, 256, 3),
+    16: (64, 16), 32: (64, 32), 64: (64, 64), 80: (64, 80), 96: (64, 128), 112: (128, 96), 128: (128, 128),
+    144: (128, 144), 176: (128, 176), 192: (128, 192), 208: (128, 208), 224: (128, 224), 256: (128, 256),
+    384: (256, 192), 512: (256, 256),
 }  # fmt: skip
 
 
@@ -232,13 +237,18 @@ def wgmma(tile: int, element: Element) -> Config:
     """Return the config of ``wgmma`` for a tile.
 
     Tiles of 128 and more have 128 rows and ``tile`` columns. Up to 80 they have 64 rows and ``tile`` columns. Tiles 96
-    and 112 are 64 x 128 and 128 x 96: about as many elements as squares of that size. Tile 512 is 256 x 256: two tiles
-    256 in a cluster, whose blocks each load half of B. It suits operands whose rows do not begin at cache lines.
+    and 112 are 64 x 128 and 128 x 96: about as many elements as squares of that size. Tiles 384 and 512
+    are two tiles 192 or 256 in a cluster, whose blocks share B. They suit rows that do not begin at cache lines.
     """
-    rows, columns, stages = _WGMMA_TILES[tile]
-    if tile == 128 and element.itemsize > 2:  # whose rows of C take more shared memory
-        stages = 5
-    return replace(warpgroup_tiles(columns, element, stages), bm=rows, cluster=max(rows // 128, 1))
+    rows, columns = _WGMMA_TILES[tile]
+    config = replace(warpgroup_tiles(columns, element, _MOST_STAGES), bm=rows, cluster=max(rows // 128, 1))
+    return replace(config, stages=_stages(config, element))
+
+
+def _stages(config: Config, element: Element) -> int:
+    """Return the number of stages of ``wgmma`` that fit into shared memory, but at most those of the config."""
+    left = DYNAMIC_SHARED_BYTES - _epilogue_bytes(config, element)
+    return min(config.stages, left // _stage_bytes(config, element, "NN"))
 
 
 def warpgroup_tiles(columns: int, element: Element, stages: int) -> Config:

@@ -19,6 +19,9 @@ from tiledmm.kernels.variants import find_variant
 from tiledmm.problem.product import Product
 from tiledmm.selection.rates import KernelRates, Rates
 
+# Size of a partial sum that a block passes to others of its cluster, in bytes.
+_SUM_BYTES = 4
+
 
 @dataclass(frozen=True, slots=True)
 class Terms:
@@ -194,12 +197,13 @@ class Cost:
             for size, aligned in zip(asked, operands.aligned, strict=True)
         )
         half = 0.5 if config.triangle else 1.0
-        after = operands.after + (device.cluster_sum if config.cluster_k > 1 else 0.0)
+        rounds = tiles(operands.planes * blocks, self._times.resident_clusters(config.blocks_per_cluster))
+        after = operands.after + (rounds * self._adding(config) if config.cluster_k > 1 else 0.0)
         if reduced > 1:
             after = device.reduction_launch + partitions / 32 * device.reduction_partitions
             after += moving(c_bytes * (partitions + 1), device.reduction)
         return Terms(
-            blocks=tiles(operands.planes * blocks, self._times.resident_clusters(config.blocks_per_cluster)),
+            blocks=rounds,
             flops=2 * config.bm * config.bn * config.tiles_per_block / config.cluster * self.gpu.sms / operands.planes,
             steps=tiles(steps, config.bk) * config.bk,
             access=variant.operands.access(variant, packs, product),
@@ -213,6 +217,16 @@ class Cost:
             host=operands.host,
             after=after,
         )
+
+    def _adding(self, config: Config) -> float:
+        """Return the time that the blocks of a cluster take to add up their sums of a tile, in microseconds.
+
+        Args:
+            config: Config of a kernel whose clusters share K.
+        """
+        size = config.bm * config.bn * _SUM_BYTES * self.gpu.sms
+        rate = self.device.cluster_adding
+        return self.device.cluster_sum + (size / rate / self._l2 / 1e6 if rate else 0.0)
 
 
 def row_flops(row: KernelRates, gpu: Gpu) -> float:

@@ -52,9 +52,20 @@ class DeviceBench(Bench):
         for blocks in (2, 4, 8):
             plan = Plan(named("wgmma", 64, "float16", Case(1, 4096, 4096, 4096, "NT", blocks)))
             found[str(blocks)] = plan.launches[0].grid[0] // blocks
-        whole = self._first("wgmma", 64, "float16", Case(1, 64, 64, 1024, "NT"))
-        halves = self._first("wgmma", 64, "float16", Case(1, 64, 64, 2048, "NT", 2))
-        return {"cluster_sum": max(halves - whole, 0.0), "clusters": found}
+        small, large = (self._cluster_sum(tile) for tile in (64, 128))
+        moved = (128**2 - 64**2) * 4 * self.gpu.sms
+        rate = moved / (large - small) / 1e6 if large > small else 0.0
+        return {"cluster_sum": max(small - (large - small) / 3, 0.0), "cluster_adding": rate, "clusters": found}
+
+    def _cluster_sum(self, tile: int) -> float:
+        """Return how much longer all SMs compute one tile per two blocks than half as long a tile each, in microseconds.
+
+        Args:
+            tile: Rows and columns of the tiles.
+        """
+        rows = tile * self.gpu.sms
+        alone = self._first("wgmma", tile, "float16", Case(1, rows, tile, 1024, "NT"))
+        return self._first("wgmma", tile, "float16", Case(1, rows // 2, tile, 2048, "NT", 2)) - alone
 
     def _launches(self, variant: str, tile: int, dtype: str, case: Case, **launch: int) -> list[TimedCall]:
         """Return functions to time, one per launch of a product, in order. Each function makes only its launch.

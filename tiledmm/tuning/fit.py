@@ -129,6 +129,11 @@ def _reads_single_elements(row: KernelRates, timing: Timing) -> bool:
     return not variant.tensor_cores and variant.operands.access(variant, timing.packs, timing.product) == "elements"
 
 
+def _sums_in_cluster(row: KernelRates, timing: Timing) -> bool:
+    hopper, compute = find_variant(row.variant).hopper, timing.product.compute
+    return timing.split > 1 and hopper.in_cluster(timing.config, timing.split, compute).cluster_k > 1
+
+
 def _device_rates() -> Iterator[tuple[tuple[str, ...], Callable[[KernelRates, Timing], bool]]]:
     """Yield the names of rates of the device that are fitted together, with a function for each group of names.
 
@@ -138,6 +143,7 @@ def _device_rates() -> Iterator[tuple[tuple[str, ...], Callable[[KernelRates, Ti
     for names in filter(None, dict.fromkeys(operands.rates(compute) for operands, compute in formats)):
         yield names, functools.partial(_depends_on, names)
     yield ("single_elements",), _reads_single_elements
+    yield ("cluster_sum", "cluster_adding"), _sums_in_cluster
     yield ("packing", "packing_launch", "packing_second"), lambda row, timing: bool(timing.packs)
 
 
