@@ -20,7 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks import distributed, multi_gpu, out_of_core, random_shapes, splits
+from benchmarks import distributed, layers, multi_gpu, out_of_core, random_shapes, splits
 from benchmarks.batches import batches_table
 from benchmarks.counts import COUNTED, counts_table
 from benchmarks.first_call import first_call_table
@@ -254,6 +254,9 @@ TABLES: dict[str, tuple[str, Callable[[str], str]]] = {
     "layouts": ("layouts", _with_origin(functools.partial(layouts_table, dtypes=OTHERS))),
     "layouts-double": ("layouts", _with_origin(functools.partial(layouts_table, dtypes=DOUBLE))),
     "squares": ("squares", _with_parts(products=squares_table)),
+    "layers": ("layers", _with_parts(products=layers.layers_table)),
+    "layers-worst": ("layers", _with_parts(products=layers.worst_table)),
+    "layers-others": ("layers", _with_parts(products=layers.others_table)),
     "random-shapes": ("random_shapes", _random_shapes),
     "libraries": ("libraries", _with_parts(support=support_table)),
     "libraries-times": ("libraries", _with_parts(rows=times_table)),

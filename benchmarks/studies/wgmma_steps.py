@@ -72,7 +72,7 @@ STEPS = (
     Step("as many stages as fit", "wgmma", 96),
     Step("a second consumer", "wgmma", 128),
     Step("256 columns", "wgmma", 256),
-    Step("a cluster of two, multicast", "wgmma", 256, {"bm": 256, "cluster": 2}),
+    Step("a cluster of two, multicast", "wgmma", 512),
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from types import SimpleNamespace
 from typing import Any
 
@@ -218,6 +219,22 @@ def test_arguments_are_kept_for_a_few_addresses(sent: list[Any], monkeypatch: py
         plan._launches_at((256 * i, 512, 1024, 4096))
         assert 0 < len(plan._sent) <= 2
         assert plan._launches_at((256 * i, 512, 1024, 4096)) is plan._launches_at((256 * i, 512, 1024, 4096))
+
+
+def test_arguments_are_kept_for_results_anywhere_in_a_pool(sent: list[Any]) -> None:
+    """Check sets of operands that alternate, with results at other addresses each time, as from a pool."""
+    plan = run("wgmma", "float16")
+    first, second = ([plan._launches_at((a, 512, 4096 * c, 0)) for a in range(13) for c in range(14)] for _ in range(2))
+    assert all(map(operator.is_, first, second))
+
+
+def test_the_oldest_arguments_are_dropped_first(sent: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan_module, "_KEPT_ARGUMENTS", 3)
+    plan = run("wgmma", "float16")
+    plan._sent.clear()
+    for i in (1, 2, 3, 1, 4):
+        plan._launches_at((i, 512, 1024, 0))
+    assert [addresses[0] for addresses, _ in plan._sent] == [2, 3, 4]
 
 
 def test_maps_are_encoded_in_a_context_of_the_device(sent: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:

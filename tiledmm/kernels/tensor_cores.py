@@ -224,8 +224,8 @@ def sum_in_cluster(config: Config, partitions: int, element: Element) -> Config:
     return replace(chosen, stages=stages) if stages >= _LEAST_STAGES else config
 
 
-# Rows and columns of each tile of ``wgmma``. One warpgroup multiplies a tile with 64 rows. Skinny products use the tiles
-# with 16 and 32 columns.
+# Rows and columns of each tile of ``wgmma``. One warpgroup multiplies a tile with 64 rows. Skinny products use the
+# tiles with 16 and 32 columns.
 _WGMMA_TILES = {
     16: (64, 16), 32: (64, 32), 64: (64, 64), 80: (64, 80), 96: (64, 128), 112: (128, 96), 128: (128, 128),
     144: (128, 144), 176: (128, 176), 192: (128, 192), 208: (128, 208), 224: (128, 224), 256: (128, 256),

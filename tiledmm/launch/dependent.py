@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -40,6 +41,8 @@ class _Config(ctypes.Structure):
         ("stream", ctypes.c_void_p), ("attributes", ctypes.POINTER(_Attribute)), ("count", ctypes.c_uint),
     )  # fmt: skip
 
+
+_DEPENDENT = ctypes.pointer(_Attribute(_PROGRAMMATIC_STREAM_SERIALIZATION, 0, (1,)))
 
 # CUresult of a call from a thread without a context.
 _INVALID_CONTEXT = 201
@@ -73,11 +76,14 @@ class DependentLaunch:
     def __init__(
         self, function: Any, grid: Sequence[int], block: Sequence[int], shared: int, arguments: Sequence[Any]
     ) -> None:
-        attribute = _Attribute(_PROGRAMMATIC_STREAM_SERIALIZATION, 0, (1,))
-        pointers = (ctypes.c_void_p * len(arguments))(*(each.ctypes.data for each in arguments))
-        self._held = function, arguments, attribute, pointers  # referenced as long as their addresses are used
+        memory = ctypes.create_string_buffer(
+            b"".join(each.tobytes() for each in arguments)
+        )  # faster than their addresses
+        begins = itertools.accumulate((each.nbytes for each in arguments[:-1]), initial=ctypes.addressof(memory))
+        pointers = (ctypes.c_void_p * len(arguments))(*begins)
+        self._held = function, memory, pointers  # referenced as long as their addresses are used
         self._config = functools.partial(
-            _Config, (*grid, 1, 1)[:3], (*block, 1, 1)[:3], shared, attributes=ctypes.pointer(attribute), count=1
+            _Config, (*grid, 1, 1)[:3], (*block, 1, 1)[:3], shared, attributes=_DEPENDENT, count=1
         )
         self._on_stream: dict[int, Callable[[], int]] = {}
 
@@ -106,7 +112,7 @@ class DependentLaunch:
         Args:
             stream: Address of the stream.
         """
-        function, _, _, pointers = self._held
+        function, _, pointers = self._held
         if len(self._on_stream) >= _MOST_STREAMS:
             self._on_stream.clear()
         config = self._config(stream=stream)

@@ -9,6 +9,7 @@ milliseconds, in which CuPy also returns its free blocks to the driver.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -26,8 +27,9 @@ from tiledmm.problem.epilogue import EpilogueCall
 from tiledmm.selection.choice import Choice
 from tiledmm.selection.choose import Within
 
-# Maximum number of sets of addresses for which a plan keeps the arguments of its kernels.
-_KEPT_ARGUMENTS = 64
+# Maximum number of sets of addresses for which a plan keeps the arguments of its kernels. A dozen addresses of results
+# in CuPy's pool, with a dozen sets of operands, are more than a hundred.
+_KEPT_ARGUMENTS = 1024
 
 # Status of a CUDA call that could not allocate memory.
 _MEMORY_ALLOCATION = 2
@@ -293,9 +295,11 @@ class Plan:
         """
         launches = self._sent.get((addresses, read))
         if launches is None:
+            launches = [each.at(addresses, read) for each in self.launches]
             if len(self._sent) >= _KEPT_ARGUMENTS:
-                self._sent.clear()
-            launches = self._sent[addresses, read] = [each.at(addresses, read) for each in self.launches]
+                with contextlib.suppress(KeyError, RuntimeError, StopIteration):  # another thread changes it, too
+                    del self._sent[next(iter(self._sent))]  # the oldest
+            self._sent[addresses, read] = launches
         return launches
 
     def _overlaps(self, x1: int, x2: int, out: int) -> bool:

@@ -58,7 +58,7 @@ class DeviceBench(Bench):
         return {"cluster_sum": max(small - (large - small) / 3, 0.0), "cluster_adding": rate, "clusters": found}
 
     def _cluster_sum(self, tile: int) -> float:
-        """Return how much longer all SMs compute one tile per two blocks than half as long a tile each, in microseconds.
+        """Return how much longer blocks compute a tile in pairs than a tile of half the K each, in microseconds.
 
         Args:
             tile: Rows and columns of the tiles.

@@ -16,6 +16,7 @@ import numpy as np
 from tiledmm.elements import compute_element
 from tiledmm.hardware.data_sheets import Gpu
 from tiledmm.hardware.device_rates import DeviceRates
+from tiledmm.kernels.operands.packed_rows import aligned_in_place
 from tiledmm.kernels.variants import find_variant, kernel_variants
 from tiledmm.selection.cost import Cost
 from tiledmm.selection.model import Model
@@ -134,6 +135,13 @@ def _sums_in_cluster(row: KernelRates, timing: Timing) -> bool:
     return timing.split > 1 and hopper.in_cluster(timing.config, timing.split, compute).cluster_k > 1
 
 
+def _reads_unaligned_by_tma(row: KernelRates, timing: Timing) -> bool:
+    variant = find_variant(row.variant)
+    if timing.microseconds < _STEADY or not (variant.hopper.tma and variant.operands.reads_elements):
+        return False
+    return not timing.packs and not any(aligned_in_place(timing.product))
+
+
 def _device_rates() -> Iterator[tuple[tuple[str, ...], Callable[[KernelRates, Timing], bool]]]:
     """Yield the names of rates of the device that are fitted together, with a function for each group of names.
 
@@ -145,6 +153,7 @@ def _device_rates() -> Iterator[tuple[tuple[str, ...], Callable[[KernelRates, Ti
     yield ("single_elements",), _reads_single_elements
     yield ("cluster_sum", "cluster_adding"), _sums_in_cluster
     yield ("packing", "packing_launch", "packing_second"), lambda row, timing: bool(timing.packs)
+    yield ("l2_tma_unaligned",), _reads_unaligned_by_tma
 
 
 def _fit_device(gpu: Gpu, rates: Rates, kernels: Sequence[TimedKernel]) -> DeviceRates:
