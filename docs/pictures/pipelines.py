@@ -1,4 +1,4 @@
-"""Timelines of copies and products of tiles: with one, two or three stages, and with a barrier per stage."""
+"""Timelines of copies and products of tiles: with one, two, three or four stages, and with a barrier per stage."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ WAYS = (
     Way("one buffer", "tiled, register_tiled", 1),
     Way("two buffers", "double_buffered", 2),
     Way("three stages", "warp_tiled, tensor_core", 3),
-    Way("three stages, each with its own barriers", "wgmma", 3, by_stage=True),
+    Way("four stages, each with its own barriers", "wgmma", 4, by_stage=True),
 )
 
 
