@@ -76,9 +76,8 @@ class DependentLaunch:
     def __init__(
         self, function: Any, grid: Sequence[int], block: Sequence[int], shared: int, arguments: Sequence[Any]
     ) -> None:
-        memory = ctypes.create_string_buffer(
-            b"".join(each.tobytes() for each in arguments)
-        )  # faster than their addresses
+        # All arguments in one buffer: to ask each array for its address takes longer.
+        memory = ctypes.create_string_buffer(b"".join(each.tobytes() for each in arguments))
         begins = itertools.accumulate((each.nbytes for each in arguments[:-1]), initial=ctypes.addressof(memory))
         pointers = (ctypes.c_void_p * len(arguments))(*begins)
         self._held = function, memory, pointers  # referenced as long as their addresses are used
