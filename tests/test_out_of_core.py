@@ -78,7 +78,7 @@ def small_units(monkeypatch: pytest.MonkeyPatch, staging: int = 700) -> None:
     monkeypatch.setattr(streaming, "STAGING_BYTES", staging)
 
 
-sizes = st.integers(1, 60)
+sizes = st.integers(1, 40)
 
 
 @settings(PROPERTY, max_examples=20)
