@@ -352,8 +352,8 @@ constexpr bool K_MAJOR_A = ORDER_A == Order::ROWS, K_MAJOR_B = ORDER_B == Order:
 constexpr int SWIZZLE_SPAN = SWIZZLE_BYTES / sizeof(TA);   // elements of such a row
 constexpr int SLAB = BK * SWIZZLE_SPAN;                    // elements of a slab
 constexpr int LOADED_BN = K_MAJOR_B ? BN : (BN + SWIZZLE_SPAN - 1) / SWIZZLE_SPAN * SWIZZLE_SPAN;   // columns of a tile of B: whole slabs
-constexpr int UNIT_B = K_MAJOR_B ? 8 : SWIZZLE_SPAN;       // columns of B that one block loads
-constexpr int PART_B = (LOADED_BN + CLUSTER * UNIT_B - 1) / (CLUSTER * UNIT_B) * UNIT_B;   // columns that a block loads, for all of the cluster
+constexpr int UNIT_B = K_MAJOR_B ? 8 : SWIZZLE_SPAN;       // columns of B that blocks do not divide: those of a swizzle pattern or a slab
+constexpr int PART_B = (LOADED_BN + CLUSTER * UNIT_B - 1) / (CLUSTER * UNIT_B) * UNIT_B;   // columns that a block loads for all; the last: fewer
 constexpr int DEPTH = 32 / sizeof(TA);                     // steps of k of a wgmma
 constexpr int CONSUMER_REGISTERS = 224, PRODUCER_REGISTERS = 56;   // per thread
 static_assert(BK == SWIZZLE_SPAN, "a step along K is a row of a swizzled tile");
@@ -418,7 +418,7 @@ struct PipelineState {
 };
 
 // Issues TMA loads for a part of a tile, WIDTH rows of A or columns of B from `mn` on, for SHARING blocks of the cluster: this one or
-// all. Slabs from `end` on do not exist. `batch`: the matrix's coordinates in the outer dimensions of its tensor map.
+// all. The tile has only `end` of these columns. `batch`: the matrix's coordinates in the outer dimensions of its tensor map.
 template <bool K_MAJOR, int WIDTH, int SHARING>
 __device__ __forceinline__ void load_tile(TA* part, const TensorMap& map, Barrier& barrier, long long mn, long long k, const int (&batch)[3],
                                           int end = WIDTH) {
