@@ -99,6 +99,11 @@ class Config:
         return self.cluster * self.cluster_k
 
     @property
+    def cluster_sum_bytes(self) -> int:
+        """Size of the sums of a tile that a block passes to other blocks of its cluster, in bytes; 0 for none."""
+        return self.bm * self.bn * 4 if self.cluster_k > 1 else 0
+
+    @property
     def tile_threads(self) -> int:
         """Number of threads that compute a tile of bm x bn."""
         return (self.bm // self.tm) * (self.bn // self.tn) * self.lanes

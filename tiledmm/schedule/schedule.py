@@ -135,7 +135,7 @@ def _products(spec: KernelSpec, ready: PreparedOperands) -> Schedule:
     if partitions > 1:
         kernel, reduction = split_k_specs(spec, partitions)
         if reduction is None:  # each cluster divides K itself
-            split = partitions, _ = 1, problem.k
+            partitions, split = 1, (1, problem.k)
         else:
             into, memory, last = with_reduction(spec, reduction, problem, split)
             launches, scratch, name = [last], [memory], memory.name

@@ -19,9 +19,6 @@ from tiledmm.kernels.variants import find_variant
 from tiledmm.problem.product import Product
 from tiledmm.selection.rates import KernelRates, Rates
 
-# Size of a partial sum that a block passes to others of its cluster, in bytes.
-_SUM_BYTES = 4
-
 
 @dataclass(frozen=True, slots=True)
 class Terms:
@@ -224,7 +221,7 @@ class Cost:
         Args:
             config: Config of a kernel whose clusters share K.
         """
-        size = config.bm * config.bn * _SUM_BYTES * self.gpu.sms
+        size = config.cluster_sum_bytes * self.gpu.sms
         rate = self.device.cluster_adding
         return self.device.cluster_sum + (size / rate / self._l2 / 1e6 if rate else 0.0)
 

@@ -95,8 +95,8 @@ def _with_l2(gpu: Gpu, rates: Rates, kernels: Sequence[TimedKernel]) -> DeviceRa
     """Return the rates of the device with new rates of L2: the highest rate at which any kernel has read operands.
 
     Unaligned operands are read more slowly, because the cache line in which a row begins is read for two rows. Their
-    rate comes from products in which both operands are unaligned. Kernels that decompose operands do not count: how
-    much of their time the decomposition takes is not known precisely enough.
+    rate comes from products in which both operands are unaligned; that of TMA is fitted later. Kernels that decompose
+    operands do not count: how much of their time the decomposition takes is not known precisely enough.
     """
     seen = dict.fromkeys(("l2", "l2_tma", "l2_unaligned", "l2_tma_unaligned"), 0.0)
     cost = Cost(gpu, replace(rates, device=_with(rates.device, seen, np.ones(4))))
