@@ -146,7 +146,7 @@ def steps_table(rows: Sequence[Mapping[str, Any]]) -> Table:
             )
         )
     columns = (
-        "<step", "tile of a block", "stages", "multiply-adds an instruction", "bytes a cycle", "cycles ahead",
+        "<step", "tile of a block", "stages", "multiply-adds per instruction", "bytes per cycle", "cycles ahead",
         "TFLOP/s", f"x {BASELINE}",
     )  # fmt: skip
     return Table("wgmma step by step", columns, tuple(cells))
