@@ -406,7 +406,7 @@ constexpr int LOADED_BN = K_MAJOR_B ? BN : (BN + SWIZZLE_SPAN - 1) / SWIZZLE_SPA
 constexpr int UNIT_B = K_MAJOR_B ? 8 : SWIZZLE_SPAN;       // columns of B that blocks do not divide: those of a swizzle pattern or a slab
 constexpr int PART_B = (LOADED_BN + CLUSTER * UNIT_B - 1) / (CLUSTER * UNIT_B) * UNIT_B;   // columns that a block loads for all; the last: fewer
 constexpr int DEPTH = 32 / sizeof(TA);                     // steps of k of a wgmma
-constexpr int CONSUMER_REGISTERS = 224, PRODUCER_REGISTERS = 56;   // per thread
+constexpr int CONSUMER_REGISTERS = CONSUMERS < 3 ? 224 : 152, PRODUCER_REGISTERS = CONSUMERS < 3 ? 56 : 40;   // per thread
 static_assert(BK == SWIZZLE_SPAN, "a step along K is a row of a swizzled tile");
 static_assert(K_MAJOR_B || PART_B % SWIZZLE_SPAN == 0, "whole slabs");
 static_assert(ROWS % 8 == 0 && PART_B % 8 == 0 && SLAB % (8 * SWIZZLE_SPAN) == 0, "slabs begin at multiples of 1024 bytes: a swizzle pattern");
@@ -494,11 +494,11 @@ constexpr int OUT_N = BN * CLUSTER / BLOCKS;   // columns of the tile that a blo
 struct alignas(sizeof(TC) < 16 ? 2 * sizeof(TC) : 16) Pair {
     TC left, right;
 };
-// Columns that the epilogue collects and writes at a time: an equal part of the tile's, at most 128; fewer if elements are wider.
+// Columns that the epilogue collects and writes at a time: an equal part of the tile's, at most 128; fewer if rows are many or elements wide.
 __device__ constexpr int part_of(int n, int most) {   // the largest multiple of 8 that divides n, but at least 8
     return most <= 8 ? 8 : most % 8 || n % most ? part_of(n, most - 1) : most;
 }
-constexpr int ROW_BYTES = 2 * part_of(OUT_N, 128) + (sizeof(T) > 2 ? 32 : 16);
+constexpr int ROW_BYTES = 2 * part_of(OUT_N, CONSUMERS < 3 ? 128 : 64) + (sizeof(T) > 2 ? 32 : 16);
 constexpr int PADDING = sizeof(Pair) > 16 ? 2 : 4;   // pairs: rows of a wavefront, except of 32-byte pairs, differ in banks if SUBTILE_N % 16 == 0
 constexpr int SUBTILE_N = part_of(OUT_N, 2 * (ROW_BYTES / static_cast<int>(sizeof(Pair)) - PADDING)), SUBTILES = OUT_N / SUBTILE_N;
 struct alignas(16) Row {

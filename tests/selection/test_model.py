@@ -14,6 +14,7 @@ from tests.expected import product
 from tiledmm.elements import compute_element
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS
 from tiledmm.kernels.operands.operands import OperandCost
+from tiledmm.kernels.tensor_cores import loaded_columns
 from tiledmm.kernels.variants import find_variant
 from tiledmm.selection.cost import Cost, together
 from tiledmm.selection.model import H100, H100_IEEE, SPLIT_K_FACTORS, Model
@@ -265,6 +266,41 @@ def test_packed_elements_take_the_time_of_their_type(dtype: str, packs: tuple[st
     if packs and dtype == "bool":
         least = device.packing_bits_least
         assert small == pytest.approx(3 * device.launch + least["N"] + least["T"], rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("blocks", "residents", "phases"),
+    [
+        (0, (), ((0, 1.0), (0.0, 0.0))),
+        (10, (), ((1, 1.0), (0.0, 0.0))),
+        (28, (), ((2, 20 / 28), (1.0, 8 / 28))),
+        (25, (0.5, 0.75), ((0, 0.0), (3 / 1.0, 1.0))),  # 3 blocks on some SMs, at the full rate
+        (45, (0.5, 0.75), ((3, 30 / 45), (2 / 0.75, 15 / 45))),
+    ],
+)
+def test_the_last_blocks_are_a_phase_of_their_own(
+    blocks: int, residents: tuple[float, ...], phases: tuple[tuple[float, float], ...]
+) -> None:
+    terms = Cost(H100.gpu, H100.rates).terms(
+        "warp_tiled", find_variant("warp_tiled").config(64, compute_element("float32")),
+        product("float32", "NN", (1, 64, 64, 64), 0), (), 1,
+    )  # fmt: skip
+    found = replace(terms, blocks=blocks, slots=10).phases(residents)
+    assert [*found[0], *found[1]] == pytest.approx([*phases[0], *phases[1]])
+
+
+@pytest.mark.parametrize(("tile", "columns"), [(128, 128), (144, 192), (96, 128)])
+def test_tiles_of_b_that_are_not_k_major_are_read_in_whole_slabs(tile: int, columns: int) -> None:
+    cost, config = Cost(H100.gpu, H100.rates), find_variant("wgmma").config(tile, compute_element("float16"))
+    assert loaded_columns(config, compute_element("float16")) == columns
+    size = 18 * 1024  # whole tiles of each size
+    kmajor, mnmajor = (
+        cost.terms("wgmma", config, product("float16", layout, (1, 128, size, 1024), 0), (), 1)
+        for layout in ("NT", "NN")
+    )
+    whole = columns == config.bn
+    assert kmajor.aligned == (True, True) and mnmajor.aligned == (True, whole)
+    assert mnmajor.cache == pytest.approx(kmajor.cache) if whole else mnmajor.cache > 1.2 * kmajor.cache
 
 
 def test_what_overlaps_takes_at_least_the_longest_and_at_most_all() -> None:

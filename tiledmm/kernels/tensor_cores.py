@@ -147,17 +147,19 @@ def tensor_tile(rows: Mapping[int, tuple[int, ...]], tile: int, element: Element
     )
 
 
-def warpgroups(*columns: int) -> Callable[[Config, Element], list[Rule]]:
+def warpgroups(*columns: int, rows: tuple[int, ...] = (64, 128)) -> Callable[[Config, Element], list[Rule]]:
     """Return a function that returns the rules of ``wgmma`` and similar kernels.
 
     Args:
         *columns: Numbers of columns that a tile of C may have.
+        rows: Numbers of rows that a block may compute: 64 per warpgroup.
     """
-    named = " or ".join([", ".join(map(str, columns[:-1])), str(columns[-1])])
+    named, down = (" or ".join([", ".join(map(str, each[:-1])), str(each[-1])]) for each in (columns, rows))
 
     def rules(config: Config, element: Element) -> list[Rule]:
         return [
-            (config.bm in (64 * config.cluster, 128 * config.cluster), "bm is 64 or 128 for every block of a cluster"),
+            (config.bm in [each * config.cluster for each in rows], f"bm is {down} for every block of a cluster"),
+            (config.bm // config.cluster <= 128 or config.bn <= 192, "bn is at most 192 if a block has 192 rows"),
             (config.cluster == 1 or (config.cluster == 2 and config.bn >= 128 and config.bn % 64 == 0),
              "cluster is 1, or 2 if bn is a multiple of 64 from 128 on"),
             (config.cluster_k == 1, "cluster_k is 1: split_k sets it"),
@@ -185,8 +187,14 @@ def shared_wgmma(config: Config, element: Element, layout: str) -> int:
 def _stage_bytes(config: Config, element: Element, layout: str) -> int:
     """Return the shared memory of a stage of ``wgmma`` in bytes: tiles of A and B, and two barriers."""
     k_major = layout[1] == "T" or element.itemsize != 2  # wgmma reads other types only so
-    columns = config.bn if k_major else -(-config.bn // 64) * 64  # an MN-major tile has whole slabs
+    columns = config.bn if k_major else loaded_columns(config, element)
     return config.bk * (config.bm // config.cluster + columns) * element.itemsize + 2 * 8
+
+
+def loaded_columns(config: Config, element: Element) -> int:
+    """Return how many columns an MN-major tile of B has in shared memory: whole slabs, whose rows have 128 bytes."""
+    slab = 128 // element.itemsize
+    return -(-config.bn // slab) * slab
 
 
 def _epilogue_bytes(config: Config, element: Element) -> int:
@@ -196,13 +204,14 @@ def _epilogue_bytes(config: Config, element: Element) -> int:
     for complex128.
     """
     bm, written = config.bm // config.cluster, config.bn // config.cluster_k
-    columns = max(part for part in range(8, min(written, _MOST_COLUMNS) + 1, 8) if written % part == 0)
+    most = _MOST_COLUMNS if bm <= 128 else _MOST_COLUMNS // 2
+    columns = max(part for part in range(8, min(written, most) + 1, 8) if written % part == 0)
     rows = bm * max(2 * columns + (32 if element.itemsize > 2 else 16), 6 * 2 * 16)
     barriers = 2 * 8 if config.cluster_k > 1 else 0
     return rows + config.cluster_sum_bytes + barriers
 
 
-# Maximum number of columns of C that the epilogue of ``wgmma`` collects at a time.
+# Maximum number of columns of C that the epilogue of ``wgmma`` collects at a time; half of it with more than 128 rows.
 _MOST_COLUMNS = 128
 
 # Numbers of blocks of a cluster that may share K. Every GPU with clusters has clusters of up to 8 blocks.
@@ -228,21 +237,22 @@ def sum_in_cluster(config: Config, partitions: int, element: Element) -> Config:
 # Rows and columns of each tile of ``wgmma``. One warpgroup multiplies a tile with 64 rows. Skinny products use the
 # tiles with 16 and 32 columns.
 _WGMMA_TILES = {
-    16: (64, 16), 32: (64, 32), 64: (64, 64), 80: (64, 80), 96: (64, 128), 112: (128, 96), 128: (128, 128),
-    144: (128, 144), 176: (128, 176), 192: (128, 192), 208: (128, 208), 224: (128, 224), 256: (128, 256),
-    384: (256, 192), 512: (256, 256),
+    16: (64, 16), 32: (64, 32), 64: (64, 64), 80: (64, 80), 96: (64, 128), 104: (128, 80), 112: (128, 96),
+    120: (128, 112), **{columns: (128, columns) for columns in (128, 144, 160, 192, 224, 256)},
+    384: (256, 192), 512: (256, 256), 576: (384, 192),
 }  # fmt: skip
 
 
 def wgmma(tile: int, element: Element) -> Config:
     """Return the config of ``wgmma`` for a tile.
 
-    Tiles of 128 and more have 128 rows and ``tile`` columns. Up to 80 they have 64 rows and ``tile`` columns. Tiles 96
-    and 112 are 64 x 128 and 128 x 96: about as many elements as squares of that size. Tiles 384 and 512
-    are two tiles 192 or 256 in a cluster, whose blocks share B. They suit rows that do not begin at cache lines.
+    Tiles from 128 to 256 have 128 rows and ``tile`` columns. Up to 80 they have 64 rows and ``tile`` columns. Those
+    between have about as many elements as squares of that size: 96 is 64 x 128, 104 is 128 x 80, 112 is 128 x 96, and
+    120 is 128 x 112. Tiles 384 and 512 are two tiles 192 or 256 in a cluster, whose blocks share B;
+    576 is a cluster of two blocks of 192 x 192. They suit rows that do not begin at cache lines.
     """
     rows, columns = _WGMMA_TILES[tile]
-    config = replace(warpgroup_tiles(columns, element, _MOST_STAGES), bm=rows, cluster=max(rows // 128, 1))
+    config = replace(warpgroup_tiles(columns, element, _MOST_STAGES), bm=rows, cluster=2 if rows > 128 else 1)
     return replace(config, stages=_stages(config, element))
 
 

@@ -15,6 +15,7 @@ from tiledmm.hardware.data_sheets import Gpu
 from tiledmm.hardware.device_rates import DeviceTimes
 from tiledmm.kernels.config import VECTOR_BYTES, Config
 from tiledmm.kernels.launches import split_k_partitions, tiles, tiles_of_c
+from tiledmm.kernels.tensor_cores import loaded_columns
 from tiledmm.kernels.variants import find_variant
 from tiledmm.problem.product import Product
 from tiledmm.selection.rates import KernelRates, Rates
@@ -25,7 +26,8 @@ class Terms:
     """Terms of a kernel's time for a product that do not depend on the kernel's own rates. Times are in microseconds.
 
     Attributes:
-        blocks: Number of blocks on the busiest SM.
+        blocks: Number of blocks, or of clusters of blocks.
+        slots: Number of SMs, or of clusters that are resident at the same time.
         flops: FLOP per step of k if every SM computes one block.
         steps: Number of steps of k per block, rounded up to whole tiles.
         access: Width of accesses to the operands (see ``Operands.access``).
@@ -41,6 +43,7 @@ class Terms:
     """
 
     blocks: int
+    slots: int
     flops: float
     steps: int
     access: str
@@ -54,15 +57,25 @@ class Terms:
     after: float
     host: float
 
-    def rounds(self, residents: Sequence[float]) -> float:
-        """Return how long the busiest SM computes, in multiples of the time of one block at the SM's full rate.
+    def phases(self, residents: Sequence[float]) -> tuple[tuple[float, float], tuple[float, float]]:
+        """Return two phases of a kernel: first all SMs are full, then some have the blocks that are left over.
+
+        The SMs that still compute then wait less for memory, but the others do nothing.
 
         Args:
             residents: Fractions of the full rate with 1, 2, ... resident blocks per SM. With one more block than
                 there are fractions, the rate is full.
+
+        Returns:
+            For each phase, how long the busiest SM computes, in multiples of the time of one block at the SM's full
+            rate, and the phase's share of all blocks.
         """
-        full, rest = divmod(self.blocks, len(residents) + 1)
-        return full * (len(residents) + 1) + (rest / residents[rest - 1] if rest else 0)
+        most = len(residents) + 1
+        rounds = self.blocks // (self.slots * most)
+        left = self.blocks - rounds * self.slots * most
+        rest = tiles(left, self.slots)
+        share = left / max(self.blocks, 1)
+        return (rounds * most, 1 - share), (rest / (*residents, 1.0)[rest - 1] if rest else 0.0, share)
 
 
 def together(overlap: float, *times: float) -> float:
@@ -111,7 +124,8 @@ class Cost:
     ) -> float:
         """Return the expected time of a product in microseconds.
 
-        The times of the busiest SM, of memory and of L2 overlap; those of the launches are added. In a loop, calls
+        The times of the busiest SM, of memory and of L2 overlap, but the last round of blocks, which does not fill all
+        SMs, overlaps only with its own share of both. The times of the launches are added. In a loop, calls
         take at least as long as the host needs for the launches. A hundredth of the device's time is added to that,
         so that kernels which the host limits are still ranked by their speed.
 
@@ -148,13 +162,17 @@ class Cost:
         if terms.layout[1] == "N":
             rate *= row.transposed_b
         steps = terms.steps / fraction + row.overhead_k
-        multiplying = terms.rounds(row.residents) * terms.flops * steps / min(rate, most) * 1e6
+        multiplying = terms.flops * steps / min(rate, most) * 1e6  # of one block
         speed = {"N": row.k_major, "T": row.mn_major, "G": min(row.mn_major, row.k_major)}
         reading = (
             self._times.moving(size, speed[letter]) for size, letter in zip(terms.sizes, terms.layout, strict=True)
         )
         writing = terms.writing / row.writing / (1.0 if terms.aligned_c else row.writing_unaligned or 1.0)
-        return terms.before + together(row.overlap, multiplying, sum(reading) + writing, terms.cache)
+        moving = sum(reading) + writing
+        return terms.before + sum(
+            together(row.overlap, blocks * multiplying, share * moving, share * terms.cache)
+            for blocks, share in terms.phases(row.residents)
+        )
 
     def _rate_of(self, row: KernelRates, access: str) -> float:
         """Return the fraction of its full rate that a kernel reaches with accesses to operands of a certain width.
@@ -186,27 +204,32 @@ class Cost:
         reduced = partitions // config.cluster_k  # parts of K whose sums a reduction adds up
         blocks = tiles(tiles_of_c(config, problem) * problem.products * reduced, config.tiles_per_block)
         writing = moving(c_bytes if operands.writing is None else operands.writing, device.memory)
-        asked = (a_bytes * tiles(problem.n, config.bn), b_bytes * tiles(problem.m, config.bm))
-        by_tma = variant.hopper.tma
+        asked = [a_bytes * tiles(problem.n, config.bn), b_bytes * tiles(problem.m, config.bm)]
+        aligned, by_tma = operands.aligned, variant.hopper.tma
+        if by_tma and operands.layout[1] == "T":  # a tile has whole slabs, which do not all begin at cache lines
+            columns = loaded_columns(config, compute)
+            asked[1] *= columns / config.bn
+            aligned = aligned[0], aligned[1] and columns == config.bn
         full, unaligned = (device.l2_tma, device.l2_tma_unaligned) if by_tma else (device.l2, device.l2_unaligned)
         reading = sum(
-            size * operands.reads / (full if aligned else unaligned)
-            for size, aligned in zip(asked, operands.aligned, strict=True)
+            size * operands.reads / (full if whole else unaligned) for size, whole in zip(asked, aligned, strict=True)
         )
         half = 0.5 if config.triangle else 1.0
-        rounds = tiles(operands.planes * blocks, self._times.resident_clusters(config.blocks_per_cluster))
+        slots = self._times.resident_clusters(config.blocks_per_cluster)
+        rounds = tiles(operands.planes * blocks, slots)
         after = operands.after + (rounds * self._adding(config) if config.cluster_k > 1 else 0.0)
         if reduced > 1:
             after = device.reduction_launch + partitions / 32 * device.reduction_partitions
             after += moving(c_bytes * (partitions + 1), device.reduction)
         return Terms(
-            blocks=rounds,
+            blocks=operands.planes * blocks,
+            slots=slots,
             flops=2 * config.bm * config.bn * config.tiles_per_block / config.cluster * self.gpu.sms / operands.planes,
             steps=tiles(steps, config.bk) * config.bk,
             access=variant.operands.access(variant, packs, product),
             sizes=operands.sizes,
             layout=operands.layout,
-            aligned=operands.aligned,
+            aligned=aligned,
             writing=writing + moving(c_bytes * (reduced - 1), device.memory),
             aligned_c=max(problem.strides[4:]) * compute.result.itemsize % VECTOR_BYTES == 0,
             cache=half * reading / self._l2 / 1e6,

@@ -59,9 +59,11 @@ _SKINNY_MATRICES = (
 # Skinny products for tiled kernels.
 _SKINNY = ((4, 4096, 4096), (48, 8192, 2048), (32, 1000, 8192), (64, 64, 32768))
 
-# Rows, columns and k of x @ W.T with the weights W of a layer, for tensor cores that multiply 16 bits and less.
+# Rows, columns and k of x @ W.T with the weights W of a layer, for tensor cores that multiply 16 bits and less. Those
+# of more than 100 MB show rates of memory that smaller ones do not reach. The first one is skinny.
 _LAYERS = (
-    (96, 9728, 5632), (128, 6912, 2560), (256, 2560, 9216), (256, 8704, 3328), (512, 3072, 6656), (1024, 5632, 2560),
+    (24, 9216, 7424), (96, 9728, 5632), (128, 6912, 2560), (128, 13312, 9216), (256, 2560, 9216), (256, 8704, 3328),
+    (256, 22016, 5120), (512, 3072, 6656), (512, 4608, 12288), (1024, 5632, 2560), (2048, 6144, 6144),
 )  # fmt: skip
 
 
@@ -105,6 +107,7 @@ def cases_of(row: KernelRates, gpu: Gpu, residents: int) -> list[Case]:
     variant, compute = find_variant(row.variant), compute_element(type_of(row))
     config = variant.config(row.tile, compute)
     cases: list[Case] = []
+    layers = _LAYERS if variant.tensor_cores and compute.itemsize <= 2 else ()
     if variant.reads.small_products:
         for size, count in itertools.product((row.tile // 2, row.tile, 2 * row.tile), (4096, 65536)):
             cases += [Case(count, size, size, size, layout) for layout in ("NN", "NT")]
@@ -120,6 +123,9 @@ def cases_of(row: KernelRates, gpu: Gpu, residents: int) -> list[Case]:
             for m in sorted({row.tile, max(row.tile * 3 // 4, 1), min(row.tile * 5 // 2, 64), 64 if n < 1000 else 1}):
                 sides = (n, m) if variant.reads.few_columns(config) else (m, n)
                 cases += [Case(1, m, n, k, layout, split) for split in _splits(config, gpu, residents, *sides, k)]
+        for m, n, k in layers[:1]:
+            sides = (n, m) if variant.reads.few_columns(config) else (m, n)
+            cases += [Case(1, m, n, k, "NT", split) for split in _splits(config, gpu, residents, *sides, k)]
         for (count, n, k), layout in itertools.product(_SKINNY_BATCHES, layouts):
             cases += [Case(count, m, n, k, layout) for m in sorted({1, row.tile})]
         cases += [Case(1, row.tile, n, k, "NT") for n, k in _SKINNY_UNALIGNED_C if "NT" in layouts]
@@ -139,7 +145,7 @@ def cases_of(row: KernelRates, gpu: Gpu, residents: int) -> list[Case]:
             cases += [Case(1, m, n, 1024, layout) for layout in ("NN", "NT") if layout != fastest]
     for (m, n, k), layout in itertools.product(_SKINNY, ("NN", "NT")):
         cases += [Case(1, m, n, k, layout, split) for split in _splits(config, gpu, residents, m, n, k)]
-    for m, n, k in _LAYERS if variant.tensor_cores and compute.itemsize <= 2 else ():
+    for m, n, k in layers:
         cases += [Case(1, m, n, k, "NT", split) for split in _splits(config, gpu, residents, m, n, k)]
     cases += [Case(1, 4096, 4096, 4096, fastest), Case(1, 3000, 3000, 3000, fastest)]
     cases += [Case(1, m, n, k, fastest) for m, n, k in _SHORT]

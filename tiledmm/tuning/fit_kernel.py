@@ -166,8 +166,10 @@ class Expected:
     ) -> None:
         found = [cost.terms(variant, each.config, each.product, each.packs, each.split) for each in kernel.timings]
         self.knots, self.residents = knots, kernel.residents
-        blocks = np.array([terms.blocks for terms in found])
-        self.full, self.rest = blocks // self.residents * self.residents, blocks % self.residents
+        blocks, slots = np.array([(terms.blocks, terms.slots) for terms in found]).T
+        self.rounds = blocks // (slots * self.residents) * self.residents
+        left = blocks - self.rounds * slots
+        self.rest, self.share = -(-left // slots), left / np.maximum(blocks, 1)
         self.flops = np.array([terms.flops for terms in found])
         self.steps = np.array([terms.steps for terms in found], float)
         in_place = find_variant(variant).reads_unaligned
@@ -194,15 +196,19 @@ class Expected:
         """
         own, others = np.split(values, [len(LIMITS)])
         tflops, overhead, mn_major, k_major, transposed, words, elements, writing, unaligned, overlap = own
-        fractions = np.array([1.0, *_between(others, self.knots, self.residents)])
-        rounds = self.full + np.where(self.rest > 0, self.rest / fractions[self.rest], 0.0)
+        fractions = np.array([1.0, *_between(others, self.knots, self.residents), 1.0])
         rate = tflops * 1e6 * np.where(self.k_major_b, transposed, 1.0)
         fraction = self.single * np.where(self.words, words, 1.0) * np.where(self.elements, elements, 1.0)
-        multiplying = rounds * self.flops * (self.steps / fraction + overhead) / rate
+        multiplying = self.flops * (self.steps / fraction + overhead) / rate
         reading = self.by_layout["N"] / k_major + self.by_layout["T"] / mn_major
         reading = reading + self.by_layout["G"] / min(k_major, mn_major)
         written = self.writing / writing / np.where(self.aligned_c, 1.0, unaligned)
-        return np.asarray(self.before + _together(overlap, multiplying, reading + written, self.cache) + self.after)
+        moving, rest = reading + written, np.where(self.rest > 0, self.rest / fractions[self.rest], 0.0)
+        phases = (self.rounds, 1 - self.share), (rest, self.share)
+        times = (
+            _together(overlap, blocks * multiplying, share * moving, share * self.cache) for blocks, share in phases
+        )
+        return np.asarray(self.before + sum(times) + self.after)
 
 
 def _together(overlap: float, *times: np.ndarray) -> np.ndarray:
@@ -213,7 +219,8 @@ def _together(overlap: float, *times: np.ndarray) -> np.ndarray:
         *times: Time of each phase, with one element per product.
     """
     longest = np.maximum.reduce(times)
-    return np.asarray(longest * sum((time / longest) ** overlap for time in times) ** (1 / overlap))
+    divisor = np.where(longest > 0, longest, 1.0)
+    return np.asarray(longest * sum((time / divisor) ** overlap for time in times) ** (1 / overlap))
 
 
 def _between(fractions: np.ndarray, knots: Sequence[int], residents: int) -> list[float]:
