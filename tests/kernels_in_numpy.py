@@ -166,7 +166,7 @@ def _check_blocks(spec: KernelSpec, p: Problem, blocks: int, gpu: Gpu | None) ->
         assert blocks * config.tiles_per_block >= p.tiles > (blocks - 1) * config.tiles_per_block
     elif gpu is not None:  # its blocks compute one tile after the other, all of them at a time
         each = config.blocks_per_cluster
-        assert blocks == min(p.tiles, resident_clusters(each) if each > 2 else gpu.sms // each) * each
+        assert blocks == min(p.tiles, resident_clusters(each) if each > 1 else gpu.sms) * each
 
 
 class _Kernel:

@@ -47,6 +47,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
 
     monkeypatch.setattr(plan_module, "raw_kernels", raw_kernels)
     monkeypatch.setattr(prepared, "launch_function", lambda: None)
+    monkeypatch.setattr(prepared, "resident_clusters", lambda function, cluster, *_: H100.gpu.sms // cluster)
     monkeypatch.setattr(prepared, "device_model", lambda ieee=False: H100)
     monkeypatch.setattr(prepared, "current_device", lambda: 0)
     monkeypatch.setattr(

@@ -80,7 +80,7 @@ class PreparedLaunch:
         if spec.variant.hopper.persistent:
             cluster = spec.config.blocks_per_cluster
             clusters = device_model().gpu.sms // cluster
-            if cluster > 2:  # SMs are left over where their number in a group is no multiple of the cluster
+            if cluster > 1:  # SMs are left over where their number in a group is no multiple of the cluster
                 threads = math.prod(spec.block)
                 clusters = resident_clusters(raw.kernel, cluster, threads, spec.dynamic_shared_bytes)
             self.grid = (min(launch.blocks, clusters) * cluster,)
