@@ -140,6 +140,12 @@ struct PendingStore {
 // Makes this thread's writes to shared memory visible to bulk copies (async proxy) that are issued after a barrier.
 __device__ __forceinline__ void fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
+// A barrier for the threads of consumer warpgroups, which are the first of a block.
+template <int CONSUMERS>
+__device__ __forceinline__ void sync_consumers() {
+    asm volatile("barrier.sync 1, %0;" ::"n"(CONSUMERS * WARPGROUP) : "memory");
+}
+
 // ---- clusters: blocks that are co-scheduled and access each other's shared memory ----
 
 // Loads 16 bytes from this address in the shared memory of a block of the cluster.

@@ -494,11 +494,11 @@ constexpr int OUT_N = BN * CLUSTER / BLOCKS;   // columns of the tile that a blo
 struct alignas(sizeof(TC) < 16 ? 2 * sizeof(TC) : 16) Pair {
     TC left, right;
 };
-// Columns that the epilogue collects and writes at a time: an equal part of the tile's, at most 128; fewer if rows are many or elements wide.
+// Columns that the epilogue collects and writes at a time: an equal part of the tile's, at most 128; fewer if elements are wider.
 __device__ constexpr int part_of(int n, int most) {   // the largest multiple of 8 that divides n, but at least 8
     return most <= 8 ? 8 : most % 8 || n % most ? part_of(n, most - 1) : most;
 }
-constexpr int ROW_BYTES = 2 * part_of(OUT_N, CONSUMERS < 3 ? 128 : 64) + (sizeof(T) > 2 ? 32 : 16);
+constexpr int ROW_BYTES = 2 * part_of(OUT_N, 128) + (sizeof(T) > 2 ? 32 : 16);
 constexpr int PADDING = sizeof(Pair) > 16 ? 2 : 4;   // pairs: rows of a wavefront, except of 32-byte pairs, differ in banks if SUBTILE_N % 16 == 0
 constexpr int SUBTILE_N = part_of(OUT_N, 2 * (ROW_BYTES / static_cast<int>(sizeof(Pair)) - PADDING)), SUBTILES = OUT_N / SUBTILE_N;
 struct alignas(16) Row {

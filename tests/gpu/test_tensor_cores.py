@@ -79,6 +79,16 @@ def test_clusters_that_share_k(variant: str, tile: int, dtype: str, layout: str)
         check_into(exact_product(left, right), matrix_layout(letter), x1, x2, f"{partitions} {letter}", **keywords)
 
 
+@pytest.mark.parametrize(("variant", "tile", "dtype"), [kernel for kernel in KERNELS if kernel[0] == "wgmma"])
+def test_clusters_that_share_k_compute_several_tiles(variant: str, tile: int, dtype: str) -> None:
+    rng = np.random.default_rng(95)
+    left, right = (small_integers(rng, shape, np_dtype(dtype), bound=1) for shape in ((150, 20, 300), (300, 140)))
+    x1, x2 = to_device(left), to_device(right)
+    for partitions in (2, 4, 8):
+        keywords = asked(dtype) | {"variant": variant, "tile": tile, "config": {"split_k": partitions}}
+        check_into(exact_product(left, right), plain(3), x1, x2, f"{partitions}", **keywords)
+
+
 @pytest.mark.parametrize(("variant", "tile", "dtype"), KERNELS)
 def test_resources(variant: str, tile: int, dtype: str) -> None:
     for layout in ("NN", "NT", "TN", "TT", "GG"):

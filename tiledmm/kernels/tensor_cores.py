@@ -198,40 +198,38 @@ def loaded_columns(config: Config, element: Element) -> int:
 
 
 def _epilogue_bytes(config: Config, element: Element) -> int:
-    """Return the shared memory of ``wgmma`` in bytes that all stages share: rows of C, and partial sums of a cluster.
+    """Return the shared memory of ``wgmma`` in bytes that all stages share: rows of C, and barriers of a cluster.
 
     A row has an equal part of the tile's columns of C, and padding. It has at least 8 columns, which take most bytes
     for complex128.
     """
     bm, written = config.bm // config.cluster, config.bn // config.cluster_k
-    most = _MOST_COLUMNS if bm <= 128 else _MOST_COLUMNS // 2
-    columns = max(part for part in range(8, min(written, most) + 1, 8) if written % part == 0)
+    columns = max(part for part in range(8, min(written, _MOST_COLUMNS) + 1, 8) if written % part == 0)
     rows = bm * max(2 * columns + (32 if element.itemsize > 2 else 16), 6 * 2 * 16)
     barriers = 2 * 8 if config.cluster_k > 1 else 0
-    return rows + config.cluster_sum_bytes + barriers
+    return rows + barriers
 
 
-# Maximum number of columns of C that the epilogue of ``wgmma`` collects at a time; half of it with more than 128 rows.
+# Maximum number of columns of C that the epilogue of ``wgmma`` collects at a time.
 _MOST_COLUMNS = 128
 
 # Numbers of blocks of a cluster that may share K. Every GPU with clusters has clusters of up to 8 blocks.
 _CLUSTERS = (2, 4, 8)
 
-# Numbers of stages of ``wgmma``: with fewer than 3, loads do not overlap multiplications.
-_LEAST_STAGES, _MOST_STAGES = 3, 13
+# Maximum number of stages of ``wgmma``.
+_MOST_STAGES = 13
 
 
 def sum_in_cluster(config: Config, partitions: int, element: Element) -> Config:
     """Return the config of ``wgmma`` whose clusters add up the partial sums of split-K.
 
-    It has fewer stages if it otherwise exceeds shared memory. Return the given config if a cluster cannot have a block
-    per partition: each block writes at least 8 columns of C, and blocks that share B do not share K.
+    Return the given config if a cluster cannot have a block per partition: each block writes at least 8 columns of C,
+    and blocks that share B do not share K.
     """
     if partitions not in _CLUSTERS or config.cluster > 1 or config.bn % (8 * partitions):
         return config
     chosen = replace(config, cluster_k=partitions)
-    stages = _stages(chosen, element)
-    return replace(chosen, stages=stages) if stages >= _LEAST_STAGES else config
+    return replace(chosen, stages=_stages(chosen, element))
 
 
 # Rows and columns of each tile of ``wgmma``. One warpgroup multiplies a tile with 64 rows. Skinny products use the
