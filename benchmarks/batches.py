@@ -14,10 +14,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from benchmarks.support.command import options_on_gpu, show
 from benchmarks.support.results import FOLDER, measured, save
 from tiledmm.bench.results import BASELINE
 from tiledmm.bench.sizes import Size
-from tiledmm.cli import missing_gpu
 from tiledmm.elements import ELEMENTS
 from tiledmm.report.cells import NONE, significant
 from tiledmm.report.tables import Table
@@ -108,19 +108,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=RESULTS, help="where the results go")
     parser.add_argument("--seconds", type=float, default=0.03, help="time for each rival and batch")
-    options = parser.parse_args()
-    if reason := missing_gpu():
-        print(f"this needs a GPU: {reason}", file=sys.stderr)
-        return 1
-    from rich.console import Console
-
+    options = options_on_gpu(parser)
     from tiledmm.bench.environment import this_machine
 
     rows = []
     for (count, size), dtype, layout in itertools.product(BATCHES, TYPES, LAYOUTS):
         rows.append(measure(count, size, dtype, layout, options.seconds))
         print(rows[-1], file=sys.stderr, flush=True)
-    Console(width=None if sys.stdout.isatty() else 160).print(batches_table(rows).rich())
+    show(batches_table(rows), width=160)
     save(options.out, measured(this_machine(), {"batches": rows}))
     return 0 if all(row["ok"] for row in rows) else 1
 

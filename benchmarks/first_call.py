@@ -16,10 +16,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from benchmarks.support.command import options_on_gpu, show
 from benchmarks.support.kernels import of_auto
 from benchmarks.support.results import FOLDER, measured, save
 from tiledmm.bench.results import BASELINE
-from tiledmm.cli import missing_gpu
 from tiledmm.report.cells import NONE, significant
 from tiledmm.report.tables import Table
 
@@ -90,19 +90,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=RESULTS, help="where the results go")
     parser.add_argument("--times", type=int, default=5, help="processes for each figure")
-    options = parser.parse_args()
-    if reason := missing_gpu():
-        print(f"this needs a GPU: {reason}", file=sys.stderr)
-        return 1
-    from rich.console import Console
-
+    options = options_on_gpu(parser)
     from tiledmm.bench.environment import this_machine
 
     rows = []
     for dtype, n in PRODUCTS:
         rows.append(measure(dtype, n, options.times))
         print(rows[-1], file=sys.stderr, flush=True)
-    Console(width=None if sys.stdout.isatty() else 160).print(first_call_table(rows).rich())
+    show(first_call_table(rows), width=160)
     save(options.out, measured(this_machine(), {"first_calls": rows}, names=of_auto(*(dtype for dtype, _ in PRODUCTS))))
     return 0
 

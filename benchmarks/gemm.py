@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.support.beside_cupy import set_count
+from benchmarks.support.command import options_on_gpu, show
 from benchmarks.support.results import FOLDER, measured, save
-from tiledmm.cli import missing_gpu
 from tiledmm.report.cells import significant
 from tiledmm.report.tables import Table
 
@@ -132,12 +132,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=RESULTS, help="where the results go")
     parser.add_argument("--seconds", type=float, default=0.05, help="time for each rival")
-    options = parser.parse_args()
-    if reason := missing_gpu():
-        print(f"this needs a GPU: {reason}", file=sys.stderr)
-        return 1
-    from rich.console import Console
-
+    options = options_on_gpu(parser)
     from tiledmm.bench.environment import this_machine
 
     rows: list[dict[str, Any]] = []
@@ -145,7 +140,7 @@ def main() -> int:
         for shape in SHAPES:
             rows += [measure(dtype, shape, epilogue, options.seconds) for epilogue in EPILOGUES]
             save(options.out, measured(this_machine(), {"rows": rows}))
-    Console(width=None if sys.stdout.isatty() else 200).print(gemm_table(rows).rich())
+    show(gemm_table(rows))
     wrong = [row for row in rows if not row["ok"]]
     print(f"{len(wrong)} of {len(rows)} results are wrong")
     return 1 if wrong else 0

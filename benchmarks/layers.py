@@ -21,9 +21,9 @@ from typing import Any
 
 from benchmarks.random_shapes import Shape, is_right, operand_sets
 from benchmarks.support.beside_cupy import rivals
+from benchmarks.support.command import options_on_gpu, show
 from benchmarks.support.results import FOLDER, measured, save
 from tiledmm.bench.results import BASELINE
-from tiledmm.cli import missing_gpu
 from tiledmm.elements import compute_element
 from tiledmm.report.cells import significant
 from tiledmm.report.tables import Table
@@ -198,12 +198,7 @@ def main() -> int:
     parser.add_argument("--worst", type=int, default=10, help="products to show")
     parser.add_argument("--out", type=Path, default=RESULTS, help="where the results go")
     parser.add_argument("--seconds", type=float, default=0.01, help="time for each rival and product")
-    options = parser.parse_args()
-    if reason := missing_gpu():
-        print(f"this needs a GPU: {reason}", file=sys.stderr)
-        return 1
-    from rich.console import Console
-
+    options = options_on_gpu(parser)
     from tiledmm.bench.environment import this_machine
 
     rows: list[dict[str, Any]] = []
@@ -211,10 +206,7 @@ def main() -> int:
         print(f"{product.type} {product.shape} {product.shape.layout} ...", file=sys.stderr, flush=True)
         rows.append(measure(product, options.seconds))
     save(options.out, measured(this_machine(), {"products": rows}))
-    console = Console(width=None if sys.stdout.isatty() else 200)
-    for table in (layers_table(rows), others_table(rows), worst_table(rows, options.worst)):
-        if table.rows:
-            console.print(table.rich())
+    show(*(table for table in (layers_table(rows), others_table(rows), worst_table(rows, options.worst)) if table.rows))
     wrong = [row for row in rows if not row["ok"]]
     print(f"{len(wrong)} of {len(rows)} results are wrong")
     return 1 if wrong else 0

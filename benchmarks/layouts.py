@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from benchmarks.support.command import options_on_gpu, show
 from benchmarks.support.results import FOLDER, save_report
 from tiledmm.bench.results import ComparisonReport, Row
 from tiledmm.bench.sizes import Size
 from tiledmm.bench.variant_tiles import VariantTile
-from tiledmm.cli import missing_gpu
 from tiledmm.report.cells import significant
 from tiledmm.report.tables import Table
 
@@ -73,12 +73,7 @@ def main() -> int:
     parser.add_argument("--layouts", nargs="+", choices=LAYOUTS, default=LAYOUTS)
     parser.add_argument("--out", type=Path, default=RESULTS, help="where the results go")
     parser.add_argument("--seconds", type=float, default=0.05, help="time for each rival and product")
-    options = parser.parse_args()
-    if reason := missing_gpu():
-        print(f"this needs a GPU: {reason}", file=sys.stderr)
-        return 1
-    from rich.console import Console
-
+    options = options_on_gpu(parser)
     from tiledmm.bench.comparison import compare
     from tiledmm.bench.environment import this_machine
 
@@ -99,7 +94,7 @@ def main() -> int:
                 print(f"{dtype} {size} {layout}: {took}", flush=True)
                 report = replace(report, comparisons=(*report.comparisons, found))
                 save_report(options.out, report)
-    Console(width=None if sys.stdout.isatty() else 120).print(layouts_table(report).rich())
+    show(layouts_table(report), width=120)
     return 0 if report.ok else 1
 
 

@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from benchmarks.support.command import options_on_gpu, show
 from benchmarks.support.results import FOLDER, measured, save
-from tiledmm.cli import missing_gpu
 from tiledmm.report.cells import significant
 from tiledmm.report.tables import Table
 
@@ -68,24 +68,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=RESULTS, help="where the results go")
     parser.add_argument("--seconds", type=float, default=0.3, help="time for each call")
-    options = parser.parse_args()
-    if reason := missing_gpu():
-        print(f"this needs a GPU: {reason}", file=sys.stderr)
-        return 1
+    options = options_on_gpu(parser)
     if importlib.util.find_spec("torch") is None:
         print("this needs PyTorch", file=sys.stderr)
         return 1
-    from rich.console import Console
-
     from benchmarks.support import libraries
     from tiledmm.bench.environment import this_machine
 
     support = [libraries.supported(each) for each in libraries.installed()]
     rows = measure(options.seconds)
     save(options.out, measured(this_machine(), {"support": support, "rows": rows}))
-    console = Console()
-    for table in (support_table(support), times_table(rows)):
-        console.print(table.rich())
+    show(support_table(support), times_table(rows))
     return 0
 
 

@@ -14,9 +14,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from benchmarks.support.command import options_on_gpu
 from benchmarks.support.large import is_right, median_seconds, synchronize_devices
 from benchmarks.support.results import FOLDER, measured, save
-from tiledmm.cli import missing_gpu
 from tiledmm.report.cells import significant
 from tiledmm.report.tables import Table
 
@@ -82,10 +82,7 @@ def main() -> int:
     parser.add_argument(
         "--cupyx", type=int, metavar="SIZE", default=32768, help="largest size of cupyx.distributed, which takes long"
     )
-    options = parser.parse_args()
-    if reason := missing_gpu():
-        print(f"this needs a GPU: {reason}", file=sys.stderr)
-        return 1
+    options = options_on_gpu(parser)
     from tiledmm.bench.environment import this_machine
 
     rows = []

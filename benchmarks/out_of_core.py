@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.support.command import options_on_gpu
 from benchmarks.support.large import is_right, median_seconds, synchronize_devices
 from benchmarks.support.results import FOLDER, measured, save
-from tiledmm.cli import missing_gpu
 from tiledmm.report.cells import significant
 from tiledmm.report.tables import Table
 
@@ -89,10 +89,7 @@ def main() -> int:
     parser.add_argument("--memory", type=float, default=16e9, help="bytes of device memory")
     parser.add_argument("--times", type=int, default=3, help="how often each is measured")
     parser.add_argument("--out", type=Path, default=RESULTS, help="where the results go")
-    options = parser.parse_args()
-    if reason := missing_gpu():
-        print(f"this needs a GPU: {reason}", file=sys.stderr)
-        return 1
+    options = options_on_gpu(parser)
     from tiledmm.bench.environment import this_machine
 
     rows = [measure(size, options.memory, options.times) for size in options.size]

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.support.beside_cupy import beside_cupy, set_count
+from benchmarks.support.command import options_on_gpu, show
 from benchmarks.support.results import FOLDER, measured, save
-from tiledmm.cli import missing_gpu
 from tiledmm.elements import compute_element
 from tiledmm.report.cells import significant
 from tiledmm.report.tables import Table
@@ -199,12 +199,7 @@ def main() -> int:
     parser.add_argument("--worst", type=int, default=10, help="products to show")
     parser.add_argument("--out", type=Path, default=RESULTS, help="where the results go")
     parser.add_argument("--seconds", type=float, default=0.015, help="time for each rival, product and clock")
-    options = parser.parse_args()
-    if reason := missing_gpu():
-        print(f"this needs a GPU: {reason}", file=sys.stderr)
-        return 1
-    from rich.console import Console
-
+    options = options_on_gpu(parser)
     from tiledmm.bench.environment import this_machine
 
     seeds = options.seed or [secrets.randbelow(10**6) for _ in range(SEEDS)]
@@ -214,9 +209,7 @@ def main() -> int:
         rows += measure(dtype, shapes, options.seconds)
         # Written type by type: a run that is cut off leaves what it has measured.
         save(options.out, measured(this_machine(), {"seeds": seeds, "products": rows}))
-    console = Console(width=None if sys.stdout.isatty() else 200)
-    console.print(summary_table(rows).rich())
-    console.print(worst_table(rows, options.worst).rich())
+    show(summary_table(rows), worst_table(rows, options.worst))
     wrong = [row for row in rows if not row["ok"]]
     print(f"{in_words(seeds)}; {len(wrong)} of {len(rows)} results are wrong")
     return 1 if wrong else 0

@@ -18,10 +18,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from benchmarks.support.command import options_on_gpu, show
 from benchmarks.support.results import FOLDER, measured, save
 from tiledmm.bench.results import BASELINE
 from tiledmm.bench.sizes import Size
-from tiledmm.cli import missing_gpu
 from tiledmm.report.cells import significant
 from tiledmm.report.tables import Table
 from tiledmm.selection.choice import Choice
@@ -172,13 +172,7 @@ def main() -> int:
         "--types", nargs="+", choices=TYPES, default=TYPES, help="measure these, and keep the results of the others"
     )
     parser.add_argument("--seconds", type=float, default=0.03, help="time for each rival and product")
-    options = parser.parse_args()
-    reason = missing_gpu()
-    if reason:
-        print(f"this needs a GPU: {reason}", file=sys.stderr)
-        return 1
-    from rich.console import Console
-
+    options = options_on_gpu(parser)
     from tiledmm.bench.environment import this_machine
 
     path: Path = options.out or (RANDOM_RESULTS if options.random else RESULTS)
@@ -193,7 +187,7 @@ def main() -> int:
         every = sorted(kept + rows, key=lambda row: TYPES.index(row["type"]))
         found = {"products": every, **({"seed": options.seed} if options.random else {})}
         save(path, measured(this_machine(), found, beside=before if kept else None))
-    Console(width=None if sys.stdout.isatty() else 160).print(selection_table(rows).rich())
+    show(selection_table(rows), width=160)
     print(summary(rows))
     return 0 if all(kernel["ok"] for row in rows for kernel in row["kernels"]) else 1
 

@@ -19,8 +19,8 @@ from typing import Any
 
 from benchmarks.support.accuracy import accuracy, keeps_promise
 from benchmarks.support.beside_cupy import beside_cupy, set_count
+from benchmarks.support.command import options_on_gpu, show
 from benchmarks.support.results import FOLDER, measured, save
-from tiledmm.cli import missing_gpu
 from tiledmm.report.cells import significant
 from tiledmm.report.tables import Table
 
@@ -238,18 +238,13 @@ def main() -> int:
     parser.add_argument("--precision", choices=RESULTS, default="float32", help="what float32 products may use")
     parser.add_argument("--out", type=Path, help="where the results go, if not to benchmarks/results")
     parser.add_argument("--seconds", type=float, default=0.1, help="time for each rival, shape and clock")
-    options = parser.parse_args()
-    if reason := missing_gpu():
-        print(f"this needs a GPU: {reason}", file=sys.stderr)
-        return 1
-    from rich.console import Console
-
+    options = options_on_gpu(parser)
     from tiledmm.bench.environment import this_machine
 
     rows = measure(options.seconds, options.precision)
     results = measured(this_machine(), {"ceilings": ceilings(), "shapes": rows})
     save(options.out or RESULTS[options.precision], results)
-    Console(width=None if sys.stdout.isatty() else 200).print(shapes_table(rows).rich())
+    show(shapes_table(rows))
     print(summary(results))
     return 0 if all(map(keeps_promise, rows)) else 1
 

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 
 import tiledmm
+from benchmarks.support.command import show
 from benchmarks.support.kernels import of_variants
 from benchmarks.support.results import FOLDER, measured, origin, save, simulating_machine
 from tiledmm import simulator
@@ -133,7 +133,7 @@ def main() -> int:
     options = parser.parse_args()
     results = measure()
     save(options.out, results)
-    Console(width=None if sys.stdout.isatty() else 160).print(speed_table(results).rich())
+    show(speed_table(results), width=160)
     return 0
 
 

@@ -13,11 +13,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from benchmarks.support.command import options_on_gpu
 from benchmarks.support.results import FOLDER, save_report
 from tiledmm.bench.results import Comparison, ComparisonReport, Row
 from tiledmm.bench.sizes import Size
 from tiledmm.bench.variant_tiles import VariantTile, expand, multiplying
-from tiledmm.cli import missing_gpu
 
 SIZES = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 
@@ -77,10 +77,7 @@ def main() -> int:
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where the results go, a file a type")
     parser.add_argument("--dtypes", nargs="+", choices=TYPES, default=TYPES, help="of these types only")
     parser.add_argument("--seconds", type=float, default=0.05, help="time for each rival and size")
-    options = parser.parse_args()
-    if reason := missing_gpu():
-        print(f"this needs a GPU: {reason}", file=sys.stderr)
-        return 1
+    options = options_on_gpu(parser)
     from tiledmm.bench.environment import this_machine
 
     ok = True

@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.support.accuracy import accuracy, keeps_promise
+from benchmarks.support.command import options_on_gpu, show
 from benchmarks.support.data import KINDS, LEFT_OUT, operands
 from benchmarks.support.power import load_all, load_table
 from benchmarks.support.results import FOLDER, measured, save
 from tiledmm.bench.results import BASELINE
 from tiledmm.bench.sizes import Size
-from tiledmm.cli import missing_gpu
 from tiledmm.elements import ELEMENTS
 from tiledmm.kernels.variants import kernel_variants
 from tiledmm.report.cells import NONE, significant
@@ -206,14 +206,9 @@ def main() -> int:
     )
     parser.add_argument("--dtypes", nargs="+", choices=TYPES, default=TYPES, help="of these types only")
     parser.add_argument("--no-peers", action="store_true", help="leave Triton and XLA out, whose compilers take long")
-    options = parser.parse_args()
-    if reason := missing_gpu():
-        print(f"this needs a GPU: {reason}", file=sys.stderr)
-        return 1
+    options = options_on_gpu(parser)
     if LEFT_OUT:
         print(f"{' and '.join(LEFT_OUT)}: left out, as matplotlib's sample data is not installed", file=sys.stderr)
-    from rich.console import Console
-
     from tiledmm.bench.environment import this_machine
 
     peers = not options.no_peers
@@ -244,9 +239,7 @@ def main() -> int:
     if "loads" in options.parts:
         loads = kept("loads", {name: measure_loads(10 * options.seconds, *of) for name, of in LOADS.items()})
         tables += map(load_table, loads.values())
-    console = Console(width=None if sys.stdout.isatty() else 200)
-    for table in tables:
-        console.print(table.rich())
+    show(*tables)
     for row in broken:
         print(f"the promise is broken on {row}")
     return 1 if broken else 0

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.random_shapes import TYPES, Shape, measure
+from benchmarks.support.command import options_on_gpu, show
 from benchmarks.support.results import FOLDER, measured, save
-from tiledmm.cli import missing_gpu
 from tiledmm.report.cells import significant
 from tiledmm.report.tables import Table
 
@@ -43,12 +43,7 @@ def main() -> int:
     parser.add_argument("--layouts", nargs="+", choices=("NN", "NT", "TN", "TT"), default=("NN",))
     parser.add_argument("--out", type=Path, default=RESULTS, help="where the results go")
     parser.add_argument("--seconds", type=float, default=0.03, help="time for each rival, product and clock")
-    options = parser.parse_args()
-    if reason := missing_gpu():
-        print(f"this needs a GPU: {reason}", file=sys.stderr)
-        return 1
-    from rich.console import Console
-
+    options = options_on_gpu(parser)
     from tiledmm.bench.environment import this_machine
 
     shapes = [Shape(size, size, size, layout, 0) for size in options.sizes for layout in options.layouts]
@@ -56,7 +51,7 @@ def main() -> int:
     for dtype in options.types:
         rows += measure(dtype, shapes, options.seconds)
         save(options.out, measured(this_machine(), {"products": rows}))
-    Console(width=None if sys.stdout.isatty() else 200).print(squares_table(rows).rich())
+    show(squares_table(rows))
     wrong = [row for row in rows if not row["ok"]]
     print(f"{len(wrong)} of {len(rows)} results are wrong")
     return 1 if wrong else 0

@@ -26,8 +26,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
+from benchmarks.support.command import show
 from benchmarks.support.results import FOLDER
 from tiledmm.cli import missing_gpu
 from tiledmm.report.cells import significant
@@ -142,7 +141,7 @@ def main(arguments: list[str] | None = None) -> int:
     if options.regret:
         table = tables.read(tables.shipped_path(options.regret))
         timings = json.loads(kept(options.regret).read_text(encoding="utf-8"))
-        Console(width=None if sys.stdout.isatty() else 180).print(regret_table(regrets(table, timings)).rich())
+        show(regret_table(regrets(table, timings)), width=180)
         return 0
     if options.refit:
         path = tables.shipped_path(options.refit)

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.selection import TYPES, drawn
+from benchmarks.support.command import show
 from benchmarks.support.results import FOLDER, measured, save
 from tiledmm.bench.sizes import Size
 from tiledmm.cli import missing_gpu
@@ -171,17 +172,14 @@ def main() -> int:
         print(path)
         return 0
     results = json.loads(options.judge.read_text(encoding="utf-8"))
-    from rich.console import Console
-
-    console = Console(width=None if sys.stdout.isatty() else 200)
     if options.table is None:
-        console.print(choices_table(results).rich())
+        show(choices_table(results))
         return 0
     found = judge(results, tables.read(options.table))
     ratios = [each.ratio for each in found]
     columns = "<product", "<chosen", "<fastest", "x the fastest"
     worst = ((each.product, each.pick, each.fastest, significant(each.ratio)) for each in found[: options.worst])
-    console.print(Table("The worst choices", columns, tuple(worst)).rich())
+    show(Table("The worst choices", columns, tuple(worst)))
     print(
         f"{len(ratios)} products: {statistics.geometric_mean(ratios):.3f} x the fastest in the geometric mean, "
         f"{ratios[0]:.3f} at least, and below {_LOW} for {sum(ratio < _LOW for ratio in ratios)}."

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.support.command import options_on_gpu
 from benchmarks.support.results import FOLDER, measured, save
-from tiledmm.cli import missing_gpu
 from tiledmm.report.cells import significant
 from tiledmm.report.tables import Table
 
@@ -118,10 +118,7 @@ def main() -> int:
     """Measure all levels, print the table and save the results; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=RESULTS, help="where the results go")
-    options = parser.parse_args()
-    if reason := missing_gpu():
-        print(f"this needs a GPU: {reason}", file=sys.stderr)
-        return 1
+    options = options_on_gpu(parser)
     from tiledmm.bench.environment import this_machine
 
     rows = [measure(level) for level in LEVELS]

@@ -11,9 +11,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from benchmarks.support.command import options_on_gpu
 from benchmarks.support.kernels import of_auto, of_variants
 from benchmarks.support.results import FOLDER, measured, origin, save
-from tiledmm.cli import missing_gpu
 from tiledmm.kernels.variants import VARIANTS
 
 RESULTS = FOLDER / "stalls.json"
@@ -38,10 +38,7 @@ def main() -> int:
     """Profile all variants, print the output and save it; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=RESULTS, help="where the results go")
-    options = parser.parse_args()
-    if reason := missing_gpu():
-        print(f"this needs a GPU: {reason}", file=sys.stderr)
-        return 1
+    options = options_on_gpu(parser)
     from tiledmm.bench.environment import this_machine
 
     shown = {}

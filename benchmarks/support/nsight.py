@@ -13,7 +13,6 @@ from benchmarks.support.results import ROOT, measured, save
 from tiledmm.cli import missing_gpu
 from tiledmm.errors import ProfilingError
 from tiledmm.profile import ncu
-from tiledmm.report.tables import Table
 
 
 def counts(
@@ -93,10 +92,3 @@ def run(
         return 1
     save(options.out, measured(this_machine(), found, names=names))
     return 0
-
-
-def show(table: Table, width: int = 160) -> None:
-    """Print a table, ``width`` columns wide if the output is not a terminal."""
-    from rich.console import Console
-
-    Console(width=None if sys.stdout.isatty() else width).print(table.rich())
