@@ -6,6 +6,7 @@ import functools
 import itertools
 import zlib
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -267,3 +268,17 @@ def test_the_tile_that_a_block_keeps_in_shared_memory_has_the_size_that_is_count
     spec = kernel_spec("split_tensor_core", tile=64, dtype="float32").kernel
     check = f"\nstatic_assert(sizeof(BlockTile) == {BLOCK_TILE_BYTES});\n"
     assert compile_for(render(spec) + check, spec.symbol, "sm_80").spill_store_bytes == 0
+
+
+@pytest.mark.parametrize(("tile", "dtype", "out_dtype", "partitions"), [
+    (144, "float16", "float16", 1), (104, "tf32", "float32", 1), (64, "float16", "float16", 8),
+    pytest.param(576, "int8", "int32", 1, marks=pytest.mark.slow),
+    pytest.param(256, "float16", "complex128", 8, marks=pytest.mark.slow),
+])  # fmt: skip
+def test_shared_memory_of_wgmma_has_the_size_that_is_counted(tile, dtype, out_dtype, partitions) -> None:
+    spec = kernel_spec("wgmma", tile=tile, dtype=dtype, layout="NT", out_dtype=out_dtype)
+    config = spec.config if partitions == 1 else spec.variant.hopper.in_cluster(spec.config, partitions, spec.compute)
+    spec = replace(spec, config=config).kernel
+    counted = spec.dynamic_shared_bytes
+    check = f"\nstatic_assert(sizeof(Tiles) <= {counted} && sizeof(Tiles) > 0.9 * {counted});\n"
+    assert compile_for(render(spec) + check, spec.symbol, "sm_90a").spill_store_bytes == 0

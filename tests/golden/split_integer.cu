@@ -404,7 +404,7 @@ constexpr int LOADED_BN = K_MAJOR_B ? BN : (BN + SWIZZLE_SPAN - 1) / SWIZZLE_SPA
 constexpr int UNIT_B = K_MAJOR_B ? 8 : SWIZZLE_SPAN;       // columns of B that blocks do not divide: those of a swizzle pattern or a slab
 constexpr int PART_B = (LOADED_BN + CLUSTER * UNIT_B - 1) / (CLUSTER * UNIT_B) * UNIT_B;   // columns that a block loads for all; the last: fewer
 constexpr int DEPTH = 32 / sizeof(TA);                     // steps of k of a wgmma
-constexpr int CONSUMER_REGISTERS = CONSUMERS < 3 ? 224 : 152, PRODUCER_REGISTERS = CONSUMERS < 3 ? 56 : 40;   // per thread
+constexpr int CONSUMER_REGISTERS = 224, PRODUCER_REGISTERS = 56;   // per thread
 static_assert(BK == SWIZZLE_SPAN, "a step along K is a row of a swizzled tile");
 static_assert(K_MAJOR_B || PART_B % SWIZZLE_SPAN == 0, "whole slabs");
 static_assert(ROWS % 8 == 0 && PART_B % 8 == 0 && SLAB % (8 * SWIZZLE_SPAN) == 0, "slabs begin at multiples of 1024 bytes: a swizzle pattern");

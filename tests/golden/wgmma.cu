@@ -406,7 +406,7 @@ constexpr int LOADED_BN = K_MAJOR_B ? BN : (BN + SWIZZLE_SPAN - 1) / SWIZZLE_SPA
 constexpr int UNIT_B = K_MAJOR_B ? 8 : SWIZZLE_SPAN;       // columns of B that blocks do not divide: those of a swizzle pattern or a slab
 constexpr int PART_B = (LOADED_BN + CLUSTER * UNIT_B - 1) / (CLUSTER * UNIT_B) * UNIT_B;   // columns that a block loads for all; the last: fewer
 constexpr int DEPTH = 32 / sizeof(TA);                     // steps of k of a wgmma
-constexpr int CONSUMER_REGISTERS = CONSUMERS < 3 ? 224 : 152, PRODUCER_REGISTERS = CONSUMERS < 3 ? 56 : 40;   // per thread
+constexpr int CONSUMER_REGISTERS = 224, PRODUCER_REGISTERS = 56;   // per thread
 static_assert(BK == SWIZZLE_SPAN, "a step along K is a row of a swizzled tile");
 static_assert(K_MAJOR_B || PART_B % SWIZZLE_SPAN == 0, "whole slabs");
 static_assert(ROWS % 8 == 0 && PART_B % 8 == 0 && SLAB % (8 * SWIZZLE_SPAN) == 0, "slabs begin at multiples of 1024 bytes: a swizzle pattern");
@@ -494,15 +494,16 @@ constexpr int OUT_N = BN * CLUSTER / BLOCKS;   // columns of the tile that a blo
 struct alignas(sizeof(TC) < 16 ? 2 * sizeof(TC) : 16) Pair {
     TC left, right;
 };
+// Bytes of a row of n columns. Its padding lets rows of a wavefront, except of 32-byte pairs, differ in banks.
+__device__ constexpr int row_bytes(int n, int pair) { return (n / 2 + (pair > 16 ? 2 : n % 16 ? 8 : 4)) * pair; }
 // Columns that the epilogue collects and writes at a time: an equal part of the tile's, at most 128; fewer if elements are wider.
-__device__ constexpr int part_of(int n, int most) {   // the largest multiple of 8 that divides n, but at least 8
-    return most <= 8 ? 8 : most % 8 || n % most ? part_of(n, most - 1) : most;
+__device__ constexpr int part_of(int most, int pair, int bytes = 1 << 30) {   // whose rows have at most so many bytes, but at least 8
+    return most <= 8 ? 8 : most % 8 || OUT_N % most || row_bytes(most, pair) > bytes ? part_of(most - 1, pair, bytes) : most;
 }
-constexpr int ROW_BYTES = 2 * part_of(OUT_N, 128) + (sizeof(T) > 2 ? 32 : 16);
-constexpr int PADDING = sizeof(Pair) > 16 ? 2 : 4;   // pairs: rows of a wavefront, except of 32-byte pairs, differ in banks if SUBTILE_N % 16 == 0
-constexpr int SUBTILE_N = part_of(OUT_N, 2 * (ROW_BYTES / static_cast<int>(sizeof(Pair)) - PADDING)), SUBTILES = OUT_N / SUBTILE_N;
+constexpr int COLUMNS = part_of(128, 4), ROW_BYTES = sizeof(T) > 2 ? row_bytes(COLUMNS / 2, 8) : row_bytes(COLUMNS, 4);
+constexpr int SUBTILE_N = part_of(OUT_N, sizeof(Pair), ROW_BYTES), SUBTILES = OUT_N / SUBTILE_N;
 struct alignas(16) Row {
-    Pair pair[SUBTILE_N / 2 + PADDING];
+    Pair pair[row_bytes(SUBTILE_N, sizeof(Pair)) / sizeof(Pair)];
 };
 
 struct Tiles {

@@ -205,7 +205,8 @@ def _epilogue_bytes(config: Config, element: Element) -> int:
     """
     bm, written = config.bm // config.cluster, config.bn // config.cluster_k
     columns = max(part for part in range(8, min(written, _MOST_COLUMNS) + 1, 8) if written % part == 0)
-    rows = bm * max(2 * columns + (32 if element.itemsize > 2 else 16), 6 * 2 * 16)
+    collected, pair = (columns // 2, 8) if element.itemsize > 2 else (columns, 4)
+    rows = bm * max((collected // 2 + (8 if collected % 16 else 4)) * pair, 6 * 2 * 16)
     barriers = 2 * 8 if config.cluster_k > 1 else 0
     return rows + barriers
 
