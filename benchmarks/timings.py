@@ -47,7 +47,8 @@ def refitted(shipped: tables.Rates, timings: dict[str, Any]) -> tables.Rates:
     known = timings["known"]
     rows = [row for row in calibration.kernels_of(shipped) if calibration.name_of(row) in known]
     found = fit(shipped.gpu, tables.DeviceRates(**known["device"]), calibration.timed(rows, known))
-    return replace(shipped, device=found.device, rows=found.rows)
+    hashed = tuple(replace(row, kernel=known[calibration.name_of(row)]["text"]) for row in found.rows)
+    return replace(shipped, device=found.device, rows=hashed)
 
 
 @dataclass(frozen=True, slots=True)
