@@ -137,6 +137,16 @@ struct PendingStore {
     }
 };
 
+// A copy from global memory to L2 that has not been issued yet: a multiple of 16 bytes, 16-byte aligned; or nothing.
+struct PendingPrefetch {
+    const void* from;
+    int bytes;
+
+    __device__ __forceinline__ void issue() const {
+        if (bytes > 0) asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(bytes) : "memory");
+    }
+};
+
 // Makes this thread's writes to shared memory visible to bulk copies (async proxy) that are issued after a barrier.
 __device__ __forceinline__ void fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
