@@ -59,12 +59,13 @@ struct alignas(128) SwizzledTile {
 
     // Where a lane begins to read, in bytes: A's fragments of rows from i on, B's of columns from i on. i is a multiple of the warp
     // tile, and of 8 chunks if elements are read one at a time. ldmatrix reads four (8, 16-byte) matrices: each lane points to a row
-    // of one of them, `lower` if 8 rows (or columns) further on, `later` if a chunk of k further on.
-    static __device__ __forceinline__ unsigned begin_of_a(int i, int lane) {
-        return begin(i, lane % 16 / 8, lane / 16, lane);
+    // of one of them, `lower` if 8 rows (or columns) further on, `later` if a chunk of k further on. k: the first step that the warp
+    // reads, 0 or a multiple of the power of 2 that it reads.
+    static __device__ __forceinline__ unsigned begin_of_a(int i, int lane, int k = 0) {
+        return begin(i, k, lane % 16 / 8, lane / 16, lane);
     }
-    static __device__ __forceinline__ unsigned begin_of_b(int i, int lane) {
-        return begin(i, lane / 16, lane % 16 / 8, lane);
+    static __device__ __forceinline__ unsigned begin_of_b(int i, int lane, int k = 0) {
+        return begin(i, k, lane / 16, lane % 16 / 8, lane);
     }
 
     // Reads A's fragment of an mma: 16 rows, `down` rows and k steps from where the lane begins. read_b reads B's fragments of COUNT
@@ -100,12 +101,12 @@ struct alignas(128) SwizzledTile {
     }
 
 private:
-    static __device__ __forceinline__ unsigned begin(int i, int lower, int later, int lane) {
+    static __device__ __forceinline__ unsigned begin(int i, int k, int lower, int later, int lane) {
         if constexpr (BY_MATRICES)
-            return K_MAJOR ? offset(i + lower * 8 + lane % 8, later * CHUNK)
-                           : offset(later * 8 + lane % 8, i + lower * 8);
+            return K_MAJOR ? offset(i + lower * 8 + lane % 8, k + later * CHUNK)
+                           : offset(k + later * 8 + lane % 8, i + lower * 8);
         else
-            return K_MAJOR ? offset(i + lane / 4, lane % 4) : offset(lane % 4, i + lane / 4);
+            return K_MAJOR ? offset(i + lane / 4, k + lane % 4) : offset(k + lane % 4, i + lane / 4);
     }
 
     // Of an element, in bytes.

@@ -162,7 +162,8 @@ def _check_blocks(spec: KernelSpec, p: Problem, blocks: int, gpu: Gpu | None) ->
     assert p.tiles in [one_plane * each for each in planes] and p.tiles < 2**31
     assert 0 < p.group <= p.tiles_n
     if not spec.variant.hopper.tma:
-        assert blocks <= max(launches.MOST_TILES, p.partitions)
+        blocks, rest = divmod(blocks, config.blocks_per_cluster)
+        assert rest == 0 and blocks <= max(launches.MOST_TILES, p.partitions)
         assert blocks * config.tiles_per_block >= p.tiles > (blocks - 1) * config.tiles_per_block
     elif gpu is not None:  # its blocks compute one tile after the other, all of them at a time
         each = config.blocks_per_cluster

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.support import nsight
+from benchmarks.support.command import show
 from benchmarks.support.results import FOLDER, save
 from tiledmm.kernels.variants import kernel_spec
 from tiledmm.report.cells import NONE
@@ -171,7 +172,7 @@ def simulate_all(path: Path) -> int:
             return 1
         kernel["simulated"] = simulated(case)
     save(path, results)
-    nsight.show(agreement_table(results["kernels"]), 250)
+    show(agreement_table(results["kernels"]), width=250)
     return 0
 
 

@@ -12,6 +12,7 @@ import sys
 from typing import Any
 
 from benchmarks.support import nsight
+from benchmarks.support.command import show
 from benchmarks.support.kernels import of_variants
 from benchmarks.support.results import FOLDER
 from tiledmm.kernels.variants import kernel_spec
@@ -86,7 +87,7 @@ def conflicts_table(counted: list[dict[str, Any]]) -> Table:
 def count_and_show() -> dict[str, Any]:
     """Count every case, print the table, and return the results to save."""
     counted = count_all()
-    nsight.show(conflicts_table(counted))
+    show(conflicts_table(counted), width=160)
     return {"kernels": counted}
 
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from benchmarks.support import nsight
+from benchmarks.support.command import show
 from benchmarks.support.results import FOLDER
 from tiledmm.bench.sizes import Size
 from tiledmm.report.cells import significant
@@ -109,7 +110,7 @@ def of_variant(counted: Sequence[dict[str, Any]], variant: str) -> list[dict[str
 def count_all() -> dict[str, Any]:
     """Profile all products and print the table; return the results to save."""
     counted = nsight.counts("benchmarks.studies.tensor_pipes", METRICS, kernels="gemm|nvjet|cutlass|^tiledmm")
-    nsight.show(pipes_table(counted))
+    show(pipes_table(counted), width=160)
     return {"kernels": counted}
 
 

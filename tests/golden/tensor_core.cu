@@ -447,12 +447,13 @@ struct alignas(128) SwizzledTile {
 
     // Where a lane begins to read, in bytes: A's fragments of rows from i on, B's of columns from i on. i is a multiple of the warp
     // tile, and of 8 chunks if elements are read one at a time. ldmatrix reads four (8, 16-byte) matrices: each lane points to a row
-    // of one of them, `lower` if 8 rows (or columns) further on, `later` if a chunk of k further on.
-    static __device__ __forceinline__ unsigned begin_of_a(int i, int lane) {
-        return begin(i, lane % 16 / 8, lane / 16, lane);
+    // of one of them, `lower` if 8 rows (or columns) further on, `later` if a chunk of k further on. k: the first step that the warp
+    // reads, 0 or a multiple of the power of 2 that it reads.
+    static __device__ __forceinline__ unsigned begin_of_a(int i, int lane, int k = 0) {
+        return begin(i, k, lane % 16 / 8, lane / 16, lane);
     }
-    static __device__ __forceinline__ unsigned begin_of_b(int i, int lane) {
-        return begin(i, lane / 16, lane % 16 / 8, lane);
+    static __device__ __forceinline__ unsigned begin_of_b(int i, int lane, int k = 0) {
+        return begin(i, k, lane / 16, lane % 16 / 8, lane);
     }
 
     // Reads A's fragment of an mma: 16 rows, `down` rows and k steps from where the lane begins. read_b reads B's fragments of COUNT
@@ -488,12 +489,12 @@ struct alignas(128) SwizzledTile {
     }
 
     private:
-    static __device__ __forceinline__ unsigned begin(int i, int lower, int later, int lane) {
+    static __device__ __forceinline__ unsigned begin(int i, int k, int lower, int later, int lane) {
         if constexpr (BY_MATRICES)
-            return K_MAJOR ? offset(i + lower * 8 + lane % 8, later * CHUNK)
-                           : offset(later * 8 + lane % 8, i + lower * 8);
+            return K_MAJOR ? offset(i + lower * 8 + lane % 8, k + later * CHUNK)
+                           : offset(k + later * 8 + lane % 8, i + lower * 8);
         else
-            return K_MAJOR ? offset(i + lane / 4, lane % 4) : offset(lane % 4, i + lane / 4);
+            return K_MAJOR ? offset(i + lane / 4, k + lane % 4) : offset(k + lane % 4, i + lane / 4);
     }
 
     // Of an element, in bytes.
@@ -764,6 +765,7 @@ struct alignas(128) SwizzledRows {
 static_assert(LANES_M == 8 && LANES_N == 4, "an accumulator's layout is that of mma");
 static_assert(!SAME<T, tf32> || (WM % 32 == 0 && WN % 32 == 0), "elements are read one at a time, from 8 chunks at once");
 static_assert((WM & (WM - 1)) == 0 && (WN & (WN - 1)) == 0, "a warp's first chunk differs from the others in bits of its index");
+constexpr int SHARE = BK;   // steps of k of a tile that a warp multiplies
 constexpr int SETS = 2, COPIES_OF_B = 0;   // sets of B's fragments; when B's copies are issued: at once with A's
 static_assert(BK % (SETS * DEPTH) == 0, "B's fragments alternate between the sets of registers");
 constexpr int LEAD = (STAGES - 1) * BK;   // steps of k by which copies precede products
@@ -772,7 +774,6 @@ struct Tiles {
     SwizzledTile<BM, ORDER_A> a[STAGES];               // (STAGES, BM, BK), or (STAGES, BK, BM)
     SwizzledTile<BN, TRANSPOSED<ORDER_B>> b[STAGES];   // (STAGES, BN, BK), or (STAGES, BK, BN)
 };
-
 extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     KERNEL(const TA* __restrict__ a, const TB* __restrict__ b, TC* __restrict__ c, const Problem p) {
     extern __shared__ __align__(128) unsigned char memory[];
@@ -820,7 +821,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
         const bool more = whole.value || k_to_load > BK - LEAD;
         const int refilled = stage == 0 ? STAGES - 1 : stage - 1;   // which all threads finished reading before the last barrier
 #pragma unroll
-        for (int k = 0; k < BK; k += DEPTH) {
+        for (int k = 0; k < SHARE; k += DEPTH) {
             if (k == 0) {
                 if (whole.value) a_copies.fetch_whole(tiles.a[refilled]);
                 else if (k_to_load > 0) a_copies.fetch(tiles.a[refilled], k_to_load);
@@ -830,7 +831,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
                 else if (k_to_load > 0) b_copies.fetch(tiles.b[refilled], k_to_load);
                 commit_copies();
             }
-            if (k == BK - DEPTH) {
+            if (k == SHARE - DEPTH) {
                 if (whole.value) {
                     a_copies.store_whole(tiles.a[refilled]);
                     b_copies.store_whole(tiles.b[refilled]);
@@ -840,8 +841,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
                 wait_for_copies_except<STAGES - 2>();
                 __syncthreads();   // the next tiles are complete, and nobody reads the current ones any more
             }
-            const bool ahead = k < BK - DEPTH || more;   // fragments that follow the stage's last are in the next stage
-            const int set = k / DEPTH % SETS, next = (k + DEPTH) % BK;
+            const bool ahead = k < SHARE - DEPTH || more;   // fragments that follow the stage's last are in the next stage
+            const int set = k / DEPTH % SETS, next = (k + DEPTH) % SHARE;
             if (ahead) tiles.b[stage].read_b(frag_b[1 - set], b_begin, next);
 #pragma unroll
             for (int i = 0; i < WM / 16; ++i) {

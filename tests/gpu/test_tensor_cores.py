@@ -46,6 +46,19 @@ OF_TF32 = [kernel[:2] for kernel in KERNELS if kernel[2] == "tf32"]
 SIMULATED = [kernel for kernel in OF_FLOATS if find_variant(kernel[0]).simulated]
 
 
+@pytest.mark.skipif(CAPABILITY < (9, 0), reason="needs clusters")
+@pytest.mark.parametrize("blocks", [2, 4])
+@pytest.mark.parametrize("tile", [16, 32, 64])
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+def test_clusters_that_share_k_of_wide_types(dtype: str, tile: int, blocks: int) -> None:
+    rng = np.random.default_rng(91)
+    for m, n, k in ((tile, 64, 256), (tile + 1, 63, 517), (3, 70, 1), (200, 9, 65)):
+        left, right = (small_integers(rng, shape, np_dtype(dtype), bound=2) for shape in ((m, k), (k, n)))
+        keywords: dict[str, Any] = {"variant": "tensor_core", "tile": tile, "config": {"cluster_k": blocks}}
+        what = f"tensor_core {tile} {dtype} in clusters of {blocks} {m}x{n}x{k}"
+        check_into(exact_product(left, right), matrix_layout("N"), to_device(left), to_device(right), what, **keywords)
+
+
 @pytest.mark.parametrize("layout", ["".join(pair) for pair in itertools.product("NTG", repeat=2)])
 @pytest.mark.parametrize(("variant", "tile", "dtype"), KERNELS)
 def test_every_layout_and_edge(variant: str, tile: int, dtype: str, layout: str) -> None:

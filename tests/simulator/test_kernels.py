@@ -162,6 +162,7 @@ def test_mixed_types_on_tensor_cores(a_dtype, b_dtype, dtype, out_dtype):
         *(pytest.param(dtype, {"bk": bk, "stages": 2}, marks=slow_unless(dtype == "f2"))
           for dtype, bk in (("f4", 32), ("f2", 64), ("f8", 16))),
         ("f4", {"wm": 64, "tm": 8}), ("f8", {"wm": 16, "tm": 2, "stages": 2}),
+        ("f8", {"lanes": 2, "bk": 32, "unroll": 32}),
     ],
 )  # fmt: skip
 def test_numbers_of_tensor_cores(dtype, numbers):

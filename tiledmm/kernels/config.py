@@ -60,14 +60,16 @@ class Config:
         unroll: Number of steps of the inner loop that are unrolled.
         min_blocks: ``minBlocksPerMultiprocessor`` of ``__launch_bounds__``, which limits the registers per thread.
         wm, wn: Rows and columns of C per warp; 0 for kernels without warp tiles.
-        lanes: Number of threads that compute an element of C together, each for a part of K.
+        lanes: Number of threads that compute an element of C together, each for a part of K. They belong to one warp,
+            or, in kernels with warp tiles, to that many warps.
         triangle: 1 to compute only the tiles on and below C's diagonal, and to write each of them on both sides of it,
             for a @ a.T; else 0.
         tiles_per_block: Number of tiles of bm x bn per block, each computed by its own threads.
         cluster: Number of blocks per thread block cluster. A cluster computes one tile of bm x bn, and its blocks share
             loads by multicast.
         cluster_k: Number of blocks per cluster that each sum a part of K of the same tile. They add their sums through
-            each other's shared memory. A caller sets ``split_k`` instead, from which ``Hopper.in_cluster`` derives it.
+            each other's shared memory. For ``wgmma`` a caller sets ``split_k`` instead, from which
+            ``Hopper.in_cluster`` derives it.
         scheme: Name of the decomposition into limbs (see ``tiledmm.elements.SCHEMES``); empty for other kernels.
         moduli: Number of moduli of the decomposition into residues (see ``operands/residues``); 0 for other kernels.
         launch: Parameters of the launches.
@@ -97,11 +99,6 @@ class Config:
     def blocks_per_cluster(self) -> int:
         """Number of blocks per thread block cluster; 1 for kernels without clusters."""
         return self.cluster * self.cluster_k
-
-    @property
-    def cluster_sum_bytes(self) -> int:
-        """Size of the sums of a tile that a block passes to other blocks of its cluster, in bytes; 0 for none."""
-        return self.bm * self.bn * 4 if self.cluster_k > 1 else 0
 
     @property
     def tile_threads(self) -> int:

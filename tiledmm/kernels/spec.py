@@ -145,6 +145,8 @@ class KernelSpec:
         if not self.variant.runs_on(arch.capability, self.compute):
             needed = self.variant.needed_capability(self.compute)
             return f"variant {self.variant.name!r} needs compute capability {needed}, which {arch.name} does not have"
+        if self.config.blocks_per_cluster > 1 and arch.capability < (9, 0):
+            return f"{self.symbol} needs clusters: compute capability 9.0 or newer, which {arch.name} does not have"
         if self.shared_bytes > arch.max_shared_bytes:
             return (
                 f"{self.symbol} needs {self.shared_bytes:,} bytes of shared memory, and a block of {arch.name} has at "

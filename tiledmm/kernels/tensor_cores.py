@@ -13,6 +13,9 @@ from tiledmm.kernels.config import DYNAMIC_SHARED_BYTES, VECTOR_BYTES, Config, L
 from tiledmm.kernels.rules import is_power_of_2
 from tiledmm.kernels.variant import Rule
 
+#: Numbers of blocks of a cluster that may share K. Every GPU with clusters has clusters of up to 8 blocks.
+CLUSTERS = (2, 4, 8)
+
 
 def _register_bytes(element: Element) -> int:
     """Return the bytes of one item of an operand fragment: 4 bytes of narrow elements, or one wide element."""
@@ -27,7 +30,7 @@ def double_buffered_fragments(config: Config, element: Element) -> list[Rule]:
     narrow = element.itemsize <= 4
     shares = [divmod(config.threads, max(size, 1)) for size in (config.bm, config.bn, config.bk)]
     return [
-        *matrix_fragments(config, element, skinny=(16, 32)),
+        *matrix_fragments(config, element, skinny=(16, 32), shares_k=True),
         (not narrow or config.bk * element.itemsize >= 64, "bk is 64 or 128 bytes"),
         (not narrow or all(map(is_power_of_2, (config.wm, config.wn))), "wm and wn are powers of 2"),
         (not narrow or all(each % (4 if element.itemsize == 4 else 8) == 0 for each in rows),
@@ -37,20 +40,26 @@ def double_buffered_fragments(config: Config, element: Element) -> list[Rule]:
     ]  # fmt: skip
 
 
-def matrix_fragments(config: Config, element: Element, skinny: tuple[int, ...] = ()) -> list[Rule]:
+def matrix_fragments(
+    config: Config, element: Element, skinny: tuple[int, ...] = (), shares_k: bool = False
+) -> list[Rule]:
     """Return the rules of kernels reading fragments from swizzled tiles, each paired with whether ``config`` obeys it.
 
     Args:
         config: The kernel's config.
         element: Type of the elements in shared memory.
         skinny: Numbers of rows below 64 that a tile may have; empty if it needs at least 64.
+        shares_k: Whether several warps may sum the same elements of C, if ``element`` has at least 8 bytes.
     """
     chunk = VECTOR_BYTES // element.itemsize
     is_skinny = config.bm in skinny
     depth, step = 8 * _register_bytes(element), 32 if element.itemsize == 4 and not is_skinny else 16
     rows = f", or bm is {' or '.join(map(str, skinny))}" if skinny else ""
     wide = element.itemsize >= 8
-    widths = [size for size in ((64, 128, 256) if wide else (32, 64, 128)) if size >= depth]
+    widths = [size for size in ((64, 128, 256, 512) if wide else (32, 64, 128)) if size >= depth]
+    lanes = config.lanes if wide and shares_k else 1  # warps that sum the same elements
+    parts = lanes * config.cluster_k  # of K, whose sums are added up in shared memory
+    partial = config.bm * config.bn * lanes * element.itemsize if parts > 1 else 0
     cols = 32 if is_skinny and wide else 64
     said = f"bm and bn are multiples of 64{rows}" if cols == 64 else f"bn is a multiple of {cols}"
     whole = config.wm > 0 and config.wn > 0 and not (config.wm % step or config.wn % step)
@@ -66,7 +75,12 @@ def matrix_fragments(config: Config, element: Element, skinny: tuple[int, ...] =
         (not any(config.threads % max(size // chunk, 1) for size in (config.bm, config.bn, config.bk)),
          f"threads copy whole rows and columns of bm, bn and bk elements, in {chunk} at a time"),
         (config.stages >= 2, "stages is at least 2"),
-        (config.pad == config.triangle == 0 and config.lanes == 1, "pad and triangle are 0, lanes is 1"),
+        (config.pad == config.triangle == 0 and config.lanes == lanes, "pad and triangle are 0, lanes is 1"),
+        (lanes > 0 and is_power_of_2(lanes) and config.bk * element.itemsize % (lanes * depth) == 0,
+         f"lanes is a power of 2, and bk a multiple of lanes * {depth // element.itemsize}"),
+        (config.cluster_k == 1 or (wide and shares_k), "cluster_k is 1"),
+        (partial <= shared_swizzled(config, element, "NN") and config.wm * config.wn % (64 * max(parts, 1)) == 0,
+         "partial sums of all lanes fit into the memory of the tiles, and every part of K has an equal part of them"),
     ]  # fmt: skip
 
 
@@ -85,22 +99,24 @@ def shared_swizzled(config: Config, element: Element, layout: str) -> int:
 
 
 # Rows and columns of a block's tile, rows and columns of a warp's tile, bytes along K, stages, minimum blocks per SM,
-# and columns of tiles per rasterization group: by bytes per element and by tile. Accumulators fill the registers,
-# except in tiles of 16 and 32 rows, which instead keep many bytes per SM in flight.
-_NARROW_TILES = {
+# columns of tiles per rasterization group, and warps that share K if several do: by bytes per element and by tile.
+# Accumulators fill the registers, except in tiles of 16 rows, and of 32 narrow ones, which instead keep many bytes per
+# SM in flight. Products of float64 and complex128 fill the tensor cores only if each scheduler has two warps. Where C
+# has too few tiles for two blocks per SM, warps that share K are more, and read less shared memory than smaller ones.
+_NARROW_TILES: dict[int, tuple[int, ...]] = {
     16: (16, 64, 16, 16, 128, 5, 4, 8),
     32: (32, 64, 16, 32, 128, 4, 4, 8),
     64: (64, 64, 32, 32, 64, 4, 2, 8),
     128: (128, 128, 64, 64, 64, 3, 2, 8),
     256: (128, 256, 64, 64, 64, 4, 1, 8),
 }
-_TENSOR_TILES = {
+_TENSOR_TILES: dict[int, dict[int, tuple[int, ...]]] = {
     1: _NARROW_TILES | {32: (32, 64, 16, 32, 128, 4, 3, 8)},  # 8-bit elements take a register each
     2: _NARROW_TILES,
     4: _NARROW_TILES,
     8: {
         16: (16, 64, 16, 16, 128, 5, 4, 8),
-        32: (32, 64, 16, 32, 128, 4, 4, 8),
+        32: (32, 64, 16, 32, 256, 4, 2, 8, 2),
         64: (64, 64, 32, 32, 128, 3, 3, 8),
         128: (128, 128, 64, 32, 128, 3, 1, 8),
     },
@@ -130,7 +146,7 @@ def tensor_tile(rows: Mapping[int, tuple[int, ...]], tile: int, element: Element
         tile: A tile of the table. A larger number than any in the table stands for its largest tile.
         element: Type of the elements in shared memory.
     """
-    bm, bn, wm, wn, line, stages, min_blocks, group = rows[min(tile, max(rows))]
+    bm, bn, wm, wn, line, stages, min_blocks, group, *lanes = rows[min(tile, max(rows))]
     bk = line // element.itemsize
     return Config(
         bm,
@@ -143,26 +159,24 @@ def tensor_tile(rows: Mapping[int, tuple[int, ...]], tile: int, element: Element
         min_blocks=min_blocks,
         wm=wm,
         wn=wn,
+        lanes=lanes[0] if lanes else 1,
         launch=LaunchConfig(group=group),
     )
 
 
-def warpgroups(*columns: int, rows: tuple[int, ...] = (64, 128)) -> Callable[[Config, Element], list[Rule]]:
+def warpgroups(*columns: int) -> Callable[[Config, Element], list[Rule]]:
     """Return a function that returns the rules of ``wgmma`` and similar kernels.
 
     Args:
         *columns: Numbers of columns that a tile of C may have.
-        rows: Numbers of rows that a block may compute: 64 per warpgroup.
     """
-    named, down = (" or ".join([", ".join(map(str, each[:-1])), str(each[-1])]) for each in (columns, rows))
+    named = " or ".join([", ".join(map(str, columns[:-1])), str(columns[-1])])
 
     def rules(config: Config, element: Element) -> list[Rule]:
         return [
-            (config.bm in [each * config.cluster for each in rows], f"bm is {down} for every block of a cluster"),
-            (config.bm // config.cluster <= 128 or config.bn <= 192, "bn is at most 192 if a block has 192 rows"),
+            (config.bm in (64 * config.cluster, 128 * config.cluster), "bm is 64 or 128 for every block of a cluster"),
             (config.cluster == 1 or (config.cluster == 2 and config.bn >= 128 and config.bn % 64 == 0),
              "cluster is 1, or 2 if bn is a multiple of 64 from 128 on"),
-            (config.cluster_k == 1, "cluster_k is 1: split_k sets it"),
             (config.bn in columns, f"bn is {named}"),
             ((config.wm, config.wn, config.tm, config.tn) == (16, config.bn, 2, config.bn // 4),
              "wm is 16, wn is bn, tm is 2 and tn is bn / 4"),
@@ -214,9 +228,6 @@ def _epilogue_bytes(config: Config, element: Element) -> int:
 # Maximum number of columns of C that the epilogue of ``wgmma`` collects at a time.
 _MOST_COLUMNS = 128
 
-# Numbers of blocks of a cluster that may share K. Every GPU with clusters has clusters of up to 8 blocks.
-_CLUSTERS = (2, 4, 8)
-
 # Maximum number of stages of ``wgmma``.
 _MOST_STAGES = 13
 
@@ -227,7 +238,7 @@ def sum_in_cluster(config: Config, partitions: int, element: Element) -> Config:
     Return the given config if a cluster cannot have a block per partition: each block writes at least 8 columns of C,
     and blocks that share B do not share K.
     """
-    if partitions not in _CLUSTERS or config.cluster > 1 or config.bn % (8 * partitions):
+    if partitions not in CLUSTERS or config.cluster > 1 or config.bn % (8 * partitions):
         return config
     chosen = replace(config, cluster_k=partitions)
     return replace(chosen, stages=_stages(chosen, element))
@@ -238,7 +249,7 @@ def sum_in_cluster(config: Config, partitions: int, element: Element) -> Config:
 _WGMMA_TILES = {
     16: (64, 16), 32: (64, 32), 64: (64, 64), 80: (64, 80), 96: (64, 128), 104: (128, 80), 112: (128, 96),
     120: (128, 112), **{columns: (128, columns) for columns in (128, 144, 160, 192, 224, 256)},
-    384: (256, 192), 512: (256, 256), 576: (384, 192),
+    384: (256, 192), 512: (256, 256),
 }  # fmt: skip
 
 
@@ -247,11 +258,11 @@ def wgmma(tile: int, element: Element) -> Config:
 
     Tiles from 128 to 256 have 128 rows and ``tile`` columns. Up to 80 they have 64 rows and ``tile`` columns. Those
     between have about as many elements as squares of that size: 96 is 64 x 128, 104 is 128 x 80, 112 is 128 x 96, and
-    120 is 128 x 112. Tiles 384 and 512 are two tiles 192 or 256 in a cluster, whose blocks share B;
-    576 is a cluster of two blocks of 192 x 192. They suit rows that do not begin at cache lines.
+    120 is 128 x 112. Tiles 384 and 512 are two tiles 192 or 256 in a cluster, whose blocks share B.
+    They suit rows that do not begin at cache lines.
     """
     rows, columns = _WGMMA_TILES[tile]
-    config = replace(warpgroup_tiles(columns, element, _MOST_STAGES), bm=rows, cluster=2 if rows > 128 else 1)
+    config = replace(warpgroup_tiles(columns, element, _MOST_STAGES), bm=rows, cluster=max(rows // 128, 1))
     return replace(config, stages=_stages(config, element))
 
 

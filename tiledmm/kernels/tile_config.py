@@ -136,6 +136,7 @@ def _rules(variant: Variant, of_tile: Config, config: Config, element: Element) 
         ),
         (config.tiles_per_block == 1 or of_tile.tiles_per_block > 1, "tiles_per_block is 1"),
         (alone, "cluster is 1"),
+        (config.cluster_k in (1, *variant.clusters), f"cluster_k is {' or '.join(map(str, (1, *variant.clusters)))}"),
         (
             of_tile.moduli > 0 or not config.moduli,
             "moduli is 0 where operands are not decomposed into residues",

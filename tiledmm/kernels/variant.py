@@ -115,6 +115,7 @@ class Variant:
             read only what was there before the product's first launch; empty for never.
         reads: Access pattern, for the cost model.
         hopper: Features of compute capability 9.0 that the kernel uses.
+        clusters: Numbers of blocks per cluster that may each sum a part of K (``cluster_k``) on GPUs with clusters.
         writes: Format of the operands that an auxiliary kernel writes; None for other kernels.
         user: Template that a user registered; None for a variant of this package.
     """
@@ -134,6 +135,7 @@ class Variant:
     waits: str = ""
     reads: Reads = Reads()
     hopper: Hopper = Hopper()
+    clusters: tuple[int, ...] = ()
     writes: Operands | None = None
     user: UserTemplate | None = None
 

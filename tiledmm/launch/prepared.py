@@ -76,7 +76,7 @@ class PreparedLaunch:
     ) -> None:
         spec = launch.spec
         self.function = raw.kernel
-        self.grid: tuple[int, ...] = (launch.blocks,)
+        self.grid: tuple[int, ...] = (launch.blocks * spec.config.blocks_per_cluster,)
         if spec.variant.hopper.persistent:
             cluster = spec.config.blocks_per_cluster
             clusters = device_model().gpu.sms // cluster

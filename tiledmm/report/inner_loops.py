@@ -30,7 +30,7 @@ def wavefronts_per_multiply_add(spec: KernelSpec, m: int, n: int, k: int) -> flo
         return _matrix_wavefronts(spec)
     if spec.config.wm:
         return _fragment_wavefronts(spec)
-    if spec.config.lanes > 1:
+    if spec.config.lanes > 1 and not spec.variant.tensor_cores:
         return _shared_k_wavefronts(spec)
     if spec.variant.reads.short_k:
         return _outer_wavefronts(spec, k)

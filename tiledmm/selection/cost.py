@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from tiledmm.elements import compute_element
+from tiledmm.elements import Element, compute_element
 from tiledmm.hardware.data_sheets import Gpu
 from tiledmm.hardware.device_rates import DeviceTimes
 from tiledmm.kernels.config import VECTOR_BYTES, Config
@@ -199,9 +199,9 @@ class Cost:
         launch = replace(config.launch, **dict.fromkeys(packs, 1)) if packs else config.launch
         operands = variant.operands.format_by(launch).cost(variant, config, launch, product, self._times)
         (a_bytes, b_bytes), c_bytes = operands.sizes, problem.m * problem.n * problem.products * compute.result.itemsize
-        partitions, steps = split_k_partitions(split, operands.k, config.bk)
+        partitions, steps = split_k_partitions(max(split, config.cluster_k), operands.k, config.bk)
         config = variant.hopper.in_cluster(config, partitions, compute) if partitions > 1 else config
-        reduced = partitions // config.cluster_k  # parts of K whose sums a reduction adds up
+        reduced = max(partitions // config.cluster_k, 1)  # parts of K whose sums a reduction adds up
         blocks = tiles(tiles_of_c(config, problem) * problem.products * reduced, config.tiles_per_block)
         writing = moving(c_bytes if operands.writing is None else operands.writing, device.memory)
         asked = [a_bytes * tiles(problem.n, config.bn), b_bytes * tiles(problem.m, config.bm)]
@@ -217,7 +217,7 @@ class Cost:
         half = 0.5 if config.triangle else 1.0
         slots = self._times.resident_clusters(config.blocks_per_cluster)
         rounds = tiles(operands.planes * blocks, slots)
-        after = operands.after + (rounds * self._adding(config) if config.cluster_k > 1 else 0.0)
+        after = operands.after + (rounds * self._adding(config, compute) if config.cluster_k > 1 else 0.0)
         if reduced > 1:
             after = device.reduction_launch + partitions / 32 * device.reduction_partitions
             after += moving(c_bytes * (partitions + 1), device.reduction)
@@ -238,13 +238,14 @@ class Cost:
             after=after,
         )
 
-    def _adding(self, config: Config) -> float:
+    def _adding(self, config: Config, compute: Element) -> float:
         """Return the time that the blocks of a cluster take to add up their sums of a tile, in microseconds.
 
         Args:
             config: Config of a kernel whose clusters share K.
+            compute: Computation type.
         """
-        size = config.cluster_sum_bytes * self.gpu.sms
+        size = config.bm * config.bn * compute.sum_bytes * self.gpu.sms
         rate = self.device.cluster_adding
         return self.device.cluster_sum + (size / rate / self._l2 / 1e6 if rate else 0.0)
 

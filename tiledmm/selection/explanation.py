@@ -16,7 +16,7 @@ from tiledmm.selection.tuned import TunedTable
 _RUNNERS_UP = 4
 
 # Config fields that are chosen per product and do not belong to the tile.
-_CHOSEN_APART = {"split_k", "pack_a", "pack_b", "pack_elements", "triangle"}
+_CHOSEN_APART = {"cluster_k", "split_k", "pack_a", "pack_b", "pack_elements", "triangle"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -203,11 +203,11 @@ class Model:
         config = _config(row.variant, row.tile, product.compute)
         if product.symmetric and find_variant(row.variant).has_triangle(config):
             config = replace(config, triangle=1)
-        ways = itertools.product(packings(row, product), self._splits(config, product))
-        times = {way: self._cost.microseconds(row, config, product, *way) for way in ways}
-        for packs, split in sorted(times, key=times.__getitem__):
-            chosen = config.changed({"split_k": split, **dict.fromkeys(packs, 1)})
-            choice = Choice(wanted, kernel_spec_of(row.variant, chosen, product), times[packs, split])
+        ways = itertools.product(packings(row, product), self._splits(row.variant, config, product))
+        times = {(packs, way): self._time_of(row, config, product, packs, way) for packs, way in ways}
+        for packs, (split, blocks) in sorted(times, key=times.__getitem__):
+            chosen = config.changed({"split_k": split, "cluster_k": blocks, **dict.fromkeys(packs, 1)})
+            choice = Choice(wanted, kernel_spec_of(row.variant, chosen, product), times[packs, (split, blocks)])
             if fits is None or fits(choice):
                 return choice
         return None
@@ -275,13 +275,20 @@ class Model:
         time = _time(choice) + sum(map(_time, rest))
         return replace(choice, microseconds=time, others=rest) if time < limit else None
 
-    def _splits(self, config: Config, product: Product) -> Iterator[int]:
-        """Yield the split-K factors that are tried for a kernel and a product, beginning with 1.
+    def _time_of(
+        self, row: KernelRates, config: Config, product: Product, packs: tuple[str, ...], way: tuple[int, int]
+    ) -> float:
+        split, blocks = way
+        return self._cost.microseconds(row, replace(config, cluster_k=blocks), product, packs, split)
 
-        For residues it is only 1, because the products for all moduli fill the GPU.
+    def _splits(self, variant_name: str, config: Config, product: Product) -> Iterator[tuple[int, int]]:
+        """Yield the ways to split K that are tried for a kernel and a product, beginning with (1, 1).
+
+        Each is a split-K factor and a number of blocks per cluster that share K; one of both is 1. For residues it is
+        only (1, 1), because the products for all moduli fill the GPU.
         """
-        problem = product.problem
-        yield 1
+        problem, variant = product.problem, find_variant(variant_name)
+        yield 1, 1
         if problem.outer or config.moduli:
             return
         sums = problem.m * problem.n * problem.products * product.compute.result.itemsize
@@ -291,7 +298,11 @@ class Model:
             _MOST_WORKSPACE // max(sums, 1),
             tiles(_MOST_BLOCKS * self.gpu.sms, max(blocks, 1)),
         )
-        yield from itertools.takewhile(lambda split: split <= most, SPLIT_K_FACTORS[1:])
+        yield from ((split, 1) for split in SPLIT_K_FACTORS[1:] if split <= most)
+        for blocks in variant.clusters if self.gpu.arch.capability >= (9, 0) else ():
+            rules = variant.rules(replace(config, cluster_k=blocks), product.compute)
+            if blocks <= most and str(blocks) in self.rates.device.clusters and all(holds for holds, _ in rules):
+                yield 1, blocks
 
 
 #: Model of an H100, and the same without variants that decompose operands.

@@ -147,13 +147,14 @@ def _differ(one: Simulation, other: Simulation) -> bool:
 def _model(target: str, ieee: bool) -> Model:
     """Return the model with which ``auto`` selects kernels for a target architecture.
 
-    It contains only variants that can be simulated, with their rates on an H100.
+    It contains only variants that can be simulated, without clusters, with their rates on an H100.
 
     Args:
         target: The target architecture, such as ``"sm_90"``.
         ieee: Whether to choose only kernels whose products are multiply-adds in the elements' own type.
     """
     rates = H100.rates.only(lambda variant: find_variant(variant).simulated)
+    rates = replace(rates, device=replace(rates.device, clusters={}))
     return Model(REFERENCE_GPUS[find_target(target).name], rates, ieee=ieee)
 
 
@@ -172,6 +173,8 @@ class _ProductRun:
         for number, part in enumerate(choice.parts):
             if not part.spec.variant.simulated:
                 raise ConfigError(f"variant {part.spec.variant.name!r} cannot be simulated")
+            if part.spec.config.blocks_per_cluster > 1:
+                raise ConfigError("clusters of blocks cannot be simulated: leave cluster_k= out")
             planned = schedule(part.spec, part.product.problem)
             # Operands have the names of the first part.
             names = {"A": "B", "B": "A"} if part.product.is_transposed != self.product.is_transposed else {}
