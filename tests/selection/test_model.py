@@ -83,9 +83,19 @@ def test_kernels_are_considered_for_products_of_their_sizes(
 )  # fmt: skip
 def test_split_k_factors_are_limited(variant: str, tile: int, sizes: tuple[int, int, int, int], most: int) -> None:
     wanted = product("float64" if variant == "split_float64" else "float32", "NN", sizes, 0)
-    config = find_variant(variant).config(tile, wanted.compute)
-    factors = [split for split, _ in H100._splits(variant, config, wanted)]
+    factors = [*H100._splits(find_variant(variant).config(tile, wanted.compute), wanted)]
     assert factors == [each for each in SPLIT_K_FACTORS if each <= most]
+
+
+def test_a_cluster_shares_k_or_the_reduction_adds_partitions() -> None:
+    def ways(model: Model, k: int) -> set[tuple[int, int]]:
+        configs = [each.spec.config for each in model.every(product("float64", "NN", (1, 200, 200, k), 0))]
+        return {(config.launch.split_k, config.cluster_k) for config in configs}
+
+    assert {blocks for split, blocks in ways(H100, 2000) if split == 1} == {1, 2, 4, 8}
+    assert all(1 in way for way in ways(H100, 2000)), "never both"
+    assert {blocks for _, blocks in ways(H100, 60)} == {1}, "two tiles of k per block, at least"
+    assert {blocks for _, blocks in ways(Model(REFERENCE_GPUS["sm_80"]), 2000)} == {1}
 
 
 def test_no_product_is_faster_than_the_roofline() -> None:

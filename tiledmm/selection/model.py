@@ -123,7 +123,7 @@ class Model:
         return (choice for _, choice in self._in_one(product))
 
     def every(self, product: Product) -> Iterator[Choice]:
-        """Yield every kernel that computes all of C at once, with every packing and every split-K factor.
+        """Yield every kernel that computes all of C at once, with every packing, split-K factor and cluster.
 
         Their expected times can be compared with measured ones.
         """
@@ -132,11 +132,13 @@ class Model:
                 continue
             own = best.product.computed_in(best.spec.compute)
             config = best.spec.config
-            config = replace(config, launch=replace(config.launch, split_k=1, pack_a=0, pack_b=0, pack_elements=0))
-            for packs, split in itertools.product(packings(row, own), [1] if config.moduli else SPLIT_K_FACTORS):
-                chosen = config.changed({"split_k": split, **dict.fromkeys(packs, 1)})
-                time = self._cost.microseconds(row, config, own, packs, split)
-                yield Choice(best.product, kernel_spec_of(row.variant, chosen, own), time)
+            launch = replace(config.launch, split_k=1, pack_a=0, pack_b=0, pack_elements=0)
+            for each in self._clustered(row.variant, replace(config, cluster_k=1, launch=launch), own):
+                splits = (1,) if each.moduli or each.cluster_k > 1 else SPLIT_K_FACTORS
+                for packs, split in itertools.product(packings(row, own), splits):
+                    chosen = each.changed({"split_k": split, **dict.fromkeys(packs, 1)})
+                    time = self._cost.microseconds(row, each, own, packs, split)
+                    yield Choice(best.product, kernel_spec_of(row.variant, chosen, own), time)
 
     def best(self, product: Product) -> Choice:
         """Return a ``Choice`` of the kernel, or of the kernels for parts of C, with the least expected time."""
@@ -203,11 +205,16 @@ class Model:
         config = _config(row.variant, row.tile, product.compute)
         if product.symmetric and find_variant(row.variant).has_triangle(config):
             config = replace(config, triangle=1)
-        ways = itertools.product(packings(row, product), self._splits(row.variant, config, product))
-        times = {(packs, way): self._time_of(row, config, product, packs, way) for packs, way in ways}
-        for packs, (split, blocks) in sorted(times, key=times.__getitem__):
-            chosen = config.changed({"split_k": split, "cluster_k": blocks, **dict.fromkeys(packs, 1)})
-            choice = Choice(wanted, kernel_spec_of(row.variant, chosen, product), times[packs, (split, blocks)])
+        ways = (
+            (own, packs, split)
+            for own in self._clustered(row.variant, config, product)
+            for packs, split in itertools.product(packings(row, product), self._splits(own, product))
+        )
+        times = {way: self._cost.microseconds(row, way[0], product, *way[1:]) for way in ways}
+        for way in sorted(times, key=times.__getitem__):
+            own, packs, split = way
+            chosen = own.changed({"split_k": split, **dict.fromkeys(packs, 1)})
+            choice = Choice(wanted, kernel_spec_of(row.variant, chosen, product), times[way])
             if fits is None or fits(choice):
                 return choice
         return None
@@ -275,34 +282,40 @@ class Model:
         time = _time(choice) + sum(map(_time, rest))
         return replace(choice, microseconds=time, others=rest) if time < limit else None
 
-    def _time_of(
-        self, row: KernelRates, config: Config, product: Product, packs: tuple[str, ...], way: tuple[int, int]
-    ) -> float:
-        split, blocks = way
-        return self._cost.microseconds(row, replace(config, cluster_k=blocks), product, packs, split)
-
-    def _splits(self, variant_name: str, config: Config, product: Product) -> Iterator[tuple[int, int]]:
-        """Yield the ways to split K that are tried for a kernel and a product, beginning with (1, 1).
-
-        Each is a split-K factor and a number of blocks per cluster that share K; one of both is 1. For residues it is
-        only (1, 1), because the products for all moduli fill the GPU.
-        """
+    def _clustered(self, variant_name: str, config: Config, product: Product) -> Iterator[Config]:
+        """Yield a kernel's config, then the same with each number of blocks per cluster that may share K."""
+        yield config
         problem, variant = product.problem, find_variant(variant_name)
-        yield 1, 1
-        if problem.outer or config.moduli:
+        if problem.outer or self.gpu.arch.capability < (9, 0):
+            return
+        for blocks in variant.clusters:
+            own = replace(config, cluster_k=blocks)
+            obeys = all(holds for holds, _ in variant.rules(own, product.compute))
+            if obeys and blocks <= _most_parts(problem, own) and str(blocks) in self.rates.device.clusters:
+                yield own
+
+    def _splits(self, config: Config, product: Product) -> Iterator[int]:
+        """Yield the split-K factors that are tried for a kernel and a product, beginning with 1.
+
+        It is only 1 if blocks of a cluster share K, and for residues, because the products for all moduli fill the GPU.
+        """
+        problem = product.problem
+        yield 1
+        if problem.outer or config.moduli or config.cluster_k > 1:
             return
         sums = problem.m * problem.n * problem.products * product.compute.result.itemsize
         blocks = tiles_of_c(config, problem) * problem.products
         most = min(
-            problem.k // (2 * max(config.bk, 16)),
+            _most_parts(problem, config),
             _MOST_WORKSPACE // max(sums, 1),
             tiles(_MOST_BLOCKS * self.gpu.sms, max(blocks, 1)),
         )
-        yield from ((split, 1) for split in SPLIT_K_FACTORS[1:] if split <= most)
-        for blocks in variant.clusters if self.gpu.arch.capability >= (9, 0) else ():
-            rules = variant.rules(replace(config, cluster_k=blocks), product.compute)
-            if blocks <= most and str(blocks) in self.rates.device.clusters and all(holds for holds, _ in rules):
-                yield 1, blocks
+        yield from itertools.takewhile(lambda split: split <= most, SPLIT_K_FACTORS[1:])
+
+
+def _most_parts(problem: Problem, config: Config) -> int:
+    """Return the maximum number of parts of K: each has at least two tiles."""
+    return problem.k // (2 * max(config.bk, 16))
 
 
 #: Model of an H100, and the same without variants that decompose operands.
