@@ -30,7 +30,7 @@ def double_buffered_fragments(config: Config, element: Element) -> list[Rule]:
     narrow = element.itemsize <= 4
     shares = [divmod(config.threads, max(size, 1)) for size in (config.bm, config.bn, config.bk)]
     return [
-        *matrix_fragments(config, element, skinny=(16, 32), shares_k=True),
+        *matrix_fragments(config, element, skinny=(16, 32)),
         (not narrow or config.bk * element.itemsize >= 64, "bk is 64 or 128 bytes"),
         (not narrow or all(map(is_power_of_2, (config.wm, config.wn))), "wm and wn are powers of 2"),
         (not narrow or all(each % (4 if element.itemsize == 4 else 8) == 0 for each in rows),
@@ -40,25 +40,22 @@ def double_buffered_fragments(config: Config, element: Element) -> list[Rule]:
     ]  # fmt: skip
 
 
-def matrix_fragments(
-    config: Config, element: Element, skinny: tuple[int, ...] = (), shares_k: bool = False
-) -> list[Rule]:
+def matrix_fragments(config: Config, element: Element, skinny: tuple[int, ...] = ()) -> list[Rule]:
     """Return the rules of kernels reading fragments from swizzled tiles, each paired with whether ``config`` obeys it.
 
     Args:
         config: The kernel's config.
         element: Type of the elements in shared memory.
         skinny: Numbers of rows below 64 that a tile may have; empty if it needs at least 64.
-        shares_k: Whether several warps may sum the same elements of C, if ``element`` has at least 8 bytes.
     """
     chunk = VECTOR_BYTES // element.itemsize
     is_skinny = config.bm in skinny
     depth, step = 8 * _register_bytes(element), 32 if element.itemsize == 4 and not is_skinny else 16
     rows = f", or bm is {' or '.join(map(str, skinny))}" if skinny else ""
     wide = element.itemsize >= 8
-    widths = [size for size in ((64, 128, 256, 512) if wide else (32, 64, 128)) if size >= depth]
-    lanes = config.lanes if wide and shares_k else 1  # warps that sum the same elements
-    parts = lanes * config.cluster_k  # of K, whose sums are added up in shared memory
+    widths = [size for size in ((64, 128, 256) if wide else (32, 64, 128)) if size >= depth]
+    lanes = config.lanes if wide else 1  # warps that sum the same elements
+    parts = lanes * config.cluster_k  # K is divided into so many parts; their sums meet in shared memory
     partial = config.bm * config.bn * lanes * element.itemsize if parts > 1 else 0
     cols = 32 if is_skinny and wide else 64
     said = f"bm and bn are multiples of 64{rows}" if cols == 64 else f"bn is a multiple of {cols}"
@@ -78,7 +75,7 @@ def matrix_fragments(
         (config.pad == config.triangle == 0 and config.lanes == lanes, "pad and triangle are 0, lanes is 1"),
         (lanes > 0 and is_power_of_2(lanes) and config.bk * element.itemsize % (lanes * depth) == 0,
          f"lanes is a power of 2, and bk a multiple of lanes * {depth // element.itemsize}"),
-        (config.cluster_k == 1 or (wide and shares_k), "cluster_k is 1"),
+        (config.cluster_k == 1 or wide, "cluster_k is 1"),
         (partial <= shared_swizzled(config, element, "NN") and config.wm * config.wn % (64 * max(parts, 1)) == 0,
          "partial sums of all lanes fit into the memory of the tiles, and every part of K has an equal part of them"),
     ]  # fmt: skip
@@ -100,9 +97,8 @@ def shared_swizzled(config: Config, element: Element, layout: str) -> int:
 
 # Rows and columns of a block's tile, rows and columns of a warp's tile, bytes along K, stages, minimum blocks per SM,
 # columns of tiles per rasterization group, and warps that share K if several do: by bytes per element and by tile.
-# Accumulators fill the registers, except in tiles of 16 rows, and of 32 narrow ones, which instead keep many bytes per
-# SM in flight. Products of float64 and complex128 fill the tensor cores only if each scheduler has two warps. Where C
-# has too few tiles for two blocks per SM, warps that share K are more, and read less shared memory than smaller ones.
+# Accumulators fill the registers, except in tiles of 16 and 32 rows, which instead keep many bytes per SM in flight.
+# Products of float64 fill the tensor cores only if each scheduler has two warps: in a tile of 32 rows, warps share K.
 _NARROW_TILES: dict[int, tuple[int, ...]] = {
     16: (16, 64, 16, 16, 128, 5, 4, 8),
     32: (32, 64, 16, 32, 128, 4, 4, 8),
@@ -221,8 +217,7 @@ def _epilogue_bytes(config: Config, element: Element) -> int:
     columns = max(part for part in range(8, min(written, _MOST_COLUMNS) + 1, 8) if written % part == 0)
     collected, pair = (columns // 2, 8) if element.itemsize > 2 else (columns, 4)
     rows = bm * max((collected // 2 + (8 if collected % 16 else 4)) * pair, 6 * 2 * 16)
-    barriers = 2 * 8 if config.cluster_k > 1 else 0
-    return rows + barriers
+    return rows + (2 * 8 if config.cluster_k > 1 else 0)
 
 
 # Maximum number of columns of C that the epilogue of ``wgmma`` collects at a time.
