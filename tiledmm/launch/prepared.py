@@ -76,14 +76,14 @@ class PreparedLaunch:
     ) -> None:
         spec = launch.spec
         self.function = raw.kernel
-        self.grid: tuple[int, ...] = (launch.blocks * spec.config.blocks_per_cluster,)
+        cluster, clusters = spec.config.blocks_per_cluster, launch.blocks
         if spec.variant.hopper.persistent:
-            cluster = spec.config.blocks_per_cluster
-            clusters = device_model().gpu.sms // cluster
+            resident = device_model().gpu.sms
             if cluster > 1:  # SMs are left over where their number in a group is no multiple of the cluster
                 threads = math.prod(spec.block)
-                clusters = resident_clusters(raw.kernel, cluster, threads, spec.dynamic_shared_bytes)
-            self.grid = (min(launch.blocks, clusters) * cluster,)
+                resident = resident_clusters(raw.kernel, cluster, threads, spec.dynamic_shared_bytes)
+            clusters = min(clusters, resident)
+        self.grid: tuple[int, ...] = (clusters * cluster,)
         self.block: tuple[int, int] = spec.block
         self.shared = spec.dynamic_shared_bytes
         self.kernel_args = launch.kernel_args
