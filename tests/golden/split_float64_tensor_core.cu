@@ -424,7 +424,7 @@ struct alignas(128) SwizzledTile {
     // Where a lane begins to read, in bytes: A's fragments of rows from i on, B's of columns from i on. i is a multiple of the warp
     // tile, and of 8 chunks if elements are read one at a time. ldmatrix reads four (8, 16-byte) matrices: each lane points to a row
     // of one of them, `lower` if 8 rows (or columns) further on, `later` if a chunk of k further on. k: the first step that the warp
-    // reads, 0 or a multiple of the power of 2 that it reads.
+    // reads, a multiple of the number of steps that it reads of a tile, which is a power of 2.
     static __device__ __forceinline__ unsigned begin_of_a(int i, int lane, int k = 0) {
         return begin(i, k, lane % 16 / 8, lane / 16, lane);
     }

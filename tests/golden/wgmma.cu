@@ -497,7 +497,7 @@ struct alignas(sizeof(TC) < 16 ? 2 * sizeof(TC) : 16) Pair {
 // Bytes of a row of n columns. Its padding lets rows of a wavefront, except of 32-byte pairs, differ in banks.
 __device__ constexpr int row_bytes(int n, int pair) { return (n / 2 + (pair > 16 ? 2 : n % 16 ? 8 : 4)) * pair; }
 // Columns that the epilogue collects and writes at a time: an equal part of the tile's, at most 128; fewer if elements are wider.
-__device__ constexpr int part_of(int most, int pair, int bytes = 1 << 30) {   // whose rows have at most so many bytes, but at least 8
+__device__ constexpr int part_of(int most, int pair, int bytes = 1 << 30) {   // the largest whose rows have at most `bytes`; at least 8
     return most <= 8 ? 8 : most % 8 || OUT_N % most || row_bytes(most, pair) > bytes ? part_of(most - 1, pair, bytes) : most;
 }
 constexpr int COLUMNS = part_of(128, 4), ROW_BYTES = sizeof(T) > 2 ? row_bytes(COLUMNS / 2, 8) : row_bytes(COLUMNS, 4);

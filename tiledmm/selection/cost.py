@@ -162,7 +162,7 @@ class Cost:
         if terms.layout[1] == "N":
             rate *= row.transposed_b
         steps = terms.steps / fraction + row.overhead_k
-        multiplying = terms.flops * steps / min(rate, most) * 1e6  # of one block
+        of_block = terms.flops * steps / min(rate, most) * 1e6
         speed = {"N": row.k_major, "T": row.mn_major, "G": min(row.mn_major, row.k_major)}
         reading = (
             self._times.moving(size, speed[letter]) for size, letter in zip(terms.sizes, terms.layout, strict=True)
@@ -170,7 +170,7 @@ class Cost:
         writing = terms.writing / row.writing / (1.0 if terms.aligned_c else row.writing_unaligned or 1.0)
         moving = sum(reading) + writing
         return terms.before + sum(
-            together(row.overlap, blocks * multiplying, share * moving, share * terms.cache)
+            together(row.overlap, blocks * of_block, share * moving, share * terms.cache)
             for blocks, share in terms.phases(row.residents)
         )
 

@@ -59,8 +59,8 @@ _SKINNY_MATRICES = (
 # Skinny products for tiled kernels.
 _SKINNY = ((4, 4096, 4096), (48, 8192, 2048), (32, 1000, 8192), (64, 64, 32768))
 
-# Rows, columns and k of x @ W.T with the weights W of a layer, for tensor cores that multiply 16 bits and less. Those
-# of more than 100 MB show rates of memory that smaller ones do not reach. The first one is skinny.
+# Rows, columns and k of x @ W.T with the weights W of a layer, for tensor cores that multiply 16 bits and less.
+# Matrices of more than 100 MB show memory rates that smaller matrices do not reach. The first product is skinny.
 _LAYERS = (
     (24, 9216, 7424), (64, 11264, 7168), (96, 9728, 5632), (128, 6912, 2560), (128, 13312, 9216), (256, 2560, 9216),
     (256, 8704, 3328), (256, 22016, 5120), (512, 3072, 6656), (512, 4608, 12288), (1024, 5632, 2560),

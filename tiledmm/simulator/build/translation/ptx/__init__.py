@@ -2,7 +2,7 @@
 
 In: the text of an asm statement, and the registers of its operands. Out: C++ statements that call
 ``native/inline_ptx.h``. One function per family of instructions translates them; ``INSTRUCTIONS`` maps the first part
-of an opcode to its function. Its modules must not import other folders of the package.
+of an opcode to its function. Modules of this folder import nothing from the other folders.
 """
 
 from __future__ import annotations
