@@ -32,11 +32,12 @@ WARP = 32
 #: Number of products, m, n and k: usually, and for variants of few shapes.
 USUAL = (1, 128, 256, 128)
 PRODUCTS = {
-    "thin": (1, 64, 512, 128),
+    "thin": (1, 192, 512, 128),
     "dot_products": (1, 16, 256, 512),
     "block_dot_products": (1, 4, 256, 2048),
     "axpy": (1, 4, 256, 512),
     "outer_products": (1, 128, 256, 2),
+    "narrow_outer_products": (1, 2048, 16, 2),
     "tiny": (64, 16, 16, 16),
     "split_tensor_core": (1, 128, 256, 256),
 }

@@ -210,7 +210,7 @@ def explain(
         'warp_tiled'
         >>> print(tiledmm.explain((64, 4096), (4096, 64)))
         (64 x 4096) @ (4096 x 64), float32, layout NN
-        tiledmm_warp_tiled_f32_64x64x8_nn, split-K 96: 9.82 us expected on H100 SXM 80 GB
+        tiledmm_warp_tiled_f32_64x64x8_nn, split-K 96: 9.58 us expected on H100 SXM 80 GB
         ...
     """
     from tiledmm.selection.explanation import explanation

@@ -136,7 +136,8 @@ def iteration(recorded: Trace, kernel: KernelSpec, number: int, *, warp: int = 1
             elif rearranged:
                 sums.update((place, event.thread) for place in places)
             elif not _is_read(event):
-                held.update((place, carried[event.thread].popleft()) for place in places)
+                waiting = carried[event.thread]  # none if zeros are stored, beyond the end of K
+                held.update((place, waiting.popleft()) for place in places if waiting)
             elif event.step == steps[number]:
                 touch(event.thread, held[event.address][0], [held[place][1] for place in places])
     if not tiles:  # threads that share k have parts of the same sums, and one of them writes

@@ -94,6 +94,7 @@ LAUNCHES = {
     "block_dot_products": ((20, 3), 256, "NT", 3, 20, 1300),
     "axpy": ((2, 3), (32, 8), "NN", 3, 64, 100),
     "outer_products": ((3, 2), (32, 4), "NN", 64, 96, 3),
+    "narrow_outer_products": (2, 256, "NN", 99, 30, 3),
     "tensor_core": ((4, 2), 32, "NT", 32, 32, 48),
     "split_float32": ((2, 1), (16, 16), "NN", 16, 32, 40),
     "split_integer": ((2, 1), (16, 16), "NN", 16, 32, 40),

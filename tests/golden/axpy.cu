@@ -142,7 +142,7 @@ struct View {
     // Whether N elements from a multiple of N on are contiguous, aligned to their size, and all inside or all outside. `length`:
     // contiguous elements of a row, or column, of the matrix.
     template <int N>
-    __device__ __forceinline__ bool has_vectors(long long length) const {
+    __device__ __forceinline__ bool consists_of_vectors(long long length) const {
         return is_aligned(N * sizeof(Stored)) && length % N == 0;
     }
 
@@ -182,12 +182,6 @@ struct ResultTile {
 
     __device__ __forceinline__ void write(int row, int col, Accumulator<T> sum) const {
         if (row < rows && col < cols) data[row * row_stride + col * col_stride] = from_accumulator<T, Stored>(sum);
-    }
-
-    // Whether rows are contiguous, begin at multiples of `bytes`, and are whole numbers of them.
-    __device__ __forceinline__ bool has_vectors(int bytes) const {
-        constexpr long long SIZE = sizeof(Stored);
-        return col_stride == 1 && (reinterpret_cast<long long>(data) | row_stride * SIZE | cols * SIZE) % bytes == 0;
     }
 };
 
@@ -300,8 +294,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     const auto A = matrix<T, ORDER_A>(a + block.a0, p.m, block.k, p.a);
     const auto B = matrix<T, ORDER_B>(b + block.b0, block.k, p.n, p.b);
     const auto c_tile = result_tile<T>(c, p, block, BM, BN);   // (BM, BN)
-    if (V == 1 || (ORDER_B == Order::ROWS && B.template has_vectors<V>(p.n))) return compute<V>(A, B, block, c_tile, sums);
+    if (V == 1 || (ORDER_B == Order::ROWS && B.template consists_of_vectors<V>(p.n))) return compute<V>(A, B, block, c_tile, sums);
     if constexpr (1 < WORD && WORD < V && ORDER_B == Order::ROWS)
-        if (B.template has_vectors<WORD>(p.n)) return compute<WORD>(A, B, block, c_tile, sums);
+        if (B.template consists_of_vectors<WORD>(p.n)) return compute<WORD>(A, B, block, c_tile, sums);
     if constexpr (V > 1) compute<1>(A, B, block, c_tile, sums);
 }

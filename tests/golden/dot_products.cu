@@ -156,7 +156,7 @@ struct View {
     // Whether N elements from a multiple of N on are contiguous, aligned to their size, and all inside or all outside. `length`:
     // contiguous elements of a row, or column, of the matrix.
     template <int N>
-    __device__ __forceinline__ bool has_vectors(long long length) const {
+    __device__ __forceinline__ bool consists_of_vectors(long long length) const {
         return is_aligned(N * sizeof(Stored)) && length % N == 0;
     }
 
@@ -182,12 +182,6 @@ struct ResultTile {
 
     __device__ __forceinline__ void write(int row, int col, Accumulator<T> sum) const {
         if (row < rows && col < cols) data[row * row_stride + col * col_stride] = from_accumulator<T, Stored>(sum);
-    }
-
-    // Whether rows are contiguous, begin at multiples of `bytes`, and are whole numbers of them.
-    __device__ __forceinline__ bool has_vectors(int bytes) const {
-        constexpr long long SIZE = sizeof(Stored);
-        return col_stride == 1 && (reinterpret_cast<long long>(data) | row_stride * SIZE | cols * SIZE) % bytes == 0;
     }
 };
 
@@ -285,9 +279,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
 
     Sum acc[TM][TN] = {};
     constexpr bool CONTIGUOUS = ORDER_A == Order::ROWS && ORDER_B == Order::COLUMNS;   // along k
-    if (V == 1 || (CONTIGUOUS && a_view.template has_vectors<V>(block.k) && b_view.template has_vectors<V>(block.k)))
+    if (V == 1 || (CONTIGUOUS && a_view.template consists_of_vectors<V>(block.k) && b_view.template consists_of_vectors<V>(block.k)))
         multiply<V>(a_view, b_view, steps, lane, acc);
-    else if (CONTIGUOUS && WORD > 1 && a_view.template has_vectors<WORD>(block.k) && b_view.template has_vectors<WORD>(block.k))
+    else if (CONTIGUOUS && WORD > 1 && a_view.template consists_of_vectors<WORD>(block.k) && b_view.template consists_of_vectors<WORD>(block.k))
         multiply<WORD>(a_view, b_view, steps, lane, acc);
     else
         multiply<1>(a_view, b_view, steps, lane, acc);

@@ -125,6 +125,7 @@ constexpr bool SAME<A, A> = true;
 template <bool VALUE>
 struct Constant {
     static constexpr bool value = VALUE;
+    constexpr __device__ operator bool() const { return VALUE; }
 };
 
 // A stored element, converted to the computation type T, as it is multiplied.
@@ -270,13 +271,6 @@ struct View {
         if constexpr (ORDER == Order::STRIDED) return false;
         const long long stride = ORDER == Order::ROWS ? row_stride : col_stride;
         return (reinterpret_cast<long long>(data) | stride * static_cast<long long>(sizeof(Stored))) % bytes == 0;
-    }
-
-    // Whether N elements from a multiple of N on are contiguous, aligned to their size, and all inside or all outside. `length`:
-    // contiguous elements of a row, or column, of the matrix.
-    template <int N>
-    __device__ __forceinline__ bool has_vectors(long long length) const {
-        return is_aligned(N * sizeof(Stored)) && length % N == 0;
     }
 
     // Moves (0, 0); the caller updates rows and cols.

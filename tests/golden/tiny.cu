@@ -172,7 +172,7 @@ struct View {
     // Whether N elements from a multiple of N on are contiguous, aligned to their size, and all inside or all outside. `length`:
     // contiguous elements of a row, or column, of the matrix.
     template <int N>
-    __device__ __forceinline__ bool has_vectors(long long length) const {
+    __device__ __forceinline__ bool consists_of_vectors(long long length) const {
         return is_aligned(N * sizeof(Stored)) && length % N == 0;
     }
 
@@ -207,12 +207,6 @@ struct ResultTile {
 
     __device__ __forceinline__ void write(int row, int col, Accumulator<T> sum) const {
         if (row < rows && col < cols) data[row * row_stride + col * col_stride] = from_accumulator<T, Stored>(sum);
-    }
-
-    // Whether rows are contiguous, begin at multiples of `bytes`, and are whole numbers of them.
-    __device__ __forceinline__ bool has_vectors(int bytes) const {
-        constexpr long long SIZE = sizeof(Stored);
-        return col_stride == 1 && (reinterpret_cast<long long>(data) | row_stride * SIZE | cols * SIZE) % bytes == 0;
     }
 
     // Writes N elements of a row: in one access if they are contiguous and aligned to their size.
@@ -395,8 +389,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     const auto B = matrix<T, ORDER_B>(b + tile.b0, depth, p.n, p.b);
     const auto a_view = A.tile(tile.row0, 0, BM, BK);                // (BM, BK)
     const auto b_view = B.tile(0, tile.col0, BK, BN).transposed();   // (BN, BK)
-    const bool vectors = a_view.template has_vectors<V>(ORDER_A == Order::ROWS ? depth : p.m) &&
-                         b_view.template has_vectors<V>(ORDER_B == Order::COLUMNS ? depth : p.n);
+    const bool vectors = a_view.template consists_of_vectors<V>(ORDER_A == Order::ROWS ? depth : p.m) &&
+                         b_view.template consists_of_vectors<V>(ORDER_B == Order::COLUMNS ? depth : p.n);
 
     Sum acc[TM][TN] = {};   // (TM, TN)
     if (V == 1 || __all_sync(0xffffffff, vectors))   // uniform over the warp: its groups share barriers

@@ -66,7 +66,7 @@ __device__ __forceinline__ float32 multiply_add(float32 a, float32 b, float32 su
 // A compile-time value as an argument, so that a generic lambda is compiled once for each.
 template <bool VALUE>
 struct Constant {
-    static constexpr bool value = VALUE;
+    constexpr __device__ operator bool() const { return VALUE; }
 };
 
 // A stored element as it is multiplied, and a finished sum as it is stored: this kernel converts neither.
@@ -192,13 +192,6 @@ struct View {
         return (reinterpret_cast<long long>(data) | stride * static_cast<long long>(sizeof(Stored))) % bytes == 0;
     }
 
-    // Whether N elements from a multiple of N on are contiguous, aligned to their size, and all inside or all outside. `length`:
-    // contiguous elements of a row, or column, of the matrix.
-    template <int N>
-    __device__ __forceinline__ bool has_vectors(long long length) const {
-        return is_aligned(N * sizeof(Stored)) && length % N == 0;
-    }
-
     // Moves (0, 0); the caller updates rows and cols.
     __device__ __forceinline__ void move(int down, int right) { data = address(down, right); }
 
@@ -211,11 +204,10 @@ struct View {
         for (int i = 0; i < N; ++i) values[i] = to_accumulator<T>(vector.element[i]);
     }
 
-    // Starts to copy N elements of a column from (row, col) on to shared memory, zeros outside: see wait_for_copies().
+    // Starts to copy N contiguous elements from (row, col) on to shared memory: all are inside, or zeros are written.
     template <int N>
-    __device__ __forceinline__ void copy_or_zero(void* shared, int row, int col) const {
-        const int left = N > 1 && rows - row < N ? rows - row : N;
-        copy_async<N>(static_cast<Stored*>(shared), address(row, col), row < rows && col < cols ? left : 0);
+    __device__ __forceinline__ void copy_vector_or_zero(void* shared, int row, int col) const {
+        copy_async<N>(static_cast<Stored*>(shared), address(row, col), row < rows && col < cols ? N : 0);
     }
 };
 
@@ -294,25 +286,24 @@ constexpr int V = 16 / sizeof(Sum);   // elements of a 16-byte vector
 template <int WIDTH, Order ORDER>
 using Tile = Sum[BK][WIDTH + (ORDER == Order::COLUMNS ? 0 : PAD)];
 
+constexpr int largest_divisor(int number, int most) { return number % most == 0 ? most : largest_divisor(number, most - 1); }
 // Copies tiles to shared memory: element (i, k) of a matrix that begins at `view` goes to tile[k][i]. Elements that need no
-// conversion are copied asynchronously, V at a time if they stay contiguous; others go through a thread's registers.
+// conversion are copied asynchronously, one or V at a time; others go through a thread's registers.
 template <int WIDTH, class Stored, Order ORDER>
 struct TileCopies {
     static constexpr bool K_MAJOR = ORDER != Order::COLUMNS;   // the matrix's contiguous elements are successive k
     static constexpr bool ASYNC = TILEDMM_CP_ASYNC;
-    static_assert(WIDTH * BK % (THREADS * V) == 0 || THREADS * V % (WIDTH * BK) == 0, "even shares, in whole vectors");
+    static constexpr bool ONE_BY_ONE = V == 1 || (ASYNC && K_MAJOR);   // successive k go to different rows of the shared tile
 
-    // A thread's copies of N contiguous elements: where its first element is, and from there to its e-th.
+    // A thread's copies of N contiguous elements: where its first element is, and from there to its e-th. The last threads may have none.
     template <int N>
     struct Share {
-        static constexpr int ACROSS = (K_MAJOR ? BK : WIDTH) / N;   // copies of a row or column
-        static constexpr int COPIES = ACROSS > THREADS ? ACROSS / THREADS : 1;   // of these, a thread's
-        static constexpr int STEP = ACROSS > THREADS ? 1 : THREADS / ACROSS;    // rows or columns that all threads copy at a time
-        static constexpr bool FEW = WIDTH * BK < THREADS * N;   // a small tile leaves threads without a copy
-        static constexpr int ELEMENTS = FEW ? N : WIDTH * BK / THREADS;
-        static_assert(ACROSS % THREADS == 0 || THREADS % ACROSS == 0, "whole rows or columns, or even parts of them");
+        static constexpr int ACROSS = (K_MAJOR ? BK : WIDTH) / N, DOWN = K_MAJOR ? WIDTH : BK;   // copies of a row or column, and rows or columns
+        static constexpr int COPIES = ACROSS > THREADS ? ACROSS / THREADS : 1;   // of a row or column, a thread's
+        static constexpr int STEP = ACROSS > THREADS ? 1 : largest_divisor(DOWN, THREADS / ACROSS);   // rows or columns that are copied at a time
+        static constexpr int ELEMENTS = DOWN / STEP * COPIES * N;
 
-        static __device__ __forceinline__ bool has(int i, int k) { return !FEW || (K_MAJOR ? i < WIDTH : k < BK); }
+        static __device__ __forceinline__ bool has(int i, int k) { return ACROSS * STEP >= THREADS || (K_MAJOR ? i : k) < STEP; }
         static __device__ __forceinline__ int i(int thread) { return K_MAJOR ? thread / ACROSS : thread % ACROSS * N; }
         static __device__ __forceinline__ int k(int thread) { return K_MAJOR ? thread % ACROSS * N : thread / ACROSS; }
         static constexpr int to_i(int e) { return K_MAJOR ? e / N / COPIES * STEP : e / N % COPIES * THREADS * N + e % N; }
@@ -321,37 +312,34 @@ struct TileCopies {
 
     View<T, Stored, ORDER> view;    // begins at this thread's first element,
     int i, k;                       // which is at (i, k) of the tile
-    bool wide;                      // V contiguous elements are copied at a time
-    bool whole;                     // the tile's WIDTH is inside, and copies are asynchronous and as wide as its order allows
     Sum next[Share<V>::ELEMENTS];   // elements on their way through registers
 
-    // `length`: contiguous elements of a row, or column, of the matrix.
-    __device__ __forceinline__ TileCopies(const View<T, Stored, ORDER>& tile, long long length, int thread) : view(tile) {
-        wide = tile.is_aligned(V * sizeof(Stored)) && (ASYNC ? !K_MAJOR : length % V == 0);
-        i = wide || !ASYNC ? Share<V>::i(thread) : Share<1>::i(thread);
-        k = wide || !ASYNC ? Share<V>::k(thread) : Share<1>::k(thread);
-        whole = ASYNC && tile.rows >= WIDTH && (wide || K_MAJOR);
+    // Whether a tile consists of aligned vectors that are inside or outside. `length`: contiguous elements of the matrix's rows or columns.
+    static __device__ __forceinline__ bool can_be_wide(const View<T, Stored, ORDER>& tile, long long length) {
+        return ONE_BY_ONE || (tile.is_aligned(V * sizeof(Stored)) && (length % V == 0 || (ASYNC && tile.rows >= WIDTH)));
+    }
+
+    __device__ __forceinline__ TileCopies(const View<T, Stored, ORDER>& tile, bool wide, int thread) : view(tile) {
+        const bool by_vectors = !ASYNC || (wide && !ONE_BY_ONE);
+        i = by_vectors ? Share<V>::i(thread) : Share<1>::i(thread), k = by_vectors ? Share<V>::k(thread) : Share<1>::k(thread);
         view = tile.from(i, k);
     }
 
-    // Loads the next tile, to `tile` or to `next`; `left` steps of k remain. WHOLE: all of it is inside, so nothing is guarded.
-    template <bool WHOLE = false>
-    __device__ __forceinline__ void fetch(Tile<WIDTH, ORDER>& tile, long long left) {
+    // Loads the next tile, to `tile` or to `next`; `left` steps of k remain. Unguarded if all of it is inside.
+    __device__ __forceinline__ void fetch(Tile<WIDTH, ORDER>& tile, long long left, bool wide, bool unguarded = false) {
         auto part = view;
         part.cols = inside(left, 0, BK) - k;
-        if constexpr (WHOLE) part.rows = part.cols = WIDTH + BK;   // beyond any element: the compiler drops the guards
-        if (WHOLE ? !K_MAJOR : wide) load<V>(tile, part);
+        if (unguarded) part.rows = part.cols = WIDTH + BK;   // beyond any element: the compiler drops the guards
+        if (wide && !ONE_BY_ONE) load<V>(tile, part);
         else load<1>(tile, part);
         view.move(0, BK);
     }
 
     // Stores elements that were loaded to registers.
     __device__ __forceinline__ void store_shared(Tile<WIDTH, ORDER>& tile) {
-        if constexpr (!ASYNC) {
-            if (!Share<V>::has(i, k)) return;
+        if (ASYNC || !Share<V>::has(i, k)) return;
 #pragma unroll
-            for (int e = 0; e < Share<V>::ELEMENTS; ++e) tile[k + Share<V>::to_k(e)][i + Share<V>::to_i(e)] = next[e];
-        }
+        for (int e = 0; e < Share<V>::ELEMENTS; ++e) tile[k + Share<V>::to_k(e)][i + Share<V>::to_i(e)] = next[e];
     }
 
     // Loads a thread's share of a tile, N contiguous elements at a time.
@@ -362,7 +350,7 @@ struct TileCopies {
         for (int e = 0; e < Own::ELEMENTS; e += N) {
             const int di = Own::to_i(e), dk = Own::to_k(e);
             if constexpr (!ASYNC) part.template read_vector_or_zero<N>(&next[e], di, dk);
-            else if (Own::has(i, k)) part.template copy_or_zero<N>(&tile[k + dk][i + di], di, dk);
+            else if (Own::has(i, k)) part.template copy_vector_or_zero<N>(&tile[k + dk][i + di], di, dk);
         }
     }
 };
@@ -379,7 +367,7 @@ __device__ __forceinline__ void read_fragment(Sum (&fragment)[COUNT], const Sum*
 // Launch    one block of THREADS threads per (BM, BN) tile of C, one warp per (WM, WN), one thread per (TM, TN)
 // Shared    STAGES * BK * (BM + BN) * sizeof(Sum), plus PAD per row of a tile that is transposed; or, if that is more,
 //           WARPS * LANES_M * (WN + 1) * sizeof(Sum) for C          Barriers  1 per K step, and 1 if C is not aligned
-// Requires  32 threads per warp tile; every thread copies the same number of whole vectors of each tile
+// Requires  32 threads per warp tile; threads copy whole rows or columns of each tile at a time, or even parts of one
 // Source    CUTLASS, "Efficient GEMM in CUDA"; CUDA C++ Programming Guide, "Asynchronous data copies"
 //
 // Three things hide latency: tiles are copied STAGES - 1 steps of K ahead, fragments are read one step of k ahead, across barriers
@@ -417,15 +405,22 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     const int m0 = warp / WARPS_N * WM + lane_m * V;   // this thread's first row and column of C
     const int n0 = warp % WARPS_N * WN + lane_n * V;
 
-    TileCopies<BM, TA, ORDER_A> a_copies(A.tile(block.row0, 0, BM, BK), ORDER_A == Order::ROWS ? block.k : p.m, thread);
-    TileCopies<BN, TB, TRANSPOSED<ORDER_B>> b_copies(B.tile(block.col0, 0, BN, BK), ORDER_B == Order::ROWS ? p.n : block.k, thread);
+    using CopiesA = TileCopies<BM, TA, ORDER_A>;
+    using CopiesB = TileCopies<BN, TB, TRANSPOSED<ORDER_B>>;
+    constexpr bool ASYNC = CopiesA::ASYNC && CopiesB::ASYNC, STRIDED = ORDER_A == Order::STRIDED || ORDER_B == Order::STRIDED;
+    const auto a_tile = A.tile(block.row0, 0, BM, BK);   // (BM, BK)
+    const auto b_tile = B.tile(block.col0, 0, BN, BK);   // (BN, BK)
+    const bool wide = CopiesA::can_be_wide(a_tile, ORDER_A == Order::ROWS ? block.k : p.m) &&
+                      CopiesB::can_be_wide(b_tile, ORDER_B == Order::ROWS ? p.n : block.k);
+    CopiesA a_copies(a_tile, wide, thread);
+    CopiesB b_copies(b_tile, wide, thread);
 
     // prologue
     int k_to_load = static_cast<int>(block.k);   // steps of k whose copies have not been started
 #pragma unroll
     for (int stage = 0; stage < STAGES - 1; ++stage, k_to_load -= BK) {
-        a_copies.fetch(As[stage], k_to_load);
-        b_copies.fetch(Bs[stage], k_to_load);
+        a_copies.fetch(As[stage], k_to_load, wide);
+        b_copies.fetch(Bs[stage], k_to_load, wide);
         commit_copies();
         a_copies.store_shared(As[stage]);
         b_copies.store_shared(Bs[stage]);
@@ -440,44 +435,46 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     // mainloop
     Sum acc[TM][TN] = {};   // (TM, TN)  groups of V, LANES_M * V rows and LANES_N * V columns apart
     int stage = 0, refilled = STAGES - 1;
-    const auto multiply_tiles = [&](auto whole) {
-        const bool more = whole.value || k_to_load > BK - LEAD;
-        if (whole.value || k_to_load > 0) {   // refills the stage that all threads finished reading before the last barrier
-            a_copies.template fetch<whole.value>(As[refilled], k_to_load);
-            b_copies.template fetch<whole.value>(Bs[refilled], k_to_load);
-        }
-        commit_copies();
-#pragma unroll
-        for (int k = 0; k < BK; ++k) {
-            if (k == BK - 1) {
-                a_copies.store_shared(As[refilled]);   // beyond the end, something that nobody reads
-                b_copies.store_shared(Bs[refilled]);
-                k_to_load -= BK;
-                refilled = stage;
-                stage = stage + 1 == STAGES ? 0 : stage + 1;
-                wait_for_copies_except<STAGES - 2>();
-                __syncthreads();   // the next tiles are complete, and nobody reads the current ones any more
+    // Until k_to_load <= end. Each way to copy asynchronously has a loop without branches, so that copies are scheduled between products:
+    // they go on beyond the end of K, with zeros. Copies through registers leave none for more than one loop.
+    const auto multiply_tiles = [&](int end, auto wide, auto unguarded) {
+#pragma unroll 1   // unrolled it would only cost registers
+        while (k_to_load > end) {
+            if (ASYNC || k_to_load > 0) {   // refills the stage that all threads finished reading before the last barrier
+                a_copies.fetch(As[refilled], k_to_load, wide, unguarded);
+                b_copies.fetch(Bs[refilled], k_to_load, wide, unguarded);
             }
-            if (k < BK - 1 || more) {   // the next fragments; the last step's are in the next stage
-                read_fragment<TM, LANES_M>(frag_a[(k + 1) % 2], &As[stage][(k + 1) % BK][m0]);
-                read_fragment<TN, LANES_N>(frag_b[(k + 1) % 2], &Bs[stage][(k + 1) % BK][n0]);
-            }
+            commit_copies();
 #pragma unroll
-            for (int slow = 0; slow < SLOW; ++slow)
-#pragma unroll
-                for (int f = 0; f < FAST; ++f) {
-                    const int fast = slow % 2 == 0 ? f : FAST - 1 - f;   // zigzag: successive FMAs share an operand register
-                    const int i = TM < TN ? fast : slow, j = TM < TN ? slow : fast;
-                    acc[i][j] = multiply_add(frag_a[k % 2][i], frag_b[k % 2][j], acc[i][j]);
+            for (int k = 0; k < BK; ++k) {
+                if (k == BK - 1) {
+                    a_copies.store_shared(As[refilled]);   // beyond the end, something that nobody reads
+                    b_copies.store_shared(Bs[refilled]);
+                    k_to_load -= BK;
+                    refilled = stage;
+                    stage = stage + 1 == STAGES ? 0 : stage + 1;
+                    wait_for_copies_except<STAGES - 2>();
+                    __syncthreads();   // the next tiles are complete, and nobody reads the current ones any more
                 }
+                if (k < BK - 1 || ASYNC || k_to_load > -LEAD) {   // the next fragments; the last step's are in the next stage
+                    read_fragment<TM, LANES_M>(frag_a[(k + 1) % 2], &As[stage][(k + 1) % BK][m0]);
+                    read_fragment<TN, LANES_N>(frag_b[(k + 1) % 2], &Bs[stage][(k + 1) % BK][n0]);
+                }
+#pragma unroll
+                for (int slow = 0; slow < SLOW; ++slow)
+#pragma unroll
+                    for (int f = 0; f < FAST; ++f) {
+                        const int fast = slow % 2 == 0 ? f : FAST - 1 - f;   // zigzag: successive FMAs share an operand register
+                        const int i = TM < TN ? fast : slow, j = TM < TN ? slow : fast;
+                        acc[i][j] = multiply_add(frag_a[k % 2][i], frag_b[k % 2][j], acc[i][j]);
+                    }
+            }
         }
     };
-    // Whole tiles, which most are, need no guards: the loop has no branches, and copies are scheduled between products.
-    if (a_copies.whole && b_copies.whole)
-#pragma unroll 1   // unrolled it would only cost registers
-        while (k_to_load >= BK) multiply_tiles(Constant<true>{});
-#pragma unroll 1
-    while (k_to_load > -LEAD) multiply_tiles(Constant<false>{});
+    if (ASYNC && !STRIDED && wide && a_tile.rows >= BM && b_tile.rows >= BN) multiply_tiles(BK - 1, Constant<true>{}, Constant<true>{});
+    if constexpr (!ASYNC) multiply_tiles(-LEAD, wide, Constant<false>{});
+    else if (wide) multiply_tiles(-LEAD, Constant<true>{}, Constant<false>{});
+    else multiply_tiles(-LEAD, Constant<false>{}, Constant<false>{});
 
     // epilogue
     const auto write_columns = [&](const auto& tile) {   // of C, which are rows of the tile

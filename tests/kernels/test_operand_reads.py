@@ -57,15 +57,16 @@ def test_rows_of_each_operand_begin_at_cache_lines_or_not(strides: Any, types: A
 
 
 @pytest.mark.parametrize(
-    ("stride", "dtype", "is_wide"),
-    [((16, 1), "f4", True), ((18, 1), "f4", False), ((1, 16), "f4", False), ((18, 1), "f8", True),
-     ((20, 1), "f2", False), ((24, 1), "f2", True), ((32, 2), "f4", False)],
+    ("stride", "dtype", "how", "packs"),
+    [((16, 1), "f4", "chunks", False), ((18, 1), "f4", "words", True), ((1, 16), "f4", "chunks", True),
+     ((18, 1), "f8", "chunks", False), ((20, 1), "f2", "words", True), ((24, 1), "f2", "chunks", False),
+     ((32, 2), "f4", "elements", True)],
 )  # fmt: skip
-def test_rows_of_b_may_be_wide_enough(stride: tuple[int, int], dtype: str, is_wide: bool) -> None:
+def test_rows_of_b_may_be_wide_enough(stride: tuple[int, int], dtype: str, how: str, packs: bool) -> None:
     wanted = matrices((8, 16), (16, 16), (None, stride), (dtype, dtype))
     variant = find_variant("warp_tiled")
-    assert variant.operands.access(variant, (), wanted) == ("chunks" if is_wide else "elements")
-    assert list(variant.operands.packings(variant, 256, wanted)) == [() if is_wide else ("pack_b",)]
+    assert variant.operands.access(variant, (), wanted) == how
+    assert list(variant.operands.packings(variant, 256, wanted)) == ([("pack_b",), ()] if packs else [()])
 
 
 def test_types_that_take_as_long_share_rates() -> None:

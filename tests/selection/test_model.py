@@ -166,7 +166,7 @@ def test_rows_that_begin_within_lines_of_l2_are_read_more_slowly(variant: str, d
         ("tensor_core", "int8", "NN", 0, "elements"),  # bytes that are not K-major are transposed
         ("wgmma", "float16", "NN", 0, "chunks"),
         ("warp_tiled", "float32", "NN", 0, "chunks"),
-        ("warp_tiled", "float32", "NN", 1, "elements"),
+        ("warp_tiled", "float32", "NN", 1, "words"),
         ("dot_products", "float32", "NT", 0, "chunks"),
         ("dot_products", "float32", "NT", 1, "words"),
         ("dot_products", "float16", "NT", 1, "elements"),

@@ -53,8 +53,10 @@ def test_the_roofline_works_out_what_is_counted(row):
     direct = not spec.variant.operands.is_ieee or spec.variant.reads.few_rows(spec.config)
     rearranged = spec.variant.tensor_cores and not direct
     epilogue = 32 * spec.c.itemsize / 128 / row["product"][-1] if rearranged else 0
-    # split_tensor_core also reads there, at its beginning and its end, which tile of C it computes.
-    rel = 0.05 if row["variant"] == "split_tensor_core" else 1e-6
+    # split_tensor_core also reads there, at its beginning and its end, which tile of C it computes. CUDA-core kernels
+    # with warp tiles also read, at the end of K, the fragments of a step that does not exist.
+    beyond = 1 / row["product"][-1] if spec.config.wm and not spec.variant.tensor_cores else 0
+    rel = 0.05 if row["variant"] == "split_tensor_core" else 1e-6 + beyond
     assert wavefronts_per_multiply_add(spec, 256, 256, 256) + epilogue == pytest.approx(row["load wavefronts"], rel=rel)
 
 

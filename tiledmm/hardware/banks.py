@@ -15,7 +15,7 @@ WIDTHS = (1, 2, 4, 8, 16)
 
 _BANKS = 32
 _WORD_BYTES = 4
-_SECTOR_BYTES = 32
+SECTOR_BYTES = 32
 
 Lanes = Sequence[int | None]
 
@@ -96,7 +96,7 @@ def sectors(addresses: Lanes, width: int) -> int:
         ConfigError: If the width is not 1, 2, 4, 8 or 16.
     """
     _check(width)
-    return len({address // _SECTOR_BYTES for address in addresses if address is not None})
+    return len({address // SECTOR_BYTES for address in addresses if address is not None})
 
 
 def _check(width: int) -> None:

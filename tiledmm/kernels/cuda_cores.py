@@ -182,18 +182,21 @@ _THIN_TILES = {
         8: (128, 8, 128, 8, 4, 16, 4),
         16: (256, 16, 64, 8, 4, 8, 4),
         32: (256, 32, 64, 8, 8, 8, 4),
+        48: (256, 48, 64, 12, 8, 8, 4),
         64: (128, 64, 64, 16, 8, 8, 4),
     },
     8: {
         8: (128, 8, 128, 8, 4, 8, 4),
         16: (128, 16, 64, 8, 4, 8, 4),
         32: (128, 32, 32, 8, 4, 8, 4),
+        48: (64, 48, 16, 6, 4, 8, 4),
         64: (64, 32, 32, 8, 4, 8, 3),
     },
     16: {
         8: (64, 8, 64, 4, 4, 8, 4),
         16: (64, 16, 32, 4, 4, 8, 4),
         32: (64, 16, 32, 4, 4, 8, 3),
+        48: (64, 48, 16, 6, 4, 8, 3),
         64: (64, 32, 16, 4, 4, 8, 2),
     },
 }
@@ -201,6 +204,7 @@ _THIN_TILES_WIDENED = {
     8: (256, 8, 64, 4, 4, 8, 2),
     16: (256, 16, 64, 8, 4, 8, 2),
     32: (256, 32, 64, 8, 8, 8, 2),
+    48: (256, 48, 64, 12, 8, 8, 2),
     64: (128, 32, 64, 8, 8, 8, 3),
 }
 
@@ -281,6 +285,22 @@ def outer_products(tile: int, element: Element) -> Config:
     tn, rows = words * word, 64 if element.itemsize == 1 else 32
     unroll = max(1, 8 // (tile * word))
     return Config(rows, WARP_SIZE * tn, bk=tile, tm=rows // 4, tn=tn, unroll=unroll)
+
+
+# Rows of C that a block of ``narrow_outer_products`` computes, maximum bytes of each, and threads of the block.
+_NARROW_ROWS, _NARROW_BYTES, _NARROW_THREADS = 1024, 256, 256
+
+
+def narrow_outer_products(tile: int, element: Element) -> Config:
+    """Return the config of ``narrow_outer_products`` for K of at most ``tile``.
+
+    A thread writes one 4-byte word of C at a time, or one element if that is wider. It loads elements of A for up to
+    four words together. Wider rows fill the stores of ``outer_products``.
+    """
+    word, columns = max(1, WORD_BYTES // element.itemsize), _NARROW_BYTES // element.itemsize
+    unroll = max(1, min(4, _OUTER_BYTES // (tile * word * element.sum_bytes)))
+    rows = _NARROW_ROWS * columns // (_NARROW_THREADS * word)
+    return Config(_NARROW_ROWS, columns, bk=tile, tm=rows, tn=word, unroll=unroll)
 
 
 # BK, TM, TN and minimum blocks per SM, by bytes per sum and by tile. The fewer threads a tile has, the less time a warp

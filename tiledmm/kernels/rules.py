@@ -56,47 +56,49 @@ def buffers_of_vectors(config: Config, element: Element) -> list[Rule]:
     return [*even_copies(2)(config, element), _padded_to_vectors(config, element)]
 
 
-def _vector_copies(config: Config, element: Element) -> list[Rule]:
-    """Return the rules of kernels that include ``tile_copies.cuh.j2``, each paired with whether ``config`` obeys it.
-
-    Threads must copy equal shares of each tile, both by vectors and by elements.
-    """
+def _vectors(config: Config, element: Element) -> list[Rule]:
+    """Return the rules of kernels that include ``tile_copies.cuh.j2``, each paired with whether ``config`` obeys it."""
     vector = VECTOR_BYTES // element.sum_bytes
-    threads = config.threads
-    shares = [
-        (big % small == 0)
-        for width in (config.bm, config.bn)
-        for across in (config.bk // vector, width // vector, config.bk, width)
-        for small, big in [sorted((max(across, 1), threads))]
-    ] + [
-        (big % small == 0)
-        for width in (config.bm, config.bn)
-        for small, big in [sorted((width * config.bk, threads * vector))]
-    ]
     return [
         (config.tm % vector == 0 and config.tn % vector == 0, f"tm and tn are multiples of {vector}"),
         (config.bk % vector == 0, f"bk is a multiple of {vector}"),
-        (all(shares), "threads copy even shares of both tiles"),
         _padded_to_vectors(config, element),
     ]
 
 
+def _copies_across(config: Config, element: Element) -> list[int]:
+    """Return the numbers of copies that rows of K and of both widths take, by vectors and by elements."""
+    vector = VECTOR_BYTES // element.sum_bytes
+    return [max(size // by, 1) for size in (config.bk, config.bm, config.bn) for by in (vector, 1)]
+
+
 def square_vectors(config: Config, element: Element) -> list[Rule]:
     """Return the rules for configs of ``vectorized``, each paired with whether ``config`` obeys it."""
-    return [*_vector_copies(config, element), *even_copies(1)(config, element)[3:]]
+    threads, vector = config.threads, VECTOR_BYTES // element.sum_bytes
+    pairs = [(across, threads) for across in _copies_across(config, element)]
+    pairs += [(width * config.bk, threads * vector) for width in (config.bm, config.bn)]
+    even = all(max(pair) % min(pair) == 0 for pair in pairs)
+    return [
+        (even, "threads copy even shares of both tiles"),
+        *_vectors(config, element),
+        *even_copies(1)(config, element)[3:],
+    ]
 
 
 def warp_tiles(config: Config, element: Element) -> list[Rule]:
     """Return the rules for CUDA-core kernels with warp tiles, each paired with whether ``config`` obeys it."""
     fits = config.wm > 0 and config.wn > 0 and config.wm % config.tm == 0 and config.wn % config.tn == 0
     lanes = config.wm // config.tm * (config.wn // config.tn) if fits else 0
+    threads = config.threads
+    even = all(across < threads or across % threads == 0 for across in _copies_across(config, element))
     return [
         (lanes == WARP_SIZE, f"wm / tm * (wn / tn) is {WARP_SIZE}"),
         (fits and config.bm % config.wm == 0 and config.bn % config.wn == 0, "bm and bn are multiples of wm and wn"),
         (config.bk % 2 == 0, "bk is even"),
         (config.stages >= 2, "stages is at least 2"),
         (config.lanes == 1, "lanes is 1"),
-        *_vector_copies(config, element),
+        (even, "threads copy whole rows of both tiles at a time, or even parts of them"),
+        *_vectors(config, element),
     ]
 
 
@@ -144,6 +146,20 @@ def rows_of_words(config: Config, element: Element) -> list[Rule]:
         (config.tn % word == 0, f"tn is a multiple of {word}, elements of {WORD_BYTES} bytes"),
         (config.bm % config.tm == 0 and warps % word == 0, f"bm / tm is a multiple of {word}"),
         (config.tm % config.unroll == 0, "tm is a multiple of unroll"),
+        (not (config.stages or config.wm or config.wn or config.pad), "stages, wm, wn and pad are 0"),
+        (config.lanes == 1, "lanes is 1"),
+    ]
+
+
+def rows_as_words(config: Config, element: Element) -> list[Rule]:
+    """Return the rules for configs of ``narrow_outer_products``, each paired with whether ``config`` obeys it."""
+    word = max(1, WORD_BYTES // element.itemsize)
+    return [
+        (config.tn == word, f"tn is {word}, elements of {WORD_BYTES} bytes, or one"),
+        (config.bn % config.tn == 0 and config.bm % config.tm == 0, "bm and bn are multiples of tm and tn"),
+        (config.threads % WARP_SIZE == 0, f"threads, bm / tm * (bn / tn), are a multiple of {WARP_SIZE}"),
+        (config.bn <= config.threads, "bn is at most the number of threads"),
+        (is_power_of_2(config.bk), "bk is a power of 2"),
         (not (config.stages or config.wm or config.wn or config.pad), "stages, wm, wn and pad are 0"),
         (config.lanes == 1, "lanes is 1"),
     ]

@@ -53,8 +53,9 @@ class Reads:
 
     Attributes:
         from_global: Reads of operands from global memory: ``"elements"``, the default; ``"vectors"``, 16 bytes at a
-            time if rows of B are aligned, so that ``auto`` may pack B; ``"K-major"``, 16 bytes at a time along K, so
-            both operands should be K-major; ``"rows of B"``, 16 bytes of a row at a time, each row once.
+            time of MN-major operands if both are aligned, so that ``auto`` may pack B; ``"K-major"``, 16 bytes at a
+            time along K, so both operands should be K-major; ``"rows of B"``, 16 bytes of a row at a time, each row
+            once.
         from_shared: Reads of a thread from shared tiles: ``"elements"`` in the layout of the matrices; ``"K-major"``,
             elements from K-major tiles; ``"K-major vectors"``, 16 bytes at a time.
         down_columns: True if successive lanes of a warp compute successive rows of C.
@@ -65,6 +66,8 @@ class Reads:
             transposed.
         small_products: True if the kernel is meant for batches of many small products.
         short_k: True if the kernel is meant for K of at most ``bk`` and a C with contiguous rows.
+        narrow: True if the kernel is meant for a C of at most ``bn`` columns, whose rows follow each other without
+            gaps, and computes only the columns that C has.
     """
 
     from_global: str = "elements"
@@ -75,6 +78,7 @@ class Reads:
     few_columns: Callable[[Config], bool] = lambda config: False
     small_products: bool = False
     short_k: bool = False
+    narrow: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +161,7 @@ class Variant:
     @property
     def reads_unaligned(self) -> bool:
         """True if the kernel also reads unaligned operands in place, at slower rates that are measured separately."""
-        if self.reads.from_global in ("K-major", "rows of B"):
+        if self.reads.from_global != "elements":
             return True
         return self.tensor_cores and not self.hopper.tma and self.operands.reads_elements
 

@@ -6,6 +6,7 @@ middle of C, with base addresses that are aligned to 128 bytes.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,8 @@ def wavefronts_per_multiply_add(spec: KernelSpec, m: int, n: int, k: int) -> flo
         return _fragment_wavefronts(spec)
     if spec.config.lanes > 1 and not spec.variant.tensor_cores:
         return _shared_k_wavefronts(spec)
+    if spec.variant.reads.narrow:
+        return _narrow_wavefronts(spec, n, k)
     if spec.variant.reads.short_k:
         return _outer_wavefronts(spec, k)
     if spec.config.tiles_per_block > 1:
@@ -131,6 +134,23 @@ def _outer_wavefronts(spec: KernelSpec, k: int) -> float:
     if is_too_long(spec, k):
         return 1 + from_b
     return 1 / config.tn + from_b / config.tm
+
+
+def _narrow_wavefronts(spec: KernelSpec, n: int, k: int) -> float:
+    """Return the L1 wavefronts per multiply-add of a warp of ``narrow_outer_products``, which loads from global memory.
+
+    Successive lanes compute successive words of C, and load an element of A, or up to 16 bytes of its row, for each
+    element of C. B is loaded once for all rows of a thread.
+    """
+    word, size, k_major = spec.config.tn, spec.a.itemsize, spec.layout[0] == "N"
+    width = math.gcd(k, VECTOR_BYTES // size) if k_major else 1  # elements that one instruction loads
+    step = size * (k if k_major else 1)
+    wavefronts = sum(
+        global_wavefronts([(lane * word + i) // n * step for lane in range(WARP_SIZE)], width * size)
+        for i in range(word)
+    )
+    from_b = 1.0 if is_too_long(spec, k) else 0.0
+    return wavefronts / (word * width) + from_b
 
 
 def _grouped_wavefronts(spec: KernelSpec) -> float:

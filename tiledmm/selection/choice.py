@@ -122,13 +122,16 @@ def transposed_if_preferred(variant: Variant, config: Config, product: Product) 
     """Return the product in the form that a kernel computes faster: as it is, or transposed, C^T = B^T A^T.
 
     A kernel for few rows prefers the form with fewer rows of C, one for few columns the form with fewer columns, a
-    kernel for short K the form with contiguous rows of C, and all others the layouts that they read fast.
+    kernel for short K the form with contiguous rows of C, of one column if C is a vector and the kernel is for few
+    columns, and all others the layouts that they read fast.
     """
     problem, compute = product.problem, variant.computes_in(product.compute)
     if variant.reads.few_rows(config):
         return product.transposed() if problem.n < problem.m else product
     if variant.reads.few_columns(config):
         return product.transposed() if problem.m < problem.n else product
+    if variant.reads.narrow and min(problem.m, problem.n) == 1:
+        return product.transposed() if problem.m == 1 else product
     if variant.reads.short_k:
         return product.transposed() if problem.strides[4] < problem.strides[5] else product
 

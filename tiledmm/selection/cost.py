@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tiledmm.elements import Element, compute_element
+from tiledmm.hardware.banks import SECTOR_BYTES
 from tiledmm.hardware.data_sheets import Gpu
 from tiledmm.hardware.device_rates import DeviceTimes
 from tiledmm.kernels.config import VECTOR_BYTES, Config
@@ -29,7 +30,8 @@ class Terms:
         blocks: Number of blocks, or of clusters of blocks.
         slots: Number of SMs, or of clusters that are resident at the same time.
         flops: FLOP per step of k if every SM computes one block.
-        steps: Number of steps of k per block, rounded up to whole tiles.
+        steps: Number of steps of k per block, rounded up to whole tiles. If the kernel computes only the columns that
+            C has, a fraction of it.
         access: Width of accesses to the operands (see ``Operands.access``).
         sizes: Bytes of A and of B as the kernel reads them.
         layout: One letter per operand, A then B: N for K-major, T for MN-major, G for neither.
@@ -45,7 +47,7 @@ class Terms:
     blocks: int
     slots: int
     flops: float
-    steps: int
+    steps: float
     access: str
     sizes: tuple[float, float]
     layout: str
@@ -203,7 +205,12 @@ class Cost:
         config = variant.hopper.in_cluster(config, partitions, compute) if partitions > 1 else config
         reduced = max(partitions // config.cluster_k, 1)  # parts of K whose sums a reduction adds up
         blocks = tiles(tiles_of_c(config, problem) * problem.products * reduced, config.tiles_per_block)
-        writing = moving(c_bytes if operands.writing is None else operands.writing, device.memory)
+        aligned_c = max(problem.strides[4:]) * compute.result.itemsize % VECTOR_BYTES == 0
+        written: float = c_bytes if operands.writing is None else operands.writing
+        if not (aligned_c or variant.reads.narrow):  # element by element, and no faster beyond C's edges
+            whole = tiles(problem.m, config.bm) * config.bm * tiles(problem.n, config.bn) * config.bn
+            written *= whole / max(problem.m * problem.n, 1)
+        writing = moving(written, device.memory)
         asked = [a_bytes * tiles(problem.n, config.bn), b_bytes * tiles(problem.m, config.bm)]
         aligned, by_tma = operands.aligned, variant.hopper.tma
         if by_tma and operands.layout[1] == "T":  # a tile has whole slabs, which do not all begin at cache lines
@@ -214,9 +221,12 @@ class Cost:
         reading = sum(
             size * operands.reads / (full if whole else unaligned) for size, whole in zip(asked, aligned, strict=True)
         )
+        if problem.strides[5] != 1 and not variant.tensor_cores:  # lanes write to different sectors
+            reading += problem.m * problem.n * problem.products * SECTOR_BYTES / device.l2
         half = 0.5 if config.triangle else 1.0
         slots = self._times.resident_clusters(config.blocks_per_cluster)
         rounds = tiles(operands.planes * blocks, slots)
+        computed = min(problem.n / config.bn, 1.0) if variant.reads.narrow else 1.0  # of the columns of a tile
         after = operands.after + (rounds * self._adding(config, compute) if config.cluster_k > 1 else 0.0)
         if reduced > 1:
             after = device.reduction_launch + partitions / 32 * device.reduction_partitions
@@ -225,13 +235,13 @@ class Cost:
             blocks=operands.planes * blocks,
             slots=slots,
             flops=2 * config.bm * config.bn * config.tiles_per_block / config.cluster * self.gpu.sms / operands.planes,
-            steps=tiles(steps, config.bk) * config.bk,
+            steps=tiles(steps, config.bk) * config.bk * computed,
             access=variant.operands.access(variant, packs, product),
             sizes=operands.sizes,
             layout=operands.layout,
             aligned=aligned,
             writing=writing + moving(c_bytes * (reduced - 1), device.memory),
-            aligned_c=max(problem.strides[4:]) * compute.result.itemsize % VECTOR_BYTES == 0,
+            aligned_c=aligned_c,
             cache=half * reading / self._l2 / 1e6,
             before=operands.before + device.launch,
             host=operands.host,

@@ -13,6 +13,7 @@ from tiledmm.hardware.data_sheets import REFERENCE_GPUS, Gpu
 from tiledmm.kernels.config import Config
 from tiledmm.kernels.launches import tiles, tiles_of_c
 from tiledmm.kernels.tensor_maps import has_coordinates
+from tiledmm.kernels.variant import Variant
 from tiledmm.kernels.variants import find_variant
 from tiledmm.problem.product import Product
 from tiledmm.problem.strides import Problem
@@ -185,7 +186,7 @@ class Model:
                 continue
             if variant.reads.small_products and not _is_small_batch(product.problem):
                 continue
-            if variant.reads.short_k and product.problem.k > config.bk:
+            if variant.reads.short_k and not _suits_short_k(variant, config, transposed.problem):
                 continue
             choice = self._at_best(each, transposed, fits) or self._in_parts(each, transposed, fits)
             if choice:
@@ -358,6 +359,21 @@ def _time(choice: Choice) -> float:
 def _is_small_batch(problem: Problem) -> bool:
     """Return whether a problem is a batch of many small products, with few rows and columns each."""
     return max(problem.m, problem.n) <= _SMALL and problem.m * problem.n * problem.products >= _MANY
+
+
+def _suits_short_k(variant: Variant, config: Config, problem: Problem) -> bool:
+    """Return whether a kernel for short K suits a product.
+
+    C must fill half of the tile's columns or, if the kernel is for few columns, be an array without gaps that fills a
+    quarter of the tile's rows.
+    """
+    if problem.k > config.bk:
+        return False
+    if not variant.reads.narrow:
+        return 2 * problem.n >= config.bn
+    row, column = problem.strides[4:]
+    dense = row == problem.n and (column == 1 or problem.n == 1)
+    return dense and problem.n <= config.bn and 4 * problem.m >= config.bm
 
 
 @functools.lru_cache(maxsize=1024)

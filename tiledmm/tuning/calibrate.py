@@ -94,15 +94,16 @@ def calibrate(*, again: bool = False, progress: bool = True) -> Rates:
 def kernels_of(rates: Rates) -> list[KernelRates]:
     """Return the kernels of a table of rates, and kernels of tiles and variants that are newer than the table.
 
-    A new tensor-core tile gets the rates of the nearest tile in the table, from which a fit begins; a tile that the
-    table has for another type is left out. A new variant gets half the peak rate of the unit that multiplies. New
-    CUDA-core variants for products of any shape are left out, because the table has the fastest of them.
+    A new tile of tensor cores, or for products of certain shapes, gets the rates of the nearest tile in the table, from
+    which a fit begins; a tile that the table has for another type is left out. A new variant gets half the peak rate of
+    the unit that multiplies. New CUDA-core variants for products of any shape are left out, because the table has the
+    fastest of them.
     """
     known = {row.name for row in rates.rows}
     nearest: dict[tuple[str, int, str], KernelRates] = {}
     for row in rates.rows:
         variant = find_variant(row.variant)
-        for tile in variant.tiles if variant.tensor_cores else ():
+        for tile in variant.tiles if variant.tensor_cores or variant.is_for_few_shapes else ():
             best = nearest.get((row.variant, tile, row.type), row)
             if (row.variant, tile) not in known and abs(row.tile - tile) <= abs(best.tile - tile):
                 nearest[row.variant, tile, row.type] = row

@@ -33,6 +33,11 @@ _OUTER = (
     (1, 64, 20000), (1, 301, 70), (200, 500, 74), (150, 3, 10001),
 )  # fmt: skip
 
+# The same for kernels for a C of few columns.
+_NARROW = (
+    (1, 200003, 3), (1, 30001, 90), (150, 9001, 1), (40, 9001, 24), (16, 60001, 7), (64, 2999, 60), (3000, 301, 11),
+)  # fmt: skip
+
 # K-major products in which only the rows of C are not aligned. They separate the cost of reading from that of writing.
 _UNALIGNED_C = ((3001, 5003, 16), (1501, 12002, 32), (2003, 3001, 512))
 _SKINNY_UNALIGNED_C = ((4001, 64), (8194, 512))
@@ -117,7 +122,8 @@ def cases_of(row: KernelRates, gpu: Gpu, residents: int) -> list[Case]:
         return cases
     if variant.reads.short_k:
         depths = sorted({1, row.tile // 2, row.tile})
-        return [Case(count, m, n, k, layout) for count, m, n in _OUTER for k in depths for layout in ("NN", "TT")]
+        sizes = [size for size in _NARROW if size[2] <= config.bn] if variant.reads.narrow else _OUTER
+        return [Case(count, m, n, k, layout) for count, m, n in sizes for k in depths for layout in ("NN", "TT")]
     if variant.reads.few_rows(config) or variant.reads.few_columns(config):
         layouts = {"K-major": ("NT",), "rows of B": ("NN",)}.get(variant.reads.from_global, ("NN", "NT"))
         for (n, k), layout in itertools.product(_SKINNY_MATRICES, layouts):

@@ -108,8 +108,7 @@ class InPlace(Operands):
                 yield ()
         elif variant.reads.from_global == "vectors" and not _has_wide_rows(problem, compute):
             yield ("pack_b",)
-            if tile < 256:  # which is too slow with loads of single elements
-                yield ()
+            yield ()
         else:
             yield ()
 
@@ -120,13 +119,11 @@ class InPlace(Operands):
             ``"chunks"`` for 16 bytes, ``"words"`` for 4 or 8 bytes, or ``"elements"`` for single elements.
         """
         problem, compute = product.problem, product.compute
-        if variant.reads.from_global == "vectors":
-            return "chunks" if packs or _has_wide_rows(problem, compute) else "elements"
-        if not variant.reads_unaligned:
+        if not variant.reads_unaligned or "pack_elements" in packs:
             return "chunks"
         aligned = [VECTOR_BYTES]
         for operand, (name, stored) in enumerate(zip(("pack_a", "pack_b"), (product.a, product.b), strict=True)):
-            if name not in packs and (operand or variant.reads.from_global != "rows of B"):
+            if name not in packs and not _always_by_elements(variant, operand, stored, product):
                 strides = problem.strides[2 * operand : 2 * operand + 2]
                 same = stored == compute.stored and variant.reads_fast(operand, problem.layout[operand], compute)
                 contiguous = problem.layout[operand] != "G"
@@ -143,6 +140,17 @@ class InPlace(Operands):
 
 
 IN_PLACE = InPlace()
+
+
+def _always_by_elements(variant: Variant, operand: int, stored: Element, product: Product) -> bool:
+    """Return whether a kernel reads an operand element by element, however its rows are aligned.
+
+    ``"rows of B"`` kernels read A so. ``"vectors"`` kernels copy K-major operands so, if they need no conversion.
+    """
+    if variant.reads.from_global == "vectors":
+        copied = stored == product.compute.stored and stored.itemsize >= WORD_BYTES
+        return copied and product.problem.layout[operand] == "NT"[operand]
+    return operand == 0 and variant.reads.from_global == "rows of B"
 
 
 def _has_wide_rows(problem: Problem, compute: Element) -> bool:
