@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from tiledmm import simulator
-from tiledmm.errors import ConfigError, OperandTypeError
+from tiledmm.errors import CompilationError
 from tiledmm.hardware.architectures import find_target
+from tiledmm.simulator.build.compile_options import CompileOptions
 from tiledmm.simulator.build.native_kernel import ModuleState, NativeKernel
-from tiledmm.simulator.build.source_map import SourceMap
-from tiledmm.simulator.build.translation.syntax import kernels_in, short_name
+from tiledmm.simulator.build.program.program import Program
 from tiledmm.simulator.check.expected import Tolerance, expected_arrays, wrong_results
 from tiledmm.simulator.check.full_checks import FullChecks
 from tiledmm.simulator.check.kernel_findings import KernelFindings
@@ -27,6 +27,7 @@ def launch(
     arguments: Sequence[Any],
     *,
     name: str | None = None,
+    options: tuple[str, ...] = (),
     shared_bytes: int = 0,
     target: str = "sm_90a",
     expected: Mapping[int | str, Any] | None = None,
@@ -45,13 +46,15 @@ def launch(
     """Run a kernel of your own on the CPU, and return a report of its counts and findings.
 
     Args:
-        source: CUDA C, or the path of a file with it.
+        source: CUDA C, or the path of a file with it. Host code in it (``main``, ``<<<>>>``, headers of host
+            libraries) is left out.
         grid: Number of blocks along x, y and z; an int or a shorter sequence for fewer dimensions.
         block: Number of threads per block along x, y and z; an int or a shorter sequence for fewer dimensions.
         arguments: One for each parameter: NumPy arrays for pointers, which the kernel reads and writes in place;
             numbers; structures as NumPy scalars, bytes or ctypes structures. Arrays that share memory do so for the
             kernel, too.
         name: The kernel's name, with its template arguments (``"scale<float, 16>"``); None where the text has only one.
+        options: Compile options of nvcc or NVRTC, such as ``("-DN=4", "-Iinclude")``.
         shared_bytes: Dynamic shared memory per block, in bytes.
         target: The target architecture, such as ``"sm_75"``, which has no cp.async.
         expected: Arrays that the kernel must have computed, by the number or the name of their parameter. A finding
@@ -93,43 +96,50 @@ def launch(
         checks=checks, counts=counts, sass=simulator.disassemble if sass else None, order=threads, seed=seed,
         target=target.removesuffix("a"), workers=workers, progress=progress, max_steps=max_steps, timeout=timeout,
     )  # fmt: skip
-    kernel = compile_kernel(source, name, settings)
+    kernel = compile_kernel(source, name, settings, options)
     tolerance = Tolerance(rtol, atol)
     return launch_kernel(kernel, grid, block, arguments, shared_bytes, settings, expected=expected, tolerance=tolerance)
 
 
-def compile_kernel(source: str | Path, name: str | None, settings: Settings) -> NativeKernel:
+def compile_kernel(
+    source: str | Path, name: str | None, settings: Settings, options: tuple[str, ...] = ()
+) -> NativeKernel:
     """Compile a kernel of the user for the CPU, or load it from the cache.
 
     Args:
         source: CUDA C, or the path of a file with it.
         name: The kernel's name, with its template arguments; None if the source has only one kernel.
         settings: Settings of the run, which decide the target architecture and the build.
+        options: Compile options.
 
     Raises:
         OperandTypeError: If ``source`` is neither a string nor a path.
         ConfigError: If the file cannot be read, or if the source has no such kernel.
         CompilationError: If the kernel does not compile.
     """
-    file = "kernel.cu"
-    if not isinstance(source, (str, Path)):
-        raise OperandTypeError(f"source is CUDA C, or the path of a file with it; got {type(source).__name__}")
-    if isinstance(source, Path):
-        file = source.name
-        try:
-            source = source.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"{str(source)!r} cannot be read: {error}") from None
-    known = kernels_in(source)
-    if name is None:
-        if len(known) != 1:
-            what = f"has {len(known)} kernels ({', '.join(known)})" if known else "has no void __global__ function"
-            raise ConfigError(f"{file} {what}; name= says which one to run")
-        name = known[0]
-    elif known and short_name(name) not in known:
-        raise ConfigError(f"{file} has no kernel {name!r}; its kernels are {', '.join(known)}")
-    target = find_target(settings.target)
-    return NativeKernel(source, SourceMap.of_file(file, source), name, target, build=settings.built)
+    parsed = CompileOptions.of(options)
+    return compile_program(
+        Program.read(source, options=parsed, target=find_target(settings.target)), name, settings.built
+    )
+
+
+def compile_program(program: Program, name: str | None, build: str) -> NativeKernel:
+    """Compile a kernel of a program for the CPU, or load it from the cache.
+
+    Args:
+        program: The program.
+        name: The kernel's name, with its template arguments; None if the program has only one kernel.
+        build: The kernel's build, one of ``kernel_flags.BUILDS``.
+
+    Raises:
+        ConfigError: If the program has no such kernel.
+        CompilationError: If the kernel does not compile.
+    """
+    text, places, symbol = program.kernel_text(name)
+    try:
+        return NativeKernel(text, places, symbol, program.target, build=build)
+    except CompilationError as error:
+        raise program.hint(error) from None
 
 
 def launch_kernel(

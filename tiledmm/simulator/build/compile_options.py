@@ -81,20 +81,21 @@ class CompileOptions:
                 raise ConfigError(f"the simulator does not know the compile option {option!r}: leave it out")
         return cls(tuple(macros), tuple(folders), target)
 
-    def text(self, code: str, file: str) -> tuple[str, SourceMap]:
+    def text(self, code: str, file: str, folder: Path | None = None) -> tuple[str, SourceMap]:
         """Return CUDA C with the options' macros before it and its headers inserted.
 
         Args:
             code: CUDA C.
             file: Name of the code in messages.
+            folder: The folder of its file, in which its headers are searched for first; None if it is in no file.
 
         Returns:
             The text, and a map from its lines to the files that they come from.
         """
-        if not self.macros and not self.folders:
+        if not self.macros and not self.folders and folder is None:
             return code, SourceMap.of_file(file, code)
         lines = [(line, (f"option {option}", 1)) for line, option in self.macros]
-        lines += self._with_headers(code, file, None, [], set())
+        lines += self._with_headers(code, file, folder, [], set())
         text = "".join(f"{line}\n" for line, _ in lines)
         return text, SourceMap.of(text, (place for _, place in lines))
 

@@ -21,10 +21,12 @@ class SourceMap:
     Attributes:
         places: File and line of each line of the text, from the first on; None where that is not known.
         page: The line where the kernel's own source begins, after the headers.
+        written: Each line as its file has it, where the text is what the preprocessor made of it; empty otherwise.
     """
 
     places: tuple[Place | None, ...]
     page: int = 1
+    written: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, text: str, places: Iterable[Place | None]) -> SourceMap:

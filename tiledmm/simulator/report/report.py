@@ -103,7 +103,7 @@ class Report:
             source=total(each.source for each in counts),
             sass=total(each.sass or Traffic() for each in counts) if sass else None,
             lines=counts,
-            text=kernel.text,
+            text="\n".join(kernel.places.written) or kernel.text,
             locations=kernel.places.locations,
             page=kernel.places.page,
             **known | more,

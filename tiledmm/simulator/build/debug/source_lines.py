@@ -63,7 +63,8 @@ class SourceLines:
 
     def text(self, line: int) -> str:
         """Return the text of a line, counted from 1; an empty string for 0, which stands for an unknown line."""
-        return self._text[line - 1] if 0 < line <= len(self._text) else ""
+        lines = self._places.written or self._text
+        return lines[line - 1] if 0 < line <= len(lines) else ""
 
     def location(self, line: int) -> str:
         """Return the file and line that a line of the kernel's source comes from, such as ``"tiled.cu.j2:57"``."""

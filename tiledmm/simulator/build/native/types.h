@@ -14,9 +14,14 @@ using uint32_t = __UINT32_TYPE__;
 using uint64_t = __UINT64_TYPE__;
 using intptr_t = __INTPTR_TYPE__;
 using uintptr_t = __UINTPTR_TYPE__;
+using uint = unsigned int;   // these three are Linux's, where nvcc compiles
+using ushort = unsigned short;
+using ulong = unsigned long;
 using clock_t = long;
 using cudaTextureObject_t = unsigned long long;
 using cudaSurfaceObject_t = unsigned long long;
+
+namespace std {}   // "using namespace std;" is allowed
 
 #define CHAR_BIT 8
 #define SCHAR_MAX __SCHAR_MAX__

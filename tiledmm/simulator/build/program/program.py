@@ -1,0 +1,277 @@
+"""A CUDA program: its kernels, and the text of each one without host code."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tiledmm.errors import CompilationError, ConfigError, OperandTypeError
+from tiledmm.hardware.architectures import Architecture, find_target
+from tiledmm.simulator.build.compile_options import CompileOptions
+from tiledmm.simulator.build.program.host_code import device_text
+from tiledmm.simulator.build.program.items import Item, items_of
+from tiledmm.simulator.build.program.preprocessor import Preprocessed, known_headers, preprocess
+from tiledmm.simulator.build.program.tokens import NAME, Token, closing, split, text_of, tokens_of
+from tiledmm.simulator.build.source_map import SourceMap
+from tiledmm.simulator.build.translation.refusal_tables import INCLUDES
+from tiledmm.simulator.build.translation.syntax import kernels_in, short_name, without_comments
+
+#: Ends of the names of files with CUDA C.
+SUFFIXES = (".cu", ".cuh", ".h", ".hpp", ".cuda", ".c", ".cpp")
+
+_HOST = re.compile(r"<<<|\bmain\s*\(|\bcuda(?:Malloc|Memcpy|Free|DeviceSynchronize|Event)\w*\b")
+
+
+@dataclass(frozen=True, slots=True)
+class KernelDeclaration:
+    """A kernel that a program defines.
+
+    Attributes:
+        name: Its name with namespaces, and with template arguments if these are explicit: ``math::scale<float, 16>``.
+        template: Parameters of its template, such as ``("typename T", "int TILE")``; empty if it is none, or if the
+            name has the arguments.
+        parameters: Type and name of each parameter, as they are written: ``("const float*", "A")``.
+        line: Line of the preprocessed program.
+        location: File and line.
+        item: Its declaration.
+    """
+
+    name: str
+    template: tuple[str, ...]
+    parameters: tuple[tuple[str, str], ...]
+    line: int
+    location: str
+    item: Item
+
+    @property
+    def short_name(self) -> str:
+        """Name without namespaces and template arguments."""
+        return short_name(self.name)
+
+
+class Program:
+    """A CUDA program, as it is written: kernels, headers and host code.
+
+    Args:
+        text: CUDA C.
+        file: Name of its file in messages.
+        folder: Folder in which ``#include "x.cuh"`` is looked for; None if the text is in no file.
+        options: Compile options: macros and folders of headers.
+        target: The target architecture, unless the options name one.
+        redefined: Values that replace those of the text's own macros, by name.
+
+    Attributes:
+        target: The target architecture.
+        written: The text with its headers inserted.
+        written_places: File and line of each line of ``written``.
+
+    Raises:
+        ConfigError: If a header cannot be read, or an option is not known.
+        CompilationError: If the preprocessor refuses the text.
+    """
+
+    def __init__(
+        self,
+        text: str,
+        file: str,
+        folder: Path | None = None,
+        *,
+        options: CompileOptions | None = None,
+        target: Architecture,
+        redefined: Mapping[str, str] | None = None,
+    ) -> None:
+        options = options or CompileOptions()
+        self.file = file
+        self.target = find_target(options.target) if options.target else target
+        self.written, self.written_places = options.text(text, file, folder)
+        for name, value in (redefined or {}).items():
+            self.written = re.sub(
+                rf"^([ \t]*#[ \t]*define[ \t]+{name}\b[ \t]+)[^\n]*$",
+                rf"\g<1>{value}",
+                self.written,
+                flags=re.MULTILINE,
+            )
+
+    @classmethod
+    def read(
+        cls,
+        source: str | Path,
+        *,
+        options: CompileOptions | None = None,
+        target: Architecture,
+        redefined: Mapping[str, str] | None = None,
+    ) -> Program:
+        """Read a program.
+
+        Args:
+            source: CUDA C, or the path of a file with it.
+            options, target, redefined: As for ``Program``.
+
+        Raises:
+            OperandTypeError: If ``source`` is neither a string nor a path.
+            ConfigError: If the file cannot be read.
+        """
+        if not isinstance(source, (str, Path)):
+            raise OperandTypeError(f"source is CUDA C, or the path of a file with it; got {type(source).__name__}")
+        if isinstance(source, str):
+            if not _is_path(source):
+                return cls(source, "kernel.cu", options=options, target=target, redefined=redefined)
+            source = Path(source)
+        try:
+            text = source.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{str(source)!r} cannot be read: {error}") from None
+        return cls(text, source.name, source.parent, options=options, target=target, redefined=redefined)
+
+    @functools.cached_property
+    def preprocessed(self) -> Preprocessed:
+        """The program after the preprocessor."""
+        major, minor = self.target.capability
+        return preprocess(self.written, self.written_places, major * 100 + minor * 10)
+
+    @functools.cached_property
+    def tokens(self) -> list[Token]:
+        """Tokens of the preprocessed program."""
+        return tokens_of(self.preprocessed.text)
+
+    @functools.cached_property
+    def items(self) -> list[Item]:
+        """Declarations of the preprocessed program."""
+        return items_of(self.tokens)
+
+    @functools.cached_property
+    def kernels(self) -> tuple[KernelDeclaration, ...]:
+        """The kernels that the program defines, or declares only, in order; a template once per explicit instance."""
+        functions = [item for item in self.items if item.is_kernel and not _is_instance(self.tokens, item)]
+        defined = [item for item in functions if item.body]
+        found: list[KernelDeclaration] = []
+        for item in defined or functions:
+            instances = [
+                each.arguments
+                for each in self.items
+                if each.name == item.name and each.arguments and item.template and _is_instance(self.tokens, each)
+            ]
+            if item.arguments:  # a specialization
+                instances = [item.arguments]
+            found += [self._kernel(item, each) for each in dict.fromkeys(instances)] or [self._kernel(item, "")]
+        return tuple(dict((each.name + str(each.parameters), each) for each in found).values())
+
+    def find_kernel(self, name: str | None) -> KernelDeclaration:
+        """Return the kernel of a name, which may lack namespaces; None names the only one.
+
+        Raises:
+            ConfigError: If there is no such kernel, or several.
+        """
+        kernels = self.kernels
+        names = ", ".join(dict.fromkeys(each.name for each in kernels))
+        if name is None:
+            if len(kernels) != 1:
+                what = f"has {len(kernels)} kernels ({names})" if kernels else "has no void __global__ function"
+                raise ConfigError(f"{self.file} {what}; name= says which one to run")
+            return kernels[0]
+        wanted = re.sub(r"\s+", "", name)
+        arguments = "<" in name
+        for rule in (
+            lambda each: re.sub(r"\s+", "", each.name) == wanted,
+            lambda each: re.sub(r"\s+", "", each.name.rpartition("::")[2] if not arguments else each.name) == wanted,
+            lambda each: each.name.partition("<")[0] == wanted.partition("<")[0],
+            lambda each: each.short_name == short_name(wanted),
+        ):
+            if matching := [each for each in kernels if rule(each)]:
+                return matching[0]
+        raise ConfigError(f"{self.file} has no kernel {name!r}; its kernels are {names or 'none'}")
+
+    def kernel_text(self, name: str | None) -> tuple[str, SourceMap, str]:
+        """Return the text of a kernel without the program's other code, a map of its lines, and the kernel's full name.
+
+        Device code that stands alone is returned as it is.
+
+        Args:
+            name: The kernel's name, with its template arguments; None if the program has only one kernel.
+
+        Raises:
+            ConfigError: If the program has no such kernel, or several for None.
+            CompilationError: If the preprocessor refuses the program.
+        """
+        if self._is_device_code:
+            known = kernels_in(self.written)
+            if (name is None and len(known) == 1) or (name is not None and short_name(name) in known):
+                return self.written, self.written_places, name or known[0]
+        kernel = self.find_kernel(name)
+        text = device_text(self.preprocessed.text, self.tokens, self.items, kernel.item)
+        scope = "::".join(part for part in kernel.item.scope if part)
+        symbol = name if name and "<" in name else kernel.name
+        if scope and "::" not in symbol.partition("<")[0]:
+            symbol = f"{scope}::{symbol}"
+        return text, self.preprocessed.places, symbol
+
+    def hint(self, error: CompilationError) -> CompilationError:
+        """Return an error of the kernel's compilation, which also names what was set aside and may be what it lacks."""
+        said = str(error)
+        hosts = {item.name: item for item in self.items if item.is_host and item.name} if "knows no" in said else {}
+        for name in re.findall(r"knows no (\w+)", said):
+            if name in hosts:
+                place = self.location(hosts[name])
+                said += f"\n{name} is a function of the host ({place}): write __device__ before it"
+        if "knows no" in said or "is not a" in said:
+            for quoted, place in self.preprocessed.left_out.items():
+                reasons = (reason for pattern, reason in INCLUDES if pattern.fullmatch(quoted[1:-1]))
+                reason = next(reasons, "no such file beside the program, nor in the folders of -I")
+                said += f"\n{place}: #include {quoted} is left out: {reason}"
+        return CompilationError(said) if said != str(error) else error
+
+    def location(self, item: Item) -> str:
+        """Return the file and line of a declaration."""
+        return self.preprocessed.places.location(self._line(item))
+
+    @functools.cached_property
+    def _is_device_code(self) -> bool:
+        """Whether the text has nothing that must be resolved or set aside before it compiles."""
+        plain = without_comments(self.written)
+        headers = re.findall(r"^[ \t]*#[ \t]*include[ \t]*[<\"]([^>\"]+)", plain, re.MULTILINE)
+        return not _HOST.search(plain) and all(
+            each in known_headers() or any(pattern.fullmatch(each) for pattern, _ in INCLUDES) for each in headers
+        )
+
+    def _line(self, item: Item) -> int:
+        # The name is what people look for: templates and attributes may be on lines before it.
+        at = max(item.begin, item.parameters[0] - 2)
+        return self.preprocessed.text.count("\n", 0, self.tokens[at].begin) + 1
+
+    def _kernel(self, item: Item, arguments: str) -> KernelDeclaration:
+        line = self._line(item)
+        template = () if arguments or not item.template else tuple(
+            text_of(self.tokens[a:b]) for a, b in split(self.tokens, *item.template, angles=True)
+        )  # fmt: skip
+        name = "::".join([*(part for part in item.scope if part), item.name]) + arguments
+        parameters = tuple(parameter_of(self.tokens[a:b]) for a, b in split(self.tokens, *item.parameters, angles=True))
+        parameters = () if parameters == (("void", ""),) else parameters
+        return KernelDeclaration(name, template, parameters, line, self.preprocessed.places.location(line), item)
+
+
+def parameter_of(tokens: Sequence[Token]) -> tuple[str, str]:
+    """Return the type and the name of a function's parameter; the name is empty if it has none."""
+    end = next((at for at, token in enumerate(tokens) if token.text == "="), len(tokens))
+    tokens = [token for token in tokens[:end] if token.text not in ("__restrict__", "__restrict", "__grid_constant__")]
+    array = next((at for at, token in enumerate(tokens) if token.text == "["), len(tokens))
+    suffix = "*" if array < len(tokens) else ""
+    if array < len(tokens) and closing(tokens, array) + 1 < len(tokens):  # float A[][N]: a pointer to rows
+        suffix = "(*)" + text_of(tokens[closing(tokens, array) + 1 :])
+    tokens = tokens[:array]
+    named = len(tokens) > 1 and tokens[-1].kind == NAME and tokens[-2].text not in ("::", "unsigned", "const", "struct")
+    if named:
+        return text_of(tokens[:-1]) + suffix, tokens[-1].text
+    return text_of(tokens) + suffix, ""
+
+
+def _is_instance(tokens: Sequence[Token], item: Item) -> bool:
+    """Return whether a declaration is an explicit instantiation: ``template __global__ void k<float>(float*);``."""
+    return tokens[item.begin].text == "template" and tokens[item.begin + 1].text != "<"
+
+
+def _is_path(source: str) -> bool:
+    """Return whether a string is the path of a file, and no CUDA C."""
+    return "\n" not in source and source.strip().endswith(SUFFIXES) and not set("{};") & set(source)
