@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tiledmm.codegen.registration import register, unregister
     from tiledmm.errors import TiledmmError
     from tiledmm.launch.ahead_of_time import kernel, precompile, source
+    from tiledmm.own_kernels.api import check
     from tiledmm.replacement import replacing
     from tiledmm.simulated.tracing import explain_conflicts
     from tiledmm.tuning.calibrate import calibrate
@@ -32,6 +33,7 @@ __all__ = [
     "TiledmmError",
     "__version__",
     "calibrate",
+    "check",
     "errors",
     "explain",
     "explain_conflicts",
@@ -58,6 +60,7 @@ _HOMES = {
     "TiledmmError": "tiledmm.errors",
     "replacing": "tiledmm.replacement",
     "calibrate": "tiledmm.tuning.calibrate",
+    "check": "tiledmm.own_kernels.api",
     "tune": "tiledmm.tuning.tune",
     "explain_conflicts": "tiledmm.simulated.tracing",
 }

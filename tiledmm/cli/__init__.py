@@ -21,6 +21,7 @@ from typer.core import TyperCommand
 from tiledmm import __version__
 from tiledmm.cli import (
     calibrate,
+    check,
     compare,
     doctor,
     explain,
@@ -76,7 +77,7 @@ def _tiledmm(
 _COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
     "Use": (run.run, precompile.precompile),
     "Measure": (compare.compare, profile.profile, tiles.tiles, tune.tune, calibrate.calibrate),
-    "Check": (validate.validate, doctor.doctor),
+    "Check": (check.check, validate.validate, doctor.doctor),
     "Read": (variants.variants, source.source, inspect.inspect, explain.explain),
 }
 

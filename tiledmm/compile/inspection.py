@@ -108,6 +108,26 @@ def compile_for(source: str, symbol: str, target: str, *, std: str = STANDARD, l
     return Resources(target, **_read_report(log, symbol), cubin=cubin, log=log)
 
 
+def compile_own(source: str, name: str, target: str, *, include: tuple[str, ...] = ()) -> Resources:
+    """Compile the only kernel of a text of a user, as ``compile_for`` does, and return the resources that it needs.
+
+    Args:
+        source: CUDA C with one kernel.
+        name: Name of the kernel, with its namespaces and template arguments.
+        target: Target architecture.
+        include: Folders of CUDA's headers.
+
+    Raises:
+        TiledmmError: As for ``compile_for``.
+    """
+    names = (name,) if "<" in name else ()
+    _, cubin, log = _compile(source, "kernel", target, STANDARD, names=names, include=include)
+    entries = [entry["symbol"] for entry in _ENTRY.finditer(log)]
+    short = name.partition("<")[0].rpartition("::")[2]
+    symbol = next((each for each in entries if short in each), short)
+    return Resources(target, **_read_report(log, symbol), cubin=cubin, log=log)
+
+
 def ptx_of(source: str, symbol: str, target: str, *, std: str = STANDARD) -> str:
     """Compile CUDA C, and return the PTX from which ptxas made the machine code.
 
@@ -127,10 +147,23 @@ def ptx_of(source: str, symbol: str, target: str, *, std: str = STANDARD) -> str
     return _clean(ptx.decode())
 
 
-def _compile(source: str, symbol: str, target: str, std: str, *, lineinfo: bool = False) -> tuple[Any, bytes, str]:
+def _compile(
+    source: str,
+    symbol: str,
+    target: str,
+    std: str,
+    *,
+    lineinfo: bool = False,
+    names: tuple[str, ...] = (),
+    include: tuple[str, ...] = (),
+) -> tuple[Any, bytes, str]:
     """Compile CUDA C, and return NVRTC's program, the machine code, and the log of NVRTC and ptxas.
 
-    The arguments and errors are those of ``compile_for``.
+    The other arguments and errors are those of ``compile_for``.
+
+    Args:
+        names: Names of kernels with template arguments, which are instantiated.
+        include: Folders of headers.
     """
     program, options, not_found = _cuda_core()
     log = io.StringIO()
@@ -142,11 +175,12 @@ def _compile(source: str, symbol: str, target: str, std: str, *, lineinfo: bool 
             ftz="-ftz=true" in CUPYS_OPTIONS,
             device_as_default_execution_space="--device-as-default-execution-space" in CUPYS_OPTIONS,
             lineinfo=lineinfo,
+            include_path=list(include) or None,
             ptxas_options="-v",
             no_cache=True,  # for a cubin from its own cache, NVRTC returns no report of ptxas
         )
         compiler = program(source, "c++", settings)
-        cubin = compiler.compile("cubin", logs=log).code
+        cubin = compiler.compile("cubin", name_expressions=names, logs=log).code
     except not_found as error:
         raise MissingDependencyError(f"NVRTC is not installed; get it {INSTALL.format(extra='inspect')}") from error
     except Exception as error:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from tiledmm.simulator.build.program.expressions import SIZES, Expression, Value
 from tiledmm.simulator.build.program.items import FUNCTION, Item, members_of
+from tiledmm.simulator.build.program.launch_site import LaunchSite, launch_at
 from tiledmm.simulator.build.program.tokens import (
     NAME,
     Token,
     closing,
     closing_angle,
+    find,
     split,
     text_of,
 )
@@ -23,27 +24,6 @@ Overrides: TypeAlias = Mapping[tuple[int, str], Value]
 
 _ALLOCATIONS = ("cudaMalloc", "cudaMallocManaged", "cudaMallocAsync", "hipMalloc")
 _DEEPEST = 8
-
-
-@dataclass(frozen=True, slots=True)
-class LaunchSite:
-    """One ``kernel<<<grid, block, shared bytes>>>(arguments)``; parts are ranges of tokens.
-
-    Attributes:
-        kernel: Name of the kernel, without namespaces.
-        template: Template arguments, each a range; empty if the launch names none.
-        grid, block, shared: Ranges of the parts; an empty one for shared memory that is not named.
-        arguments: Range of each argument.
-        at: Index of the token ``<<<``.
-    """
-
-    kernel: str
-    template: tuple[tuple[int, int], ...]
-    grid: tuple[int, int]
-    block: tuple[int, int]
-    shared: tuple[int, int]
-    arguments: tuple[tuple[int, int], ...]
-    at: int
 
 
 class HostCode:
@@ -63,27 +43,31 @@ class HostCode:
     @functools.cached_property
     def launches(self) -> tuple[LaunchSite, ...]:
         """All launches, in order."""
-        found = (self._launch(at) for at, token in enumerate(self._tokens) if token.text == "<<<")
+        found = (launch_at(self._tokens, at) for at, token in enumerate(self._tokens) if token.text == "<<<")
         return tuple(each for each in found if each is not None)
 
-    def _launch(self, at: int) -> LaunchSite | None:
-        tokens = self._tokens
-        end = next(
-            (i for i in range(at, min(len(tokens), at + 500)) if "".join(t.text for t in tokens[i : i + 3]) == ">>>"), 0
-        )
-        if not end or tokens[end + 3].text != "(":
-            return None
-        name = at - 1
-        template: list[tuple[int, int]] = []
-        if tokens[name].text == ">":
-            opening = name
-            while opening > 0 and closing_angle(tokens, opening, at) != name:
-                opening -= 1
-            template = split(tokens, opening + 1, name, angles=True)
-            name = opening - 1
-        parts = [*split(tokens, at + 1, end, angles=True), (0, 0), (0, 0), (0, 0)]
-        arguments = split(tokens, end + 4, closing(tokens, end + 3), angles=True)
-        return LaunchSite(tokens[name].text, tuple(template), parts[0], parts[1], parts[2], tuple(arguments), at)
+    def is_skipped(self, site: LaunchSite) -> bool:
+        """Return whether the conditions around a launch say that it does not run: ``if (block_size == 16)``."""
+        function = self._function(site.at)
+        for at in range(function.body[0], site.at) if function and function.body else ():
+            if self._tokens[at].text != "if" or self._tokens[at + 1].text != "(":
+                continue
+            close = closing(self._tokens, at + 1)
+            then = self._statement(close + 1)
+            other = self._statement(then + 1) if self._tokens[then].text == "else" else then
+            condition = self.value((at + 2, close), at)
+            if condition is not None and at < site.at < other and bool(condition) != (site.at < then):
+                return True
+        return False
+
+    def _statement(self, at: int) -> int:
+        """Return the index after the statement at ``at``."""
+        if self._tokens[at].text == "{":
+            return closing(self._tokens, at) + 1
+        if self._tokens[at].text == "if":
+            end = self._statement(closing(self._tokens, at + 1) + 1)
+            return self._statement(end + 1) if self._tokens[end].text == "else" else end
+        return find(self._tokens, at, len(self._tokens), lambda token: token.text == ";") + 1
 
     def text(self, part: tuple[int, int]) -> str:
         """Return the text of a range of tokens."""

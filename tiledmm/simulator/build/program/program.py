@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from tiledmm.errors import CompilationError, ConfigError, OperandTypeError
@@ -13,8 +13,10 @@ from tiledmm.hardware.architectures import Architecture, find_target
 from tiledmm.simulator.build.compile_options import CompileOptions
 from tiledmm.simulator.build.program.host_code import device_text
 from tiledmm.simulator.build.program.items import Item, items_of
+from tiledmm.simulator.build.program.kernel_declaration import KernelDeclaration, parameter_of
+from tiledmm.simulator.build.program.launches import HostCode
 from tiledmm.simulator.build.program.preprocessor import Preprocessed, known_headers, preprocess
-from tiledmm.simulator.build.program.tokens import NAME, Token, closing, split, text_of, tokens_of
+from tiledmm.simulator.build.program.tokens import Token, split, text_of, tokens_of
 from tiledmm.simulator.build.source_map import SourceMap
 from tiledmm.simulator.build.translation.refusal_tables import INCLUDES
 from tiledmm.simulator.build.translation.syntax import kernels_in, short_name, without_comments
@@ -23,33 +25,6 @@ from tiledmm.simulator.build.translation.syntax import kernels_in, short_name, w
 SUFFIXES = (".cu", ".cuh", ".h", ".hpp", ".cuda", ".c", ".cpp")
 
 _HOST = re.compile(r"<<<|\bmain\s*\(|\bcuda(?:Malloc|Memcpy|Free|DeviceSynchronize|Event)\w*\b")
-
-
-@dataclass(frozen=True, slots=True)
-class KernelDeclaration:
-    """A kernel that a program defines.
-
-    Attributes:
-        name: Its name with namespaces, and with template arguments if these are explicit: ``math::scale<float, 16>``.
-        template: Parameters of its template, such as ``("typename T", "int TILE")``; empty if it is none, or if the
-            name has the arguments.
-        parameters: Type and name of each parameter, as they are written: ``("const float*", "A")``.
-        line: Line of the preprocessed program.
-        location: File and line.
-        item: Its declaration.
-    """
-
-    name: str
-    template: tuple[str, ...]
-    parameters: tuple[tuple[str, str], ...]
-    line: int
-    location: str
-    item: Item
-
-    @property
-    def short_name(self) -> str:
-        """Name without namespaces and template arguments."""
-        return short_name(self.name)
 
 
 class Program:
@@ -61,10 +36,11 @@ class Program:
         folder: Folder in which ``#include "x.cuh"`` is looked for; None if the text is in no file.
         options: Compile options: macros and folders of headers.
         target: The target architecture, unless the options name one.
-        redefined: Values that replace those of the text's own macros, by name.
+        redefined: Values that replace those of the text's own macros and constants, by name.
 
     Attributes:
         target: The target architecture.
+        is_changed: Whether constants have other values than in the text.
         written: The text with its headers inserted.
         written_places: File and line of each line of ``written``.
 
@@ -84,16 +60,11 @@ class Program:
         redefined: Mapping[str, str] | None = None,
     ) -> None:
         options = options or CompileOptions()
-        self.file = file
+        self.file, self.is_changed = file, False
         self.target = find_target(options.target) if options.target else target
         self.written, self.written_places = options.text(text, file, folder)
         for name, value in (redefined or {}).items():
-            self.written = re.sub(
-                rf"^([ \t]*#[ \t]*define[ \t]+{name}\b[ \t]+)[^\n]*$",
-                rf"\g<1>{value}",
-                self.written,
-                flags=re.MULTILINE,
-            )
+            self.written = _constant(name).sub(rf"\g<1>{value}", self.written)
 
     @classmethod
     def read(
@@ -125,6 +96,27 @@ class Program:
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError(f"{str(source)!r} cannot be read: {error}") from None
         return cls(text, source.name, source.parent, options=options, target=target, redefined=redefined)
+
+    def with_constants(self, redefined: Mapping[str, str]) -> Program:
+        """Return the same program with other values of its own macros and constants."""
+        other = copy.copy(self)
+        for name in ("preprocessed", "tokens", "items", "kernels", "host", "constants", "_is_device_code"):
+            other.__dict__.pop(name, None)
+        other.is_changed = True
+        for name, value in redefined.items():
+            other.written = _constant(name).sub(rf"\g<1>{value}", other.written)
+        return other
+
+    @functools.cached_property
+    def host(self) -> HostCode:
+        """The program's host code, with its launches."""
+        return HostCode(self.tokens, self.items)
+
+    @functools.cached_property
+    def constants(self) -> dict[str, int]:
+        """Macros and constants that are defined as integers, by name: those that ``redefined`` may replace."""
+        found = _constant(r"\w+").finditer(self.written)
+        return {re.findall(r"\w+", match[1])[-1]: int(match[2]) for match in found}
 
     @functools.cached_property
     def preprocessed(self) -> Preprocessed:
@@ -201,12 +193,16 @@ class Program:
             if (name is None and len(known) == 1) or (name is not None and short_name(name) in known):
                 return self.written, self.written_places, name or known[0]
         kernel = self.find_kernel(name)
-        text = device_text(self.preprocessed.text, self.tokens, self.items, kernel.item)
+        text = self.device_text(kernel)
         scope = "::".join(part for part in kernel.item.scope if part)
         symbol = name if name and "<" in name else kernel.name
         if scope and "::" not in symbol.partition("<")[0]:
             symbol = f"{scope}::{symbol}"
         return text, self.preprocessed.places, symbol
+
+    def device_text(self, kernel: KernelDeclaration) -> str:
+        """Return the preprocessed text of a kernel, with what it names, and blanks instead of the rest."""
+        return device_text(self.preprocessed.text, self.tokens, self.items, kernel.item)
 
     def hint(self, error: CompilationError) -> CompilationError:
         """Return an error of the kernel's compilation, which also names what was set aside and may be what it lacks."""
@@ -252,19 +248,14 @@ class Program:
         return KernelDeclaration(name, template, parameters, line, self.preprocessed.places.location(line), item)
 
 
-def parameter_of(tokens: Sequence[Token]) -> tuple[str, str]:
-    """Return the type and the name of a function's parameter; the name is empty if it has none."""
-    end = next((at for at, token in enumerate(tokens) if token.text == "="), len(tokens))
-    tokens = [token for token in tokens[:end] if token.text not in ("__restrict__", "__restrict", "__grid_constant__")]
-    array = next((at for at, token in enumerate(tokens) if token.text == "["), len(tokens))
-    suffix = "*" if array < len(tokens) else ""
-    if array < len(tokens) and closing(tokens, array) + 1 < len(tokens):  # float A[][N]: a pointer to rows
-        suffix = "(*)" + text_of(tokens[closing(tokens, array) + 1 :])
-    tokens = tokens[:array]
-    named = len(tokens) > 1 and tokens[-1].kind == NAME and tokens[-2].text not in ("::", "unsigned", "const", "struct")
-    if named:
-        return text_of(tokens[:-1]) + suffix, tokens[-1].text
-    return text_of(tokens) + suffix, ""
+def _constant(name: str) -> re.Pattern[str]:
+    """Return a pattern of ``#define N 1024`` and ``const int N = 1024``: what is before the number, and the number."""
+    types = r"(?:unsigned|signed|long|short|int|size_t|auto|u?int(?:32|64)_t)"
+    return re.compile(
+        rf"(^[ \t]*#[ \t]*define[ \t]+{name}[ \t]+|\bconst(?:expr)?\s+(?:static\s+)?(?:{types}\s+)+{name}\s*=\s*)"
+        r"\(?(\d+)\)?(?=\s*(?:;|,|$|//|/\*))",
+        re.MULTILINE,
+    )
 
 
 def _is_instance(tokens: Sequence[Token], item: Item) -> bool:

@@ -1,0 +1,86 @@
+"""Command ``tiledmm check``: checks the kernels of a ``.cu`` file."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+
+from tiledmm.cli.arguments import complete_targets
+from tiledmm.cli.output import Json, console
+
+if TYPE_CHECKING:
+    from tiledmm.own_kernels.check_report import CheckReport
+
+# Interval at which --watch looks at the files, in seconds.
+_LOOK = 0.3
+
+
+def check(
+    file: Annotated[Path, typer.Argument(help="A file of CUDA C.", exists=True, dir_okay=False, readable=True)],
+    kernel: Annotated[
+        str | None,
+        typer.Argument(help="Its kernel, with template arguments: 'mm<16>'.", show_default="all in the file"),
+    ] = None,
+    grid: Annotated[str, typer.Option(help="Blocks along x, y, z, in M, N and K: '(N+15)/16,(M+15)/16'.")] = "",
+    block: Annotated[str, typer.Option(help="Threads per block along x, y, z: 16,16.")] = "",
+    shared: Annotated[str, typer.Option(help="Dynamic shared memory per block, in bytes.")] = "",
+    args: Annotated[str, typer.Option(help="Arguments: 'A:f32[M,K], B:f32[K,N], C:f32[M,N], M, N, K'.")] = "",
+    size: Annotated[str, typer.Option(help="M,N,K, or one number for all three.")] = "",
+    expect: Annotated[str, typer.Option(help="What is right: 'matmul', or FILE.py:function, which is run.")] = "",
+    define: Annotated[list[str] | None, typer.Option("--define", "-D", help="A macro: N=64; may be repeated.")] = None,
+    include: Annotated[
+        list[Path] | None, typer.Option("--include", "-I", help="A folder of headers; may be repeated.")
+    ] = None,
+    target: Annotated[str, typer.Option(help="Target architecture.", autocompletion=complete_targets)] = "sm_90",
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Check again each time a file of the folder is saved.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Check kernels of your own on the CPU: are they right, where are they wrong, and what do they cost?
+
+    The file may have main(), host code and headers. Launch and arguments are read from its host code, from a comment
+    '// tiledmm: grid=... block=... args=...', or from names such as A, B, C, M, N and K; options come first. A product
+    is compared at sizes that its tile divides and at others. The kernel runs as native code of this machine: check only
+    files that you would run. The exit status is 1 if a kernel is wrong or has findings.
+
+        tiledmm check mine.cu
+        tiledmm check mine.cu "mm<16>" --grid "(N+15)/16,(M+15)/16" --block 16,16
+        tiledmm check mine.cu --expect reference.py:softmax --watch
+    """
+    options: dict[str, Any] = {
+        "grid": grid, "block": block, "shared": shared, "args": args, "size": size, "expect": expect,
+        "define": define or (), "include": include or (), "target": target,
+    }  # fmt: skip
+    if watch:
+        _watch(file, kernel, options)
+    report = _checked(file, kernel, options)
+    typer.echo(report.json() if json else str(report))
+    raise typer.Exit(0 if report.ok else 1)
+
+
+def _checked(file: Path, kernel: str | None, options: dict[str, Any]) -> CheckReport:
+    from tiledmm.own_kernels.api import check as check_file
+
+    return check_file(file, kernel, **options)
+
+
+def _watch(file: Path, kernel: str | None, options: dict[str, Any]) -> NoReturn:
+    """Check a file again each time it, or another file of its folder, is saved; until Ctrl-C."""
+    from tiledmm.errors import TiledmmError
+
+    screen, seen = console(), None
+    while True:
+        now = sorted((path.name, path.stat().st_mtime_ns) for path in file.parent.glob("*.[ch]*") if path.is_file())
+        if now != seen:
+            seen = now
+            screen.clear()
+            try:
+                typer.echo(str(_checked(file, kernel, options)))
+            except TiledmmError as error:
+                typer.secho(str(error), fg=typer.colors.RED)
+            typer.echo(f"\n{time.strftime('%H:%M:%S')}: waiting for the next save of {file.name}; Ctrl-C ends this.")
+        time.sleep(_LOOK)

@@ -1,0 +1,112 @@
+"""The function ``tiledmm.check``: from a file of CUDA C to a report."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tiledmm.errors import ConfigError
+from tiledmm.hardware.architectures import find_target
+from tiledmm.own_kernels.argument_text import Said
+from tiledmm.own_kernels.check_report import CheckReport
+from tiledmm.own_kernels.chosen_kernel import chosen_kernels
+from tiledmm.own_kernels.expectation import Function
+from tiledmm.own_kernels.kernel_check import KernelCheck, unchecked
+from tiledmm.simulator.build.compile_options import CompileOptions
+from tiledmm.simulator.build.program.program import Program
+from tiledmm.simulator.execute.settings import Settings
+
+#: Seconds after which a launch ends with a finding.
+_TIMEOUT = 60.0
+
+
+def check(
+    source: str | Path,
+    kernel: str | None = None,
+    *,
+    grid: str | int | Sequence[int] = "",
+    block: str | int | Sequence[int] = "",
+    shared: str | int = "",
+    args: str = "",
+    size: str | int | Sequence[int] = "",
+    expect: str | Any = "",
+    define: Mapping[str, str | int] | Sequence[str] = (),
+    include: Sequence[str | Path] = (),
+    target: str = "sm_90",
+    checks: bool | str = "full",
+) -> CheckReport:
+    """Check the kernels of a ``.cu`` file on the CPU: are they right, where are they wrong, what do they cost?
+
+    The file may be as its author keeps it, with ``main``, host code and headers. Launch and arguments are read from its
+    host code, from a comment such as ``// tiledmm: grid=(N+15)/16,(M+15)/16 block=16,16``, and from the names and types
+    of the parameters of a matmul-like kernel; what is given here comes first. A matmul-like kernel is compared with the
+    product, at sizes that its tile divides and at sizes that it does not, in all layouts of A, B and C.
+
+    The simulator runs the kernel as native code of this machine, and ``expect="FILE.py:function"`` runs Python: check
+    only files that you would run.
+
+    Args:
+        source: Path of the file, or CUDA C.
+        kernel: Name of the kernel, with its template arguments; None for all that the file defines.
+        grid, block: Number of blocks, and of threads per block: numbers, or expressions of M, N and K as in C, with
+            commas: ``"(N+15)/16,(M+15)/16"``.
+        shared: Dynamic shared memory per block, in bytes.
+        args: The arguments: ``"A:f32[M,K], B:f32[K,N], C:f32[M,N], M, N, K"``.
+        size: M, N and K, or one number for all three.
+        expect: ``"matmul"``, a function, or ``"FILE.py:function"``. The function gets the arguments before the launch
+            and returns the array that the kernel should write, or a dict of arrays by the names of parameters.
+        define: Macros: ``{"N": 64}`` or ``["N=64"]``. They replace definitions in the file.
+        include: Folders of headers.
+        target: The target architecture.
+        checks: ``"full"``, or True for fewer checks in less time.
+
+    Returns:
+        The report: ``report.ok``, ``print(report)``, ``report.json()``; notebooks show it.
+
+    Raises:
+        ConfigError: If launch or arguments are not known; the message says what to add.
+        CompilationError: If a kernel does not compile.
+        MissingDependencyError: If there is no C++ compiler.
+
+    Example:
+        >>> text = '''
+        ... __global__ void mm(const float* A, const float* B, float* C, int M, int N, int K) {
+        ...     int row = blockIdx.y * blockDim.y + threadIdx.y, col = blockIdx.x * blockDim.x + threadIdx.x;
+        ...     if (row < M && col < N) {
+        ...         float sum = 0;
+        ...         for (int k = 0; k < K; ++k) sum += A[row * K + k] * B[k * N + col];
+        ...         C[row * N + col] = sum;
+        ...     }
+        ... }'''
+        >>> check(text).ok
+        True
+    """
+    begin = time.perf_counter()
+    macros = [f"{name}={value}" for name, value in define.items()] if isinstance(define, Mapping) else list(define)
+    options = CompileOptions.of((*(f"-D{each}" for each in macros), *(f"-I{each}" for each in include)))
+    redefined = {name: value or "1" for name, _, value in (each.partition("=") for each in macros)}
+    said = Said(
+        _joined(grid), _joined(block), _joined(shared), args, _joined(size), expect if isinstance(expect, str) else ""
+    )
+    settings = Settings(checks=checks, target=find_target(target).name, timeout=_TIMEOUT)
+    function = Function(expect, getattr(expect, "__name__", "expect")) if callable(expect) else None
+    program = Program.read(source, options=options, target=find_target(target), redefined=redefined)
+    one = kernel is not None or len(program.kernels) == 1
+    reports = []
+    for chosen in chosen_kernels(program, kernel):
+        whole = said.with_comment(program.written, chosen.declaration.short_name)
+        try:
+            reports.append(KernelCheck(program, chosen, whole, function, settings).report())
+        except ConfigError as error:
+            if one:
+                raise
+            reports.append(unchecked(chosen, str(error)))
+    if not any(each.trials for each in reports):
+        raise ConfigError(f"{program.file}: no kernel could be checked: " + "; ".join(each.missing for each in reports))
+    return CheckReport(program.file, settings.target, tuple(reports), time.perf_counter() - begin)
+
+
+def _joined(value: str | int | Sequence[int]) -> str:
+    return value if isinstance(value, str) else str(value) if isinstance(value, int) else ",".join(map(str, value))

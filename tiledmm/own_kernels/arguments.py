@@ -1,0 +1,85 @@
+"""Arguments of kernels: those that a user says, and those that the host code passes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tiledmm.errors import ConfigError
+from tiledmm.own_kernels.argument_text import Argument, number
+from tiledmm.own_kernels.expectation import element_type, small_numbers
+from tiledmm.own_kernels.launch_rule import HostLaunch
+from tiledmm.own_kernels.roles import SIZES, Roles
+from tiledmm.simulator.build.parameters import FLOAT, POINTER, SIGNED, UNSIGNED, Parameter
+
+
+def roles_of_arguments(arguments: Sequence[Argument], parameters: Sequence[Parameter]) -> Roles | None:
+    """Return the roles of parameters by the extents that a user says ([M,K] for A); None if they say none."""
+    found: dict[str, int] = {}
+    if len(arguments) != len(parameters):
+        return None
+    for at, each in enumerate(arguments):
+        extents = tuple(sorted(part.strip() for part in each.value.split(","))) if each.dtype is not None else ()
+        matrix = {("K", "M"): "A", ("K", "N"): "B", ("M", "N"): "C"}.get(extents)  # type: ignore[arg-type]
+        if matrix and parameters[at].kind == POINTER:
+            found[matrix] = at
+    if len(found) != 3:
+        return None
+    sizes: dict[int, tuple[str, ...]] = {
+        at: (each.value.strip(),)
+        for at, each in enumerate(arguments)
+        if each.dtype is None and each.value.strip() in SIZES
+    }
+    names = {each.name: at for at, each in enumerate(arguments) if each.dtype is None}
+    rest = set(range(len(arguments))) - set(found.values()) - set(sizes) - {names.get("alpha"), names.get("beta")}
+    if rest:
+        return None
+    return Roles(found["A"], found["B"], found["C"], sizes, {}, names.get("alpha"), names.get("beta"))
+
+
+def given_arguments(
+    arguments: Sequence[Argument], parameters: Sequence[Parameter], sizes: Mapping[str, int]
+) -> list[Any]:
+    """Return the arguments that a user says, at given sizes.
+
+    Raises:
+        ConfigError: If there are more or fewer than the kernel has, or one is no number.
+    """
+    if len(arguments) != len(parameters):
+        wanted = ", ".join(f"{each.type} {each.name}" for each in parameters)
+        raise ConfigError(f"--args says {len(arguments)} arguments, and the kernel has {len(parameters)}: {wanted}")
+    known: dict[str, int | float] = dict(sizes)
+    values: list[Any] = []
+    for at, each in enumerate(arguments):
+        if each.dtype is None:
+            values.append(number(each.value, known))
+            known[each.name or parameters[at].name] = values[-1]
+        else:
+            shape = tuple(int(number(part, known)) for part in each.value.split(","))
+            values.append(small_numbers(shape, each.dtype, at))
+    return values
+
+
+def host_arguments(rule: HostLaunch, parameters: Sequence[Parameter]) -> list[Any]:
+    """Return the arguments that the host code passes: arrays of the size that it allocates, and numbers.
+
+    Raises:
+        ConfigError: If the file does not say what one is.
+    """
+    values: list[Any] = []
+    missing: list[str] = []
+    for at, (parameter, part) in enumerate(zip(parameters, rule.site.arguments, strict=False)):
+        if parameter.kind == POINTER:
+            size, dtype = rule.bytes_of(at, {}), element_type(parameter)
+            if size and dtype is not None:
+                values.append(small_numbers((size // dtype.itemsize,), dtype, at))
+                continue
+        elif parameter.kind in (SIGNED, UNSIGNED, FLOAT):
+            value = rule.host.value(part, rule.site.at)
+            if isinstance(value, (int, float)):
+                values.append(float(value) if parameter.kind == FLOAT else int(value))
+                continue
+        missing.append(f"{parameter.type} {parameter.name}")
+    if missing or len(values) != len(parameters):
+        raise ConfigError(f"the file does not say what the kernel gets for {', '.join(missing)}: say --args")
+    return values

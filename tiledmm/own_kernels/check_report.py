@@ -1,0 +1,275 @@
+"""Reports of a check: for people in 90 columns, as JSON, and as HTML in notebooks."""
+
+from __future__ import annotations
+
+import html
+import json
+import textwrap
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from tiledmm.own_kernels.accesses import Access
+from tiledmm.own_kernels.resources import Bound, Compiled
+from tiledmm.own_kernels.trial import Trial
+
+#: Characters of a line.
+WIDTH = 90
+
+#: The note on kernels that have no checks of bounds.
+ONLY_MULTIPLES = (
+    "The kernel, or its grid, is made for sizes that the tile divides: it compares no index with the sizes, or the "
+    "grid does not round up. What happens at other sizes does not count here."
+)
+
+_LABEL = 10
+
+
+@dataclass(frozen=True, slots=True)
+class KernelReport:
+    """The check of one kernel.
+
+    Attributes:
+        name: Its name, with template arguments.
+        location: File and line where it is defined.
+        signature: Its parameters, as they are written.
+        launch: Where its launch comes from.
+        trials: Its launches.
+        accesses: Its accesses to memory, by source line.
+        compiled: Resources by NVRTC; None if these are not known.
+        unknown: Why they are not known.
+        bound: A bound on its speed; None if it is no product, or not right.
+        notes: Sentences on what the check assumed and saw.
+        missing: What the check needs to know, in one sentence; empty if it ran.
+    """
+
+    name: str
+    location: str
+    signature: str
+    launch: str = ""
+    trials: tuple[Trial, ...] = ()
+    accesses: tuple[Access, ...] = ()
+    compiled: Compiled | None = None
+    unknown: str = ""
+    bound: Bound | None = None
+    notes: tuple[str, ...] = ()
+    missing: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """True if nothing is wrong: right results where something was compared, and no findings."""
+        return all(each.ok for each in self.trials if not self._is_beyond(each))
+
+    @property
+    def verdict(self) -> str:
+        """The result of the check in a few words."""
+        if self.missing:
+            return "not checked"
+        if not self.ok:
+            return "WRONG" if any(each.right is False for each in self.trials) else "FINDINGS"
+        if any(self._is_beyond(each) and not each.ok for each in self.trials):
+            return "right where the tile divides the sizes"
+        return "right" if all(each.right for each in self.trials) else "no findings; no result to compare with"
+
+    def _is_beyond(self, trial: Trial) -> bool:
+        """Return whether a launch is at sizes that the kernel makes no attempt to handle."""
+        return not trial.divides and ONLY_MULTIPLES in self.notes
+
+    def lines(self) -> Iterator[str]:
+        """Yield the lines of the report."""
+        yield from _wrapped("kernel", f"{self.name}({self.signature})  {self.location}")
+        if self.missing:
+            yield from _wrapped("missing", self.missing)
+            return
+        yield from _wrapped("launch", self._geometry())
+        for trial in self.trials:
+            yield from _wrapped("sizes" if trial.sizes else "run", self._outcome(trial))
+        layout = next((each.layout for each in self.trials if each.right and each.layout), None)
+        if layout:
+            yield from _wrapped("layout", str(layout))
+        for trial in self.trials:
+            if not trial.ok:
+                yield from self._brief(trial) if self._is_beyond(trial) else self._findings(trial)
+        warnings = dict.fromkeys(each.message for trial in self.trials for each in trial.report.warnings)
+        for message in warnings:
+            yield from _wrapped("warning", message)
+        for output in dict.fromkeys(trial.report.output for trial in self.trials if trial.report.output):
+            yield from _wrapped("prints", " | ".join(output.splitlines()[:4]))
+        if self.accesses:
+            yield from self._table()
+        yield from self._resources()
+        for note in self.notes:
+            yield from _wrapped("note", note)
+        yield ""
+        yield f"{self.name.partition('<')[0]}: {self.verdict}"
+
+    def _geometry(self) -> str:
+        def shown(index: tuple[int, int, int]) -> str:
+            return " x ".join(map(str, index if index[2] > 1 else index[:2] if index[1] > 1 else index[:1]))
+
+        first = self.trials[0].geometry
+        dynamic = f", {first.shared_bytes:,} bytes of dynamic shared memory" if first.shared_bytes else ""
+        return f"grid {shown(first.grid)}, block {shown(first.block)}{dynamic}: {self.launch}"
+
+    def _outcome(self, trial: Trial) -> str:
+        size = " x ".join(str(trial.sizes[each]) for each in "MNK") if trial.sizes else "one launch"
+        if trial.right is None:
+            said = "no findings" if trial.report.ok else "findings"
+        else:
+            said = "wrong" if not trial.right else "right" if trial.report.ok else "right, with findings"
+        where = "" if not trial.sizes else ", which the tile divides" if trial.divides else ", which it does not divide"
+        return f"{size}{where if len(self.trials) > 1 else ''}: {said}"
+
+    def _findings(self, trial: Trial) -> Iterator[str]:
+        for found in trial.report.findings:
+            yield ""
+            yield from _wrapped("wrong", found.message)
+            for location, text in {found.location: found.text, found.other_location: found.other_text}.items():
+                if location and text:
+                    yield f"{'':{_LABEL}}  {location} | {text.strip()}"[:WIDTH]
+        for sentence in trial.explanations:
+            yield from _wrapped("why", sentence)
+
+    def _brief(self, trial: Trial) -> Iterator[str]:
+        """Yield the first finding at sizes that the kernel is not made for."""
+        yield from _wrapped("there", next((each.message for each in trial.report.findings), ""))
+
+    def _table(self) -> Iterator[str]:
+        yield ""
+        yield f"{'line':>{_LABEL}}  {'access':22} {'requests':>10} {'per request':>12} {'ideal':>6}"
+        for each in self.accesses:
+            line = each.location.rpartition(":")[2]
+            what = f"{each.kind} {', '.join(each.arrays) or each.space}"[:22]
+            unit = "sectors" if each.space == "global" else "wavefr."
+            yield f"{line:>{_LABEL}}  {what:22} {each.requests:>10,} {each.units:>6.1f} {unit:7}{each.ideal:>5.1f}"
+            for sentence in each.sentences:
+                yield from textwrap.wrap(
+                    sentence, WIDTH, initial_indent=" " * (_LABEL + 2), subsequent_indent=" " * (_LABEL + 2)
+                )
+
+    def _resources(self) -> Iterator[str]:
+        yield ""
+        if self.compiled:
+            found = self.compiled
+            spills = f"{found.spill_bytes} bytes of spills" if found.spill_bytes else "no spills"
+            yield from _wrapped(
+                "compiled",
+                f"{found.registers} registers per thread, {spills}, {found.shared_bytes:,} bytes of shared memory; "
+                f"{found.blocks} blocks per SM, occupancy {found.occupancy:.0%}, limited by {found.limited_by}",
+            )
+        elif self.unknown:
+            yield from _wrapped("compiled", f"registers, spills and occupancy are not known: {self.unknown}")
+        if self.bound:
+            bound = self.bound
+            yield from _wrapped(
+                "bound",
+                f"at most {_tera(bound.flops)} on {bound.gpu} at 4096 x 4096 x 4096, limited by {bound.limited_by}: "
+                f"{bound.wavefronts:.2f} wavefronts of loads per multiply-add of a warp (a model, not a measurement)",
+            )
+            more = (
+                f"; {bound.next_rung} needs fewer loads and is bound by {_tera(bound.next_flops)}"
+                if bound.next_rung
+                else ""
+            )
+            yield from _wrapped("ladder", f"nearest to {bound.rung}{more}")
+
+
+@dataclass(frozen=True, slots=True)
+class CheckReport:
+    """The check of a file.
+
+    Attributes:
+        file: Name of the file.
+        target: Target architecture.
+        kernels: The checks of its kernels.
+        seconds: Time that the check took.
+    """
+
+    file: str
+    target: str
+    kernels: tuple[KernelReport, ...]
+    seconds: float = 0.0
+
+    @property
+    def ok(self) -> bool:
+        """True if at least one kernel ran, and nothing is wrong with any."""
+        return self.ran and all(each.ok for each in self.kernels)
+
+    @property
+    def ran(self) -> bool:
+        """True if at least one kernel ran."""
+        return any(each.trials for each in self.kernels)
+
+    def __str__(self) -> str:
+        """Return the report for people, in lines of 90 characters."""
+        lines: list[str] = []
+        for each in self.kernels:
+            lines += [*([""] if lines else []), *each.lines()]
+        return "\n".join(line.rstrip() for line in lines)
+
+    def check(self) -> None:
+        """Raise SimulationError if something is wrong; the message is the report.
+
+        Raises:
+            SimulationError: If a kernel is wrong, or none ran.
+        """
+        from tiledmm.errors import SimulationError
+
+        if not self.ok:
+            raise SimulationError(f"{self.file}:\n{self}")
+
+    def document(self) -> dict[str, Any]:
+        """Return the report as data: what ``json`` prints."""
+        return {"file": self.file, "target": self.target, "ok": self.ok, "seconds": self.seconds,
+                "kernels": [_document(each) for each in self.kernels]}  # fmt: skip
+
+    def json(self) -> str:
+        """Return the report as a JSON object."""
+        return json.dumps(self.document(), indent=1)
+
+    def _repr_html_(self) -> str:
+        """Return the report for notebooks."""
+        color = "#1a7f37" if self.ok else "#cf222e"
+        return f'<pre style="border-left: 4px solid {color}; padding-left: 1em">{html.escape(str(self))}</pre>'
+
+
+def _document(kernel: KernelReport) -> dict[str, Any]:
+    trials = [
+        {
+            "sizes": dict(each.sizes),
+            "divides": each.divides,
+            "grid": each.geometry.grid,
+            "block": each.geometry.block,
+            "shared_bytes": each.geometry.shared_bytes,
+            "right": each.right,
+            "layout": None if each.layout is None else str(each.layout),
+            "findings": [asdict(found) for found in each.report.findings],
+            "warnings": [asdict(found) for found in each.report.warnings],
+            "explanations": each.explanations,
+            "output": each.report.output,
+            "flops": each.report.flops,
+            "barriers": each.report.barriers,
+            "source": asdict(each.report.source),
+        }
+        for each in kernel.trials
+    ]
+    return {
+        "name": kernel.name, "location": kernel.location, "ok": kernel.ok, "verdict": kernel.verdict,
+        "launch": kernel.launch, "missing": kernel.missing, "notes": kernel.notes, "trials": trials,
+        "accesses": [asdict(each) for each in kernel.accesses],
+        "compiled": kernel.compiled and asdict(kernel.compiled), "unknown": kernel.unknown,
+        "bound": kernel.bound and asdict(kernel.bound),
+    }  # fmt: skip
+
+
+def _wrapped(label: str, text: str) -> list[str]:
+    """Return a labelled paragraph in lines."""
+    head = f"{label:<{_LABEL}}  "
+    return textwrap.wrap(
+        text, WIDTH, initial_indent=head, subsequent_indent=" " * len(head), break_long_words=False,
+        break_on_hyphens=False,
+    )  # fmt: skip
+
+
+def _tera(flops: float) -> str:
+    return f"{flops / 1e12:.3g} TFLOP/s"

@@ -1,0 +1,94 @@
+"""The kernels of a program that are checked, with the arguments of their templates and their launches."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from tiledmm.errors import ConfigError
+from tiledmm.simulator.build.program.kernel_declaration import KernelDeclaration
+from tiledmm.simulator.build.program.launch_site import LaunchSite
+from tiledmm.simulator.build.program.program import Program
+
+# Types of C++ and CUDA: their words.
+_TYPE = re.compile(
+    r"(unsigned|signed|int|float|double|char|short|long|bool|const|half2?|__half2?|(?:__)?nv_bfloat16|u?int\d+_t|size_t|"
+    r"(?:char|short|int|uint|float|double)[234])\Z"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A kernel to check.
+
+    Attributes:
+        declaration: The kernel.
+        name: Its name, with template arguments.
+        site: The launch of the host code that it is checked by; None if there is none.
+    """
+
+    declaration: KernelDeclaration
+    name: str
+    site: LaunchSite | None
+
+
+def chosen_kernels(program: Program, name: str | None) -> list[Chosen]:
+    """Return the kernels to check: the named one, or all that the program defines.
+
+    Raises:
+        ConfigError: If there is no such kernel, or the arguments of its template are not known.
+    """
+    declarations = [program.find_kernel(name)] if name else list(program.kernels)
+    if not declarations:
+        raise ConfigError(f"{program.file} has no kernel: a kernel is a __global__ function that returns void")
+    return [_chosen(program, each, name) for each in declarations]
+
+
+def _chosen(program: Program, declaration: KernelDeclaration, name: str | None) -> Chosen:
+    sites = [each for each in program.host.launches if each.kernel == declaration.short_name]
+    sites.sort(key=program.host.is_skipped)
+    if not declaration.template:
+        return Chosen(declaration, declaration.name, sites[0] if sites else None)
+    if name and "<" in name:
+        wanted = re.sub(r"\s", "", name.partition("<")[2])
+        same = [each for each in sites if _template(program, declaration, each) == f"<{wanted}"]
+        return Chosen(declaration, name, next(iter([*same, *sites]), None))
+    for site in (*sites, None):
+        if arguments := _template(program, declaration, site):
+            return Chosen(declaration, declaration.name + arguments, site)
+    raise ConfigError(
+        f"{declaration.location}: {declaration.name} is a template <{', '.join(declaration.template)}> that nothing "
+        f"instantiates: say its arguments, as in '{declaration.short_name}<{_example(declaration)}>'"
+    )
+
+
+def _template(program: Program, declaration: KernelDeclaration, site: LaunchSite | None) -> str:
+    """Return the template arguments of a kernel at a launch; an empty string if they are not known."""
+    given = list(site.template) if site else []
+    found: list[str] = []
+    for at, parameter in enumerate(declaration.template):
+        is_type = parameter.startswith(("typename", "class"))
+        default = parameter.partition("=")[2].strip()
+        if at < len(given) and site:
+            value = None if is_type else program.host.value(given[at], site.at)
+            text = program.host.text(given[at]) if value is None else str(value)
+            # The parameter of a template around the launch, or an alias of a library: float is as good as any.
+            found.append("float" if is_type and not _is_type(program, text) else text)
+        elif default:
+            found.append(default)
+        elif is_type:
+            found.append("float")
+        else:
+            return ""
+    return f"<{','.join(found)}>"
+
+
+def _is_type(program: Program, text: str) -> bool:
+    """Return whether a name is a type of C++ or CUDA, or one that the program defines."""
+    words = set(re.findall(r"[A-Za-z_]\w*", text))
+    own = {name for item in program.items if item.kind != "function" for name in item.declares}
+    return all(_TYPE.match(word) or word in own for word in words)
+
+
+def _example(declaration: KernelDeclaration) -> str:
+    return ", ".join("float" if each.startswith(("typename", "class")) else "16" for each in declaration.template)

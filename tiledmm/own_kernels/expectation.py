@@ -1,0 +1,234 @@
+"""What a kernel should compute: a product of matrices in one of eight layouts, or what a user's function returns."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import ml_dtypes
+import numpy as np
+
+from tiledmm.errors import ConfigError
+from tiledmm.own_kernels.roles import SIZES, Roles
+from tiledmm.simulator.build.parameters import BOOL, FLOAT, SIGNED, UNSIGNED, Parameter
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+#: Values of alpha and beta: others than 1 and 0, so that a kernel that ignores them is wrong.
+ALPHA, BETA = 2, 3
+
+# Elements of types that C++ does not have, and of vectors.
+_ELEMENTS = {
+    "__half": np.dtype(np.float16), "half": np.dtype(np.float16), "__half2": np.dtype(np.float16),
+    "__nv_bfloat16": np.dtype(ml_dtypes.bfloat16), "__nv_bfloat162": np.dtype(ml_dtypes.bfloat16),
+    "float2": np.dtype(np.float32), "float4": np.dtype(np.float32), "double2": np.dtype(np.float64),
+    "int2": np.dtype(np.int32), "int4": np.dtype(np.int32),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Which matrices a kernel reads and writes transposed.
+
+    Attributes:
+        a: Whether A is stored as (K, M).
+        b: Whether B is stored as (N, K).
+        c: Whether C is stored as (N, M).
+    """
+
+    a: bool = False
+    b: bool = False
+    c: bool = False
+
+    def shape(self, matrix: str, sizes: Mapping[str, int]) -> tuple[int, int]:
+        """Return the shape of A, B or C in memory."""
+        rows, cols = self.letters(matrix)
+        return sizes[rows], sizes[cols]
+
+    def letters(self, matrix: str) -> tuple[str, str]:
+        """Return the names of the extents of A, B or C in memory: ``("N", "K")``."""
+        names = {"A": ("M", "K"), "B": ("K", "N"), "C": ("M", "N")}[matrix]
+        transposed = {"A": self.a, "B": self.b, "C": self.c}[matrix]
+        return (names[1], names[0]) if transposed else names
+
+    def __str__(self) -> str:
+        if self.a and self.b and self.c:
+            return "A, B and C by columns, as cuBLAS stores them"
+        parts = [f"{each} as ({', '.join(self.letters(each))})" for each in "ABC"]
+        return ", ".join(parts[:2]) + f" and {parts[2]}, contiguous rows"
+
+
+#: Layouts by how usual they are.
+LAYOUTS = tuple(
+    sorted(
+        (Layout(*each) for each in itertools.product((False, True), repeat=3)),
+        key=lambda each: (each.a + each.b + each.c) if each != Layout(True, True, True) else 1.5,
+    )
+)
+
+
+def element_type(parameter: Parameter) -> np.dtype[Any] | None:
+    """Return the NumPy type of the elements that a pointer points to; None for void and structures."""
+    letter = {SIGNED: "i", UNSIGNED: "u", FLOAT: "f"}.get(parameter.element_kind)
+    if letter:
+        return np.dtype(f"{letter}{parameter.element_bytes}")
+    if parameter.element_kind == BOOL:
+        return np.dtype(np.bool_)
+    return _ELEMENTS.get(parameter.type.replace("const", "").replace("*", "").replace("__restrict", "").strip())
+
+
+def small_numbers(shape: tuple[int, ...], dtype: np.dtype[Any], seed: int) -> Array:
+    """Return random integers whose sums of products are exact in every type."""
+    most = 1 if dtype.itemsize < 4 else 3
+    low = 0 if dtype.kind in "ub" else -most
+    return np.random.default_rng(seed).integers(low, most + 1, shape).astype(dtype)
+
+
+def unset(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """Return an array of values that no result has: NaN, or a number that no sum reaches."""
+    is_float = dtype.kind in "fc" or dtype == np.dtype(ml_dtypes.bfloat16)
+    return np.full(shape, np.nan if is_float else 0x5B, dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """The product that a matmul-like kernel should compute: ``alpha * (A @ B) + beta * C``.
+
+    Attributes:
+        roles: Roles of the kernel's parameters.
+        parameters: The parameters.
+        types: Element types of A, B and C.
+    """
+
+    roles: Roles
+    parameters: Sequence[Parameter]
+    types: tuple[np.dtype[Any], np.dtype[Any], np.dtype[Any]]
+
+    @classmethod
+    def of(cls, roles: Roles, parameters: Sequence[Parameter]) -> Product:
+        """Return the product of a kernel with such parameters.
+
+        Raises:
+            ConfigError: If a matrix has elements of an unknown type.
+        """
+        types = []
+        for at in roles.order:
+            found = element_type(parameters[at])
+            if found is None:
+                raise ConfigError(
+                    f"parameter {parameters[at].name} is a {parameters[at].type}, whose elements have no known type: "
+                    f"say it, as in --args '{parameters[at].name}:f32[M,K], ...'"
+                )
+            types.append(found)
+        return cls(roles, parameters, (types[0], types[1], types[2]))
+
+    def arguments(self, sizes: Mapping[str, int], layout: Layout, *, zero: bool = False) -> list[Any]:
+        """Return new arguments for a launch.
+
+        Args:
+            sizes: M, N and K.
+            layout: Shapes of the arrays.
+            zero: Whether C is zero before the launch, instead of unset.
+        """
+        roles = self.roles
+        values: dict[int, Any] = {at: sizes[names[0]] for at, names in roles.sizes.items()}
+        for at, matrix in roles.leading.items():
+            values[at] = sizes["N"] if matrix == "square" else layout.shape(matrix, sizes)[1]
+        for at, matrix, dtype in zip(roles.order, "ABC", self.types, strict=True):
+            values[at] = small_numbers(layout.shape(matrix, sizes), dtype, ord(matrix))
+        if roles.beta is None:
+            shape = layout.shape("C", sizes)
+            values[roles.c] = np.zeros(shape, self.types[2]) if zero else unset(shape, self.types[2])
+        else:
+            values[roles.beta] = BETA
+        if roles.alpha is not None:
+            values[roles.alpha] = ALPHA
+        return [values[at] for at in range(len(self.parameters))]
+
+    def result(self, before: Sequence[Any], sizes: Mapping[str, int], layout: Layout) -> Array:
+        """Return C as a right kernel leaves it in a layout.
+
+        Args:
+            before: Arguments of the launch before it, in any layout: only the order of their elements counts.
+            sizes: M, N and K.
+            layout: How the kernel reads A and B, and writes C.
+        """
+        m, n, k = (sizes[each] for each in SIZES)
+        flat_a, flat_b, flat_c = (np.asarray(before[at]).reshape(-1) for at in self.roles.order)
+        a = flat_a.reshape(k, m).T if layout.a else flat_a.reshape(m, k)
+        b = flat_b.reshape(n, k).T if layout.b else flat_b.reshape(k, n)
+        wide = np.float64 if self.types[2].kind not in "iub" else np.int64
+        product: Array = a.astype(wide) @ b.astype(wide)
+        if self.roles.alpha is not None:
+            product = ALPHA * product
+        if self.roles.beta is not None:
+            product = product + BETA * (flat_c.reshape(n, m).T if layout.c else flat_c.reshape(m, n)).astype(wide)
+        stored = product.T if layout.c else product
+        return np.ascontiguousarray(stored).astype(self.types[2])
+
+    def matching(self, before: Sequence[Any], got: Array, sizes: Mapping[str, int]) -> Layout | None:
+        """Return the layout in which a result is right; None if it is wrong in all of them."""
+        for layout in LAYOUTS:
+            expected = self.result(before, sizes, layout)
+            if np.array_equal(got.reshape(-1), expected.reshape(-1)):
+                return layout
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A Python function that returns what a kernel should compute.
+
+    Attributes:
+        call: The function. It gets the kernel's arguments as they are before the launch.
+        name: Its file and name.
+    """
+
+    call: Callable[..., Any]
+    name: str
+
+    @classmethod
+    def of(cls, text: str) -> Function:
+        """Load ``FILE.py:function``, which runs the file.
+
+        Raises:
+            ConfigError: If there is no such file or function.
+        """
+        file, _, name = text.rpartition(":")
+        path = Path(file)
+        if not file.endswith(".py") or not path.is_file():
+            raise ConfigError(f"--expect is 'matmul' or FILE.py:function; got {text!r}, and there is no file {file!r}")
+        spec = importlib.util.spec_from_file_location(f"_tiledmm_expect_{path.stem}", path)
+        if spec is None or spec.loader is None:
+            raise ConfigError(f"{file} cannot be imported")
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[spec.name] = module
+        spec.loader.exec_module(module)
+        if not callable(found := getattr(module, name, None)):
+            raise ConfigError(f"{file} has no function {name!r}")
+        return cls(found, text)
+
+    def expected(self, before: Sequence[Any], parameters: Sequence[Parameter]) -> dict[int | str, Any]:
+        """Return the arrays that the kernel should leave, by the number or name of their parameter.
+
+        Raises:
+            ConfigError: If the function returns something else.
+        """
+        copies = [each.copy() if isinstance(each, np.ndarray) else each for each in before]
+        found = self.call(*copies)
+        if isinstance(found, Mapping):
+            return dict(found)
+        written = [
+            at for at, each in enumerate(before) if isinstance(each, np.ndarray) and not parameters[at].read_only
+        ]
+        if not isinstance(found, np.ndarray) or not written:
+            raise ConfigError(
+                f"{self.name} returns {type(found).__name__}: it returns the array that the kernel should write, or a "
+                "dict of arrays by the names of parameters"
+            )
+        return {written[-1]: found.reshape(before[written[-1]].shape)}

@@ -1,0 +1,92 @@
+"""Sizes to check a product at: some that its tile divides, some that it does not, and those that its file fixes."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+
+from tiledmm.errors import ConfigError
+from tiledmm.own_kernels.expectation import Product
+from tiledmm.own_kernels.launch_rule import HostLaunch, LaunchRule, tile_of
+from tiledmm.own_kernels.roles import SIZES, Roles
+from tiledmm.simulator.build.program.program import Program
+
+#: Multiply-adds that a check simulates at most, unless sizes are given: about two seconds on two cores.
+MOST_WORK = 1 << 23
+
+
+def sizes_to_try(rule: LaunchRule, roles: Roles) -> list[tuple[dict[str, int], bool]]:
+    """Return sizes that the tile divides, and sizes that it does not, each with whether it does."""
+    bm, bn = tile_of(rule, roles)
+    if roles.square:
+        step = math.lcm(bm, bn, 32)
+        n = step if step >= 64 else 2 * step
+        return [(dict.fromkeys(SIZES, n), True), (dict.fromkeys(SIZES, n - 27 if n <= 128 else n - 55), False)]
+    m, n = -(-48 // bm) * bm, -(-80 // bn) * bn
+    n += bn * (m == n) * max(1, 16 // bn)
+    k = next(each for each in (64, 96, 128, 192, 256, 320) if each not in (m, n))
+    odd_m, odd_n = (2 * bm if bm <= 16 else bm) + 5, (2 * bn if bn <= 16 else bn) + 13
+    if bm == 1:
+        odd_m, odd_n = 37, 45
+    return [({"M": m, "N": n, "K": k}, True), ({"M": odd_m, "N": odd_n, "K": 83}, False)]
+
+
+def complete(sizes: dict[str, int], rule: LaunchRule, product: Product) -> dict[str, int]:
+    """Return sizes in which those that are no parameters of the kernel are what its host code allocates.
+
+    Raises:
+        ConfigError: If these are not known.
+    """
+    roles = product.roles
+    if isinstance(rule, HostLaunch) and not rule.is_free:
+        sizes = sizes | rule.own_sizes()
+    found = {name: size for name, size in sizes.items() if name in roles.named}
+    if len(found) == 3:
+        return found
+    elements: list[int] = []
+    if isinstance(rule, HostLaunch):
+        for at, dtype in zip(roles.order, product.types, strict=True):
+            size = rule.bytes_of(at, sizes)
+            elements.append(size // dtype.itemsize if size else 0)
+    mk, kn, mn = elements or [0, 0, 0]
+    if not found and mk and kn and mn:
+        m, n, k = (math.isqrt(x * y // z) for x, y, z in ((mk, mn, kn), (kn, mn, mk), (mk, kn, mn)))
+        if (m * k, k * n, m * n) == (mk, kn, mn):
+            return {"M": m, "N": n, "K": k}
+    for _ in range(3):
+        for name, pairs in {
+            "M": ((mk, "K"), (mn, "N")),
+            "N": ((kn, "K"), (mn, "M")),
+            "K": ((mk, "M"), (kn, "N")),
+        }.items():
+            for count, other in pairs:
+                if name not in found and count and other in found and count % found[other] == 0:
+                    found[name] = count // found[other]
+    missing = [name for name in SIZES if name not in found]
+    if missing and not roles.named:
+        raise ConfigError(f"the kernel has no parameter for {' and '.join(missing)}: say --size M,N,K")
+    return {name: found.get(name, sizes[name]) for name in SIZES}
+
+
+def work_of(sizes: Mapping[str, int]) -> int:
+    """Return the number of multiply-adds of a product."""
+    return math.prod(sizes[each] for each in SIZES)
+
+
+def constants_of(program: Program, used: Sequence[int]) -> list[str]:
+    """Return the names of the program's own constants that are sizes of a product or of arrays, and not of a tile.
+
+    Args:
+        program: The program.
+        used: Sizes that a launch has.
+    """
+    tiles = re.compile(r"tile|block|thread|warp|bdim|^b[mnk]$|^t[mnk]$|^ts$|^bs$", re.IGNORECASE)
+    return [
+        name for name, value in program.constants.items() if value in used and value >= 16 and not tiles.search(name)
+    ]
+
+
+def smaller(value: int) -> int:
+    """Return a size for a check in seconds in place of a larger one; tiles that divide that divide this."""
+    return value if value <= 100 else 64 if value % 64 == 0 else 100

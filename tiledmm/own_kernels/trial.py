@@ -1,0 +1,199 @@
+"""One launch of a kernel at given sizes: its arguments, its report, and whether its result is right."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tiledmm.own_kernels.expectation import ALPHA, BETA, Function, Layout, Product
+from tiledmm.own_kernels.explanations import WrongResult, explain
+from tiledmm.own_kernels.launch_rule import Geometry
+from tiledmm.simulator.api import launch_kernel
+from tiledmm.simulator.build.native_kernel import NativeKernel
+from tiledmm.simulator.check.finding_kinds import WRONG_RESULT
+from tiledmm.simulator.execute.settings import Settings
+from tiledmm.simulator.report.report import Report
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One launch of a kernel.
+
+    Attributes:
+        sizes: M, N and K; empty for a kernel that is no product.
+        divides: Whether the tile divides the sizes.
+        geometry: Grid, block and shared memory.
+        report: Report of the simulator.
+        right: Whether the result is right; None if nothing was compared.
+        layout: How the kernel reads A and B, and writes C; None for other kernels.
+        adds: Whether the kernel adds to C, which must be zero before the launch.
+        explanations: Sentences that explain a wrong result.
+    """
+
+    sizes: Mapping[str, int]
+    divides: bool
+    geometry: Geometry
+    report: Report
+    right: bool | None
+    layout: Layout | None = None
+    adds: bool = False
+    explanations: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """True if nothing is wrong: no findings, and no wrong result."""
+        return self.report.ok and self.right is not False
+
+
+def try_product(
+    kernel: NativeKernel,
+    product: Product,
+    sizes: Mapping[str, int],
+    geometry: Geometry,
+    settings: Settings,
+    *,
+    divides: bool,
+    layout: Layout | None = None,
+) -> Trial:
+    """Run a matmul-like kernel, and find the layout in which its result is right.
+
+    Args:
+        kernel: The kernel.
+        product: What it should compute.
+        sizes: M, N and K.
+        geometry: Grid, block and shared memory.
+        settings: Settings of the simulator.
+        divides: Whether the tile divides the sizes.
+        layout: The layout that the kernel is known to have; None if that is to be found.
+    """
+    quick = replace(settings, checks=bool(settings.checks))
+    candidates = [layout] if layout else [Layout()]
+    if product.roles.leading and layout is None:  # row strides depend on the layout
+        candidates = [Layout(), Layout(b=True), Layout(True, True, True), Layout(a=True)]
+    found = [
+        _try_layout(kernel, product, sizes, geometry, quick, each, fixed=layout is not None) for each in candidates
+    ]
+    trial = next((each for each in found if each.right), found[0])
+    if trial.ok and settings.checks == "full":
+        trial, *_ = _run(kernel, product, sizes, geometry, settings, trial.layout or Layout(), zero=trial.adds)
+    return replace(trial, divides=divides)
+
+
+def _try_layout(
+    kernel: NativeKernel,
+    product: Product,
+    sizes: Mapping[str, int],
+    geometry: Geometry,
+    settings: Settings,
+    layout: Layout,
+    *,
+    fixed: bool,
+) -> Trial:
+    """Run a kernel in a layout; if it is wrong there and right in another one, run it in that.
+
+    Args:
+        kernel, product, sizes, geometry, settings: As for ``try_product``.
+        layout: The layout.
+        fixed: Whether no other layout is tried.
+    """
+    trial, before, got = _run(kernel, product, sizes, geometry, settings, layout)
+    if trial.right:
+        return trial
+    zero = False
+    right = None if fixed else product.matching(before, got, sizes)
+    if right is None and product.roles.beta is None and _is_unset(got):
+        zero = True  # it may add to C
+        trial_of_sum, before, got = _run(kernel, product, sizes, geometry, settings, layout, zero=True)
+        if trial_of_sum.right:
+            return trial_of_sum
+        right = None if fixed else product.matching(before, got, sizes)
+    if right is None:
+        return trial
+    trial, *_ = _run(kernel, product, sizes, geometry, settings, right, zero=zero)
+    return trial
+
+
+def try_launch(
+    kernel: NativeKernel,
+    arguments: Sequence[Any],
+    geometry: Geometry,
+    settings: Settings,
+    function: Function | None,
+    sizes: Mapping[str, int],
+) -> Trial:
+    """Run any kernel on given arguments.
+
+    Args:
+        kernel: The kernel.
+        arguments: Its arguments.
+        geometry: Grid, block and shared memory.
+        settings: Settings of the simulator.
+        function: What it should compute; None if nothing is compared.
+        sizes: Sizes in the report.
+    """
+    expected = function.expected(arguments, kernel.parameters) if function else None
+    report = launch_kernel(
+        kernel, geometry.grid, geometry.block, list(arguments), geometry.shared_bytes, settings, expected=expected
+    )
+    return Trial(sizes, True, geometry, report, None if expected is None else not _is_wrong(report))
+
+
+def _run(
+    kernel: NativeKernel,
+    product: Product,
+    sizes: Mapping[str, int],
+    geometry: Geometry,
+    settings: Settings,
+    layout: Layout,
+    *,
+    zero: bool = False,
+) -> tuple[Trial, list[Any], np.ndarray[Any, Any]]:
+    """Run a kernel once; return the trial, the arguments before it, and C after it."""
+    arguments = product.arguments(sizes, layout, zero=zero)
+    before = [each.copy() if isinstance(each, np.ndarray) else each for each in arguments]
+    expected = product.result(before, sizes, layout)
+    report = launch_kernel(
+        kernel, geometry.grid, geometry.block, arguments, geometry.shared_bytes, settings,
+        expected={product.roles.c: expected},
+    )  # fmt: skip
+    got = arguments[product.roles.c]
+    right = not _is_wrong(report)
+    sentences: tuple[str, ...] = ()
+    if not right:
+        sentences = explain(_wrong(product, before, got, expected, sizes, layout, report))
+    return Trial(sizes, True, geometry, report, right, layout, zero, sentences), before, got
+
+
+def _wrong(
+    product: Product,
+    before: Sequence[Any],
+    got: np.ndarray[Any, Any],
+    expected: np.ndarray[Any, Any],
+    sizes: Mapping[str, int],
+    layout: Layout,
+    report: Report,
+) -> WrongResult:
+    a, b, c = (before[at] for at in product.roles.order)
+    return WrongResult(
+        a=a.T if layout.a else a,
+        b=b.T if layout.b else b,
+        before=c.T if layout.c else c,
+        got=got.T if layout.c else got,
+        expected=expected.T if layout.c else expected,
+        alpha=ALPHA if product.roles.alpha is not None else None,
+        beta=BETA if product.roles.beta is not None else None,
+        sizes=sizes,
+        report=report,
+    )
+
+
+def _is_wrong(report: Report) -> bool:
+    return any(each.kind == WRONG_RESULT for each in report.findings)
+
+
+def _is_unset(array: np.ndarray[Any, Any]) -> bool:
+    """Return whether a kernel added to what was in C: every element of a product of floats is NaN then."""
+    return bool(np.isnan(array.astype(np.float64)).mean() > 0.5) if array.dtype.kind not in "iub" else True
