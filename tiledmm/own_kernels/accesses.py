@@ -10,6 +10,7 @@ from typing import Any
 
 from tiledmm.own_kernels.launch_rule import Geometry
 from tiledmm.simulator.build.native_kernel import NativeKernel
+from tiledmm.simulator.execute.interface import RawEvent
 from tiledmm.simulator.execute.launch import Launch
 from tiledmm.simulator.execute.settings import Settings
 from tiledmm.simulator.report.events import events_of
@@ -20,6 +21,8 @@ from tiledmm.simulator.report.traffic import GlobalTraffic, SharedTraffic, Traff
 _DIRECTIONS = ("global_load", "global_store", "shared_load", "shared_store", "copy_load", "copy_store")
 # Below this share of excess, edges and the first elements of rows explain it.
 _EXCESS = 1.25
+# Accesses of each lane at one place in the code that are looked at.
+_REPEATED = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +104,7 @@ def _patterns(
     launch = Launch(kernel, geometry.grid, geometry.block, list(arguments), geometry.shared_bytes, False)
     traced = replace(settings, checks=True, counts=False, sass=None, traced_block=0, workers=1)
     outcome = launch.run(kernel, traced, None)
-    outcome = replace(outcome, events=[each for each in outcome.events if each.thread < WARP])
+    outcome = replace(outcome, events=list(_first_events(outcome.events)))
     width, height, _ = launch.block
     events = (
         (x + width * (y + height * z), event)
@@ -112,6 +115,16 @@ def _patterns(
     for each in requests(events):
         found[each.line, each.kind, each.space].append(each)
     return found
+
+
+def _first_events(events: Iterable[RawEvent]) -> Iterator[RawEvent]:
+    """Yield the first events of each lane of the first warp at each place in the code: patterns repeat."""
+    times: Counter[tuple[int, int]] = Counter()
+    for each in events:
+        if each.thread < WARP:
+            times[each.thread, each.pc] += 1
+            if times[each.thread, each.pc] <= _REPEATED:
+                yield each
 
 
 def _sentences(space: str, kind: str, seen: Sequence[Request]) -> Iterator[str]:

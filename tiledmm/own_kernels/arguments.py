@@ -75,7 +75,7 @@ def host_arguments(rule: HostLaunch, parameters: Sequence[Parameter]) -> list[An
                 values.append(small_numbers((size // dtype.itemsize,), dtype, at))
                 continue
         elif parameter.kind in (SIGNED, UNSIGNED, FLOAT):
-            value = rule.host.value(part, rule.site.at)
+            value = rule.host.value(part, rule.site.at, rule.fixed)
             if isinstance(value, (int, float)):
                 values.append(float(value) if parameter.kind == FLOAT else int(value))
                 continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import itertools
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,12 +23,13 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 #: Values of alpha and beta: others than 1 and 0, so that a kernel that ignores them is wrong.
 ALPHA, BETA = 2, 3
 
-# Elements of types that C++ does not have, and of vectors.
+# Elements of types that C++ does not have, of vectors, and of rows: float (*)[64].
 _ELEMENTS = {
     "__half": np.dtype(np.float16), "half": np.dtype(np.float16), "__half2": np.dtype(np.float16),
     "__nv_bfloat16": np.dtype(ml_dtypes.bfloat16), "__nv_bfloat162": np.dtype(ml_dtypes.bfloat16),
     "float2": np.dtype(np.float32), "float4": np.dtype(np.float32), "double2": np.dtype(np.float64),
-    "int2": np.dtype(np.int32), "int4": np.dtype(np.int32),
+    "int2": np.dtype(np.int32), "int4": np.dtype(np.int32), "float": np.dtype(np.float32),
+    "double": np.dtype(np.float64), "int": np.dtype(np.int32),
 }  # fmt: skip
 
 
@@ -79,7 +81,8 @@ def element_type(parameter: Parameter) -> np.dtype[Any] | None:
         return np.dtype(f"{letter}{parameter.element_bytes}")
     if parameter.element_kind == BOOL:
         return np.dtype(np.bool_)
-    return _ELEMENTS.get(parameter.type.replace("const", "").replace("*", "").replace("__restrict", "").strip())
+    words = re.findall(r"\w+", re.sub(r"\(.*|\bconst\b|\b__restrict\b", "", parameter.type))
+    return _ELEMENTS.get(" ".join(words))
 
 
 def small_numbers(shape: tuple[int, ...], dtype: np.dtype[Any], seed: int) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,15 +21,28 @@ from tiledmm.own_kernels.expectation import Function, Layout, Product
 from tiledmm.own_kernels.launch_rule import GuessedLaunch, HostLaunch, LaunchRule, rounds_up, rule_of, tile_of
 from tiledmm.own_kernels.resources import bound_of, compiled
 from tiledmm.own_kernels.roles import Roles, roles_of
-from tiledmm.own_kernels.sizes import MOST_WORK, complete, constants_of, sizes_to_try, smaller, work_of
+from tiledmm.own_kernels.sizes import (
+    MOST_WORK,
+    SizesError,
+    complete,
+    constants_of,
+    granularity,
+    sizes_to_try,
+    smaller,
+    work_of,
+)
 from tiledmm.own_kernels.trial import Trial, try_launch, try_product
 from tiledmm.simulator.api import compile_program
 from tiledmm.simulator.build.native_kernel import NativeKernel
+from tiledmm.simulator.build.parameters import Parameter
 from tiledmm.simulator.build.program.program import Program
 from tiledmm.simulator.execute.settings import Settings
 
 #: Threads that a check of a kernel that is no product simulates at most.
-MOST_THREADS = 1 << 19
+MOST_THREADS = 1 << 18
+
+# Elements of its arrays otherwise: no multiple of a block.
+_FEW = 5000
 
 
 class KernelCheck:
@@ -56,27 +70,54 @@ class KernelCheck:
         """Run the kernel, and return the report."""
         kernel = compile_program(self._program, self._chosen.name, self._settings.built)
         parameters = kernel.parameters
-        arguments = self._said.arguments
         text = self._program.device_text(self._chosen.declaration)
-        roles = (
-            roles_of_arguments(arguments, parameters)
-            if arguments
-            else roles_of(self._chosen.name, parameters, has_loop=_has_loop(text))
-        )
-        if self._said.expect == "matmul" and roles is None:
+        possible = self._possible_roles(parameters, text)
+        if self._said.expect == "matmul" and not possible:
             raise ConfigError(
                 f"{self._chosen.declaration.location}: {self._chosen.name} has no parameters A, B, C and sizes: say "
                 "--args 'A:f32[M,K], B:f32[K,N], C:f32[M,N], M, N, K' in the kernel's order"
             )
-        rule = rule_of(self._said, self._chosen, self._program, roles, text)
-        if roles is None or self._function is not None:
-            return self._of_any(kernel, rule)
-        return self._of_product(kernel, rule, roles)
+        if not possible or self._function is not None:
+            return self._of_any(kernel, rule_of(self._said, self._chosen, self._program, None, text))
+        launches = [(roles, rule_of(self._said, self._chosen, self._program, roles, text)) for roles in possible]
+        launches += [
+            (roles, replace(rule, rows_along_x=True)) for roles, rule in launches if isinstance(rule, GuessedLaunch)
+        ]
+        try:
+            roles, rule = self._likeliest(kernel, launches)
+            return self._of_product(kernel, rule, roles)
+        except SizesError:
+            return self._of_any(kernel, launches[0][1])
+
+    def _possible_roles(self, parameters: Sequence[Parameter], text: str) -> list[Roles]:
+        """Return the roles that the parameters may have, likeliest first; none if the kernel looks like no product."""
+        if said := self._said.arguments:
+            roles = roles_of_arguments(said, parameters)
+            return [] if roles is None else [roles]
+        return roles_of(self._chosen.name, parameters, has_loop=_has_loop(text))
+
+    def _likeliest(
+        self, kernel: NativeKernel, launches: Sequence[tuple[Roles, LaunchRule]]
+    ) -> tuple[Roles, LaunchRule]:
+        """Return the roles and the launch with which the kernel is right; the first ones if it is right with none."""
+        for roles, rule in launches if len(launches) > 1 else ():
+            product = Product.of(roles, kernel.parameters)
+            with contextlib.suppress(ConfigError):
+                sizes = self._said.sizes or sizes_to_try(rule, roles)[0][0]
+                sizes = complete(sizes, rule, product)
+                quick = replace(self._settings, checks=True, counts=False)
+                if (
+                    work_of(sizes) <= MOST_WORK
+                    and try_product(kernel, product, sizes, rule.geometry(sizes), quick, divides=True).right
+                ):
+                    return roles, rule
+        return launches[0]
 
     def _of_product(self, kernel: NativeKernel, rule: LaunchRule, roles: Roles) -> KernelReport:
         product = Product.of(roles, kernel.parameters)
         given = self._said.sizes
-        tries = [(given, True)] if given else sizes_to_try(rule, roles)
+        step = granularity(self._program.device_text(self._chosen.declaration))
+        tries = [(given, True)] if given else sizes_to_try(rule, roles, step)
         completed = [(complete(sizes, rule, product), divides) for sizes, divides in tries]
         if len(completed) > 1 and completed[0][0] == completed[1][0]:
             completed = [(completed[0][0], self._divides)]  # constants of the file
@@ -95,6 +136,9 @@ class KernelCheck:
             if not trials[-1].ok:
                 break
         self._note(rule, roles, kernel, trials)
+        if step > 1 and len(trials) > 1:
+            what = "fragments of tensor cores" if step == 16 else "vectors"
+            self._notes.append(f"The kernel accesses {what}, so all sizes are multiples of {step} here.")
         itemsizes = (product.types[0].itemsize, product.types[1].itemsize, product.types[2].itemsize)
         first = trials[0]
         operands = product.arguments(first.sizes, first.layout or Layout(), zero=first.adds)
@@ -170,12 +214,16 @@ class KernelCheck:
             )
         geometry = rule.geometry(sizes)
         threads = geometry.grid[0] * geometry.grid[1] * geometry.grid[2] * geometry.block[0] * geometry.block[1]
+        if threads > MOST_THREADS and isinstance(rule, HostLaunch) and not rule.fixed:
+            smaller_launch = rule.with_numbers(_FEW)
+            if smaller_launch.fixed:
+                return self._of_any(kernel, smaller_launch)
         if threads > MOST_THREADS and not self._said.args:
             used = [each.size if isinstance(each, np.ndarray) else int(each) for each in arguments]
             names = [] if self._program.is_changed else constants_of(self._program, used)
             if not names:
                 raise ConfigError(self._too_large())
-            return self._with({name: 5000 for name in names}, divides=True).report()
+            return self._with(dict.fromkeys(names, _FEW), divides=True).report()
         kept = [each.copy() if isinstance(each, np.ndarray) else each for each in arguments]
         trial = try_launch(kernel, arguments, geometry, self._settings, self._function, {})
         if self._function is None:

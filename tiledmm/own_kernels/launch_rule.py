@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from tiledmm.errors import ConfigError
 from tiledmm.own_kernels.argument_text import Said, number, three
 from tiledmm.own_kernels.chosen_kernel import Chosen
 from tiledmm.own_kernels.roles import SIZES, Roles
+from tiledmm.simulator.build.program.expressions import Value
 from tiledmm.simulator.build.program.launch_site import LaunchSite
 from tiledmm.simulator.build.program.launches import HostCode, Overrides
 from tiledmm.simulator.build.program.program import Program
@@ -72,21 +73,32 @@ class HostLaunch:
         site: The launch.
         roles: Roles of the kernel's parameters; None if it is no product.
         source: File and line.
+        fixed: Values of the host's variables that replace those of the text.
     """
 
     host: HostCode
     site: LaunchSite
     roles: Roles | None
     source: str
+    fixed: Overrides = field(default_factory=dict)
 
     def overrides(self, sizes: Mapping[str, int]) -> Overrides:
         """Return the values of the host's variables at which the kernel gets these sizes."""
-        found: dict[tuple[int, str], int] = {}
+        found = dict(self.fixed)
         for at, names in (self.roles.sizes if self.roles else {}).items():
             if at < len(self.site.arguments):
                 roots = self.host.roots(self.site.arguments[at], self.site.at)
                 found |= {root: sizes[names[0]] for root in roots if names[0] in sizes}
         return found
+
+    def with_numbers(self, value: int) -> HostLaunch:
+        """Return the launch with another value of the host's variables that the kernel gets as large integers."""
+        fixed: dict[tuple[int, str], Value] = {}
+        for part in self.site.arguments:
+            own = self.host.value(part, self.site.at)
+            if isinstance(own, int) and own > value:
+                fixed |= dict.fromkeys(self.host.roots(part, self.site.at), value)
+        return replace(self, fixed=fixed)
 
     @property
     def is_free(self) -> bool:
@@ -128,9 +140,16 @@ class HostLaunch:
 
 @dataclass(frozen=True, slots=True)
 class GuessedLaunch:
-    """A launch of one thread per element of C, in blocks that the kernel's text suggests."""
+    """A launch of one thread per element of C, in blocks that the kernel's text suggests.
+
+    Attributes:
+        block: Number of threads per block along x and y.
+        rows_along_x: Whether x counts the rows of C.
+        source: That it is a guess.
+    """
 
     block: tuple[int, int]
+    rows_along_x: bool = False
     source: str = "a guess: --grid and --block say otherwise"
 
     def geometry(self, sizes: Mapping[str, int]) -> Geometry:
@@ -138,7 +157,8 @@ class GuessedLaunch:
         x, y = self.block
         if y == 1:
             return Geometry((-(-sizes["M"] * sizes["N"] // x), 1, 1), (x, 1, 1))
-        return Geometry((-(-sizes["N"] // x), -(-sizes["M"] // y), 1), (x, y, 1))
+        across, down = ("M", "N") if self.rows_along_x else ("N", "M")
+        return Geometry((-(-sizes[across] // x), -(-sizes[down] // y), 1), (x, y, 1))
 
 
 def guess(text: str) -> GuessedLaunch | None:

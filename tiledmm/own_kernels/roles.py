@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tiledmm.simulator.build.parameters import FLOAT, POINTER, SIGNED, UNSIGNED, Parameter
@@ -28,12 +29,13 @@ _PAIRS = (
 _SIZE_NAMES = {
     "M": "m rows nrows numrows rowsa arows rowa numarows numcrows crows ha heighta h height nm sizem mdim dimm",
     "N": "n cols ncols numcols colsb bcols colb numbcols numbcolumns numccols numccolumns ccols wb widthb nn sizen "
-    "ndim dimn columns",
+    "ndim dimn columns outfeatures outdim outputsize outsize outcols",
     "K": "k colsa acols cola numacols numacolumns rowsb brows numbrows wa widtha hb heightb common inner nk sizek kdim "
-    "dimk shared depth p",
-    "square": "n width w size dim matrixsize matsize msize order len length wid nsize dimension matrixdim dims num "
-    "matrixwidth numelements s",
+    "dimk shared depth p infeatures indim inputsize insize hidden",
 }
+_REPEATED = {
+    "numbrows": "K", "numcrows": "M", "numccolumns": "N", "numccols": "N", "rowsb": "K", "brows": "K",
+}  # fmt: skip
 _LEADING = {"lda": "A", "ldb": "B", "ldc": "C", "stridea": "A", "strideb": "B", "stridec": "C", "pitch": "square"}
 
 # Words in the names of kernels that compute no product of matrices.
@@ -80,8 +82,10 @@ class Roles:
         return self.a, self.b, self.c
 
 
-def roles_of(kernel: str, parameters: Sequence[Parameter], *, has_loop: bool) -> Roles | None:
-    """Return the roles of a kernel's parameters if it looks like a product of matrices; None if it does not.
+def roles_of(kernel: str, parameters: Sequence[Parameter], *, has_loop: bool) -> list[Roles]:
+    """Return the roles that a kernel's parameters may have if it looks like a product of matrices, likeliest first.
+
+    Several are possible where names do not say which size is which: M, N and K of ``(m, n, p)`` are found by trying.
 
     Args:
         kernel: The kernel's name.
@@ -90,23 +94,21 @@ def roles_of(kernel: str, parameters: Sequence[Parameter], *, has_loop: bool) ->
     """
     pointers = [at for at, each in enumerate(parameters) if each.kind == POINTER]
     if len(pointers) != 3 or any(each.kind not in (POINTER, SIGNED, UNSIGNED, FLOAT) for each in parameters):
-        return None
-    factors = _matrices(parameters, pointers)
-    a, b, c = factors
-    numbers = [at for at, each in enumerate(parameters) if each.kind in (SIGNED, UNSIGNED)]
-    sizes = _sizes(parameters, numbers)
-    leading = {at: _LEADING[name] for at in numbers if (name := _plain(parameters[at].name)) in _LEADING}
-    if set(numbers) - set(sizes) - set(leading):
-        return None
-    scalars = [at for at, each in enumerate(parameters) if each.kind == FLOAT or (at in numbers and at not in sizes)]
-    named = {_plain(parameters[at].name): at for at in scalars}
-    alpha, beta = named.get("alpha"), named.get("beta")
-    if {at for at in scalars if at not in leading} - {alpha, beta}:
-        return None
-    found = Roles(a, b, c, sizes, leading, alpha, beta)
-    three = len(found.named) == 3 and not found.square
+        return []
+    a, b, c = _matrices(parameters, pointers)
+    names = {at: _plain(each.name) for at, each in enumerate(parameters) if each.kind != POINTER}
+    scalars = {name: at for at, name in names.items() if name in ("alpha", "beta")}
+    leading = {at: _LEADING[name] for at, name in names.items() if name in _LEADING}
+    numbers = [at for at in names if at not in leading and at not in scalars.values()]
+    if any(parameters[at].kind == FLOAT for at in numbers):
+        return []
+    found = [
+        Roles(a, b, c, sizes, leading, scalars.get("alpha"), scalars.get("beta"))
+        for sizes in _sizes({at: names[at] for at in numbers})
+    ]
+    three = len(numbers) == 3 and {names[at] for at in numbers} == {"m", "n", "k"}
     if not three and (_OTHER.search(kernel) or not (has_loop or _PRODUCT.search(kernel))):
-        return None
+        return []
     return found
 
 
@@ -125,25 +127,33 @@ def _matrices(parameters: Sequence[Parameter], pointers: Sequence[int]) -> tuple
     return (second, first, c) if swapped else (first, second, c)
 
 
-def _sizes(parameters: Sequence[Parameter], numbers: Sequence[int]) -> dict[int, tuple[str, ...]]:
-    """Return the sizes that integer parameters are, by the numbers of the parameters."""
-    candidates = [at for at in numbers if _plain(parameters[at].name) not in _LEADING]
-    names = {at: _plain(parameters[at].name).replace("_", "") for at in candidates}
+def _sizes(names: Mapping[int, str]) -> list[dict[int, tuple[str, ...]]]:
+    """Return the sizes that integer parameters may be, by the numbers of the parameters, likeliest first.
+
+    Args:
+        names: Names of the parameters, by their numbers.
+    """
     found: dict[int, tuple[str, ...]] = {}
     for size in SIZES:
         known = _SIZE_NAMES[size].split()
-        for at in sorted(candidates, key=lambda at: known.index(names[at]) if names[at] in known else len(known)):
+        for at in sorted(names, key=lambda at: known.index(names[at]) if names[at] in known else len(known)):
             if at not in found and names[at] in known:
                 found[at] = (size,)
                 break
-    # UIUC's labs name all six extents: the other three repeat these.
-    repeated = {"numbrows": "K", "numcrows": "M", "numccolumns": "N", "numccols": "N", "rowsb": "K", "brows": "K"}
-    for at in candidates:
-        if at not in found and names[at] in repeated:
-            found[at] = (repeated[names[at]],)
-    if len(candidates) == 1 and names[candidates[0]] in {*_SIZE_NAMES["square"].split(), "m", "k"}:
-        return {candidates[0]: SIZES}
-    return found
+    for at, name in names.items():  # where all six extents are parameters, three repeat the others
+        if at not in found and name in _REPEATED:
+            found[at] = (_REPEATED[name],)
+    by_name = [found] if len(found) == len(names) else []
+    if len(names) == 1:
+        return [dict.fromkeys(names, SIZES)]
+    if len(names) != 3 or set(names.values()) == {"m", "n", "k"}:
+        return by_name
+    orders: list[dict[int, tuple[str, ...]]] = [
+        {at: (size,) for at, size in zip(names, order, strict=True)} for order in itertools.permutations(SIZES)
+    ]
+    if set(names.values()) == {"m", "n", "p"}:  # A is (m, n), B is (n, p)
+        by_name = [{at: ({"m": "M", "n": "K", "p": "N"}[name],) for at, name in names.items()}]
+    return [*by_name, *(each for each in orders if each not in by_name)]
 
 
 def _plain(name: str) -> str:

@@ -16,27 +16,50 @@ from tiledmm.simulator.build.program.program import Program
 MOST_WORK = 1 << 23
 
 
-def sizes_to_try(rule: LaunchRule, roles: Roles) -> list[tuple[dict[str, int], bool]]:
-    """Return sizes that the tile divides, and sizes that it does not, each with whether it does."""
+class SizesError(ConfigError):
+    """Error for a kernel whose sizes are constants that nobody says."""
+
+
+def granularity(text: str) -> int:
+    """Return the number that sizes are multiples of in kernels that access fragments or vectors as a whole.
+
+    Args:
+        text: The kernel's text.
+    """
+    if re.search(r"\bwmma\b|\bmma\b|mma_sync|ldmatrix", text):
+        return 16
+    return 4 if re.search(r"\b(?:float|int|uint)4\b|_memcpy_async|cp\.async", text) else 1
+
+
+def sizes_to_try(rule: LaunchRule, roles: Roles, step: int = 1) -> list[tuple[dict[str, int], bool]]:
+    """Return sizes that the tile divides, and sizes that it does not, each with whether it does.
+
+    Args:
+        rule: How the kernel is launched.
+        roles: Roles of its parameters.
+        step: Number that all sizes are multiples of.
+    """
     bm, bn = tile_of(rule, roles)
     if roles.square:
-        step = math.lcm(bm, bn, 32)
-        n = step if step >= 64 else 2 * step
-        return [(dict.fromkeys(SIZES, n), True), (dict.fromkeys(SIZES, n - 27 if n <= 128 else n - 55), False)]
-    m, n = -(-48 // bm) * bm, -(-80 // bn) * bn
-    n += bn * (m == n) * max(1, 16 // bn)
-    k = next(each for each in (64, 96, 128, 192, 256, 320) if each not in (m, n))
-    odd_m, odd_n = (2 * bm if bm <= 16 else bm) + 5, (2 * bn if bn <= 16 else bn) + 13
-    if bm == 1:
-        odd_m, odd_n = 37, 45
-    return [({"M": m, "N": n, "K": k}, True), ({"M": odd_m, "N": odd_n, "K": 83}, False)]
+        whole = math.lcm(bm, bn, 32)
+        whole = whole if whole >= 64 else 2 * whole
+        odd = {size: whole - 27 if whole <= 128 else whole - 55 for size in SIZES}
+        sizes = dict.fromkeys(SIZES, whole)
+    else:
+        m, n = -(-48 // bm) * bm, -(-80 // bn) * bn
+        n += bn * (m == n) * max(1, 16 // bn)
+        sizes = {"M": m, "N": n, "K": 64}
+        odd = {"M": 37, "N": 45, "K": 83}
+        if bm > 1:
+            odd = {"M": (2 * bm if bm <= 16 else bm) + 5, "N": (2 * bn if bn <= 16 else bn) + 13, "K": 83}
+    return [(sizes, True), ({name: -(-size // step) * step for name, size in odd.items()}, False)]
 
 
 def complete(sizes: dict[str, int], rule: LaunchRule, product: Product) -> dict[str, int]:
     """Return sizes in which those that are no parameters of the kernel are what its host code allocates.
 
     Raises:
-        ConfigError: If these are not known.
+        SizesError: If these are not known.
     """
     roles = product.roles
     if isinstance(rule, HostLaunch) and not rule.is_free:
@@ -65,7 +88,7 @@ def complete(sizes: dict[str, int], rule: LaunchRule, product: Product) -> dict[
                     found[name] = count // found[other]
     missing = [name for name in SIZES if name not in found]
     if missing and not roles.named:
-        raise ConfigError(f"the kernel has no parameter for {' and '.join(missing)}: say --size M,N,K")
+        raise SizesError(f"the kernel has no parameter for {', '.join(missing)}: say --size M,N,K")
     return {name: found.get(name, sizes[name]) for name in SIZES}
 
 

@@ -236,7 +236,9 @@ def _output(native: Any, run: int) -> str:
 def _copies(function: Any, run: int, kind: Any) -> list[Any]:
     pointer = POINTER(kind)()
     count = function(run, byref(pointer))
-    return [kind.from_buffer_copy(pointer[i]) for i in range(count)]
+    return (
+        list((kind * count).from_buffer_copy(ctypes.string_at(pointer, count * ctypes.sizeof(kind)))) if count else []
+    )
 
 
 def _address(argument: Any) -> int:

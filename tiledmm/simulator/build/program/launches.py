@@ -143,16 +143,15 @@ class HostCode:
         if name.startswith("sizeof "):
             return self._size_of_array(name[7:], at, overrides, depth)
         definition = self._definition(name, at)
+        if members := self._members(name, at, definition[1] if definition else 0):
+            whole = self._defined(definition, overrides, depth) if definition else (1, 1, 1)
+            whole = whole if isinstance(whole, tuple) else (1, 1, 1)
+            parts = [self._lookup(f"{name}.{each}", at, overrides, depth) if each in members else old
+                     for each, old in zip("xyz", whole, strict=True)]  # fmt: skip
+            x, y, z = (int(each) if isinstance(each, (int, float)) else 0 for each in parts)
+            return (x, y, z) if x and y and z else None
         if definition is not None:
-            part, place, constructed = definition
-            if constructed:
-                values = [self._value(each, place, overrides, depth) for each in split(self._tokens, *part)]
-                if len(values) != 1:
-                    numbers = [int(each) for each in values if isinstance(each, (int, float))]
-                    x, y, z = [*numbers, 1, 1, 1][:3]
-                    return (x, y, z) if 0 < len(numbers) == len(values) <= 3 else None
-                return values[0]
-            return self._value(part, place, overrides, depth)
+            return self._defined(definition, overrides, depth)
         base, _, member = name.rpartition(".")
         if base and member in ("x", "y", "z"):
             whole = self._lookup(base, at, overrides, depth + 1)
@@ -160,6 +159,25 @@ class HostCode:
                 whole = int(whole), 1, 1
             return whole["xyz".index(member)] if isinstance(whole, tuple) else None
         return 1 if name == "argc" else None
+
+    def _members(self, name: str, at: int, since: int) -> list[str]:
+        """Return the members of a ``dim3`` that get a value of their own between two tokens: ``grid.x = 4``."""
+        function = self._function(at)
+        if "." in name or function is None or function.body is None:
+            return []
+        return [each for each in "xyz" if self._assigned(f"{name}.{each}", max(function.body[0], since), at)]
+
+    def _defined(self, definition: tuple[tuple[int, int], int, bool], overrides: Overrides, depth: int) -> Value:
+        """Return the value of a definition, as ``_definition`` returns it."""
+        part, place, constructed = definition
+        if constructed:
+            values = [self._value(each, place, overrides, depth) for each in split(self._tokens, *part)]
+            if len(values) != 1:
+                numbers = [int(each) for each in values if isinstance(each, (int, float))]
+                x, y, z = [*numbers, 1, 1, 1][:3]
+                return (x, y, z) if 0 < len(numbers) == len(values) <= 3 else None
+            return values[0]
+        return self._value(part, place, overrides, depth)
 
     def _definition(self, name: str, at: int) -> tuple[tuple[int, int], int, bool] | None:
         """Return where a variable gets its value: the range of the expression, a token near it, whether in parentheses.
