@@ -108,5 +108,6 @@ def __dir__() -> list[str]:
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """Add the cell magic ``%%tiledmm`` to IPython. IPython calls this function for ``%load_ext tiledmm``."""
+    """Add the cell magics ``%%tiledmm`` and ``%%cuda`` to IPython, which calls this for ``%load_ext tiledmm``."""
     importlib.import_module("tiledmm.replacement.notebook").load(shell)
+    importlib.import_module("tiledmm.own_kernels.notebook").load(shell)

@@ -16,9 +16,12 @@ from tiledmm.simulator.execute.settings import Settings
 from tiledmm.simulator.report.events import events_of
 from tiledmm.simulator.report.report import Report
 from tiledmm.simulator.report.requests import SECTOR_BYTES, WARP, Request, requests
-from tiledmm.simulator.report.traffic import GlobalTraffic, SharedTraffic, Traffic
+from tiledmm.simulator.report.traffic import GlobalTraffic, SharedTraffic
 
 _DIRECTIONS = ("global_load", "global_store", "shared_load", "shared_store", "copy_load", "copy_store")
+#: Bytes of a line of L1.
+LINE_BYTES = 128
+
 # Below this share of excess, edges and the first elements of rows explain it.
 _EXCESS = 1.25
 # Accesses of each lane at one place in the code that are looked at.
@@ -38,6 +41,7 @@ class Access:
         requests: Number of instructions that warps executed.
         units: Sectors per request in global memory, wavefronts per request in shared memory.
         ideal: The same for contiguous accesses, or without bank conflicts.
+        wavefronts: Wavefronts per request: in global memory, one for each line of 128 bytes that L1 serves.
         sentences: What costs more than it could, and why; one per array.
     """
 
@@ -49,6 +53,7 @@ class Access:
     requests: int
     units: float
     ideal: float
+    wavefronts: float
     sentences: tuple[str, ...]
 
 
@@ -79,16 +84,11 @@ def accesses_of(
                 Access(
                     line.location, line.text.strip(), space, kind,
                     tuple(dict.fromkeys(each.array for each in seen)), traffic.requests, units, min(units, ideal),
+                    _lines_per_request(seen, units) if space == "global" else units,
                     tuple(_sentences(space, kind, seen)),
                 )
             )  # fmt: skip
     return tuple(found)
-
-
-def wavefronts_of_loads(traffic: Traffic) -> float:
-    """Return the wavefronts in which shared memory and L1 serve all loads: 128 bytes, or four sectors, at a time."""
-    loads = traffic.global_load
-    return traffic.shared_load.wavefronts + max(loads.requests, loads.sectors / 4)
 
 
 def _units(traffic: GlobalTraffic | SharedTraffic) -> tuple[float, float]:
@@ -115,6 +115,12 @@ def _patterns(
     for each in requests(events):
         found[each.line, each.kind, each.space].append(each)
     return found
+
+
+def _lines_per_request(seen: Sequence[Request], sectors: float) -> float:
+    """Return the mean number of 128-byte lines of requests to global memory; from their sectors if none was traced."""
+    lines = [len({address // LINE_BYTES for address in each.addresses}) for each in seen]
+    return sum(lines) / len(lines) if lines else max(1.0, sectors * SECTOR_BYTES / LINE_BYTES)
 
 
 def _first_events(events: Iterable[RawEvent]) -> Iterator[RawEvent]:

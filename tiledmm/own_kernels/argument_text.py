@@ -11,7 +11,7 @@ import numpy as np
 from tiledmm.errors import ConfigError
 from tiledmm.own_kernels.roles import SIZES
 from tiledmm.simulator.build.program.expressions import Expression, Value
-from tiledmm.simulator.build.program.tokens import split, tokens_of
+from tiledmm.simulator.build.program.tokens import closing, split, tokens_of
 
 #: Names of element types, and their NumPy types.
 TYPES = {
@@ -86,12 +86,11 @@ def value(text: str, sizes: Mapping[str, int | float]) -> Value:
 
 def three(text: str, sizes: Mapping[str, int | float]) -> tuple[int, int, int]:
     """Return a grid or a block: up to three expressions with commas, perhaps in parentheses or ``dim3(...)``."""
-    inner = re.sub(r"\A\s*(?:dim3)?\s*[({](.*)[)}]\s*\Z", r"\1", text) if text.count("(") == text.count(")") else text
     tokens = tokens_of(text)
-    if len(split(tokens, 0, len(tokens))) > 1:
-        inner = text
-    tokens = tokens_of(inner)
-    parts = [inner[tokens[a].begin : tokens[b - 1].end] for a, b in split(tokens, 0, len(tokens)) if a < b]
+    begin, end = int(bool(tokens) and tokens[0].text == "dim3"), len(tokens)
+    if begin < end and tokens[begin].text in ("(", "{") and closing(tokens, begin) == end - 1:
+        begin, end = begin + 1, end - 1
+    parts = [text[tokens[a].begin : tokens[b - 1].end] for a, b in split(tokens, begin, end) if a < b]
     if not 1 <= len(parts) <= 3:
         raise ConfigError(f"a grid or a block has one to three numbers, with commas; got {text!r}")
     x, y, z = [*(int(number(part, sizes)) for part in parts), 1, 1][:3]

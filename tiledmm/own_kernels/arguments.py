@@ -10,7 +10,7 @@ from tiledmm.own_kernels.argument_text import Argument, number
 from tiledmm.own_kernels.expectation import element_type, small_numbers
 from tiledmm.own_kernels.launch_rule import HostLaunch
 from tiledmm.own_kernels.roles import SIZES, Roles
-from tiledmm.simulator.build.parameters import FLOAT, POINTER, SIGNED, UNSIGNED, Parameter
+from tiledmm.simulator.build.parameters import FLOAT, OTHER, POINTER, SIGNED, UNSIGNED, Parameter
 
 
 def roles_of_arguments(arguments: Sequence[Argument], parameters: Sequence[Parameter]) -> Roles | None:
@@ -66,6 +66,11 @@ def host_arguments(rule: HostLaunch, parameters: Sequence[Parameter]) -> list[An
     Raises:
         ConfigError: If the file does not say what one is.
     """
+    if structures := [f"{each.type} {each.name}" for each in parameters if each.kind == OTHER]:
+        raise ConfigError(
+            f"the kernel takes structures ({', '.join(structures)}), whose members a check cannot fill: check a kernel "
+            "that takes pointers and numbers"
+        )
     values: list[Any] = []
     missing: list[str] = []
     for at, (parameter, part) in enumerate(zip(parameters, rule.site.arguments, strict=False)):

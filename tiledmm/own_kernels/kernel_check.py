@@ -151,7 +151,9 @@ class KernelCheck:
         if not trials[-1].ok and not trials[-1].divides:
             text = self._program.device_text(self._chosen.declaration)
             guarded = _has_guards(text, [kernel.parameters[at].name for at in roles.sizes])
-            if not guarded or not rounds_up(rule, roles, tile_of(rule, roles)):
+            # One thread per element without a guard, on a grid that rounds up, is a mistake; whole tiles are a choice.
+            meant = "__shared__" in text or isinstance(rule, GuessedLaunch)
+            if (not guarded and meant) or not rounds_up(rule, roles, tile_of(rule, roles)):
                 self._notes.append(ONLY_MULTIPLES)
         if any(each.adds for each in trials):
             self._notes.append("The kernel adds to C, which must be zero before the launch.")
@@ -247,7 +249,7 @@ class KernelCheck:
                 if first.ok:
                     accesses = accesses_of(kernel, arguments, first.geometry, first.report, self._settings)
                 found, unknown = resources.result()
-        bound = bound_of(first, itemsizes, target) if itemsizes and first.ok else None
+        bound = bound_of(first, accesses, itemsizes, target) if itemsizes and accesses else None
         declaration = self._chosen.declaration
         return KernelReport(
             name=self._chosen.name,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tiledmm.compile.inspection import compile_own
@@ -13,7 +13,7 @@ from tiledmm.hardware.architectures import WARP_SIZE
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS, Gpu
 from tiledmm.hardware.occupancy import occupancy
 from tiledmm.kernels.variants import kernel_spec, kernel_variants
-from tiledmm.own_kernels.accesses import wavefronts_of_loads
+from tiledmm.own_kernels.accesses import Access
 from tiledmm.own_kernels.trial import Trial
 from tiledmm.report.inner_loops import WAVEFRONT_BYTES
 from tiledmm.report.roofline import roofline
@@ -124,11 +124,12 @@ def compiled(kernel: NativeKernel, trial: Trial, target: str) -> tuple[Compiled 
     )  # fmt: skip
 
 
-def bound_of(trial: Trial, itemsizes: tuple[int, int, int], target: str) -> Bound | None:
+def bound_of(trial: Trial, accesses: Sequence[Access], itemsizes: tuple[int, int, int], target: str) -> Bound | None:
     """Return a bound on the speed of a product of 4096 x 4096 x 4096 by a kernel, from what it did at small sizes.
 
     Args:
         trial: A launch of the kernel.
+        accesses: The accesses of that launch.
         itemsizes: Bytes of an element of A, B and C.
         target: Target architecture.
     """
@@ -137,7 +138,8 @@ def bound_of(trial: Trial, itemsizes: tuple[int, int, int], target: str) -> Boun
     if gpu is None or not trial.sizes or traffic.copy_load.requests:
         return None
     m, n, k = (trial.sizes[each] for each in "MNK")
-    wavefronts = wavefronts_of_loads(traffic) / (m * n * k / WARP_SIZE)
+    loads = sum(each.requests * each.wavefronts for each in accesses if each.kind == "load")
+    wavefronts = loads / (m * n * k / WARP_SIZE)
     requested = traffic.global_load.bytes + traffic.global_store.bytes
     if not wavefronts or not requested:
         return None

@@ -1,0 +1,200 @@
+"""Tests of checks of whole files, written in the manner of tutorials, courses, forums and libraries."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tiledmm
+from tiledmm.errors import CompilationError, ConfigError, SimulationError
+from tiledmm.own_kernels import explanations
+
+FILES = Path(__file__).with_name("files")
+
+MATMUL = """
+__global__ void mm(const float* A, const float* B, float* C, int M, int N, int K) {
+    int row = blockIdx.y * 16 + threadIdx.y, col = blockIdx.x * 16 + threadIdx.x;
+    if (row < M && col < N) {
+        float sum = 0;
+        for (int k = 0; k < K; ++k) sum += A[row * K + k] * B[k * N + col];
+        C[row * N + col] = sum;
+    }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("file", "verdicts"),
+    [
+        ("atomic_splitk", ["right"]),
+        ("block_size_template", ["right where the tile divides the sizes"]),
+        ("colmajor", ["right"]),
+        ("dynamic_shared", ["right"]),
+        ("extension", ["right"]),
+        ("grid_stride", ["right"]),
+        ("host_vectors", ["right where the tile divides the sizes"]),
+        ("last_step_missing", ["WRONG"]),
+        ("launchers", ["right where the tile divides the sizes", "right"]),
+        ("macro_sizes", ["right"]),
+        ("member_launch", ["right"]),
+        ("race", ["WRONG"]),
+        ("reduce", ["no findings; no result to compare with"]),
+        ("rows_of_arrays", ["right where the tile divides the sizes"]),
+        ("six_extents", ["right"]),
+        ("template_launcher", ["right"]),
+        ("vector_add", ["no findings; no result to compare with"]),
+        ("wmma_simple", ["right"]),
+    ],
+)
+def test_files_as_people_have_them(file, verdicts):
+    report = tiledmm.check(FILES / f"{file}.cu", checks=True)
+    assert [each.verdict for each in report.kernels] == verdicts
+    assert report.ok == ("WRONG" not in verdicts)
+    assert max(map(len, str(report).splitlines())) <= 90
+
+
+def test_the_layout_that_a_kernel_expects():
+    layouts = {
+        name: str(tiledmm.check(FILES / f"{name}.cu", checks=True).kernels[0].trials[0].layout)
+        for name in ("extension", "colmajor", "grid_stride")
+    }
+    assert "B as (N, K)" in layouts["extension"]
+    assert "by columns" in layouts["colmajor"]
+    assert "B as (K, N)" in layouts["grid_stride"]
+
+
+def test_a_kernel_alone_is_launched_by_a_guess_that_is_named():
+    report = tiledmm.check(MATMUL)
+    assert report.ok
+    assert "guess" in report.kernels[0].launch
+    assert [each.divides for each in report.kernels[0].trials] == [True, False]
+
+
+def test_a_launch_that_is_given_comes_first():
+    report = tiledmm.check(MATMUL, grid="(N+15)/16, (M+15)/16", block=(16, 16), size=(20, 30, 40))
+    (trial,) = report.kernels[0].trials
+    assert (trial.geometry.grid, trial.geometry.block) == ((2, 2, 1), (16, 16, 1))
+    assert trial.sizes == {"M": 20, "N": 30, "K": 40}
+    assert report.ok
+
+
+def test_a_comment_says_what_no_option_does():
+    text = "// tiledmm: grid=(N+15)/16,(M+15)/16 block=16,16 size=17,18,19\n" + MATMUL
+    assert tiledmm.check(text).kernels[0].trials[0].sizes == {"M": 17, "N": 18, "K": 19}
+    assert tiledmm.check(text, size=33).kernels[0].trials[0].sizes == {"M": 33, "N": 33, "K": 33}
+
+
+def test_arguments_that_are_given():
+    text = MATMUL
+    for size, name in (("M", "first"), ("N", "second"), ("K", "third")):
+        text = re.sub(rf"\b{size}\b", name, text)
+    report = tiledmm.check(text, args="A:f32[M,K], B:f32[K,N], C:f32[M,N], M, N, K", grid="6,6", block="16,16")
+    assert report.ok
+    assert report.kernels[0].trials[0].right
+    with pytest.raises(ConfigError, match="2 arguments, and the kernel has 6: const float"):
+        tiledmm.check(text, args="A:f32[M,K], 3", grid="6,6", block="16,16")
+
+
+def test_a_function_says_what_is_right(tmp_path):
+    text = """__global__ void twice(const float* x, float* y, int n) {
+        int i = blockIdx.x * 32 + threadIdx.x;
+        if (i < n) y[i] = 2 * x[i];
+    }"""
+    options = {"grid": 4, "block": 32, "args": "x:f32[100], y:f32[100], 100"}
+    assert tiledmm.check(text, expect=lambda x, y, n: 2 * x, **options).ok
+    wrong = tiledmm.check(text, expect=lambda x, y, n: {"y": 3 * x}, **options)
+    assert wrong.kernels[0].verdict == "WRONG"
+    (tmp_path / "reference.py").write_text("def twice(x, y, n):\n    return x + x\n")
+    assert tiledmm.check(text, expect=f"{tmp_path / 'reference.py'}:twice", **options).kernels[0].trials[0].right
+    with pytest.raises(ConfigError, match="has no function 'other'"):
+        tiledmm.check(text, expect=f"{tmp_path / 'reference.py'}:other", **options)
+
+
+def test_macros_and_folders_of_headers(tmp_path):
+    (tmp_path / "tile.cuh").write_text("#define SCALE 1\n")
+    text = '#include "tile.cuh"\n#define T 32\n' + MATMUL.replace("16", "T").replace("= sum;", "= SCALE * sum;")
+    report = tiledmm.check(text, include=[tmp_path], define={"T": 8})
+    assert report.ok
+    assert report.kernels[0].trials[0].geometry.block == (8, 8, 1)
+
+
+@pytest.mark.parametrize(
+    ("edit", "said"),
+    [
+        (("row < M && col < N", "true"), "out of bounds"),
+        (("k < K;", "k < K - 1;"), "wrong result"),
+        (("B[k * N", "B[k * K"), "wrong result|out of bounds"),
+        (("float sum = 0;", "float sum;"), "variable read before it is set"),
+    ],
+)
+def test_a_wrong_kernel_is_wrong_with_its_line(edit, said):
+    report = tiledmm.check(MATMUL.replace(*edit), grid="(N+15)/16,(M+15)/16", block="16,16")
+    findings = [found for trial in report.kernels[0].trials for found in trial.report.findings]
+    assert any(re.search(said, found.message) for found in findings)
+    assert not report.ok
+    with pytest.raises(SimulationError, match=r"kernel\.cu:"):
+        report.check()
+
+
+def test_what_is_missing_is_asked_for():
+    with pytest.raises(ConfigError, match=r"takes structures \(Matrix A"):
+        tiledmm.check(FILES / "structures.cu")
+    with pytest.raises(ConfigError, match=r"kernel.cu:1: the file has no launch of k: say --grid and --block"):
+        tiledmm.check("__global__ void k(float* x) { x[threadIdx.x] = 1; }")
+    with pytest.raises(ConfigError, match=r"mm is a template <int T> that nothing instantiates: .* 'mm<16>'"):
+        tiledmm.check("template <int T> __global__ void mm(float* x) { x[T] = 1; }")
+    with pytest.raises(ConfigError, match="no kernel 'other'; its kernels are mm"):
+        tiledmm.check(MATMUL, "other")
+    with pytest.raises(ConfigError, match="M,N,K or one number"):
+        tiledmm.check(MATMUL, size="3,4")
+    with pytest.raises(CompilationError, match=r"kernel\.cu:3"):
+        tiledmm.check(MATMUL.replace("int row", "int row ="))
+
+
+def test_explanations_follow_what_is_wrong(monkeypatch):
+    def explainer(wrong: explanations.WrongResult) -> list[str]:
+        assert np.array_equal(wrong.a.astype(np.float64) @ wrong.b, wrong.expected)
+        return [f"looks as if {np.isnan(wrong.before).all()}"]
+
+    monkeypatch.setattr(explanations, "EXPLAINERS", [explainer])
+    report = tiledmm.check(MATMUL.replace("k < K;", "k < K - 1;"))
+    assert report.kernels[0].trials[0].explanations == ("looks as if True",)
+    assert "why         looks as if True" in str(report)
+
+
+def test_costs_with_what_is_ideal_and_why():
+    text = MATMUL.replace("Idx.y", "Idx.z").replace("Idx.x", "Idx.y").replace("Idx.z", "Idx.x")
+    report = tiledmm.check(text, grid="(M+15)/16,(N+15)/16", block="16,16", checks=True)
+    kernel = report.kernels[0]
+    assert report.ok
+    (load,) = [each for each in kernel.accesses if each.kind == "load"]
+    assert load.units > load.ideal
+    assert any("neighbouring lanes read addresses 256 bytes apart (uncoalesced)" in each for each in load.sentences)
+    assert kernel.bound is not None
+    assert kernel.bound.rung == "naive"
+    conflict = """__global__ void k(float* x) {
+        __shared__ float s[32][32];
+        s[threadIdx.x][0] = 1;
+        x[threadIdx.x] = s[threadIdx.x][0];
+    }"""
+    report = tiledmm.check(conflict, grid=1, block=32, args="x:f32[32]")
+    assert any(
+        "32 wavefronts where 1 would do: all lanes hit 1 bank" in sentence
+        for each in report.kernels[0].accesses
+        for sentence in each.sentences
+    )
+
+
+def test_the_report_as_data_and_for_notebooks():
+    report = tiledmm.check(FILES / "race.cu")
+    found = json.loads(report.json())
+    assert found["ok"] is False
+    (kernel,) = found["kernels"]
+    assert kernel["verdict"] == "WRONG"
+    assert kernel["trials"][0]["findings"][0]["location"].startswith("race.cu:")
+    assert "&lt;" not in report._repr_html_().replace("&lt; ", "")
+    assert report._repr_html_().startswith("<pre")
