@@ -19,7 +19,7 @@ _LOOK = 0.3
 
 
 def check(
-    file: Annotated[Path, typer.Argument(help="A file of CUDA C.", exists=True, dir_okay=False, readable=True)],
+    file: Annotated[Path, typer.Argument(help="A file of CUDA C.")],
     kernel: Annotated[
         str | None,
         typer.Argument(help="Its kernel, with template arguments: 'mm<16>'.", show_default="all in the file"),

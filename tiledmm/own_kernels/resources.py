@@ -171,18 +171,12 @@ def _limits(gpu: Gpu, itemsizes: tuple[int, int, int], wavefronts: float) -> Map
 
 
 def _rungs(gpu: Gpu) -> dict[str, tuple[float, float, float]]:
-    """Return the wavefronts, the intensity and the bound of each rung of the ladder before tensor cores.
-
-    Bounds ascend along the ladder: what follows its top is a catalogue for special shapes.
-    """
+    """Return the wavefronts, the intensity and the bound of each variant that multiplies any matrices by CUDA cores."""
     found: dict[str, tuple[float, float, float]] = {}
-    top = 0.0
     for row in kernel_variants():
-        limits = roofline(kernel_spec(row.name), gpu, _LARGE, _LARGE, _LARGE)
-        if row.tensor_cores or limits.bound < top:
-            break
-        top = limits.bound
-        found[row.name] = limits.wavefronts, limits.intensity, limits.bound
+        if row.user is None and not row.tensor_cores and not row.is_for_few_shapes:
+            limits = roofline(kernel_spec(row.name), gpu, _LARGE, _LARGE, _LARGE)
+            found[row.name] = limits.wavefronts, limits.intensity, limits.bound
     return found
 
 

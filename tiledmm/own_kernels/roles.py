@@ -27,11 +27,12 @@ _PAIRS = (
     ("1", "2"), ("m1", "m2"), ("q", "k"),
 )  # fmt: skip
 _SIZE_NAMES = {
-    "M": "m rows nrows numrows rowsa arows rowa numarows numcrows crows ha heighta h height nm sizem mdim dimm",
-    "N": "n cols ncols numcols colsb bcols colb numbcols numbcolumns numccols numccolumns ccols wb widthb nn sizen "
-    "ndim dimn columns outfeatures outdim outputsize outsize outcols",
-    "K": "k colsa acols cola numacols numacolumns rowsb brows numbrows wa widtha hb heightb common inner nk sizek kdim "
-    "dimk shared depth p infeatures indim inputsize insize hidden",
+    "M": """m rows nrows numrows rowsa arows rowa numarows numcrows crows ha heighta h height nm sizem mdim dimm batch
+        batchsize outrows""",
+    "N": """n cols ncols numcols colsb bcols colb numbcols numbcolumns numccols numccolumns ccols wb widthb nn sizen
+        ndim dimn columns outfeatures outdim outputsize outsize outcols""",
+    "K": """k colsa acols cola numacols numacolumns rowsb brows numbrows wa widtha hb heightb common inner nk sizek
+        kdim dimk shared depth p infeatures indim inputsize insize hidden""",
 }
 _REPEATED = {
     "numbrows": "K", "numcrows": "M", "numccolumns": "N", "numccols": "N", "rowsb": "K", "brows": "K",
@@ -114,7 +115,7 @@ def roles_of(kernel: str, parameters: Sequence[Parameter], *, has_loop: bool) ->
 
 def _matrices(parameters: Sequence[Parameter], pointers: Sequence[int]) -> tuple[int, int, int]:
     """Return the numbers of A, B and C among three pointers."""
-    names = {at: _plain(parameters[at].name) for at in pointers}
+    names = {at: _matrix_name(parameters[at].name) for at in pointers}
     writable = [at for at in pointers if not parameters[at].read_only]
     if len(writable) == 1:
         c = writable[0]
@@ -157,7 +158,12 @@ def _sizes(names: Mapping[int, str]) -> list[dict[int, tuple[str, ...]]]:
 
 
 def _plain(name: str) -> str:
-    """Return a name in lower case, without what says where its array is."""
+    """Return a name in lower case without underscores."""
+    return name.lower().replace("_", "")
+
+
+def _matrix_name(name: str) -> str:
+    """Return the name of an array in lower case, without what says where the array is."""
     text = name if len(name) == 1 else re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
     text = text.strip("_").lower()
     while (shorter := _AFFIX.sub("", text)) != text:
