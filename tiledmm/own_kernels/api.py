@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tiledmm.errors import ConfigError
+from tiledmm.errors import CompilationError, ConfigError
 from tiledmm.hardware.architectures import find_target
 from tiledmm.own_kernels.argument_text import Said
 from tiledmm.own_kernels.check_report import CheckReport
@@ -99,7 +99,7 @@ def check(
         whole = said.with_comment(program.written, chosen.declaration.short_name)
         try:
             reports.append(KernelCheck(program, chosen, whole, function, settings).report())
-        except ConfigError as error:
+        except (ConfigError, CompilationError) as error:
             if one:
                 raise
             reports.append(unchecked(chosen, str(error)))

@@ -37,6 +37,15 @@ def roles_of_arguments(arguments: Sequence[Argument], parameters: Sequence[Param
     return Roles(found["A"], found["B"], found["C"], sizes, {}, names.get("alpha"), names.get("beta"))
 
 
+def check_structures(parameters: Sequence[Parameter]) -> None:
+    """Raise ConfigError if a parameter is a structure, whose members nobody says."""
+    if structures := [f"{each.type} {each.name}" for each in parameters if each.kind == OTHER]:
+        raise ConfigError(
+            f"the kernel takes structures ({', '.join(structures)}), whose members a check cannot fill: check a kernel "
+            "that takes pointers and numbers"
+        )
+
+
 def given_arguments(
     arguments: Sequence[Argument], parameters: Sequence[Parameter], sizes: Mapping[str, int]
 ) -> list[Any]:
@@ -66,11 +75,6 @@ def host_arguments(rule: HostLaunch, parameters: Sequence[Parameter]) -> list[An
     Raises:
         ConfigError: If the file does not say what one is.
     """
-    if structures := [f"{each.type} {each.name}" for each in parameters if each.kind == OTHER]:
-        raise ConfigError(
-            f"the kernel takes structures ({', '.join(structures)}), whose members a check cannot fill: check a kernel "
-            "that takes pointers and numbers"
-        )
     values: list[Any] = []
     missing: list[str] = []
     for at, (parameter, part) in enumerate(zip(parameters, rule.site.arguments, strict=False)):

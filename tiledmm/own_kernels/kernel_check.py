@@ -14,7 +14,7 @@ import numpy as np
 from tiledmm.errors import CompilationError, ConfigError
 from tiledmm.own_kernels.accesses import Access, accesses_of
 from tiledmm.own_kernels.argument_text import Said
-from tiledmm.own_kernels.arguments import given_arguments, host_arguments, roles_of_arguments
+from tiledmm.own_kernels.arguments import check_structures, given_arguments, host_arguments, roles_of_arguments
 from tiledmm.own_kernels.check_report import ONLY_MULTIPLES, KernelReport
 from tiledmm.own_kernels.chosen_kernel import Chosen, chosen_kernels
 from tiledmm.own_kernels.expectation import Function, Layout, Product
@@ -38,11 +38,9 @@ from tiledmm.simulator.build.parameters import Parameter
 from tiledmm.simulator.build.program.program import Program
 from tiledmm.simulator.execute.settings import Settings
 
-#: Threads that a check of a kernel that is no product simulates at most.
-MOST_THREADS = 1 << 18
-
-# Elements of its arrays otherwise: no multiple of a block.
-_FEW = 5000
+#: Elements and threads that a check of a kernel that is no product has at most, and that it has otherwise.
+MOST_ELEMENTS = 1 << 18
+FEW_ELEMENTS = 4096
 
 
 class KernelCheck:
@@ -85,6 +83,9 @@ class KernelCheck:
         ]
         try:
             roles, rule = self._likeliest(kernel, launches)
+            if roles != launches[0][0]:
+                sizes = {kernel.parameters[at].name: names[0] for at, names in sorted(roles.sizes.items())}
+                self._notes.append(f"A is (M, K) and B is (K, N): {', '.join(sizes)} are {', '.join(sizes.values())}.")
             return self._of_product(kernel, rule, roles)
         except SizesError:
             return self._of_any(kernel, launches[0][1])
@@ -203,34 +204,46 @@ class KernelCheck:
         )
 
     def _of_any(self, kernel: NativeKernel, rule: LaunchRule) -> KernelReport:
-        sizes = self._said.sizes or {}
+        """Check a kernel that is no product by one launch, with given arguments or those of the host code."""
+        sizes = self._said.sizes or {"M": 48, "N": 80, "K": 64}
         if self._said.args:
-            sizes = sizes or {"M": 48, "N": 80, "K": 64}
             arguments = given_arguments(self._said.arguments, kernel.parameters, sizes)
         elif isinstance(rule, HostLaunch):
+            check_structures(kernel.parameters)
+            if rule.work() > MOST_ELEMENTS:
+                return self._of_fewer(kernel, rule)
             arguments = host_arguments(rule, kernel.parameters)
         else:
             wanted = ", ".join(f"{each.type} {each.name}" for each in kernel.parameters)
             raise ConfigError(
-                f"what are the arguments of {self._chosen.name}({wanted})? Say --args 'x:f32[N], N' and so on"
+                f"{self._chosen.declaration.location}: what are the arguments of {self._chosen.name}({wanted})? Say "
+                "them, as in --args 'x:f32[1000], 1000'"
             )
-        geometry = rule.geometry(sizes)
-        threads = geometry.grid[0] * geometry.grid[1] * geometry.grid[2] * geometry.block[0] * geometry.block[1]
-        if threads > MOST_THREADS and isinstance(rule, HostLaunch) and not rule.fixed:
-            smaller_launch = rule.with_numbers(_FEW)
-            if smaller_launch.fixed:
-                return self._of_any(kernel, smaller_launch)
-        if threads > MOST_THREADS and not self._said.args:
-            used = [each.size if isinstance(each, np.ndarray) else int(each) for each in arguments]
-            names = [] if self._program.is_changed else constants_of(self._program, used)
-            if not names:
-                raise ConfigError(self._too_large())
-            return self._with(dict.fromkeys(names, _FEW), divides=True).report()
+        geometry = rule.geometry(sizes if self._said.args else {})
         kept = [each.copy() if isinstance(each, np.ndarray) else each for each in arguments]
         trial = try_launch(kernel, arguments, geometry, self._settings, self._function, {})
         if self._function is None:
             self._notes.append("Nothing says what the kernel should compute: --expect matmul or FILE.py:function does.")
+        if not trial.report.ok and not self._said.args:
+            self._notes.append("Its arrays hold random integers from -3 to 3: what takes them for indices may miss.")
         return self._finish(kernel, rule, [trial], kept, None)
+
+    def _of_fewer(self, kernel: NativeKernel, rule: HostLaunch) -> KernelReport:
+        """Check a kernel with fewer elements than its host code has: smaller variables, or smaller constants."""
+        for number in (FEW_ELEMENTS, FEW_ELEMENTS >> 4, FEW_ELEMENTS >> 6):
+            fewer = rule.with_numbers(number)
+            if fewer.work() <= MOST_ELEMENTS:
+                self._notes.append(
+                    f"So that the check takes seconds, large numbers of the host code are {number:,} here."
+                )
+                return self._of_any(kernel, fewer)
+        constants = {} if self._program.is_changed else self._program.constants
+        names = [name for name, value in constants.items() if value > FEW_ELEMENTS]
+        if not names:
+            raise ConfigError(self._too_large())
+        report = self._with(dict.fromkeys(names, FEW_ELEMENTS), divides=True).report()
+        changed = f"So that the check takes seconds, {' and '.join(names)} is {FEW_ELEMENTS:,} here."
+        return replace(report, notes=(changed, *report.notes))
 
     def _finish(
         self,

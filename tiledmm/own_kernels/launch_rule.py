@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -117,17 +118,30 @@ class HostLaunch:
     def geometry(self, sizes: Mapping[str, int]) -> Geometry:
         """Return the launch at given sizes."""
         overrides = self.overrides(sizes)
-        grid = self._three(self.site.grid, "grid", overrides)
-        block = self._three(self.site.block, "block", overrides)
+        grid = self._three(self.site.grid, "grid", overrides, sizes)
+        block = self._three(self.site.block, "block", overrides, sizes)
         shared = self.host.value(self.site.shared, self.site.at, overrides) if self.site.shared[1] else 0
         return Geometry(grid, block, int(shared) if isinstance(shared, (int, float)) else 0)
+
+    def work(self) -> int:
+        """Return the number of threads, or of bytes of an array by four, whichever is more, as far as the text says."""
+        geometry = self.geometry({})
+        sizes = [self.bytes_of(at, {}) or 0 for at in range(len(self.site.arguments))]
+        return max(math.prod(geometry.grid) * math.prod(geometry.block), *(size // 4 for size in sizes), 0)
 
     def bytes_of(self, at: int, sizes: Mapping[str, int]) -> int | None:
         """Return the bytes that the host allocates for an argument; None if the text does not say."""
         return self.host.bytes_of(self.site.arguments[at], self.site.at, self.overrides(sizes))
 
-    def _three(self, part: tuple[int, int], what: str, overrides: Overrides) -> tuple[int, int, int]:
+    def _three(
+        self, part: tuple[int, int], what: str, overrides: Overrides, sizes: Mapping[str, int]
+    ) -> tuple[int, int, int]:
         found = self.host.value(part, self.site.at, overrides)
+        if found is None:  # a variable that the host reads from somewhere, such as M
+            square = len(set(sizes.values())) == 1
+            self.host.unknown = lambda name: sizes.get(name.upper()) or (sizes["M"] if square else None)
+            found = self.host.value(part, self.site.at, overrides)
+            self.host.unknown = lambda name: None
         if isinstance(found, (int, float)):
             found = int(found), 1, 1
         if found is None:

@@ -147,7 +147,7 @@ def _sizes(names: Mapping[int, str]) -> list[dict[int, tuple[str, ...]]]:
     by_name = [found] if len(found) == len(names) else []
     if len(names) == 1:
         return [dict.fromkeys(names, SIZES)]
-    if len(names) != 3 or set(names.values()) == {"m", "n", "k"}:
+    if len(names) != 3:
         return by_name
     orders: list[dict[int, tuple[str, ...]]] = [
         {at: (size,) for at, size in zip(names, order, strict=True)} for order in itertools.permutations(SIZES)

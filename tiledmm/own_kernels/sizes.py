@@ -104,7 +104,7 @@ def constants_of(program: Program, used: Sequence[int]) -> list[str]:
         program: The program.
         used: Sizes that a launch has.
     """
-    tiles = re.compile(r"tile|block|thread|warp|bdim|^b[mnk]$|^t[mnk]$|^ts$|^bs$", re.IGNORECASE)
+    tiles = re.compile(r"tile|block|thread|warp|mem|pad|^b[mnk]$|^t[mnk]$|^ts$|^bs$", re.IGNORECASE)
     return [
         name for name, value in program.constants.items() if value in used and value >= 16 and not tiles.search(name)
     ]

@@ -62,7 +62,11 @@ def events_of(
         if space == "shared":
             begin, array = next((at, each) for at, each in kernel.shared_offsets if at <= address < at + each.bytes)
             return array.name, ((address - begin) // size,)
-        operand = next(each for each in placed if each.begin <= address < each.begin + each.bytes)
+        operand = next((each for each in placed if each.begin <= address < each.begin + each.bytes), None)
+        if operand is None:  # a variable outside of functions
+            offset = address - kernel.native.base
+            variable = next(each for each in kernel.variables if each.address <= offset < each.address + each.bytes)
+            return variable.name, ((offset - variable.address) // size,)
         flat = indices[operand.name][(address - operand.begin) // operand.itemsize]
         return operand.name, tuple(int(i) for i in np.unravel_index(flat, operand.array.shape))
 

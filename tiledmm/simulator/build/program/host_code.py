@@ -70,7 +70,8 @@ def _reached(tokens: Sequence[Token], items: Sequence[Item], kernel: Item) -> se
 
 def _is_named(item: Item, names: set[str]) -> bool:
     """Return whether a declaration may be used by code that has these names; operators have none."""
-    return bool(item.declares & names) or (item.name == "operator" and bool(item.mentions & names))
+    qualified = {f"{scope}::{name}" for name in item.declares for scope in item.scope}
+    return bool((item.declares | qualified) & names) or (item.name == "operator" and bool(item.mentions & names))
 
 
 def _signature(tokens: Sequence[Token], item: Item) -> tuple[str, int]:

@@ -47,7 +47,7 @@ class Item:
         scope: Namespaces and classes around it, outermost first; ``""`` for a namespace without a name.
         name: Name of a function; empty for other kinds.
         declares: Names that it declares.
-        mentions: Names in it.
+        mentions: Names in it; one that is qualified, with its qualifier: ``wt::load``.
         words: Words before the name of what it declares: specifiers, attributes and the type.
         template: Range of tokens between the angle brackets of ``template <...>``; None if it is no template.
         parameters: Range of tokens between the parentheses of a function.
@@ -194,9 +194,25 @@ def _item(tokens: Sequence[Token], begin: int, end: int, scope: tuple[str, ...],
     declares = _declared(tokens, head, at, kind, name, body)
     return Item(
         kind, begin, at, scope, name, declares,
-        frozenset(each.text for each in tokens[begin:at] if each.kind == NAME) - _KEYWORDS,
+        _mentioned(tokens, begin, at, parameters[0] - 2 if kind == FUNCTION else -1),
         frozenset(words), template, parameters, body, arguments,
     )  # fmt: skip
+
+
+def _mentioned(tokens: Sequence[Token], begin: int, end: int, own: int) -> frozenset[str]:
+    """Return the names in a range of tokens, each with its qualifier if it has one.
+
+    Args:
+        tokens: All tokens.
+        begin, end: The range.
+        own: Index of the token that is the name of what is declared, which is no mention of it.
+    """
+    found = set()
+    for at in range(begin, end):
+        if tokens[at].kind == NAME and tokens[at].text not in _KEYWORDS and at != own:
+            qualified = at >= begin + 2 and tokens[at - 1].text == "::" and tokens[at - 2].kind == NAME
+            found.add(f"{tokens[at - 2].text}::{tokens[at].text}" if qualified else tokens[at].text)
+    return frozenset(found)
 
 
 def _declared(

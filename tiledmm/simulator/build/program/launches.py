@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from tiledmm.simulator.build.program.expressions import SIZES, Expression, Value
@@ -36,6 +36,8 @@ class HostCode:
 
     def __init__(self, tokens: Sequence[Token], items: Sequence[Item]) -> None:
         self._tokens = tokens
+        #: Function that returns the value of a variable of which the text does not say it.
+        self.unknown: Callable[[str], Value] = lambda name: None
         everything = [*items, *(member for item in items for member in members_of(tokens, item))]
         self._functions = [item for item in everything if item.kind == FUNCTION and item.body]
         self._variables = [item for item in items if item.kind != FUNCTION]
@@ -158,7 +160,7 @@ class HostCode:
             if isinstance(whole, (int, float)):
                 whole = int(whole), 1, 1
             return whole["xyz".index(member)] if isinstance(whole, tuple) else None
-        return 1 if name == "argc" else None
+        return 1 if name == "argc" else self.unknown(name)
 
     def _members(self, name: str, at: int, since: int) -> list[str]:
         """Return the members of a ``dim3`` that get a value of their own between two tokens: ``grid.x = 4``."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from tiledmm.errors import CompilationError, ConfigError, OperandTypeError
 from tiledmm.hardware.architectures import Architecture, find_target
 from tiledmm.simulator.build.compile_options import CompileOptions
+from tiledmm.simulator.build.program.expressions import Expression
 from tiledmm.simulator.build.program.host_code import device_text
 from tiledmm.simulator.build.program.items import Item, items_of
 from tiledmm.simulator.build.program.kernel_declaration import KernelDeclaration, parameter_of
@@ -115,8 +116,13 @@ class Program:
     @functools.cached_property
     def constants(self) -> dict[str, int]:
         """Macros and constants that are defined as integers, by name: those that ``redefined`` may replace."""
-        found = _constant(r"\w+").finditer(self.written)
-        return {re.findall(r"\w+", match[1])[-1]: int(match[2]) for match in found}
+        found: dict[str, int] = {}
+        for match in _constant(r"\w+").finditer(self.written):
+            tokens = tokens_of(match[2])
+            value = Expression(tokens, 0, len(tokens), lambda _name: None, lambda _name, _values: None).value()
+            if isinstance(value, int):
+                found[re.findall(r"\w+", match[1])[-1]] = value
+        return found
 
     @functools.cached_property
     def preprocessed(self) -> Preprocessed:
@@ -249,11 +255,11 @@ class Program:
 
 
 def _constant(name: str) -> re.Pattern[str]:
-    """Return a pattern of ``#define N 1024`` and ``const int N = 1024``: what is before the number, and the number."""
+    """Return a pattern of ``#define N 1024`` and ``const int N = 1 << 10``: what is before the value, and the value."""
     types = r"(?:unsigned|signed|long|short|int|size_t|auto|u?int(?:32|64)_t)"
     return re.compile(
         rf"(^[ \t]*#[ \t]*define[ \t]+{name}[ \t]+|\bconst(?:expr)?\s+(?:static\s+)?(?:{types}\s+)+{name}\s*=\s*)"
-        r"\(?(\d+)\)?(?=\s*(?:;|,|$|//|/\*))",
+        r"(\(?\d[\d ()*+<-]*)(?=\s*(?:;|,|$|//|/\*))",
         re.MULTILINE,
     )
 

@@ -11,7 +11,8 @@ _TOKEN = re.compile(
     |(?P<string>(?:u8|[uUL])?R"(?P<mark>[^\s()\\]{0,16})\(.*?\)(?P=mark)"|(?:u8|[uUL])?"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])+')
     |(?P<name>[A-Za-z_$]\w*)
     |(?P<number>\.?\d(?:[eEpP][+-]|'(?=\w)|[\w.])*)
-    |(?P<sign><<<|::|->|\+\+|--|&&|\|\||[-+*/%&|^=!]=|[<>]=|[^\s\w])""",
+    |(?P<launch><<\s*<|<\s*<<)
+    |(?P<sign>::|->|\+\+|--|&&|\|\||[-+*/%&|^=!]=|[<>]=|[^\s\w])""",
     re.VERBOSE | re.MULTILINE | re.DOTALL,
 )
 
@@ -47,7 +48,9 @@ def tokens_of(text: str) -> list[Token]:
         kind = match.lastgroup or ""
         if match["string"] is not None:
             kind = STRING
-        if kind != "skip":
+        if kind == "launch":  # formatters write "<< <"
+            found.append(Token(SIGN, "<<<", match.start()))
+        elif kind != "skip":
             found.append(Token(kind, match[0], match.start()))
     return found
 
