@@ -174,9 +174,11 @@ class Product:
         stored = product.T if layout.c else product
         return np.ascontiguousarray(stored).astype(self.types[2])
 
-    def matching(self, before: Sequence[Any], got: Array, sizes: Mapping[str, int]) -> Layout | None:
+    def matching(
+        self, before: Sequence[Any], got: Array, sizes: Mapping[str, int], layouts: Sequence[Layout] = LAYOUTS
+    ) -> Layout | None:
         """Return the layout in which a result is right; None if it is wrong in all of them."""
-        for layout in LAYOUTS:
+        for layout in layouts:
             expected = self.result(before, sizes, layout)
             if np.array_equal(got.reshape(-1), expected.reshape(-1)):
                 return layout

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,9 +19,17 @@ from tiledmm.own_kernels.arguments import check_structures, given_arguments, hos
 from tiledmm.own_kernels.check_report import ONLY_MULTIPLES, KernelReport
 from tiledmm.own_kernels.chosen_kernel import Chosen, chosen_kernels
 from tiledmm.own_kernels.expectation import Function, Layout, Product
-from tiledmm.own_kernels.launch_rule import GuessedLaunch, HostLaunch, LaunchRule, rounds_up, rule_of, tile_of
+from tiledmm.own_kernels.launch_rule import (
+    GivenLaunch,
+    GuessedLaunch,
+    HostLaunch,
+    LaunchRule,
+    rounds_up,
+    rule_of,
+    tile_of,
+)
 from tiledmm.own_kernels.resources import bound_of, compiled
-from tiledmm.own_kernels.roles import Roles, roles_of
+from tiledmm.own_kernels.roles import SIZES, Roles, roles_of
 from tiledmm.own_kernels.sizes import (
     MOST_WORK,
     SizesError,
@@ -31,7 +40,7 @@ from tiledmm.own_kernels.sizes import (
     smaller,
     work_of,
 )
-from tiledmm.own_kernels.trial import Trial, try_launch, try_product
+from tiledmm.own_kernels.trial import Trial, find_layout, try_launch, try_product
 from tiledmm.simulator.api import compile_program
 from tiledmm.simulator.build.native_kernel import NativeKernel
 from tiledmm.simulator.build.parameters import Parameter
@@ -147,6 +156,14 @@ class KernelCheck:
 
     def _note(self, rule: LaunchRule, roles: Roles, kernel: NativeKernel, trials: list[Trial]) -> None:
         """Add notes on what the check assumed and saw."""
+        if not trials[0].right and not roles.square and isinstance(rule, (HostLaunch, GivenLaunch)):
+            square = dict.fromkeys(SIZES, math.lcm(*tile_of(rule, roles), 32))
+            product, quick = Product.of(roles, kernel.parameters), replace(self._settings, checks=True, counts=False)
+            if roles.named == set(SIZES) and find_layout(kernel, product, square, rule.geometry(square), quick):
+                self._notes.append(
+                    "The result is right where M = N = K: the kernel or its grid takes one size for another, as a grid "
+                    "whose x and y are exchanged does."
+                )
         if not trials[0].ok and isinstance(rule, GuessedLaunch):
             self._notes.append("The launch is a guess: if it is another, say it by --grid and --block.")
         if not trials[-1].ok and not trials[-1].divides:
@@ -312,4 +329,5 @@ def _has_guards(text: str, sizes: Sequence[str]) -> bool:
     """
     names = "|".join(map(re.escape, sizes)) or r"\d+"
     plain = re.sub(r"\b(?:for|while)\s*\((?:[^()]|\([^()]*\))*\)", " ", text)
-    return re.search(rf"[<>]=?\s*\(?\s*(?:{names})\b|\b(?:{names})\b\s*\)?\s*[<>]", plain) is not None
+    compared = rf"(?:<=?|>=)\s*\(?\s*(?:{names})\b|>\s*(?:{names})\b|\b(?:{names})\b\s*\)?\s*[<>]"
+    return re.search(compared, plain) is not None

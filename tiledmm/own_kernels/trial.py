@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tiledmm.own_kernels.expectation import ALPHA, BETA, Function, Layout, Product
+from tiledmm.own_kernels.expectation import ALPHA, BETA, LAYOUTS, Function, Layout, Product
 from tiledmm.own_kernels.explanations import WrongResult, explain
 from tiledmm.own_kernels.launch_rule import Geometry
 from tiledmm.simulator.api import launch_kernel
@@ -69,51 +69,42 @@ def try_product(
         divides: Whether the tile divides the sizes.
         layout: The layout that the kernel is known to have; None if that is to be found.
     """
-    quick = replace(settings, checks=bool(settings.checks))
-    candidates = [layout] if layout else [Layout()]
-    if product.roles.leading and layout is None:  # row strides depend on the layout
-        candidates = [Layout(), Layout(b=True), Layout(True, True, True), Layout(a=True)]
-    found = [
-        _try_layout(kernel, product, sizes, geometry, quick, each, fixed=layout is not None) for each in candidates
-    ]
-    trial = next((each for each in found if each.right), found[0])
-    if trial.ok and settings.checks == "full":
-        trial, *_ = _run(kernel, product, sizes, geometry, settings, trial.layout or Layout(), zero=trial.adds)
-    return replace(trial, divides=divides)
+    found = find_layout(kernel, product, sizes, geometry, settings, layout)
+    if found is None or not found.report.ok or settings.checks == "full":
+        known, adds = (found.layout, found.adds) if found else (layout, False)
+        found = _compared(kernel, product, sizes, geometry, settings, known or Layout(), zero=adds)
+    return replace(found, divides=divides)
 
 
-def _try_layout(
+def find_layout(
     kernel: NativeKernel,
     product: Product,
     sizes: Mapping[str, int],
     geometry: Geometry,
     settings: Settings,
-    layout: Layout,
-    *,
-    fixed: bool,
-) -> Trial:
-    """Run a kernel in a layout; if it is wrong there and right in another one, run it in that.
+    layout: Layout | None = None,
+) -> Trial | None:
+    """Run a matmul-like kernel without full checks; return the trial with a layout in which it is right, or None.
 
     Args:
-        kernel, product, sizes, geometry, settings: As for ``try_product``.
-        layout: The layout.
-        fixed: Whether no other layout is tried.
+        kernel, product, sizes, geometry, settings, layout: As for ``try_product``.
     """
-    trial, before, got = _run(kernel, product, sizes, geometry, settings, layout)
-    if trial.right:
-        return trial
-    zero = False
-    right = None if fixed else product.matching(before, got, sizes)
-    if right is None and product.roles.beta is None and _is_unset(got):
-        zero = True  # it may add to C
-        trial_of_sum, before, got = _run(kernel, product, sizes, geometry, settings, layout, zero=True)
-        if trial_of_sum.right:
-            return trial_of_sum
-        right = None if fixed else product.matching(before, got, sizes)
-    if right is None:
-        return trial
-    trial, *_ = _run(kernel, product, sizes, geometry, settings, right, zero=zero)
-    return trial
+    settings = replace(settings, checks=bool(settings.checks))
+    starts = [layout or Layout()]
+    if product.roles.leading and layout is None:  # row strides depend on the layout
+        starts = [Layout(), Layout(b=True), Layout(True, True, True), Layout(a=True)]
+    for start in starts:
+        for zero in (False, True):
+            arguments = product.arguments(sizes, start, zero=zero)
+            before = [each.copy() if isinstance(each, np.ndarray) else each for each in arguments]
+            report = launch_kernel(kernel, geometry.grid, geometry.block, arguments, geometry.shared_bytes, settings)
+            got = arguments[product.roles.c]
+            right = product.matching(before, got, sizes, [layout] if layout else LAYOUTS)
+            if right is not None:
+                return Trial(sizes, True, geometry, report, True, right, zero)
+            if product.roles.beta is not None or not _is_unset(got):
+                break  # it does not add to C
+    return None
 
 
 def try_launch(
@@ -141,7 +132,7 @@ def try_launch(
     return Trial(sizes, True, geometry, report, None if expected is None else not _is_wrong(report))
 
 
-def _run(
+def _compared(
     kernel: NativeKernel,
     product: Product,
     sizes: Mapping[str, int],
@@ -149,9 +140,9 @@ def _run(
     settings: Settings,
     layout: Layout,
     *,
-    zero: bool = False,
-) -> tuple[Trial, list[Any], np.ndarray[Any, Any]]:
-    """Run a kernel once; return the trial, the arguments before it, and C after it."""
+    zero: bool,
+) -> Trial:
+    """Run a kernel in a layout, and compare its result: a wrong one is a finding with the line that wrote it."""
     arguments = product.arguments(sizes, layout, zero=zero)
     before = [each.copy() if isinstance(each, np.ndarray) else each for each in arguments]
     expected = product.result(before, sizes, layout)
@@ -159,12 +150,10 @@ def _run(
         kernel, geometry.grid, geometry.block, arguments, geometry.shared_bytes, settings,
         expected={product.roles.c: expected},
     )  # fmt: skip
-    got = arguments[product.roles.c]
     right = not _is_wrong(report)
-    sentences: tuple[str, ...] = ()
-    if not right:
-        sentences = explain(_wrong(product, before, got, expected, sizes, layout, report))
-    return Trial(sizes, True, geometry, report, right, layout, zero, sentences), before, got
+    got = arguments[product.roles.c]
+    sentences = () if right else explain(_wrong(product, before, got, expected, sizes, layout, report))
+    return Trial(sizes, True, geometry, report, right, layout, zero, sentences)
 
 
 def _wrong(

@@ -35,6 +35,8 @@ _WITHOUT_EFFECT = re.compile(
 _WITH_VALUE = frozenset({"-D", "-U", "-I", "-arch", "--gpu-architecture", "-std", "--std", "-Xptxas", "-maxrregcount"})
 
 _INCLUDE = re.compile(r"\s*#\s*include\s*[<\"](?P<name>[^>\"]+)[>\"]")
+# Folders of headers that a project's build files usually name, seen from the folder of its sources.
+_USUAL = ("include", "inc", "../include", "../inc", "../common", "..", "../..")
 _ONCE = re.compile(r"\s*#\s*pragma\s+once\b")
 
 
@@ -138,9 +140,9 @@ class CompileOptions:
         Args:
             name: Name of the header in the ``#include``.
             folder: The folder of the file that includes it, which is searched before the folders of the options; None
-                if it is in no file.
+                if it is in no file. The folders beside it where projects keep headers come last.
         """
-        folders = self.folders if folder is None else (folder, *self.folders)
+        folders = self.folders if folder is None else (folder, *self.folders, *(folder / each for each in _USUAL))
         return next((path.resolve() for each in folders if (path := each / name).is_file()), None)
 
 
