@@ -19,7 +19,7 @@ from tiledmm.simulator.build.program.program import Program
 from tiledmm.simulator.execute.settings import Settings
 
 #: Seconds after which a launch ends with a finding.
-_TIMEOUT = 60.0
+_TIMEOUT = 8.0
 
 
 def check(

@@ -72,8 +72,10 @@ def _template(program: Program, declaration: KernelDeclaration, site: LaunchSite
         if at < len(given) and site:
             value = None if is_type else program.host.value(given[at], site.at)
             text = program.host.text(given[at]) if value is None else str(value)
-            # The parameter of a template around the launch, or an alias of a library: float is as good as any.
-            found.append("float" if is_type and not _is_type(program, text) else text)
+            if is_type and not _is_type(program, text):
+                # The parameter of a template around the launch, or an alias of a library: float is as good as any.
+                text = program.host.template_argument(text, site.at) or "float"
+            found.append(text)
         elif default:
             found.append(default)
         elif is_type:

@@ -161,28 +161,36 @@ class Product:
             sizes: M, N and K.
             layout: How the kernel reads A and B, and writes C.
         """
-        m, n, k = (sizes[each] for each in SIZES)
-        flat_a, flat_b, flat_c = (np.asarray(before[at]).reshape(-1) for at in self.roles.order)
-        a = flat_a.reshape(k, m).T if layout.a else flat_a.reshape(m, k)
-        b = flat_b.reshape(n, k).T if layout.b else flat_b.reshape(k, n)
-        wide = np.float64 if self.types[2].kind not in "iub" else np.int64
-        product: Array = a.astype(wide) @ b.astype(wide)
-        if self.roles.alpha is not None:
-            product = ALPHA * product
-        if self.roles.beta is not None:
-            product = product + BETA * (flat_c.reshape(n, m).T if layout.c else flat_c.reshape(m, n)).astype(wide)
-        stored = product.T if layout.c else product
-        return np.ascontiguousarray(stored).astype(self.types[2])
+        product = self._rows(before, sizes, layout, slice(None))
+        return np.ascontiguousarray(product.T if layout.c else product)
 
     def matching(
         self, before: Sequence[Any], got: Array, sizes: Mapping[str, int], layouts: Sequence[Layout] = LAYOUTS
     ) -> Layout | None:
         """Return the layout in which a result is right; None if it is wrong in all of them."""
+        flat, few = got.reshape(-1), [0, sizes["M"] // 2, sizes["M"] - 1]
         for layout in layouts:
-            expected = self.result(before, sizes, layout)
-            if np.array_equal(got.reshape(-1), expected.reshape(-1)):
+            result = flat.reshape(sizes["N"], sizes["M"]).T if layout.c else flat.reshape(sizes["M"], sizes["N"])
+            if all(
+                np.array_equal(result[rows], self._rows(before, sizes, layout, rows)) for rows in (few, slice(None))
+            ):
                 return layout
         return None
+
+    def _rows(self, before: Sequence[Any], sizes: Mapping[str, int], layout: Layout, rows: slice | list[int]) -> Array:
+        """Return rows of C, (M, N), as a right kernel computes them."""
+        m, n, k = (sizes[each] for each in SIZES)
+        flat_a, flat_b, flat_c = (np.asarray(before[at]).reshape(-1) for at in self.roles.order)
+        a = flat_a.reshape(k, m).T if layout.a else flat_a.reshape(m, k)
+        b = flat_b.reshape(n, k).T if layout.b else flat_b.reshape(k, n)
+        # Sums of small integers are exact in float64, whose products are faster.
+        product: Array = a[rows].astype(np.float64) @ b.astype(np.float64)
+        if self.roles.alpha is not None:
+            product = ALPHA * product
+        if self.roles.beta is not None:
+            c = flat_c.reshape(n, m).T if layout.c else flat_c.reshape(m, n)
+            product = product + BETA * c[rows].astype(np.float64)
+        return product.astype(self.types[2])
 
 
 @dataclass(frozen=True, slots=True)

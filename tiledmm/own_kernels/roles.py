@@ -107,6 +107,8 @@ def roles_of(kernel: str, parameters: Sequence[Parameter], *, has_loop: bool) ->
         Roles(a, b, c, sizes, leading, scalars.get("alpha"), scalars.get("beta"))
         for sizes in _sizes({at: names[at] for at in numbers})
     ]
+    if leading and numbers:  # with strides beside them, sizes are named as in BLAS
+        found = found[:1]
     three = len(numbers) == 3 and {names[at] for at in numbers} == {"m", "n", "k"}
     if not three and (_OTHER.search(kernel) or not (has_loop or _PRODUCT.search(kernel))):
         return []

@@ -13,7 +13,7 @@ from tiledmm.own_kernels.explanations import WrongResult, explain
 from tiledmm.own_kernels.launch_rule import Geometry
 from tiledmm.simulator.api import launch_kernel
 from tiledmm.simulator.build.native_kernel import NativeKernel
-from tiledmm.simulator.check.finding_kinds import WRONG_RESULT
+from tiledmm.simulator.check.finding_kinds import ENDLESS, WRONG_RESULT
 from tiledmm.simulator.execute.settings import Settings
 from tiledmm.simulator.report.report import Report
 
@@ -98,6 +98,8 @@ def find_layout(
             arguments = product.arguments(sizes, start, zero=zero)
             before = [each.copy() if isinstance(each, np.ndarray) else each for each in arguments]
             report = launch_kernel(kernel, geometry.grid, geometry.block, arguments, geometry.shared_bytes, settings)
+            if any(each.kind in ENDLESS for each in report.findings):
+                return None
             got = arguments[product.roles.c]
             right = product.matching(before, got, sizes, [layout] if layout else LAYOUTS)
             if right is not None:

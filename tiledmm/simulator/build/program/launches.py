@@ -71,6 +71,23 @@ class HostCode:
             return self._statement(end + 1) if self._tokens[end].text == "else" else end
         return find(self._tokens, at, len(self._tokens), lambda token: token.text == ";") + 1
 
+    def template_argument(self, name: str, at: int) -> str:
+        """Return the type that a template parameter of the function around a token has where it is instantiated.
+
+        Empty if the text instantiates it nowhere: neither ``template void run<float>(...)`` nor ``run<float>(...)``.
+        """
+        function = self._function(at)
+        if function is None or function.template is None:
+            return ""
+        names = [self._name_of_parameter(part) for part in split(self._tokens, *function.template, angles=True)]
+        for here, token in enumerate(self._tokens[:-1] if name in names else ()):
+            if token.text == function.name and self._tokens[here + 1].text == "<":
+                close = closing_angle(self._tokens, here + 1, len(self._tokens))
+                arguments = split(self._tokens, here + 2, close, angles=True)
+                if close < len(self._tokens) and len(arguments) > names.index(name):
+                    return self.text(arguments[names.index(name)])
+        return ""
+
     def text(self, part: tuple[int, int]) -> str:
         """Return the text of a range of tokens."""
         return text_of(self._tokens[slice(*part)])
