@@ -15,7 +15,7 @@ import ml_dtypes
 import numpy as np
 
 from tiledmm.errors import ConfigError
-from tiledmm.own_kernels.roles import SIZES, Roles
+from tiledmm.own_kernels.roles import HALVES, SIZES, Roles
 from tiledmm.simulator.build.parameters import BOOL, FLOAT, SIGNED, UNSIGNED, Parameter
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
@@ -26,7 +26,8 @@ ALPHA, BETA = 2, 3
 # Elements of types that C++ does not have, of vectors, and of rows: float (*)[64].
 _ELEMENTS = {
     "__half": np.dtype(np.float16), "half": np.dtype(np.float16), "__half2": np.dtype(np.float16),
-    "__nv_bfloat16": np.dtype(ml_dtypes.bfloat16), "__nv_bfloat162": np.dtype(ml_dtypes.bfloat16),
+    "__nv_bfloat16": np.dtype(ml_dtypes.bfloat16), "nv_bfloat16": np.dtype(ml_dtypes.bfloat16),
+    "__nv_bfloat162": np.dtype(ml_dtypes.bfloat16),
     "float2": np.dtype(np.float32), "float4": np.dtype(np.float32), "double2": np.dtype(np.float64),
     "int2": np.dtype(np.int32), "int4": np.dtype(np.int32), "float": np.dtype(np.float32),
     "double": np.dtype(np.float64), "int": np.dtype(np.int32),
@@ -148,10 +149,15 @@ class Product:
             shape = layout.shape("C", sizes)
             values[roles.c] = np.zeros(shape, self.types[2]) if zero else unset(shape, self.types[2])
         else:
-            values[roles.beta] = BETA
+            values[roles.beta] = self._scalar(roles.beta, BETA)
         if roles.alpha is not None:
-            values[roles.alpha] = ALPHA
+            values[roles.alpha] = self._scalar(roles.alpha, ALPHA)
         return [values[at] for at in range(len(self.parameters))]
+
+    def _scalar(self, at: int, value: int) -> Any:
+        """Return a number as a parameter takes it."""
+        half = _ELEMENTS.get(self.parameters[at].type) if self.parameters[at].type in HALVES else None
+        return value if half is None else half.type(value)
 
     def result(self, before: Sequence[Any], sizes: Mapping[str, int], layout: Layout) -> Array:
         """Return C as a right kernel leaves it in a layout.

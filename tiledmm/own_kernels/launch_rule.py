@@ -93,8 +93,8 @@ class HostLaunch:
         return found
 
     def with_numbers(self, value: int) -> HostLaunch:
-        """Return the launch with another value of the host's variables that the kernel gets as large integers."""
-        fixed: dict[tuple[int, str], Value] = {}
+        """Return the launch with another value of the host's variables that are larger."""
+        fixed: dict[tuple[int, str], Value] = dict.fromkeys(self.host.large_literals(self.site, value), value)
         for part in self.site.arguments:
             own = self.host.value(part, self.site.at)
             if isinstance(own, int) and own > value:

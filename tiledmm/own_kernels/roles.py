@@ -9,6 +9,9 @@ from dataclasses import dataclass, field
 
 from tiledmm.simulator.build.parameters import FLOAT, POINTER, SIGNED, UNSIGNED, Parameter
 
+#: CUDA's floating-point types of 16 bits.
+HALVES = ("__half", "half", "__nv_bfloat16", "nv_bfloat16")
+
 #: Names of the sizes: C is (M, N), A is (M, K), B is (K, N).
 SIZES = ("M", "N", "K")
 
@@ -41,11 +44,11 @@ _LEADING = {"lda": "A", "ldb": "B", "ldc": "C", "stridea": "A", "strideb": "B", 
 
 # Words in the names of kernels that compute no product of matrices.
 _OTHER = re.compile(
-    r"add|sub(?!group)|saxpy|axpy|relu|gelu|transpose|copy|softmax|reduc|scan|hist|conv|stencil|norm|sort|scale|fill|"
+    r"add|sub(?!group)|scalar|dot(?!s)|merge|rank|saxpy|axpy|relu|gelu|transpose|copy|softmax|reduc|scan|hist|conv|stencil|norm|sort|scale|fill|"
     r"init|embed|pool|dropout|attention|flash|vec(?!tor_?mat)|gemv|matvec|elementwise|hadamard",
     re.IGNORECASE,
 )
-_PRODUCT = re.compile(r"gemm|mm(?:_|$|\d)|mat_?mul|mul|matrix|mmul|prod|dot|tile", re.IGNORECASE)
+_PRODUCT = re.compile(r"gemm|mm(?:_|$|\d)|mul|matri|linear|prod", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,18 +97,18 @@ def roles_of(kernel: str, parameters: Sequence[Parameter], *, has_loop: bool) ->
         has_loop: Whether its text has a loop, as every product has.
     """
     pointers = [at for at, each in enumerate(parameters) if each.kind == POINTER]
-    if len(pointers) != 3 or any(each.kind not in (POINTER, SIGNED, UNSIGNED, FLOAT) for each in parameters):
+    if len(pointers) != 3 or not all(each.kind == POINTER or is_number(each) for each in parameters):
         return []
     a, b, c = _matrices(parameters, pointers)
     names = {at: _plain(each.name) for at, each in enumerate(parameters) if each.kind != POINTER}
     scalars = {name: at for at, name in names.items() if name in ("alpha", "beta")}
     leading = {at: _LEADING[name] for at, name in names.items() if name in _LEADING}
     numbers = [at for at in names if at not in leading and at not in scalars.values()]
-    if any(parameters[at].kind == FLOAT for at in numbers):
+    if any(parameters[at].kind not in (SIGNED, UNSIGNED) for at in numbers):
         return []
     found = [
         Roles(a, b, c, sizes, leading, scalars.get("alpha"), scalars.get("beta"))
-        for sizes in _sizes({at: names[at] for at in numbers})
+        for sizes in _sizes({at: names[at] for at in numbers}, is_product=bool(_PRODUCT.search(kernel)))
     ]
     if leading and numbers:  # with strides beside them, sizes are named as in BLAS
         found = found[:1]
@@ -113,6 +116,11 @@ def roles_of(kernel: str, parameters: Sequence[Parameter], *, has_loop: bool) ->
     if not three and (_OTHER.search(kernel) or not (has_loop or _PRODUCT.search(kernel))):
         return []
     return found
+
+
+def is_number(parameter: Parameter) -> bool:
+    """Return whether a parameter is a number, also one of CUDA's 16-bit types."""
+    return parameter.kind in (SIGNED, UNSIGNED, FLOAT) or parameter.type in HALVES
 
 
 def _matrices(parameters: Sequence[Parameter], pointers: Sequence[int]) -> tuple[int, int, int]:
@@ -130,11 +138,12 @@ def _matrices(parameters: Sequence[Parameter], pointers: Sequence[int]) -> tuple
     return (second, first, c) if swapped else (first, second, c)
 
 
-def _sizes(names: Mapping[int, str]) -> list[dict[int, tuple[str, ...]]]:
+def _sizes(names: Mapping[int, str], *, is_product: bool) -> list[dict[int, tuple[str, ...]]]:
     """Return the sizes that integer parameters may be, by the numbers of the parameters, likeliest first.
 
     Args:
         names: Names of the parameters, by their numbers.
+        is_product: Whether the kernel's name says that it is a product.
     """
     found: dict[int, tuple[str, ...]] = {}
     for size in SIZES:
@@ -151,6 +160,8 @@ def _sizes(names: Mapping[int, str]) -> list[dict[int, tuple[str, ...]]]:
         return [dict.fromkeys(names, SIZES)]
     if len(names) != 3:
         return by_name
+    if not (by_name or is_product):
+        return []
     orders: list[dict[int, tuple[str, ...]]] = [
         {at: (size,) for at, size in zip(names, order, strict=True)} for order in itertools.permutations(SIZES)
     ]

@@ -17,7 +17,8 @@ SIZES = {
     "char": 1, "bool": 1, "int8_t": 1, "uint8_t": 1, "short": 2, "half": 2, "__half": 2, "__nv_bfloat16": 2,
     "nv_bfloat16": 2, "int16_t": 2, "uint16_t": 2, "int": 4, "unsigned": 4, "float": 4, "uint": 4, "int32_t": 4,
     "uint32_t": 4, "half2": 4, "double": 8, "size_t": 8, "int64_t": 8, "uint64_t": 8, "float2": 8, "cuComplex": 8,
-    "float4": 16, "cuDoubleComplex": 16, "double2": 16, "long": 8,
+    "float4": 16, "cuDoubleComplex": 16, "double2": 16, "long": 8, "clock_t": 8,
+    "uchar4": 4, "char4": 4, "int2": 8, "int4": 16,
 }  # fmt: skip
 _INTEGERS = frozenset(SIZES) - {"half", "__half", "float", "double", "bool"} | {"signed"}
 _TYPES = _INTEGERS | {"float", "double", "bool"}

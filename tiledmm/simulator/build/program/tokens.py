@@ -125,7 +125,7 @@ def split(tokens: Sequence[Token], begin: int, end: int, *, angles: bool = False
 def text_of(tokens: Sequence[Token]) -> str:
     """Return the text of tokens, with one space where C++ needs one."""
     text = ""
-    for before, token in zip([None, *tokens[:-1]], tokens, strict=True):
+    for before, token in zip([None, *tokens], tokens, strict=False):
         words = before is not None and before.kind in (NAME, NUMBER) and token.kind in (NAME, NUMBER)
         after = before is not None and before.text in ("*", ">", ",", "&") and token.kind == NAME
         text += f"{' ' if words or after else ''}{token.text}"

@@ -84,11 +84,14 @@ def explain(output: str, source: str, known: Mapping[str, str]) -> Refusal | Non
         known: Names that the simulator's headers define, as ``known_names`` returns them.
     """
     lines = output.splitlines()
-    for at, line in enumerate(lines):
-        if error := _ERROR.match(line):
-            place = _place(error, lines, at)
-            return Refusal(place, _reason(error, place, source, known))
-    return None
+    errors = [(at, error) for at, line in enumerate(lines) if (error := _ERROR.match(line))]
+    if not errors:
+        return None
+    if len(errors) > 1 and errors[0][1]["text"].startswith("variable or field") and "kernel.cu" in errors[1][1]["file"]:
+        errors = errors[1:]  # a function whose parameters have an unknown type, which is named next
+    at, error = errors[0]
+    place = _place(error, lines, at)
+    return Refusal(place, _reason(error, place, source, known))
 
 
 def refuse(source: str) -> Refusal | None:
