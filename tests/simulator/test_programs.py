@@ -122,6 +122,47 @@ def test_explicit_instances_overloads_and_macros_name_kernels():
     assert y.tolist() == [1] * 4
 
 
+def test_types_constants_and_members_that_a_kernel_names():
+    text = """
+    typedef float real;
+    typedef float (*Function)(float);
+    enum { ROWS = 4, COLUMNS };
+    using Index = unsigned;
+    const int N = 1 << 2, M = N * 2;
+    __constant__ float weights[N] = {1, 2, 3, 4};
+    template <class T> struct Sum {
+        T value;
+        Sum(std::vector<T>& all);
+        __device__ explicit Sum(T first) : value(first) {}
+        __device__ void add(T other);
+        void print() { std::cout << value; }
+    };
+    template <class T> __device__ void Sum<T>::add(T other) { value += other; }
+    __device__ real half_of(real x) { return x / 2; }
+    __device__ Function function = half_of;
+    __global__ void k(real* x) {
+        Sum<real> sum(weights[threadIdx.x % N]);
+        sum.add(COLUMNS);
+        Index i = threadIdx.x;
+        if (i < M) x[i] = half_of(sum.value);
+    }
+    int main() { Sum<float> sum(all); sum.print(); }
+    """
+    x = np.zeros(8, np.float32)
+    simulator.launch(text, 1, 8, (x,)).check()
+    assert x.tolist() == [3, 3.5, 4, 4.5] * 2
+
+
+def test_names_of_other_namespaces_are_left_out():
+    text = """
+    namespace one { __device__ float load(float* x) { return x[0]; } }
+    namespace two { __device__ float load(float* x) { return unknown::load(x); } }
+    __global__ void k(float* x) { x[1] = one::load(x); }
+    int main() {}
+    """
+    simulator.launch(text, 1, 1, (np.ones(2, np.float32),)).check()
+
+
 def test_headers_beside_the_file_and_macros_of_options(tmp_path):
     (tmp_path / "inc").mkdir()
     (tmp_path / "inc" / "more.cuh").write_text("#pragma once\n#define MORE 3\n")
@@ -153,6 +194,8 @@ def test_what_a_kernel_lacks_is_named():
         ("dim3 g; g.x = 3; g = dim3{2, 2}; k<<<g, dim3(4)>>>(p);", (2, 2, 1), (4, 1, 1)),
         ("int blocks = std::min(64, up(n, 32)); k<<<blocks, 32>>>(p);", 4, 32),
         ("run(n / 2, p);", 50, 8),
+        ("dim3 g, b(8); g.x = n / 10; g.y = 3; k << <g, b >> >(p);", (10, 3, 1), 8),
+        ("int g = 7; if (argc > 1) g = atoi(argv[1]); k<<<g, 8>>>(p);", 7, 8),
         ("unsigned t = 256u, g = n % 7 ? n >> 2 : 0x10; k<<<g, t>>>(p);", 25, 256),
     ],
 )
@@ -161,7 +204,7 @@ def test_values_of_launches(code, grid, block):
     __global__ void k(float* p) {{ p[0] = 1; }}
     constexpr int up(int a, int b) {{ return (a + b - 1) / b; }}
     void run(int blocks, float* q) {{ k<<<blocks, 8, 0, 0>>>(q); }}
-    int main() {{ const int n = 100; float* p; cudaMalloc(&p, n * sizeof(float)); {code} }}
+    int main(int argc, char** argv) {{ const int n = 100; float* p; cudaMalloc(&p, n * sizeof(float)); {code} }}
     """
     found = host(text)
     launch = found.launches[-1]

@@ -13,7 +13,8 @@ from tiledmm.own_kernels.argument_text import Said
 from tiledmm.own_kernels.check_report import CheckReport
 from tiledmm.own_kernels.chosen_kernel import chosen_kernels
 from tiledmm.own_kernels.expectation import Function
-from tiledmm.own_kernels.kernel_check import KernelCheck, unchecked
+from tiledmm.own_kernels.kernel_check import check_kernel
+from tiledmm.own_kernels.subject import Subject
 from tiledmm.simulator.build.compile_options import CompileOptions
 from tiledmm.simulator.build.program.program import Program
 from tiledmm.simulator.execute.settings import Settings
@@ -97,12 +98,14 @@ def check(
     reports = []
     for chosen in chosen_kernels(program, kernel):
         whole = said.with_comment(program.written, chosen.declaration.short_name)
+        right = function or (Function.of(whole.expect) if whole.expect not in ("", "matmul") else None)
+        subject = Subject(program, chosen, whole, right, settings)
         try:
-            reports.append(KernelCheck(program, chosen, whole, function, settings).report())
+            reports.append(check_kernel(subject))
         except (ConfigError, CompilationError) as error:
             if one:
                 raise
-            reports.append(unchecked(chosen, str(error)))
+            reports.append(subject.unchecked(str(error)))
     if not any(each.trials for each in reports):
         raise ConfigError(f"{program.file}: no kernel could be checked: " + "; ".join(each.missing for each in reports))
     return CheckReport(program.file, settings.target, tuple(reports), time.perf_counter() - begin)

@@ -73,15 +73,20 @@ class HostLaunch:
         host: The host code.
         site: The launch.
         roles: Roles of the kernel's parameters; None if it is no product.
-        source: File and line.
+        place: File and line.
         fixed: Values of the host's variables that replace those of the text.
     """
 
     host: HostCode
     site: LaunchSite
     roles: Roles | None
-    source: str
+    place: str
     fixed: Overrides = field(default_factory=dict)
+
+    @property
+    def source(self) -> str:
+        """Where the rule comes from, in a few words."""
+        return f"as at {self.place}"
 
     def overrides(self, sizes: Mapping[str, int]) -> Overrides:
         """Return the values of the host's variables at which the kernel gets these sizes."""
@@ -147,7 +152,7 @@ class HostLaunch:
         if found is None:
             text = self.host.text(part)
             raise ConfigError(
-                f"{self.source} launches with {what} {text}, whose value the file does not say: say --{what}"
+                f"{self.place} launches with {what} {text}, whose value the file does not say: say --{what}"
             )
         return found
 
@@ -173,6 +178,18 @@ class GuessedLaunch:
             return Geometry((-(-sizes["M"] * sizes["N"] // x), 1, 1), (x, 1, 1))
         across, down = ("M", "N") if self.rows_along_x else ("N", "M")
         return Geometry((-(-sizes[across] // x), -(-sizes[down] // y), 1), (x, y, 1))
+
+
+@dataclass(frozen=True, slots=True)
+class ElementLaunch:
+    """A launch of one thread per element of an array, in blocks of 256."""
+
+    elements: int
+    source: str = "a guess, as are the arguments: --grid, --block and --args say otherwise"
+
+    def geometry(self, sizes: Mapping[str, int]) -> Geometry:
+        """Return the launch, which depends on no sizes."""
+        return Geometry((-(-self.elements // 256), 1, 1), (256, 1, 1))
 
 
 def guess(text: str) -> GuessedLaunch | None:
@@ -209,7 +226,7 @@ def rule_of(said: Said, chosen: Chosen, program: Program, roles: Roles | None, t
     if chosen.site is not None:
         line = program.preprocessed.text.count("\n", 0, program.tokens[chosen.site.at].begin) + 1
         place = program.preprocessed.places.location(line)
-        host = HostLaunch(program.host, chosen.site, roles, f"as at {place}")
+        host = HostLaunch(program.host, chosen.site, roles, place)
     if said.grid and said.block:
         return GivenLaunch(said.grid, said.block, said.shared or "0")
     guessed = guess(text) if roles else None

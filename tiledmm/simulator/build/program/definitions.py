@@ -44,7 +44,7 @@ class Definitions:
         return next((each for each in self.functions if each.body and each.body[0] <= at <= each.body[1]), None)
 
     def of(self, name: str, at: int) -> Iterator[Definition]:
-        """Yield where a variable gets its value before a token, the last one first; then the argument for a parameter."""
+        """Yield where a variable gets its value before a token, the last place first; then a parameter's argument."""
         function = self.function_at(at)
         if function and function.body:
             yield from self.between(name, function.body[0], at)

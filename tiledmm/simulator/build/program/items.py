@@ -16,7 +16,8 @@ from tiledmm.simulator.build.program.tokens import (
     text_of,
 )
 
-FUNCTION, CLASS, ENUM, VARIABLE, OTHER = "function", "class", "enum", "variable", "other"
+FUNCTION, VARIABLE, OTHER = "function", "variable", "other"
+CLASS, ENUM, TYPEDEF = "class", "enum", "typedef"
 
 #: Words before a declaration that make it the device's.
 DEVICE = frozenset({"__device__", "__global__", "__constant__", "__managed__", "__shared__"})
@@ -42,7 +43,7 @@ class Item:
     """One declaration.
 
     Attributes:
-        kind: ``FUNCTION``, ``CLASS``, ``ENUM``, ``VARIABLE`` or ``OTHER`` (``using``, ``static_assert``, ...).
+        kind: ``FUNCTION``, ``CLASS``, ``ENUM``, ``VARIABLE``, ``TYPEDEF`` or ``OTHER`` (``using``, ``static_assert``).
         begin, end: Indices of its first token and after its last one.
         scope: Namespaces and classes around it, outermost first; ``""`` for a namespace without a name.
         name: Name of a function; empty for other kinds.
@@ -189,6 +190,8 @@ def _item(tokens: Sequence[Token], begin: int, end: int, scope: tuple[str, ...],
     first = words[0] if words else ""
     if first in ("using", "static_assert", "namespace", "friend", "asm") or (first == "template" and kind == VARIABLE):
         kind = OTHER
+    if first == "typedef" and kind in (VARIABLE, FUNCTION):
+        kind = TYPEDEF
     if kind == VARIABLE and first in _CLASSES and len(words) <= 2:
         kind, name = _CLASSES[first], words[-1]  # a declaration without its members
     declares = _declared(tokens, head, at, kind, name, body)
@@ -230,6 +233,10 @@ def _declared(
     """
     if kind == FUNCTION:
         return frozenset({name})
+    if kind == TYPEDEF:  # of a function's type, the name is in parentheses
+        names = [token.text for token in tokens[begin:end] if token.kind == NAME]
+        pointers = [at for at in range(begin, end - 1) if tokens[at].text == "*" and tokens[at + 2].text == ")"]
+        return frozenset({tokens[pointers[0] + 1].text} if pointers else names[-1:]) - _KEYWORDS
     found = {name} if name else set()
     first = tokens[begin].text
     if kind == ENUM and body:

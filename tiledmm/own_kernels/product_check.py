@@ -1,0 +1,187 @@
+"""Checks of matmul-like kernels, at sizes that the tile divides and at others."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TypeAlias
+
+from tiledmm.errors import CompilationError, ConfigError
+from tiledmm.own_kernels.check_report import ONLY_MULTIPLES, KernelReport
+from tiledmm.own_kernels.expectation import Layout, Product
+from tiledmm.own_kernels.launch_rule import (
+    GivenLaunch,
+    GuessedLaunch,
+    HostLaunch,
+    LaunchRule,
+    guess,
+    rounds_up,
+    tile_of,
+)
+from tiledmm.own_kernels.roles import SIZES, Roles
+from tiledmm.own_kernels.sizes import MOST_WORK, complete, constants_of, granularity, sizes_to_try, smaller, work_of
+from tiledmm.own_kernels.subject import Subject
+from tiledmm.own_kernels.trial import Trial, find_layout, try_product
+
+#: The check of a kernel, whatever it computes: ``kernel_check.check_kernel``.
+Check: TypeAlias = Callable[[Subject], KernelReport]
+
+
+def check_product(subject: Subject, possible: Sequence[Roles], check: Check) -> KernelReport:
+    """Check a matmul-like kernel.
+
+    Args:
+        subject: The kernel.
+        possible: Roles that its parameters may have, likeliest first.
+        check: Function that checks the kernel again, with other constants.
+
+    Raises:
+        SizesError: If its sizes are constants that nobody says.
+        ConfigError: If its launch is not known.
+    """
+    launches = [(roles, _rule(subject, roles)) for roles in possible]
+    launches += [
+        (roles, replace(rule, rows_along_x=True)) for roles, rule in launches if isinstance(rule, GuessedLaunch)
+    ]
+    roles, rule = _likeliest(subject, launches)
+    product = Product.of(roles, subject.kernel.parameters)
+    given, step = subject.said.sizes, granularity(subject.text)
+    tries = [(given, True)] if given else sizes_to_try(rule, roles, step)
+    completed = [(complete(sizes, rule, product), divides) for sizes, divides in tries]
+    if len(completed) > 1 and completed[0][0] == completed[1][0]:  # constants of the file
+        completed = [(completed[0][0], subject.divides)]
+        if subject.divides and not subject.program.is_changed:
+            return _at_other_constants(subject, list(completed[0][0].values()), check)
+    if not given and work_of(completed[0][0]) > MOST_WORK:
+        raise subject.too_large
+    trials: list[Trial] = []
+    for at, (sizes, divides) in enumerate(completed):
+        settings = subject.settings if at == len(completed) - 1 else subject.quick
+        layout = next((each.layout for each in trials if each.right), None)
+        geometry = rule.geometry(sizes)
+        trials.append(try_product(subject.kernel, product, sizes, geometry, settings, divides=divides, layout=layout))
+        if not trials[-1].ok:
+            break
+    notes = _notes(subject, rule, roles, trials)
+    if roles != possible[0]:
+        named = {subject.kernel.parameters[at].name: names[0] for at, names in sorted(roles.sizes.items())}
+        notes.append(f"A is (M, K) and B is (K, N): {', '.join(named)} are {', '.join(named.values())}.")
+    if step > 1 and len(trials) > 1:
+        what = "fragments of tensor cores" if step == 16 else "vectors"
+        notes.append(f"The kernel accesses {what}, so all sizes are multiples of {step} here.")
+    operands = product.arguments(trials[0].sizes, trials[0].layout or Layout(), zero=trials[0].adds)
+    a, b, c = (each.itemsize for each in product.types)
+    return subject.report(rule, trials, operands, notes, (a, b, c))
+
+
+def _rule(subject: Subject, roles: Roles) -> LaunchRule:
+    """Return the launch of a product; a guess if the host code has one whose grid does not follow from the text."""
+    rule = subject.rule(roles)
+    guessed = guess(subject.text) if isinstance(rule, HostLaunch) else None
+    if guessed is not None:
+        try:
+            rule.geometry(dict.fromkeys(SIZES, 256))
+        except ConfigError:
+            return guessed
+    return rule
+
+
+def _likeliest(subject: Subject, launches: Sequence[tuple[Roles, LaunchRule]]) -> tuple[Roles, LaunchRule]:
+    """Return the roles and the launch with which the kernel is right; the first ones if it is right with none."""
+    for roles, rule in launches if len(launches) > 1 else ():
+        product = Product.of(roles, subject.kernel.parameters)
+        with contextlib.suppress(ConfigError):
+            sizes = complete(subject.said.sizes or sizes_to_try(rule, roles)[0][0], rule, product)
+            if work_of(sizes) <= MOST_WORK and _is_right(subject, product, sizes, rule):
+                return roles, rule
+    return launches[0]
+
+
+def _is_right(subject: Subject, product: Product, sizes: dict[str, int], rule: LaunchRule) -> bool:
+    settings = replace(subject.quick, counts=False)
+    return find_layout(subject.kernel, product, sizes, rule.geometry(sizes), settings) is not None
+
+
+def _notes(subject: Subject, rule: LaunchRule, roles: Roles, trials: Sequence[Trial]) -> list[str]:
+    """Return notes on what the check assumed and saw."""
+    notes = []
+    if not trials[0].right and roles.named == set(SIZES) and not isinstance(rule, GuessedLaunch) and not roles.square:
+        square = dict.fromkeys(SIZES, math.lcm(*tile_of(rule, roles), 32))
+        if _is_right(subject, Product.of(roles, subject.kernel.parameters), square, rule):
+            notes.append(
+                "The result is right where M = N = K: the kernel or its grid takes one size for another, as a grid "
+                "whose x and y are exchanged does."
+            )
+    if not trials[0].ok and isinstance(rule, GuessedLaunch):
+        notes.append("The launch is a guess: if it is another, say it by --grid and --block.")
+    if not trials[-1].ok and not trials[-1].divides:
+        guarded = _has_guards(subject.text, [subject.kernel.parameters[at].name for at in roles.sizes])
+        # One thread per element without a guard, on a grid that rounds up, is a mistake; whole tiles are a choice.
+        meant = "__shared__" in subject.text or not isinstance(rule, (HostLaunch, GivenLaunch))
+        if (not guarded and meant) or not rounds_up(rule, roles, tile_of(rule, roles)):
+            notes.append(ONLY_MULTIPLES)
+    if any(each.adds for each in trials):
+        notes.append("The kernel adds to C, which must be zero before the launch.")
+    return notes
+
+
+def _at_other_constants(subject: Subject, used: Sequence[int], check: Check) -> KernelReport:
+    """Check a kernel with other values of the constants that are its sizes: multiples of the tile, then others.
+
+    Args:
+        subject: The kernel.
+        used: The sizes that follow from the constants.
+        check: Function that checks the kernel again.
+    """
+    constants = subject.program.constants
+    names = constants_of(subject.program, used)
+    if not names and max(used) > 512:
+        raise subject.too_large
+    whole = {name: smaller(constants[name]) for name in names}
+    report = check(subject.with_constants(whole, divides=True))
+    changed = [
+        f"{name} is {whole[name]} here, not {constants[name]:,}" for name in names if whole[name] < constants[name]
+    ]
+    if changed:
+        report = replace(report, notes=(f"So that the check takes seconds, {', '.join(changed)}.", *report.notes))
+    if not report.ok or not names:
+        return report
+    odd = {name: (size - 27 if size > 64 else size - 5) + at for at, (name, size) in enumerate(whole.items())}
+    try:
+        other = check(subject.with_constants(odd, divides=False))
+    except (ConfigError, CompilationError):
+        return report  # other sizes do not fit the tile, by the file's own words
+    notes = dict.fromkeys([*report.notes, *other.notes])
+    if not other.trials[0].ok and not _covers(report.trials[0], other.trials[0]):
+        notes[ONLY_MULTIPLES] = None
+    return replace(report, trials=(*report.trials, *other.trials), notes=tuple(notes))
+
+
+def _covers(whole: Trial, other: Trial) -> bool:
+    """Return whether the grid of a launch covers sizes that the tile does not divide.
+
+    Args:
+        whole: A launch at sizes that the tile divides.
+        other: The launch at other sizes.
+    """
+    for axis, size in enumerate(("N", "M")):
+        blocks = whole.geometry.grid[axis]
+        if blocks > 1 and other.geometry.grid[axis] * whole.sizes[size] // blocks < other.sizes[size]:
+            return False
+    return True
+
+
+def _has_guards(text: str, sizes: Sequence[str]) -> bool:
+    """Return whether a kernel compares anything with the sizes outside of the heads of loops.
+
+    Args:
+        text: The kernel's text.
+        sizes: Names of the parameters that are sizes; empty if the sizes are constants.
+    """
+    names = "|".join(map(re.escape, sizes)) or r"\d+"
+    plain = re.sub(r"\b(?:for|while)\s*\((?:[^()]|\([^()]*\))*\)", " ", text)
+    compared = rf"(?:<=?|>=)\s*\(?\s*(?:{names})\b|>\s*(?:{names})\b|\b(?:{names})\b\s*\)?\s*[<>]"
+    return re.search(compared, plain) is not None

@@ -1,0 +1,135 @@
+"""What is checked: one kernel of a program, and what its user says about it."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tiledmm.errors import ConfigError
+from tiledmm.own_kernels.accesses import Access, accesses_of
+from tiledmm.own_kernels.argument_text import Said
+from tiledmm.own_kernels.check_report import KernelReport
+from tiledmm.own_kernels.chosen_kernel import Chosen, chosen_kernels
+from tiledmm.own_kernels.expectation import Function
+from tiledmm.own_kernels.launch_rule import LaunchRule, rule_of
+from tiledmm.own_kernels.resources import bound_of, compiled
+from tiledmm.own_kernels.roles import Roles
+from tiledmm.own_kernels.trial import Trial
+from tiledmm.simulator.api import compile_program
+from tiledmm.simulator.build.native_kernel import NativeKernel
+from tiledmm.simulator.build.program.program import Program
+from tiledmm.simulator.execute.settings import Settings
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A kernel to check.
+
+    Attributes:
+        program: The program.
+        chosen: The kernel.
+        said: What the user says about it.
+        function: What it should compute; None for a product, or nothing.
+        settings: Settings of the simulator.
+        divides: Whether constants of the program that are sizes are multiples of the tile.
+    """
+
+    program: Program
+    chosen: Chosen
+    said: Said
+    function: Function | None
+    settings: Settings
+    divides: bool = True
+
+    @functools.cached_property
+    def kernel(self) -> NativeKernel:
+        """The compiled kernel."""
+        return compile_program(self.program, self.chosen.name, self.settings.built)
+
+    @functools.cached_property
+    def text(self) -> str:
+        """The kernel's text after the preprocessor, with what it names."""
+        return self.program.device_text(self.chosen.declaration)
+
+    @property
+    def signature(self) -> str:
+        """The parameters, as they are written."""
+        return ", ".join(f"{kind} {name}".strip() for kind, name in self.chosen.declaration.parameters)
+
+    @property
+    def quick(self) -> Settings:
+        """The settings without full checks."""
+        return replace(self.settings, checks=bool(self.settings.checks))
+
+    def rule(self, roles: Roles | None) -> LaunchRule:
+        """Return how the kernel is launched, by ``rule_of``."""
+        return rule_of(self.said, self.chosen, self.program, roles, self.text)
+
+    def error(self, said: str) -> ConfigError:
+        """Return an error that names the kernel and its place."""
+        return ConfigError(f"{self.chosen.declaration.location}: {self.chosen.name} {said}")
+
+    @property
+    def too_large(self) -> ConfigError:
+        """The error for a kernel that takes too long at the sizes of its file."""
+        return self.error(
+            "takes minutes at the sizes of the file: say smaller ones by --size, or by --define if they are constants"
+        )
+
+    def with_constants(self, values: Mapping[str, int], *, divides: bool) -> Subject:
+        """Return the same kernel with other values of the program's constants, by name.
+
+        Args:
+            values: The values.
+            divides: Whether they are multiples of the tile. Full checks are made with others.
+        """
+        program = self.program.with_constants({name: str(value) for name, value in values.items()})
+        chosen = next(each for each in chosen_kernels(program, self.chosen.name) if each.name == self.chosen.name)
+        settings = self.quick if divides else self.settings
+        return Subject(program, chosen, self.said, self.function, settings, divides)
+
+    def report(
+        self,
+        rule: LaunchRule,
+        trials: Sequence[Trial],
+        arguments: Sequence[Any],
+        notes: Sequence[str],
+        itemsizes: tuple[int, int, int] | None = None,
+    ) -> KernelReport:
+        """Return the report of a kernel that was launched, with what it costs.
+
+        Args:
+            rule: How it is launched.
+            trials: Its launches.
+            arguments: Arguments of the first one, before it.
+            notes: Sentences on what the check assumed and saw.
+            itemsizes: Bytes of an element of A, B and C; None if it is no product.
+        """
+        first, target = trials[0], self.settings.target
+        resources, unknown = None, ""
+        accesses: tuple[Access, ...] = ()
+        if first.divides:  # else this is the second half of a check
+            with ThreadPoolExecutor(1) as pool:
+                found = pool.submit(compiled, self.kernel, first, target)
+                if first.ok:
+                    accesses = accesses_of(self.kernel, arguments, first.geometry, first.report, self.settings)
+                resources, unknown = found.result()
+        return KernelReport(
+            name=self.chosen.name,
+            location=self.chosen.declaration.location,
+            signature=self.signature,
+            launch=rule.source,
+            trials=tuple(trials),
+            accesses=accesses,
+            compiled=resources,
+            unknown=unknown,
+            bound=bound_of(first, accesses, itemsizes, target) if itemsizes and accesses else None,
+            notes=tuple(notes),
+        )
+
+    def unchecked(self, missing: str) -> KernelReport:
+        """Return the report of a kernel that is not checked, with what the check needs to know."""
+        return KernelReport(self.chosen.name, self.chosen.declaration.location, self.signature, missing=missing)
