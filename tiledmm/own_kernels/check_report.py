@@ -10,7 +10,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from tiledmm.own_kernels.accesses import Access
-from tiledmm.own_kernels.resources import Bound, Compiled
+from tiledmm.own_kernels.bounds import Bound
+from tiledmm.own_kernels.compiled import Compiled
 from tiledmm.own_kernels.trial import Trial
 
 #: Characters of a line.
@@ -109,7 +110,7 @@ class KernelReport:
 
         first = self.trials[0].geometry
         dynamic = f", {first.shared_bytes:,} bytes of dynamic shared memory" if first.shared_bytes else ""
-        return f"grid {shown(first.grid)}, block {shown(first.block)}{dynamic}: {self.launch}"
+        return f"grid {shown(first.grid)}, block {shown(first.block)}{dynamic}, {self.launch}"
 
     def _outcome(self, trial: Trial) -> str:
         size = " x ".join(str(trial.sizes[each]) for each in "MNK") if trial.sizes else "one launch"
@@ -123,7 +124,7 @@ class KernelReport:
     def _findings(self, trial: Trial) -> Iterator[str]:
         for found in trial.report.findings:
             yield ""
-            yield from _wrapped("wrong", found.message)
+            yield from _wrapped("finding", found.message)
             for location, text in {found.location: found.text, found.other_location: found.other_text}.items():
                 if location and text:
                     yield f"{'':{_LABEL}}  {location} | {text.strip()}"[:WIDTH]
@@ -132,7 +133,7 @@ class KernelReport:
 
     def _brief(self, trial: Trial) -> Iterator[str]:
         """Yield the first finding at sizes that the kernel is not made for."""
-        yield from _wrapped("there", next((each.message for each in trial.report.findings), ""))
+        yield from _wrapped("finding", next((each.message for each in trial.report.findings), ""))
 
     def _table(self) -> Iterator[str]:
         yield ""
@@ -167,11 +168,9 @@ class KernelReport:
                 f"{bound.wavefronts:.2f} wavefronts of loads per multiply-add of a warp (a model, not a measurement)",
             )
             more = (
-                f"; {bound.next_rung} needs fewer loads and is bound by {_tera(bound.next_flops)}"
-                if bound.next_rung
-                else ""
+                f"; {bound.next_rung} needs fewer loads: at most {_tera(bound.next_flops)}" if bound.next_rung else ""
             )
-            yield from _wrapped("ladder", f"nearest to {bound.rung}{more}")
+            yield from _wrapped("ladder", f"the nearest variant is {bound.rung}{more}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,6 +42,7 @@ def check_kernel(subject: Subject) -> KernelReport:
         ConfigError: If launch or arguments are not known; the message says what to add.
         CompilationError: If it does not compile.
     """
+    subject.start()
     possible = _possible_roles(subject)
     if subject.said.expect == "matmul" and not possible:
         raise subject.error(

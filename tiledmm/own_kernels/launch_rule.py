@@ -86,7 +86,7 @@ class HostLaunch:
     @property
     def source(self) -> str:
         """Where the rule comes from, in a few words."""
-        return f"as at {self.place}"
+        return f"as launched at {self.place}"
 
     def overrides(self, sizes: Mapping[str, int]) -> Overrides:
         """Return the values of the host's variables at which the kernel gets these sizes."""

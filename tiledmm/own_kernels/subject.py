@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tiledmm.errors import ConfigError
 from tiledmm.own_kernels.accesses import Access, accesses_of
 from tiledmm.own_kernels.argument_text import Said
+from tiledmm.own_kernels.bounds import bound_of
 from tiledmm.own_kernels.check_report import KernelReport
 from tiledmm.own_kernels.chosen_kernel import Chosen, chosen_kernels
+from tiledmm.own_kernels.compiled import compiled, resources_of
 from tiledmm.own_kernels.expectation import Function
 from tiledmm.own_kernels.launch_rule import LaunchRule, rule_of
-from tiledmm.own_kernels.resources import bound_of, compiled
 from tiledmm.own_kernels.roles import Roles
 from tiledmm.own_kernels.trial import Trial
 from tiledmm.simulator.api import compile_program
 from tiledmm.simulator.build.native_kernel import NativeKernel
 from tiledmm.simulator.build.program.program import Program
 from tiledmm.simulator.execute.settings import Settings
+
+if TYPE_CHECKING:
+    from tiledmm.compile.inspection import Resources
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,20 @@ class Subject:
     function: Function | None
     settings: Settings
     divides: bool = True
+
+    @functools.cached_property
+    def _resources(self) -> Future[tuple[Resources | None, str]]:
+        """The kernel's resources by NVRTC, which works while the simulator does."""
+        text, _, symbol = self.program.kernel_text(self.chosen.name)
+        pool = ThreadPoolExecutor(1)
+        future = pool.submit(resources_of, text, symbol, self.settings.target)
+        pool.shutdown(wait=False)
+        return future
+
+    def start(self) -> None:
+        """Begin to compile the kernel by NVRTC, in a thread."""
+        if self.divides:  # else this is the second half of a check
+            _ = self._resources
 
     @functools.cached_property
     def kernel(self) -> NativeKernel:
@@ -109,14 +127,13 @@ class Subject:
             itemsizes: Bytes of an element of A, B and C; None if it is no product.
         """
         first, target = trials[0], self.settings.target
-        resources, unknown = None, ""
+        found, unknown = None, ""
         accesses: tuple[Access, ...] = ()
-        if first.divides:  # else this is the second half of a check
-            with ThreadPoolExecutor(1) as pool:
-                found = pool.submit(compiled, self.kernel, first, target)
-                if first.ok:
-                    accesses = accesses_of(self.kernel, arguments, first.geometry, first.report, self.settings)
-                resources, unknown = found.result()
+        if self.divides:
+            if first.ok:
+                accesses = accesses_of(self.kernel, arguments, first.geometry, first.report, self.settings)
+            resources, unknown = self._resources.result()
+            found = compiled(resources, first.geometry, self.kernel.target) if resources else None
         return KernelReport(
             name=self.chosen.name,
             location=self.chosen.declaration.location,
@@ -124,7 +141,7 @@ class Subject:
             launch=rule.source,
             trials=tuple(trials),
             accesses=accesses,
-            compiled=resources,
+            compiled=found,
             unknown=unknown,
             bound=bound_of(first, accesses, itemsizes, target) if itemsizes and accesses else None,
             notes=tuple(notes),

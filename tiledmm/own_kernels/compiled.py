@@ -1,0 +1,111 @@
+"""What a kernel needs on a GPU, by NVRTC: registers, shared memory, spills, occupancy."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tiledmm.errors import CompilationError, ConfigError, MissingDependencyError
+from tiledmm.hardware.architectures import Architecture
+from tiledmm.hardware.occupancy import occupancy
+from tiledmm.own_kernels.launch_rule import Geometry
+
+if TYPE_CHECKING:
+    from tiledmm.compile.inspection import Resources
+
+# Headers that NVRTC finds where CUDA's headers are installed; the others are the host's, or NVRTC needs none of them.
+_CUDA_HEADERS = re.compile(r"cuda_fp16|cuda_bf16|mma\.h|cooperative_groups|cuda_pipeline|cuComplex|math_constants")
+_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*[<\"]([^>\"]+)[>\"][^\n]*$", re.MULTILINE)
+
+# What nvcc's headers of C declare, and NVRTC does not; on one line, so that lines stay.
+_PRELUDE = " ".join(
+    [
+        "typedef unsigned int uint; typedef unsigned short ushort; typedef unsigned long ulong;",
+        "typedef signed char int8_t; typedef unsigned char uint8_t; typedef short int16_t;",
+        "typedef unsigned short uint16_t;",
+        "typedef int int32_t; typedef unsigned int uint32_t; typedef long long int64_t;",
+        "typedef unsigned long long uint64_t; namespace std {}",
+    ]
+)
+_MACROS = {
+    "assert(...)": "", "INT_MAX": "2147483647", "INT_MIN": "(-2147483647 - 1)", "FLT_MAX": "3.402823466e+38f",
+    "FLT_MIN": "1.175494351e-38f", "INFINITY": "__int_as_float(0x7f800000)", "M_PI": "3.14159265358979323846",
+    "NULL": "0", "CHAR_BIT": "8", "UINT_MAX": "0xffffffffu",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """Resources of a kernel by NVRTC and ptxas.
+
+    Attributes:
+        registers: 32-bit registers per thread.
+        shared_bytes: Static and dynamic shared memory per block.
+        spill_bytes: Spill stores and loads per thread, in bytes.
+        blocks: Resident blocks per SM.
+        occupancy: Resident warps as a fraction of the maximum per SM.
+        limited_by: What limits the number of resident blocks.
+    """
+
+    registers: int
+    shared_bytes: int
+    spill_bytes: int
+    blocks: int
+    occupancy: float
+    limited_by: str
+
+
+def resources_of(text: str, name: str, target: str) -> tuple[Resources | None, str]:
+    """Compile a kernel by NVRTC, and return its resources; None with the reason if that is not possible.
+
+    Args:
+        text: CUDA C with this kernel only, as the simulator compiles it.
+        name: Its name, with namespaces and template arguments.
+        target: Target architecture.
+    """
+    from tiledmm.compile.inspection import compile_own
+
+    headers: list[str] = []
+
+    def include(found: re.Match[str]) -> str:
+        if _CUDA_HEADERS.search(found[1]):
+            headers.append(found[1])
+            return found[0]
+        return ""
+
+    text = _INCLUDE.sub(include, text)
+    text = "".join(f"#define {macro} {body}\n" for macro, body in _MACROS.items()) + f"{_PRELUDE}\n#line 1\n{text}"
+    try:
+        return compile_own(text, name, target, include=_header_folders() if headers else ()), ""
+    except MissingDependencyError as error:
+        return None, str(error)
+    except (CompilationError, ConfigError) as error:
+        missing = f"NVRTC finds no <{headers[0]}>" if headers and "cannot open" in str(error) else ""
+        lines = [line for line in str(error).splitlines() if line]
+        return None, missing or f"NVRTC does not compile it: {lines[1] if len(lines) > 1 else lines[0]}"
+
+
+def compiled(resources: Resources, geometry: Geometry, architecture: Architecture) -> Compiled:
+    """Return what a launch of a kernel needs.
+
+    Args:
+        resources: Resources of the kernel.
+        geometry: Its block, and dynamic shared memory.
+        architecture: The target.
+    """
+    x, y, z = geometry.block
+    shared = resources.shared_bytes + geometry.shared_bytes
+    resident = occupancy(architecture, x * y * z, resources.registers, shared)
+    spilled = resources.spill_store_bytes + resources.spill_load_bytes
+    return Compiled(resources.registers, shared, spilled, resident.blocks, resident.fraction, resident.limited_by)
+
+
+def _header_folders() -> tuple[str, ...]:
+    """Return the folders of CUDA's headers, where they are installed."""
+    try:
+        from cuda.pathfinder import find_nvidia_header_directory
+    except ImportError:
+        return ()
+    found = find_nvidia_header_directory("cudart")
+    return (found,) if found else ()
