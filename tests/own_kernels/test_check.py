@@ -198,3 +198,55 @@ def test_the_report_as_data_and_for_notebooks():
     assert kernel["trials"][0]["findings"][0]["location"].startswith("race.cu:")
     assert "&lt;" not in report._repr_html_().replace("&lt; ", "")
     assert report._repr_html_().startswith("<pre")
+
+
+def test_a_kernel_that_does_not_compile_leaves_the_others():
+    text = MATMUL + "__global__ void bad(float* x) { unknown_function(x); }\nint main() {}"
+    report = tiledmm.check(text, grid="(N+15)/16,(M+15)/16", block="16,16", checks=True)
+    assert [each.verdict for each in report.kernels] == ["right", "not checked"]
+    assert "unknown_function" in report.kernels[1].missing
+    assert report.ok
+
+
+def test_large_constants_of_the_file_are_replaced_and_named():
+    (kernel,) = tiledmm.check(FILES / "macro_sizes.cu", checks=True).kernels
+    assert [each.sizes["N"] for each in kernel.trials] == [64, 59]
+    assert any("N is 64 here, not 512" in each for each in kernel.notes)
+
+
+def test_a_grid_with_exchanged_axes_is_right_for_squares_only():
+    report = tiledmm.check(MATMUL, grid="(M+15)/16,(N+15)/16", block="16,16", checks=True)
+    assert not report.ok
+    assert any("right where M = N = K" in each for each in report.kernels[0].notes)
+
+
+def test_sizes_that_are_named_in_another_way_are_found_by_trying():
+    text = MATMUL
+    for size, name in (("N", "q"), ("K", "n"), ("M", "m")):
+        text = re.sub(rf"\b{size}\b", name, text)
+    report = tiledmm.check(text.replace("int m, int q, int n", "int m, int n, int q"), checks=True)
+    assert report.ok
+    assert "A is (M, K) and B is (K, N): m, n, q are M, K, N." in report.kernels[0].notes
+
+
+def test_a_kernel_that_adds_to_c_or_scales_it():
+    added = MATMUL.replace("C[row * N + col] = sum", "C[row * N + col] += sum")
+    report = tiledmm.check(added, checks=True)
+    assert report.ok
+    assert any("adds to C" in each for each in report.kernels[0].notes)
+    scaled = MATMUL.replace("int K)", "int K, float alpha, float beta)").replace(
+        "= sum", "= alpha * sum + beta * C[row * N + col]"
+    )
+    assert tiledmm.check(scaled, checks=True).ok
+    assert not tiledmm.check(scaled.replace("beta * ", ""), checks=True).ok
+
+
+def test_an_elementwise_kernel_is_launched_by_a_guess():
+    text = """__global__ void scale(const float* x, float* y, int n) {
+        int i = blockIdx.x * blockDim.x + threadIdx.x;
+        BODY
+    }"""
+    right = tiledmm.check(text.replace("BODY", "if (i < n) y[i] = 2 * x[i];"))
+    assert "guess" in right.kernels[0].launch
+    assert right.ok
+    assert tiledmm.check(text.replace("BODY", "y[i] = 2 * x[i];")).kernels[0].verdict == "FINDINGS"
