@@ -250,3 +250,13 @@ def test_an_elementwise_kernel_is_launched_by_a_guess():
     assert "guess" in right.kernels[0].launch
     assert right.ok
     assert tiledmm.check(text.replace("BODY", "y[i] = 2 * x[i];")).kernels[0].verdict == "FINDINGS"
+
+
+def test_libraries_left_out_leave_their_types():
+    text = MATMUL.replace("float*", "real*").replace("= sum", "= __float2half(sum)")
+    text = "#include <cublas_v2.h>\ntypedef __half real;\n" + text.replace(
+        "A[row * K + k] * B[k * N + col]", "__half2float(A[row * K + k]) * __half2float(B[k * N + col])"
+    )
+    report = tiledmm.check(text + "int main() {}", checks=True)
+    assert report.ok
+    assert report.kernels[0].trials[0].right

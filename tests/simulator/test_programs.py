@@ -195,6 +195,7 @@ def test_what_a_kernel_lacks_is_named():
         ("int blocks = std::min(64, up(n, 32)); k<<<blocks, 32>>>(p);", 4, 32),
         ("run(n / 2, p);", 50, 8),
         ("dim3 g, b(8); g.x = n / 10; g.y = 3; k << <g, b >> >(p);", (10, 3, 1), 8),
+        ("int blocks[] = {3, 5}; for (int i = 0; i < 2; i++) { int b = blocks[i]; k<<<b, 8>>>(p); }", 3, 8),
         ("int g = 7; if (argc > 1) g = atoi(argv[1]); k<<<g, 8>>>(p);", 7, 8),
         ("unsigned t = 256u, g = n % 7 ? n >> 2 : 0x10; k<<<g, t>>>(p);", 25, 256),
     ],

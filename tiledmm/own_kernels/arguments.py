@@ -72,6 +72,8 @@ def given_arguments(
 def host_arguments(rule: HostLaunch, parameters: Sequence[Parameter]) -> list[Any]:
     """Return the arguments that the host code passes: arrays of the size that it allocates, and numbers.
 
+    A floating-point number that the file does not say is 1.
+
     Raises:
         ConfigError: If the file does not say what one is.
     """
@@ -79,7 +81,7 @@ def host_arguments(rule: HostLaunch, parameters: Sequence[Parameter]) -> list[An
     missing: list[str] = []
     for at, (parameter, part) in enumerate(zip(parameters, rule.site.arguments, strict=False)):
         if parameter.kind == POINTER:
-            size, dtype = rule.bytes_of(at, {}), element_type(parameter)
+            size, dtype = rule.bytes_of(at, {}, parameter.element_bytes), element_type(parameter)
             if size and dtype is not None:
                 values.append(small_numbers((size // dtype.itemsize,), dtype, at))
                 continue
@@ -87,6 +89,9 @@ def host_arguments(rule: HostLaunch, parameters: Sequence[Parameter]) -> list[An
             value = rule.host.value(part, rule.site.at, rule.fixed)
             if isinstance(value, (int, float)):
                 values.append(float(value) if parameter.kind == FLOAT else int(value))
+                continue
+            if parameter.kind == FLOAT:  # any number shows accesses as well
+                values.append(1.0)
                 continue
         missing.append(f"{parameter.type} {parameter.name}")
     if missing or len(values) != len(parameters):

@@ -69,13 +69,16 @@ def resources_of(text: str, name: str, target: str) -> tuple[Resources | None, s
     headers: list[str] = []
 
     def include(found: re.Match[str]) -> str:
+        if found[1] == "library_types.h":
+            headers.extend(("cuda_fp16.h", "cuda_bf16.h", "cuComplex.h"))
         if _CUDA_HEADERS.search(found[1]):
             headers.append(found[1])
-            return found[0]
         return ""
 
     text = _INCLUDE.sub(include, text)
-    text = "".join(f"#define {macro} {body}\n" for macro, body in _MACROS.items()) + f"{_PRELUDE}\n#line 1\n{text}"
+    before = [f"#define {macro} {body}" for macro, body in _MACROS.items()]
+    before += [_PRELUDE, *(f"#include <{header}>" for header in headers), "#line 1", text]
+    text = "\n".join(before)
     try:
         return compile_own(text, name, target, include=_header_folders() if headers else ()), ""
     except MissingDependencyError as error:

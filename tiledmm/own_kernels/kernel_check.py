@@ -109,7 +109,7 @@ def _check_launch(subject: Subject, rule: LaunchRule, notes: list[str]) -> Kerne
 
 def _check_fewer(subject: Subject, rule: HostLaunch) -> KernelReport:
     """Check a kernel with fewer elements than its host code has: smaller variables, or smaller constants."""
-    for number in (FEW_ELEMENTS, FEW_ELEMENTS >> 4, FEW_ELEMENTS >> 6):
+    for number in (FEW_ELEMENTS, FEW_ELEMENTS >> 4, FEW_ELEMENTS >> 6, FEW_ELEMENTS >> 7):
         fewer = rule.with_numbers(number)
         if fewer.work() <= MOST_ELEMENTS:
             note = f"So that the check takes seconds, large numbers of the host code are {number:,} here."

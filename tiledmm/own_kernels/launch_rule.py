@@ -134,9 +134,18 @@ class HostLaunch:
         sizes = [self.bytes_of(at, {}) or 0 for at in range(len(self.site.arguments))]
         return max(math.prod(geometry.grid) * math.prod(geometry.block), *(size // 4 for size in sizes), 0)
 
-    def bytes_of(self, at: int, sizes: Mapping[str, int]) -> int | None:
-        """Return the bytes that the host allocates for an argument; None if the text does not say."""
-        return self.host.bytes_of(self.site.arguments[at], self.site.at, self.overrides(sizes))
+    def bytes_of(self, at: int, sizes: Mapping[str, int], itemsize: int = 0) -> int | None:
+        """Return the bytes that the host allocates for an argument; None if the text does not say.
+
+        Args:
+            at: Number of the argument.
+            sizes: Sizes that the kernel gets.
+            itemsize: Bytes of an element, for ``sizeof`` of a type of the program; 0 if they are not known.
+        """
+        self.host.unknown = lambda name: (itemsize or None) if name.startswith("sizeof ") else None
+        found = self.host.bytes_of(self.site.arguments[at], self.site.at, self.overrides(sizes))
+        self.host.unknown = lambda name: None
+        return found
 
     def _three(
         self, part: tuple[int, int], what: str, overrides: Overrides, sizes: Mapping[str, int]
@@ -144,7 +153,7 @@ class HostLaunch:
         found = self.host.value(part, self.site.at, overrides)
         if found is None:  # a variable that the host reads from somewhere, such as M
             square = len(set(sizes.values())) == 1
-            self.host.unknown = lambda name: sizes.get(name.upper()) or (sizes["M"] if square else None)
+            self.host.unknown = lambda name: sizes.get(name.upper()) or (sizes.get("M") if square else None)
             found = self.host.value(part, self.site.at, overrides)
             self.host.unknown = lambda name: None
         if isinstance(found, (int, float)):

@@ -70,7 +70,7 @@ def complete(sizes: dict[str, int], rule: LaunchRule, product: Product) -> dict[
     elements: list[int] = []
     if isinstance(rule, HostLaunch):
         for at, dtype in zip(roles.order, product.types, strict=True):
-            size = rule.bytes_of(at, sizes)
+            size = rule.bytes_of(at, sizes, dtype.itemsize)
             elements.append(size // dtype.itemsize if size else 0)
     mk, kn, mn = elements or [0, 0, 0]
     if not found and mk and kn and mn:

@@ -54,6 +54,16 @@ class Definitions:
             if name in item.declares:
                 yield from self.between(name, item.begin, item.end)
 
+    def elements(self, name: str, at: int) -> list[tuple[int, int]]:
+        """Return the ranges of the elements of an array that is declared before a token: ``int sizes[] = {32, 64}``."""
+        for here in range(at - 1, 0, -1):
+            if self._tokens[here].text == name:
+                after = closing(self._tokens, here + 1) + 1 if self._tokens[here + 1].text == "[" else here + 1
+                after += after < len(self._tokens) and self._tokens[after].text == "="
+                if after < len(self._tokens) and self._tokens[after].text == "{":
+                    return split(self._tokens, after + 1, closing(self._tokens, after))
+        return []
+
     def literals(self, at: int) -> dict[tuple[int, str], Definition]:
         """Return the variables of the function around a token, and of no function, whose value is written as numbers.
 

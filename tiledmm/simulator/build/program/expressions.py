@@ -43,7 +43,8 @@ class Expression:
     Args:
         tokens: All tokens of the program.
         begin, end: Indices of the expression's first token, and after its last one.
-        lookup: Function that returns the value of a name, with the members after it: ``"n"``, ``"dims.x"``.
+        lookup: Function that returns the value of a name, with the members after it: ``"n"``, ``"dims.x"``; and of an
+            element of an array, ``"sizes[2]"``, whose number is 0 if it is not known.
         call: Function that returns the value of a call of one of the program's functions; None if it is none.
     """
 
@@ -161,6 +162,11 @@ class Expression:
                 close = closing(self._tokens, self._at, self._end)
                 name += "(" + "".join(token.text for token in self._tokens[self._at + 1 : close]) + ")"
                 self._at = close + 1
+        if self._peek() == "[":
+            close = closing(self._tokens, self._at, self._end)
+            index = self._part(self._at + 1, close)
+            self._at = close + 1
+            name = f"{name}[{int(index) if isinstance(index, (int, float)) else 0}]"
         if name in ("true", "false", "nullptr", "NULL"):
             return int(name == "true")
         return self._lookup(name)

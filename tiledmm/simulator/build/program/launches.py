@@ -157,7 +157,12 @@ class HostCode:
             if key in overrides:
                 return overrides[key]
         if name.startswith("sizeof "):
-            return self._size_of_array(name[7:], at, overrides, depth)
+            size = self._size_of_array(name[7:], at, overrides, depth)
+            return self.unknown(name) if size is None else size
+        if name.endswith("]"):
+            array, _, index = name[:-1].partition("[")
+            parts = self._definitions.elements(array, at)
+            return self._value(parts[int(index)], at, overrides, depth) if int(index) < len(parts) else None
         value, since = None, function.body[0] if function and function.body else 0
         for definition in self._definitions.of(name, at):  # where the last is not known, the one before it
             value = self._defined(definition, overrides, depth)

@@ -30,6 +30,8 @@ _DEFINED = (
 
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*(?P<quoted>[<\"](?P<name>[^>\"]+)[>\"])[^\n]*$", re.MULTILINE)
 _KEPT = re.compile(r"^[ \t]*#[ \t]*pragma tiledmm_include (?P<quoted>.*)$", re.MULTILINE)
+# Headers that declare CUDA's 16-bit and complex types along with their own.
+_LIBRARY = re.compile(r"cublas|cudnn|cusolver|cusparse|cufft|cutlass|cute/|cub/|thrust/|torch/|ATen/|c10/")
 _MARKER = re.compile(r'^# (\d+) "((?:[^"\\]|\\.)*)"')
 _DEFINE = re.compile(r"^#define (?P<name>\w+)(?P<parameters>\([^)]*\))?[ \t]*(?P<body>.*)$")
 _ERROR = re.compile(r"^kernel\.cu:(\d+):(?:\d+:)? (?:fatal )?error: (.*)$", re.MULTILINE)
@@ -64,13 +66,16 @@ def preprocess(text: str, places: SourceMap, arch: int) -> Preprocessed:
         CompilationError: If the preprocessor refuses the text (``#error``).
     """
     left_out: dict[str, str] = {}
+    brings_types = (
+        re.search(r"\b_*(?:nv_bfloat16|half)2?\b|\bcu(?:Double)?Complex\b|\bcuFloatComplex\b", text) is not None
+    )
 
     def header(found: re.Match[str]) -> str:
         if found["name"] in known_headers():
             return f"#pragma tiledmm_include {found['quoted']}"
         line = text.count("\n", 0, found.start()) + 1
         left_out.setdefault(found["quoted"], places.location(line))
-        return ""
+        return "#pragma tiledmm_include <library_types.h>" if brings_types and _LIBRARY.match(found["name"]) else ""
 
     with scratch() as folder:
         (folder / "kernel.cu").write_text(_INCLUDE.sub(header, text), encoding="utf-8")
