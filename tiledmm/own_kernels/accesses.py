@@ -10,7 +10,6 @@ from typing import Any
 
 from tiledmm.own_kernels.launch_rule import Geometry
 from tiledmm.simulator.build.native_kernel import NativeKernel
-from tiledmm.simulator.execute.interface import RawEvent
 from tiledmm.simulator.execute.launch import Launch
 from tiledmm.simulator.execute.settings import Settings
 from tiledmm.simulator.report.events import events_of
@@ -102,9 +101,8 @@ def _patterns(
 ) -> dict[tuple[int, str, str], list[Request]]:
     """Return the first block's first warp's requests by source line, kind and memory."""
     launch = Launch(kernel, geometry.grid, geometry.block, list(arguments), geometry.shared_bytes, False)
-    traced = replace(settings, checks=True, counts=False, sass=None, traced_block=0, workers=1)
+    traced = replace(settings, checks=True, counts=False, sass=None, traced_block=0, traced_times=_REPEATED, workers=1)
     outcome = launch.run(kernel, traced, None)
-    outcome = replace(outcome, events=list(_first_events(outcome.events)))
     width, height, _ = launch.block
     events = (
         (x + width * (y + height * z), event)
@@ -121,16 +119,6 @@ def _lines_per_request(seen: Sequence[Request], sectors: float) -> float:
     """Return the mean number of 128-byte lines of requests to global memory; from their sectors if none was traced."""
     lines = [len({address // LINE_BYTES for address in each.addresses}) for each in seen]
     return sum(lines) / len(lines) if lines else max(1.0, sectors * SECTOR_BYTES / LINE_BYTES)
-
-
-def _first_events(events: Iterable[RawEvent]) -> Iterator[RawEvent]:
-    """Yield the first events of each lane of the first warp at each place in the code: patterns repeat."""
-    times: Counter[tuple[int, int]] = Counter()
-    for each in events:
-        if each.thread < WARP:
-            times[each.thread, each.pc] += 1
-            if times[each.thread, each.pc] <= _REPEATED:
-                yield each
 
 
 def _sentences(space: str, kind: str, seen: Sequence[Request]) -> Iterator[str]:

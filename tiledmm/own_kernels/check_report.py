@@ -91,9 +91,9 @@ class KernelReport:
         for trial in self.trials:
             if not trial.ok:
                 yield from self._brief(trial) if self._is_beyond(trial) else self._findings(trial)
-        warnings = dict.fromkeys(each.message for trial in self.trials for each in trial.report.warnings)
-        for message in warnings:
-            yield from _wrapped("warning", message)
+        warnings = {(each.kind, each.line): each for trial in self.trials for each in trial.report.warnings}
+        for each in warnings.values():
+            yield from _wrapped("warning", each.message)
         for output in dict.fromkeys(trial.report.output for trial in self.trials if trial.report.output):
             yield from _wrapped("prints", " | ".join(output.splitlines()[:4]))
         if self.accesses:
