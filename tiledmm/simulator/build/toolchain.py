@@ -117,6 +117,7 @@ def unset_variables(source: str, symbol: str, *, arch: int) -> list[UnsetVariabl
     return list(dict.fromkeys(found))
 
 
+@functools.lru_cache(maxsize=8)
 def typed_library(source: str, symbol: str, *, arch: int) -> bytes:
     """Compile a kernel with the types of its variables in debug information, and return the library's bytes.
 
