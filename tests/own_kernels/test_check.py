@@ -166,6 +166,16 @@ def test_explanations_follow_what_is_wrong(monkeypatch):
     assert "why         looks as if True" in str(report)
 
 
+def test_advice_follows_what_a_right_kernel_costs(monkeypatch):
+    def advisor(cost: explanations.Cost) -> list[str]:
+        return [f"{cost.bound.rung} with {len(cost.accesses)} accesses at K = {cost.sizes['K']}"]
+
+    monkeypatch.setattr(explanations, "ADVISORS", [advisor])
+    report = tiledmm.check(MATMUL, checks=True)
+    assert report.kernels[0].advice == ("coalesced with 2 accesses at K = 64",)
+    assert "advice      coalesced with" in str(report)
+
+
 def test_costs_with_what_is_ideal_and_why():
     text = MATMUL.replace("Idx.y", "Idx.z").replace("Idx.x", "Idx.y").replace("Idx.z", "Idx.x")
     report = tiledmm.check(text, grid="(M+15)/16,(N+15)/16", block="16,16", checks=True)

@@ -40,6 +40,7 @@ class KernelReport:
         compiled: Resources by NVRTC; None if these are not known.
         unknown: Why they are not known.
         bound: A bound on its speed; None if it is no product, or not right.
+        advice: Sentences on what makes it slow.
         notes: Sentences on what the check assumed and saw.
         missing: What the check needs to know, in one sentence; empty if it ran.
     """
@@ -53,6 +54,7 @@ class KernelReport:
     compiled: Compiled | None = None
     unknown: str = ""
     bound: Bound | None = None
+    advice: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     missing: str = ""
 
@@ -99,6 +101,8 @@ class KernelReport:
         if self.accesses:
             yield from self._table()
         yield from self._resources()
+        for sentence in self.advice:
+            yield from _wrapped("advice", sentence)
         for note in self.notes:
             yield from _wrapped("note", note)
         yield ""
@@ -257,7 +261,7 @@ def _document(kernel: KernelReport) -> dict[str, Any]:
         "launch": kernel.launch, "missing": kernel.missing, "notes": kernel.notes, "trials": trials,
         "accesses": [asdict(each) for each in kernel.accesses],
         "compiled": kernel.compiled and asdict(kernel.compiled), "unknown": kernel.unknown,
-        "bound": kernel.bound and asdict(kernel.bound),
+        "bound": kernel.bound and asdict(kernel.bound), "advice": kernel.advice,
     }  # fmt: skip
 
 

@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 if TYPE_CHECKING:
+    from tiledmm.own_kernels.accesses import Access
+    from tiledmm.own_kernels.bounds import Bound
+    from tiledmm.own_kernels.compiled import Compiled
     from tiledmm.simulator.report.report import Report
 
 
@@ -37,12 +40,40 @@ class WrongResult:
     report: Report
 
 
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a right kernel costs, with all that may explain it.
+
+    Attributes:
+        sizes: M, N and K of the simulated launch; empty for a kernel that is no product.
+        report: Report of the launch.
+        accesses: Its accesses to memory, by source line.
+        compiled: Registers, spills and occupancy; None if they are not known.
+        bound: A bound on its speed; None if it is no product.
+    """
+
+    sizes: Mapping[str, int]
+    report: Report
+    accesses: Sequence[Access]
+    compiled: Compiled | None
+    bound: Bound | None
+
+
 Explainer: TypeAlias = Callable[[WrongResult], Sequence[str]]
+Advisor: TypeAlias = Callable[[Cost], Sequence[str]]
 
 #: Functions that explain wrong results. Each returns sentences ("looks as if ..."), or none; they are asked in order.
 EXPLAINERS: list[Explainer] = []
+
+#: Functions that say what makes a right kernel slow, and what mends it, in sentences; they are asked in order.
+ADVISORS: list[Advisor] = []
 
 
 def explain(wrong: WrongResult) -> tuple[str, ...]:
     """Return the sentences of all explainers on a wrong result, each once."""
     return tuple(dict.fromkeys(sentence for explainer in EXPLAINERS for sentence in explainer(wrong)))
+
+
+def advise(cost: Cost) -> tuple[str, ...]:
+    """Return the sentences of all advisors on what a kernel costs, each once."""
+    return tuple(dict.fromkeys(sentence for advisor in ADVISORS for sentence in advisor(cost)))

@@ -16,6 +16,7 @@ from tiledmm.own_kernels.check_report import KernelReport
 from tiledmm.own_kernels.chosen_kernel import Chosen, chosen_kernels
 from tiledmm.own_kernels.compiled import compiled, resources_of
 from tiledmm.own_kernels.expectation import Function
+from tiledmm.own_kernels.explanations import Cost, advise
 from tiledmm.own_kernels.launch_rule import LaunchRule, rule_of
 from tiledmm.own_kernels.roles import Roles
 from tiledmm.own_kernels.trial import Trial
@@ -134,6 +135,8 @@ class Subject:
                 accesses = accesses_of(self.kernel, arguments, first.geometry, first.report, self.settings)
             resources, unknown = self._resources.result()
             found = compiled(resources, first.geometry, self.kernel.target) if resources else None
+        bound = bound_of(first, accesses, itemsizes, target) if itemsizes and accesses else None
+        advice = advise(Cost(first.sizes, first.report, accesses, found, bound)) if accesses else ()
         return KernelReport(
             name=self.chosen.name,
             location=self.chosen.declaration.location,
@@ -143,7 +146,8 @@ class Subject:
             accesses=accesses,
             compiled=found,
             unknown=unknown,
-            bound=bound_of(first, accesses, itemsizes, target) if itemsizes and accesses else None,
+            bound=bound,
+            advice=advice,
             notes=tuple(notes),
         )
 
