@@ -270,3 +270,22 @@ def test_libraries_left_out_leave_their_types():
     report = tiledmm.check(text + "int main() {}", checks=True)
     assert report.ok
     assert report.kernels[0].trials[0].right
+
+
+def test_variables_that_the_file_does_not_say_are_named():
+    text = """
+    __global__ void scale(float* x, int rows, int columns) {
+        int i = blockIdx.x * blockDim.x + threadIdx.x;
+        if (i < rows * columns) x[i] *= 2;
+    }
+    int main(int argc, char** argv) {
+        int rows = atoi(argv[1]), columns = atoi(argv[2]);
+        float* x;
+        cudaMalloc(&x, rows * columns * sizeof(float));
+        scale<<<(rows * columns + 255) / 256, 256>>>(x, rows, columns);
+    }
+    """
+    (kernel,) = tiledmm.check(text, checks=True).kernels
+    assert kernel.ok
+    assert kernel.trials[0].geometry.grid == (16, 1, 1)
+    assert any("does not say are 64 here" in each for each in kernel.notes)

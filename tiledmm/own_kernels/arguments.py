@@ -8,7 +8,8 @@ from typing import Any
 from tiledmm.errors import ConfigError
 from tiledmm.own_kernels.argument_text import Argument, number
 from tiledmm.own_kernels.expectation import element_type, small_numbers
-from tiledmm.own_kernels.launch_rule import ElementLaunch, HostLaunch
+from tiledmm.own_kernels.host_launch import HostLaunch
+from tiledmm.own_kernels.launch_rule import ElementLaunch
 from tiledmm.own_kernels.roles import SIZES, Roles
 from tiledmm.simulator.build.parameters import FLOAT, OTHER, POINTER, SIGNED, UNSIGNED, Parameter
 
@@ -79,15 +80,15 @@ def host_arguments(rule: HostLaunch, parameters: Sequence[Parameter]) -> list[An
     """
     values: list[Any] = []
     missing: list[str] = []
-    for at, (parameter, part) in enumerate(zip(parameters, rule.site.arguments, strict=False)):
+    for at, parameter in enumerate(parameters[: len(rule.site.arguments)]):
         if parameter.kind == POINTER:
             size, dtype = rule.bytes_of(at, {}, parameter.element_bytes), element_type(parameter)
             if size and dtype is not None:
                 values.append(small_numbers((size // dtype.itemsize,), dtype, at))
                 continue
         elif parameter.kind in (SIGNED, UNSIGNED, FLOAT):
-            value = rule.host.value(part, rule.site.at, rule.fixed)
-            if isinstance(value, (int, float)):
+            value = rule.number(at)
+            if value is not None:
                 values.append(float(value) if parameter.kind == FLOAT else int(value))
                 continue
             if parameter.kind == FLOAT:  # any number shows accesses as well

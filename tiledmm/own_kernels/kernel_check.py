@@ -17,12 +17,14 @@ from tiledmm.own_kernels.arguments import (
     roles_of_arguments,
 )
 from tiledmm.own_kernels.check_report import KernelReport
-from tiledmm.own_kernels.launch_rule import ElementLaunch, HostLaunch, LaunchRule
+from tiledmm.own_kernels.host_launch import HostLaunch
+from tiledmm.own_kernels.launch_rule import ElementLaunch, LaunchRule
 from tiledmm.own_kernels.product_check import check_product
 from tiledmm.own_kernels.roles import Roles, roles_of
 from tiledmm.own_kernels.sizes import SizesError
 from tiledmm.own_kernels.subject import Subject
 from tiledmm.own_kernels.trial import try_launch
+from tiledmm.simulator.build.parameters import Parameter
 
 #: Elements and threads that a check of a kernel that is no product has at most, and that it has otherwise.
 MOST_ELEMENTS = 1 << 18
@@ -30,6 +32,9 @@ FEW_ELEMENTS = 4096
 
 # Elements where the launch is a guess: no multiple of a block.
 _ELEMENTS = 1000
+
+# Value of variables of the host code that the file does not say, such as sizes on its command line.
+_OTHERWISE = 64
 
 # M, N and K of arguments that are given without a size.
 _SIZES = {"M": 48, "N": 80, "K": 64}
@@ -72,7 +77,9 @@ def _rule(subject: Subject) -> LaunchRule:
         check_structures(subject.kernel.parameters)
     try:
         rule = subject.rule(None)
-        rule.geometry(subject.said.sizes or _SIZES)
+        if isinstance(rule, HostLaunch) and not subject.said.args and not _says_all(rule, subject.kernel.parameters):
+            rule = replace(rule, otherwise=_OTHERWISE)
+        rule.geometry(subject.said.sizes or _SIZES if subject.said.args else {})
     except ConfigError:
         guessed = ElementLaunch(_ELEMENTS)
         alone = "blockDim" in subject.text and not re.search(r"Idx\s*\.\s*[yz]|__shared__", subject.text)
@@ -80,6 +87,17 @@ def _rule(subject: Subject) -> LaunchRule:
             raise
         return guessed
     return rule
+
+
+def _says_all(rule: HostLaunch, parameters: Sequence[Parameter]) -> bool:
+    """Return whether the host code says the values of everything that it launches a kernel with."""
+    try:
+        rule.geometry({})
+        if rule.work() <= MOST_ELEMENTS:
+            host_arguments(rule, parameters)
+    except ConfigError:
+        return False
+    return True
 
 
 def _check_launch(subject: Subject, rule: LaunchRule, notes: list[str]) -> KernelReport:
@@ -102,6 +120,8 @@ def _check_launch(subject: Subject, rule: LaunchRule, notes: list[str]) -> Kerne
     trial = try_launch(subject.kernel, arguments, geometry, subject.settings, subject.function, {})
     if subject.function is None:
         notes.append("Nothing says what the kernel should compute: --expect matmul or FILE.py:function does.")
+    if isinstance(rule, HostLaunch) and rule.otherwise:
+        notes.append(f"Variables of the host code whose values the file does not say are {rule.otherwise} here.")
     if not trial.report.ok and not subject.said.args:
         notes.append("Its arrays hold random integers from -3 to 3: what takes them for indices may miss.")
     return subject.report(rule, [trial], before, notes)

@@ -12,10 +12,10 @@ from typing import TypeAlias
 from tiledmm.errors import CompilationError, ConfigError
 from tiledmm.own_kernels.check_report import ONLY_MULTIPLES, KernelReport
 from tiledmm.own_kernels.expectation import Layout, Product
+from tiledmm.own_kernels.host_launch import HostLaunch
 from tiledmm.own_kernels.launch_rule import (
     GivenLaunch,
     GuessedLaunch,
-    HostLaunch,
     LaunchRule,
     guess,
     rounds_up,

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 
 from tiledmm.errors import ConfigError
 from tiledmm.own_kernels.expectation import Product
-from tiledmm.own_kernels.launch_rule import HostLaunch, LaunchRule, tile_of
+from tiledmm.own_kernels.host_launch import HostLaunch
+from tiledmm.own_kernels.launch_rule import LaunchRule, tile_of
 from tiledmm.own_kernels.roles import SIZES, Roles
 from tiledmm.simulator.build.program.program import Program
 

@@ -17,7 +17,8 @@ from tiledmm.own_kernels.chosen_kernel import Chosen, chosen_kernels
 from tiledmm.own_kernels.compiled import compiled, resources_of
 from tiledmm.own_kernels.expectation import Function
 from tiledmm.own_kernels.explanations import Cost, advise
-from tiledmm.own_kernels.launch_rule import LaunchRule, rule_of
+from tiledmm.own_kernels.host_launch import rule_of
+from tiledmm.own_kernels.launch_rule import LaunchRule
 from tiledmm.own_kernels.roles import Roles
 from tiledmm.own_kernels.trial import Trial
 from tiledmm.simulator.api import compile_program
