@@ -225,3 +225,40 @@ def test_values_that_replace_those_of_the_text():
     other = dict.fromkeys(found.roots(launch.arguments[1], launch.at), 64)
     assert found.value(launch.grid, launch.at, other) == 2
     assert found.bytes_of(launch.arguments[0], launch.at, other) == 256
+
+
+def test_launches_under_conditions_that_do_not_hold():
+    found = host("""
+    template <int N> __global__ void k(float* p) { p[0] = N; }
+    void run(int size, float* q) {
+        if (size == 16) { k<16><<<1, 16>>>(q); } else if (size == 32) k<32><<<1, 32>>>(q);
+        else { k<64><<<1, 64>>>(q); }
+    }
+    int main() { float* p; run(32, p); }
+    """)
+    assert [found.is_skipped(each) for each in found.launches] == [True, False, True]
+
+
+def test_types_of_launchers_that_are_templates():
+    found = host("""
+    template <class T> __global__ void k(T* p) { p[0] = 1; }
+    template <typename T, int N> void run(T* q) { k<T><<<N, 32>>>(q); }
+    template void run<double, 4>(double*);
+    """)
+    (launch,) = found.launches
+    assert found.template_argument(found.text(launch.template[0]), launch.at) == "double"
+    assert found.template_argument("U", launch.at) == ""
+
+
+def test_variables_that_are_written_as_large_numbers():
+    found = host("""
+    const int all = 1 << 20;
+    __global__ void k(float* p) { p[0] = 1; }
+    int main() { int n = 16 * 1024, few = 3; float* p; cudaMalloc(&p, n * sizeof(float)); k<<<all / n, few>>>(p); }
+    """)
+    (launch,) = found.launches
+    large = found.large_literals(launch, 1000)
+    assert sorted(name for _, name in large) == ["all", "n"]
+    fewer = dict.fromkeys(large, 1000)
+    assert found.value(launch.grid, launch.at, fewer) == 1
+    assert found.bytes_of(launch.arguments[0], launch.at, fewer) == 4000
