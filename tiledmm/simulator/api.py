@@ -13,6 +13,7 @@ from tiledmm.simulator.build.native_kernel import ModuleState, NativeKernel
 from tiledmm.simulator.build.source_map import SourceMap
 from tiledmm.simulator.build.translation.syntax import kernels_in, short_name
 from tiledmm.simulator.check.expected import Tolerance, expected_arrays, wrong_results
+from tiledmm.simulator.check.finding_kinds import CONTINUES
 from tiledmm.simulator.check.full_checks import FullChecks
 from tiledmm.simulator.check.kernel_findings import KernelFindings
 from tiledmm.simulator.execute.launch import Launch
@@ -165,7 +166,9 @@ def launch_kernel(
     for placed in this.placed:
         if placed.writable:
             placed.array[...] = placed.result
-    wrong = list(wrong_results(this, findings, outcome, wanted, tolerance or Tolerance()))
+    is_complete = all(each.kind in CONTINUES for each in found)
+    tolerance = tolerance or Tolerance()
+    wrong = list(wrong_results(this, findings, outcome, wanted, tolerance, is_complete=is_complete))
     if before and (wrong or full):
         errors = [each for each in found if not each.is_warning]
         found += FullChecks(this, findings, settings, values, before).findings(errors, wrong=bool(wrong))
