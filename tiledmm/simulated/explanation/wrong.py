@@ -92,7 +92,8 @@ def explain_wrong_product(
         ShapeError: If the arrays are not those of a product.
 
     Example:
-        >>> a, b = np.random.default_rng(0).standard_normal((40, 37)), np.random.default_rng(1).standard_normal((37, 30))
+        >>> rng = np.random.default_rng(0)
+        >>> a, b = rng.standard_normal((40, 37)), rng.standard_normal((37, 30))
         >>> print(*explain_wrong_product(a, b, a[:, :32] @ b[:32], tiles=(16,)))
         looks as if the last 5 steps along K (k = 32 to 36, the last partial tile of 16) are missing
     """

@@ -35,8 +35,9 @@ class Report:
         findings: What is wrong with the kernel; empty if nothing is.
         warnings: Findings that are not errors on a GPU.
         barriers: Number of barriers that blocks wait at, summed over all blocks.
-        flops: Floating-point operations made by the kernel's intrinsics; a fused multiply-add counts as two. Integer
-            operations do not count, nor does arithmetic that is written with operators.
+        flops: Floating-point operations, written with operators (``sum += a * b``) or as intrinsics; a multiply-add
+            counts as two, a division or square root as one. Integer operations do not count. Operators are counted as
+            the C++ compiler leaves them, which computes equal products once.
         source: Traffic with the accesses of the source.
         sass: Traffic with the accesses of the machine code (SASS) of ``target``; None if it was not counted.
         lines: Counts by source line, for lines with any counts.

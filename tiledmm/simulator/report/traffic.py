@@ -123,7 +123,7 @@ class LineCounts:
         line: Number of the line in ``Report.text``.
         location: File and line: ``"tiled.cu.j2:57"``, or a line of the user's own file.
         text: Text of the line.
-        flops: Floating-point operations of its intrinsics, over all threads; a fused multiply-add counts as two.
+        flops: Floating-point operations, over all threads; a multiply-add counts as two.
         barriers: Number of barriers that blocks wait at, summed over all blocks.
         source: Traffic with the accesses of the source: one for each element.
         sass: Traffic with the accesses of the machine code (SASS), which vectorizes contiguous ones, or None.
