@@ -95,15 +95,15 @@ def _edge(wrong: WrongProduct, lines: _Lines) -> tuple[str, str, str] | None:
     numbers = f"{lines.name} {first}" + (f" to {size - 1}" if count > 1 else "")
     said = f"elements of the last {_count(count, lines.name)} ({numbers})"
     other, sizes = ("N", wrong.n) if lines.name == "row" else ("M", wrong.m)
+    threads = " x ".join(map(str, wrong.covered))
+    if wrong.covered and max(wrong.covered) < size:
+        return "grid too small", said, f"the threads of the grid are {threads}"
     if first in (sizes, wrong.k) and wrong.n != wrong.m:
         name = other if first == sizes else "K"
-        return (
-            "guard of another size",
-            said,
-            f"is the {lines.name} compared with {name}, or does the grid depend on {name}?",
-        )
+        why = f"is the {lines.name} compared with {name}, or does the grid depend on {name}?"
+        return "guard of another size", said, why
     if first in wrong.covered:
-        return "grid too small", said, f"the threads of the grid are {' x '.join(map(str, wrong.covered))}"
+        return "grid too small", said, f"the threads of the grid are {threads}"
     partial = [tile for tile in wrong.tiles if first == size // tile * tile and size % tile]
     rest = f"a partial tile of {partial[0]}, which a division that rounds down leaves out" if partial else ""
     if count == 1:

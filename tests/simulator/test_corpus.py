@@ -1,0 +1,37 @@
+"""Tests of the corpus of ``.cu`` files: right ones are right, and wrong ones are found and told why."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.conftest import slow_unless
+from tests.simulator.corpus import CORPUS, FOLDER
+
+EVERY_DAY = {
+    "school_naive.cu", "namespaces.cu", "modern.cu", "grid_rounded_down.cu", "stored_transposed.cu", "rest_of_k.cu",
+    "batch_offset.cu", "columns_mixed_up.cu", "tree_without_barrier.cu",
+}  # fmt: skip
+
+
+def test_every_file_has_one_entry():
+    names = [each.name for each in CORPUS]
+    assert sorted(names) == sorted(path.name for path in FOLDER.glob("*.cu"))
+    assert len(names) >= 60
+    assert len([each for each in CORPUS if each.error]) >= 30
+
+
+def _marks(name):
+    unknown = pytest.mark.xfail(reason="the name of a kernel that a macro makes is not found", strict=True)
+    return [*slow_unless(name in EVERY_DAY), *([unknown] if name == "macro_kernels.cu" else [])]
+
+
+@pytest.mark.parametrize("file", [pytest.param(each, marks=_marks(each.name), id=each.name) for each in CORPUS])
+def test_right_files_are_right_and_wrong_ones_are_told_why(file):
+    told: list[str] = []
+    for sizes in file.sizes:
+        report, found = file.launch(sizes)
+        told += [each.kind for each in report.findings] + [each.pattern for each in found]
+        if not file.error:
+            assert told == [], [each.message for each in report.findings]
+    if file.error:
+        assert file.error in told, told
