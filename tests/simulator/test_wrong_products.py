@@ -95,6 +95,7 @@ CASES = (
     Case("first step", NAIVE, _edit("k = 0;", "k = 1;"), "first step missing"),
     Case("no sum", NAIVE, _edit("sum += A", "sum = A"), "only the last step kept"),
     Case("three steps", NAIVE, _edit("k < K;", "k < K - 3;"), "last steps missing"),
+    Case("to N", NAIVE, _edit("k < K;", "k < N;"), "last steps missing", sizes=((48, 32, 80),)),
     Case("every second", NAIVE, _edit("++k", "k += 2"), "step of each tile missing"),
     Case(
         "tiles rounded down", TILED,
@@ -153,6 +154,9 @@ CASES = (
         _edit("B[k * N + col]", "B[k * N + row % N]"),
         "indices exchanged", sizes=((40, 52, 37),),
     ),
+    Case("first row of B", NAIVE, _edit("B[k * N + col]", "B[col]"), "index constant"),
+    Case("first step of tiles", TILED, _edit("As[ty][k]", "As[ty][0]"), "step within a tile constant"),
+    Case("few places of C", NAIVE, _edit("C[row * N + col]", "C[row + N + col]"), "read before written"),
     Case("short index", NAIVE, _edit("A[row * K + k]", "A[(unsigned char)(row * K + k)]"), "index overflow"),
     Case(
         "short index of B", NAIVE,
@@ -195,6 +199,7 @@ CASES = (
     ),
     Case("twice", TILED, _edit("] = sum", "] = 2 * sum"), "product twice"),
     Case("added", NAIVE, _edit("] * B", "] + B"), "other operation"),
+    Case("begins at one", NAIVE, _edit("sum = 0", "sum = 1"), "constant added"),
     Case("integer sum", NAIVE, _edit("T sum", "int sum"), "narrow type"),
     Case(
         "half sum", "#include <cuda_fp16.h>\n" + NAIVE,
@@ -306,6 +311,11 @@ def test_an_explanation_names_the_line_that_stores_the_first_wrong_element():
     assert explanation.message.startswith("looks as if ")
     assert "k = 32 to 36" in explanation.message
     assert explanation.message.endswith(f"{explanation.location}: {explanation.text}")
+
+
+def test_a_loop_that_ends_at_another_size_is_told_which():
+    (explanation,), _ = _explain(next(case for case in CASES if case.name == "to N"), (48, 32, 80), 0)
+    assert "does the loop along K end at N, which is 32?" in explanation.message
 
 
 def test_a_launch_that_ends_early_names_an_element_that_was_written():

@@ -89,7 +89,7 @@ def _wrong_strides(wrong: WrongProduct) -> Iterator[Guess]:
 
 
 def _strides(wrong: WrongProduct) -> list[_Strides]:
-    """Return the strides that a matrix may be given: pairs of different sizes of the product."""
+    """Return the strides that a matrix may be given: pairs of different sizes of the product, or 0."""
     return [(rows, cols) for rows, cols in pairs(wrong.names, repeat=2) if rows != cols]
 
 
@@ -111,6 +111,8 @@ def _pattern(
     names = wrong.names
     got, wanted = (f"{name}[{_index(subscripts, each, names)}]" for each in (strides, right))
     index = f"{got} where {wanted} is right{_legend(wrong, (*strides, *right))}"
+    if 0 in strides:
+        return "index constant", f"{subscripts[strides.index(0)]} is not in the index of {name} ({index})"
     if (strides[0] == 1) != (right[0] == 1) and 1 in strides:
         return f"{role} transposed", f"{name} {verb} transposed ({index})"
     return "wrong stride", f"a stride of {name} is wrong ({index})"
@@ -122,7 +124,8 @@ def _index(subscripts: tuple[str, str], strides: _Strides, names: dict[int, str]
     for subscript, stride in zip(subscripts, strides, strict=True):
         size = names.get(stride, f"{stride:,}")
         size = f"({size})" if " " in size else size
-        terms.append(subscript if stride == 1 else f"{subscript} * {size}")
+        if stride:
+            terms.append(subscript if stride == 1 else f"{subscript} * {size}")
     return " + ".join(sorted(terms, key=lambda term: "*" not in term))
 
 
@@ -199,7 +202,7 @@ def _stored(wrong: WrongProduct, pattern: str, said: str, strides: _Strides, off
             return stored, known
         return np.where(times == 0, wrong.before[at].astype(stored.dtype), stored), known | (times == 0)
 
-    return Guess(pattern, said, values, is_finished=True)
+    return Guess(pattern, said, values, is_finished=True, is_about_stores=True)
 
 
 def _overflows(wrong: WrongProduct) -> Iterator[Guess]:

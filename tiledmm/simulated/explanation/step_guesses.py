@@ -85,7 +85,9 @@ def _kept(wrong: WrongProduct, begin: int, end: int) -> tuple[str, str]:
         pattern = "last step missing" if missing == 1 else "last steps missing"
         if end == 1:
             return "only the first step", "only the first step along K (k = 0) is summed"
-        return pattern, f"{which}) {_are(missing)} missing"
+        other = wrong.names.get(end, "") if end in (wrong.m, wrong.n) else ""
+        why = f": does the loop along K end at {other}, which is {end}?" if other else ""
+        return pattern, f"{which}) {_are(missing)} missing{why}"
     if end == steps:
         for tile in wrong.tiles:
             if begin == (steps - 1) // tile * tile:

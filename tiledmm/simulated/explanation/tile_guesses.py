@@ -45,6 +45,10 @@ def _not_advanced(wrong: WrongProduct, tile: int) -> Iterator[Guess]:
     ):
         said = f"the tile of {name} does not advance along K: each step reads the first {tile} elements again"
         yield _product(wrong, "tile not advanced", said, left, right)
+    first = np.arange(a.shape[1]) // tile * tile
+    for name, left, right in (("A", a[:, first], b), ("B", a, b[first])):
+        said = f"each step within a tile reads the first element of the tile of {name} again (tiles of {tile})"
+        yield _product(wrong, "step within a tile constant", said, left, right)
     for name, along in (("A", wrong.memory_a.cols), ("B", wrong.memory_b.rows)):
         right_step = tile * along
         names = {tile * size: f"{tile} * {size_name}" for size, size_name in wrong.names.items() if size > 1}

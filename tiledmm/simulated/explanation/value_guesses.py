@@ -24,8 +24,10 @@ def _scaled(wrong: WrongProduct) -> Iterator[Guess]:
         return
     rows, cols = told[np.linspace(0, len(told) - 1, min(len(told), 64)).astype(np.int64)].T
     columns = [wrong.sums[rows, cols].astype(np.float64)]
-    if before is not None and np.isfinite(before.astype(np.float64)).all() and before.any():
+    has_before = before is not None and bool(np.isfinite(before.astype(np.float64)).all() and before.any())
+    if before is not None and has_before:
         columns.append(before[rows, cols].astype(np.float64))
+    columns.append(np.ones(len(rows)))
     got = wrong.c[rows, cols].astype(np.float64)
     if not np.isfinite(got).all():
         return
@@ -33,16 +35,17 @@ def _scaled(wrong: WrongProduct) -> Iterator[Guess]:
     if rank < len(columns):
         return
     x = _rounded(float(found[0]), wrong)
-    y = _rounded(float(found[1]), wrong) if len(columns) == 2 else 0.0
+    y = _rounded(float(found[1]), wrong) if has_before else 0.0
+    more = float(f"{found[-1]:.5g}") if abs(found[-1]) > 10 * wrong.rtol * np.abs(got).mean() else 0.0
     if x is None or y is None or (x, y) == (0, 0):
         return
 
     def values(rows: Array, cols: Array) -> tuple[Array, None]:
         at = np.ix_(rows, cols)
-        sums = x * wrong.sums[at]
+        sums = x * wrong.sums[at] + more
         return sums if not y or before is None else sums + y * before[at].astype(np.float64), None
 
-    yield Guess(*_factors(wrong, x, y), values, is_finished=True)
+    yield Guess(*_factors(wrong, x, y, more), values, is_finished=True)
 
 
 def _rounded(factor: float, wrong: WrongProduct) -> float | None:
@@ -60,9 +63,11 @@ def _rounded(factor: float, wrong: WrongProduct) -> float | None:
     return None
 
 
-def _factors(wrong: WrongProduct, x: float, y: float) -> tuple[str, str]:
-    """Return the pattern of wrong factors of the product and of what C held before, and a clause."""
+def _factors(wrong: WrongProduct, x: float, y: float, more: float) -> tuple[str, str]:
+    """Return the pattern of wrong factors of the product and of what C held before, or of a summand, and a clause."""
     alpha, beta = wrong.alpha.real, wrong.beta.real
+    if more and (x, y) == (alpha, beta):
+        return "constant added", f"{more:g} is added to each element: does the sum begin there?"
     got = f"{x:.6g} * A @ B" + (f" + {y:.6g} * C" if y else "")
     right = f"{alpha:.6g} * A @ B" + (f" + {beta:.6g} * C" if beta else "")
     index = f" (it is {got}, and {right} is right)"

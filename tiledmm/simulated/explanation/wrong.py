@@ -25,6 +25,8 @@ from tiledmm.simulator.report.report import Report
 # Guesses that may hold for one result: operands that allow more do not tell them apart.
 _MOST = 3
 
+_AT_ONE_LINE = "several threads access one element at {at}, in an order that nothing determines"
+
 # Findings that say by themselves what is wrong with a result: an order that the kernel leaves open.
 _UNORDERED = {
     "race on shared memory": (
@@ -33,7 +35,7 @@ _UNORDERED = {
     ),
     "copy not waited for": "an element of shared memory is read before its cp.async at {at} has ended",
     "uninitialised shared memory": "an element of shared memory is read at {at} that no thread has written",
-    "race on global memory": "several threads access one element at {at}, in an order that nothing determines",
+    "race on global memory": _AT_ONE_LINE,
 }
 
 
@@ -221,8 +223,9 @@ def _unordered(report: Report) -> Iterator[Explanation]:
     """Yield an explanation for the first finding of a report about an order that the kernel leaves open."""
     for each in report.findings:
         if each.kind in _UNORDERED:
-            lines = dict.fromkeys(location for location in (each.other_location, each.location) if location)
-            yield Explanation("read before written", _UNORDERED[each.kind].format(at=" and ".join(lines)))
+            lines = list(dict.fromkeys(location for location in (each.other_location, each.location) if location))
+            said = _UNORDERED[each.kind] if len(lines) > 1 or "race" not in each.kind else _AT_ONE_LINE
+            yield Explanation("read before written", said.format(at=" and ".join(lines)))
             return
 
 

@@ -39,12 +39,14 @@ class Guess:
         values: Function that returns the sums of the given rows and columns of C, and a mask of those that are known.
             Sums of which the kernel would read another array are not known. None for a mask that is all True.
         is_finished: Whether the values are those of C, to which alpha and beta have been applied.
+        is_about_stores: Whether the guess says where elements are stored: those that no thread stored prove nothing.
     """
 
     pattern: str
     said: str
     values: Callable[[Array, Array], tuple[Array, Array | None]] = field(repr=False)
     is_finished: bool = False
+    is_about_stores: bool = False
 
 
 class Memory:
@@ -92,6 +94,7 @@ class WrongProduct:
         m, n, k: Sizes of the product.
         sums: The right product, without alpha and beta, in a type that is wide enough.
         wrong: Mask of the wrong elements.
+        changed: Mask of the elements that differ from what was there before; all, if that is not known.
         compared: Mask of the elements by which a guess is judged: those that the kernel has written.
     """
 
@@ -121,11 +124,9 @@ class WrongProduct:
         self._atol = 0.0 if self.is_integer else self.rtol * float(finite.mean() if finite.size else 0)
         self.sums = self.multiply(a, b)
         self.wrong = ~self.equal(self._wide_expected, (slice(None), slice(None)))
-        written = np.ones(c.shape, np.bool_)
-        if not is_complete and before is not None:
-            written = c.view(np.uint8).reshape(*c.shape, -1) != before.view(np.uint8).reshape(*c.shape, -1)
-            written = written.any(axis=-1)
-        self.compared = written
+        everywhere = np.ones(c.shape, np.bool_)
+        self.changed = everywhere if before is None else _differ(c, before)
+        self.compared = everywhere if is_complete else self.changed
 
     def narrowed(self) -> WrongProduct:
         """Return the same product, of which guesses are judged by the wrong elements only."""
@@ -151,8 +152,8 @@ class WrongProduct:
 
     @property
     def names(self) -> dict[int, str]:
-        """Names of the product's sizes by value: ``{1: "1", 37: "K", 64: "M = N"}``."""
-        found: dict[int, list[str]] = {1: ["1"]}
+        """Names of the product's sizes by value: ``{0: "0", 1: "1", 37: "K", 64: "M = N"}``."""
+        found: dict[int, list[str]] = {0: ["0"], 1: ["1"]}
         for name, size in (("K", self.k), ("N", self.n), ("M", self.m)):
             found.setdefault(size, []).append(name)
         return {size: " = ".join(names) for size, names in found.items()}
@@ -221,8 +222,9 @@ class WrongProduct:
         values, known = guess.values(rows, cols)
         written = self.compared[at]
         compared = written if known is None else written & known
-        told = int((compared & self.wrong[at]).sum())
-        if told < evidence or told < int((written & self.wrong[at]).sum()) / 4:
+        telling = self.wrong[at] & self.changed[at] if guess.is_about_stores else self.wrong[at]
+        told = int((compared & telling).sum())
+        if told < evidence or told < int((written & telling).sum()) / 4:
             return Verdict.REFUTED
         finished = values if guess.is_finished else self.finish(values, at)
         if not self.equal(finished, at)[compared].all():
@@ -241,6 +243,13 @@ def _spread(counts: Array) -> Array:
     most = np.argsort(-counts, kind="stable")[: _SAMPLE // 2]
     others = np.linspace(0, len(counts) - 1, _SAMPLE // 2).astype(np.int64)
     return np.unique(np.concatenate([most, others]))
+
+
+def _differ(one: Array, other: Array) -> Array:
+    """Return a mask of the elements of which any byte differs."""
+    left, right = (np.ascontiguousarray(each).view(np.uint8).reshape(*each.shape, -1) for each in (one, other))
+    different: Array = (left != right).any(axis=-1)
+    return different
 
 
 def _real_bytes(array: Array) -> int:
