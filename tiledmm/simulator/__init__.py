@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tiledmm.simulated.api import gemm, matmul, run
     from tiledmm.simulated.product_report import ProductReport
     from tiledmm.simulated.tracing import Trace, explain_conflicts, trace
-    from tiledmm.simulator.api import launch
+    from tiledmm.simulator.api import launch, trace_block
     from tiledmm.simulator.check.findings import Finding
     from tiledmm.simulator.cupy.raw_kernel import RawKernel
     from tiledmm.simulator.cupy.raw_module import RawModule
@@ -58,6 +58,7 @@ __all__ = [
     "matmul",
     "run",
     "trace",
+    "trace_block",
 ]
 
 # Each name's module, imported when the name is first asked for.
@@ -70,7 +71,7 @@ _HOMES = {
     "RawModule": "tiledmm.simulator.cupy.raw_module",
     "Report": "tiledmm.simulator.report.report",
     "Request": "tiledmm.simulator.report.requests",
-    "launch": "tiledmm.simulator.api",
+    **dict.fromkeys(("launch", "trace_block"), "tiledmm.simulator.api"),
 }
 
 # Names of modules above the simulator, which it may not import. The last is what counting as in machine code needs.
