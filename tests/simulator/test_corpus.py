@@ -6,6 +6,7 @@ import pytest
 
 from tests.conftest import slow_unless
 from tests.simulator.corpus import CORPUS, FOLDER
+from tiledmm.simulated.explanation.slow import explain_slow_kernel
 
 EVERY_DAY = {
     "school_naive.cu", "namespaces.cu", "modern.cu", "grid_rounded_down.cu", "stored_transposed.cu", "rest_of_k.cu",
@@ -35,3 +36,11 @@ def test_right_files_are_right_and_wrong_ones_are_told_why(file):
             assert told == [], [each.message for each in report.findings]
     if file.error:
         assert file.error in told, told
+
+
+@pytest.mark.parametrize("file", [each for each in CORPUS if each.slow], ids=lambda file: file.name)
+def test_slow_files_are_told_what_slows_them_down(file):
+    report, _ = file.launch(file.sizes[0], counts=True)
+    causes = {each.cause: each for each in explain_slow_kernel(report)}
+    assert set(file.slow) <= set(causes)
+    assert all(causes[cause].variant for cause in file.slow)

@@ -326,6 +326,27 @@ def test_a_launch_that_ends_early_names_an_element_that_was_written():
     assert wrong.text.strip() == "C[row * N + col] = sum;"
 
 
+@pytest.mark.full  # two gigabytes of memory
+def test_an_index_that_overflows_32_bits_is_explained():
+    m, n, k, lda = 3, 8, 20, 1 << 30
+    memory = np.zeros(2 * lda + k, np.int8)
+    a = np.lib.stride_tricks.as_strided(memory, (m, k), (lda, 1))
+    b, c = np.ones((k, n), np.int8), np.zeros((m, n), np.int32)
+    a[...] = 1
+    text = """
+    __global__ void mm(const signed char* A, const signed char* B, int* C, int M, int N, int K, int lda) {
+        int row = threadIdx.y, col = threadIdx.x, sum = 0;
+        for (int k = 0; k < K; ++k) sum += A[row * lda + k] * B[k * N + col];
+        C[row * N + col] = sum;
+    }
+    """
+    expected = np.full((m, n), k, np.int32)
+    report = simulator.launch(text, 1, (n, m), (a, b, c, m, n, k, lda), expected={"C": expected}, counts=False)
+    (found,) = explain_wrong_product(a, b, c, expected=expected, before=np.zeros_like(c), report=report)
+    assert found.pattern == "index overflow"
+    assert "sum += A[row * lda + k]" in found.message
+
+
 def test_operands_that_do_not_distinguish_variants_give_no_explanation():
     ones = [np.ones(shape, np.float32) for shape in ((40, 37), (37, 52), (40, 52))]
     a, b, c = ones

@@ -36,6 +36,7 @@ class CorpusFile:
     name: str
     kernel: str | None = None
     error: str = ""
+    slow: tuple[str, ...] = ()
     args: str = "A:f32[M,K], B:f32[K,N], C:f32[M,N], M, N, K"
     sizes: tuple[tuple[int, int, int], ...] = ((64, 48, 32), (50, 37, 45))
     grid: str = "(N + 15) // 16, (M + 15) // 16"
@@ -58,7 +59,9 @@ class CorpusFile:
         alpha, beta = (re.search(rf"\b{name}=([-.\d]+)", self.args) for name in ("alpha", "beta"))
         return float(alpha[1]) if alpha else 1, float(beta[1]) if beta else 0
 
-    def launch(self, sizes: tuple[int, int, int]) -> tuple[simulator.Report, list[Explanation]]:
+    def launch(
+        self, sizes: tuple[int, int, int], *, counts: bool = False
+    ) -> tuple[simulator.Report, list[Explanation]]:
         """Run the kernel, and return the report and, for a product, the explanations."""
         names: dict[str, Any] = dict(zip("MNK", sizes, strict=True))
         rng = np.random.default_rng(sum(sizes))
@@ -74,7 +77,7 @@ class CorpusFile:
         position = next(at for at, each in enumerate(arguments) if each is c)
         report = simulator.launch(
             device_code(self.path), grid, block, arguments, name=self.kernel, shared_bytes=shared_bytes[0],
-            expected={position: expected}, counts=False, workers=1,
+            expected={position: expected}, counts=counts, workers=1,
         )  # fmt: skip
         if not self.is_product:
             return report, []
@@ -122,7 +125,7 @@ def _wide(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 def _entry(fields: dict[str, Any]) -> CorpusFile:
     sizes = {"sizes": tuple(map(tuple, fields["sizes"]))} if "sizes" in fields else {}
-    return CorpusFile(**fields | sizes)
+    return CorpusFile(**fields | sizes | {"slow": tuple(fields.get("slow", ()))})
 
 
 CORPUS = [_entry(fields) for fields in tomllib.loads((FOLDER / "corpus.toml").read_text("utf-8"))["file"]]

@@ -19,7 +19,7 @@ from tiledmm.simulated.explanation.tile_guesses import tile_guesses
 from tiledmm.simulated.explanation.value_guesses import value_guesses
 from tiledmm.simulated.explanation.wrong_product import Array, Guess, Verdict, WrongProduct
 from tiledmm.simulator.check.finding_kinds import CONTINUES, WRONG_RESULT
-from tiledmm.simulator.check.findings import Finding
+from tiledmm.simulator.check.findings import OVERFLOWED, Finding
 from tiledmm.simulator.report.report import Report
 
 # Guesses that may hold for one result: operands that allow more do not tell them apart.
@@ -116,8 +116,8 @@ def explain_wrong_product(
         found = _explain(a, b, c, expected, before, keywords)
     begins = ["looks as if", *["or as if"] * len(found)][: len(found)]
     if report is not None:
-        order = list(_unordered(report))
-        found, begins = found + order, begins + ["looks as if"] * len(order)
+        others = list(_of_findings(report))
+        found, begins = found + others, begins + ["looks as if"] * len(others)
     where = _stored_at(report)
     return [
         replace(each, message=f"{begin} {each.message}{where[0]}", line=where[1], location=where[2], text=where[3])
@@ -219,9 +219,12 @@ def _is_right(wrong: WrongProduct) -> bool:
     return bool(wrong.equal(wrong.finish(wrong.sums, every), every)[wrong.compared].all())
 
 
-def _unordered(report: Report) -> Iterator[Explanation]:
-    """Yield an explanation for the first finding of a report about an order that the kernel leaves open."""
+def _of_findings(report: Report) -> Iterator[Explanation]:
+    """Yield an explanation for the first finding about an order that the kernel leaves open, or about an index."""
     for each in report.findings:
+        if OVERFLOWED in each.message:
+            yield Explanation("index overflow", f"an index overflows 32 bits at {each.location}: {each.text.strip()}")
+            return
         if each.kind in _UNORDERED:
             lines = list(dict.fromkeys(location for location in (each.other_location, each.location) if location))
             said = _UNORDERED[each.kind] if len(lines) > 1 or "race" not in each.kind else _AT_ONE_LINE
