@@ -13,6 +13,7 @@ from tiledmm.hardware.data_sheets import REFERENCE_GPUS
 from tiledmm.kernels.variants import VARIANTS, kernel_spec
 from tiledmm.report.roofline import roofline
 from tiledmm.simulated.explanation.slow import Advice, explain_slow_kernel, nearest_rung
+from tiledmm.simulator.build.translation.accesses import access_at
 
 NAIVE = """
 __global__ void mm(const float* A, const float* B, float* C, int M, int N, int K) {
@@ -104,6 +105,7 @@ def test_columns_of_threads_are_told_of_uncoalesced_accesses_first():
     first, second = explain_slow_kernel(_report(COLUMNS))[:2]
     assert (first.cause, first.variant) == ("uncoalesced accesses", "coalesced")
     assert first.text.strip() == "sum += A[row * K + k] * B[k * N + col];"
+    assert ", A[row * K + k]: 32 sectors per request where 4 would do" in first.message
     assert first.mended_bound > 10 * first.bound
     assert (second.cause, second.variant) in {("uncoalesced accesses", "coalesced"), ("little reuse", "tiled")}
 
@@ -113,6 +115,7 @@ def test_bank_conflicts_are_told_with_their_line():
     conflicts = found["bank conflicts"]
     assert conflicts.variant == "tiled_padded"
     assert conflicts.text.strip() == "sum += As[ty][k] * Bs[tx][k];"
+    assert ", Bs[tx][k]: 32 wavefronts per request where 1 would do" in conflicts.message
     assert "(bank conflicts)" in conflicts.message
     assert conflicts.mended_bound > 10 * conflicts.bound
     assert "bank conflicts" not in _advice(TILED)
@@ -193,3 +196,32 @@ def test_a_kernel_that_accesses_nothing_is_told_nothing():
     report = simulator.launch("__global__ void k() {}", 1, 32, ())
     assert explain_slow_kernel(report) == []
     assert nearest_rung(report) is None
+
+
+def test_each_access_of_a_line_has_counts():
+    report = _report(COLUMNS)
+    counts = {each.text: each.source for each in report.accesses}
+    assert list(counts) == ["A[row * K + k]", "B[k * N + col]", "C[row * N + col]"]
+    a, b, c = counts.values()
+    assert (a.global_load.sectors_per_request, b.global_load.sectors_per_request) == (32, 1)
+    assert c.global_store.sectors_per_request == 32
+    assert sum((each.source for each in report.accesses), simulator.Traffic()) == report.source
+
+
+@pytest.mark.parametrize(
+    ("line", "column", "access"),
+    [
+        ("    sum += A[row * K + k] * B[i];", 25, "A[row * K + k]"),
+        ("    sum += A[row * K + k] * B[i];", 12, "A[row * K + k]"),
+        ("    C[i][j[2]] = sum;", 16, "C[i][j[2]]"),
+        ("    C[i] += sum;", 10, "C[i]"),
+        ("    s.acc[i][j] = x;", 5, "s.acc[i][j]"),
+        ("    *p = 3;", 8, ""),
+        ("    x = y;", 9, ""),
+        ("    A[i", 5, ""),
+        ("    i] = 3;", 6, ""),
+        ("", 3, ""),
+    ],
+)
+def test_the_access_at_a_column_is_read_from_the_line(line, column, access):
+    assert access_at(line, column) == access

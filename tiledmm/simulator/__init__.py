@@ -35,9 +35,10 @@ if TYPE_CHECKING:
     from tiledmm.simulator.report.events import Event
     from tiledmm.simulator.report.report import Report
     from tiledmm.simulator.report.requests import Request
-    from tiledmm.simulator.report.traffic import GlobalTraffic, LineCounts, SharedTraffic, Traffic
+    from tiledmm.simulator.report.traffic import AccessCounts, GlobalTraffic, LineCounts, SharedTraffic, Traffic
 
 __all__ = [
+    "AccessCounts",
     "BankAccess",
     "Event",
     "Finding",
@@ -64,7 +65,9 @@ __all__ = [
 # Each name's module, imported when the name is first asked for.
 _HOMES = {
     **dict.fromkeys(("BankAccess", "Lane"), "tiledmm.simulator.report.conflicts"),
-    **dict.fromkeys(("GlobalTraffic", "LineCounts", "SharedTraffic", "Traffic"), "tiledmm.simulator.report.traffic"),
+    **dict.fromkeys(
+        ("AccessCounts", "GlobalTraffic", "LineCounts", "SharedTraffic", "Traffic"), "tiledmm.simulator.report.traffic"
+    ),
     "Event": "tiledmm.simulator.report.events",
     "Finding": "tiledmm.simulator.check.findings",
     "RawKernel": "tiledmm.simulator.cupy.raw_kernel",

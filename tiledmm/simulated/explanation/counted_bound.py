@@ -12,7 +12,7 @@ from tiledmm.kernels.variants import general_variants, kernel_spec
 from tiledmm.report.inner_loops import WAVEFRONT_BYTES
 from tiledmm.report.roofline import roofline
 from tiledmm.simulator.report.report import Report
-from tiledmm.simulator.report.traffic import GlobalTraffic, Traffic
+from tiledmm.simulator.report.traffic import AccessCounts, GlobalTraffic, Traffic
 
 SECTOR_BYTES = 32
 
@@ -50,7 +50,7 @@ class CountedBound:
             multiply_adds: Number of multiply-adds; None for half of the operations that were counted.
         """
         flops = float(report.flops if multiply_adds is None else 2 * multiply_adds)
-        served = sum(loads(traffic_of(report, line)) for line in range(len(report.lines)))
+        served = sum(loads(traffic_of(each)) for each in report.accesses)
         return cls(gpu, flops, served, gpu.peak_flops(dtype))
 
     @property
@@ -79,15 +79,9 @@ class CountedBound:
         return replace(self, wavefronts=self.wavefronts - wavefronts)
 
 
-def traffic_of(report: Report, line: int) -> Traffic:
-    """Return the traffic of one of a report's lines, as in the machine code if that was counted.
-
-    Args:
-        report: The simulator's report.
-        line: Number of the line in ``report.lines``.
-    """
-    counts = report.lines[line]
-    return counts.sass if counts.sass is not None else counts.source
+def traffic_of(access: AccessCounts) -> Traffic:
+    """Return the traffic of an access, as in the machine code if that was counted."""
+    return access.sass if access.sass is not None else access.source
 
 
 def loads(traffic: Traffic) -> float:

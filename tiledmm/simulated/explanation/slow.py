@@ -14,7 +14,7 @@ from tiledmm.simulated.explanation import counted_bound
 from tiledmm.simulated.explanation.counted_bound import CountedBound, Rung, coalesced, l1_wavefronts, traffic_of
 from tiledmm.simulated.explanation.integer_divisions import division_in_inner_loop
 from tiledmm.simulator.report.report import Report
-from tiledmm.simulator.report.traffic import GlobalTraffic, LineCounts, SharedTraffic
+from tiledmm.simulator.report.traffic import AccessCounts, GlobalTraffic, SharedTraffic
 
 # Sectors and wavefronts, as multiples of the ideal ones, from which on a line is mentioned.
 _EXCESS = 1.5
@@ -132,17 +132,17 @@ class _Kernel:
         """Mean number of multiply-adds that use an element loaded from global memory; 0 if there are none."""
         traffic = self.report.sass or self.report.source
         elements = sum(
-            each.bytes / _element_bytes(line.source.global_load)
-            for line in self.report.lines
-            if (each := line.source.global_load + line.source.copy_load).bytes
+            each.bytes / _element_bytes(access.source.global_load)
+            for access in self.report.accesses
+            if (each := access.source.global_load + access.source.copy_load).bytes
         )
         return self.bound.flops / elements if elements and traffic else 0.0
 
     def accesses(self) -> Iterator[Advice]:
-        """Yield advice about lines whose accesses are uncoalesced or have bank conflicts."""
+        """Yield advice about accesses that are uncoalesced or have bank conflicts."""
         whole = self.bound.wavefronts or 1.0
-        for at, line in enumerate(self.report.lines):
-            traffic = traffic_of(self.report, at)
+        for access in self.report.accesses:
+            traffic = traffic_of(access)
             for verb, each in (("read", traffic.global_load), ("write", traffic.global_store)):
                 excess = l1_wavefronts(each) - coalesced(each)
                 if each.sectors >= _EXCESS * each.ideal_sectors and excess >= _SHARE * whole:
@@ -151,7 +151,7 @@ class _Kernel:
                         f"{_per(each.ideal_sectors, each.requests)} would do: lanes of a warp {verb} addresses that "
                         "are far apart (uncoalesced)"
                     )
-                    yield self._advice("uncoalesced accesses", said, line, excess if verb == "read" else 0.0)
+                    yield self._advice("uncoalesced accesses", said, access, excess if verb == "read" else 0.0)
             for shared, is_load in ((traffic.shared_load, True), (traffic.shared_store, False)):
                 excess = shared.bank_conflicts
                 if shared.wavefronts >= _EXCESS * shared.ideal_wavefronts and excess >= _SHARE * whole:
@@ -160,7 +160,7 @@ class _Kernel:
                         f"{_per(shared.ideal_wavefronts, shared.requests)} would do: lanes of a warp access different "
                         "words of the same banks (bank conflicts)"
                     )
-                    yield self._advice("bank conflicts", said, line, excess if is_load else 0.0)
+                    yield self._advice("bank conflicts", said, access, excess if is_load else 0.0)
 
     def structure(self) -> Iterator[Advice]:
         """Yield advice about how a kernel reuses elements, and how often its threads wait for each other."""
@@ -231,12 +231,14 @@ class _Kernel:
             )
             yield Advice("integer division", said, line=line, location=location, text=text)
 
-    def _advice(self, cause: str, said: str, line: LineCounts, saved: float) -> Advice:
-        """Return advice about a line without whose excess some wavefronts are saved."""
+    def _advice(self, cause: str, said: str, access: AccessCounts, saved: float) -> Advice:
+        """Return advice about an access without whose excess some wavefronts are saved."""
         variant = _mending(cause)
         now, then = self.bound.rate, self.bound.without(saved).rate
-        message = f"{line.location}: {said}{self._outlook(variant, now, then)}"
-        return Advice(cause, message, variant, now, then, line.line, line.location, line.text)
+        where = f"{access.location}, {access.text}" if access.text else access.location
+        message = f"{where}: {said}{self._outlook(variant, now, then)}"
+        text = self.report.text.splitlines()[access.line - 1] if access.line else ""
+        return Advice(cause, message, variant, now, then, access.line, access.location, text)
 
     def _structural(self, cause: str, said: str, *, is_modelled: bool = True) -> Advice:
         """Return advice about a whole kernel. The bound of the rung that mends it is what that would bring.

@@ -144,7 +144,7 @@ def _explain(
     region = wrong_region(wrong)
     if region is None or not region.content:
         part = region.part if region else f"{wrong.wrong.sum():,} of {wrong.wrong.size:,} elements"
-        if found := _explained(_holding(wrong.narrowed()), f" in {part}; all others are right"):
+        if found := _explained(_holding(wrong.narrowed()), f"in {part}, and nowhere else, "):
             return found
     return [Explanation(region.pattern, region.said)] if region else []
 
@@ -160,7 +160,7 @@ def _explained(guesses: list[Guess], where: str = "") -> list[Explanation]:
         return []
     found: dict[str, Explanation] = {}
     for guess in guesses:
-        found.setdefault(guess.pattern, Explanation(guess.pattern, guess.said + where))
+        found.setdefault(guess.pattern, Explanation(guess.pattern, where + guess.said))
     return list(found.values())
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tiledmm.errors import SimulationError
 from tiledmm.simulator.check.findings import Finding, describe_findings
 from tiledmm.simulator.report.tables import NONE, Table
-from tiledmm.simulator.report.traffic import LineCounts, Traffic, line_counts, total
+from tiledmm.simulator.report.traffic import AccessCounts, LineCounts, Traffic, access_counts, line_counts, total
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -46,6 +46,7 @@ class Report:
         seconds: Time that the simulation took, in seconds.
         output: Text that the kernel printed.
         page: The line of ``text`` where the kernel's own source begins, after the headers.
+        accesses: Counts by access: the loads and stores of each line.
     """
 
     symbol: str
@@ -64,6 +65,7 @@ class Report:
     output: str = ""
     warnings: tuple[Finding, ...] = ()
     page: int = 1
+    accesses: tuple[AccessCounts, ...] = ()
 
     @classmethod
     def of(
@@ -107,6 +109,7 @@ class Report:
             text=kernel.text,
             locations=kernel.places.locations,
             page=kernel.places.page,
+            accesses=access_counts(kernel, outcomes, sass=sass),
             **known | more,
         )
 
