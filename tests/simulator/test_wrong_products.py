@@ -180,6 +180,9 @@ CASES = (
         _edit("row < M && col < N", "row < N && col < N"),
         "guard of another size", sizes=((48, 32, 37), (65, 33, 20)),
     ),
+    Case(
+        "guard of integers", NAIVE, _edit("row < M", "row < N"), "guard of another size", np.int32, sizes=((48, 32, 3),)
+    ),
     Case("grid rounded down", TILED, (), "grid too small", grid=(3, 2), sizes=((40, 48, 37),)),
     Case("a row of each tile", TILED, _edit("As[ty][k]", "As[ty == 3 ? 4 : ty][k]"), "rows or columns shifted"),
     Case("last row", NAIVE, _edit("row < M", "row < M - 1"), "last row or column"),
@@ -269,7 +272,7 @@ def _explain(case: Case, sizes: tuple[int, int, int], seed: int) -> tuple[list[E
     rng = np.random.default_rng(seed)
 
     def operand(*shape: int) -> np.ndarray[Any, Any]:
-        values = rng.standard_normal(shape) if case.dtype is not np.int32 else rng.integers(-9, 10, shape)
+        values = rng.standard_normal(shape) if case.dtype is not np.int32 else rng.integers(-4, 5, shape)
         return values.astype(case.dtype)
 
     a, b, c = operand(m, k), operand(k, n), operand(m, n)

@@ -122,8 +122,7 @@ def _index(subscripts: tuple[str, str], strides: _Strides, names: dict[int, str]
     """Return an index as a programmer writes it: ``"row * K + k"``."""
     terms = []
     for subscript, stride in zip(subscripts, strides, strict=True):
-        size = names.get(stride, f"{stride:,}")
-        size = f"({size})" if " " in size else size
+        size = names.get(stride, f"{stride:,}").partition(" = ")[0]
         if stride:
             terms.append(subscript if stride == 1 else f"{subscript} * {size}")
     return " + ".join(sorted(terms, key=lambda term: "*" not in term))

@@ -54,16 +54,18 @@ def wrong_region(wrong: WrongProduct) -> Region | None:
     """Return the part of C that is wrong; None if it has no simple form."""
     if not wrong.is_complete or wrong.wrong.all():
         return None
-    rows = _Lines("row", wrong.m, np.all(wrong.wrong, axis=1))
-    cols = _Lines("column", wrong.n, np.all(wrong.wrong, axis=0))
+    # Elements that no thread has written may be right by chance.
+    bad = wrong.wrong if (wrong.wrong & wrong.changed).any() else ~wrong.changed
+    rows = _Lines("row", wrong.m, np.all(bad, axis=1))
+    cols = _Lines("column", wrong.n, np.all(bad, axis=0))
     content = _content(wrong)
     for parts in ((rows,), (cols,), (rows, cols)):
-        mask = np.zeros_like(wrong.wrong)
+        mask = np.zeros_like(bad)
         for part in parts:
             mask |= part.bad[:, None] if part is rows else part.bad[None, :]
-        if not all(part.bad.any() for part in parts) or (mask != wrong.wrong).any():
+        if not all(part.bad.any() for part in parts) or (wrong.wrong & ~mask).any():
             continue
-        if not content and wrong.wrong.sum() > wrong.wrong.size // 2:
+        if not content and bad.sum() > bad.size // 2:
             continue  # where most is wrong, what is right is no hint
         found = [each for part in parts if (each := _edge(wrong, part) or _periodic(wrong, part, bool(content)))]
         if len(found) == len(parts):

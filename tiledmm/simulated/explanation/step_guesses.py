@@ -89,17 +89,15 @@ def _kept(wrong: WrongProduct, begin: int, end: int) -> tuple[str, str]:
         why = f": does the loop along K end at {other}, which is {end}?" if other else ""
         return pattern, f"{which}) {_are(missing)} missing{why}"
     if end == steps:
+        if begin == steps - 1:
+            said = f"only the last step along K ({_steps(begin, end)}) is kept: = where += is meant"
+            return "only the last step kept", said
         for tile in wrong.tiles:
             if begin == (steps - 1) // tile * tile:
                 said = (
                     f"only the last tile along K ({_steps(begin, steps)}) is kept: each tile overwrites those before it"
                 )
                 return "only the last tile kept", said
-        if begin == steps - 1:
-            return (
-                "only the last step kept",
-                f"only the last step along K ({_steps(begin, end)}) is kept: = where += is meant",
-            )
         if begin == 1:
             return "first step missing", "the first step along K (k = 0) is missing"
         return "first steps missing", f"the first {begin} steps along K ({_steps(0, begin)}) are missing"

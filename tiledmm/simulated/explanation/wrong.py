@@ -175,8 +175,9 @@ def _holding(wrong: WrongProduct) -> list[Guess]:
         return []
     families = (step_guesses, value_guesses, index_guesses) if wrong.is_complete else (index_guesses,)
     verdicts = [(guess, wrong.holds(guess)) for guesses in families for guess in guesses(wrong)]
-    of_tiles = ((guess, wrong.holds(guess)) for guess in tile_guesses(wrong)) if wrong.is_complete else iter(())
-    verdicts += itertools.islice((each for each in of_tiles if each[1] is not Verdict.REFUTED), 1)
+    if wrong.is_complete and not any(verdict is Verdict.HOLDS for _, verdict in verdicts):
+        of_tiles = ((guess, wrong.holds(guess)) for guess in tile_guesses(wrong))
+        verdicts += itertools.islice((each for each in of_tiles if each[1] is not Verdict.REFUTED), 1)
     for verdict in (Verdict.HOLDS, Verdict.HOLDS_IN_PART):
         if found := [guess for guess, given in verdicts if given is verdict]:
             return found
