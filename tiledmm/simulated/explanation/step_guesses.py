@@ -55,10 +55,10 @@ def _ranges(wrong: WrongProduct, rows: Array, cols: Array, terms: Array) -> Iter
         if name == "missing":  # those at an end of K are the others, kept
             found = [each for each in found if each[0] > 0 and each[1] < steps]
         if len(found) <= _RANGES:  # more have the same sums, so that none is known
-            yield from (_range(wrong, name, *each) for each in found)
+            yield from (_range_guess(wrong, name, *each) for each in found)
 
 
-def _range(wrong: WrongProduct, name: str, begin: int, end: int) -> Guess:
+def _range_guess(wrong: WrongProduct, name: str, begin: int, end: int) -> Guess:
     mask = np.zeros(wrong.k)
     mask[begin:end] = 1
     weights = {"kept": mask, "missing": 1 - mask, "doubled": 1 + mask}[name]
