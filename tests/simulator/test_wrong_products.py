@@ -11,7 +11,7 @@ import pytest
 from tests.conftest import slow_unless
 from tiledmm import simulator
 from tiledmm.errors import ShapeError
-from tiledmm.simulated.explanation.wrong import Explanation, explain_wrong_product
+from tiledmm.simulated.explanation.wrong import Resemblance, explain_wrong_product
 
 NAIVE = """
 __global__ void mm(const T* A, const T* B, T* C, int M, int N, int K) {
@@ -267,7 +267,7 @@ def _text(case: Case) -> str:
     return text
 
 
-def _explain(case: Case, sizes: tuple[int, int, int], seed: int) -> tuple[list[Explanation], simulator.Report]:
+def _explain(case: Case, sizes: tuple[int, int, int], seed: int) -> tuple[list[Resemblance], simulator.Report]:
     m, n, k = sizes
     rng = np.random.default_rng(seed)
 

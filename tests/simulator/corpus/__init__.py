@@ -15,7 +15,7 @@ import numpy as np
 
 from tests.simulator.corpus.host_code import device_code
 from tiledmm import simulator
-from tiledmm.simulated.explanation.wrong import Explanation, explain_wrong_product
+from tiledmm.simulated.explanation.wrong import Resemblance, explain_wrong_product
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -61,7 +61,7 @@ class CorpusFile:
 
     def launch(
         self, sizes: tuple[int, int, int], *, counts: bool = False
-    ) -> tuple[simulator.Report, list[Explanation]]:
+    ) -> tuple[simulator.Report, list[Resemblance]]:
         """Run the kernel, and return the report and, for a product, the explanations."""
         names: dict[str, Any] = dict(zip("MNK", sizes, strict=True))
         rng = np.random.default_rng(sum(sizes))

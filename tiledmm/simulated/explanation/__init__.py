@@ -4,6 +4,6 @@ A wrong result is compared with variants of the product: the last step along K m
 does not advance. A variant is named only if it gives all elements that the kernel wrote. A slow kernel is explained
 from its counts, in the words of the ladder.
 
-In: operands, results and a simulator's ``Report``. Out: ``Explanation``s and ``Advice``. May import ``report``,
+In: operands, results and a simulator's ``Report``. Out: ``Resemblance``s and ``Advice``. May import ``report``,
 ``kernels`` and everything below.
 """

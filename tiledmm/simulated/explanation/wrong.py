@@ -40,7 +40,7 @@ _UNORDERED = {
 
 
 @dataclass(frozen=True, slots=True)
-class Explanation:
+class Resemblance:
     """What a wrong product looks like.
 
     Attributes:
@@ -73,7 +73,7 @@ def explain_wrong_product(
     tiles: tuple[int, ...] = (),
     report: Report | None = None,
     rtol: float | None = None,
-) -> list[Explanation]:
+) -> list[Resemblance]:
     """Return what a wrong product looks like: variants of ``alpha * (a @ b) + beta * before`` that give all of it.
 
     A variant is compared with every element that the kernel has written. The list is empty if no variant is equal to
@@ -127,7 +127,7 @@ def explain_wrong_product(
 
 def _explain(
     a: Array, b: Array, c: Array, expected: Array | None, before: Array | None, keywords: dict[str, Any]
-) -> list[Explanation]:
+) -> list[Resemblance]:
     if not min(*a.shape, *b.shape):
         return []
     right = c if expected is None else expected
@@ -140,16 +140,16 @@ def _explain(
     if found := _explained(_holding(wrong)):
         return found
     if wrong.is_complete and (narrow := precision_guess(wrong)):
-        return [Explanation(*narrow)]
+        return [Resemblance(*narrow)]
     region = wrong_region(wrong)
     if region is None or not region.content:
         part = region.part if region else f"{wrong.wrong.sum():,} of {wrong.wrong.size:,} elements"
         if found := _explained(_holding(wrong.narrowed()), f"in {part}, and nowhere else, "):
             return found
-    return [Explanation(region.pattern, region.said)] if region else []
+    return [Resemblance(region.pattern, region.said)] if region else []
 
 
-def _explained(guesses: list[Guess], where: str = "") -> list[Explanation]:
+def _explained(guesses: list[Guess], where: str = "") -> list[Resemblance]:
     """Return an explanation for each pattern of some guesses; none if they are too many.
 
     Args:
@@ -158,9 +158,9 @@ def _explained(guesses: list[Guess], where: str = "") -> list[Explanation]:
     """
     if len({guess.said for guess in guesses}) > _MOST:
         return []
-    found: dict[str, Explanation] = {}
+    found: dict[str, Resemblance] = {}
     for guess in guesses:
-        found.setdefault(guess.pattern, Explanation(guess.pattern, where + guess.said))
+        found.setdefault(guess.pattern, Resemblance(guess.pattern, where + guess.said))
     return list(found.values())
 
 
@@ -186,9 +186,9 @@ def _holding(wrong: WrongProduct) -> list[Guess]:
 
 def _explain_batch(
     a: Array, b: Array, c: Array, expected: Array | None, before: Array | None, keywords: dict[str, Any]
-) -> list[Explanation]:
+) -> list[Resemblance]:
     """Return what the products of a batch look like, if all that are wrong look alike."""
-    found: list[list[Explanation]] = []
+    found: list[list[Resemblance]] = []
     right = [_matrix(expected, at) for at in range(len(c))]
     for name, left, other in (
         ("A", a[:1].repeat(len(a), 0), b),
@@ -201,7 +201,7 @@ def _explain_batch(
         if len(c) > 1 and all(_is_right(each) for each in wrongs):
             said = f"each product of the batch reads the first matrix of {name}: its offset in the batch is missing"
             honest = [WrongProduct(a[at], b[at], c[at], c[at], _matrix(before, at), **keywords) for at in range(len(c))]
-            return [] if all(map(_is_right, honest)) else [Explanation("batch offset missing", said)]
+            return [] if all(map(_is_right, honest)) else [Resemblance("batch offset missing", said)]
     for at in range(len(c)):
         each = _explain(a[at], b[at], c[at], right[at], _matrix(before, at), keywords)
         wrong = WrongProduct(a[at], b[at], c[at], c[at], _matrix(before, at), **keywords)
@@ -220,16 +220,16 @@ def _is_right(wrong: WrongProduct) -> bool:
     return bool(wrong.equal(wrong.finish(wrong.sums, every), every)[wrong.compared].all())
 
 
-def _of_findings(report: Report) -> Iterator[Explanation]:
+def _of_findings(report: Report) -> Iterator[Resemblance]:
     """Yield an explanation for the first finding about an order that the kernel leaves open, or about an index."""
     for each in report.findings:
         if OVERFLOWED in each.message:
-            yield Explanation("index overflow", f"an index overflows 32 bits at {each.location}: {each.text.strip()}")
+            yield Resemblance("index overflow", f"an index overflows 32 bits at {each.location}: {each.text.strip()}")
             return
         if each.kind in _UNORDERED:
             lines = list(dict.fromkeys(location for location in (each.other_location, each.location) if location))
             said = _UNORDERED[each.kind] if len(lines) > 1 or "race" not in each.kind else _AT_ONE_LINE
-            yield Explanation("read before written", said.format(at=" and ".join(lines)))
+            yield Resemblance("read before written", said.format(at=" and ".join(lines)))
             return
 
 
