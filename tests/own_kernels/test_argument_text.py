@@ -46,7 +46,7 @@ def test_numbers(text, value):
         ("(2, 3)", (2, 3, 1)), ("(N+15)/16", (3, 1, 1)), ("(M)*(N)", (3072, 1, 1)),
     ],
 )  # fmt: skip
-def test_grids(text, value):
+def test_grids_are_expressions(text, value):
     assert three(text, SIZES) == value
 
 

@@ -6,12 +6,10 @@ import json
 import re
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import tiledmm
 from tiledmm.errors import CompilationError, ConfigError, SimulationError
-from tiledmm.own_kernels import explanations
 
 FILES = Path(__file__).with_name("files")
 
@@ -155,25 +153,16 @@ def test_what_is_missing_is_asked_for():
         tiledmm.check(MATMUL.replace("int row", "int row ="))
 
 
-def test_explanations_follow_what_is_wrong(monkeypatch):
-    def explainer(wrong: explanations.WrongResult) -> list[str]:
-        assert np.array_equal(wrong.a.astype(np.float64) @ wrong.b, wrong.expected)
-        return [f"looks as if {np.isnan(wrong.before).all()}"]
-
-    monkeypatch.setattr(explanations, "EXPLAINERS", [explainer])
+def test_a_wrong_result_is_explained():
     report = tiledmm.check(MATMUL.replace("k < K;", "k < K - 1;"))
-    assert report.kernels[0].trials[0].explanations == ("looks as if True",)
-    assert "why         looks as if True" in str(report)
+    (sentence,) = report.kernels[0].trials[0].explanations
+    assert sentence.startswith("looks as if the last step along K") and "why         looks as if" in str(report)
 
 
-def test_advice_follows_what_a_right_kernel_costs(monkeypatch):
-    def advisor(cost: explanations.Cost) -> list[str]:
-        return [f"{cost.bound.rung} with {len(cost.accesses)} accesses at K = {cost.sizes['K']}"]
-
-    monkeypatch.setattr(explanations, "ADVISORS", [advisor])
+def test_advice_follows_what_a_right_kernel_costs():
     report = tiledmm.check(MATMUL, checks=True)
-    assert report.kernels[0].advice == ("coalesced with 2 accesses at K = 64",)
-    assert "advice      coalesced with" in str(report)
+    assert any("little reuse" in each for each in report.kernels[0].advice)
+    assert "advice      " in str(report)
 
 
 def test_costs_with_what_is_ideal_and_why():

@@ -506,3 +506,15 @@ def test_elements_are_named_as_a_programmer_writes_them() -> None:
     assert sorted(places) == sorted(
         ["As[1][0][4]", "stages[1].a[1][0]", "stages[1].n", "dynamic[0]", "table[2][1]", "x[2]"]
     )
+
+
+def test_an_index_that_overflows_32_bits_is_said_to_do_so():
+    begin, size, element = 1 << 40, 3 << 32, 4
+    region = Region("A", begin, size)
+    address = (begin + element * (1 << 31) - (element << 32)) % (1 << 64)  # 2 ** 31 as an int
+    raw = made_up("global access out of bounds", bytes=element, address=address)
+    found = findings.finding(raw, "k", Lines({}), (), (region,))
+    assert f"byte {element << 31:,} of global array A" in found.message
+    assert found.message.endswith(findings.OVERFLOWED)
+    small = findings.finding(raw, "k", Lines({}), (), (Region("A", begin, 1 << 20),))
+    assert findings.OVERFLOWED not in small.message

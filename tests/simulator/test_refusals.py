@@ -71,9 +71,11 @@ def test_one_sentence_at_its_line(line, named):
                        ("cuda_fp8.h", "8-bit"))),
     ],
 )  # fmt: skip
-def test_headers_are_refused(header, named):
-    said = refusal(f"// A kernel.\n#include <{header}>\n__global__ void kernel(int* out) {{ out[0] = 0; }}\n")
-    assert re.match(rf"kernel\.cu:2: #include <{header}>: .*{named}", said)
+def test_headers_of_the_host_are_left_out_and_named_where_something_is_missing(header, named):
+    kernel = f"// A kernel.\n#include <{header}>\n__global__ void kernel(int* out) {{ out[0] = %s; }}\n"
+    out = np.ones(1, np.int32)
+    assert simulator.launch(kernel % "0", 1, 1, (out,)).ok and out[0] == 0
+    assert re.search(rf"kernel\.cu:2: #include <{header}> is left out: .*{named}", refusal(kernel % "missing(1)"))
 
 
 def test_a_cluster_is_refused_by_its_attribute():

@@ -120,6 +120,7 @@ class Variant:
         reads: Access pattern, for the cost model.
         hopper: Features of compute capability 9.0 that the kernel uses.
         clusters: Numbers of blocks per cluster that may each sum a part of K (``cluster_k``) on GPUs with clusters.
+        mends: What slows kernels down and this variant removes, in the words of ``Advice.cause``; empty if nothing.
         writes: Format of the operands that an auxiliary kernel writes; None for other kernels.
         user: Template that a user registered; None for a variant of this package.
     """
@@ -140,6 +141,7 @@ class Variant:
     reads: Reads = Reads()
     hopper: Hopper = Hopper()
     clusters: tuple[int, ...] = ()
+    mends: str = ""
     writes: Operands | None = None
     user: UserTemplate | None = None
 

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tiledmm.hardware.architectures import WARP_SIZE
-from tiledmm.hardware.data_sheets import REFERENCE_GPUS, Gpu
-from tiledmm.own_kernels.accesses import LINE_BYTES, Access
+from tiledmm.hardware.data_sheets import REFERENCE_GPUS
 from tiledmm.own_kernels.trial import Trial
-
-# Sizes of the product that bounds and rungs are compared at.
-_LARGE = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,78 +15,36 @@ class Bound:
     Attributes:
         gpu: Name of the GPU.
         flops: Bound in FLOP/s.
-        limited_by: ``"multiply-adds"``, ``"memory"`` or ``"on-chip loads"``.
+        limited_by: ``"multiply-adds"`` or ``"on-chip loads"``.
         wavefronts: Wavefronts of all loads per multiply-add of a warp.
-        intensity: FLOP per byte that the kernel requests from global memory, at the simulated sizes.
         rung: The variant of the ladder whose figures are nearest.
-        next_rung: The next variant that needs fewer wavefronts; empty if there is none.
-        next_flops: That variant's bound in FLOP/s.
     """
 
     gpu: str
     flops: float
     limited_by: str
     wavefronts: float
-    intensity: float
     rung: str
-    next_rung: str
-    next_flops: float
 
 
-def bound_of(trial: Trial, accesses: Sequence[Access], itemsizes: tuple[int, int, int], target: str) -> Bound | None:
-    """Return a bound on the speed of a product of 4096 x 4096 x 4096 by a kernel, from what it did at small sizes.
+def bound_of(trial: Trial, dtype: str, target: str) -> Bound | None:
+    """Return the bound of a kernel by what it did at small sizes; None if that is not known.
 
     Args:
         trial: A launch of the kernel.
-        accesses: The accesses of that launch.
-        itemsizes: Bytes of an element of A, B and C.
+        dtype: Type in which it multiplies.
         target: Target architecture.
     """
+    from tiledmm.simulated.explanation.counted_bound import CountedBound
+    from tiledmm.simulated.explanation.slow import nearest_rung
+
     gpu = REFERENCE_GPUS.get(target.removesuffix("a"))
-    traffic = trial.report.source
-    if gpu is None or not trial.sizes or traffic.copy_load.requests:
+    if gpu is None or not trial.sizes or trial.report.source.copy_load.requests:
         return None
     m, n, k = (trial.sizes[each] for each in "MNK")
-    loads = sum(each.requests * each.wavefronts for each in accesses if each.kind == "load")
-    wavefronts = loads / (m * n * k / WARP_SIZE)
-    requested = traffic.global_load.bytes + traffic.global_store.bytes
-    if not wavefronts or not requested:
+    counted = CountedBound.of(trial.report, gpu, dtype, m * n * k)
+    rung = nearest_rung(trial.report, gpu=gpu, dtype=dtype)
+    if not counted.wavefronts or rung is None:
         return None
-    limits = _limits(gpu, itemsizes, wavefronts)
-    limited_by = min(limits, key=lambda each: limits[each])
-    intensity = 2 * m * n * k / requested
-    rungs = _rungs(gpu)
-    names = list(rungs)
-    nearest = min(
-        names,
-        key=lambda name: abs(math.log(rungs[name][0] / wavefronts)) + abs(math.log(rungs[name][1] / intensity)) / 2,
-    )
-    better = [name for name in names[names.index(nearest) + 1 :] if rungs[name][2] > 1.2 * limits[limited_by]]
-    return Bound(
-        gpu.name, limits[limited_by], limited_by, wavefronts, intensity, nearest, better[0] if better else "",
-        rungs[better[0]][2] if better else 0.0,
-    )  # fmt: skip
-
-
-def _limits(gpu: Gpu, itemsizes: tuple[int, int, int], wavefronts: float) -> Mapping[str, float]:
-    a, b, c = itemsizes
-    kind = {2: "float16", 4: "float32", 8: "float64"}.get(a, "float32")
-    compulsory = _LARGE * _LARGE * (a + b + c)
-    return {
-        "multiply-adds": gpu.peak_flops(kind),
-        "memory": 2 * _LARGE**3 / compulsory * gpu.bandwidth,
-        "on-chip loads": gpu.load_bandwidth / LINE_BYTES / wavefronts * 2 * WARP_SIZE,
-    }
-
-
-def _rungs(gpu: Gpu) -> dict[str, tuple[float, float, float]]:
-    """Return the wavefronts, the intensity and the bound of each variant that multiplies any matrices by CUDA cores."""
-    from tiledmm.kernels.variants import kernel_spec, kernel_variants
-    from tiledmm.report.roofline import roofline
-
-    found: dict[str, tuple[float, float, float]] = {}
-    for row in kernel_variants():
-        if row.user is None and not row.tensor_cores and not row.is_for_few_shapes:
-            limits = roofline(kernel_spec(row.name), gpu, _LARGE, _LARGE, _LARGE)
-            found[row.name] = limits.wavefronts, limits.intensity, limits.bound
-    return found
+    limited_by = "multiply-adds" if counted.rate == counted.peak else "on-chip loads"
+    return Bound(gpu.name, counted.rate, limited_by, counted.per_multiply_add, rung.variant)

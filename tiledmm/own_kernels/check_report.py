@@ -168,13 +168,10 @@ class KernelReport:
             bound = self.bound
             yield from _wrapped(
                 "bound",
-                f"at most {_tera(bound.flops)} on {bound.gpu} at 4096 x 4096 x 4096, limited by {bound.limited_by}: "
-                f"{bound.wavefronts:.2f} wavefronts of loads per multiply-add of a warp (a model, not a measurement)",
+                f"at most {_tera(bound.flops)} on {bound.gpu}, limited by {bound.limited_by}: {bound.wavefronts:.2f} "
+                "wavefronts of loads per multiply-add of a warp (a model, not a measurement)",
             )
-            more = (
-                f"; {bound.next_rung} needs fewer loads: at most {_tera(bound.next_flops)}" if bound.next_rung else ""
-            )
-            yield from _wrapped("ladder", f"the nearest variant is {bound.rung}{more}")
+            yield from _wrapped("ladder", f"the nearest variant is {bound.rung}")
 
 
 @dataclass(frozen=True, slots=True)

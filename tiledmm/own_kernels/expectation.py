@@ -99,6 +99,10 @@ def unset(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     return np.full(shape, np.nan if is_float else 0x5B, dtype)
 
 
+#: Function ``(shape, dtype, seed) -> array`` that returns elements of a matrix.
+Values: TypeAlias = Callable[[tuple[int, ...], np.dtype[Any], int], Array]
+
+
 @dataclass(frozen=True, slots=True)
 class Product:
     """The product that a matmul-like kernel should compute: ``alpha * (A @ B) + beta * C``.
@@ -131,28 +135,31 @@ class Product:
             types.append(found)
         return cls(roles, parameters, (types[0], types[1], types[2]))
 
-    def arguments(self, sizes: Mapping[str, int], layout: Layout, *, zero: bool = False) -> list[Any]:
+    def arguments(
+        self, sizes: Mapping[str, int], layout: Layout, *, zero: bool = False, values: Values | None = None
+    ) -> list[Any]:
         """Return new arguments for a launch.
 
         Args:
             sizes: M, N and K.
             layout: Shapes of the arrays.
             zero: Whether C is zero before the launch, instead of unset.
+            values: Function that returns the elements of all matrices; None for small numbers, and for an unset C.
         """
         roles = self.roles
-        values: dict[int, Any] = {at: sizes[names[0]] for at, names in roles.sizes.items()}
+        found: dict[int, Any] = {at: sizes[names[0]] for at, names in roles.sizes.items()}
         for at, matrix in roles.leading.items():
-            values[at] = sizes["N"] if matrix == "square" else layout.shape(matrix, sizes)[1]
+            found[at] = sizes["N"] if matrix == "square" else layout.shape(matrix, sizes)[1]
         for at, matrix, dtype in zip(roles.order, "ABC", self.types, strict=True):
-            values[at] = small_numbers(layout.shape(matrix, sizes), dtype, ord(matrix))
-        if roles.beta is None:
+            found[at] = (values or small_numbers)(layout.shape(matrix, sizes), dtype, ord(matrix))
+        if roles.beta is None and values is None:
             shape = layout.shape("C", sizes)
-            values[roles.c] = np.zeros(shape, self.types[2]) if zero else unset(shape, self.types[2])
-        else:
-            values[roles.beta] = self._scalar(roles.beta, BETA)
+            found[roles.c] = np.zeros(shape, self.types[2]) if zero else unset(shape, self.types[2])
+        if roles.beta is not None:
+            found[roles.beta] = self._scalar(roles.beta, BETA)
         if roles.alpha is not None:
-            values[roles.alpha] = self._scalar(roles.alpha, ALPHA)
-        return [values[at] for at in range(len(self.parameters))]
+            found[roles.alpha] = self._scalar(roles.alpha, ALPHA)
+        return [found[at] for at in range(len(self.parameters))]
 
     def _scalar(self, at: int, value: int) -> Any:
         """Return a number as a parameter takes it."""

@@ -1,79 +1,89 @@
-"""Where explanations plug in: functions that say in sentences why a result looks wrong, or why a kernel is slow."""
+"""Why a result is wrong, and why a kernel is slow: explanations of ``simulated.explanation`` for a check."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tiledmm.own_kernels.expectation import ALPHA, BETA, Layout, Product
+from tiledmm.simulator.api import launch_kernel
+
 if TYPE_CHECKING:
-    from tiledmm.own_kernels.accesses import Access
-    from tiledmm.own_kernels.bounds import Bound
-    from tiledmm.own_kernels.compiled import Compiled
+    from collections.abc import Mapping
+
+    from tiledmm.compile.inspection import Resources
+    from tiledmm.own_kernels.launch_rule import Geometry
+    from tiledmm.simulator.build.native_kernel import NativeKernel
+    from tiledmm.simulator.execute.settings import Settings
     from tiledmm.simulator.report.report import Report
 
+# Explanations of slow accesses, which a check has in its table of accesses.
+_OF_ACCESSES = ("uncoalesced accesses", "bank conflicts")
 
-@dataclass(frozen=True, slots=True)
-class WrongResult:
-    """A wrong product, with all that may explain it.
 
-    Attributes:
-        a, b: The factors, (M, K) and (K, N).
-        before: C before the launch, (M, N).
-        got: C after it.
-        expected: C as it should be.
-        alpha, beta: Scalars of ``alpha * (a @ b) + beta * before``; None if the kernel has no such parameter.
+def why_wrong(
+    kernel: NativeKernel,
+    product: Product,
+    sizes: Mapping[str, int],
+    geometry: Geometry,
+    settings: Settings,
+    layout: Layout,
+) -> tuple[str, ...]:
+    """Run a wrong kernel again, on random numbers, which tell mistakes apart, and return what its result looks like.
+
+    Args:
+        kernel: The kernel.
+        product: What it should compute.
         sizes: M, N and K.
-        report: Report of the simulated launch: grid, block, findings, and text of the kernel.
+        geometry: Grid, block and shared memory.
+        settings: Settings of the simulator.
+        layout: How the kernel should read A and B, and write C.
     """
+    from tiledmm.simulated.explanation.wrong import explain_wrong_product
 
-    a: np.ndarray[Any, Any]
-    b: np.ndarray[Any, Any]
-    before: np.ndarray[Any, Any]
-    got: np.ndarray[Any, Any]
-    expected: np.ndarray[Any, Any]
-    alpha: float | None
-    beta: float | None
-    sizes: Mapping[str, int]
-    report: Report
+    arguments = product.arguments(sizes, layout, values=_random_numbers)
+    before = [each.copy() if isinstance(each, np.ndarray) else each for each in arguments]
+    expected = product.result(before, sizes, layout)
+    report = launch_kernel(
+        kernel, geometry.grid, geometry.block, arguments, geometry.shared_bytes, replace(settings, counts=False),
+        expected={product.roles.c: expected},
+    )  # fmt: skip
+    a, b, c = (before[at] for at in product.roles.order)
+    found = explain_wrong_product(
+        a.T if layout.a else a,
+        b.T if layout.b else b,
+        arguments[product.roles.c].T if layout.c else arguments[product.roles.c],
+        expected=expected.T if layout.c else expected,
+        before=c.T if layout.c else c,
+        alpha=1 if product.roles.alpha is None else ALPHA,
+        beta=0 if product.roles.beta is None else BETA,
+        report=report,
+    )
+    return tuple(each.message for each in found)
 
 
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """What a right kernel costs, with all that may explain it.
+def why_slow(report: Report, resources: Resources | None, shared_bytes: int, dtype: str) -> tuple[str, ...]:
+    """Return what slows a kernel down by its counts, beyond what the table of its accesses says.
 
-    Attributes:
-        sizes: M, N and K of the simulated launch; empty for a kernel that is no product.
-        report: Report of the launch.
-        accesses: Its accesses to memory, by source line.
-        compiled: Registers, spills and occupancy; None if they are not known.
-        bound: A bound on its speed; None if it is no product.
+    Args:
+        report: Report of a launch.
+        resources: Registers and spills; None if they are not known.
+        shared_bytes: Dynamic shared memory per block, in bytes.
+        dtype: Type in which the kernel multiplies; empty for a kernel that is no product.
     """
+    from tiledmm.simulated.explanation.slow import explain_slow_kernel
 
-    sizes: Mapping[str, int]
-    report: Report
-    accesses: Sequence[Access]
-    compiled: Compiled | None
-    bound: Bound | None
-
-
-Explainer: TypeAlias = Callable[[WrongResult], Sequence[str]]
-Advisor: TypeAlias = Callable[[Cost], Sequence[str]]
-
-#: Functions that explain wrong results. Each returns sentences ("looks as if ..."), or none; they are asked in order.
-EXPLAINERS: list[Explainer] = []
-
-#: Functions that say what makes a right kernel slow, and what mends it, in sentences; they are asked in order.
-ADVISORS: list[Advisor] = []
+    found = explain_slow_kernel(
+        report, dtype=dtype or "float32", resources=resources, shared_bytes=shared_bytes, is_product=bool(dtype)
+    )
+    return tuple(each.message for each in found if each.cause not in _OF_ACCESSES)
 
 
-def explain(wrong: WrongResult) -> tuple[str, ...]:
-    """Return the sentences of all explainers on a wrong result, each once."""
-    return tuple(dict.fromkeys(sentence for explainer in EXPLAINERS for sentence in explainer(wrong)))
-
-
-def advise(cost: Cost) -> tuple[str, ...]:
-    """Return the sentences of all advisors on what a kernel costs, each once."""
-    return tuple(dict.fromkeys(sentence for advisor in ADVISORS for sentence in advisor(cost)))
+def _random_numbers(shape: tuple[int, ...], dtype: np.dtype[Any], seed: int) -> np.ndarray[Any, Any]:
+    rng = np.random.default_rng(seed)
+    if dtype.kind in "iub":
+        return rng.integers(0 if dtype.kind in "ub" else -9, 2 if dtype.kind == "b" else 10, shape).astype(dtype)
+    values = rng.standard_normal(shape)
+    return (values + 1j * rng.standard_normal(shape) if dtype.kind == "c" else values).astype(dtype)

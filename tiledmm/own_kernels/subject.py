@@ -16,7 +16,7 @@ from tiledmm.own_kernels.check_report import KernelReport
 from tiledmm.own_kernels.chosen_kernel import Chosen, chosen_kernels
 from tiledmm.own_kernels.compiled import compiled, resources_of
 from tiledmm.own_kernels.expectation import Function
-from tiledmm.own_kernels.explanations import Cost, advise
+from tiledmm.own_kernels.explanations import why_slow
 from tiledmm.own_kernels.host_launch import rule_of
 from tiledmm.own_kernels.launch_rule import LaunchRule
 from tiledmm.own_kernels.roles import Roles
@@ -129,15 +129,16 @@ class Subject:
             itemsizes: Bytes of an element of A, B and C; None if it is no product.
         """
         first, target = trials[0], self.settings.target
-        found, unknown = None, ""
+        resources, found, unknown = None, None, ""
         accesses: tuple[Access, ...] = ()
         if self.divides:
             if first.ok:
                 accesses = accesses_of(self.kernel, arguments, first.geometry, first.report, self.settings)
             resources, unknown = self._resources.result()
             found = compiled(resources, first.geometry, self.kernel.target) if resources else None
-        bound = bound_of(first, accesses, itemsizes, target) if itemsizes and accesses else None
-        advice = advise(Cost(first.sizes, first.report, accesses, found, bound)) if accesses else ()
+        kind = {2: "float16", 4: "float32", 8: "float64"}.get(itemsizes[0], "float32") if itemsizes else ""
+        bound = bound_of(first, kind, target) if kind and accesses else None
+        advice = why_slow(first.report, resources, first.geometry.shared_bytes, kind) if accesses else ()
         return KernelReport(
             name=self.chosen.name,
             location=self.chosen.declaration.location,

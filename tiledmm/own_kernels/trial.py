@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from tiledmm.own_kernels.expectation import ALPHA, BETA, LAYOUTS, Function, Layout, Product
-from tiledmm.own_kernels.explanations import WrongResult, explain
+from tiledmm.own_kernels.expectation import LAYOUTS, Function, Layout, Product
+from tiledmm.own_kernels.explanations import why_wrong
 from tiledmm.own_kernels.launch_rule import Geometry
 from tiledmm.simulator.api import launch_kernel
 from tiledmm.simulator.build.native_kernel import NativeKernel
@@ -153,32 +153,8 @@ def _compared(
         expected={product.roles.c: expected},
     )  # fmt: skip
     right = not _is_wrong(report)
-    got = arguments[product.roles.c]
-    sentences = () if right else explain(_wrong(product, before, got, expected, sizes, layout, report))
+    sentences = () if right else why_wrong(kernel, product, sizes, geometry, settings, layout)
     return Trial(sizes, True, geometry, report, right, layout, zero, sentences)
-
-
-def _wrong(
-    product: Product,
-    before: Sequence[Any],
-    got: np.ndarray[Any, Any],
-    expected: np.ndarray[Any, Any],
-    sizes: Mapping[str, int],
-    layout: Layout,
-    report: Report,
-) -> WrongResult:
-    a, b, c = (before[at] for at in product.roles.order)
-    return WrongResult(
-        a=a.T if layout.a else a,
-        b=b.T if layout.b else b,
-        before=c.T if layout.c else c,
-        got=got.T if layout.c else got,
-        expected=expected.T if layout.c else expected,
-        alpha=ALPHA if product.roles.alpha is not None else None,
-        beta=BETA if product.roles.beta is not None else None,
-        sizes=sizes,
-        report=report,
-    )
 
 
 def _is_wrong(report: Report) -> bool:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tiledmm.simulated.api import gemm, matmul, run
     from tiledmm.simulated.product_report import ProductReport
     from tiledmm.simulated.tracing import Trace, explain_conflicts, trace
-    from tiledmm.simulator.api import launch
+    from tiledmm.simulator.api import launch, trace_block
     from tiledmm.simulator.check.findings import Finding
     from tiledmm.simulator.cupy.raw_kernel import RawKernel
     from tiledmm.simulator.cupy.raw_module import RawModule
@@ -35,9 +35,10 @@ if TYPE_CHECKING:
     from tiledmm.simulator.report.events import Event
     from tiledmm.simulator.report.report import Report
     from tiledmm.simulator.report.requests import Request
-    from tiledmm.simulator.report.traffic import GlobalTraffic, LineCounts, SharedTraffic, Traffic
+    from tiledmm.simulator.report.traffic import AccessCounts, GlobalTraffic, LineCounts, SharedTraffic, Traffic
 
 __all__ = [
+    "AccessCounts",
     "BankAccess",
     "Event",
     "Finding",
@@ -58,19 +59,22 @@ __all__ = [
     "matmul",
     "run",
     "trace",
+    "trace_block",
 ]
 
 # Each name's module, imported when the name is first asked for.
 _HOMES = {
     **dict.fromkeys(("BankAccess", "Lane"), "tiledmm.simulator.report.conflicts"),
-    **dict.fromkeys(("GlobalTraffic", "LineCounts", "SharedTraffic", "Traffic"), "tiledmm.simulator.report.traffic"),
+    **dict.fromkeys(
+        ("AccessCounts", "GlobalTraffic", "LineCounts", "SharedTraffic", "Traffic"), "tiledmm.simulator.report.traffic"
+    ),
     "Event": "tiledmm.simulator.report.events",
     "Finding": "tiledmm.simulator.check.findings",
     "RawKernel": "tiledmm.simulator.cupy.raw_kernel",
     "RawModule": "tiledmm.simulator.cupy.raw_module",
     "Report": "tiledmm.simulator.report.report",
     "Request": "tiledmm.simulator.report.requests",
-    "launch": "tiledmm.simulator.api",
+    **dict.fromkeys(("launch", "trace_block"), "tiledmm.simulator.api"),
 }
 
 # Names of modules above the simulator, which it may not import. The last is what counting as in machine code needs.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,12 @@ from tiledmm.simulator.build.compile_options import CompileOptions
 from tiledmm.simulator.build.native_kernel import ModuleState, NativeKernel
 from tiledmm.simulator.build.program.program import Program
 from tiledmm.simulator.check.expected import Tolerance, expected_arrays, wrong_results
+from tiledmm.simulator.check.finding_kinds import CONTINUES
 from tiledmm.simulator.check.full_checks import FullChecks
 from tiledmm.simulator.check.kernel_findings import KernelFindings
 from tiledmm.simulator.execute.launch import Launch
 from tiledmm.simulator.execute.settings import Settings
+from tiledmm.simulator.report.events import Event, events_of
 from tiledmm.simulator.report.report import Report
 
 
@@ -101,6 +104,43 @@ def launch(
     return launch_kernel(kernel, grid, block, arguments, shared_bytes, settings, expected=expected, tolerance=tolerance)
 
 
+def trace_block(
+    source: str | Path,
+    grid: int | Sequence[int],
+    block: int | Sequence[int],
+    arguments: Sequence[Any],
+    traced_block: Sequence[int] = (0, 0, 0),
+    *,
+    name: str | None = None,
+    shared_bytes: int = 0,
+    target: str = "sm_90a",
+) -> tuple[Event, ...]:
+    """Run a kernel of your own on the CPU, and return the accesses of one block. The arrays stay as they are.
+
+    Args:
+        source, grid, block, arguments, name, shared_bytes, target: As for ``launch``.
+        traced_block: Index (x, y, z) of the block.
+
+    Returns:
+        The accesses in the order in which the simulator ran them, up to the finding that ended the launch if one did.
+
+    Raises:
+        TiledmmError: If ``launch`` raises it for such arguments.
+
+    Example:
+        >>> text = "__global__ void twice(float* x) { x[threadIdx.x] *= 2; }"
+        >>> [event.kind for event in trace_block(text, 1, 2, (np.ones(2, np.float32),))]
+        ['load', 'store', 'load', 'store']
+    """
+    settings = Settings(counts=False, target=target.removesuffix("a"), workers=1)
+    kernel = compile_kernel(source, name, settings)
+    this = Launch(kernel, grid, block, arguments, shared_bytes, exact=False)
+    x, y, z = traced_block
+    number = x + this.grid[0] * (y + this.grid[1] * z)
+    outcome = this.run(kernel, replace(settings, traced_block=number), None)
+    return tuple(events_of(kernel, outcome, this.placed, this.block))
+
+
 def compile_kernel(
     source: str | Path, name: str | None, settings: Settings, options: tuple[str, ...] = ()
 ) -> NativeKernel:
@@ -175,7 +215,9 @@ def launch_kernel(
     for placed in this.placed:
         if placed.writable:
             placed.array[...] = placed.result
-    wrong = list(wrong_results(this, findings, outcome, wanted, tolerance or Tolerance()))
+    is_complete = all(each.kind in CONTINUES for each in found)
+    tolerance = tolerance or Tolerance()
+    wrong = list(wrong_results(this, findings, outcome, wanted, tolerance, is_complete=is_complete))
     if before and (wrong or full):
         errors = [each for each in found if not each.is_warning]
         found += FullChecks(this, findings, settings, values, before).findings(errors, wrong=bool(wrong))

@@ -22,7 +22,7 @@ from tiledmm.simulator.build.built_libraries import cache_folder, ensure, scratc
 from tiledmm.simulator.build.cxx import compiler, is_clang, machine_flags, unfit, version
 from tiledmm.simulator.build.kernel_flags import KERNEL_FLAGS, build_flags
 from tiledmm.simulator.build.shared_folder import MAX_BYTES, bound, in_use, mark_used
-from tiledmm.simulator.build.translation import casts, inline_ptx, refusals
+from tiledmm.simulator.build.translation import casts, flops, inline_ptx, refusals
 from tiledmm.simulator.build.translation.unit import write_unit
 
 NATIVE = Path(__file__).with_name("native")
@@ -32,7 +32,10 @@ _SHOWN_LINES = 40
 _DOES_NOT_COMPILE = "the kernel does not compile for the CPU"
 
 # A kernel's <math.h> is the simulator's, and so is a "cuda.h" of the unit.
-_COMPILE_UNIT = ("-iquote", str(NATIVE), f"-I{NATIVE / 'include'}", "-c", "-o", "unit.o", "unit.cpp")
+_INCLUDE = ("-iquote", str(NATIVE), f"-I{NATIVE / 'include'}")
+_COMPILE_UNIT = (*_INCLUDE, "-c", "-o", "unit.o", "unit.cpp")
+_TO_ASSEMBLY = (*_INCLUDE, "-S", "-o", "unit.s", "unit.cpp")
+_ASSEMBLE = ("-c", "-o", "unit.o", "unit.s")
 # -O2 takes a quarter longer, which the first result waits for, and makes simulations 3% faster.
 _RUNTIME_FLAGS = (
     "-x", "c++", "-std=c++17", "-O1", "-g1", "-fPIC", "-fvisibility=hidden", "-pthread", "-fno-omit-frame-pointer",
@@ -68,7 +71,9 @@ def kernel_library(source: str, symbol: str, *, arch: int, build: str) -> Iterat
         key = _key(source, *flags, runtime.name)  # the runtime's name has the compiler, the headers and this file in it
         target = folder / f"{re.sub(r'[^A-Za-z0-9_]+', '_', symbol)[:120]}-{key}.so"
         mark_used(target)
-        compiled = ensure(target, lambda within: _compile_kernel(source, symbol, [*command, *flags], runtime, within))
+        compiled = ensure(
+            target, lambda within: _compile_kernel(source, symbol, [*command, *flags], runtime, within, build)
+        )
         yield target
     if compiled:
         bound(folder, MAX_BYTES)
@@ -156,23 +161,30 @@ def build_kernel(source: str, symbol: str, *, arch: int, build: str) -> Path:
         return path
 
 
-def _compile_unit(source: str, symbol: str, command: list[str], folder: Path) -> None:
+def _compile_unit(source: str, symbol: str, command: list[str], folder: Path, build: str) -> None:
+    counts = build == "checked"
+    marks = flops.CLANG_FLAG if is_clang(compiler()) else flops.FLAG
+    to_compile = [*command, *((marks, *_TO_ASSEMBLY) if counts else _COMPILE_UNIT)]
     saturated = casts.saturate(source)
     try:
         write_unit(saturated, symbol, folder)
-        _run([*command, *_COMPILE_UNIT], folder, source)
+        _run(to_compile, folder, source)
     except CompilationError:
         if saturated == source:
             raise
         # Where a cast was none, and so that errors are about the kernel's own text.
         write_unit(source, symbol, folder)
-        _run([*command, *_COMPILE_UNIT], folder, source)
+        _run(to_compile, folder, source)
+    if counts:
+        unit = folder / "unit.s"
+        unit.write_text(flops.count_operations(unit.read_text(encoding="utf-8"), "kernel.cu"), encoding="utf-8")
+        _run([*compiler(), *_ASSEMBLE], folder)
 
 
-def _compile_kernel(source: str, symbol: str, command: list[str], runtime: Path, folder: Path) -> Path:
+def _compile_kernel(source: str, symbol: str, command: list[str], runtime: Path, folder: Path, build: str) -> Path:
     if found := refusals.refuse(source):
         raise CompilationError(f"{_DOES_NOT_COMPILE}: {found.message(source)}")
-    _compile_unit(source, symbol, command, folder)
+    _compile_unit(source, symbol, command, folder, build)
     objects = ["unit.o"]
     if dynamic := _dynamic_arrays(source, folder / "unit.o"):
         (folder / "arrays.cpp").write_text(_dynamic_memory(dynamic), encoding="utf-8")

@@ -37,14 +37,11 @@ class Tolerance:
             if value is not None and not (isinstance(value, Real) and value >= 0):
                 raise ConfigError(f"{name} is a number from 0, or None; got {value!r}")
 
-    def first_wrong(
-        self, got: np.ndarray[Any, Any], expected: np.ndarray[Any, Any]
-    ) -> tuple[tuple[int, ...], int] | None:
-        """Return the index of the first wrong element and the number of wrong elements; None if all are right."""
-        wrong = np.argwhere(self._wrong(got, expected))
-        return (tuple(int(i) for i in wrong[0]), len(wrong)) if len(wrong) else None
+    def wrong(self, got: np.ndarray[Any, Any], expected: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """Return the indices of the wrong elements, one in each row, in order."""
+        return np.argwhere(self._differs(got, expected))
 
-    def _wrong(self, got: np.ndarray[Any, Any], expected: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    def _differs(self, got: np.ndarray[Any, Any], expected: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         if got.dtype.kind not in "fc":
             different: np.ndarray[Any, Any] = got != expected
             return different
@@ -89,8 +86,12 @@ def wrong_results(
     outcome: Outcome,
     wanted: Mapping[int, np.ndarray[Any, Any]],
     tolerance: Tolerance,
+    *,
+    is_complete: bool,
 ) -> Iterator[Finding]:
     """Yield a finding for each array that differs from what is expected.
+
+    It names the first wrong element; in a launch that ended early, the first that a thread had written by then.
 
     Args:
         launch: The launch, whose arrays hold its results.
@@ -98,17 +99,26 @@ def wrong_results(
         outcome: Outcome of the launch, with recorded writers.
         wanted: The expected arrays, as ``expected_arrays`` returns them.
         tolerance: Tolerances of the comparison.
+        is_complete: Whether all threads ran to their end.
     """
     for (at, array), (region, distance) in zip(launch.arrays.items(), launch.owner, strict=True):
-        differs = tolerance.first_wrong(array, wanted[at]) if at in wanted else None
-        if differs:
-            first, count = differs
-            name = launch.parameters[at].name
-            said = (
-                f"{count:,} of {array.size:,} elements of {name}; {name}[{', '.join(map(str, first))}] is "
-                f"{array[first]}, expected {wanted[at][first]}"
-            )
-            placed = launch.placed[region]
-            offset = distance + sum(i * stride for i, stride in zip(first, array.strides, strict=True))
-            writer = outcome.writer(placed.writes, (offset - placed.start) // placed.granule)
+        wrong = tolerance.wrong(array, wanted[at]) if at in wanted else ()
+        if not len(wrong):
+            continue
+        placed = launch.placed[region]
+        offsets = (distance + wrong @ np.array(array.strides, np.int64) - placed.start) // placed.granule
+        writers = (outcome.writer(placed.writes, int(offset)) for offset in offsets)
+        number, writer = 0, outcome.writer(placed.writes, int(offsets[0]))
+        if writer is None and not is_complete:
+            number, writer = next(((i, each) for i, each in enumerate(writers) if each), (0, None))
+        first = tuple(int(i) for i in wrong[number])
+        name = launch.parameters[at].name
+        said = (
+            f"{len(wrong):,} of {array.size:,} elements of {name}; {name}[{', '.join(map(str, first))}] is "
+            f"{array[first]}, expected {wanted[at][first]}"
+        )
+        if writer is None and not is_complete:
+            said += "; the launch ended before it was written"
+            yield findings.ended_early(WRONG_RESULT, said)
+        else:
             yield findings.wrong_result(WRONG_RESULT, said, writer, Geometry(launch.grid, launch.block))

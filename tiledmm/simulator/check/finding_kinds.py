@@ -66,6 +66,12 @@ ENDLESS = frozenset({"runaway thread", "no end", "timeout", "thread that waits f
 LAUNCH_BOUNDS = "block beyond the launch bounds"
 TOO_MUCH_SHARED = "too much shared memory"
 
+#: Kinds after which a launch goes on. All others end it: elements may be left that no thread has written.
+CONTINUES = WARNINGS | {
+    "uninitialised shared memory", "uninitialised result", "race on shared memory", "race on global memory",
+    "copy not waited for", UNSET_ELEMENT, UNSET, NOT_WRITTEN, WRONG_RESULT, LAUNCH_BOUNDS, TOO_MUCH_SHARED,
+}  # fmt: skip
+
 #: Kinds for accesses outside of all arrays.
 OUTSIDE = frozenset({"global access out of bounds", "shared access out of bounds"})
 

@@ -26,6 +26,9 @@ from tiledmm.simulator.execute.interface import SPACES, RawFinding
 #: Bytes by which an access may miss an array and still be said to be beside it (``build/native/state.h``).
 REACH = 64 << 20
 
+#: What the message says about an element that an index would have reached if it had more bits.
+OVERFLOWED = "by an index that overflows 32 bits"
+
 #: Addresses up to here are of elements of a null pointer: the operating system gives them to nobody.
 NULL_BYTES = 64 << 10
 
@@ -162,6 +165,10 @@ def _where(raw: RawFinding, space: str, regions: tuple[Region, ...]) -> str:
                 break
             if abs(at) < NULL_BYTES:
                 return f"at the address {at:#x}, through a null pointer{index}"
+        else:
+            inside = address + (raw.bytes << 32)  # 2 ** 31 and more is negative in 32 bits
+            if owner := next((each for each in regions if each.holds(inside)), None):
+                region, address, note = owner, inside, f", {OVERFLOWED}"
     if region is None:
         return f"at an address outside all arrays ({address:#x})"
     if space == "shared" and not region.bytes:

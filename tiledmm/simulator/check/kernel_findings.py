@@ -43,6 +43,14 @@ class KernelFindings:
         said = f"{said}; block {show(block)}, thread {show(thread)} wrote it"
         return self._finding(kind, said, self._kernel.lines.line(writer.pc), block=block, thread=thread)
 
+    def ended_early(self, kind: str, said: str) -> Finding:
+        """Return a finding about an element that no thread has written, because the launch ended before.
+
+        Args:
+            kind, said: As for ``wrong_result``.
+        """
+        return self._finding(kind, said, 0)
+
     def _finding(
         self,
         kind: str,

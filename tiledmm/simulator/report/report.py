@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tiledmm.errors import SimulationError
 from tiledmm.simulator.check.findings import Finding, describe_findings
 from tiledmm.simulator.report.tables import NONE, Table
-from tiledmm.simulator.report.traffic import LineCounts, Traffic, line_counts, total
+from tiledmm.simulator.report.traffic import AccessCounts, LineCounts, Traffic, access_counts, line_counts, total
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -35,8 +35,9 @@ class Report:
         findings: What is wrong with the kernel; empty if nothing is.
         warnings: Findings that are not errors on a GPU.
         barriers: Number of barriers that blocks wait at, summed over all blocks.
-        flops: Floating-point operations made by the kernel's intrinsics; a fused multiply-add counts as two. Integer
-            operations do not count, nor does arithmetic that is written with operators.
+        flops: Floating-point operations, written with operators (``sum += a * b``) or as intrinsics; a multiply-add
+            counts as two, a division or square root as one. Integer operations do not count. Operators are counted as
+            the C++ compiler leaves them, which computes equal products once.
         source: Traffic with the accesses of the source.
         sass: Traffic with the accesses of the machine code (SASS) of ``target``; None if it was not counted.
         lines: Counts by source line, for lines with any counts.
@@ -45,6 +46,7 @@ class Report:
         seconds: Time that the simulation took, in seconds.
         output: Text that the kernel printed.
         page: The line of ``text`` where the kernel's own source begins, after the headers.
+        accesses: Counts by access: the loads and stores of each line.
     """
 
     symbol: str
@@ -63,6 +65,7 @@ class Report:
     output: str = ""
     warnings: tuple[Finding, ...] = ()
     page: int = 1
+    accesses: tuple[AccessCounts, ...] = ()
 
     @classmethod
     def of(
@@ -106,6 +109,7 @@ class Report:
             text="\n".join(kernel.places.written) or kernel.text,
             locations=kernel.places.locations,
             page=kernel.places.page,
+            accesses=access_counts(kernel, outcomes, sass=sass),
             **known | more,
         )
 

@@ -123,7 +123,7 @@ class LineCounts:
         line: Number of the line in ``Report.text``.
         location: File and line: ``"tiled.cu.j2:57"``, or a line of the user's own file.
         text: Text of the line.
-        flops: Floating-point operations of its intrinsics, over all threads; a fused multiply-add counts as two.
+        flops: Floating-point operations, over all threads; a multiply-add counts as two.
         barriers: Number of barriers that blocks wait at, summed over all blocks.
         source: Traffic with the accesses of the source: one for each element.
         sass: Traffic with the accesses of the machine code (SASS), which vectorizes contiguous ones, or None.
@@ -136,6 +136,50 @@ class LineCounts:
     barriers: int
     source: Traffic
     sass: Traffic | None
+
+
+@dataclass(frozen=True, slots=True)
+class AccessCounts:
+    """Counts of one access of a source line: of one load, one store or one copy.
+
+    Attributes:
+        line: Number of the line in ``Report.text``.
+        location: File and line: ``"tiled.cu.j2:57"``, or a line of the user's own file.
+        text: The access as the line has it: ``"A[row * K + k]"``; empty if it is not known.
+        source: Traffic with the accesses of the source: one for each element.
+        sass: Traffic with the accesses of the machine code (SASS), which vectorizes contiguous ones, or None.
+    """
+
+    line: int
+    location: str
+    text: str
+    source: Traffic
+    sass: Traffic | None
+
+
+def access_counts(kernel: NativeKernel, outcomes: Sequence[Outcome], *, sass: bool) -> tuple[AccessCounts, ...]:
+    """Return the counts of a kernel's accesses to memory, in source order.
+
+    Args:
+        kernel: The kernel.
+        outcomes: Outcomes of its runs, whose counts are added.
+        sass: Whether the accesses of the machine code were counted.
+    """
+    sites = [site for each in outcomes for site in each.sites if site.bytes]
+    lines = kernel.lines.of(site.pc for site in sites)
+    sums: dict[tuple[int, str, int], AccessCounts] = {}
+    for site in sites:
+        line, text = lines.get(site.pc, 0), kernel.lines.access(site.pc)
+        key = (line, text, site.kind)
+        counts = sums.get(key) or AccessCounts(
+            line, kernel.lines.location(line), text, Traffic(), Traffic() if sass else None
+        )
+        sums[key] = replace(
+            counts,
+            source=counts.source + _traffic(site.kind, site.source),
+            sass=None if counts.sass is None else counts.sass + _traffic(site.kind, site.sass),
+        )
+    return tuple(sums[key] for key in sorted(sums) if sums[key].source)
 
 
 def line_counts(kernel: NativeKernel, outcomes: Sequence[Outcome], *, sass: bool) -> tuple[LineCounts, ...]:

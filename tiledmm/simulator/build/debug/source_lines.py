@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from tiledmm.simulator.build.debug.debug_info import DebugInfo
 from tiledmm.simulator.build.source_map import SourceMap, own_line
+from tiledmm.simulator.build.translation.accesses import access_at
 from tiledmm.simulator.build.translation.syntax import loop_around
 
 
@@ -23,6 +24,7 @@ class SourceLines:
         self._places = places
         self._text = text.splitlines()
         self._known: dict[int, tuple[int, tuple[int, ...]]] = {}
+        self._columns: dict[int, int] = {}
 
     def of(self, places: Iterable[int]) -> dict[int, int]:
         """Return the source line of each place in machine code; 0 if it is unknown.
@@ -43,6 +45,11 @@ class SourceLines:
         self.line(place)
         return self._known[place][1] if place else ()
 
+    def access(self, place: int) -> str:
+        """Return the access at a place in machine code as the source has it: ``"A[row * K + k]"``; empty if unknown."""
+        line = self.line(place)
+        return access_at(self.text(line), self._columns.get(place, 0))
+
     def same_text(self, place: int, other: int) -> bool:
         """Return whether two places in machine code were compiled from the same place in the source.
 
@@ -55,6 +62,7 @@ class SourceLines:
             lines = [frame.line for frame in chain if frame.file.endswith("kernel.cu") and frame.line]
             own = own_line(lines, self._places.page)
             outer = lines[lines.index(own) + 1 :] if own in lines else []
+            self._columns[place] = next((frame.column for frame in chain if frame.line == own), 0)
             self._known[place] = own, tuple(dict.fromkeys(each for each in outer if each >= self._places.page))
 
     def loop(self, line: int) -> int:

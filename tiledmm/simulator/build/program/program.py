@@ -25,7 +25,7 @@ from tiledmm.simulator.build.translation.syntax import kernels_in, short_name, w
 #: Ends of the names of files with CUDA C.
 SUFFIXES = (".cu", ".cuh", ".h", ".hpp", ".cuda", ".c", ".cpp")
 
-_HOST = re.compile(r"<<<|\bmain\s*\(|\bcuda(?:Malloc|Memcpy|Free|DeviceSynchronize|Event)\w*\b")
+_HOST = re.compile(r"<<<|\bmain\s*\(|\bcuda(?:Malloc|Memcpy|Free|DeviceSynchronize|Event)\w*\b|\bstd::string\b")
 
 
 class Program:
@@ -234,9 +234,7 @@ class Program:
         """Whether the text has nothing that must be resolved or set aside before it compiles."""
         plain = without_comments(self.written)
         headers = re.findall(r"^[ \t]*#[ \t]*include[ \t]*[<\"]([^>\"]+)", plain, re.MULTILINE)
-        return not _HOST.search(plain) and all(
-            each in known_headers() or any(pattern.fullmatch(each) for pattern, _ in INCLUDES) for each in headers
-        )
+        return not _HOST.search(plain) and all(each in known_headers() for each in headers)
 
     def _line(self, item: Item) -> int:
         # The name is what people look for: templates and attributes may be on lines before it.
