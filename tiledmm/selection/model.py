@@ -12,8 +12,6 @@ from tiledmm.elements import PACKED_ELEMENTS, Element
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS, Gpu
 from tiledmm.kernels.config import Config
 from tiledmm.kernels.launches import tiles, tiles_of_c
-from tiledmm.kernels.tensor_maps import has_coordinates
-from tiledmm.kernels.variant import Variant
 from tiledmm.kernels.variants import find_variant
 from tiledmm.problem.product import Product
 from tiledmm.problem.strides import Problem
@@ -21,12 +19,7 @@ from tiledmm.selection.choice import MOST_APART, Choice, kernel_spec_of, transpo
 from tiledmm.selection.cost import Cost, row_flops
 from tiledmm.selection.parts import grids, strips
 from tiledmm.selection.rates import KernelRates, Rates, nearest_rates, rate_type
-
-# Maximum number of rows of C for which skinny tiles are considered, on CUDA cores and on tensor cores.
-_SKINNY_ROWS, _SKINNY_TENSOR_ROWS = 64, 1024
-
-# Maximum number of rows and columns of a small product, and minimum number of elements in C of a batch of these.
-_SMALL, _MANY = 32, 1 << 14
+from tiledmm.selection.suitable import is_suitable
 
 # Type of the table rows for packed elements, which are as wide as an int32.
 _PACKED_TYPE = "int32"
@@ -177,16 +170,7 @@ class Model:
             variant = find_variant(each.variant)
             config = _config(each.variant, each.tile, variant.computes_in(product.compute))
             transposed = transposed_if_preferred(variant, config, product)
-            if variant.is_limited and not has_coordinates(product.problem):
-                continue
-            most = _SKINNY_TENSOR_ROWS if variant.tensor_cores else _SKINNY_ROWS
-            if variant.reads.few_rows(config) and transposed.problem.m > most:
-                continue
-            if variant.reads.few_columns(config) and transposed.problem.n > most:
-                continue
-            if variant.reads.small_products and not _is_small_batch(product.problem):
-                continue
-            if variant.reads.short_k and not _suits_short_k(variant, config, transposed.problem):
+            if not is_suitable(variant, config, transposed.problem):
                 continue
             choice = self._at_best(each, transposed, fits) or self._in_parts(each, transposed, fits)
             if choice:
@@ -354,26 +338,6 @@ def packings(row: KernelRates, product: Product) -> Iterator[tuple[str, ...]]:
 
 def _time(choice: Choice) -> float:
     return choice.microseconds or 0.0
-
-
-def _is_small_batch(problem: Problem) -> bool:
-    """Return whether a problem is a batch of many small products, with few rows and columns each."""
-    return max(problem.m, problem.n) <= _SMALL and problem.m * problem.n * problem.products >= _MANY
-
-
-def _suits_short_k(variant: Variant, config: Config, problem: Problem) -> bool:
-    """Return whether a kernel for short K suits a product.
-
-    C must fill half of the tile's columns or, if the kernel is for few columns, be an array without gaps that fills a
-    quarter of the tile's rows.
-    """
-    if problem.k > config.bk:
-        return False
-    if not variant.reads.narrow:
-        return 2 * problem.n >= config.bn
-    row, column = problem.strides[4:]
-    dense = row == problem.n and (column == 1 or problem.n == 1)
-    return dense and problem.n <= config.bn and 4 * problem.m >= config.bm
 
 
 @functools.lru_cache(maxsize=1024)
