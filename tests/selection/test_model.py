@@ -7,6 +7,7 @@ import math
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests import expected
@@ -16,6 +17,8 @@ from tiledmm.hardware.data_sheets import REFERENCE_GPUS
 from tiledmm.kernels.operands.operands import OperandCost
 from tiledmm.kernels.tensor_cores import loaded_columns
 from tiledmm.kernels.variants import find_variant
+from tiledmm.problem.arrays import Array
+from tiledmm.problem.product import resolve
 from tiledmm.selection.cost import Cost, together
 from tiledmm.selection.model import H100, H100_IEEE, SPLIT_K_FACTORS, Model
 from tiledmm.selection.rates import KernelRates
@@ -59,6 +62,11 @@ def test_few_partitions_of_k_are_considered_and_many() -> None:
         (("tiny", 16), "float32", (64, 32, 32, 40), (64, 33, 32, 40)),
         (("tiny", 16), "float32", (64, 32, 32, 40), (64, 32, 33, 40)),
         (("outer_products", 2), "float32", (1, 300, 300, 2), (1, 300, 300, 3)),
+        (("outer_products", 2), "float32", (1, 300, 64, 2), (1, 300, 63, 2)),  # half of a tile's columns
+        (("narrow_outer_products", 4), "float32", (1, 300, 64, 4), (1, 300, 64, 5)),
+        (("narrow_outer_products", 4), "float32", (1, 256, 64, 4), (1, 255, 64, 4)),  # a quarter of a tile's rows
+        (("narrow_outer_products", 4), "int8", (3, 300, 256, 4), (3, 300, 257, 4)),  # 256 bytes per row
+        (("narrow_outer_products", 4), "complex128", (3, 1, 300, 4), (3, 20, 300, 4)),  # a vector, as a column
         (("wgmma", 64), "float16", (1, 8, (1 << 31) - 64, 320), (1, 8, 1 << 31, 320)),
         (("axpy", 2), "float32", (1, 2, 512, 512), (1, 3, 512, 512)),
     ],
@@ -85,6 +93,13 @@ def test_split_k_factors_are_limited(variant: str, tile: int, sizes: tuple[int, 
     wanted = product("float64" if variant == "split_float64" else "float32", "NN", sizes, 0)
     factors = [*H100._splits(find_variant(variant).config(tile, wanted.compute), wanted)]
     assert factors == [each for each in SPLIT_K_FACTORS if each <= most]
+
+
+def test_narrow_results_have_no_gaps_between_their_rows() -> None:
+    a, b, c = (Array.laid_out(shape, np.dtype("f4"), "N") for shape in ((3000, 4), (4, 20), (3000, 20)))
+    for out, considered in ((c, True), (replace(c, strides=(96, 4)), False)):
+        wanted = resolve(a, b, out).computed_in(compute_element("float32"))
+        assert any(row.variant == "narrow_outer_products" for row, _ in H100._in_one(wanted)) is considered
 
 
 def test_a_cluster_shares_k_or_the_reduction_adds_partitions() -> None:
