@@ -5,7 +5,7 @@
     report.ok, print(report)
 
 In: CUDA C, as its author keeps it, and what its author says about launch, arguments and result. Out: a ``CheckReport``.
-The way of a check: ``roles`` says what the parameters are, ``launch_rule`` and ``host_launch`` say how the kernel is
+The way of a check: ``roles`` says what the parameters are, ``host_launch`` and ``guessed_launch`` say how the kernel is
 launched at given sizes, ``trial`` runs it, ``expectation`` says what is right, ``accesses``, ``compiled`` and
 ``bounds`` say what it costs, and ``check_report`` shows all of it. ``explanations``
 asks ``simulated.explanation`` why a result is wrong, and why a kernel is slow.

@@ -82,6 +82,8 @@ def element_type(parameter: Parameter) -> np.dtype[Any] | None:
         return np.dtype(f"{letter}{parameter.element_bytes}")
     if parameter.element_kind == BOOL:
         return np.dtype(np.bool_)
+    if re.search(r"\bcu\w*Complex\b|\bcomplex<", parameter.type):
+        return np.dtype(np.complex64 if parameter.element_bytes == 8 else np.complex128)
     words = re.findall(r"\w+", re.sub(r"\(.*|\bconst\b|\b__restrict\b", "", parameter.type))
     return _ELEMENTS.get(" ".join(words))
 
@@ -89,8 +91,9 @@ def element_type(parameter: Parameter) -> np.dtype[Any] | None:
 def small_numbers(shape: tuple[int, ...], dtype: np.dtype[Any], seed: int) -> Array:
     """Return random integers whose sums of products are exact in every type."""
     most = 1 if dtype.itemsize < 4 else 3
-    low = 0 if dtype.kind in "ub" else -most
-    return np.random.default_rng(seed).integers(low, most + 1, shape).astype(dtype)
+    low, rng = 0 if dtype.kind in "ub" else -most, np.random.default_rng(seed)
+    values = rng.integers(low, most + 1, shape)
+    return (values + 1j * rng.integers(low, most + 1, shape) if dtype.kind == "c" else values).astype(dtype)
 
 
 def unset(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
@@ -133,6 +136,9 @@ class Product:
                     f"say it, as in --args '{parameters[at].name}:f32[M,K], ...'"
                 )
             types.append(found)
+        elements = [parameters[at].element_bytes for at in roles.order]
+        if elements in ([8, 8, 8], [16, 16, 16]) and all(each == np.dtype(f"f{elements[0] // 2}") for each in types):
+            types = [np.dtype(f"c{elements[0]}")] * 3  # float2 throughout: complex numbers
         return cls(roles, parameters, (types[0], types[1], types[2]))
 
     def arguments(
@@ -197,12 +203,13 @@ class Product:
         a = flat_a.reshape(k, m).T if layout.a else flat_a.reshape(m, k)
         b = flat_b.reshape(n, k).T if layout.b else flat_b.reshape(k, n)
         # Sums of small integers are exact in float64, whose products are faster.
-        product: Array = a[rows].astype(np.float64) @ b.astype(np.float64)
+        wide = np.dtype(np.complex128 if self.types[2].kind == "c" else np.float64)
+        product: Array = a[rows].astype(wide) @ b.astype(wide)
         if self.roles.alpha is not None:
             product = ALPHA * product
         if self.roles.beta is not None:
             c = flat_c.reshape(n, m).T if layout.c else flat_c.reshape(m, n)
-            product = product + BETA * c[rows].astype(np.float64)
+            product = product + BETA * c[rows].astype(wide)
         return product.astype(self.types[2])
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from tiledmm.errors import ConfigError
 from tiledmm.own_kernels.argument_text import Said
 from tiledmm.own_kernels.chosen_kernel import Chosen
-from tiledmm.own_kernels.launch_rule import Geometry, GivenLaunch, LaunchRule, guess
+from tiledmm.own_kernels.launch_rule import Geometry, GivenLaunch, LaunchRule
 from tiledmm.own_kernels.roles import Roles
 from tiledmm.simulator.build.program.expressions import Value
 from tiledmm.simulator.build.program.launch_site import LaunchSite
@@ -52,6 +52,15 @@ class HostLaunch:
                 roots = self.host.roots(self.site.arguments[at], self.site.at)
                 found |= {root: sizes[names[0]] for root in roots if names[0] in sizes}
         return found
+
+    def same_sizes(self) -> list[list[int]]:
+        """Return groups of parameters that are sizes and get the same variable: ``mm<<<...>>>(a, b, c, n, n, n)``."""
+        groups: dict[tuple[int, str], list[int]] = {}
+        for at in self.roles.sizes if self.roles else ():
+            roots = self.host.roots(self.site.arguments[at], self.site.at) if at < len(self.site.arguments) else []
+            if roots:
+                groups.setdefault(roots[0], []).append(at)
+        return [group for group in groups.values() if len(group) > 1]
 
     def with_numbers(self, value: int) -> HostLaunch:
         """Return the launch with another value of the host's variables that are larger."""
@@ -143,11 +152,11 @@ class HostLaunch:
         return found
 
 
-def rule_of(said: Said, chosen: Chosen, program: Program, roles: Roles | None, text: str) -> LaunchRule:
+def rule_of(said: Said, chosen: Chosen, program: Program, roles: Roles | None) -> LaunchRule:
     """Return how a kernel is launched.
 
     Raises:
-        ConfigError: If nobody says it, and it cannot be guessed.
+        ConfigError: If nobody says it.
     """
     host = None
     if chosen.site is not None:
@@ -156,7 +165,6 @@ def rule_of(said: Said, chosen: Chosen, program: Program, roles: Roles | None, t
         host = HostLaunch(program.host, chosen.site, roles, place)
     if said.grid and said.block:
         return GivenLaunch(said.grid, said.block, said.shared or "0")
-    guessed = guess(text) if roles else None
     if said.block and roles:
         parts = [part for part in re.split(r"[,x]", said.block) if part.strip()]
         grid = "(M*N+{0}-1)/({0})" if len(parts) == 1 else "(N+{0}-1)/({0}),(M+{1}-1)/({1})"
@@ -172,8 +180,6 @@ def rule_of(said: Said, chosen: Chosen, program: Program, roles: Roles | None, t
             raise ConfigError(f"--{'grid' if said.grid else 'block'} needs --{missing} beside it")
     if host is not None:
         return host
-    if guessed is not None:
-        return guessed
     raise ConfigError(
         f"{chosen.declaration.location}: the file has no launch of {chosen.name}: say --grid and --block, such as "
         "--grid '(N+15)/16,(M+15)/16' --block 16,16"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -59,29 +58,6 @@ class GivenLaunch:
 
 
 @dataclass(frozen=True, slots=True)
-class GuessedLaunch:
-    """A launch of one thread per element of C, in blocks that the kernel's text suggests.
-
-    Attributes:
-        block: Number of threads per block along x and y.
-        rows_along_x: Whether x counts the rows of C.
-        source: That it is a guess.
-    """
-
-    block: tuple[int, int]
-    rows_along_x: bool = False
-    source: str = "a guess: --grid and --block say otherwise"
-
-    def geometry(self, sizes: Mapping[str, int]) -> Geometry:
-        """Return the launch at given sizes."""
-        x, y = self.block
-        if y == 1:
-            return Geometry((-(-sizes["M"] * sizes["N"] // x), 1, 1), (x, 1, 1))
-        across, down = ("M", "N") if self.rows_along_x else ("N", "M")
-        return Geometry((-(-sizes[across] // x), -(-sizes[down] // y), 1), (x, y, 1))
-
-
-@dataclass(frozen=True, slots=True)
 class ElementLaunch:
     """A launch of one thread per element of an array, in blocks of 256."""
 
@@ -93,30 +69,6 @@ class ElementLaunch:
         return Geometry((-(-self.elements // 256), 1, 1), (256, 1, 1))
 
 
-def guess(text: str) -> GuessedLaunch | None:
-    """Return the usual launch of a kernel with one thread per element; None if its text suggests no such launch.
-
-    Args:
-        text: The kernel's text, preprocessed.
-    """
-    plain = bool(re.search(r"\bthreadIdx\s*\.\s*y", text)) and bool(re.search(r"\bblockIdx\s*\.\s*y", text))
-    tiles = {
-        int(a)
-        for a, b in re.findall(r"__shared__[^;]*?\[\s*(\d+)\s*\]\s*\[\s*(\d+)\s*(?:\+\s*1\s*)?\]", text)
-        if int(b) - int(a) in (0, 1)
-    }
-    uses_block = "blockDim" in text
-    factors = {int(each) for each in re.findall(r"blockIdx\s*\.\s*[xy]\s*\*\s*(\d+)", text)}
-    if plain and len(tiles | factors) == 1:
-        tile = next(iter(tiles | factors))
-        return GuessedLaunch((tile, tile)) if 4 <= tile <= 32 else None
-    if plain and uses_block and not tiles and not factors:
-        return GuessedLaunch((16, 16))
-    if not re.search(r"Idx\s*\.\s*[yz]", text) and uses_block and not tiles:
-        return GuessedLaunch((256, 1))
-    return None
-
-
 def tile_of(rule: LaunchRule, roles: Roles) -> tuple[int, int]:
     """Return the rows and columns of C per block, from how the grid grows with the sizes; 1 where it does not."""
     base = dict.fromkeys(SIZES, 3840)
@@ -126,7 +78,7 @@ def tile_of(rule: LaunchRule, roles: Roles) -> tuple[int, int]:
         if roles.square:
             more = rule.geometry(dict.fromkeys(SIZES, 7680)).grid
         elif size in roles.named:
-            more = rule.geometry(base | {size: 7680}).grid
+            more = rule.geometry(base | dict.fromkeys(roles.equal_to(size), 7680)).grid
         else:
             found.append(1)
             continue

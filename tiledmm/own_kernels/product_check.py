@@ -12,15 +12,9 @@ from typing import TypeAlias
 from tiledmm.errors import CompilationError, ConfigError
 from tiledmm.own_kernels.check_report import ONLY_MULTIPLES, KernelReport
 from tiledmm.own_kernels.expectation import Layout, Product
+from tiledmm.own_kernels.guessed_launch import GuessedLaunch, guesses
 from tiledmm.own_kernels.host_launch import HostLaunch
-from tiledmm.own_kernels.launch_rule import (
-    GivenLaunch,
-    GuessedLaunch,
-    LaunchRule,
-    guess,
-    rounds_up,
-    tile_of,
-)
+from tiledmm.own_kernels.launch_rule import GivenLaunch, LaunchRule, rounds_up, tile_of
 from tiledmm.own_kernels.roles import SIZES, Roles
 from tiledmm.own_kernels.sizes import MOST_WORK, complete, constants_of, granularity, sizes_to_try, smaller, work_of
 from tiledmm.own_kernels.subject import Subject
@@ -28,6 +22,9 @@ from tiledmm.own_kernels.trial import Trial, find_layout, try_product
 
 #: The check of a kernel, whatever it computes: ``kernel_check.check_kernel``.
 Check: TypeAlias = Callable[[Subject], KernelReport]
+
+# Launches that are tried before a result counts as wrong.
+_MOST_LAUNCHES = 40
 
 
 def check_product(subject: Subject, possible: Sequence[Roles], check: Check) -> KernelReport:
@@ -42,10 +39,7 @@ def check_product(subject: Subject, possible: Sequence[Roles], check: Check) -> 
         SizesError: If its sizes are constants that nobody says.
         ConfigError: If its launch is not known.
     """
-    launches = [(roles, _rule(subject, roles)) for roles in possible]
-    launches += [
-        (roles, replace(rule, rows_along_x=True)) for roles, rule in launches if isinstance(rule, GuessedLaunch)
-    ]
+    launches = _launches(subject, possible)
     roles, rule = _likeliest(subject, launches)
     product = Product.of(roles, subject.kernel.parameters)
     given, step = subject.said.sizes, granularity(subject.text)
@@ -65,8 +59,13 @@ def check_product(subject: Subject, possible: Sequence[Roles], check: Check) -> 
         trials.append(try_product(subject.kernel, product, sizes, geometry, settings, divides=divides, layout=layout))
         if not trials[-1].ok:
             break
+    if isinstance(rule, GuessedLaunch) and not rule.evident and not trials[0].ok:
+        raise subject.error(
+            "is right with none of the usual launches, and the file has no launch of it: say --grid and --block, such "
+            "as --grid '(N+15)/16,(M+15)/16' --block 16,16"
+        )
     notes = _notes(subject, rule, roles, trials)
-    if roles != possible[0]:
+    if roles != launches[0][0]:
         named = {subject.kernel.parameters[at].name: names[0] for at, names in sorted(roles.sizes.items())}
         notes.append(f"A is (M, K) and B is (K, N): {', '.join(named)} are {', '.join(named.values())}.")
     if step > 1 and len(trials) > 1:
@@ -74,35 +73,52 @@ def check_product(subject: Subject, possible: Sequence[Roles], check: Check) -> 
         notes.append(f"The kernel accesses {what}, so all sizes are multiples of {step} here.")
     operands = product.arguments(trials[0].sizes, trials[0].layout or Layout(), zero=trials[0].adds)
     a, b, c = (each.itemsize for each in product.types)
-    return subject.report(rule, trials, operands, notes, (a, b, c))
+    return subject.report(rule, trials, operands, notes, None if product.types[2].kind == "c" else (a, b, c))
 
 
-def _rule(subject: Subject, roles: Roles) -> LaunchRule:
-    """Return the launch of a product; a guess if the host code has one whose grid does not follow from the text."""
-    rule = subject.rule(roles)
-    guessed = guess(subject.text) if isinstance(rule, HostLaunch) else None
-    if guessed is not None:
+def _launches(subject: Subject, possible: Sequence[Roles]) -> list[tuple[Roles, LaunchRule]]:
+    """Return the roles and the launches that a product may have, likeliest first.
+
+    Raises:
+        ConfigError: If nobody says its launch, and its text suggests none.
+    """
+    guessed = guesses(subject.text_with_numbers)
+    found: list[tuple[Roles, LaunchRule]] = []
+    for roles in possible:
         try:
-            rule.geometry(dict.fromkeys(SIZES, 256))
+            rule = subject.rule(roles)
+            if isinstance(rule, HostLaunch):
+                roles = roles.united(rule.same_sizes())
+                rule = replace(rule, roles=roles)
+                rule.geometry(dict(zip(SIZES, (256,) * 3 if roles.square else (256, 512, 128), strict=True)))
         except ConfigError:
-            return guessed
-    return rule
+            if not guessed or subject.said.grid or subject.said.block:
+                raise
+            found += [(roles, each) for each in guessed]
+        else:
+            found.append((roles, rule))
+    found.sort(key=lambda each: guessed.index(each[1]) if isinstance(each[1], GuessedLaunch) else 0)
+    return found[:_MOST_LAUNCHES]
 
 
 def _likeliest(subject: Subject, launches: Sequence[tuple[Roles, LaunchRule]]) -> tuple[Roles, LaunchRule]:
     """Return the roles and the launch with which the kernel is right; the first ones if it is right with none."""
+    with_findings = []
     for roles, rule in launches if len(launches) > 1 else ():
         product = Product.of(roles, subject.kernel.parameters)
         with contextlib.suppress(ConfigError):
             sizes = complete(subject.said.sizes or sizes_to_try(rule, roles)[0][0], rule, product)
-            if work_of(sizes) <= MOST_WORK and _is_right(subject, product, sizes, rule):
+            found = _right_trial(subject, product, sizes, rule) if work_of(sizes) <= MOST_WORK else None
+            if found is not None and found.report.ok:
                 return roles, rule
-    return launches[0]
+            with_findings += [(roles, rule)] * (found is not None)
+    return [*with_findings, launches[0]][0]
 
 
-def _is_right(subject: Subject, product: Product, sizes: dict[str, int], rule: LaunchRule) -> bool:
+def _right_trial(subject: Subject, product: Product, sizes: dict[str, int], rule: LaunchRule) -> Trial | None:
+    """Return a launch whose result is right in some layout; None if there is none."""
     settings = replace(subject.quick, counts=False)
-    return find_layout(subject.kernel, product, sizes, rule.geometry(sizes), settings) is not None
+    return find_layout(subject.kernel, product, sizes, rule.geometry(sizes), settings)
 
 
 def _notes(subject: Subject, rule: LaunchRule, roles: Roles, trials: Sequence[Trial]) -> list[str]:
@@ -110,7 +126,7 @@ def _notes(subject: Subject, rule: LaunchRule, roles: Roles, trials: Sequence[Tr
     notes = []
     if not trials[0].right and roles.named == set(SIZES) and not isinstance(rule, GuessedLaunch) and not roles.square:
         square = dict.fromkeys(SIZES, math.lcm(*tile_of(rule, roles), 32))
-        if _is_right(subject, Product.of(roles, subject.kernel.parameters), square, rule):
+        if _right_trial(subject, Product.of(roles, subject.kernel.parameters), square, rule):
             notes.append(
                 "The result is right where M = N = K: the kernel or its grid takes one size for another, as a grid "
                 "whose x and y are exchanged does."
@@ -118,7 +134,8 @@ def _notes(subject: Subject, rule: LaunchRule, roles: Roles, trials: Sequence[Tr
     if not trials[0].ok and isinstance(rule, GuessedLaunch):
         notes.append("The launch is a guess: if it is another, say it by --grid and --block.")
     if not trials[-1].ok and not trials[-1].divides:
-        guarded = _has_guards(subject.text, [subject.kernel.parameters[at].name for at in roles.sizes])
+        of_c = [at for at, names in roles.sizes.items() if names != ("K",)]
+        guarded = _has_guards(subject.text, [subject.kernel.parameters[at].name for at in of_c])
         # One thread per element without a guard, on a grid that rounds up, is a mistake; whole tiles are a choice.
         meant = "__shared__" in subject.text or not isinstance(rule, (HostLaunch, GivenLaunch))
         if (not guarded and meant) or not rounds_up(rule, roles, tile_of(rule, roles)):
@@ -175,11 +192,11 @@ def _covers(whole: Trial, other: Trial) -> bool:
 
 
 def _has_guards(text: str, sizes: Sequence[str]) -> bool:
-    """Return whether a kernel compares anything with the sizes outside of the heads of loops.
+    """Return whether a kernel compares anything with the sizes of C outside of the heads of loops.
 
     Args:
         text: The kernel's text.
-        sizes: Names of the parameters that are sizes; empty if the sizes are constants.
+        sizes: Names of the parameters that are rows or columns of C; empty if the sizes are constants.
     """
     names = "|".join(map(re.escape, sizes)) or r"\d+"
     plain = re.sub(r"\b(?:for|while)\s*\((?:[^()]|\([^()]*\))*\)", " ", text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tiledmm.simulator.build.parameters import FLOAT, POINTER, SIGNED, UNSIGNED, Parameter
 
@@ -79,6 +79,22 @@ class Roles:
     def square(self) -> bool:
         """True if one parameter is all three sizes."""
         return any(len(sizes) == len(SIZES) for sizes in self.sizes.values())
+
+    def equal_to(self, size: str) -> tuple[str, ...]:
+        """Return the sizes that one parameter is together with a size."""
+        return next((sizes for sizes in self.sizes.values() if size in sizes), (size,))
+
+    def united(self, same: Sequence[Sequence[int]]) -> Roles:
+        """Return roles in which groups of parameters that always have the same value are all sizes of their group.
+
+        Args:
+            same: Numbers of the parameters of each group.
+        """
+        sizes = dict(self.sizes)
+        for group in same:
+            names = {name for at in group for name in self.sizes[at]}
+            sizes |= dict.fromkeys(group, tuple(each for each in SIZES if each in names))
+        return replace(self, sizes=sizes)
 
     @property
     def order(self) -> tuple[int, int, int]:

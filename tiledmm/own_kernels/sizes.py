@@ -29,7 +29,7 @@ def granularity(text: str) -> int:
     """
     if re.search(r"\bwmma\b|\bmma\b|mma_sync|ldmatrix", text):
         return 16
-    return 4 if re.search(r"\b(?:float|int|uint)4\b|_memcpy_async|cp\.async", text) else 1
+    return 4 if re.search(r"\b(?:float|int|uint)4\b|__dp4a|_memcpy_async|cp\.async", text) else 1
 
 
 def sizes_to_try(rule: LaunchRule, roles: Roles, step: int = 1) -> list[tuple[dict[str, int], bool]]:
@@ -53,7 +53,12 @@ def sizes_to_try(rule: LaunchRule, roles: Roles, step: int = 1) -> list[tuple[di
         odd = {"M": 37, "N": 45, "K": 83}
         if bm > 1:
             odd = {"M": (2 * bm if bm <= 16 else bm) + 5, "N": (2 * bn if bn <= 16 else bn) + 13, "K": 83}
-    return [(sizes, True), ({name: -(-size // step) * step for name, size in odd.items()}, False)]
+    odd = {name: -(-size // step) * step for name, size in odd.items()}
+    for names in (names for names in roles.sizes.values() if len(names) == 2):
+        tile, largest = math.lcm(bm, bn), max(sizes[each] for each in names)
+        sizes |= dict.fromkeys(names, -(-largest // tile) * tile)
+        odd |= dict.fromkeys(names, max(odd[each] for each in names))
+    return [(sizes, True), (odd, False)]
 
 
 def complete(sizes: dict[str, int], rule: LaunchRule, product: Product) -> dict[str, int]:

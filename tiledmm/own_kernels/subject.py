@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -24,10 +25,17 @@ from tiledmm.own_kernels.trial import Trial
 from tiledmm.simulator.api import compile_program
 from tiledmm.simulator.build.native_kernel import NativeKernel
 from tiledmm.simulator.build.program.program import Program
+from tiledmm.simulator.build.program.tokens import split, text_of
 from tiledmm.simulator.execute.settings import Settings
 
 if TYPE_CHECKING:
     from tiledmm.compile.inspection import Resources
+
+
+# Declarations of constants, and the names and numbers in one of them.
+_CONSTANTS = re.compile(r"\bconst(?:expr)?\b[^;(){}]*;")
+_NUMBERS = re.compile(r"(\w+)\s*=\s*(\d+)\s*[,;]")
+_NAME = re.compile(r"(?<![.\w])[A-Za-z_]\w*")
 
 
 @dataclass(frozen=True)
@@ -75,6 +83,19 @@ class Subject:
         return self.program.device_text(self.chosen.declaration)
 
     @property
+    def text_with_numbers(self) -> str:
+        """The kernel's text with numbers in place of its constants, and of the arguments of its template."""
+        text, tokens, template = self.text, self.program.tokens, self.chosen.declaration.item.template
+        values = {name: number for each in _CONSTANTS.findall(text) for name, number in _NUMBERS.findall(each)}
+        if template and "<" in self.chosen.name:
+            names = [
+                text_of(tokens[a:b]).partition("=")[0].split()[-1] for a, b in split(tokens, *template, angles=True)
+            ]
+            arguments = self.chosen.name.partition("<")[2].rstrip(">").split(",")
+            values |= {name: each for name, each in zip(names, arguments, strict=False) if each.strip().isdigit()}
+        return _NAME.sub(lambda word: values.get(word[0], word[0]), text)
+
+    @property
     def signature(self) -> str:
         """The parameters, as they are written."""
         return ", ".join(f"{kind} {name}".strip() for kind, name in self.chosen.declaration.parameters)
@@ -86,7 +107,7 @@ class Subject:
 
     def rule(self, roles: Roles | None) -> LaunchRule:
         """Return how the kernel is launched, by ``rule_of``."""
-        return rule_of(self.said, self.chosen, self.program, roles, self.text)
+        return rule_of(self.said, self.chosen, self.program, roles)
 
     def error(self, said: str) -> ConfigError:
         """Return an error that names the kernel and its place."""

@@ -163,4 +163,7 @@ def _is_wrong(report: Report) -> bool:
 
 def _is_unset(array: np.ndarray[Any, Any]) -> bool:
     """Return whether a kernel added to what was in C: every element of a product of floats is NaN then."""
-    return bool(np.isnan(array.astype(np.float64)).mean() > 0.5) if array.dtype.kind not in "iub" else True
+    if array.dtype.kind in "iub":
+        return True
+    values = array if array.dtype.kind == "c" else array.astype(np.float64)
+    return bool(np.isnan(values).mean() > 0.5)

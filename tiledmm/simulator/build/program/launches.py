@@ -71,9 +71,14 @@ class HostCode:
 
         Empty if the text instantiates it nowhere: neither ``template void run<float>(...)`` nor ``run<float>(...)``.
         """
+        found = self._instantiated(name, at)
+        return self.text(found[0]) if found else ""
+
+    def _instantiated(self, name: str, at: int) -> tuple[tuple[int, int], int] | None:
+        """Return the range of a template argument where the function around a token is instantiated, and that place."""
         function = self._definitions.function_at(at)
         if function is None or function.template is None:
-            return ""
+            return None
         names = [
             self._definitions.name_of_parameter(part) for part in split(self._tokens, *function.template, angles=True)
         ]
@@ -82,8 +87,8 @@ class HostCode:
                 close = closing_angle(self._tokens, here + 1, len(self._tokens))
                 arguments = split(self._tokens, here + 2, close, angles=True)
                 if close < len(self._tokens) and len(arguments) > names.index(name):
-                    return self.text(arguments[names.index(name)])
-        return ""
+                    return arguments[names.index(name)], here
+        return None
 
     def text(self, part: tuple[int, int]) -> str:
         """Return the text of a range of tokens."""
@@ -177,6 +182,8 @@ class HostCode:
             if isinstance(whole, (int, float)):
                 whole = int(whole), 1, 1
             return whole["xyz".index(member)] if isinstance(whole, tuple) else None
+        if value is None and (argument := self._instantiated(name, at)):
+            value = self._value(*argument, overrides, depth + 1)
         if value is None:
             return 1 if name == "argc" else self.unknown(name)
         return value

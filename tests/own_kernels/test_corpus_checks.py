@@ -1,0 +1,41 @@
+"""Tests of checks without options of the files in ``tests/simulator/corpus``."""
+
+from __future__ import annotations
+
+import pytest
+
+import tiledmm
+from tests.conftest import slow_unless
+from tests.simulator.corpus import CORPUS, FOLDER
+from tiledmm.errors import ConfigError
+
+EVERY_DAY = {
+    "template_tile.cu", "double_matmul.cu", "int8_dp4a.cu", "grid_stride.cu", "column_major.cu", "warp_dot.cu",
+    "ping_pong.cu", "old_school.cu", "complex_product.cu", "modern.cu", "no_second_barrier.cu",
+    "partial_sums_lost.cu",
+}  # fmt: skip
+
+# Right files of which a check asks something: a structure, or a launch or arguments that the file does not have.
+INCOMPLETE = {
+    "batched.cu", "bt_product.cu", "split_k.cu", "namespaces.cu", "gemv.cu", "bias_relu.cu", "row_sums.cu",
+    "transpose.cu",
+}  # fmt: skip
+
+# Wrong files that a check does not find to be wrong.
+UNFOUND = {
+    "grid_rounded_down.cu", "no_guard.cu", "stored_transposed.cu", "never_cleared.cu", "half_sums.cu", "int_sums.cu",
+    "sum_outside.cu", "batch_offset.cu", "float4_everywhere.cu", "tree_without_barrier.cu", "bytes_overflow.cu",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "file", [pytest.param(each, marks=slow_unless(each.name in EVERY_DAY), id=each.name) for each in CORPUS]
+)
+def test_checks_without_options(file):
+    try:
+        ok = tiledmm.check(FOLDER / file.name).ok
+    except ConfigError as error:
+        assert file.name in INCOMPLETE | UNFOUND, error
+    else:
+        assert file.name not in INCOMPLETE
+        assert ok == (not file.error or file.name in UNFOUND)
