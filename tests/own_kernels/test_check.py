@@ -138,6 +138,62 @@ def test_a_wrong_kernel_is_wrong_with_its_line(edit, said):
         report.check()
 
 
+@pytest.mark.parametrize(
+    ("matrices", "sums", "ok"),
+    [
+        ("float", "float", True), ("float", "__half", False), ("double", "double", True), ("double", "float", False),
+        ("int", "int", True), ("int", "short", False), ("int", "float", False), ("char", "int", True),
+        ("half", "float", True),
+    ],
+)  # fmt: skip
+def test_sums_have_room_in_their_type(matrices, sums, ok):
+    result = {"char": "int", "half": "float"}.get(matrices, matrices)
+    text = f"""
+    #include <cuda_fp16.h>
+    __global__ void mm(const {matrices}* A, const {matrices}* B, {result}* C, int M, int N, int K) {{
+        int row = blockIdx.y * 16 + threadIdx.y, col = blockIdx.x * 16 + threadIdx.x;
+        if (row >= M || col >= N) return;
+        {sums} sum = 0;
+        for (int k = 0; k < K; ++k) sum = ({sums})(({result})sum + ({result})A[row * K + k] * ({result})B[k * N + col]);
+        C[row * N + col] = ({result})sum;
+    }}"""
+    assert tiledmm.check(text, checks=True).ok == ok
+
+
+def test_factors_may_be_converted_to_narrow_types():
+    converted = MATMUL.replace("+= A[row * K + k]", "+= __half2float(__float2half(A[row * K + k]))")
+    assert tiledmm.check(f"#include <cuda_fp16.h>\n{converted}", checks=True).ok
+
+
+@pytest.mark.parametrize(("clear", "ok"), [("", False), ("cudaMemset(c, 0, 4 * n * n);", True)])
+def test_a_kernel_that_adds_to_c_needs_host_code_that_clears_it(clear, ok):
+    host = f"""
+    int main() {{
+        int n = 100;
+        float *a, *b, *c;
+        cudaMalloc(&a, 4 * n * n); cudaMalloc(&b, 4 * n * n); cudaMalloc(&c, 4 * n * n);
+        {clear}
+        mm<<<dim3((n + 15) / 16, (n + 15) / 16), dim3(16, 16)>>>(a, b, c, n, n, n);
+    }}"""
+    report = tiledmm.check(MATMUL.replace("= sum;", "+= sum;") + host, checks=True)
+    assert report.ok == ok
+    assert ("sets C to zero nowhere" in " ".join(str(report).split())) != ok
+
+
+def test_a_grid_that_leaves_out_elements_of_the_files_own_sizes_is_wrong():
+    host = """
+    int main() {{
+        int n = {0};
+        float *a, *b, *c;
+        cudaMalloc(&a, 4 * n * n); cudaMalloc(&b, 4 * n * n); cudaMalloc(&c, 4 * n * n);
+        mm<<<dim3(n / 16, n / 16), dim3(16, 16)>>>(a, b, c, n, n, n);
+    }}"""
+    assert tiledmm.check(MATMUL + host.format(1024), checks=True).ok
+    report = tiledmm.check(MATMUL + host.format(1000), checks=True)
+    assert not report.ok
+    assert any("3,844 blocks" in note for note in report.kernels[0].notes)
+
+
 def test_what_is_missing_is_asked_for():
     with pytest.raises(ConfigError, match=r"takes structures \(Matrix A"):
         tiledmm.check(FILES / "structures.cu")

@@ -123,7 +123,8 @@ class KernelReport:
         else:
             said = "wrong" if not trial.right else "right" if trial.report.ok else "right, with findings"
         where = "" if not trial.sizes else ", which the tile divides" if trial.divides else ", which it does not divide"
-        return f"{size}{where if len(self.trials) > 1 else ''}: {said}"
+        numbers = f", {trial.numbers}" if trial.numbers else ""
+        return f"{size}{where if len(self.trials) > 1 else ''}{numbers}: {said}"
 
     def _findings(self, trial: Trial) -> Iterator[str]:
         for found in trial.report.findings:
@@ -243,6 +244,7 @@ def _document(kernel: KernelReport) -> dict[str, Any]:
             "shared_bytes": each.geometry.shared_bytes,
             "right": each.right,
             "layout": None if each.layout is None else str(each.layout),
+            "numbers": each.numbers or "small integers",
             "findings": [asdict(found) for found in each.report.findings],
             "warnings": [asdict(found) for found in each.report.warnings],
             "explanations": each.explanations,

@@ -9,16 +9,15 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import ml_dtypes
 import numpy as np
 
 from tiledmm.errors import ConfigError
+from tiledmm.own_kernels.matrix_values import Array, Values, small_numbers, unset
 from tiledmm.own_kernels.roles import HALVES, SIZES, Roles
 from tiledmm.simulator.build.parameters import BOOL, FLOAT, SIGNED, UNSIGNED, Parameter
-
-Array: TypeAlias = "np.ndarray[Any, Any]"
 
 #: Values of alpha and beta: others than 1 and 0, so that a kernel that ignores them is wrong.
 ALPHA, BETA = 2, 3
@@ -88,24 +87,6 @@ def element_type(parameter: Parameter) -> np.dtype[Any] | None:
     return _ELEMENTS.get(" ".join(words))
 
 
-def small_numbers(shape: tuple[int, ...], dtype: np.dtype[Any], seed: int) -> Array:
-    """Return random integers whose sums of products are exact in every type."""
-    most = 1 if dtype.itemsize < 4 else 3
-    low, rng = 0 if dtype.kind in "ub" else -most, np.random.default_rng(seed)
-    values = rng.integers(low, most + 1, shape)
-    return (values + 1j * rng.integers(low, most + 1, shape) if dtype.kind == "c" else values).astype(dtype)
-
-
-def unset(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """Return an array of values that no result has: NaN, or a number that no sum reaches."""
-    is_float = dtype.kind in "fc" or dtype == np.dtype(ml_dtypes.bfloat16)
-    return np.full(shape, np.nan if is_float else 0x5B, dtype)
-
-
-#: Function ``(shape, dtype, seed) -> array`` that returns elements of a matrix.
-Values: TypeAlias = Callable[[tuple[int, ...], np.dtype[Any], int], Array]
-
-
 @dataclass(frozen=True, slots=True)
 class Product:
     """The product that a matmul-like kernel should compute: ``alpha * (A @ B) + beta * C``.
@@ -158,7 +139,7 @@ class Product:
             found[at] = sizes["N"] if matrix == "square" else layout.shape(matrix, sizes)[1]
         for at, matrix, dtype in zip(roles.order, "ABC", self.types, strict=True):
             found[at] = (values or small_numbers)(layout.shape(matrix, sizes), dtype, ord(matrix))
-        if roles.beta is None and values is None:
+        if roles.beta is None and (zero or values is None):
             shape = layout.shape("C", sizes)
             found[roles.c] = np.zeros(shape, self.types[2]) if zero else unset(shape, self.types[2])
         if roles.beta is not None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tiledmm.own_kernels.expectation import ALPHA, BETA, Layout, Product
+from tiledmm.own_kernels.matrix_values import random_numbers
 from tiledmm.simulator.api import launch_kernel
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def why_wrong(
     """
     from tiledmm.simulated.explanation.wrong import explain_wrong_product
 
-    arguments = product.arguments(sizes, layout, values=_random_numbers)
+    arguments = product.arguments(sizes, layout, values=random_numbers)
     before = [each.copy() if isinstance(each, np.ndarray) else each for each in arguments]
     expected = product.result(before, sizes, layout)
     report = launch_kernel(
@@ -79,11 +80,3 @@ def why_slow(report: Report, resources: Resources | None, shared_bytes: int, dty
         report, dtype=dtype or "float32", resources=resources, shared_bytes=shared_bytes, is_product=bool(dtype)
     )
     return tuple(each.message for each in found if each.cause not in _OF_ACCESSES)
-
-
-def _random_numbers(shape: tuple[int, ...], dtype: np.dtype[Any], seed: int) -> np.ndarray[Any, Any]:
-    rng = np.random.default_rng(seed)
-    if dtype.kind in "iub":
-        return rng.integers(0 if dtype.kind in "ub" else -9, 2 if dtype.kind == "b" else 10, shape).astype(dtype)
-    values = rng.standard_normal(shape)
-    return (values + 1j * rng.standard_normal(shape) if dtype.kind == "c" else values).astype(dtype)

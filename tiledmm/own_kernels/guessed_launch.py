@@ -87,8 +87,9 @@ def _guesses(text: str) -> Iterator[GuessedLaunch]:
 
 def _along_x(text: str) -> Iterator[GuessedLaunch]:
     """Yield launches of a kernel that counts blocks and threads along x only."""
-    if re.search(r"gridDim\s*\.\s*x", text):
-        yield GuessedLaunch((256, 1), fewer=3, evident=True)
+    if re.search(r"gridDim\s*\.\s*x\s*\)?\s*\*\s*blockDim|blockDim\s*\.\s*x\s*\)?\s*\*\s*gridDim", text):
+        yield GuessedLaunch((256, 1), fewer=3, evident=True)  # a loop over the grid must be right with any grid
+        return
     index = _INDEX.format("x")
     if re.search(rf"\(\s*{index}\s*\)\s*(?:/\s*32\b|>>\s*5\b|/\s*warpSize)", text):
         yield GuessedLaunch((128, 1), lanes=32, evident=True)

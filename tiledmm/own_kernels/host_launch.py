@@ -18,6 +18,9 @@ from tiledmm.simulator.build.program.launch_site import LaunchSite
 from tiledmm.simulator.build.program.launches import HostCode, Overrides
 from tiledmm.simulator.build.program.program import Program
 
+# Words in names of functions that write device memory from the host.
+_WRITES = re.compile(r"mem(?:set|cpy)|zero|fill|calloc|managed|init|clear|reset|generat|rand|cublas", re.IGNORECASE)
+
 
 @dataclass(frozen=True, slots=True)
 class HostLaunch:
@@ -61,6 +64,16 @@ class HostLaunch:
             if roots:
                 groups.setdefault(roots[0], []).append(at)
         return [group for group in groups.values() if len(group) > 1]
+
+    def leaves_unset(self, at: int) -> bool:
+        """Return whether the file allocates the array of an argument, and has nothing else that could write it."""
+        own = self.host.text(self.site.arguments[at])
+        others = (part for site in self.host.launches if site != self.site for part in site.arguments)
+        return (
+            self.bytes_of(at, {}) is not None
+            and not self.host.has_name(_WRITES)
+            and own not in map(self.host.text, others)
+        )
 
     def with_numbers(self, value: int) -> HostLaunch:
         """Return the launch with another value of the host's variables that are larger."""

@@ -18,10 +18,16 @@ from tiledmm.own_kernels.launch_rule import GivenLaunch, LaunchRule, rounds_up, 
 from tiledmm.own_kernels.roles import SIZES, Roles
 from tiledmm.own_kernels.sizes import MOST_WORK, complete, constants_of, granularity, sizes_to_try, smaller, work_of
 from tiledmm.own_kernels.subject import Subject
-from tiledmm.own_kernels.trial import Trial, find_layout, try_product
+from tiledmm.own_kernels.trial import Trial, find_layout, try_product, try_wide_numbers
 
 #: The check of a kernel, whatever it computes: ``kernel_check.check_kernel``.
 Check: TypeAlias = Callable[[Subject], KernelReport]
+
+# Why a kernel is wrong that adds to memory as cudaMalloc leaves it.
+_ACCUMULATED = (
+    "the kernel adds to what C held before the launch, and the file sets C to zero nowhere: cudaMalloc does not, and a "
+    "second launch adds to the result of the first (result accumulated)"
+)
 
 # Launches that are tried before a result counts as wrong.
 _MOST_LAUNCHES = 40
@@ -65,6 +71,11 @@ def check_product(subject: Subject, possible: Sequence[Roles], check: Check) -> 
             "as --grid '(N+15)/16,(M+15)/16' --block 16,16"
         )
     notes = _notes(subject, rule, roles, trials)
+    if right := next((each for each in reversed(trials) if each.ok), None):
+        wide = try_wide_numbers(subject.kernel, product, right, subject.settings)
+        trials += [wide] if wide else []
+        if right.adds and isinstance(rule, HostLaunch) and rule.leaves_unset(roles.c) and "atomic" not in subject.text:
+            trials.append(replace(right, right=False, numbers="C as the file leaves it", explanations=(_ACCUMULATED,)))
     if roles != launches[0][0]:
         named = {subject.kernel.parameters[at].name: names[0] for at, names in sorted(roles.sizes.items())}
         notes.append(f"A is (M, K) and B is (K, N): {', '.join(named)} are {', '.join(named.values())}.")
@@ -138,11 +149,30 @@ def _notes(subject: Subject, rule: LaunchRule, roles: Roles, trials: Sequence[Tr
         guarded = _has_guards(subject.text, [subject.kernel.parameters[at].name for at in of_c])
         # One thread per element without a guard, on a grid that rounds up, is a mistake; whole tiles are a choice.
         meant = "__shared__" in subject.text or not isinstance(rule, (HostLaunch, GivenLaunch))
-        if (not guarded and meant) or not rounds_up(rule, roles, tile_of(rule, roles)):
+        if left_out := _left_out(rule, roles):
+            notes.append(left_out)
+        elif (not guarded and meant) or not rounds_up(rule, roles, tile_of(rule, roles)):
             notes.append(ONLY_MULTIPLES)
     if any(each.adds for each in trials):
         notes.append("The kernel adds to C, which must be zero before the launch.")
     return notes
+
+
+def _left_out(rule: LaunchRule, roles: Roles) -> str:
+    """Return a note if the file's grid leaves out elements of C at the file's own sizes; an empty string if not."""
+    if not isinstance(rule, HostLaunch) or min(tile := tile_of(rule, roles)) == 1:
+        return ""
+    own = rule.own_sizes()
+    try:
+        blocks = math.prod(rule.geometry({}).grid)
+    except ConfigError:
+        return ""
+    if blocks * math.prod(tile) >= own.get("M", 0) * own.get("N", 0):
+        return ""
+    return (
+        f"At the file's own M = {own['M']:,} and N = {own['N']:,} the grid has {blocks:,} blocks of {tile[0]} x "
+        f"{tile[1]} elements, fewer than C has (grid too small): round the division up, as in (N + 15) / 16."
+    )
 
 
 def _at_other_constants(subject: Subject, used: Sequence[int], check: Check) -> KernelReport:

@@ -11,8 +11,10 @@ import numpy as np
 from tiledmm.own_kernels.expectation import LAYOUTS, Function, Layout, Product
 from tiledmm.own_kernels.explanations import why_wrong
 from tiledmm.own_kernels.launch_rule import Geometry
+from tiledmm.own_kernels.matrix_values import WIDEST_K, wide_numbers
 from tiledmm.simulator.api import launch_kernel
 from tiledmm.simulator.build.native_kernel import NativeKernel
+from tiledmm.simulator.check.expected import Tolerance
 from tiledmm.simulator.check.finding_kinds import ENDLESS, WRONG_RESULT
 from tiledmm.simulator.execute.settings import Settings
 from tiledmm.simulator.report.report import Report
@@ -30,6 +32,7 @@ class Trial:
         right: Whether the result is right; None if nothing was compared.
         layout: How the kernel reads A and B, and writes C; None for other kernels.
         adds: Whether the kernel adds to C, which must be zero before the launch.
+        numbers: What the matrices hold, where that is something else than small integers.
         explanations: Sentences that explain a wrong result.
     """
 
@@ -40,6 +43,7 @@ class Trial:
     right: bool | None
     layout: Layout | None = None
     adds: bool = False
+    numbers: str = ""
     explanations: tuple[str, ...] = ()
 
     @property
@@ -74,6 +78,33 @@ def try_product(
         known, adds = (found.layout, found.adds) if found else (layout, False)
         found = _compared(kernel, product, sizes, geometry, settings, known or Layout(), zero=adds)
     return replace(found, divides=divides)
+
+
+def try_wide_numbers(kernel: NativeKernel, product: Product, known: Trial, settings: Settings) -> Trial | None:
+    """Run a kernel that is right for small integers with numbers whose sums are wide; return the trial if it is wrong.
+
+    Args:
+        kernel: The kernel.
+        product: What it should compute.
+        known: The launch with small integers.
+        settings: Settings of the simulator.
+    """
+    values, sizes, layout, geometry = wide_numbers(product.types), known.sizes, known.layout, known.geometry
+    if values is None or layout is None or sizes["K"] > WIDEST_K:
+        return None
+    arguments = product.arguments(sizes, layout, zero=known.adds, values=values)
+    before = [each.copy() if isinstance(each, np.ndarray) else each for each in arguments]
+    expected = product.result(before, sizes, layout)
+    report = launch_kernel(
+        kernel, geometry.grid, geometry.block, arguments, geometry.shared_bytes,
+        replace(settings, checks=bool(settings.checks), counts=False),
+        expected={product.roles.c: expected}, tolerance=Tolerance(0, 0),
+    )  # fmt: skip
+    if not _is_wrong(report):
+        return None
+    numbers = "large integers" if product.types[2].kind in "iu" else "numbers whose sums are wide"
+    sentences = why_wrong(kernel, product, sizes, geometry, settings, layout)
+    return replace(known, report=report, right=False, numbers=numbers, explanations=sentences)
 
 
 def find_layout(
@@ -154,7 +185,7 @@ def _compared(
     )  # fmt: skip
     right = not _is_wrong(report)
     sentences = () if right else why_wrong(kernel, product, sizes, geometry, settings, layout)
-    return Trial(sizes, True, geometry, report, right, layout, zero, sentences)
+    return Trial(sizes, True, geometry, report, right, layout, zero, explanations=sentences)
 
 
 def _is_wrong(report: Report) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
@@ -59,6 +60,10 @@ class HostCode:
             if condition is not None and at < site.at < other and bool(condition) != (site.at < then):
                 return True
         return False
+
+    def has_name(self, pattern: re.Pattern[str]) -> bool:
+        """Return whether a name of the program has a match of a pattern."""
+        return any(token.kind == NAME and pattern.search(token.text) for token in self._tokens)
 
     def large_literals(self, site: LaunchSite, value: int) -> list[tuple[int, str]]:
         """Return the keys of ``Overrides`` for variables around a launch that are written as larger numbers."""
