@@ -9,14 +9,14 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import ml_dtypes
 import numpy as np
 
 from tiledmm.errors import ConfigError
 from tiledmm.own_kernels.matrix_values import Array, Values, small_numbers, unset
-from tiledmm.own_kernels.roles import HALVES, SIZES, Roles
+from tiledmm.own_kernels.roles import BATCH, HALVES, SIZES, Roles
 from tiledmm.simulator.build.parameters import BOOL, FLOAT, SIGNED, UNSIGNED, Parameter
 
 #: Values of alpha and beta: others than 1 and 0, so that a kernel that ignores them is wrong.
@@ -87,6 +87,10 @@ def element_type(parameter: Parameter) -> np.dtype[Any] | None:
     return _ELEMENTS.get(" ".join(words))
 
 
+#: Function ``(parameter, sizes) -> number``.
+NumberOf: TypeAlias = Callable[[int, Mapping[str, int]], "int | float | None"]
+
+
 @dataclass(frozen=True, slots=True)
 class Product:
     """The product that a matmul-like kernel should compute: ``alpha * (A @ B) + beta * C``.
@@ -95,14 +99,16 @@ class Product:
         roles: Roles of the kernel's parameters.
         parameters: The parameters.
         types: Element types of A, B and C.
+        number_of: Function ``(parameter, sizes) -> number`` that returns what the host code passes.
     """
 
     roles: Roles
     parameters: Sequence[Parameter]
     types: tuple[np.dtype[Any], np.dtype[Any], np.dtype[Any]]
+    number_of: NumberOf | None = None
 
     @classmethod
-    def of(cls, roles: Roles, parameters: Sequence[Parameter]) -> Product:
+    def of(cls, roles: Roles, parameters: Sequence[Parameter], number_of: NumberOf | None = None) -> Product:
         """Return the product of a kernel with such parameters.
 
         Raises:
@@ -120,7 +126,7 @@ class Product:
         elements = [parameters[at].element_bytes for at in roles.order]
         if elements in ([8, 8, 8], [16, 16, 16]) and all(each == np.dtype(f"f{elements[0] // 2}") for each in types):
             types = [np.dtype(f"c{elements[0]}")] * 3  # float2 throughout: complex numbers
-        return cls(roles, parameters, (types[0], types[1], types[2]))
+        return cls(roles, parameters, (types[0], types[1], types[2]), number_of)
 
     def arguments(
         self, sizes: Mapping[str, int], layout: Layout, *, zero: bool = False, values: Values | None = None
@@ -137,10 +143,18 @@ class Product:
         found: dict[int, Any] = {at: sizes[names[0]] for at, names in roles.sizes.items()}
         for at, matrix in roles.leading.items():
             found[at] = sizes["N"] if matrix == "square" else layout.shape(matrix, sizes)[1]
+        for at in roles.others:
+            found[at] = self.number_of(at, sizes) if self.number_of else None
+            if found[at] is None:
+                parameter = self.parameters[at]
+                raise ConfigError(f"the file does not say what the kernel gets for {parameter.type} {parameter.name}")
+        batch = () if roles.batch is None else (BATCH,)
+        if roles.batch is not None:
+            found[roles.batch] = BATCH
         for at, matrix, dtype in zip(roles.order, "ABC", self.types, strict=True):
-            found[at] = (values or small_numbers)(layout.shape(matrix, sizes), dtype, ord(matrix))
+            found[at] = (values or small_numbers)((*batch, *layout.shape(matrix, sizes)), dtype, ord(matrix))
         if roles.beta is None and (zero or values is None):
-            shape = layout.shape("C", sizes)
+            shape = (*batch, *layout.shape("C", sizes))
             found[roles.c] = np.zeros(shape, self.types[2]) if zero else unset(shape, self.types[2])
         if roles.beta is not None:
             found[roles.beta] = self._scalar(roles.beta, BETA)
@@ -161,26 +175,39 @@ class Product:
             sizes: M, N and K.
             layout: How the kernel reads A and B, and writes C.
         """
-        product = self._rows(before, sizes, layout, slice(None))
-        return np.ascontiguousarray(product.T if layout.c else product)
+        products = [self._rows(each, sizes, layout, slice(None)) for each in self._batch(before)]
+        result = np.stack([each.T if layout.c else each for each in products])
+        return np.ascontiguousarray(result if self.roles.batch is not None else result[0])
 
     def matching(
         self, before: Sequence[Any], got: Array, sizes: Mapping[str, int], layouts: Sequence[Layout] = LAYOUTS
     ) -> Layout | None:
         """Return the layout in which a result is right; None if it is wrong in all of them."""
-        flat, few = got.reshape(-1), [0, sizes["M"] // 2, sizes["M"] - 1]
+        products, few = self._batch(before), [0, sizes["M"] // 2, sizes["M"] - 1]
         for layout in layouts:
-            result = flat.reshape(sizes["N"], sizes["M"]).T if layout.c else flat.reshape(sizes["M"], sizes["N"])
+            results = got.reshape(len(products), *layout.shape("C", sizes))
+            results = results.transpose(0, 2, 1) if layout.c else results
             if all(
-                np.array_equal(result[rows], self._rows(before, sizes, layout, rows)) for rows in (few, slice(None))
+                np.array_equal(result[rows], self._rows(each, sizes, layout, rows))
+                for rows in (few, slice(None))
+                for result, each in zip(results, products, strict=True)
             ):
                 return layout
         return None
 
-    def _rows(self, before: Sequence[Any], sizes: Mapping[str, int], layout: Layout, rows: slice | list[int]) -> Array:
+    def _batch(self, before: Sequence[Any]) -> list[list[Array]]:
+        """Return A, B and C of each product."""
+        arrays = [np.asarray(before[at]) for at in self.roles.order]
+        if self.roles.batch is None:
+            return [arrays]
+        return [[each[at] for each in arrays] for at in range(BATCH)]
+
+    def _rows(
+        self, matrices: Sequence[Array], sizes: Mapping[str, int], layout: Layout, rows: slice | list[int]
+    ) -> Array:
         """Return rows of C, (M, N), as a right kernel computes them."""
         m, n, k = (sizes[each] for each in SIZES)
-        flat_a, flat_b, flat_c = (np.asarray(before[at]).reshape(-1) for at in self.roles.order)
+        flat_a, flat_b, flat_c = (each.reshape(-1) for each in matrices)
         a = flat_a.reshape(k, m).T if layout.a else flat_a.reshape(m, k)
         b = flat_b.reshape(n, k).T if layout.b else flat_b.reshape(k, n)
         # Sums of small integers are exact in float64, whose products are faster.

@@ -44,6 +44,8 @@ def why_wrong(
     """
     from tiledmm.simulated.explanation.wrong import explain_wrong_product
 
+    if product.roles.batch is not None:
+        return ()
     arguments = product.arguments(sizes, layout, values=random_numbers)
     before = [each.copy() if isinstance(each, np.ndarray) else each for each in arguments]
     expected = product.result(before, sizes, layout)

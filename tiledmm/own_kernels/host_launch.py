@@ -12,7 +12,7 @@ from tiledmm.errors import ConfigError
 from tiledmm.own_kernels.argument_text import Said
 from tiledmm.own_kernels.chosen_kernel import Chosen
 from tiledmm.own_kernels.launch_rule import Geometry, GivenLaunch, LaunchRule
-from tiledmm.own_kernels.roles import Roles
+from tiledmm.own_kernels.roles import BATCH, Roles
 from tiledmm.simulator.build.program.expressions import Value
 from tiledmm.simulator.build.program.launch_site import LaunchSite
 from tiledmm.simulator.build.program.launches import HostCode, Overrides
@@ -54,6 +54,8 @@ class HostLaunch:
             if at < len(self.site.arguments):
                 roots = self.host.roots(self.site.arguments[at], self.site.at)
                 found |= {root: sizes[names[0]] for root in roots if names[0] in sizes}
+        if self.roles and self.roles.batch is not None:
+            found |= dict.fromkeys(self.host.roots(self.site.arguments[self.roles.batch], self.site.at), BATCH)
         return found
 
     def same_sizes(self) -> list[list[int]]:
@@ -123,10 +125,10 @@ class HostLaunch:
         with self._knowing({}, itemsize):
             return self.host.bytes_of(self.site.arguments[at], self.site.at, self.overrides(sizes))
 
-    def number(self, at: int) -> int | float | None:
-        """Return the number that the host passes for an argument; None if the text does not say."""
-        with self._knowing({}):
-            found = self.host.value(self.site.arguments[at], self.site.at, self.fixed)
+    def number(self, at: int, sizes: Mapping[str, int] | None = None) -> int | float | None:
+        """Return the number that the host passes for an argument at given sizes; None if the text does not say."""
+        with self._knowing(sizes or {}):
+            found = self.host.value(self.site.arguments[at], self.site.at, self.overrides(sizes or {}))
         return found if isinstance(found, (int, float)) else None
 
     @contextlib.contextmanager

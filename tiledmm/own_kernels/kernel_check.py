@@ -57,7 +57,7 @@ def check_kernel(subject: Subject) -> KernelReport:
         try:
             return check_product(subject, possible, check_kernel)
         except SizesError:  # it is none: its arrays are no matrices
-            return _check_launch(subject, subject.rule(None), [])
+            pass
     return _check_launch(subject, _rule(subject), [])
 
 
@@ -81,12 +81,26 @@ def _rule(subject: Subject) -> LaunchRule:
             rule = replace(rule, otherwise=_OTHERWISE)
         rule.geometry(subject.said.sizes or _SIZES if subject.said.args else {})
     except ConfigError:
-        guessed = ElementLaunch(_ELEMENTS)
-        alone = "blockDim" in subject.text and not re.search(r"Idx\s*\.\s*[yz]|__shared__", subject.text)
+        threads = _threads(subject.text_with_numbers)
+        guessed = ElementLaunch(_ELEMENTS, threads)
+        alone = threads and "blockDim" in subject.text and not re.search(r"Idx\s*\.\s*[yz]", subject.text)
         if subject.said.args or not alone or element_arguments(guessed, subject.kernel.parameters) is None:
             raise
         return guessed
     return rule
+
+
+def _threads(text: str) -> int:
+    """Return the usual number of threads per block: as many as its arrays in shared memory have elements; 0 if unknown.
+
+    Args:
+        text: The kernel's text, with numbers in place of constants.
+    """
+    if "__shared__" not in text:
+        return 256
+    extents = set(re.findall(r"__shared__[^;\[]*\[\s*(\d+)\s*\]\s*;", text))
+    threads = int(extents.pop()) if len(extents) == text.count("__shared__") == 1 else 0
+    return threads if threads % 32 == 0 and threads <= 1024 else 0
 
 
 def _says_all(rule: HostLaunch, parameters: Sequence[Parameter]) -> bool:

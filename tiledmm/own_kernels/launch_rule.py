@@ -59,14 +59,21 @@ class GivenLaunch:
 
 @dataclass(frozen=True, slots=True)
 class ElementLaunch:
-    """A launch of one thread per element of an array, in blocks of 256."""
+    """A launch of one thread per element of an array.
+
+    Attributes:
+        elements: Number of elements.
+        threads: Threads per block.
+        source: That it is a guess.
+    """
 
     elements: int
+    threads: int = 256
     source: str = "a guess, as are the arguments: --grid, --block and --args say otherwise"
 
     def geometry(self, sizes: Mapping[str, int]) -> Geometry:
         """Return the launch, which depends on no sizes."""
-        return Geometry((-(-self.elements // 256), 1, 1), (256, 1, 1))
+        return Geometry((-(-self.elements // self.threads), 1, 1), (self.threads, 1, 1))
 
 
 def tile_of(rule: LaunchRule, roles: Roles) -> tuple[int, int]:

@@ -15,8 +15,17 @@ from tiledmm.own_kernels.expectation import Layout, Product
 from tiledmm.own_kernels.guessed_launch import GuessedLaunch, guesses
 from tiledmm.own_kernels.host_launch import HostLaunch
 from tiledmm.own_kernels.launch_rule import GivenLaunch, LaunchRule, rounds_up, tile_of
-from tiledmm.own_kernels.roles import SIZES, Roles
-from tiledmm.own_kernels.sizes import MOST_WORK, complete, constants_of, granularity, sizes_to_try, smaller, work_of
+from tiledmm.own_kernels.roles import BATCH, SIZES, Roles
+from tiledmm.own_kernels.sizes import (
+    MOST_WORK,
+    SizesError,
+    complete,
+    constants_of,
+    granularity,
+    sizes_to_try,
+    smaller,
+    work_of,
+)
 from tiledmm.own_kernels.subject import Subject
 from tiledmm.own_kernels.trial import Trial, find_layout, try_product, try_wide_numbers
 
@@ -42,12 +51,12 @@ def check_product(subject: Subject, possible: Sequence[Roles], check: Check) -> 
         check: Function that checks the kernel again, with other constants.
 
     Raises:
-        SizesError: If its sizes are constants that nobody says.
+        SizesError: If its sizes are constants that nobody says, or if it may be a product by its names, and is none.
         ConfigError: If its launch is not known.
     """
     launches = _launches(subject, possible)
     roles, rule = _likeliest(subject, launches)
-    product = Product.of(roles, subject.kernel.parameters)
+    product = _product(subject, roles, rule)
     given, step = subject.said.sizes, granularity(subject.text)
     tries = [(given, True)] if given else sizes_to_try(rule, roles, step)
     completed = [(complete(sizes, rule, product), divides) for sizes, divides in tries]
@@ -84,7 +93,8 @@ def check_product(subject: Subject, possible: Sequence[Roles], check: Check) -> 
         notes.append(f"The kernel accesses {what}, so all sizes are multiples of {step} here.")
     operands = product.arguments(trials[0].sizes, trials[0].layout or Layout(), zero=trials[0].adds)
     a, b, c = (each.itemsize for each in product.types)
-    return subject.report(rule, trials, operands, notes, None if product.types[2].kind == "c" else (a, b, c))
+    is_plain = product.types[2].kind != "c" and roles.batch is None
+    return subject.report(rule, trials, operands, notes, (a, b, c) if is_plain else None)
 
 
 def _launches(subject: Subject, possible: Sequence[Roles]) -> list[tuple[Roles, LaunchRule]]:
@@ -102,28 +112,35 @@ def _launches(subject: Subject, possible: Sequence[Roles]) -> list[tuple[Roles, 
                 roles = roles.united(rule.same_sizes())
                 rule = replace(rule, roles=roles)
                 rule.geometry(dict(zip(SIZES, (256,) * 3 if roles.square else (256, 512, 128), strict=True)))
-        except ConfigError:
+        except ConfigError as error:
             if not guessed or subject.said.grid or subject.said.block:
-                raise
-            found += [(roles, each) for each in guessed]
+                raise error if roles.certain else SizesError(str(error)) from None
+            for each in guessed:
+                found.append((roles, each if roles.batch is None else replace(each, depth=BATCH)))
         else:
             found.append((roles, rule))
-    found.sort(key=lambda each: guessed.index(each[1]) if isinstance(each[1], GuessedLaunch) else 0)
+    found.sort(key=lambda each: isinstance(each[1], GuessedLaunch) and each[1].rows_along_x)
     return found[:_MOST_LAUNCHES]
 
 
 def _likeliest(subject: Subject, launches: Sequence[tuple[Roles, LaunchRule]]) -> tuple[Roles, LaunchRule]:
     """Return the roles and the launch with which the kernel is right; the first ones if it is right with none."""
-    with_findings = []
-    for roles, rule in launches if len(launches) > 1 else ():
-        product = Product.of(roles, subject.kernel.parameters)
+    with_findings, certain = [], launches[0][0].certain
+    for roles, rule in launches if len(launches) > 1 or not certain else ():
+        product = _product(subject, roles, rule)
         with contextlib.suppress(ConfigError):
             sizes = complete(subject.said.sizes or sizes_to_try(rule, roles)[0][0], rule, product)
             found = _right_trial(subject, product, sizes, rule) if work_of(sizes) <= MOST_WORK else None
             if found is not None and found.report.ok:
                 return roles, rule
             with_findings += [(roles, rule)] * (found is not None)
+    if not with_findings and not certain:
+        raise SizesError("the kernel is no product of matrices")
     return [*with_findings, launches[0]][0]
+
+
+def _product(subject: Subject, roles: Roles, rule: LaunchRule) -> Product:
+    return Product.of(roles, subject.kernel.parameters, rule.number if isinstance(rule, HostLaunch) else None)
 
 
 def _right_trial(subject: Subject, product: Product, sizes: dict[str, int], rule: LaunchRule) -> Trial | None:
@@ -137,7 +154,7 @@ def _notes(subject: Subject, rule: LaunchRule, roles: Roles, trials: Sequence[Tr
     notes = []
     if not trials[0].right and roles.named == set(SIZES) and not isinstance(rule, GuessedLaunch) and not roles.square:
         square = dict.fromkeys(SIZES, math.lcm(*tile_of(rule, roles), 32))
-        if _right_trial(subject, Product.of(roles, subject.kernel.parameters), square, rule):
+        if _right_trial(subject, _product(subject, roles, rule), square, rule):
             notes.append(
                 "The result is right where M = N = K: the kernel or its grid takes one size for another, as a grid "
                 "whose x and y are exchanged does."

@@ -15,6 +15,9 @@ HALVES = ("__half", "half", "__nv_bfloat16", "nv_bfloat16")
 #: Names of the sizes: C is (M, N), A is (M, K), B is (K, N).
 SIZES = ("M", "N", "K")
 
+#: Number of products in a batch.
+BATCH = 2
+
 # What authors put before or after a name to say where the array is: d_A, A_d, devA, matrixA, gpu_a, a_gpu.
 _AFFIX = re.compile(
     r"^(?:d|dev|device|g|gpu|cuda|in|mat|matrix|input|arr|p|ptr|buf)_(?=.)"
@@ -40,6 +43,7 @@ _SIZE_NAMES = {
 _REPEATED = {
     "numbrows": "K", "numcrows": "M", "numccolumns": "N", "numccols": "N", "rowsb": "K", "brows": "K",
 }  # fmt: skip
+_BATCH = re.compile(r"n?(?:um)?batch(?:es|count|size)?")
 _LEADING = {"lda": "A", "ldb": "B", "ldc": "C", "stridea": "A", "strideb": "B", "stridec": "C", "pitch": "square"}
 
 # Words in the names of kernels that compute no product of matrices.
@@ -60,6 +64,9 @@ class Roles:
         sizes: For each parameter that is a size, the sizes that it is: ``("N",)``; all three of a square product.
         leading: For each parameter that is a row stride, the matrix that it belongs to.
         alpha, beta: Scalars of ``alpha * (A @ B) + beta * C``; None without the parameter.
+        batch: Number of products, whose matrices lie one after the other; None without the parameter.
+        others: Other numbers, such as steps along K per block, which the host code says.
+        certain: Whether names say that the kernel is a product; otherwise it is one only if its result is right.
     """
 
     a: int
@@ -69,6 +76,9 @@ class Roles:
     leading: dict[int, str] = field(default_factory=dict)
     alpha: int | None = None
     beta: int | None = None
+    batch: int | None = None
+    others: tuple[int, ...] = ()
+    certain: bool = True
 
     @property
     def named(self) -> frozenset[str]:
@@ -122,10 +132,13 @@ def roles_of(kernel: str, parameters: Sequence[Parameter], *, has_loop: bool) ->
     numbers = [at for at in names if at not in leading and at not in scalars.values()]
     if any(parameters[at].kind not in (SIGNED, UNSIGNED) for at in numbers):
         return []
-    found = [
-        Roles(a, b, c, sizes, leading, scalars.get("alpha"), scalars.get("beta"))
-        for sizes in _sizes({at: names[at] for at in numbers}, is_product=bool(_PRODUCT.search(kernel)))
-    ]
+    found = []
+    for sizes in _sizes({at: names[at] for at in numbers}):
+        rest = [at for at in numbers if at not in sizes]
+        batch = next((at for at in rest if _BATCH.fullmatch(names[at])), None)
+        certain = not rest and (bool(_PRODUCT.search(kernel)) or len(numbers) != 3 or _are_sizes(names, numbers))
+        others = tuple(at for at in rest if at != batch)
+        found.append(Roles(a, b, c, sizes, leading, scalars.get("alpha"), scalars.get("beta"), batch, others, certain))
     if leading and numbers:  # with strides beside them, sizes are named as in BLAS
         found = found[:1]
     three = len(numbers) == 3 and {names[at] for at in numbers} == {"m", "n", "k"}
@@ -154,13 +167,36 @@ def _matrices(parameters: Sequence[Parameter], pointers: Sequence[int]) -> tuple
     return (second, first, c) if swapped else (first, second, c)
 
 
-def _sizes(names: Mapping[int, str], *, is_product: bool) -> list[dict[int, tuple[str, ...]]]:
+def _are_sizes(names: Mapping[int, str], numbers: Sequence[int]) -> bool:
+    """Return whether three parameters have names of M, N and K."""
+    return len(_named_sizes({at: names[at] for at in numbers})) == len(SIZES)
+
+
+def _sizes(names: Mapping[int, str]) -> list[dict[int, tuple[str, ...]]]:
     """Return the sizes that integer parameters may be, by the numbers of the parameters, likeliest first.
+
+    More than three may be sizes and other numbers.
 
     Args:
         names: Names of the parameters, by their numbers.
-        is_product: Whether the kernel's name says that it is a product.
     """
+    found = _named_sizes(names)
+    complete = len(names) > len(SIZES) and {name for sizes in found.values() for name in sizes} == set(SIZES)
+    by_name = [found] if len(found) == len(names) or complete else []
+    if len(names) == 1:
+        return [dict.fromkeys(names, SIZES)]
+    if len(names) != 3:
+        return by_name
+    orders: list[dict[int, tuple[str, ...]]] = [
+        {at: (size,) for at, size in zip(names, order, strict=True)} for order in itertools.permutations(SIZES)
+    ]
+    if set(names.values()) == {"m", "n", "p"}:  # A is (m, n), B is (n, p)
+        by_name = [{at: ({"m": "M", "n": "K", "p": "N"}[name],) for at, name in names.items()}]
+    return [*by_name, *(each for each in orders if each not in by_name)]
+
+
+def _named_sizes(names: Mapping[int, str]) -> dict[int, tuple[str, ...]]:
+    """Return the sizes that parameters are by their names."""
     found: dict[int, tuple[str, ...]] = {}
     for size in SIZES:
         known = _SIZE_NAMES[size].split()
@@ -171,19 +207,7 @@ def _sizes(names: Mapping[int, str], *, is_product: bool) -> list[dict[int, tupl
     for at, name in names.items():  # where all six extents are parameters, three repeat the others
         if at not in found and name in _REPEATED:
             found[at] = (_REPEATED[name],)
-    by_name = [found] if len(found) == len(names) else []
-    if len(names) == 1:
-        return [dict.fromkeys(names, SIZES)]
-    if len(names) != 3:
-        return by_name
-    if not (by_name or is_product):
-        return []
-    orders: list[dict[int, tuple[str, ...]]] = [
-        {at: (size,) for at, size in zip(names, order, strict=True)} for order in itertools.permutations(SIZES)
-    ]
-    if set(names.values()) == {"m", "n", "p"}:  # A is (m, n), B is (n, p)
-        by_name = [{at: ({"m": "M", "n": "K", "p": "N"}[name],) for at, name in names.items()}]
-    return [*by_name, *(each for each in orders if each not in by_name)]
+    return found
 
 
 def _plain(name: str) -> str:
