@@ -38,3 +38,18 @@ def test_checks_without_options(file):
     else:
         assert file.name not in INCOMPLETE
         assert ok == (not file.error or file.name in UNFOUND)
+
+
+KERNELS = [path for folder in ("kernels", "held_out/kernels") for path in sorted((FOLDER.parent / folder).glob("*.cu"))]
+GUESSED = {"matmul_blocked", "matmul_bt", "batched_matmul", "dp4a_gemm", "sgemm_double_buffered", "min_max", "softmax"}
+
+
+@pytest.mark.parametrize(
+    "path", [pytest.param(each, marks=slow_unless(each.stem in GUESSED), id=each.stem) for each in KERNELS]
+)
+def test_no_right_kernel_is_called_wrong_because_of_a_guess(path):
+    try:
+        verdicts = [each.verdict for each in tiledmm.check(path, checks=True).kernels]
+    except ConfigError:
+        return
+    assert "WRONG" not in verdicts

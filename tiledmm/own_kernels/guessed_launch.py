@@ -11,6 +11,9 @@ from tiledmm.own_kernels.launch_rule import Geometry
 # Threads per block of kernels that count their threads along x only.
 _THREADS = (256, 128, 64, 512, 1024)
 
+# An array of a thread, as kernels have whose threads compute several elements of C.
+_LOCAL_ARRAY = re.compile(r"\b(?:float|double|int|half|__half|T)\s+\w+\s*\[")
+
 # The first thread of a block along an axis, and a thread's index: blockIdx.x * blockDim.x + threadIdx.x, in any order.
 _FIRST = r"(?:blockIdx\s*\.\s*{0}\s*\*\s*blockDim\s*\.\s*{0}|blockDim\s*\.\s*{0}\s*\*\s*blockIdx\s*\.\s*{0})"
 _INDEX = rf"(?:{_FIRST}\s*\+\s*threadIdx\s*\.\s*{{0}}|threadIdx\s*\.\s*{{0}}\s*\+\s*{_FIRST})"
@@ -51,6 +54,15 @@ class GuessedLaunch:
         return Geometry((-(-sizes[across] // columns), -(-sizes[down] // rows), self.depth), block)
 
 
+def counts_elements(text: str) -> bool:
+    """Return whether a kernel's threads count elements along x over all blocks.
+
+    Args:
+        text: The kernel's text, preprocessed.
+    """
+    return re.search(_INDEX.format("x"), text) is not None
+
+
 def guesses(text: str) -> list[GuessedLaunch]:
     """Return usual launches of a kernel, likeliest first; none if its text suggests none.
 
@@ -74,7 +86,11 @@ def _guesses(text: str) -> Iterator[GuessedLaunch]:
             yield from _along_x(text)
     elif by_rows and len(sides) == 1 and 4 <= max(sides) <= 32:
         side = max(sides)
-        yield GuessedLaunch((side, side), (side, side), evident=True)
+        own = re.sub(r"__shared__[^;]*;", "", text)
+        evident = all(re.search(_INDEX.format(axis), text) for axis in "xy")
+        evident = evident or not (uses_block or _LOCAL_ARRAY.search(own))
+        for x, y in ((side, side), (side // 2, side // 2), (side // 4, side // 4), (side, side // 4)):
+            yield GuessedLaunch((x, y), (side, side), evident=evident)
     elif by_rows and uses_block and not sides:
         columns, rows = (_elements_per_thread(text, axis) for axis in "xy")
         for x, y in ((16, 16), (32, 8), (8, 8), (32, 32)):

@@ -17,6 +17,7 @@ from tiledmm.own_kernels.arguments import (
     roles_of_arguments,
 )
 from tiledmm.own_kernels.check_report import KernelReport
+from tiledmm.own_kernels.guessed_launch import counts_elements
 from tiledmm.own_kernels.host_launch import HostLaunch
 from tiledmm.own_kernels.launch_rule import ElementLaunch, LaunchRule
 from tiledmm.own_kernels.product_check import check_product
@@ -68,7 +69,9 @@ def _possible_roles(subject: Subject) -> Sequence[Roles]:
         roles = roles_of_arguments(said, parameters)
         return [] if roles is None else [roles]
     has_loop = re.search(r"\b(?:for|while)\b|mma_sync|\bmma\b", subject.text) is not None
-    return roles_of(subject.chosen.name, parameters, has_loop=has_loop)
+    found = roles_of(subject.chosen.name, parameters, has_loop=has_loop)
+    # Four bytes of A and B may be one int.
+    return [replace(each, certain=False) for each in found] if "__dp4a" in subject.text else found
 
 
 def _rule(subject: Subject) -> LaunchRule:
@@ -98,6 +101,8 @@ def _threads(text: str) -> int:
     """
     if "__shared__" not in text:
         return 256
+    if not counts_elements(text):
+        return 0
     extents = set(re.findall(r"__shared__[^;\[]*\[\s*(\d+)\s*\]\s*;", text))
     threads = int(extents.pop()) if len(extents) == text.count("__shared__") == 1 else 0
     return threads if threads % 32 == 0 and threads <= 1024 else 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import re
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeAlias
@@ -38,8 +39,9 @@ _ACCUMULATED = (
     "second launch adds to the result of the first (result accumulated)"
 )
 
-# Launches that are tried before a result counts as wrong.
+# Launches that are tried before a result counts as wrong, and the time for them.
 _MOST_LAUNCHES = 40
+_SECONDS = 1.0
 
 
 def check_product(subject: Subject, possible: Sequence[Roles], check: Check) -> KernelReport:
@@ -125,8 +127,10 @@ def _launches(subject: Subject, possible: Sequence[Roles]) -> list[tuple[Roles, 
 
 def _likeliest(subject: Subject, launches: Sequence[tuple[Roles, LaunchRule]]) -> tuple[Roles, LaunchRule]:
     """Return the roles and the launch with which the kernel is right; the first ones if it is right with none."""
-    with_findings, certain = [], launches[0][0].certain
+    with_findings, certain, end = [], launches[0][0].certain, time.monotonic() + _SECONDS
     for roles, rule in launches if len(launches) > 1 or not certain else ():
+        if time.monotonic() > end:
+            break
         product = _product(subject, roles, rule)
         with contextlib.suppress(ConfigError):
             sizes = complete(subject.said.sizes or sizes_to_try(rule, roles)[0][0], rule, product)

@@ -136,7 +136,9 @@ def roles_of(kernel: str, parameters: Sequence[Parameter], *, has_loop: bool) ->
     for sizes in _sizes({at: names[at] for at in numbers}):
         rest = [at for at in numbers if at not in sizes]
         batch = next((at for at in rest if _BATCH.fullmatch(names[at])), None)
-        certain = not rest and (bool(_PRODUCT.search(kernel)) or len(numbers) != 3 or _are_sizes(names, numbers))
+        factors = {_matrix_name(parameters[at].name) for at in (a, b)}
+        is_named = bool(_PRODUCT.search(kernel)) or factors == {"a", "b"} or _are_sizes(names, numbers)
+        certain = not rest and is_named
         others = tuple(at for at in rest if at != batch)
         found.append(Roles(a, b, c, sizes, leading, scalars.get("alpha"), scalars.get("beta"), batch, others, certain))
     if leading and numbers:  # with strides beside them, sizes are named as in BLAS
@@ -184,7 +186,7 @@ def _sizes(names: Mapping[int, str]) -> list[dict[int, tuple[str, ...]]]:
     complete = len(names) > len(SIZES) and {name for sizes in found.values() for name in sizes} == set(SIZES)
     by_name = [found] if len(found) == len(names) or complete else []
     if len(names) == 1:
-        return [dict.fromkeys(names, SIZES)]
+        return [] if _BATCH.fullmatch(next(iter(names.values()))) else [dict.fromkeys(names, SIZES)]
     if len(names) != 3:
         return by_name
     orders: list[dict[int, tuple[str, ...]]] = [
