@@ -19,7 +19,7 @@ from tiledmm.simulator.build.program.launches import HostCode, Overrides
 from tiledmm.simulator.build.program.program import Program
 
 # Words in names of functions that write device memory from the host.
-_WRITES = re.compile(r"mem(?:set|cpy)|zero|fill|calloc|managed|init|clear|reset|generat|rand|cublas", re.IGNORECASE)
+_WRITES = re.compile(r"mem(?:set|cpy)|zero|fill|calloc|managed|init|clear|reset|generate|rand|cublas", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
