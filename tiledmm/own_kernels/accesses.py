@@ -8,18 +8,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tiledmm.hardware.banks import SECTOR_BYTES
 from tiledmm.own_kernels.launch_rule import Geometry
 from tiledmm.simulator.build.native_kernel import NativeKernel
 from tiledmm.simulator.execute.launch import Launch
 from tiledmm.simulator.execute.settings import Settings
 from tiledmm.simulator.report.events import events_of
 from tiledmm.simulator.report.report import Report
-from tiledmm.simulator.report.requests import SECTOR_BYTES, WARP, Request, requests
+from tiledmm.simulator.report.requests import WARP, Request, requests
 from tiledmm.simulator.report.traffic import GlobalTraffic, SharedTraffic
 
 _DIRECTIONS = ("global_load", "global_store", "shared_load", "shared_store", "copy_load", "copy_store")
-#: Bytes of a line of L1.
-LINE_BYTES = 128
 
 # Below this share of excess, edges and the first elements of rows explain it.
 _EXCESS = 1.25
@@ -40,7 +39,6 @@ class Access:
         requests: Number of instructions that warps executed.
         units: Sectors per request in global memory, wavefronts per request in shared memory.
         ideal: The same for contiguous accesses, or without bank conflicts.
-        wavefronts: Wavefronts per request: in global memory, one for each line of 128 bytes that L1 serves.
         sentences: What costs more than it could, and why; one per array.
     """
 
@@ -52,7 +50,6 @@ class Access:
     requests: int
     units: float
     ideal: float
-    wavefronts: float
     sentences: tuple[str, ...]
 
 
@@ -83,7 +80,6 @@ def accesses_of(
                 Access(
                     line.location, line.text.strip(), space, kind,
                     tuple(dict.fromkeys(each.array for each in seen)), traffic.requests, units, min(units, ideal),
-                    _lines_per_request(seen, units) if space == "global" else units,
                     tuple(_sentences(space, kind, seen)),
                 )
             )  # fmt: skip
@@ -113,12 +109,6 @@ def _patterns(
     for each in requests(events):
         found[each.line, each.kind, each.space].append(each)
     return found
-
-
-def _lines_per_request(seen: Sequence[Request], sectors: float) -> float:
-    """Return the mean number of 128-byte lines of requests to global memory; from their sectors if none was traced."""
-    lines = [len({address // LINE_BYTES for address in each.addresses}) for each in seen]
-    return sum(lines) / len(lines) if lines else max(1.0, sectors * SECTOR_BYTES / LINE_BYTES)
 
 
 def _sentences(space: str, kind: str, seen: Sequence[Request]) -> Iterator[str]:

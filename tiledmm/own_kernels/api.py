@@ -42,8 +42,9 @@ def check(
 
     The file may be as its author keeps it, with ``main``, host code and headers. Launch and arguments are read from its
     host code, from a comment such as ``// tiledmm: grid=(N+15)/16,(M+15)/16 block=16,16``, and from the names and types
-    of the parameters of a matmul-like kernel; what is given here comes first. A matmul-like kernel is compared with the
-    product, at sizes that its tile divides and at sizes that it does not, in all layouts of A, B and C.
+    of the parameters of a matmul-like kernel; arguments of this function override all of these. A matmul-like kernel is
+    compared with the product, at sizes that its tile divides and at sizes that it does not, in all layouts of A, B
+    and C.
 
     The simulator runs the kernel as native code of this machine, and ``expect="FILE.py:function"`` runs Python: check
     only files that you would run.
@@ -57,7 +58,7 @@ def check(
         args: The arguments: ``"A:f32[M,K], B:f32[K,N], C:f32[M,N], M, N, K"``.
         size: M, N and K, or one number for all three.
         expect: ``"matmul"``, a function, or ``"FILE.py:function"``. The function gets the arguments before the launch
-            and returns the array that the kernel should write, or a dict of arrays by the names of parameters.
+            and returns the array that the kernel should write, or a dict that maps names of parameters to arrays.
         define: Macros: ``{"N": 64}`` or ``["N=64"]``. They replace definitions in the file.
         include: Folders of headers.
         target: The target architecture.

@@ -156,7 +156,7 @@ class Said:
 
     @property
     def arguments(self) -> tuple[Argument, ...]:
-        """The arguments of ``args``."""
+        """Types, shapes and values of the arguments, parsed from ``args``."""
         return arguments_of(self.args)
 
 

@@ -270,6 +270,6 @@ class Function:
         if not isinstance(found, np.ndarray) or not written:
             raise ConfigError(
                 f"{self.name} returns {type(found).__name__}: it returns the array that the kernel should write, or a "
-                "dict of arrays by the names of parameters"
+                "dict that maps names of parameters to arrays"
             )
         return {written[-1]: found.reshape(before[written[-1]].shape)}

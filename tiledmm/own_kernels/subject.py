@@ -74,7 +74,7 @@ class Subject:
 
     @functools.cached_property
     def kernel(self) -> NativeKernel:
-        """The compiled kernel."""
+        """The kernel as native code of this machine."""
         return compile_program(self.program, self.chosen.name, self.settings.built)
 
     @functools.cached_property

@@ -226,7 +226,8 @@ class Cost:
         half = 0.5 if config.triangle else 1.0
         slots = self._times.resident_clusters(config.blocks_per_cluster)
         rounds = tiles(operands.planes * blocks, slots)
-        computed = min(problem.n / config.bn, 1.0) if variant.reads.narrow else 1.0  # of the columns of a tile
+        # Fraction of a tile's columns that the kernel computes.
+        computed = min(problem.n / config.bn, 1.0) if variant.reads.narrow else 1.0
         after = operands.after + (rounds * self._adding(config, compute) if config.cluster_k > 1 else 0.0)
         if reduced > 1:
             after = device.reduction_launch + partitions / 32 * device.reduction_partitions

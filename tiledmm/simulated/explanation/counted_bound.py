@@ -7,14 +7,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from tiledmm.hardware.architectures import WARP_SIZE
+from tiledmm.hardware.banks import SECTOR_BYTES
 from tiledmm.hardware.data_sheets import Gpu
 from tiledmm.kernels.variants import general_variants, kernel_spec
 from tiledmm.report.inner_loops import WAVEFRONT_BYTES
 from tiledmm.report.roofline import roofline
 from tiledmm.simulator.report.report import Report
 from tiledmm.simulator.report.traffic import AccessCounts, GlobalTraffic, Traffic
-
-SECTOR_BYTES = 32
 
 # Sectors over ideal sectors from which on each sector is taken to be in a line of its own.
 _SCATTERED = 2.0
@@ -67,7 +66,7 @@ class CountedBound:
 
     @property
     def _served(self) -> float:
-        """Wavefronts per second."""
+        """Wavefronts that shared memory and L1 serve per second, on all SMs."""
         return self.gpu.load_bandwidth / WAVEFRONT_BYTES
 
     def without(self, wavefronts: float) -> CountedBound:

@@ -130,13 +130,12 @@ class _Kernel:
     @property
     def reuse(self) -> float:
         """Mean number of multiply-adds that use an element loaded from global memory; 0 if there are none."""
-        traffic = self.report.sass or self.report.source
         elements = sum(
             each.bytes / _element_bytes(access.source.global_load)
             for access in self.report.accesses
             if (each := access.source.global_load + access.source.copy_load).bytes
         )
-        return self.bound.flops / elements if elements and traffic else 0.0
+        return self.bound.flops / elements if elements else 0.0
 
     def accesses(self) -> Iterator[Advice]:
         """Yield advice about accesses that are uncoalesced or have bank conflicts."""

@@ -137,17 +137,17 @@ class WrongProduct:
 
     @functools.cached_property
     def memory_a(self) -> Memory:
-        """Memory that holds A."""
+        """Elements of A by their places in memory."""
         return Memory(self.a)
 
     @functools.cached_property
     def memory_b(self) -> Memory:
-        """Memory that holds B."""
+        """Elements of B by their places in memory."""
         return Memory(self.b)
 
     @functools.cached_property
     def memory_c(self) -> Memory:
-        """Memory that holds C."""
+        """Elements of C by their places in memory."""
         return Memory(self.c)
 
     @property

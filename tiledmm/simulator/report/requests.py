@@ -6,13 +6,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tiledmm.hardware.banks import ideal_wavefronts, sectors, wavefronts
+from tiledmm.hardware.banks import SECTOR_BYTES, ideal_wavefronts, sectors, wavefronts
 from tiledmm.simulator.report.events import Event
 
 WARP = 32
 BANKS = 32
 WORD_BYTES = 4
-SECTOR_BYTES = 32
 
 
 @dataclass(frozen=True, slots=True)

@@ -233,7 +233,7 @@ def _declared(
     """
     if kind == FUNCTION:
         return frozenset({name})
-    if kind == TYPEDEF:  # of a function's type, the name is in parentheses
+    if kind == TYPEDEF:  # the name of a function type is in parentheses
         names = [token.text for token in tokens[begin:end] if token.kind == NAME]
         pointers = [at for at in range(begin, end - 1) if tokens[at].text == "*" and tokens[at + 2].text == ")"]
         return frozenset({tokens[pointers[0] + 1].text} if pointers else names[-1:]) - _KEYWORDS

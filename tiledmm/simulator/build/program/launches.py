@@ -43,7 +43,7 @@ class HostCode:
 
     @functools.cached_property
     def launches(self) -> tuple[LaunchSite, ...]:
-        """All launches, in order."""
+        """Launches by ``<<<>>>``, in the order of the text."""
         found = (launch_at(self._tokens, at) for at, token in enumerate(self._tokens) if token.text == "<<<")
         return tuple(each for each in found if each is not None)
 
