@@ -12,7 +12,7 @@ import pytest
 import tiledmm
 
 # Examples of products on a GPU, by the name of what they explain.
-ON_A_GPU = {"tiledmm.codegen.registration.register"}
+ON_A_GPU = {"tiledmm.own_kernels.registration.register"}
 
 # Examples that simulate a block of 32 x 32 threads, which takes a second each.
 SLOW = {"tiledmm.simulated.tracing.Trace.requests", "tiledmm.simulated.tracing.explain_conflicts"}

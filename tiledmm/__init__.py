@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from tiledmm import errors, multi_gpu, out_of_core, simulator
     from tiledmm import torch as torch
     from tiledmm.api import explain, gemm, matmul, variants
-    from tiledmm.codegen.registration import register, unregister
     from tiledmm.errors import TiledmmError
     from tiledmm.launch.ahead_of_time import kernel, precompile, source
     from tiledmm.own_kernels.api import check
+    from tiledmm.own_kernels.registration import register, unregister
     from tiledmm.replacement import replacing
     from tiledmm.simulated.tracing import explain_conflicts
     from tiledmm.tuning.calibrate import calibrate
@@ -56,7 +56,7 @@ __all__ = [
 _HOMES = {
     **dict.fromkeys(("explain", "gemm", "matmul", "variants"), "tiledmm.api"),
     **dict.fromkeys(("kernel", "precompile", "source"), "tiledmm.launch.ahead_of_time"),
-    **dict.fromkeys(("register", "unregister"), "tiledmm.codegen.registration"),
+    **dict.fromkeys(("register", "unregister"), "tiledmm.own_kernels.registration"),
     "TiledmmError": "tiledmm.errors",
     "replacing": "tiledmm.replacement",
     "calibrate": "tiledmm.tuning.calibrate",

@@ -32,7 +32,7 @@ from tiledmm.bench.variant_tiles import VariantTile
 from tiledmm.cli import compare, device, output
 from tiledmm.cli.exit_status import report_errors
 from tiledmm.cli.output import ALL_RIGHT, Progress, _Lines
-from tiledmm.codegen import registration
+from tiledmm.own_kernels import registration
 from tiledmm.codegen.template_files import template_folder
 from tiledmm.compile import inspection
 from tiledmm.compile.inspection import Resources

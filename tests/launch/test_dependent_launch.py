@@ -32,7 +32,7 @@ from tiledmm.launch import plan as plan_module
 from tiledmm.launch.dependent import DependentLaunch
 from tiledmm.problem.arrays import describe
 from tiledmm.problem.product import resolve
-from tiledmm.schedule.split_k import SPLIT_K_REDUCTION
+from tiledmm.kernels.split_k import SPLIT_K_REDUCTION
 from tiledmm.selection.choose import select
 from tiledmm.selection.model import Model
 

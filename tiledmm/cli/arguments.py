@@ -125,7 +125,7 @@ def import_files(files: list[str] | None) -> None:
     for file in files or []:
         if not Path(file).is_file():
             raise typer.BadParameter(f"there is no file {file!r}")
-        from tiledmm.codegen.registration import import_file
+        from tiledmm.own_kernels.registration import import_file
 
         import_file(file)
 

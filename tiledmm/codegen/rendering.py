@@ -23,7 +23,7 @@ from tiledmm.codegen.tree_shaking import BEGIN, END, shake
 from tiledmm.errors import ConfigError
 from tiledmm.kernels.operands.moduli import tables
 from tiledmm.kernels.spec import ORDERS, KernelSpec
-from tiledmm.kernels.variant import Variant
+from tiledmm.kernels.variant import UserTemplate, Variant
 
 if TYPE_CHECKING:
     from jinja2.ext import Extension
@@ -41,6 +41,8 @@ def render(spec: KernelSpec) -> str:
     Raises:
         ConfigError: If a user's template has an error. The message names its line.
     """
+    if plain := spec.variant.plain:
+        return plain.source
     return shake(fill(spec))
 
 
@@ -75,7 +77,7 @@ def fill(spec: KernelSpec, *extensions: type[Extension]) -> str:
     unused = [name for name, without in (("moduli", 0), ("cluster_k", 1)) if numbers[name] == without]
     with _errors_named(spec.variant):
         return (
-            _environment(spec.variant if spec.variant.user is not None else None, extensions)
+            _environment(spec.variant if spec.variant.user else None, extensions)
             .get_template(str(spec.variant.template))
             .render(
                 numbers,
@@ -166,7 +168,7 @@ def _environment(registered: Variant | None, extensions: tuple[type[Extension], 
     """
     shipped = _Headers(template_folder())
     own: list[jinja2.BaseLoader] = []
-    if registered is not None and (user := registered.user):
+    if registered is not None and isinstance(user := registered.user, UserTemplate):
         text = user.text, str(Path(user.folder, str(registered.template))), None
         own = [
             jinja2.FunctionLoader(lambda name: text if name == registered.template else None),

@@ -41,7 +41,7 @@ class LoadedKernel:
     spec: KernelSpec
     source: str
     raw: Any
-    block: tuple[int, int]
+    block: tuple[int, ...]
     registers: int
     shared_bytes: int
     local_bytes: int
@@ -198,6 +198,9 @@ def _loaded(spec: KernelSpec, target: str, found: str | None) -> Any:
     if arch:
         with cubin_file(source, symbol, (*COMPILE_OPTIONS, f"-arch={arch}")) as path:
             raw = cupy.RawModule(path=str(path)).get_function(symbol)
+    elif spec.variant.plain:  # whose name may be one of C++
+        module = cupy.RawModule(code=source, options=COMPILE_OPTIONS, name_expressions=(symbol,))
+        raw = module.get_function(symbol)
     else:
         raw = cupy.RawKernel(source, symbol, options=COMPILE_OPTIONS)
         raw.compile()

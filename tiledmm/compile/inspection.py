@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tiledmm.errors import INSTALL, CompilationError, ConfigError, MissingDependencyError
+from tiledmm.simulator.build.translation.syntax import short_name
 
 # Options for NVRTC, the same for all ways to compile a kernel: with CuPy, to a cubin file, or without a GPU.
 
@@ -37,6 +38,7 @@ _DIAGNOSTIC = re.compile(r"^.*?\((?P<line>\d+)\): (?P<text>(?P<kind>(?:catastrop
 _TOOL_ERROR = re.compile(r"^(?:ptxas|nvrtc)\b.*\b(?:error|fatal)\s*:")
 _TOOL_WARNING = re.compile(r"^(?:ptxas|nvrtc)\b.*\bwarning\s*:")
 
+_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include\b", re.MULTILINE)
 _ENTRY = re.compile(r"Compiling entry function '(?P<symbol>[^']+)'")
 _REGISTERS = re.compile(r"\bUsed (\d+) registers")
 _SHARED = re.compile(r"\b(\d+) bytes smem")
@@ -88,8 +90,8 @@ def compile_for(source: str, symbol: str, target: str, *, std: str = STANDARD, l
     """Compile CUDA C to machine code for a target with CuPy's options, and return the resources that the kernel needs.
 
     Args:
-        source: CUDA C that compiles by itself.
-        symbol: Name of an ``extern "C"`` kernel in it.
+        source: CUDA C that compiles by itself. CUDA's headers that it includes are found where a package has them.
+        symbol: Name of a kernel in it, with namespaces and template arguments if it is not ``extern "C"``.
         target: Target architecture: ``"sm_90"``, or ``"sm_90a"`` for architecture-specific instructions.
         std: Language standard.
         lineinfo: Whether to record the source line of each instruction. This does not change the instructions.
@@ -105,26 +107,6 @@ def compile_for(source: str, symbol: str, target: str, *, std: str = STANDARD, l
         0
     """
     _, cubin, log = _compile(source, symbol, target, std, lineinfo=lineinfo)
-    return Resources(target, **_read_report(log, symbol), cubin=cubin, log=log)
-
-
-def compile_own(source: str, name: str, target: str, *, include: tuple[str, ...] = ()) -> Resources:
-    """Compile the only kernel of a text of a user, as ``compile_for`` does, and return the resources that it needs.
-
-    Args:
-        source: CUDA C with one kernel.
-        name: Name of the kernel, with its namespaces and template arguments.
-        target: Target architecture.
-        include: Folders of CUDA's headers.
-
-    Raises:
-        TiledmmError: As for ``compile_for``.
-    """
-    names = (name,) if "<" in name else ()
-    _, cubin, log = _compile(source, "kernel", target, STANDARD, names=names, include=include)
-    entries = [entry["symbol"] for entry in _ENTRY.finditer(log)]
-    short = name.partition("<")[0].rpartition("::")[2]
-    symbol = next((each for each in entries if short in each), short)
     return Resources(target, **_read_report(log, symbol), cubin=cubin, log=log)
 
 
@@ -154,28 +136,23 @@ def _compile(
     std: str,
     *,
     lineinfo: bool = False,
-    names: tuple[str, ...] = (),
-    include: tuple[str, ...] = (),
 ) -> tuple[Any, bytes, str]:
     """Compile CUDA C, and return NVRTC's program, the machine code, and the log of NVRTC and ptxas.
 
-    The other arguments and errors are those of ``compile_for``.
-
-    Args:
-        names: Names of kernels with template arguments, which are instantiated.
-        include: Folders of headers.
+    Arguments and errors are those of ``compile_for``.
     """
     program, options, not_found = _cuda_core()
+    names = (symbol,) if "<" in symbol else ()
     log = io.StringIO()
     try:
         settings = options(
-            name=f"{symbol}.cu",
+            name=f"{short_name(symbol)}.cu",
             arch=target,
             std=std,
             ftz="-ftz=true" in CUPYS_OPTIONS,
             device_as_default_execution_space="--device-as-default-execution-space" in CUPYS_OPTIONS,
             lineinfo=lineinfo,
-            include_path=list(include) or None,
+            include_path=_header_folders() if _INCLUDE.search(source) else None,
             ptxas_options="-v",
             no_cache=True,  # for a cubin from its own cache, NVRTC returns no report of ptxas
         )
@@ -224,6 +201,14 @@ def _cuda_core() -> tuple[Any, Any, type[Exception]]:
             f"compiling without a GPU needs the package cuda-core; get it {INSTALL.format(extra='inspect')}"
         ) from error
     return Program, ProgramOptions, DynamicLibNotFoundError
+
+
+def _header_folders() -> list[str]:
+    """Return the folders of CUDA's headers, where they are installed."""
+    from cuda.pathfinder import find_nvidia_header_directory
+
+    found = find_nvidia_header_directory("cudart")
+    return [found] if found else []
 
 
 def _clean(log: str) -> str:
@@ -302,9 +287,13 @@ def _read_report(log: str, symbol: str) -> dict[str, Any]:
     entries = list(_ENTRY.finditer(log))
     ends = [*(entry.start() for entry in entries), len(log)][1:]
     reports = {entry["symbol"]: log[entry.end() : end] for entry, end in zip(entries, ends, strict=True)}
-    if symbol not in reports:
-        defined = ", ".join(sorted(reports)) or "none"
-        raise CompilationError(f'the source has no extern "C" kernel {symbol!r}; its kernels: {defined}')
+    if symbol not in reports:  # ptxas names it by its symbol in C++
+        short = short_name(symbol)
+        mangled = [each for each in reports if f"{len(short)}{short}" in each]
+        if not mangled:
+            defined = ", ".join(sorted(reports)) or "none"
+            raise CompilationError(f"the source has no kernel {symbol!r}; its kernels: {defined}")
+        symbol = mangled[0]
     report = reports[symbol]
     registers = _REGISTERS.search(report)
     frames = [tuple(map(int, frame)) for frame in _FRAME.findall(report)]

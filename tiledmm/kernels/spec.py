@@ -45,7 +45,12 @@ class KernelSpec:
 
     @property
     def symbol(self) -> str:
-        """Name of the kernel in its source and in profilers, such as ``tiledmm_tiled_padded_f32_32x32x32_nn``."""
+        """Name of the kernel in its source and in profilers, such as ``tiledmm_tiled_padded_f32_32x32x32_nn``.
+
+        That of a plain kernel is its name in C++, with namespaces and template arguments.
+        """
+        if plain := self.variant.plain:
+            return plain.name
         types = self.compute.name
         if not (self.a == self.b == self.compute.stored and self.c == self.compute.result):
             types = f"{self.a.name}_{self.b.name}_{self.compute.name}_{self.c.name}"
@@ -75,8 +80,8 @@ class KernelSpec:
         return "first" if self.condition == "unless decomposed" else self.variant.waits
 
     @property
-    def block(self) -> tuple[int, int]:
-        """Numbers of threads per block along x and y."""
+    def block(self) -> tuple[int, ...]:
+        """Numbers of threads per block along x and y, and z for a plain kernel."""
         return self.variant.block(self.config)
 
     @property
@@ -133,7 +138,7 @@ class KernelSpec:
     @property
     def dynamic_shared_bytes(self) -> int:
         """Dynamic shared memory per block in bytes, which must be requested at launch; 0 if shared memory is static."""
-        return self.shared_bytes if self.variant.tensor_cores else 0
+        return self.shared_bytes if self.variant.tensor_cores or self.variant.plain else 0
 
     @property
     def shared_bytes(self) -> int:

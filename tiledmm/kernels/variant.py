@@ -13,13 +13,14 @@ from tiledmm.kernels.config import (
     ConfigOverrides,
 )
 from tiledmm.kernels.operands.operands import AS_THEY_ARE, Operands
+from tiledmm.kernels.plain import PlainKernel
 from tiledmm.kernels.tile_config import config_of_tile, scheme_of, with_overrides
 
 # Whether a rule holds, and its text for errors.
 Rule = tuple[bool, str]
 
 
-def block_of_tiles(config: Config) -> tuple[int, int]:
+def block_of_tiles(config: Config) -> tuple[int, ...]:
     """Return the numbers of threads per block along x and y, with one thread per thread tile of C."""
     return config.bn // config.tn, config.bm // config.tm
 
@@ -104,7 +105,8 @@ class Variant:
         summary: What the variant adds to the variant before it, in one line.
         configure: Function ``(tile, element) -> Config`` that returns the config of a tile for a computation type;
             ``(tile, element, scheme) -> Config`` for a variant with schemes.
-        block: Function ``Config -> (x, y)`` that returns the threads per block along x and y.
+        block: Function ``Config -> (x, y)`` that returns the threads per block along x and y; ``(x, y, z)`` for a plain
+            kernel.
         shared_bytes: Function ``(Config, element, layout) -> bytes`` that returns the shared memory per block. It is
             dynamic if tensor cores multiply, and may then exceed 48 KiB.
         rules: Function ``(Config, element) -> [(holds, rule)]`` that checks what the template requires of its config.
@@ -122,14 +124,14 @@ class Variant:
         clusters: Numbers of blocks per cluster that may each sum a part of K (``cluster_k``) on GPUs with clusters.
         mends: What slows kernels down and this variant removes, in the words of ``Advice.cause``; empty if nothing.
         writes: Format of the operands that an auxiliary kernel writes; None for other kernels.
-        user: Template that a user registered; None for a variant of this package.
+        user: Template or plain kernel that a user registered; None for a variant of this package.
     """
 
     name: str
     template: str | None
     summary: str
     configure: Callable[..., Config]
-    block: Callable[[Config], tuple[int, int]] = lambda config: (config.threads, 1)
+    block: Callable[[Config], tuple[int, ...]] = lambda config: (config.threads, 1)
     shared_bytes: Callable[[Config, Element, str], int] = lambda config, element, layout: 0
     rules: Callable[[Config, Element], list[Rule]] = lambda config, element: []
     tiles: tuple[int, ...] = ()
@@ -143,12 +145,17 @@ class Variant:
     clusters: tuple[int, ...] = ()
     mends: str = ""
     writes: Operands | None = None
-    user: UserTemplate | None = None
+    user: UserTemplate | PlainKernel | None = None
 
     @property
     def is_baseline(self) -> bool:
         """True for ``cublas``, which calls ``cupy.matmul`` and has no kernel of this package."""
         return self.template is None
+
+    @property
+    def plain(self) -> PlainKernel | None:
+        """Plain kernel that a user registered; None for a variant with a template."""
+        return self.user if isinstance(self.user, PlainKernel) else None
 
     @property
     def simulated(self) -> bool:
@@ -201,7 +208,8 @@ class Variant:
     def multiplies(self, element: Element) -> bool:
         """Return whether ``element`` is one of the variant's computation types."""
         if self.types:
-            return element.multiplied in dict(self.types)
+            wide = self.plain is None or not element.result_name or self.plain.types[2] == element.result
+            return element.multiplied in dict(self.types) and wide
         # A user's template may convert sums to the operands' type.
         return element != TF32 and not (element.result_name and self.user)
 

@@ -202,7 +202,7 @@ class Plan:
                     begin = first + a * x1.itemsize, second + b * x2.itemsize, third + c * result.itemsize
                     steps.append((*begin, read_by(epilogue, others)))
                 self._launch(steps)
-            elif len(self.launches) > 1 or self.launches[0].maps or self.launches[0].epilogue is not None:
+            elif len(self.launches) > 1 or not self.launches[0].is_usual:
                 self._launch([(first, second, third, read_by(epilogue))])
             else:
                 left, right = (second, first) if product.is_transposed else (first, second)

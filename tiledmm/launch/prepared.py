@@ -60,6 +60,8 @@ class PreparedLaunch:
         maps: Tensor maps of A and B for a kernel that reads by TMA; else empty.
         scan: Offsets of both operands' scans in scratch memory, in bytes, for a kernel that reads or writes them; else
             empty.
+        launch: The launch in the product's schedule.
+        is_usual: True if the kernel's arguments are three pointers and its ``Problem``.
         dependent: True if the launch may begin before the launch before it has ended, perhaps that of another product.
         fills: Offset and size in bytes of scratch memory that is filled with ``SCAN_INIT`` right before the launch;
             None for none.
@@ -67,14 +69,15 @@ class PreparedLaunch:
     """
 
     __slots__ = (
-        "block", "dependent", "epilogue", "fills", "function", "grid", "kernel_args", "maps", "operands", "problem",
-        "scan", "shared",
+        "block", "dependent", "epilogue", "fills", "function", "grid", "is_usual", "kernel_args", "launch", "maps",
+        "operands", "problem", "scan", "shared",
     )  # fmt: skip
 
     def __init__(
         self, launch: Launch, raw: Any, operands: list[tuple[int, int]], scan: int = 0, first: bool = True
     ) -> None:
         spec = launch.spec
+        self.launch = launch
         self.function = raw.kernel
         cluster, clusters = spec.config.blocks_per_cluster, launch.blocks
         if spec.variant.hopper.persistent:
@@ -83,8 +86,8 @@ class PreparedLaunch:
                 threads = math.prod(spec.block)
                 resident = resident_clusters(raw.kernel, cluster, threads, spec.dynamic_shared_bytes)
             clusters = min(clusters, resident)
-        self.grid: tuple[int, ...] = (clusters * cluster,)
-        self.block: tuple[int, int] = spec.block
+        self.grid: tuple[int, ...] = launch.grid if spec.variant.plain else (clusters * cluster,)
+        self.block: tuple[int, ...] = spec.block
         self.shared = spec.dynamic_shared_bytes
         self.kernel_args = launch.kernel_args
         self.epilogue = spec.epilogue
@@ -92,6 +95,7 @@ class PreparedLaunch:
         self.problem: Any = _by_value(launch.kernel_args)
         self.operands = operands
         self.maps: tuple[TensorMap, ...] = launch.maps
+        self.is_usual = not self.maps and self.epilogue is None and spec.variant.plain is None
         self.fills: tuple[int, int] | None = None
         self.dependent = _is_dependent(launch, first)
 
@@ -110,7 +114,8 @@ class PreparedLaunch:
         kernel_args = self.kernel_args
         if self.epilogue is not None:
             kernel_args = with_epilogue(kernel_args, self.epilogue, *read)
-        arguments.append(np.array([*kernel_args, *scan], np.int64) if scan else kernel_args)
+        problem = np.array([*kernel_args, *scan], np.int64) if scan else kernel_args
+        arguments = self.launch.arguments(arguments, problem, lambda number: number)
         if self.dependent:
             return DependentLaunch(self.function, self.grid, self.block, self.shared, arguments)
         launched = functools.partial(

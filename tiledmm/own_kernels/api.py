@@ -9,14 +9,12 @@ from typing import Any
 
 from tiledmm.errors import CompilationError, ConfigError
 from tiledmm.hardware.architectures import find_target
-from tiledmm.own_kernels.argument_text import Said
+from tiledmm.own_kernels.argument_text import Said, joined
 from tiledmm.own_kernels.check_report import CheckReport
-from tiledmm.own_kernels.chosen_kernel import chosen_kernels
+from tiledmm.own_kernels.chosen_kernel import chosen_kernels, read_program
 from tiledmm.own_kernels.expectation import Function
 from tiledmm.own_kernels.kernel_check import check_kernel
 from tiledmm.own_kernels.subject import Subject
-from tiledmm.simulator.build.compile_options import CompileOptions
-from tiledmm.simulator.build.program.program import Program
 from tiledmm.simulator.execute.settings import Settings
 
 #: Seconds after which a launch ends with a finding.
@@ -86,15 +84,12 @@ def check(
         True
     """
     begin = time.perf_counter()
-    macros = [f"{name}={value}" for name, value in define.items()] if isinstance(define, Mapping) else list(define)
-    options = CompileOptions.of((*(f"-D{each}" for each in macros), *(f"-I{each}" for each in include)))
-    redefined = {name: value or "1" for name, _, value in (each.partition("=") for each in macros)}
     said = Said(
-        _joined(grid), _joined(block), _joined(shared), args, _joined(size), expect if isinstance(expect, str) else ""
+        joined(grid), joined(block), joined(shared), args, joined(size), expect if isinstance(expect, str) else ""
     )
     settings = Settings(checks=checks, target=find_target(target).name, timeout=_TIMEOUT)
     function = Function(expect, getattr(expect, "__name__", "expect")) if callable(expect) else None
-    program = Program.read(source, options=options, target=find_target(target), redefined=redefined)
+    program = read_program(source, define, include, target)
     one = kernel is not None or len(program.kernels) == 1
     reports = []
     for chosen in chosen_kernels(program, kernel):
@@ -110,7 +105,3 @@ def check(
     if not any(each.trials for each in reports):
         raise ConfigError(f"{program.file}: no kernel could be checked: " + "; ".join(each.missing for each in reports))
     return CheckReport(program.file, settings.target, tuple(reports), time.perf_counter() - begin)
-
-
-def _joined(value: str | int | Sequence[int]) -> str:
-    return value if isinstance(value, str) else str(value) if isinstance(value, int) else ",".join(map(str, value))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -95,6 +95,11 @@ def three(text: str, sizes: Mapping[str, int | float]) -> tuple[int, int, int]:
         raise ConfigError(f"a grid or a block has one to three numbers, with commas; got {text!r}")
     x, y, z = [*(int(number(part, sizes)) for part in parts), 1, 1][:3]
     return x, y, z
+
+
+def joined(value: str | int | Sequence[int]) -> str:
+    """Return a number or several numbers as text, with commas; a text as it is."""
+    return value if isinstance(value, str) else str(value) if isinstance(value, int) else ",".join(map(str, value))
 
 
 def comment_of(text: str, kernel: str = "") -> dict[str, str]:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from tiledmm.errors import ConfigError
+from tiledmm.hardware.architectures import find_target
+from tiledmm.simulator.build.compile_options import CompileOptions
 from tiledmm.simulator.build.program.kernel_declaration import KernelDeclaration
 from tiledmm.simulator.build.program.launch_site import LaunchSite
 from tiledmm.simulator.build.program.program import Program
@@ -30,6 +34,27 @@ class Chosen:
     declaration: KernelDeclaration
     name: str
     site: LaunchSite | None
+
+
+def read_program(
+    source: str | Path, define: Mapping[str, str | int] | Sequence[str], include: Sequence[str | Path], target: str
+) -> Program:
+    """Read a program with macros and folders of headers, as ``check`` and ``register`` take them.
+
+    Args:
+        source: Path of the file, or CUDA C.
+        define: Macros: ``{"N": 64}`` or ``["N=64"]``. They replace definitions in the file.
+        include: Folders of headers.
+        target: The target architecture.
+
+    Raises:
+        ConfigError: If the file or a header cannot be read.
+        CompilationError: If the preprocessor refuses the program.
+    """
+    macros = [f"{name}={value}" for name, value in define.items()] if isinstance(define, Mapping) else list(define)
+    options = CompileOptions.of((*(f"-D{each}" for each in macros), *(f"-I{each}" for each in include)))
+    redefined = {name: value or "1" for name, _, value in (each.partition("=") for each in macros)}
+    return Program.read(source, options=options, target=find_target(target), redefined=redefined)
 
 
 def chosen_kernels(program: Program, name: str | None) -> list[Chosen]:

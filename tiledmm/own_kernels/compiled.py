@@ -56,16 +56,14 @@ class Compiled:
     limited_by: str
 
 
-def resources_of(text: str, name: str, target: str) -> tuple[Resources | None, str]:
-    """Compile a kernel by NVRTC, and return its resources; None with the reason if that is not possible.
+def nvrtc_text(text: str) -> str:
+    """Return CUDA C as NVRTC compiles it: with what nvcc declares by itself, and CUDA's own headers only.
+
+    Lines keep their numbers, by a ``#line`` directive.
 
     Args:
-        text: CUDA C with this kernel only, as the simulator compiles it.
-        name: Its name, with namespaces and template arguments.
-        target: Target architecture.
+        text: CUDA C, as the simulator compiles it.
     """
-    from tiledmm.compile.inspection import compile_own
-
     headers: list[str] = []
 
     def include(found: re.Match[str]) -> str:
@@ -78,13 +76,27 @@ def resources_of(text: str, name: str, target: str) -> tuple[Resources | None, s
     text = _INCLUDE.sub(include, text)
     before = [f"#define {macro} {body}" for macro, body in _MACROS.items()]
     before += [_PRELUDE, *(f"#include <{header}>" for header in headers), "#line 1", text]
-    text = "\n".join(before)
+    return "\n".join(before)
+
+
+def resources_of(text: str, name: str, target: str) -> tuple[Resources | None, str]:
+    """Compile a kernel by NVRTC, and return its resources; None with the reason if that is not possible.
+
+    Args:
+        text: CUDA C with this kernel only, as the simulator compiles it.
+        name: Its name, with namespaces and template arguments.
+        target: Target architecture.
+    """
+    from tiledmm.compile.inspection import compile_for
+
+    source = nvrtc_text(text)
     try:
-        return compile_own(text, name, target, include=_header_folders() if headers else ()), ""
+        return compile_for(source, name, target), ""
     except MissingDependencyError as error:
         return None, str(error)
     except (CompilationError, ConfigError) as error:
-        missing = f"NVRTC finds no <{headers[0]}>" if headers and "cannot open" in str(error) else ""
+        header = re.search(r"^#include <(.+)>", source, re.MULTILINE)
+        missing = f"NVRTC finds no <{header[1]}>" if header and "cannot open" in str(error) else ""
         lines = [line for line in str(error).splitlines() if line]
         return None, missing or f"NVRTC does not compile it: {lines[1] if len(lines) > 1 else lines[0]}"
 
@@ -102,13 +114,3 @@ def compiled(resources: Resources, geometry: Geometry, architecture: Architectur
     resident = occupancy(architecture, x * y * z, resources.registers, shared)
     spilled = resources.spill_store_bytes + resources.spill_load_bytes
     return Compiled(resources.registers, shared, spilled, resident.blocks, resident.fraction, resident.limited_by)
-
-
-def _header_folders() -> tuple[str, ...]:
-    """Return the folders of CUDA's headers, where they are installed."""
-    try:
-        from cuda.pathfinder import find_nvidia_header_directory
-    except ImportError:
-        return ()
-    found = find_nvidia_header_directory("cudart")
-    return (found,) if found else ()

@@ -14,7 +14,7 @@ from typing import Any
 
 from tiledmm.bench.sizes import Size, parse_size
 from tiledmm.bench.variant_tiles import VariantTile
-from tiledmm.codegen.registration import IMPORTED, import_file
+from tiledmm.own_kernels.registration import IMPORTED, import_file
 
 #: Name of ``cupy.matmul`` among the variants.
 CUBLAS = "cublas"

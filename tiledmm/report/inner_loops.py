@@ -39,7 +39,7 @@ def wavefronts_per_multiply_add(spec: KernelSpec, m: int, n: int, k: int) -> flo
         return _outer_wavefronts(spec, k)
     if spec.config.tiles_per_block > 1:
         return _grouped_wavefronts(spec)
-    block_x, _ = spec.block
+    block_x = spec.block[0]
     lanes = [(lane % block_x, lane // block_x) for lane in range(min(WARP_SIZE, spec.threads))]
     if spec.variant.reads.down_columns:
         rows, cols = [x for x, _ in lanes], [y for _, y in lanes]

@@ -27,10 +27,10 @@ from tiledmm.kernels.launches import (
 )
 from tiledmm.kernels.operands.copies import PreparedOperands
 from tiledmm.kernels.spec import KernelSpec
+from tiledmm.kernels.split_k import split_k_specs, with_reduction
 from tiledmm.kernels.tensor_maps import has_coordinates
 from tiledmm.kernels.variants import find_variant
 from tiledmm.problem.strides import Problem
-from tiledmm.schedule.split_k import split_k_specs, with_reduction
 
 # Largest tile for operands that cannot be decomposed. These are rare. The next larger tile is 5% faster, but takes
 # twice as long to compile, which the first call has to wait for.

@@ -48,11 +48,11 @@ class Choice:
 
     @property
     def needs_operands(self) -> bool:
-        """True if no operand may be empty, because operands are packed or have tensor maps."""
+        """True if no operand may be empty: operands are packed, have tensor maps, or are those of a plain kernel."""
         specs = [part.spec for part in self.parts]
         launches = [spec.config.launch for spec in specs]
         packs = any(each.pack_a or each.pack_b or each.pack_elements for each in launches)
-        return packs or any(spec.variant.hopper.tma for spec in specs)
+        return packs or any(spec.variant.hopper.tma or spec.variant.plain for spec in specs)
 
     @property
     def schedules(self) -> list[Schedule]:
@@ -114,7 +114,7 @@ def named_choice(variant: Variant, config: Config, product: Product) -> Choice:
 
     The kernel computes the product transposed if that is faster.
     """
-    product = transposed_if_preferred(variant, config, product)
+    product = variant.operands.form(variant, transposed_if_preferred(variant, config, product))
     return Choice(product, kernel_spec_of(variant.name, config, product))
 
 

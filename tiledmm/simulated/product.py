@@ -278,8 +278,8 @@ class _ProductRun:
             each.origin + starts.get(each.name, 0) * each.itemsize + begin
             for each, begin in zip(operands, launch.entry.begins, strict=True)
         ]
-        if launch.spec.condition == "unless decomposed":
-            operands[-1].allow_rewriting()  # this launch replaces the result of the others, if there is one
+        if launch.spec.condition == "unless decomposed" or launch.spec.variant.plain:
+            operands[-1].allow_rewriting()  # this launch replaces the result of the others, or the zeros in it
         return launch.run(operands, pointers, arrays.get(launch.scan), read_by_epilogue)
 
     def _reset_scan(self, placed: list[Placed]) -> None:

@@ -80,10 +80,12 @@ class ScheduledLaunch:
     def __init__(self, entry: geometry.Launch, source: Source | None, settings: Settings, scan: str) -> None:
         self.entry, self.spec, self.settings, self.scan = entry, entry.spec, settings, scan
         self._given = source if source is not None and has_kernel(source.text, self.spec.symbol) else None
-        text = self._given.text if self._given else render(self.spec)
         if self._given:
-            places = SourceMap.of_file(self._given.name, text)
+            text, places = self._given.text, SourceMap.of_file(self._given.name, self._given.text)
+        elif plain := self.spec.variant.plain:
+            text, places = plain.text, plain.places
         else:
+            text = render(self.spec)
             places = SourceMap.of(text, source_places(self.spec))
         target = find_target(settings.target)
         if why := self.spec.why_not_on(target):
@@ -114,12 +116,13 @@ class ScheduledLaunch:
     @property
     def grid(self) -> tuple[int, int, int]:
         """Number of blocks along x, y and z."""
-        return self.entry.blocks, 1, 1
+        return self.entry.grid if self.spec.variant.plain else (self.entry.blocks, 1, 1)
 
     @property
     def block(self) -> tuple[int, int, int]:
         """Number of threads per block along x, y and z."""
-        return (*self.spec.block, 1)
+        x, y, z = (*self.spec.block, 1)[:3]
+        return x, y, z
 
     def run(self, operands: list[Placed], pointers: list[int], scan: Placed | None, read: EpilogueMemory) -> Outcome:
         """Run the kernel on the CPU, and return its findings, counts and events.
@@ -140,7 +143,7 @@ class ScheduledLaunch:
             kernel_args = np.append(kernel_args, [scan.begin + begin for begin in self.entry.scan])
         return run_kernel(
             self.kernel,
-            (*(ctypes.c_void_p(pointer) for pointer in pointers), kernel_args),
+            self.entry.arguments([ctypes.c_void_p(each) for each in pointers], kernel_args, lambda number: number),
             reached,
             grid=self.grid,
             block=self.block,

@@ -123,6 +123,7 @@ def copy_by(
     steps: tuple[int, int],
     matrix: tuple[int, int, int],
     transposed: bool = False,
+    row_alignment: int = ROW_ALIGNMENT,
 ) -> Copy:
     """Return the copy of A (0) or B (1) that an auxiliary kernel writes to scratch memory, with its launches.
 
@@ -136,9 +137,10 @@ def copy_by(
             row.
         matrix: Number of rows that it writes, number of contiguous elements per row, and this number with padding.
         transposed: Whether the rows that it writes are columns of its C.
+        row_alignment: Bytes of which the distance between rows of the copy is a multiple; 1 for no gaps.
     """
     height, contiguous, filled = matrix
-    step = ROW_ALIGNMENT // writer.c.itemsize
+    step = max(1, row_alignment // writer.c.itemsize)
     pitch = tiles(contiguous, step) * step
     once, strides = stored_once(problem, operand, height * pitch)
     rows = zip(once, strides, problem.batch, strict=True)

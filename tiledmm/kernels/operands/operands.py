@@ -98,6 +98,20 @@ class Operands:
         """
         return self
 
+    # Asked by ``selection``: the form of the product that the kernel computes
+
+    def form(self, variant: Variant, product: Product) -> Product:
+        """Return the product in the form that a kernel named by a caller computes.
+
+        Args:
+            variant: The kernel's variant.
+            product: The product.
+
+        Raises:
+            ShapeError: If the kernel cannot compute a product of these sizes.
+        """
+        return product
+
     # Asked by ``KernelSpec`` and compilation: which kernel multiplies
 
     def kernel(self, spec: KernelSpec) -> KernelSpec:

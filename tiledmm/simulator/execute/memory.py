@@ -134,12 +134,10 @@ class Placed:
             self.of_elements(self.valid)[...] = 1
 
     def allow_rewriting(self) -> None:
-        """Clear the records of writes and reads, so that the next launch may write the same elements again.
-
-        The elements still count as written.
-        """
+        """Record earlier writes as those before the next launch, which may then read and write the same elements."""
         self.before |= self.writes[:, 0] != 0
         self.writes[:] = 0
+        self.writes[self.before, 0] = BEFORE
         self.reads[:] = 0
 
     @property

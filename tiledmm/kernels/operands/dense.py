@@ -1,0 +1,154 @@
+"""Dense matrices: rows or columns without gaps between them, in the types of a user's plain kernel.
+
+A plain kernel knows sizes and no strides, and computes one product per launch. What is not dense is copied before the
+kernel reads it; a C that is not dense, or has another type or an epilogue, is written from a dense one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tiledmm.kernels.config import Config
+from tiledmm.kernels.launches import Launch, Schedule, problem_args, tiles
+from tiledmm.kernels.operands.copies import PreparedOperands, copy_by
+from tiledmm.kernels.operands.operands import Operands
+from tiledmm.kernels.plain import SIZES, PlainKernel
+from tiledmm.kernels.spec import KernelSpec
+from tiledmm.kernels.split_k import SPLIT_K_REDUCTION, with_reduction
+from tiledmm.kernels.variant import Variant, block_of_tiles
+from tiledmm.problem.product import Product
+from tiledmm.problem.strides import TRANSPOSED, Problem
+
+COPY = Variant(
+    name="copy",
+    template="copy.cu.j2",
+    summary="copies an operand to rows without gaps",
+    waits="last",
+    configure=lambda tile, element: Config(bm=32, bn=32, tm=4),
+    block=block_of_tiles,
+    shared_bytes=lambda config, element, layout: config.bm * (config.bn + 1) * element.sum_bytes,
+)
+
+# Config of the split-K reduction where it writes one sum, or none: zero.
+_ONE_SUM = Config(bm=1, bn=256)
+
+
+@dataclass(frozen=True)
+class Dense(Operands):
+    """Operands of a plain kernel.
+
+    Attributes:
+        plain: The kernel.
+    """
+
+    plain: PlainKernel | None = None
+
+    is_ieee = True
+    has_epilogue = False
+
+    @property
+    def _plain(self) -> PlainKernel:
+        assert self.plain is not None
+        return self.plain
+
+    def form(self, variant: Variant, product: Product) -> Product:
+        """Return the product with all batch dimensions left to the caller, in the form with fewer copies.
+
+        Raises:
+            ShapeError: If the kernel cannot compute a product of these sizes.
+        """
+        forms = [product, product.transposed()]
+        product = min(forms, key=lambda each: sum(self._copied(each.problem, matrix) for matrix in range(3)))
+        problem = product.problem
+        if not problem.is_empty and problem.k:
+            self._plain.check_sizes(variant.name, dict(zip(SIZES, (problem.m, problem.n, problem.k), strict=True)))
+        return replace(product, problem=replace(problem, outer=(*problem.outer, *problem.batch), batch=()))
+
+    def kernel(self, spec: KernelSpec) -> KernelSpec:
+        """Return the specification of the plain kernel, with its types and layout."""
+        a, b, c = self._plain.types
+        return replace(spec.alone(), a=a, b=b, c=c, layout=self._plain.layout, epilogue=None)
+
+    def prepare(self, spec: KernelSpec, problem: Problem) -> PreparedOperands:
+        """Return ``PreparedOperands`` of which those are copied that are not dense, or have another type."""
+        kernel, names = spec.kernel, ["A", "B"]
+        launches: list[Launch] = []
+        scratch = []
+        for operand, stored in enumerate((spec.a, spec.b)):
+            if not self._copied(problem, operand) and stored == self._plain.types[operand]:
+                continue
+            copy = copy_by(
+                self._copy_spec(spec, operand), problem, operand, "dense",
+                *self._copied_matrix(problem, operand, kernel.layout[operand]), row_alignment=1,
+            )  # fmt: skip
+            launches += copy.launches
+            scratch.append(copy.memory)
+            names[operand] = copy.memory.name
+            problem = copy.in_place_of(problem, kernel.layout)
+        return PreparedOperands(problem, (names[0], names[1]), tuple(launches), tuple(scratch))
+
+    def products(self, spec: KernelSpec, problem: Problem, ready: PreparedOperands) -> Schedule:
+        """Return the ``Schedule`` of the launch of the plain kernel, and of those that clear C and write it."""
+        plain, kernel, into, name = self._plain, spec.kernel, ready.problem, "C"
+        last, scratch = [], []
+        if self._copied(problem, 2) or spec.c != kernel.c or spec.epilogue is not None:
+            into, memory, launch = with_reduction(spec, self._result_spec(spec), into, (1, problem.k))
+            last, scratch, name = [launch], [memory], memory.name
+        names, types = (*ready.names, name), (kernel.a, kernel.b, kernel.c)
+        begins = tuple(begin * each.itemsize for begin, each in zip(into.begins[:3], types, strict=True))
+        sizes = dict(zip(SIZES, (into.m, into.n, into.k), strict=True))
+        grid = plain.grid(sizes)
+        launches = [self._clearing(into, name, begins[2])] if plain.adds_to_c else []
+        blocks = int(np.prod(grid, dtype=np.int64))
+        multiplying = Launch(
+            kernel, blocks, np.array([], np.int64), names, begins, grid=grid, numbers=plain.numbers(into)
+        )
+        return Schedule((*launches, multiplying, *last), tuple(scratch))
+
+    def kernels(self, spec: KernelSpec, by_auto: bool) -> Iterator[KernelSpec]:
+        """Yield the plain kernel, and the kernels that copy operands, clear C and write it."""
+        yield spec.kernel
+        yield from (self._copy_spec(spec, operand) for operand in range(2))
+        yield self._result_spec(spec)
+        if self._plain.adds_to_c:
+            yield self._clearing_spec
+
+    def _copied(self, problem: Problem, matrix: int) -> bool:
+        return not self._plain.reads_in_place(problem, matrix)
+
+    def _copy_spec(self, spec: KernelSpec, operand: int) -> KernelSpec:
+        into, letter = self._plain.types[operand], spec.layout[operand]
+        if self._plain.layout[operand] == "T":
+            letter = letter.translate(TRANSPOSED)
+        return KernelSpec(COPY, COPY.configure(0, into), (spec.a, spec.b)[operand], into, into, into, f"{letter}N")
+
+    def _copied_matrix(
+        self, problem: Problem, operand: int, letter: str
+    ) -> tuple[tuple[int, int, int], tuple[int, int], tuple[int, int, int]]:
+        """Return sizes, strides and rows of an operand's copy, as ``copy_by`` takes them."""
+        rows, cols = ((problem.m, problem.k), (problem.k, problem.n))[operand]
+        row, col = problem.strides[2 * operand : 2 * operand + 2]
+        if letter == "T":
+            rows, cols, row, col = cols, rows, col, row
+        return (rows, cols, 1), (row, col), (rows, cols, cols)
+
+    def _result_spec(self, spec: KernelSpec) -> KernelSpec:
+        """Return the specification of the kernel that writes C from a dense one, with the epilogue: a sum of one."""
+        dense = self._plain.types[2]
+        compute = spec.compute if spec.compute.result == dense else dense
+        return KernelSpec(SPLIT_K_REDUCTION, _ONE_SUM, dense, dense, compute, spec.c, "NN", epilogue=spec.epilogue)
+
+    @property
+    def _clearing_spec(self) -> KernelSpec:
+        dense = self._plain.types[2]
+        return KernelSpec(SPLIT_K_REDUCTION, _ONE_SUM, dense, dense, dense, dense, "NN")
+
+    def _clearing(self, into: Problem, name: str, begin: int) -> Launch:
+        """Return the launch that fills C with zeros: the reduction of no partial sums."""
+        sums = into.m * into.n
+        of_none = replace(into, strides=(into.n, 1, *into.strides[2:]))
+        kernel_args = problem_args(_ONE_SUM, of_none, (0, into.k), sums)
+        return Launch(self._clearing_spec, tiles(sums, _ONE_SUM.bn), kernel_args, (name, name), (begin, begin))

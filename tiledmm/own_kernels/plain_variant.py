@@ -1,0 +1,285 @@
+"""A plain kernel as a variant: what its file says about parameters, types, layouts and launch, without running it."""
+
+from __future__ import annotations
+
+import functools
+import math
+import re
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from tiledmm.elements import Element, element
+from tiledmm.errors import ConfigError, UnsupportedTypeError
+from tiledmm.kernels.config import MAX_THREADS, Config
+from tiledmm.kernels.operands.dense import Dense
+from tiledmm.kernels.plain import SIZES, PlainKernel, PlainParameter
+from tiledmm.kernels.variant import Variant
+from tiledmm.own_kernels.argument_text import Argument
+from tiledmm.own_kernels.arguments import roles_of_arguments
+from tiledmm.own_kernels.compiled import nvrtc_text
+from tiledmm.own_kernels.declared_types import aliases_of, declared_parameter
+from tiledmm.own_kernels.expectation import Product
+from tiledmm.own_kernels.guessed_launch import guesses
+from tiledmm.own_kernels.launch_rule import Geometry, LaunchRule, rounds_up, tile_of
+from tiledmm.own_kernels.roles import HALVES, Roles, roles_of
+from tiledmm.own_kernels.subject import Subject
+from tiledmm.simulator.build.parameters import POINTER, SIGNED, UNSIGNED, Parameter
+from tiledmm.simulator.build.program.tokens import split, text_of
+
+# Instructions of tensor cores, and functions that execute them.
+_TENSOR_CORES = re.compile(r"\bmma_sync\b|\bmma\.sync\b|\bwgmma\b")
+
+# The names of the matrices by their extents, and whether columns are contiguous.
+_EXTENTS = {
+    ("M", "K"): ("A", "N"), ("K", "M"): ("A", "T"), ("K", "N"): ("B", "N"), ("N", "K"): ("B", "T"),
+    ("M", "N"): ("C", "N"), ("N", "M"): ("C", "T"),
+}  # fmt: skip
+
+_EXAMPLE = "args='A:f32[M,K], B:f32[K,N], C:f32[M,N], M, N, K'"
+
+
+def plain_variant(
+    subject: Subject, name: str, summary: str | None, multiple_of: int | Sequence[int] | Mapping[str, int]
+) -> Variant:
+    """Return the row of a variant whose kernel is plain CUDA C.
+
+    Args:
+        subject: The kernel, and what its user says about it.
+        name: Name of the variant.
+        summary: One line about it; None for a line that names the kernel.
+        multiple_of: Numbers that M, N and K must be multiples of; one number for all three.
+
+    Raises:
+        ConfigError: If parameters, types or launch are not known, or do not fit a product of matrices.
+    """
+    parameters = _parameters(subject)
+    roles = _roles(subject, parameters)
+    rule = _rule(subject, roles)
+    tile = tile_of(rule, roles)
+    geometry = _constant_geometry(subject, rule, roles)
+    steps = _steps(multiple_of)
+    if not rounds_up(rule, roles, tile):  # blocks are left out at other sizes
+        steps = math.lcm(steps[0], tile[0]), math.lcm(steps[1], tile[1]), steps[2]
+    letters = _letters(subject.said.arguments, parameters)
+    text, places, symbol = subject.program.kernel_text(subject.chosen.name)
+    types = _types(subject, parameters, roles)
+    plain = PlainKernel(
+        file=subject.program.file,
+        name=symbol,
+        text=text,
+        places=places,
+        source=nvrtc_text(text),
+        parameters=tuple(_plain_parameter(at, each, roles) for at, each in enumerate(parameters)),
+        types=types,
+        layout=letters["A"] + letters["B"],
+        grid=functools.partial(_grid, rule, threading.Lock()),
+        block=geometry.block,
+        shared_bytes=geometry.shared_bytes,
+        tile=tile,
+        multiple_of=steps,
+        same_sizes=tuple(sizes for sizes in dict.fromkeys(roles.sizes.values()) if len(sizes) > 1),
+        adds_to_c=roles.beta is not None or _adds_to(parameters[roles.c].name, subject.text),
+    )
+    if letters["C"] == "T":
+        plain = plain.of_transposed()
+    return variant_of(plain, name, summary or f"{subject.program.file}: {symbol}, plain CUDA C")
+
+
+def variant_of(plain: PlainKernel, name: str, summary: str) -> Variant:
+    """Return the row of a variant with a plain kernel."""
+    rows, cols = plain.tile
+    own = Config(rows, cols)
+    return Variant(
+        name=name,
+        template=plain.file,
+        summary=summary,
+        configure=lambda tile, element: own,
+        block=lambda config: plain.block,
+        shared_bytes=lambda config, element, layout: plain.shared_bytes,
+        rules=lambda config, element: [(config == own, "a plain kernel has no config: its text has its parameters")],
+        types=((plain.types[0].dtype_name, (0, 0)),),
+        tensor_cores=_TENSOR_CORES.search(plain.text) is not None,
+        operands=Dense(plain=plain),
+        user=plain,
+    )
+
+
+def _grid(rule: LaunchRule, lock: threading.Lock, sizes: Mapping[str, int]) -> tuple[int, int, int]:
+    with lock:  # host code is evaluated with one set of sizes at a time
+        return rule.geometry(sizes).grid
+
+
+def _parameters(subject: Subject) -> list[Parameter]:
+    """Return the kernel's parameters by its declaration.
+
+    Raises:
+        ConfigError: If the type of one is not known.
+    """
+    declaration, said = subject.chosen.declaration, subject.said.arguments
+    aliases = aliases_of(subject.text) | _template_types(subject)
+    found = []
+    for at, (kind, name) in enumerate(declaration.parameters):
+        parameter = declared_parameter(kind, name or str(at), aliases)
+        if parameter is None:
+            raise subject.error(
+                f"takes a {kind} {name}, which is neither a pointer to numbers nor a number: a plain kernel takes "
+                "matrices, sizes, alpha and beta"
+            )
+        found.append(parameter)
+    if said and len(said) != len(found):
+        raise subject.error(f"has {len(found)} parameters ({subject.signature}), and args= says {len(said)}")
+    return found
+
+
+def _template_types(subject: Subject) -> dict[str, str]:
+    """Return the types that parameters of the kernel's template stand for, by name."""
+    template, tokens = subject.chosen.declaration.item.template, subject.program.tokens
+    if not template or "<" not in subject.chosen.name:
+        return {}
+    names = [text_of(tokens[a:b]).partition("=")[0].split() for a, b in split(tokens, *template, angles=True)]
+    arguments = subject.chosen.name.partition("<")[2].rstrip(">").split(",")
+    return {
+        words[-1]: argument.strip()
+        for words, argument in zip(names, arguments, strict=False)
+        if words[0] in ("typename", "class")
+    }
+
+
+def _roles(subject: Subject, parameters: Sequence[Parameter]) -> Roles:
+    """Return the roles of the parameters.
+
+    Raises:
+        ConfigError: If they are not evident from names, and the user does not say them.
+    """
+    if subject.said.args:
+        if roles := roles_of_arguments(subject.said.arguments, parameters):
+            return _complete(subject, roles)
+        raise subject.error(f"does not fit args={subject.said.args!r}, which name all parameters, as in {_EXAMPLE}")
+    possible = roles_of(subject.chosen.declaration.short_name, parameters, has_loop=True)
+    if not possible or possible[0].others or not possible[0].certain:
+        raise subject.error(f"has parameters ({subject.signature}) that are not evident: say them, as in {_EXAMPLE}")
+    return _complete(subject, possible[0])
+
+
+def _complete(subject: Subject, roles: Roles) -> Roles:
+    if roles.batch is not None:
+        raise subject.error("takes a number of products: a variant launches its kernel once per product")
+    if missing := [size for size in SIZES if size not in roles.named]:
+        raise subject.error(
+            f"gets no parameter for {' and '.join(missing)}, which are constants of its text: a variant takes M, N and "
+            "K as parameters"
+        )
+    return roles
+
+
+def _rule(subject: Subject, roles: Roles) -> LaunchRule:
+    """Return how the kernel is launched: as the user, the file, or its text says."""
+    try:
+        return subject.rule(roles)
+    except ConfigError:
+        evident = [each for each in guesses(subject.text_with_numbers) if each.evident and not each.rows_along_x]
+        if not evident or subject.said.grid or subject.said.block:
+            raise
+        return evident[0]
+
+
+def _constant_geometry(subject: Subject, rule: LaunchRule, roles: Roles) -> Geometry:
+    """Return the launch at some size, after checking that block and shared memory are the same at another.
+
+    Raises:
+        ConfigError: If they differ, or a block has too many threads.
+    """
+    both = [rule.geometry(dict.fromkeys(SIZES, size)) for size in (1024, 3072)]
+    if both[0].block != both[1].block or both[0].shared_bytes != both[1].shared_bytes:
+        raise subject.error(
+            f"has blocks of {both[0].block} threads and {both[0].shared_bytes:,} bytes for M = N = K = 1024, and "
+            f"{both[1].block} and {both[1].shared_bytes:,} for 3072: a variant has the same for all sizes"
+        )
+    threads = math.prod(both[0].block)
+    if not 0 < threads <= MAX_THREADS:
+        raise subject.error(f"has blocks of {threads:,} threads, and a block has at most {MAX_THREADS:,}")
+    return both[0]
+
+
+def _steps(multiple_of: int | Sequence[int] | Mapping[str, int]) -> tuple[int, int, int]:
+    """Return the numbers that M, N and K must be multiples of.
+
+    Raises:
+        ConfigError: If they are not positive whole numbers for M, N and K.
+    """
+    if isinstance(multiple_of, Mapping):
+        found: list[object] = [multiple_of.get(name, 1) for name in SIZES]
+        unknown = set(multiple_of) - set(SIZES)
+    else:
+        found = list(multiple_of) if isinstance(multiple_of, Sequence) else [multiple_of] * 3
+        unknown = set()
+    whole = [each for each in found if isinstance(each, int) and not isinstance(each, bool) and each > 0]
+    if len(found) != 3 or len(whole) != 3 or unknown:
+        raise ConfigError(
+            "multiple_of is a positive whole number, three of them for M, N and K, or a dict such as {'K': 8}; got "
+            f"{multiple_of!r}"
+        )
+    return whole[0], whole[1], whole[2]
+
+
+def _letters(arguments: Sequence[Argument], parameters: Sequence[Parameter]) -> dict[str, str]:
+    """Return a letter per matrix by the extents that a user says: N for contiguous rows, T for contiguous columns."""
+    found = {"A": "N", "B": "N", "C": "N"}
+    for each, parameter in zip(arguments, parameters, strict=False):
+        extents = tuple(part.strip() for part in each.value.split(","))
+        if parameter.kind == POINTER and each.dtype is not None and (known := _EXTENTS.get(extents)):  # type: ignore[arg-type]
+            found[known[0]] = known[1]
+    return found
+
+
+def _types(subject: Subject, parameters: Sequence[Parameter], roles: Roles) -> tuple[Element, Element, Element]:
+    """Return the element types of A, B and C.
+
+    Raises:
+        ConfigError: If one is not known, or A and B differ.
+    """
+    try:
+        product = Product.of(roles, parameters)
+    except ConfigError as error:
+        raise subject.error(f"is no product of a variant: {error}") from None
+    found = []
+    for at, dtype in zip(roles.order, product.types, strict=True):
+        try:
+            found.append(element(dtype))
+        except UnsupportedTypeError:
+            raise subject.error(
+                f"takes {parameters[at].type} {parameters[at].name}, whose elements are of no type that products have"
+            ) from None
+    if found[0] != found[1]:
+        raise subject.error(
+            f"multiplies {found[0].dtype_name} by {found[1].dtype_name}: a variant has operands of one type"
+        )
+    return found[0], found[1], found[2]
+
+
+def _plain_parameter(at: int, parameter: Parameter, roles: Roles) -> PlainParameter:
+    if parameter.kind == POINTER:
+        return PlainParameter(parameter.name, "ABC"[roles.order.index(at)])
+    dtype = _number_type(parameter)
+    if at in roles.sizes:
+        return PlainParameter(parameter.name, roles.sizes[at][0], dtype)
+    if at in roles.leading:
+        matrix = roles.leading[at]
+        return PlainParameter(parameter.name, f"ld{matrix.lower()}" if matrix in "ABC" else "N", dtype)
+    return PlainParameter(parameter.name, "", dtype, 1.0 if at == roles.alpha else 0.0)
+
+
+def _number_type(parameter: Parameter) -> np.dtype[Any]:
+    if parameter.type in HALVES:
+        return np.dtype(ml_dtypes.bfloat16 if "bfloat16" in parameter.type else np.float16)
+    return np.dtype({SIGNED: "i", UNSIGNED: "u"}.get(parameter.kind, "f") + str(parameter.bytes))
+
+
+def _adds_to(name: str, text: str) -> bool:
+    """Return whether a kernel's text adds to elements of an array: ``C[i] += x``, or by an atomic function."""
+    subscript = rf"\b{re.escape(name)}\s*\[[^;=]*\]"
+    return re.search(rf"{subscript}\s*\+=|\batomicAdd\s*\(\s*&?\s*\(?\s*{re.escape(name)}\b", text) is not None
