@@ -101,7 +101,7 @@ def details_table(kernels: list[Compiled], size: Size) -> Table:
             (
                 *([] if only else [kernel.target]),
                 *costs,
-                significant(bounds.intensity),
+                NONE if kernel.spec.variant.plain else significant(bounds.intensity),
                 *(
                     (NONE, "does not fit")
                     if kernel.occupancy and not kernel.occupancy.blocks
@@ -117,7 +117,7 @@ def details_table(kernels: list[Compiled], size: Size) -> Table:
             "FLOP/byte", "TFLOP/s bound", "<bound by",
         ),
         rows=tuple(rows),
-        notes=_errors(kernels),
+        notes=((_PLAIN_NOTE,) if spec.variant.plain else ()) + _errors(kernels),
         bad=frozenset(i for i, kernel in enumerate(kernels) if not kernel.ok),
         about={"variant": spec.variant.name, **_product(size, spec), **({"target": only} if only else {})},
     )  # fmt: skip
@@ -174,8 +174,8 @@ def bounds_table(specs: list[KernelSpec], size: Size, target: str) -> Table:
             (
                 spec.variant.name,
                 tile_name(spec),
-                count(spec.shared_bytes),
-                significant(bounds.intensity),
+                NONE if spec.variant.plain else count(spec.shared_bytes),
+                NONE if spec.variant.plain else significant(bounds.intensity),
                 significant(bounds.compulsory_intensity),
                 significant(bounds.bound / 1e12),
                 significant(bounds.flops / bounds.bound * 1e6),
@@ -183,6 +183,7 @@ def bounds_table(specs: list[KernelSpec], size: Size, target: str) -> Table:
             )
         )
     spec = specs[0]
+    plain = any(each.variant.plain for each in specs)
     return Table(
         title=f"Bounds on {gpu.name}  {size}  {_type(spec)}  {spec.layout}",
         columns=(
@@ -196,6 +197,7 @@ def bounds_table(specs: list[KernelSpec], size: Size, target: str) -> Table:
             "<bound by",
         ),
         rows=tuple(rows),
+        notes=(_PLAIN_NOTE,) if plain else (),
         about={"target": gpu.arch.name, **_product(size, spec)},
     )
 
@@ -207,6 +209,9 @@ BOUNDS_NOTE = (
     "bandwidth of memory, and that of shared memory and L1 in the inner loop. Issue slots of instructions may bound a "
     "kernel further: the roofline page counts them. Nothing here was measured."
 )
+
+# The same about a plain kernel.
+_PLAIN_NOTE = "What a plain kernel requests and loads is not known here: tiledmm check counts it."
 
 
 def tile_name(spec: KernelSpec) -> str:

@@ -88,6 +88,14 @@ Variant = Annotated[
         help="A variant: naive, coalesced, tiled, ...", show_default=False, autocompletion=complete_variants
     ),
 ]
+VariantOrKernel = Annotated[
+    str | None,
+    typer.Argument(
+        help="A variant: naive, coalesced, tiled, ...",
+        show_default="that of --kernel",
+        autocompletion=complete_variants,
+    ),
+]
 Tile = Annotated[str | None, typer.Option(help="Its tile size.", show_default=_DEFAULT_TILE)]
 Dtype = Annotated[
     str | None,
@@ -111,23 +119,27 @@ ConfigFields = Annotated[
 
 
 @report_errors
-def import_files(files: list[str] | None) -> None:
-    """Run the Python files that ``--import`` names. They register variants.
+def import_files(files: list[str] | None) -> list[str] | None:
+    """Run the Python files that ``--import`` names, or register the plain kernels that ``--kernel`` names.
 
     typer calls this while it parses the command line, so that later arguments and completion include these variants.
 
     Args:
-        files: Paths of the files; None for none.
+        files: Paths of the files; None for none. Those of plain kernels may have a kernel's name after a colon.
+
+    Returns:
+        The same.
 
     Raises:
         typer.BadParameter: If a file does not exist.
     """
     for file in files or []:
-        if not Path(file).is_file():
+        if not Path(file.partition(".cu:")[0] + ".cu" if ".cu:" in file else file).is_file():
             raise typer.BadParameter(f"there is no file {file!r}")
         from tiledmm.own_kernels.registration import import_file
 
         import_file(file)
+    return files
 
 
 Import = Annotated[
@@ -140,6 +152,44 @@ Import = Annotated[
         show_default=False,
     ),
 ]
+
+Kernel = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--kernel",
+        metavar="FILE.cu",
+        help="Plain CUDA C to register as a variant first, or FILE.cu:KERNEL for one of several; repeatable.",
+        callback=import_files,
+        show_default=False,
+    ),
+]
+
+
+def names_of_kernels(kernels: list[str] | None) -> list[str]:
+    """Return the names of the variants that ``--kernel`` registered."""
+    from tiledmm.own_kernels.registration import variant_name
+
+    return [variant_name(each) for each in kernels or []]
+
+
+def own_type(names: list[str]) -> str:
+    """Return the name of the type that the first of some variants multiplies by default; float32 without variants."""
+    from tiledmm.kernels.variants import find_variant
+
+    return find_variant(names[0]).default_type if names else "float32"
+
+
+def one_variant(variant: str | None, kernels: list[str] | None) -> str:
+    """Return the variant that a command is about: the named one, or the only one that ``--kernel`` registered.
+
+    Raises:
+        typer.BadParameter: If there is none, or several.
+    """
+    names = names_of_kernels(kernels)
+    if variant is None and len(names) != 1:
+        raise typer.BadParameter("name a variant: naive, coalesced, tiled, ...; or one --kernel FILE.cu")
+    return variant or names[0]
+
 
 #: Names of options by their plurals, which commands that accept several values used in earlier versions.
 _SINGULAR = {f"{name}s": name for name in ("size", "tile", "dtype", "layout", "variant")}

@@ -11,16 +11,20 @@ import typer
 from tiledmm.cli import device
 from tiledmm.cli.arguments import (
     LAYOUTS_HELP,
-    Dtypes,
+    TYPES_HELP,
     Import,
+    Kernel,
     NoGpu,
     SizeOption,
     Target,
     Tiles,
     complete_layouts,
+    complete_types,
     complete_variants,
     layouts_of,
     names_of,
+    names_of_kernels,
+    own_type,
     sizes_of,
     tiles_of,
     types_of,
@@ -45,12 +49,17 @@ def compare(
         typer.Option(
             "--variant",
             help="Variants, with commas; 'auto' may be one.",
-            show_default="all; on a GPU also auto",
+            show_default="all; on a GPU also auto; with --kernel the rungs that mend something",
             autocompletion=complete_variants,
         ),
     ] = "",
     tiles: Tiles = "",
-    dtypes: Dtypes = "float32",
+    dtypes: Annotated[
+        str,
+        typer.Option(
+            "--dtype", help=TYPES_HELP, show_default="float32, or a plain kernel's own", autocompletion=complete_types
+        ),
+    ] = "",
     layouts: Annotated[
         str,
         typer.Option(
@@ -67,6 +76,7 @@ def compare(
     no_gpu: NoGpu = False,
     target: Target = "sm_90",
     imported: Import = None,
+    kernel: Kernel = None,
     json: Json = False,
     csv: Csv = False,
     markdown: Markdown = False,
@@ -82,15 +92,19 @@ def compare(
         tiledmm compare
         tiledmm compare 4096 --variant tiled,auto --layout NN,NT
         tiledmm compare 512 --json > results.json
+        tiledmm compare 1024 --kernel mine.cu
     """
     from tiledmm.bench.variant_tiles import VariantTile, expand, left_out, runnable
     from tiledmm.hardware.architectures import find_target
+    from tiledmm.kernels.variants import kernel_variants
 
     out = Output(json=json, csv=csv, markdown=markdown)
     named = sizes_of(sizes, size)
     products = named or sizes_of(list(DEFAULT_SIZES))
-    variant_tiles = expand(names_of(variants) or None, tiles_of(tiles))
-    kinds, orders = types_of(dtypes), layouts_of(layouts)
+    own = names_of_kernels(kernel)
+    rungs = [row.name for row in kernel_variants() if row.mends] if own else []
+    variant_tiles = expand([*(names_of(variants) or rungs), *own] or None, tiles_of(tiles))
+    kinds, orders = types_of(dtypes or own_type(own)), layouts_of(layouts)
     find_target(target)
     if not kinds or (layouts and not orders):
         raise typer.BadParameter("there is nothing to compare: name at least one type and one layout")

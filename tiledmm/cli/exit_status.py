@@ -11,11 +11,12 @@ import io
 import os
 import sys
 from collections.abc import Callable
-from typing import Any, ParamSpec
+from typing import Any, ParamSpec, TypeVar
 
 import typer
 
 _Arguments = ParamSpec("_Arguments")
+_Result = TypeVar("_Result")
 
 # Error numbers of a write to a file that could be opened.
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
@@ -24,17 +25,17 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 _CLOSED_PIPE = 128 + 13
 
 
-def report_errors(command: Callable[_Arguments, None]) -> Callable[_Arguments, None]:
-    """Return a function that runs a command, and reports expected errors without a traceback.
+def report_errors(command: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
+    """Return a function that runs a command, or parses its options, and reports expected errors without a traceback.
 
     These are the errors of this package, missing modules, a lack of memory, and errors of files. The exit status is 2
     if another command line would avoid the error, 74 if the disk is full, and otherwise 1.
     """
 
     @functools.wraps(command)
-    def wrapper(*arguments: _Arguments.args, **options: _Arguments.kwargs) -> None:
+    def wrapper(*arguments: _Arguments.args, **options: _Arguments.kwargs) -> _Result:
         try:
-            command(*arguments, **options)
+            return command(*arguments, **options)
         except (typer.Exit, typer.BadParameter):
             raise
         except (ImportError, MemoryError, OSError) as error:

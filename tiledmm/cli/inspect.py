@@ -10,10 +10,12 @@ from tiledmm.cli.arguments import (
     ConfigFields,
     Dtype,
     Import,
+    Kernel,
     Layout,
-    Variant,
+    VariantOrKernel,
     complete_targets,
     kernel_of,
+    one_variant,
     size_of,
     tile_of,
 )
@@ -27,7 +29,7 @@ _DEFAULT_TILES = "all of its tiles"
 
 
 def inspect(
-    variant: Variant,
+    variant: VariantOrKernel = None,
     tile: Annotated[str | None, typer.Option(help="One tile size.", show_default=_DEFAULT_TILES)] = None,
     dtype: Dtype = None,
     layout: Layout = "NN",
@@ -42,6 +44,7 @@ def inspect(
     ] = "",
     size: Annotated[str, typer.Option(help="The product to compute bounds for: N or MxNxK.")] = "4096",
     imported: Import = None,
+    kernel: Kernel = None,
     json: Json = False,
     csv: Csv = False,
     markdown: Markdown = False,
@@ -55,6 +58,7 @@ def inspect(
         tiledmm inspect tiled
         tiledmm inspect warp_tiled --tile 128 --target sm_80
         tiledmm inspect register_tiled --config tm=4 --csv
+        tiledmm inspect --kernel mine.cu
     """
     from tiledmm.bench import resource_tables
     from tiledmm.bench.kernel_resources import compile_all
@@ -63,6 +67,7 @@ def inspect(
     from tiledmm.kernels.variants import find_variant
 
     out = Output(json=json, csv=csv, markdown=markdown)
+    variant = one_variant(variant, kernel)
     specs = [kernel_of(variant, tile_of(tile, _DEFAULT_TILES), dtype, layout, config)]
     if tile is None and not config:
         every = (kernel_of(variant, each, dtype, layout) for each in find_variant(variant).tiles or (None,))

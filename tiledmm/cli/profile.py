@@ -11,12 +11,15 @@ import typer
 from tiledmm.cli import device
 from tiledmm.cli.arguments import (
     Import,
+    Kernel,
     Layout,
     Tiles,
     complete_types,
     complete_variants,
     layout_of,
     names_of,
+    names_of_kernels,
+    own_type,
     size_of,
     tiles_of,
     to_write,
@@ -30,16 +33,23 @@ if TYPE_CHECKING:
 
 def profile(
     variants: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(
-            help="Variants; also 'auto' and 'cublas'.", show_default=False, autocompletion=complete_variants
+            help="Variants; also 'auto' and 'cublas'.",
+            show_default="those of --kernel",
+            autocompletion=complete_variants,
         ),
-    ],
+    ] = None,
     size: Annotated[str, typer.Option(help="The product, N or MxNxK.")] = "4096",
     tiles: Tiles = "",
     dtype: Annotated[
-        str, typer.Option(help="Element type; also tf32, int8_int32.", autocompletion=complete_types)
-    ] = "float32",
+        str,
+        typer.Option(
+            help="Element type; also tf32, int8_int32.",
+            show_default="float32, or a plain kernel's own",
+            autocompletion=complete_types,
+        ),
+    ] = "",
     layout: Layout = "NN",
     report: Annotated[
         Path | None,
@@ -51,6 +61,7 @@ def profile(
         bool, typer.Option("--print-command", help="Print the command line of ncu, and run nothing.")
     ] = False,
     imported: Import = None,
+    kernel: Kernel = None,
     json: Json = False,
     csv: Csv = False,
     markdown: Markdown = False,
@@ -62,6 +73,7 @@ def profile(
 
         tiledmm profile tiled tiled_padded auto cublas --size 2048 --layout NT
         tiledmm profile warp_tiled --print-command    (needs no GPU)
+        tiledmm profile tiled cublas --kernel mine.cu
     """
     import shlex
 
@@ -75,7 +87,9 @@ def profile(
     out = Output(json=json, csv=csv, markdown=markdown)
     product = size_of(size)
     pair = layout_of(layout)
-    variant_tiles = multiplying(_variant_tiles(variants, tiles), dtype)
+    names = [*(variants or []), *names_of_kernels(kernel)]
+    dtype = dtype or own_type(names_of_kernels(kernel))
+    variant_tiles = multiplying(_variant_tiles(names, tiles), dtype)
     if print_command:
         ncu = find_ncu() or "ncu"
         typer.echo(

@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tiledmm.cli import device
-from tiledmm.cli.arguments import Import, Precision, Tile, complete_variants, normalized, tile_of, to_write
+from tiledmm.cli.arguments import (
+    Import,
+    Kernel,
+    Precision,
+    Tile,
+    complete_variants,
+    normalized,
+    one_variant,
+    tile_of,
+    to_write,
+)
 from tiledmm.cli.exit_status import restore_stdout
 
 if TYPE_CHECKING:
@@ -40,8 +50,13 @@ def run(
     script: Annotated[Path, typer.Argument(help="The program.", metavar="SCRIPT.py", exists=True, callback=_program)],
     arguments: Annotated[list[str] | None, typer.Argument(help="Its arguments.", metavar="ARGUMENTS")] = None,
     variant: Annotated[
-        str, typer.Option(help="Variant that computes the products.", autocompletion=complete_variants)
-    ] = "auto",
+        str | None,
+        typer.Option(
+            help="Variant that computes the products.",
+            show_default="auto, or that of --kernel",
+            autocompletion=complete_variants,
+        ),
+    ] = None,
     tile: Tile = None,
     precision: Precision = "full",
     report: Annotated[
@@ -51,6 +66,7 @@ def run(
         ),
     ] = None,
     imported: Import = None,
+    kernel: Kernel = None,
 ) -> None:
     """Run a CuPy program unchanged, with its matrix products computed by kernels of this package.
 
@@ -59,12 +75,14 @@ def run(
 
         tiledmm run train.py --epochs 3
         tiledmm run --variant tiled --tile 16 train.py
+        tiledmm run --kernel mine.cu train.py
     """
     from tiledmm.replacement import replacement_by
     from tiledmm.replacement import script as scripts
 
     if report and report.exists() and report.samefile(script):
         raise typer.BadParameter(f"--report would replace the program by its account: {report}")
+    variant = one_variant(variant, kernel) if kernel else variant or "auto"
     replacement = replacement_by(variant=variant, tile=tile_of(tile), config=None, precision=precision)
     # The program's threads and exit functions may multiply, too. Exit functions run in reverse order, so this is last.
     ending: list[SystemExit] = []

@@ -10,12 +10,14 @@ from tiledmm.cli.arguments import (
     ConfigFields,
     Dtype,
     Import,
+    Kernel,
     Layout,
     Tile,
-    Variant,
+    VariantOrKernel,
     complete_targets,
     complete_variants,
     kernel_of,
+    one_variant,
     tile_of,
 )
 from tiledmm.cli.output import console
@@ -28,7 +30,7 @@ _CONTEXT = 4
 
 
 def source(
-    variant: Variant,
+    variant: VariantOrKernel = None,
     tile: Tile = None,
     dtype: Dtype = None,
     layout: Layout = "NN",
@@ -51,6 +53,7 @@ def source(
         str, typer.Option(help="For --ptx and --sass: the target architecture.", autocompletion=complete_targets)
     ] = "sm_90",
     imported: Import = None,
+    kernel: Kernel = None,
 ) -> None:
     """Print the complete CUDA C of a kernel, as NVRTC compiles it.
 
@@ -68,7 +71,7 @@ def source(
     if page and (ptx or sass):
         raise typer.BadParameter("--page is a part of the CUDA C: leave --ptx and --sass out, or --page")
     find_target(target)
-    spec = kernel_of(variant, tile, dtype, layout, config)
+    spec = kernel_of(one_variant(variant, kernel), tile, dtype, layout, config)
     if ptx or sass:
         _show(_compiled(spec, target, machine_code=sass), "ptx" if ptx else "")
     elif diff:

@@ -11,6 +11,7 @@ from tiledmm.cli import device
 from tiledmm.cli.arguments import (
     TYPES_HELP,
     Import,
+    Kernel,
     Layouts,
     NoGpu,
     Tiles,
@@ -18,6 +19,7 @@ from tiledmm.cli.arguments import (
     complete_types,
     complete_variants,
     layouts_of,
+    names_of_kernels,
     sizes_of,
     tiles_of,
     types_of,
@@ -35,7 +37,9 @@ def validate(
     variants: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Variants; 'auto' may be one.", show_default="all, and auto", autocompletion=complete_variants
+            help="Variants; 'auto' may be one.",
+            show_default="those of --kernel, or all and auto",
+            autocompletion=complete_variants,
         ),
     ] = None,
     sizes: Annotated[
@@ -62,6 +66,7 @@ def validate(
         str, typer.Option(help="Target architecture of the simulator.", autocompletion=complete_targets)
     ] = "sm_90",
     imported: Import = None,
+    kernel: Kernel = None,
     json: Json = False,
     csv: Csv = False,
     markdown: Markdown = False,
@@ -75,6 +80,7 @@ def validate(
         tiledmm validate
         tiledmm validate tiled tiled_padded --tile all --layout NN,NT,TN,TT
         tiledmm validate auto --dtype all --size 1000
+        tiledmm validate --kernel mine.cu --layout NN,NT
     """
     from tiledmm.bench import validation
     from tiledmm.bench.simulable import simulable
@@ -83,7 +89,8 @@ def validate(
     from tiledmm.kernels.variants import kernel_variants
 
     out = Output(json=json, csv=csv, markdown=markdown)
-    names = variants or [*(row.name for row in kernel_variants()), "auto"]
+    own = names_of_kernels(kernel)
+    names = [*(variants or []), *own] or [*(row.name for row in kernel_variants()), "auto"]
     variant_tiles = expand(names, tiles_of(tiles))
     products, orders = sizes_of(None, sizes or _SIZES), layouts_of(layouts)
     kinds = _by_type(variant_tiles, types_of(dtypes))

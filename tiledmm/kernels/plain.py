@@ -119,6 +119,8 @@ class PlainKernel:
             matrix: Number of the matrix.
         """
         rows, cols = ((problem.m, problem.k), (problem.k, problem.n), (problem.m, problem.n))[matrix]
+        if 0 in (rows, cols):
+            return True
         step, along = problem.strides[2 * matrix : 2 * matrix + 2]
         if f"{self.layout}N"[matrix] == "T":
             rows, cols, step, along = cols, rows, along, step

@@ -18,16 +18,19 @@ if TYPE_CHECKING:
 _CUDA_HEADERS = re.compile(r"cuda_fp16|cuda_bf16|mma\.h|cooperative_groups|cuda_pipeline|cuComplex|math_constants")
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*[<\"]([^>\"]+)[>\"][^\n]*$", re.MULTILINE)
 
-# What nvcc's headers of C declare, and NVRTC does not; on one line, so that lines stay.
-_PRELUDE = " ".join(
-    [
-        "typedef unsigned int uint; typedef unsigned short ushort; typedef unsigned long ulong;",
-        "typedef signed char int8_t; typedef unsigned char uint8_t; typedef short int16_t;",
-        "typedef unsigned short uint16_t;",
-        "typedef int int32_t; typedef unsigned int uint32_t; typedef long long int64_t;",
-        "typedef unsigned long long uint64_t; namespace std {}",
-    ]
-)
+# What nvcc's headers of C declare, and NVRTC does not, by name.
+_PRELUDE = {
+    **{
+        name: f"typedef {kind} {name};"
+        for name, kind in {
+            "uint": "unsigned int", "ushort": "unsigned short", "ulong": "unsigned long",
+            "int8_t": "signed char", "int16_t": "short", "int32_t": "int", "int64_t": "long long",
+            "uint8_t": "unsigned char", "uint16_t": "unsigned short", "uint32_t": "unsigned int",
+            "uint64_t": "unsigned long long",
+        }.items()
+    },
+    "std": "namespace std {}",
+}  # fmt: skip
 _MACROS = {
     "assert(...)": "", "INT_MAX": "2147483647", "INT_MIN": "(-2147483647 - 1)", "FLT_MAX": "3.402823466e+38f",
     "FLT_MIN": "1.175494351e-38f", "INFINITY": "__int_as_float(0x7f800000)", "M_PI": "3.14159265358979323846",
@@ -74,9 +77,11 @@ def nvrtc_text(text: str) -> str:
         return ""
 
     text = _INCLUDE.sub(include, text)
-    before = [f"#define {macro} {body}" for macro, body in _MACROS.items()]
-    before += [_PRELUDE, *(f"#include <{header}>" for header in headers), "#line 1", text]
-    return "\n".join(before)
+    words = set(re.findall(r"\w+", text))
+    before = [f"#define {macro} {body}" for macro, body in _MACROS.items() if macro.partition("(")[0] in words]
+    before += [each for name, each in _PRELUDE.items() if name in words]
+    before += [f"#include <{header}>" for header in dict.fromkeys(headers)]
+    return "\n".join([*before, *(["#line 1"] if before else []), text])
 
 
 def resources_of(text: str, name: str, target: str) -> tuple[Resources | None, str]:

@@ -25,7 +25,7 @@ from tiledmm.own_kernels.declared_types import aliases_of, declared_parameter
 from tiledmm.own_kernels.expectation import Product
 from tiledmm.own_kernels.guessed_launch import guesses
 from tiledmm.own_kernels.launch_rule import Geometry, LaunchRule, rounds_up, tile_of
-from tiledmm.own_kernels.roles import HALVES, Roles, roles_of
+from tiledmm.own_kernels.roles import HALVES, Roles, has_size_names, roles_of
 from tiledmm.own_kernels.subject import Subject
 from tiledmm.simulator.build.parameters import POINTER, SIGNED, UNSIGNED, Parameter
 from tiledmm.simulator.build.program.tokens import split, text_of
@@ -160,9 +160,10 @@ def _roles(subject: Subject, parameters: Sequence[Parameter]) -> Roles:
             return _complete(subject, roles)
         raise subject.error(f"does not fit args={subject.said.args!r}, which name all parameters, as in {_EXAMPLE}")
     possible = roles_of(subject.chosen.declaration.short_name, parameters, has_loop=True)
-    if not possible or possible[0].others or not possible[0].certain:
+    evident = [each for each in possible if each.certain and has_size_names(each, parameters)]
+    if not evident:
         raise subject.error(f"has parameters ({subject.signature}) that are not evident: say them, as in {_EXAMPLE}")
-    return _complete(subject, possible[0])
+    return _complete(subject, evident[0])
 
 
 def _complete(subject: Subject, roles: Roles) -> Roles:
@@ -182,8 +183,13 @@ def _rule(subject: Subject, roles: Roles) -> LaunchRule:
         return subject.rule(roles)
     except ConfigError:
         evident = [each for each in guesses(subject.text_with_numbers) if each.evident and not each.rows_along_x]
-        if not evident or subject.said.grid or subject.said.block:
+        if subject.said.grid or subject.said.block:
             raise
+        if not evident:
+            raise subject.error(
+                "is launched nowhere in the file: register it with grid='(N+15)/16,(M+15)/16', block='16,16', or say "
+                "this in a comment of the file: // tiledmm: grid=(N+15)/16,(M+15)/16 block=16,16"
+            ) from None
         return evident[0]
 
 

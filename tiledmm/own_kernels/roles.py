@@ -149,6 +149,11 @@ def roles_of(kernel: str, parameters: Sequence[Parameter], *, has_loop: bool) ->
     return found
 
 
+def has_size_names(roles: Roles, parameters: Sequence[Parameter]) -> bool:
+    """Return whether the names of the sizes say which size each of them is, as one that is all three need not."""
+    return roles.square or _named_sizes({at: _plain(parameters[at].name) for at in roles.sizes}) == roles.sizes
+
+
 def is_number(parameter: Parameter) -> bool:
     """Return whether a parameter is a number, also one of CUDA's 16-bit types."""
     return parameter.kind in (SIGNED, UNSIGNED, FLOAT) or parameter.type in HALVES

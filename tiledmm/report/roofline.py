@@ -13,6 +13,7 @@ middle of C, with base addresses that are aligned to 128 bytes. A real kernel al
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -33,10 +34,10 @@ class Roofline:
         gpu: GPU, with the rates of its data sheet.
         flops: FLOP of the product, 2 * m * n * k.
         requested_bytes: Bytes that the kernel's blocks (or its threads, if they share nothing) request from global
-            memory. Caches serve part of them.
+            memory. Caches serve part of them. For a plain kernel, whose requests are not known, the compulsory bytes.
         requested_elements: Elements of A and B in the requested bytes.
         compulsory_bytes: Bytes of each operand, read once, and of C, written once.
-        wavefronts: Wavefronts of on-chip loads in the inner loop, per multiply-add of a warp.
+        wavefronts: Wavefronts of on-chip loads in the inner loop, per multiply-add of a warp; 0 for a plain kernel.
         fma_bound, memory_bound, load_bound: Ceilings of multiply-adds, memory and on-chip loads, in FLOP/s.
     """
 
@@ -83,7 +84,7 @@ def roofline(spec: KernelSpec, gpu: Gpu, m: int, n: int, k: int) -> Roofline:
 
     Args:
         spec: Specification of the kernel. Its operands of general strides (layout letter G) are assumed to have
-            contiguous rows.
+            contiguous rows. A plain kernel is bounded by multiply-adds and memory only.
         gpu: GPU, with the rates of its data sheet.
         m, n, k: Sizes of the product.
 
@@ -101,7 +102,10 @@ def roofline(spec: KernelSpec, gpu: Gpu, m: int, n: int, k: int) -> Roofline:
         raise ConfigError(f"a product with bounds has sizes of at least 1; got m={m}, n={n}, k={k}")
     flops = 2 * m * n * k
     c_bytes = m * n * spec.c.itemsize
-    if is_staged(spec):
+    plain = spec.variant.plain is not None
+    if plain:
+        reads_a = reads_b = 1
+    elif is_staged(spec):
         # Each row of blocks reads all of B, each column of blocks all of A.
         reads_a, reads_b = -(-n // spec.config.bn), -(-m // spec.config.bm)
     elif is_too_long(spec, k):
@@ -111,7 +115,7 @@ def roofline(spec: KernelSpec, gpu: Gpu, m: int, n: int, k: int) -> Roofline:
         reads_a, reads_b = -(-n // spec.config.tn), -(-m // spec.config.tm)
     a_bytes, b_bytes = m * k * spec.a.itemsize, k * n * spec.b.itemsize
     compulsory = a_bytes + b_bytes + c_bytes
-    per_multiply_add = wavefronts_per_multiply_add(spec, m, n, k)
+    per_multiply_add = 0.0 if plain else wavefronts_per_multiply_add(spec, m, n, k)
     warp_flops = 2 * min(WARP_SIZE, spec.threads)
     return Roofline(
         gpu=gpu,
@@ -122,5 +126,5 @@ def roofline(spec: KernelSpec, gpu: Gpu, m: int, n: int, k: int) -> Roofline:
         wavefronts=per_multiply_add,
         fma_bound=spec.variant.unit_flops(spec.compute, gpu, scheme=spec.config.scheme),
         memory_bound=flops / compulsory * gpu.bandwidth,
-        load_bound=gpu.load_bandwidth / WAVEFRONT_BYTES / per_multiply_add * warp_flops,
+        load_bound=math.inf if plain else gpu.load_bandwidth / WAVEFRONT_BYTES / per_multiply_add * warp_flops,
     )

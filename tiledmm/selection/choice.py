@@ -92,7 +92,7 @@ class Choice:
 
     def __str__(self) -> str:
         if not self.others:
-            return str(self.spec)
+            return ", ".join([str(self.spec), *self.spec.variant.operands.remarks(self.spec, self.product.problem)])
         sizes: dict[KernelSpec, Counter[str]] = {}
         for part in self.parts:
             sizes.setdefault(part.spec, Counter())[_size(part.product)] += 1

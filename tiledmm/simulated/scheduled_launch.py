@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import ctypes
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -84,6 +84,9 @@ class ScheduledLaunch:
             text, places = self._given.text, SourceMap.of_file(self._given.name, self._given.text)
         elif plain := self.spec.variant.plain:
             text, places = plain.text, plain.places
+            if disassemble := settings.sass:  # NVRTC compiles the text with other headers
+                whole = plain.source
+                self.settings = replace(settings, sass=lambda text, name, target: disassemble(whole, name, target))
         else:
             text = render(self.spec)
             places = SourceMap.of(text, source_places(self.spec))

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tiledmm.elements import Element
 from tiledmm.kernels.config import Config
 from tiledmm.kernels.launches import Launch, Schedule, problem_args, tiles
 from tiledmm.kernels.operands.copies import PreparedOperands, copy_by
@@ -61,11 +62,18 @@ class Dense(Operands):
             ShapeError: If the kernel cannot compute a product of these sizes.
         """
         forms = [product, product.transposed()]
-        product = min(forms, key=lambda each: sum(self._copied(each.problem, matrix) for matrix in range(3)))
+        in_place = self._plain.reads_in_place
+        product = max(forms, key=lambda each: sum(in_place(each.problem, matrix) for matrix in range(3)))
         problem = product.problem
         if not problem.is_empty and problem.k:
             self._plain.check_sizes(variant.name, dict(zip(SIZES, (problem.m, problem.n, problem.k), strict=True)))
         return replace(product, problem=replace(problem, outer=(*problem.outer, *problem.batch), batch=()))
+
+    def remarks(self, spec: KernelSpec, problem: Problem) -> tuple[str, ...]:
+        """Return which matrices are copied, and whether C is cleared first."""
+        stored = spec.a, spec.b, spec.c
+        copied = [name for i, name in enumerate("ABC") if self._is_copied(spec, problem, i, stored[i])]
+        return (*(f"{name} copied" for name in copied), *["C cleared"] * self._plain.adds_to_c)
 
     def kernel(self, spec: KernelSpec) -> KernelSpec:
         """Return the specification of the plain kernel, with its types and layout."""
@@ -78,7 +86,7 @@ class Dense(Operands):
         launches: list[Launch] = []
         scratch = []
         for operand, stored in enumerate((spec.a, spec.b)):
-            if not self._copied(problem, operand) and stored == self._plain.types[operand]:
+            if not self._is_copied(spec, problem, operand, stored):
                 continue
             copy = copy_by(
                 self._copy_spec(spec, operand), problem, operand, "dense",
@@ -94,7 +102,7 @@ class Dense(Operands):
         """Return the ``Schedule`` of the launch of the plain kernel, and of those that clear C and write it."""
         plain, kernel, into, name = self._plain, spec.kernel, ready.problem, "C"
         last, scratch = [], []
-        if self._copied(problem, 2) or spec.c != kernel.c or spec.epilogue is not None:
+        if self._is_copied(spec, problem, 2, spec.c):
             into, memory, launch = with_reduction(spec, self._result_spec(spec), into, (1, problem.k))
             last, scratch, name = [launch], [memory], memory.name
         names, types = (*ready.names, name), (kernel.a, kernel.b, kernel.c)
@@ -116,8 +124,11 @@ class Dense(Operands):
         if self._plain.adds_to_c:
             yield self._clearing_spec
 
-    def _copied(self, problem: Problem, matrix: int) -> bool:
-        return not self._plain.reads_in_place(problem, matrix)
+    def _is_copied(self, spec: KernelSpec, problem: Problem, matrix: int, stored: Element) -> bool:
+        """Return whether A (0) or B (1) is copied before the kernel reads it, or C (2) is written from a copy."""
+        if matrix == 2 and spec.epilogue is not None:
+            return True
+        return stored != self._plain.types[matrix] or not self._plain.reads_in_place(problem, matrix)
 
     def _copy_spec(self, spec: KernelSpec, operand: int) -> KernelSpec:
         into, letter = self._plain.types[operand], spec.layout[operand]

@@ -112,6 +112,15 @@ class Operands:
         """
         return product
 
+    def remarks(self, spec: KernelSpec, problem: Problem) -> tuple[str, ...]:
+        """Return what is done to the arrays of a product besides what the launch config says, as ``"A copied"``.
+
+        Args:
+            spec: The kernel with the types and layout of the arrays.
+            problem: The product's problem.
+        """
+        return ()
+
     # Asked by ``KernelSpec`` and compilation: which kernel multiplies
 
     def kernel(self, spec: KernelSpec) -> KernelSpec:
