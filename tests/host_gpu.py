@@ -21,7 +21,7 @@ import pytest
 
 import tiledmm.launch.plans
 from tests.kernels_in_numpy import Argument, resident_clusters, run_in_numpy
-from tests.simulator.unchecked import execute
+from tests.simulator.unchecked import execute, execute_plain
 from tests.strategies import Layout, lay_out, plain
 from tiledmm.errors import UnsupportedTypeError
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS
@@ -281,6 +281,9 @@ class HostGpu:
 
         def kernel(grid: tuple[int, ...], block: tuple[int, int], arguments: tuple[Any, ...], shared: int) -> None:
             assert block == spec.block and shared == spec.dynamic_shared_bytes
+            if plain := spec.variant.plain:
+                self.launched.append(spec)
+                return execute_plain(plain, grid, arguments)
             assert grid[1:] in ((), (1,), (1, 1)) and 0 < grid[0] < 2**31
             self.launched.append(spec)
             with np.errstate(over="ignore", invalid="ignore"):

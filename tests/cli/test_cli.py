@@ -32,7 +32,6 @@ from tiledmm.bench.variant_tiles import VariantTile
 from tiledmm.cli import compare, device, output
 from tiledmm.cli.exit_status import report_errors
 from tiledmm.cli.output import ALL_RIGHT, Progress, _Lines
-from tiledmm.own_kernels import registration
 from tiledmm.codegen.template_files import template_folder
 from tiledmm.compile import inspection
 from tiledmm.compile.inspection import Resources
@@ -40,6 +39,7 @@ from tiledmm.errors import INSTALL, CompilationError, ConfigError, MissingDepend
 from tiledmm.hardware import device as hardware_device
 from tiledmm.hardware.architectures import TARGETS
 from tiledmm.kernels.variants import VARIANTS
+from tiledmm.own_kernels import registration
 from tiledmm.profile import application
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -26,13 +26,13 @@ from tiledmm.kernels.operands.packed_elements import PACK_ELEMENTS
 from tiledmm.kernels.operands.packed_rows import PACK
 from tiledmm.kernels.operands.residues import DECOMPOSE_RESIDUES, RECONSTRUCT
 from tiledmm.kernels.spec import KernelSpec
+from tiledmm.kernels.split_k import SPLIT_K_REDUCTION
 from tiledmm.kernels.variants import VARIANTS
 from tiledmm.launch import dependent, prepared
 from tiledmm.launch import plan as plan_module
 from tiledmm.launch.dependent import DependentLaunch
 from tiledmm.problem.arrays import describe
 from tiledmm.problem.product import resolve
-from tiledmm.kernels.split_k import SPLIT_K_REDUCTION
 from tiledmm.selection.choose import select
 from tiledmm.selection.model import Model
 

@@ -27,6 +27,23 @@ _LABEL = 10
 
 
 @dataclass(frozen=True, slots=True)
+class Timed:
+    """Time of one kernel on a GPU.
+
+    Attributes:
+        name: Name of the kernel, of a variant, or ``"cupy.matmul"``.
+        microseconds: Time of one product in microseconds.
+        tflops: Rate in TFLOP/s.
+        to_cupy: Speedup over ``cupy.matmul``.
+    """
+
+    name: str
+    microseconds: float
+    tflops: float
+    to_cupy: float
+
+
+@dataclass(frozen=True, slots=True)
 class KernelReport:
     """The check of one kernel.
 
@@ -40,6 +57,8 @@ class KernelReport:
         compiled: Resources by NVRTC; None if these are not known.
         unknown: Why they are not known.
         bound: A bound on its speed; None if it is no product, or not right.
+        times: Times on this machine's GPU; empty without a GPU, or if it is no product, or not right.
+        timed: Sizes of the product that was timed.
         advice: Sentences on what makes it slow.
         notes: Sentences on what the check assumed and saw.
         missing: What the check needs to know, in one sentence; empty if it ran.
@@ -54,6 +73,8 @@ class KernelReport:
     compiled: Compiled | None = None
     unknown: str = ""
     bound: Bound | None = None
+    times: tuple[Timed, ...] = ()
+    timed: str = ""
     advice: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     missing: str = ""
@@ -173,6 +194,9 @@ class KernelReport:
                 "wavefronts of loads per multiply-add of a warp (a model, not a measurement)",
             )
             yield from _wrapped("ladder", f"the nearest variant is {bound.rung}")
+        if self.times:
+            each = (f"{each.name} {each.tflops:.3g} TFLOP/s, {each.to_cupy:.0%}" for each in self.times)
+            yield from _wrapped("on the GPU", f"{self.timed}: {'; '.join(each)} of the speed of cupy.matmul")
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,6 +285,7 @@ def _document(kernel: KernelReport) -> dict[str, Any]:
         "accesses": [asdict(each) for each in kernel.accesses],
         "compiled": kernel.compiled and asdict(kernel.compiled), "unknown": kernel.unknown,
         "bound": kernel.bound and asdict(kernel.bound), "advice": kernel.advice,
+        "timed": kernel.timed, "times": [asdict(each) for each in kernel.times],
     }  # fmt: skip
 
 

@@ -58,15 +58,38 @@ def plain_variant(
     """
     parameters = _parameters(subject)
     roles = _roles(subject, parameters)
-    rule = _rule(subject, roles)
+    letters = _letters(subject.said.arguments, parameters)
+    plain = plain_kernel(subject, parameters, roles, _rule(subject, roles), letters, _steps(multiple_of))
+    return variant_of(plain, name, summary or f"{plain.file}: {plain.name}, plain CUDA C")
+
+
+def plain_kernel(
+    subject: Subject,
+    parameters: Sequence[Parameter],
+    roles: Roles,
+    rule: LaunchRule,
+    letters: str,
+    steps: tuple[int, int, int],
+) -> PlainKernel:
+    """Return a plain kernel whose parameters and launch are known.
+
+    Args:
+        subject: The kernel.
+        parameters: Its parameters.
+        roles: Their roles.
+        rule: How it is launched.
+        letters: One letter per matrix A, B and C: N for contiguous rows, T for contiguous columns.
+        steps: Numbers that M, N and K must be multiples of.
+
+    Raises:
+        ConfigError: If types or launch do not fit a product of matrices.
+    """
+    _check_roles(subject, roles)
     tile = tile_of(rule, roles)
-    geometry = _constant_geometry(subject, rule, roles)
-    steps = _steps(multiple_of)
+    geometry = _constant_geometry(subject, rule)
     if not rounds_up(rule, roles, tile):  # blocks are left out at other sizes
         steps = math.lcm(steps[0], tile[0]), math.lcm(steps[1], tile[1]), steps[2]
-    letters = _letters(subject.said.arguments, parameters)
     text, places, symbol = subject.program.kernel_text(subject.chosen.name)
-    types = _types(subject, parameters, roles)
     plain = PlainKernel(
         file=subject.program.file,
         name=symbol,
@@ -74,8 +97,8 @@ def plain_variant(
         places=places,
         source=nvrtc_text(text),
         parameters=tuple(_plain_parameter(at, each, roles) for at, each in enumerate(parameters)),
-        types=types,
-        layout=letters["A"] + letters["B"],
+        types=_types(subject, parameters, roles),
+        layout=letters[:2],
         grid=functools.partial(_grid, rule, threading.Lock()),
         block=geometry.block,
         shared_bytes=geometry.shared_bytes,
@@ -84,9 +107,7 @@ def plain_variant(
         same_sizes=tuple(sizes for sizes in dict.fromkeys(roles.sizes.values()) if len(sizes) > 1),
         adds_to_c=roles.beta is not None or _adds_to(parameters[roles.c].name, subject.text),
     )
-    if letters["C"] == "T":
-        plain = plain.of_transposed()
-    return variant_of(plain, name, summary or f"{subject.program.file}: {symbol}, plain CUDA C")
+    return plain.of_transposed() if letters[2] == "T" else plain
 
 
 def variant_of(plain: PlainKernel, name: str, summary: str) -> Variant:
@@ -157,16 +178,20 @@ def _roles(subject: Subject, parameters: Sequence[Parameter]) -> Roles:
     """
     if subject.said.args:
         if roles := roles_of_arguments(subject.said.arguments, parameters):
-            return _complete(subject, roles)
+            return roles
         raise subject.error(f"does not fit args={subject.said.args!r}, which name all parameters, as in {_EXAMPLE}")
     possible = roles_of(subject.chosen.declaration.short_name, parameters, has_loop=True)
     evident = [each for each in possible if each.certain and has_size_names(each, parameters)]
     if not evident:
         raise subject.error(f"has parameters ({subject.signature}) that are not evident: say them, as in {_EXAMPLE}")
-    return _complete(subject, evident[0])
+    return evident[0]
 
 
-def _complete(subject: Subject, roles: Roles) -> Roles:
+def _check_roles(subject: Subject, roles: Roles) -> None:
+    """Raise ConfigError if a product needs other numbers than its sizes, row strides, alpha and beta."""
+    if roles.others:
+        names = ", ".join(subject.chosen.declaration.parameters[at][1] for at in roles.others)
+        raise subject.error(f"takes {names}, which is neither a size nor a row stride, alpha or beta")
     if roles.batch is not None:
         raise subject.error("takes a number of products: a variant launches its kernel once per product")
     if missing := [size for size in SIZES if size not in roles.named]:
@@ -174,7 +199,6 @@ def _complete(subject: Subject, roles: Roles) -> Roles:
             f"gets no parameter for {' and '.join(missing)}, which are constants of its text: a variant takes M, N and "
             "K as parameters"
         )
-    return roles
 
 
 def _rule(subject: Subject, roles: Roles) -> LaunchRule:
@@ -193,7 +217,7 @@ def _rule(subject: Subject, roles: Roles) -> LaunchRule:
         return evident[0]
 
 
-def _constant_geometry(subject: Subject, rule: LaunchRule, roles: Roles) -> Geometry:
+def _constant_geometry(subject: Subject, rule: LaunchRule) -> Geometry:
     """Return the launch at some size, after checking that block and shared memory are the same at another.
 
     Raises:
@@ -232,14 +256,14 @@ def _steps(multiple_of: int | Sequence[int] | Mapping[str, int]) -> tuple[int, i
     return whole[0], whole[1], whole[2]
 
 
-def _letters(arguments: Sequence[Argument], parameters: Sequence[Parameter]) -> dict[str, str]:
-    """Return a letter per matrix by the extents that a user says: N for contiguous rows, T for contiguous columns."""
+def _letters(arguments: Sequence[Argument], parameters: Sequence[Parameter]) -> str:
+    """Return the letters of A, B and C by the extents that a user says: N for contiguous rows, T for columns."""
     found = {"A": "N", "B": "N", "C": "N"}
     for each, parameter in zip(arguments, parameters, strict=False):
         extents = tuple(part.strip() for part in each.value.split(","))
         if parameter.kind == POINTER and each.dtype is not None and (known := _EXTENTS.get(extents)):  # type: ignore[arg-type]
             found[known[0]] = known[1]
-    return found
+    return "".join(found.values())
 
 
 def _types(subject: Subject, parameters: Sequence[Parameter], roles: Roles) -> tuple[Element, Element, Element]:

@@ -28,6 +28,7 @@ from tiledmm.own_kernels.sizes import (
     work_of,
 )
 from tiledmm.own_kernels.subject import Subject
+from tiledmm.own_kernels.times import with_times
 from tiledmm.own_kernels.trial import Trial, find_layout, try_product, try_wide_numbers
 
 #: The check of a kernel, whatever it computes: ``kernel_check.check_kernel``.
@@ -96,7 +97,8 @@ def check_product(subject: Subject, possible: Sequence[Roles], check: Check) -> 
     operands = product.arguments(trials[0].sizes, trials[0].layout or Layout(), zero=trials[0].adds)
     a, b, c = (each.itemsize for each in product.types)
     is_plain = product.types[2].kind != "c" and roles.batch is None
-    return subject.report(rule, trials, operands, notes, (a, b, c) if is_plain else None)
+    report = subject.report(rule, trials, operands, notes, (a, b, c) if is_plain else None)
+    return with_times(report, subject, roles, rule, trials[0].layout)
 
 
 def _launches(subject: Subject, possible: Sequence[Roles]) -> list[tuple[Roles, LaunchRule]]:
