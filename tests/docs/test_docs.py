@@ -148,9 +148,10 @@ def check_command_line(arguments: list[str]) -> None:
 
     from tiledmm.cli import app
 
-    while "--import" in arguments:  # it runs a file, which only a page's own programs have written
-        at = arguments.index("--import")
-        arguments = arguments[:at] + arguments[at + 2 :]
+    for option in ("--import", "--kernel"):  # it reads a file, which only a page's own programs have written
+        while option in arguments:
+            at = arguments.index(option)
+            arguments = arguments[:at] + arguments[at + 2 :]
     group = typer.main.get_command(app)
     with group.make_context("tiledmm", arguments, resilient_parsing=False) as context:
         name, command, rest = group.resolve_command(context, context._protected_args + context.args)

@@ -1,14 +1,17 @@
-"""Checks of kernels that people bring: plain CUDA C in a ``.cu`` file, without a GPU.
+"""Kernels that people bring: checks of plain CUDA C without a GPU, and registration as variants.
 
     import tiledmm
     report = tiledmm.check("mine.cu")          # and tiledmm check mine.cu on the command line
     report.ok, print(report)
+    tiledmm.register("mine.cu", like="plain")  # and --kernel mine.cu
 
 In: CUDA C, as its author keeps it, and what its author says about launch, arguments and result. Out: a ``CheckReport``.
 The way of a check: ``roles`` says what the parameters are, ``host_launch`` and ``guessed_launch`` say how the kernel is
 launched at given sizes, ``trial`` runs it, ``expectation`` says what is right, ``accesses``, ``compiled`` and
 ``bounds`` say what it costs, and ``check_report`` shows all of it. ``explanations``
-asks ``simulated.explanation`` why a result is wrong, and why a kernel is slow.
+asks ``simulated.explanation`` why a result is wrong, and why a kernel is slow, and ``times`` times a right kernel on a
+GPU. ``registration`` adds a template or a plain kernel to the table of variants; ``plain_variant`` makes the row of a
+plain kernel from what a check would know before it runs.
 
 The simulator runs a kernel as native code of this machine, and ``expect="FILE.py:function"`` runs Python: check only
 files that you would run. May import everything below ``api``.
