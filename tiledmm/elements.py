@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -248,6 +249,11 @@ SCHEMES: dict[str, Scheme] = {
 }
 
 
+@functools.lru_cache(maxsize=256)  # every call of gemm asks for two, and NumPy takes microseconds to name one
+def _row_of(dtype: np.dtype[Any]) -> Element | None:
+    return ELEMENTS.get(dtype.name) if dtype.isnative else None
+
+
 def element(dtype: Any) -> Element:
     """Return the ``Element`` of a dtype of arrays.
 
@@ -275,7 +281,7 @@ def element(dtype: Any) -> Element:
         resolved = np.dtype(dtype)
     except (TypeError, ValueError, SyntaxError, DeprecationWarning) as error:  # the last one where warnings are errors
         raise UnsupportedTypeError(f"{dtype!r} is not a dtype: {error}; the types are {', '.join(ELEMENTS)}") from None
-    row = ELEMENTS.get(resolved.name) if resolved.isnative else None
+    row = _row_of(resolved)
     if row is None:
         named = dtype if isinstance(dtype, str) else repr(resolved)
         raise UnsupportedTypeError(f"matrix products of {named} are not supported; the types are {', '.join(ELEMENTS)}")
