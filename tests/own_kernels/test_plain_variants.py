@@ -350,3 +350,16 @@ def test_a_plain_kernel_is_compared_with_the_rungs(file):
     compared = command("compare", "64", "--kernel", f"{file}:mm", "--no-gpu", "--layout", "NN", "--csv")
     assert compared.exit_code == 0
     assert ",my_kernel," in compared.stdout and ",tiled," in compared.stdout and ",naive," not in compared.stdout
+
+
+@simulated
+def test_sizes_that_a_plain_kernel_cannot_compute_are_left_out(tmp_path):
+    path = tmp_path / "whole_tiles.cu"
+    path.write_text("// tiledmm: grid=N/16,M/16 block=16,16\n" + KERNELS["rows"][0])
+    try:
+        validated = command("validate", "--kernel", str(path), "--no-gpu", "--size", "32,33")
+        assert validated.exit_code == 0
+        assert validated.output.count("Left out: variant 'whole_tiles'") == 1 and "N = 33" in validated.output
+    finally:
+        registration.IMPORTED.clear()
+        tiledmm.unregister("whole_tiles")

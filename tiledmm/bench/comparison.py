@@ -100,7 +100,7 @@ def _compared(
     rows: list[Row] = []
     rivals: dict[str, timing.TimedCall] = {}
     ceilings: dict[str, float] = {}
-    for variant_tile in multiplying(variant_tiles, dtype):
+    for variant_tile in multiplying(variant_tiles, dtype, size):
         report(f"checking {variant_tile.label}")
         call = functools.partial(_run_variant, sets, variant_tile, kind)
         row, ceilings[variant_tile.label] = _described(variant_tile, sets[0], kind, size)

@@ -101,7 +101,7 @@ def _rates(variant_tiles: Iterable[VariantTile], dtype: str, target: str) -> lis
     compute, pilot = compute_element(dtype), SIZES[0]
     a, b = operands(pilot, compute, "NN")
     found = []
-    for variant, tile in multiplying(variant_tiles, dtype):
+    for variant, tile in multiplying(variant_tiles, dtype, pilot):
         rows_and_columns = (1, 1)
         if variant != AUTO:
             if not find_variant(variant).simulated:

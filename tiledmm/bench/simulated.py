@@ -82,7 +82,7 @@ def simulate_all(
     a, b = operands(size, compute, layout)
     expected = reference(a, b, compute)
     found = []
-    chosen = multiplying(variant_tiles, dtype)
+    chosen = multiplying(variant_tiles, dtype, size)
     for i, variant_tile in enumerate(chosen):
         if variant_tile.variant != AUTO and not find_variant(variant_tile.variant).simulated:
             found.append(Simulated(variant_tile, None, None))

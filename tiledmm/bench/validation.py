@@ -181,7 +181,7 @@ def _validation(
 ) -> Validation:
     a, b, right = known
     numpys = np.matmul(a, b, dtype=dtype_of(kind)).astype(kind.result.dtype)
-    chosen = multiplying(variant_tiles, kind.dtype_name)
+    chosen = multiplying(variant_tiles, kind.dtype_name, size)
     rows = []
     for i, variant_tile in enumerate(chosen):
         progress(f"{size} {kind.dtype_name} {layout}: {variant_tile.label}", i, len(chosen))

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping
 from typing import Literal, NamedTuple
 
 from tiledmm.elements import ELEMENTS, compute_element
-from tiledmm.errors import ConfigError, UnsupportedTypeError
+from tiledmm.errors import ConfigError, ShapeError, UnsupportedTypeError
 from tiledmm.hardware.architectures import find_target
+from tiledmm.kernels.plain import SIZES
 from tiledmm.kernels.variants import find_variant, kernel_spec, kernel_variants
 
 
@@ -65,8 +66,15 @@ def expand(
     return variant_tiles + ([VariantTile("auto")] if "auto" in names else [])
 
 
-def multiplying(variant_tiles: Iterable[VariantTile], dtype: str) -> list[VariantTile]:
+def multiplying(
+    variant_tiles: Iterable[VariantTile], dtype: str, size: tuple[int, int, int] | None = None
+) -> list[VariantTile]:
     """Return those of the given variants and tiles whose variant multiplies elements of a type, or is ``"auto"``.
+
+    Args:
+        variant_tiles: Variants and tiles.
+        dtype: Computation type.
+        size: m, n and k of a product; a plain kernel that cannot compute it is left out. None for any.
 
     Raises:
         UnsupportedTypeError: If there is no such type, or none of the variants multiplies it.
@@ -79,7 +87,24 @@ def multiplying(variant_tiles: Iterable[VariantTile], dtype: str) -> list[Varian
         has = dict.fromkeys(each for name in names for each in dict(find_variant(name).types) or ELEMENTS)
         who = f"none of {', '.join(names)} multiplies" if len(names) > 1 else f"{next(iter(names))} does not multiply"
         raise UnsupportedTypeError(f"{who} {kind.dtype_name}, only {', '.join(has)}")
-    return found
+    return found if size is None else [each for each in found if not _refusal(each, size)]
+
+
+def refusals(variant_tiles: Iterable[VariantTile], size: tuple[int, int, int]) -> list[str]:
+    """Return sentences that name the plain kernels among variants which cannot compute a product of the given sizes."""
+    said = (_refusal(each, size) for each in variant_tiles)
+    return [f"Left out: {each}." for each in said if each]
+
+
+def _refusal(variant_tile: VariantTile, size: tuple[int, int, int]) -> str:
+    """Return why a plain kernel cannot compute a product of the given sizes; an empty string if it can."""
+    plain = None if variant_tile.variant == "auto" else find_variant(variant_tile.variant).plain
+    if plain is not None:
+        try:
+            plain.check_sizes(variant_tile.variant, dict(zip(SIZES, size, strict=True)))
+        except ShapeError as error:
+            return str(error)
+    return ""
 
 
 def runnable(by_type: Mapping[str, Iterable[VariantTile]], target: str) -> dict[str, list[VariantTile]]:

@@ -137,6 +137,7 @@ def _on_gpu(
     from tiledmm.bench.environment import this_machine
     from tiledmm.bench.peers import PEERS
     from tiledmm.bench.results import REPORT_FORMAT, ComparisonReport
+    from tiledmm.bench.variant_tiles import refusals
 
     machine = this_machine()
     out.say(f"{machine}\n")
@@ -146,6 +147,8 @@ def _on_gpu(
     with progress(len(jobs), out) as tell:
         for kind, layout, size in jobs:
             steps = itertools.count()
+            for each in refusals(variant_tiles, size):
+                out.say(each)
             try:
                 found = compare_rivals(
                     size,
@@ -264,6 +267,7 @@ def _simulate(out: Output, asked: _Asked, tell: Progress) -> bool | None:
     """
     from tiledmm.bench import simulated
     from tiledmm.bench.simulable import simulable
+    from tiledmm.bench.variant_tiles import refusals
     from tiledmm.errors import MissingDependencyError
 
     right: list[bool] = []
@@ -278,6 +282,8 @@ def _simulate(out: Output, asked: _Asked, tell: Progress) -> bool | None:
             steps, of = itertools.count(), sum(len(orders) for _, orders in jobs)
             for size, orders in jobs:
                 found = {}
+                for each in refusals(variant_tiles, size):
+                    out.say(each)
                 for layout in orders:
                     step = tell.portion(next(steps), of)
                     rows = simulated.simulate_all(

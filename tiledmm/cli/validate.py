@@ -84,7 +84,7 @@ def validate(
     """
     from tiledmm.bench import validation
     from tiledmm.bench.simulable import simulable
-    from tiledmm.bench.variant_tiles import expand, left_out, runnable
+    from tiledmm.bench.variant_tiles import expand, left_out, refusals, runnable
     from tiledmm.hardware.architectures import find_target
     from tiledmm.kernels.variants import kernel_variants
 
@@ -114,6 +114,8 @@ def validate(
             jobs = list(itertools.product(orders, here.sizes if reason else products))
             for i, (layout, size) in enumerate(jobs):
                 step = tell.portion(i, len(jobs))
+                for each in refusals(chosen, size):
+                    out.say(each)
                 if reason:
                     found = validation.on_simulator(
                         chosen, size, dtype=kind, layout=layout, target=target, progress=step
