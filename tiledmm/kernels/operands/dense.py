@@ -7,7 +7,7 @@ kernel reads it; a C that is not dense, or has another type or an epilogue, is w
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -45,15 +45,9 @@ class Dense(Operands):
         plain: The kernel.
     """
 
-    plain: PlainKernel | None = None
+    plain: PlainKernel = field(kw_only=True)
 
-    is_ieee = True
     has_epilogue = False
-
-    @property
-    def _plain(self) -> PlainKernel:
-        assert self.plain is not None
-        return self.plain
 
     def form(self, variant: Variant, product: Product) -> Product:
         """Return the product with all batch dimensions left to the caller, in the form with fewer copies.
@@ -62,23 +56,23 @@ class Dense(Operands):
             ShapeError: If the kernel cannot compute a product of these sizes.
         """
         forms = [product, product.transposed()]
-        in_place = self._plain.reads_in_place
+        in_place = self.plain.reads_in_place
         product = max(forms, key=lambda each: sum(in_place(each.problem, matrix) for matrix in range(3)))
         problem = product.problem
         if not problem.is_empty and problem.k:
-            self._plain.check_sizes(variant.name, dict(zip(SIZES, (problem.m, problem.n, problem.k), strict=True)))
+            self.plain.check_sizes(variant.name, dict(zip(SIZES, (problem.m, problem.n, problem.k), strict=True)))
         return replace(product, problem=replace(problem, outer=(*problem.outer, *problem.batch), batch=()))
 
     def remarks(self, spec: KernelSpec, problem: Problem) -> tuple[str, ...]:
         """Return which matrices are copied, and whether C is cleared first."""
         stored = spec.a, spec.b, spec.c
         copied = [name for i, name in enumerate("ABC") if self._is_copied(spec, problem, i, stored[i])]
-        return (*(f"{name} copied" for name in copied), *["C cleared"] * self._plain.adds_to_c)
+        return (*(f"{name} copied" for name in copied), *["C cleared"] * self.plain.adds_to_c)
 
     def kernel(self, spec: KernelSpec) -> KernelSpec:
         """Return the specification of the plain kernel, with its types and layout."""
-        a, b, c = self._plain.types
-        return replace(spec.alone(), a=a, b=b, c=c, layout=self._plain.layout, epilogue=None)
+        a, b, c = self.plain.types
+        return replace(spec.alone(), a=a, b=b, c=c, layout=self.plain.layout, epilogue=None)
 
     def prepare(self, spec: KernelSpec, problem: Problem) -> PreparedOperands:
         """Return ``PreparedOperands`` of which those are copied that are not dense, or have another type."""
@@ -100,7 +94,7 @@ class Dense(Operands):
 
     def products(self, spec: KernelSpec, problem: Problem, ready: PreparedOperands) -> Schedule:
         """Return the ``Schedule`` of the launch of the plain kernel, and of those that clear C and write it."""
-        plain, kernel, into, name = self._plain, spec.kernel, ready.problem, "C"
+        plain, kernel, into, name = self.plain, spec.kernel, ready.problem, "C"
         last, scratch = [], []
         if self._is_copied(spec, problem, 2, spec.c):
             into, memory, launch = with_reduction(spec, self._result_spec(spec), into, (1, problem.k))
@@ -121,18 +115,18 @@ class Dense(Operands):
         yield spec.kernel
         yield from (self._copy_spec(spec, operand) for operand in range(2))
         yield self._result_spec(spec)
-        if self._plain.adds_to_c:
+        if self.plain.adds_to_c:
             yield self._clearing_spec
 
     def _is_copied(self, spec: KernelSpec, problem: Problem, matrix: int, stored: Element) -> bool:
         """Return whether A (0) or B (1) is copied before the kernel reads it, or C (2) is written from a copy."""
         if matrix == 2 and spec.epilogue is not None:
             return True
-        return stored != self._plain.types[matrix] or not self._plain.reads_in_place(problem, matrix)
+        return stored != self.plain.types[matrix] or not self.plain.reads_in_place(problem, matrix)
 
     def _copy_spec(self, spec: KernelSpec, operand: int) -> KernelSpec:
-        into, letter = self._plain.types[operand], spec.layout[operand]
-        if self._plain.layout[operand] == "T":
+        into, letter = self.plain.types[operand], spec.layout[operand]
+        if self.plain.layout[operand] == "T":
             letter = letter.translate(TRANSPOSED)
         return KernelSpec(COPY, COPY.configure(0, into), (spec.a, spec.b)[operand], into, into, into, f"{letter}N")
 
@@ -148,13 +142,13 @@ class Dense(Operands):
 
     def _result_spec(self, spec: KernelSpec) -> KernelSpec:
         """Return the specification of the kernel that writes C from a dense one, with the epilogue: a sum of one."""
-        dense = self._plain.types[2]
+        dense = self.plain.types[2]
         compute = spec.compute if spec.compute.result == dense else dense
         return KernelSpec(SPLIT_K_REDUCTION, _ONE_SUM, dense, dense, compute, spec.c, "NN", epilogue=spec.epilogue)
 
     @property
     def _clearing_spec(self) -> KernelSpec:
-        dense = self._plain.types[2]
+        dense = self.plain.types[2]
         return KernelSpec(SPLIT_K_REDUCTION, _ONE_SUM, dense, dense, dense, dense, "NN")
 
     def _clearing(self, into: Problem, name: str, begin: int) -> Launch:
