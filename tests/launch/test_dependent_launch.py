@@ -21,6 +21,7 @@ from tiledmm.compile import cubins
 from tiledmm.compile.inspection import COMPILE_OPTIONS, CUPYS_OPTIONS
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS
 from tiledmm.kernels.operands.bytes import DECOMPOSE_BYTES
+from tiledmm.kernels.operands.dense import COPY
 from tiledmm.kernels.operands.limbs import DECOMPOSE
 from tiledmm.kernels.operands.packed_elements import PACK_ELEMENTS
 from tiledmm.kernels.operands.packed_rows import PACK
@@ -39,7 +40,7 @@ from tiledmm.selection.model import Model
 pytestmark = pytest.mark.cupy
 
 AUXILIARY = (
-    PACK, PACK_ELEMENTS, DECOMPOSE, DECOMPOSE_BYTES, DECOMPOSE_RESIDUES, RECONSTRUCT, SPLIT_K_REDUCTION,
+    COPY, PACK, PACK_ELEMENTS, DECOMPOSE, DECOMPOSE_BYTES, DECOMPOSE_RESIDUES, RECONSTRUCT, SPLIT_K_REDUCTION,
 )  # fmt: skip
 
 
