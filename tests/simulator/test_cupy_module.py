@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tiledmm.errors import ConfigError, DeviceError, OperandTypeError, ShapeError, UnsupportedTypeError
+from tiledmm.errors import ConfigError, DeviceError, OperandTypeError, ShapeError, SimulationError, UnsupportedTypeError
 from tiledmm.simulator import cupy as cp
 
 SCRIPTS = sorted((Path(__file__).parent / "scripts").glob("*.py"))
@@ -98,6 +98,86 @@ def test_an_array_is_no_number_for_a_kernel() -> None:
     assert x.tolist() == [2, 2, 2]
 
 
+def test_arrays_of_one_element_are_passed_by_value() -> None:
+    text = """
+    extern "C" __global__ void add(double* out, double3 v, int n) { out[0] += v.x * n; out[1] += v.y; out[2] += v.z; }
+    """
+    kernel, out = cp.RawKernel(text, "add"), cp.zeros(3)
+    vector = np.array([1.0, 2.0, 3.0])
+    kernel((1,), (1,), (out, vector.view(np.dtype([(name, "f8") for name in "xyz"])), np.array([[7]], np.int32)))
+    assert out.tolist() == [7, 2, 3]
+    for v, n in ((vector, np.array([7], np.int32)), (np.zeros((), "f8,f8,f8"), np.array([1, 2], np.int32))):
+        with pytest.raises(OperandTypeError, match="NumPy array"):
+            kernel((1,), (1,), (out, v, n))
+
+
+COPY = """
+extern "C" __global__ void copy(const float* m, float* o, int n, int ld) {
+    if (threadIdx.x < n) o[threadIdx.x] = m[threadIdx.x];
+}
+"""
+
+
+def test_views_whose_strides_a_kernel_does_not_get_are_warned_of() -> None:
+    kernel, o, m = cp.RawKernel(COPY, "copy"), cp.zeros(6, cp.float32), cp.arange(6, dtype=cp.float32).reshape(2, 3)
+    for view, n, ld in ((m.T, 2, 3), (m[:, :2], 2, 0), (m[:, ::2], 1, 3), (m[::-1], 2, 3), (m[0, ::2], 1, 3)):
+        kernel((1,), (6,), (view, o, n, ld))
+        (warning,) = kernel.report.warnings
+        assert f"m is a view of shape {view.shape} with strides of {view.strides} bytes" in warning.message
+    for array, ld in (
+        (m, 3),
+        (m[1:], 0),
+        (cp.asfortranarray(m), 2),
+        (m[:, :2], 3),
+        (m[:, :2], 12),
+        (m[0, ::2], 2),
+        (m[:1].T, 0),
+    ):
+        kernel((1,), (6,), (array, o, 1, ld))
+        assert not kernel.report.warnings, (array.shape, array.strides)
+    with pytest.raises(SimulationError, match=r"array m \(12 bytes, a view of shape \(2, 3\) with strides \(0, 4\)\)"):
+        kernel((1,), (6,), (cp.broadcast_to(m[0], (2, 3)), o, 6, 0))
+
+
+def test_complex_numbers() -> None:
+    """Compute with CuPy's ``complex.cuh``, and with ``cuComplex.h`` as it is and translated."""
+    text = r"""
+    #include <cupy/complex.cuh>
+    extern "C" __global__ void f(const complex<float>* a, const complex<float>* b, complex<float>* c, float s) {
+        __shared__ complex<float> tile[32];
+        int i = threadIdx.x;
+        tile[i] = a[i];
+        __syncthreads();
+        complex<float> z = tile[i] * s + b[i] / (a[i] + 1.0f) - exp(a[i] * 0.1f) + conj(b[i]) * 2;
+        z += thrust::sqrt(a[i]);
+        z *= b[i];
+        if (z == 0 || abs(z) < 0) z = 0;
+        c[i] = thrust::complex<float>(real(z), z.imag()) + complex<float>(0, norm(a[i]) * arg(b[i])) + pow(a[i], 2);
+    }
+    """
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal((2, 64), np.float32)).view(np.complex64)
+    c, on_device = cp.zeros(32, cp.complex64), cp.asarray(a)
+    cp.RawKernel(text, "f")((1,), (32,), (on_device, cp.asarray(b), c, np.float32(2)))
+    z = (a * 2 + b / (a + 1) - np.exp(a * 0.1) + b.conj() * 2 + np.sqrt(a)) * b
+    np.testing.assert_allclose(c.get(), z + 1j * np.abs(a) ** 2 * np.angle(b) + a**2, rtol=1e-4)
+    text = r"""
+    #include <cuComplex.h>
+    extern "C" __global__ void g(const cuFloatComplex* a, cuFloatComplex* c) {
+        int i = threadIdx.x;
+        cuComplex z = cuCaddf(cuCmulf(a[i], make_cuFloatComplex(0, 1)), cuConjf(a[i]));
+        c[i] = make_cuFloatComplex(cuCrealf(z), cuCimagf(z) + cuCabsf(z));
+    #ifdef TRANSLATED
+        c[i] = c[i] * complex<float>(2, 0);
+    #endif
+    }
+    """
+    for options, factor in (((), 1), (("-DTRANSLATED",), 2)):
+        cp.RawKernel(text, "g", options, translate_cucomplex=factor == 2)((1,), (32,), (on_device, c))
+        z = a * 1j + a.conj()
+        np.testing.assert_allclose(c.get(), factor * (z + 1j * np.abs(z)), rtol=1e-5)
+
+
 def test_structures_are_passed_as_cupy_passes_them() -> None:
     text = """
     struct Pair { int first; float second; };
@@ -135,8 +215,24 @@ def test_pointers() -> None:
     assert int(x[1:].data - 4) == x.data.ptr
     with pytest.raises(OperandTypeError, match=r"parameter n .*pointer"):
         kernel((1,), (32,), (x, x.data))
-    with pytest.raises(OperandTypeError, match="int"):
-        kernel((1,), (32,), (12345, 2))
+    for address in (int(x.data.ptr), np.uint64(x.data.ptr), x.__cuda_array_interface__["data"][0]):
+        kernel((1,), (32,), (address, 1))
+    assert x.tolist() == [16, *[2] * 7]
+    for address in (12345, np.int32(4), 0.5):
+        with pytest.raises(OperandTypeError, match=r"x is a float\*"):
+            kernel((1,), (32,), (address, 2))
+    with pytest.raises(ConfigError, match="byte -4"):
+        (x.data - 4).memset(0, 4)
+
+
+def test_the_array_interface() -> None:
+    x = cp.zeros((2, 3), cp.float32)
+    assert x.__cuda_array_interface__ == {
+        "data": (x.data.ptr, False), "shape": (2, 3), "typestr": "<f4", "descr": [("", "<f4")], "strides": None,
+        "stream": 1, "version": 3,
+    }  # fmt: skip
+    assert x.T.__cuda_array_interface__["strides"] == (4, 12)
+    assert cp.zeros(0).__cuda_array_interface__["data"] == (0, False)
 
 
 def test_copies_by_pointers() -> None:
@@ -244,7 +340,7 @@ def test_the_memory_pool_knows_what_arrays_use() -> None:
 @pytest.mark.parametrize(
     ("space", "name"),
     [
-        ("", "matrix"), ("", "object_"), ("", "no_such"), ("", "__version__"), ("", "ma"), ("random", "no_such"),
+        ("", "matrix"), ("", "object_"), ("", "no_such"), ("", "ma"), ("random", "no_such"),
         ("random", "default_rngs"), ("cuda", "Graph"), ("cuda.runtime", "malloc"), ("linalg", "no_such"), ("fft", "_x"),
         ("cuda.stream", "x"),
     ],

@@ -336,6 +336,7 @@ NAMED = {
     "conversion out of range": ("5.13828272e-322", "signed integer of 2 bits"),
     "shift out of range": ("signed integer of 2 bits", "104"),
     "call that cannot be made": ("fragment", "leading dimension", "16 bytes"),
+    "printf of another type": ("argument 3",),
     "alignment not declared": (f"writes {OF_A}", "__align__(3)"),
 }
 

@@ -219,6 +219,10 @@ X = np.zeros(8, np.float32)
         ((X, X, 1, 1.0), {"grid": (1, 70000)}, ConfigError, "grid .*70000"),
         ((X, X, 1, 1.0), {"grid": 0}, ConfigError, "grid .* 0 x 1 x 1"),
         ((X, X, 1, 1.0), {"grid": "x"}, ConfigError, "grid .*'x'"),
+        ((X, X, 1, 1.0), {"grid": 1.5}, ConfigError, r"grid .*1\.5"),
+        ((X, X, 1, 1.0), {"block": (32, 2.0)}, ConfigError, r"block .*2\.0"),
+        ((X, X, 1, 1.0), {"variables": {"mask": 1}}, ConfigError, "'mask'.*none"),
+        ((X, X, 1, 1.0), {"variables": 5}, OperandTypeError, "variables.*int"),
         ((X, X, 1, 1.0), {"expected": {"z": X}}, ConfigError, r"\(x, y, n, a\).*'z'"),
         ((X, X, 1, 1.0), {"expected": {"x": X[:3]}}, ShapeError, r"\(3,\)"),
         ((X, X, 1, 1.0), {"expected": [X]}, OperandTypeError, r"dict.*\(x, y, n, a\)"),
@@ -254,3 +258,74 @@ def test_the_file_and_line_of_a_finding(tmp_path):
     (found,) = simulator.launch(file, 1, 5, (np.zeros(4, np.int32),), name="beyond").findings
     assert (found.location, found.line, found.thread) == ("mine.cu:2", 2, (4, 0, 0))
     assert "just behind global array x (16 bytes)" in found.message
+
+
+VARIABLES = """
+struct Box { float lo[3], hi[3]; float* hits; };
+__constant__ float mask[3][3];
+__constant__ Box box;
+__device__ int total = 5;
+__device__ float* table;
+__global__ void of(float* out) {
+    int i = threadIdx.x;
+    out[i] = mask[i / 3][i % 3] * box.hi[2];
+    box.hits[i] = i;
+    table[i] = 2;
+    atomicAdd(&total, 1);
+}
+"""
+
+
+def test_variables_get_values_and_give_them_back():
+    out, hits, table = np.zeros((3, 9), np.float32)
+    mask, total = np.arange(9, dtype=np.float32).reshape(3, 3), np.array([10], np.int32)
+    values = {"mask": mask, "box": {"lo": [0, 0, 0], "hi": (1, 2, 3), "hits": hits}, "total": total, "table": table}
+    simulator.launch(VARIABLES, 1, 9, (out,), variables=values).check()
+    assert (out == 3 * np.arange(9)).all() and (hits == np.arange(9)).all() and (table == 2).all() and total == [19]
+    simulator.launch(VARIABLES, 1, 9, (out,), variables={**values, "mask": mask.tolist(), "total": 0}).check()
+    assert total == [19] and mask[1, 1] == 4
+    (found,) = simulator.launch(VARIABLES, 1, 9, (out,), variables={**values, "table": None}).findings
+    assert "null pointer" in found.message
+    (found,) = simulator.launch(VARIABLES, 1, 9, (out,), variables={**values, "table": table[:8]}).findings
+    assert "just behind global array table" in found.message
+
+
+@pytest.mark.parametrize(
+    ("values", "error", "message"),
+    [
+        ({"masks": 1}, ConfigError, "'masks'.* mask"),
+        ({"mask": np.ones((3, 3))}, OperandTypeError, "mask .*float64"),
+        ({"mask": np.ones(8, np.float32)}, OperandTypeError, "mask .*36 bytes; .*32 bytes"),
+        ({"mask": [1, 2]}, OperandTypeError, "mask .*9 elements; got 2"),
+        ({"total": 1.5}, ConfigError, r"total .*1\.5"),
+        ({"box": {"lo": 1}}, ConfigError, "box .*lo, hi, hits; got lo"),
+    ],
+)
+def test_values_that_do_not_fit_their_variables(values, error, message):
+    with pytest.raises(error, match=message):
+        simulator.launch(VARIABLES, 1, 9, (np.zeros(9, np.float32),), variables=values)
+
+
+def test_parameters_without_names_do_not_hide_those_of_others():
+    text = "__global__ void one(int, float* x, const float*, float (*rows)[2]) { x[0] = 1; rows[1][1] = 1; }"
+    x, y = np.zeros(1, np.float32), np.zeros(4, np.float32)
+    report = simulator.launch(text, 1, 1, (5, x, x, y), expected={"x": [2.0], "rows": [0, 0, 0, 1]})
+    (found,) = report.findings
+    assert "x[0] is 1.0, expected 2.0" in found.message
+
+
+@pytest.mark.parametrize(
+    ("call", "wrong"),
+    [
+        ('printf("%d\\n", x[0])', 1),
+        ('printf("%s %f\\n", "a", 3)', 2),
+        ('printf("%d %d\\n", 1)', 2),
+        ('printf("%*d\\n", 1.0, 1)', 1),
+        ('printf("%lld %5.2f %c %p %s %% %*d %zu\\n", 3LL, x[0], 65, x, "a", 5, 1, sizeof(int))', 0),
+        ('printf("none\\n")', 0),
+    ],
+)
+def test_arguments_of_printf_have_the_types_of_its_format(call, wrong):
+    report = simulator.launch(f"__global__ void text(float* x) {{ {call}; }}", 1, 1, (X.copy(),))
+    assert report.ok and report.output.endswith("\n")
+    assert [f"argument {wrong} " in each.message for each in report.warnings] == [True] * (wrong > 0)

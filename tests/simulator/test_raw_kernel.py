@@ -219,10 +219,14 @@ def test_options_that_are_refused(options: Any, error: type[Exception], message:
             ConfigError,
             "enable_cooperative_groups=True",
         ),
-        (lambda: simulator.RawKernel(SCALE, "scale", (), "nvrtc", True), ConfigError, "translate_cucomplex=True"),
         (lambda: simulator.RawModule(path="kernel.cubin"), ConfigError, "code="),
         (lambda: simulator.RawModule(), OperandTypeError, "code="),
-        (lambda: simulator.RawModule(code="int x;").get_global("x"), ConfigError, "kernel.cu.*name_expressions="),
+        (
+            lambda: simulator.RawModule(code="int x; __global__ void k() {}").get_global("x"),
+            ConfigError,
+            "kernel.cu.*name_expressions=",
+        ),
+        (lambda: simulator.RawModule(code="__constant__ int x;").get_global("y"), ConfigError, "'y'.* x$"),
         (lambda: simulator.RawModule(code=SCALE).get_global("x"), ConfigError, "'x'"),
         (lambda: simulator.RawKernel("error", "scale").compile(), CompilationError, "kernel.cu:1"),
     ],
@@ -271,10 +275,19 @@ def test_variables_keep_their_values_in_a_module() -> None:
     assert count.const_size_bytes == 4 and count.attributes["const_size_bytes"] == 4
 
 
-def test_the_memory_of_a_variable_is_no_argument() -> None:
+def test_the_memory_of_a_variable_is_an_argument_like_others() -> None:
     module = simulator.RawModule(code=COUNT)
-    with pytest.raises(ConfigError, match=r"out .*total.*clear"):
-        module.get_function("clear")((1,), (1,), (module.get_global("total"),))
+    clear, total = module.get_function("clear"), module.get_global("total")
+    values = total.bytes.view(np.int32)
+    for argument in (total, total.ptr, values):
+        values[0] = 5
+        clear((1,), (1,), (argument,))
+        assert values[0] == 0
+
+
+def test_a_module_with_variables_alone() -> None:
+    module = simulator.RawModule(code="__constant__ float c[10]; __device__ int n = 7;")
+    assert module.get_global("c").bytes.size == 40 and module.get_global("n").bytes.view(np.int32)[0] == 7
 
 
 # Shared memory and attributes

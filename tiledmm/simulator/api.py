@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,9 @@ from tiledmm.hardware.architectures import find_target
 from tiledmm.simulator.build.compile_options import CompileOptions
 from tiledmm.simulator.build.native_kernel import ModuleState, NativeKernel
 from tiledmm.simulator.build.program.program import Program
+from tiledmm.simulator.build.variable_values import copy_back, state_with
 from tiledmm.simulator.check.expected import Tolerance, expected_arrays, wrong_results
-from tiledmm.simulator.check.finding_kinds import CONTINUES
+from tiledmm.simulator.check.finding_kinds import CONTINUES, VIEW
 from tiledmm.simulator.check.full_checks import FullChecks
 from tiledmm.simulator.check.kernel_findings import KernelFindings
 from tiledmm.simulator.execute.launch import Launch
@@ -32,6 +33,7 @@ def launch(
     name: str | None = None,
     options: tuple[str, ...] = (),
     shared_bytes: int = 0,
+    variables: Mapping[str, Any] | None = None,
     target: str = "sm_90a",
     expected: Mapping[int | str, Any] | None = None,
     rtol: float | None = None,
@@ -54,14 +56,19 @@ def launch(
         grid: Number of blocks along x, y and z; an int or a shorter sequence for fewer dimensions.
         block: Number of threads per block along x, y and z; an int or a shorter sequence for fewer dimensions.
         arguments: One for each parameter: NumPy arrays for pointers, which the kernel reads and writes in place;
-            numbers; structures as NumPy scalars, bytes or ctypes structures. Arrays that share memory do so for the
-            kernel, too.
+            numbers; structures as dicts of their members, tuples, dataclasses, NumPy scalars, bytes or ctypes
+            structures. A pointer in a structure is an array in a dict, or an array's address (``x.ctypes.data``). A
+            list of arrays passes for ``float**``. Arrays that share memory do so for the kernel, too.
         name: The kernel's name, with its template arguments (``"scale<float, 16>"``); None where the text has only one.
         options: Compile options of nvcc or NVRTC, such as ``("-DN=4", "-Iinclude")``.
         shared_bytes: Dynamic shared memory per block, in bytes.
+        variables: Values of ``__constant__`` and ``__device__`` variables by name: NumPy arrays, numbers, or structures
+            as among the arguments; the others have their initial values. An array for a ``__device__`` variable holds
+            afterwards what the kernel left there.
         target: The target architecture, such as ``"sm_75"``, which has no cp.async.
-        expected: Arrays that the kernel must have computed, by the number or the name of their parameter. A finding
-            reports the first element that differs, with the thread and the line that wrote it.
+        expected: Arrays that the kernel must have computed, by the number or the name of their parameter, or by the
+            name of a pointer in a structure (``"C.elements"``). A finding reports the first element that differs, with
+            the thread and the line that wrote it.
         rtol, atol: Tolerances for ``expected`` as in ``numpy.isclose``. By default integers are equal, and
             floating-point numbers within 1e-10 (8 bytes), 1e-4 (4 bytes) or 1e-2 (2 bytes), relative to themselves and
             to the mean absolute value of what is expected.
@@ -101,7 +108,14 @@ def launch(
     )  # fmt: skip
     kernel = compile_kernel(source, name, settings, options)
     tolerance = Tolerance(rtol, atol)
-    return launch_kernel(kernel, grid, block, arguments, shared_bytes, settings, expected=expected, tolerance=tolerance)
+    state = None if variables is None else state_with(kernel, variables)
+    report = launch_kernel(
+        kernel, grid, block, arguments, shared_bytes, settings, expected=expected, tolerance=tolerance, state=state,
+        held=(variables or {}).values(),
+    )  # fmt: skip
+    if variables is not None and state is not None:
+        copy_back(kernel, state, variables)
+    return report
 
 
 def trace_block(
@@ -194,6 +208,7 @@ def launch_kernel(
     expected: Mapping[int | str, Any] | None = None,
     tolerance: Tolerance | None = None,
     state: ModuleState | None = None,
+    held: Iterable[Any] = (),
 ) -> Report:
     """Run a compiled kernel on the CPU, and return a report of its counts and findings.
 
@@ -203,8 +218,9 @@ def launch_kernel(
         exact: Whether an argument that is a number must have the size that CuPy would pass for it.
         state: Values of the variables outside of functions, which the kernel reads and changes; None for their initial
             values in the source.
+        held: Values from which ``state`` was made, in which arrays may be that the variables point to.
     """
-    this = Launch(kernel, grid, block, arguments, shared_bytes, exact)
+    this = Launch(kernel, grid, block, arguments, shared_bytes, exact, state, held)
     wanted = expected_arrays(this, {} if expected is None else expected)
     full = settings.checks == "full"
     before = this.contents() if full or (settings.checks and wanted) else []
@@ -212,6 +228,7 @@ def launch_kernel(
     outcome = this.run(kernel, settings, state, writers=bool(wanted))
     findings = KernelFindings(kernel)
     found = findings.refusals(this.block) + findings.of([outcome], this.placed, shared_bytes)
+    found += [findings.of_launch(VIEW, said) for said in this.views()]
     for placed in this.placed:
         if placed.writable:
             placed.array[...] = placed.result

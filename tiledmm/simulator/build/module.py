@@ -14,6 +14,8 @@ from tiledmm.simulator.build.translation.syntax import has_c_linkage, kernels_in
 
 FILE = "kernel.cu"
 
+_NO_KERNEL = 'extern "C" __global__ void tiledmm_nothing() {}'
+
 
 class Module:
     """CUDA C with its compile options, its kernels and the values of its variables.
@@ -22,14 +24,19 @@ class Module:
         code: CUDA C.
         options: Options of NVRTC.
         names: Names of the kernels that are not ``extern "C"``, with their template arguments.
+        translates_cucomplex: Whether the types of ``cuComplex.h`` are those of CuPy's ``complex.cuh``.
 
     Attributes:
         state: Values of the variables outside of functions, as bytes by name.
     """
 
-    def __init__(self, code: str, options: tuple[str, ...], names: Sequence[str]) -> None:
+    def __init__(
+        self, code: str, options: tuple[str, ...], names: Sequence[str], *, translates_cucomplex: bool = False
+    ) -> None:
         self.code, self.options, self.names = code, options, tuple(names)
         self._parsed = CompileOptions.of(options)
+        if translates_cucomplex:
+            self._parsed = CompileOptions.of((*options, "-DTILEDMM_TRANSLATES_CUCOMPLEX"))
         self._kernels: dict[tuple[str, str, str], NativeKernel] = {}
         self.state: ModuleState = {}
 
@@ -76,23 +83,34 @@ class Module:
     def any_kernel(self, target: str, build: str) -> NativeKernel:
         """Return one of the module's kernels, all of which contain the module's variables.
 
-        A kernel is compiled if none is yet.
+        A kernel is compiled if none is yet. If the module has variables alone, it is one that does nothing.
 
         Args:
             target: The target architecture, unless the options name one.
             build: The build of a kernel that is compiled now.
 
         Raises:
-            ConfigError: If the module has no kernel that CuPy finds.
+            ConfigError: If the module has kernels, and CuPy finds none of them.
             CompilationError: If the kernel does not compile.
         """
         for kernel in self._kernels.values():
             return kernel
         text, _ = self._text
         names = (*self.names, *(name for name in kernels_in(text) if has_c_linkage(text, name)))
+        if not kernels_in(text):
+            return self._variables_alone(target, build)
         if not names:
             raise ConfigError(f'{FILE} has no kernel that CuPy finds: extern "C" __global__, or name_expressions=')
         return self.kernel(names[0], target, build)
+
+    def _variables_alone(self, target: str, build: str) -> NativeKernel:
+        """Compile the module's text, which has no kernel, with one that does nothing behind it."""
+        text, places = self._text
+        architecture = find_target(self._parsed.target or target)
+        kernel = NativeKernel(f"{text}\n{_NO_KERNEL}", places, "tiledmm_nothing", architecture, build=build)
+        self._initialize(kernel)
+        self._kernels["", architecture.name, build] = kernel
+        return kernel
 
     def _initialize(self, kernel: NativeKernel) -> None:
         for name, values in kernel.new_state().items():

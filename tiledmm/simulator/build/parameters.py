@@ -23,6 +23,11 @@ POINTER, SIGNED, UNSIGNED, FLOAT, BOOL, OTHER = range(6)
 # NumPy's kinds of elements that each kind of pointer takes, where the sizes agree.
 _TAKES = {SIGNED: "iu", UNSIGNED: "iub", FLOAT: "fc", BOOL: "b"}
 
+# Structures that hold no pointers.
+_WITHOUT_POINTERS = re.compile(
+    r"\b(?:u?(?:char|short|int|long|longlong|float|double)[1-4]|dim3|(?:__)?half2?|(?:__)?nv_bfloat162?|complex<\w+>)\b"
+)
+
 
 class _NativeParameter(Structure):
     _fields_ = [
@@ -54,13 +59,42 @@ class Parameter:
     element_bytes: int
     element_alignment: int
 
+    @property
+    def is_pointer_to_pointers(self) -> bool:
+        """True for a type such as ``float**``."""
+        return re.search(r"\*[^*()]*\*[^*()]*$", self.type) is not None
+
+    @property
+    def leads_to_pointers(self) -> bool:
+        """True if it is a structure, or a pointer to structures or pointers, in which pointers may be."""
+        has_structures = OTHER in (self.kind, self.element_kind) and not _WITHOUT_POINTERS.search(self.type)
+        return has_structures or self.is_pointer_to_pointers
+
+    def takes_by_value(self, array: np.ndarray[Any, Any], *, exact: bool) -> bool:
+        """Return whether an array passes for a number or a structure, as one of a single element does in CuPy.
+
+        Args:
+            array: The array.
+            exact: Whether only what CuPy passes by value does; if not, several elements may be a structure.
+        """
+        return self.kind != POINTER and (array.size == 1 or (self.kind == OTHER and not exact))
+
+    def may_lead_to_pointers(self, dtype: np.dtype[Any]) -> bool:
+        """Return whether an argument with such elements may hold pointers, or is memory for anything."""
+        return self.kind == OTHER or self.element_kind == OTHER or may_hold_pointers(dtype)
+
     def check_array(self, array: np.ndarray[Any, Any]) -> None:
         """Raise an error if an array cannot be passed for this parameter.
 
         Raises:
-            OperandTypeError: If the parameter is not a pointer, or points to elements of another type.
+            OperandTypeError: If the parameter is not a pointer, or points to elements of another type or byte order.
             AlignmentError: If the array's address or size does not fit elements of that size.
         """
+        if not array.dtype.isnative:
+            raise OperandTypeError(
+                f"parameter {self.name} got elements in the other byte order ({array.dtype.str}), and a kernel reads "
+                "bytes as they are: pass x.astype(x.dtype.newbyteorder('='))"
+            )
         if self.kind != POINTER:
             raise OperandTypeError(
                 f"parameter {self.name} is {self._article()}, not a pointer; got an array of {array.dtype}"
@@ -99,19 +133,24 @@ class Parameter:
             ConfigError: If the parameter cannot hold the value.
         """
         if self.kind == POINTER:
-            if value is None:
-                return ctypes.c_void_p(None)
+            if value is None or isinstance(value, ctypes.c_void_p):
+                return ctypes.c_void_p(None if value is None else value.value)
             raise OperandTypeError(
                 f"parameter {self.name} is {self._article()}; got {_kind_of(value)}: pass a NumPy array, or None for a "
                 "null pointer"
+            )
+        if isinstance(value, (np.ndarray, np.generic)) and not value.dtype.isnative:
+            raise OperandTypeError(
+                f"parameter {self.name} got {value.dtype}, which is in the other byte order: pass "
+                "x.astype(x.dtype.newbyteorder('='))"
             )
         if self.kind == OTHER:
             return self._structure(value, exact=exact)
         dtype = np.dtype({SIGNED: "i", UNSIGNED: "u", FLOAT: "f", BOOL: "b"}[self.kind] + str(self.bytes))
         if self.kind == BOOL:
             dtype = np.dtype(np.bool_)
-        if isinstance(value, np.ndarray) and value.ndim == 0:
-            value = value[()]
+        if isinstance(value, np.ndarray) and value.size == 1:
+            value = value.reshape(())[()]
         if not isinstance(value, (bool, int, float, np.number, np.bool_)):
             raise OperandTypeError(f"parameter {self.name} is {self._article()}; got {_kind_of(value)}")
         if exact and self.kind == FLOAT and not (isinstance(value, np.floating) and value.dtype == dtype):
@@ -159,13 +198,19 @@ class Parameter:
                 "structured scalar, bytes, or a ctypes structure"
             )
         if len(raw) != self.bytes:
+            aligned = " (np.dtype(..., align=True) pads members as C++ does)" if isinstance(value, np.void) else ""
             raise OperandTypeError(
-                f"parameter {self.name} is a {self.type} of {self.bytes} bytes; got {len(raw)} bytes"
+                f"parameter {self.name} is a {self.type} of {self.bytes} bytes; got {len(raw)} bytes{aligned}"
             )
         return _buffer(raw)
 
     def _article(self) -> str:
         return ("an " if self.type[:1] in "aeiou" and not self.type.startswith("uni") else "a ") + self.type
+
+
+def may_hold_pointers(dtype: np.dtype[Any]) -> bool:
+    """Return whether elements of a type may hold pointers: structures, words of eight bytes, and bytes."""
+    return dtype.kind == "V" or (dtype.kind in "iu" and dtype.itemsize in (1, 8))
 
 
 def parameters_of(library: Library, text: str, name: str) -> tuple[Parameter, ...]:
@@ -180,7 +225,8 @@ def parameters_of(library: Library, text: str, name: str) -> tuple[Parameter, ..
     native = (_NativeParameter * count)()
     library.functions.tiledmm_describe_parameters(native)
     found = parameter_names(text, short_name(name))
-    names = found if len(found) == count else map(str, range(count))
+    named = found if len(found) == count else [""] * count
+    names = [each or str(at) for at, each in enumerate(named)]
     return tuple(
         Parameter(
             known, _type(each.text.decode()), each.kind, each.bytes, bool(each.read_only), each.element_kind,

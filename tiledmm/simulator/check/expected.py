@@ -54,28 +54,35 @@ class Tolerance:
 
 
 def expected_arrays(launch: Launch, expected: Mapping[int | str, Any]) -> dict[int, np.ndarray[Any, Any]]:
-    """Return the expected arrays of a launch, by the number of their parameter.
+    """Return the expected arrays of a launch, by the number of the array in ``launch.passed``.
 
     Args:
         launch: The launch.
-        expected: Expected arrays as the user passed them, by the number or the name of a parameter.
+        expected: Expected arrays as the user passed them, by the number or the name of a parameter, or by the name of a
+            pointer in a structure.
 
     Raises:
         OperandTypeError: If ``expected`` is not a mapping.
-        ConfigError: If a key is not the number or the name of a parameter that got an array.
+        ConfigError: If a key is not the number or the name of what got an array.
         ShapeError: If an expected array has another shape than the array of the launch.
     """
-    names = [each.name for each in launch.parameters]
+    parameters = ", ".join(each.name for each in launch.parameters)
     if not isinstance(expected, Mapping):
-        raise OperandTypeError(f"expected= is a dict of arrays by number or name ({', '.join(names)})")
+        raise OperandTypeError(f"expected= is a dict of arrays by number or name ({parameters})")
+    if not expected:
+        return {}
+    numbers: dict[int | str, int] = {each.name(): at for at, each in enumerate(launch.passed)}
+    known = ", ".join(dict.fromkeys([each.name for each in launch.parameters] + list(map(str, numbers))))
+    numbers |= {parameter: at for at, parameter in enumerate(launch.arrays)}
     wanted = {}
     for key, value in expected.items():
-        at = names.index(key) if key in names else key
-        if not isinstance(at, int) or at not in launch.arrays:
-            raise ConfigError(f"expected= names arrays by number or name ({', '.join(names)}); got {key!r}")
-        right = np.asarray(value)
-        if right.shape != launch.arrays[at].shape:
-            raise ShapeError(f"expected[{key!r}] has shape {right.shape}, and the array has {launch.arrays[at].shape}")
+        if key not in numbers:
+            raise ConfigError(f"expected= names arrays by number or name ({known}); got {key!r}")
+        at, right = numbers[key], np.asarray(value)
+        if right.shape != launch.passed[at].array.shape:
+            raise ShapeError(
+                f"expected[{key!r}] has shape {right.shape}, and the array has {launch.passed[at].array.shape}"
+            )
         wanted[at] = right
     return wanted
 
@@ -101,7 +108,8 @@ def wrong_results(
         tolerance: Tolerances of the comparison.
         is_complete: Whether all threads ran to their end.
     """
-    for (at, array), (region, distance) in zip(launch.arrays.items(), launch.owner, strict=True):
+    for at, (passed, (region, distance)) in enumerate(zip(launch.passed, launch.owner, strict=True)):
+        array = passed.array
         wrong = tolerance.wrong(array, wanted[at]) if at in wanted else ()
         if not len(wrong):
             continue
@@ -112,7 +120,7 @@ def wrong_results(
         if writer is None and not is_complete:
             number, writer = next(((i, each) for i, each in enumerate(writers) if each), (0, None))
         first = tuple(int(i) for i in wrong[number])
-        name = launch.parameters[at].name
+        name = passed.name()
         said = (
             f"{len(wrong):,} of {array.size:,} elements of {name}; {name}[{', '.join(map(str, first))}] is "
             f"{array[first]}, expected {wanted[at][first]}"

@@ -42,12 +42,16 @@ KINDS = (
     "volatile read that nothing orders",
     "shift out of range",
     "call that cannot be made",
+    "printf of another type",
 )
+
+#: The kind for an array whose elements are in another order than its memory.
+VIEW = "view whose strides a kernel does not get"
 
 #: Kinds that are warnings: no errors on a GPU.
 WARNINGS = frozenset(
     {"barrier not reached by threads that have ended", "shuffle of an undefined value", "alignment not declared",
-     "volatile read that nothing orders"}
+     "volatile read that nothing orders", "printf of another type", VIEW}
 )  # fmt: skip
 
 #: Kinds that the host finds: elements that no thread wrote, elements that differ from what is expected, and results
@@ -126,6 +130,9 @@ SENTENCES = {
     ),
     "shift out of range": "shifts {integer} by {address}, which C++ leaves undefined",
     "call that cannot be made": "{rule}",
+    "printf of another type": (
+        "prints argument {bytes} by a conversion for another type, or has no such argument: what it prints is undefined"
+    ),
     "alignment not declared": (
         "{access}, and the array is declared with a smaller alignment: a GPU may place it where the access fails "
         "(__align__({bytes}) prevents that)"

@@ -22,6 +22,7 @@ from tiledmm.simulator.check.finding_kinds import (
     WARNINGS,
 )
 from tiledmm.simulator.execute.interface import SPACES, RawFinding
+from tiledmm.simulator.execute.memory import GUARD_BYTES
 
 #: Bytes by which an access may miss an array and still be said to be beside it (``build/native/state.h``).
 REACH = 64 << 20
@@ -92,12 +93,14 @@ class Region:
         bytes: Size in bytes.
         element_at: Function that returns the element at an offset in bytes, as a programmer writes it: ``"As[1][0]"``.
             Where there is no element it returns the array's name, or an empty string.
+        note: What else is to be known about the array; empty if nothing is.
     """
 
     name: str
     begin: int
     bytes: int
     element_at: Callable[[int], str] | None = None
+    note: str = ""
 
     def holds(self, address: int) -> bool:
         """Return whether an address is in the region."""
@@ -118,7 +121,7 @@ class Region:
             space: ``"shared"`` or ``"global"``.
         """
         offset = address - self.begin
-        what = f"{space} array {self.name} ({_bytes(self.bytes)})"
+        what = f"{space} array {self.name} ({_bytes(self.bytes)}{', ' * bool(self.note)}{self.note})"
         if 0 <= offset < self.bytes:
             element = self.element_at(offset) if self.element_at else ""
             return (
@@ -147,13 +150,14 @@ def _signed(address: int) -> int:
     return address - (1 << 64) * (address >> 63)
 
 
-def _where(raw: RawFinding, space: str, regions: tuple[Region, ...]) -> str:
+def _where(raw: RawFinding, space: str, regions: tuple[Region, ...], *, indirect: bool) -> str:
     """Return a phrase that says where an access is: in which array, or how far from the nearest array.
 
     Args:
         raw: The runtime's record.
         space: ``"shared"`` or ``"global"``.
         regions: The arrays of this memory.
+        indirect: Whether the kernel reads pointers from memory, whose addresses may have nothing to do with the arrays.
     """
     address = _signed(raw.address)
     region, note = nearest(regions, address), ""
@@ -163,12 +167,19 @@ def _where(raw: RawFinding, space: str, regions: tuple[Region, ...]) -> str:
             if close and close.distance(at) <= REACH:
                 region, address, note = close, at, index
                 break
+            if abs(at) < NULL_BYTES and indirect and raw.bytes > 1 and at % raw.bytes == raw.bytes - 1:
+                return f"at the address {at:#x}, through a pointer that was not set: all its bits are ones"
             if abs(at) < NULL_BYTES:
                 return f"at the address {at:#x}, through a null pointer{index}"
         else:
             inside = address + (raw.bytes << 32)  # 2 ** 31 and more is negative in 32 bits
             if owner := next((each for each in regions if each.holds(inside)), None):
                 region, address, note = owner, inside, f", {OVERFLOWED}"
+            elif indirect and region and region.distance(address) > GUARD_BYTES:
+                return (
+                    f"at the address {raw.address:#x}, through a pointer to no array: it was not set, or its array is "
+                    "not on the device or is no longer there"
+                )
     if region is None:
         return f"at an address outside all arrays ({address:#x})"
     if space == "shared" and not region.bytes:
@@ -177,7 +188,13 @@ def _where(raw: RawFinding, space: str, regions: tuple[Region, ...]) -> str:
 
 
 def finding(
-    raw: RawFinding, symbol: str, lines: SourceLines, shared: tuple[Region, ...], operands: tuple[Region, ...]
+    raw: RawFinding,
+    symbol: str,
+    lines: SourceLines,
+    shared: tuple[Region, ...],
+    operands: tuple[Region, ...],
+    *,
+    indirect: bool = False,
 ) -> Finding | None:
     """Convert a record of the runtime to a finding.
 
@@ -186,6 +203,7 @@ def finding(
         symbol: The kernel's name.
         lines: Source lines of the kernel's instructions.
         shared, operands: Regions of shared and of global memory.
+        indirect: Whether the kernel reads pointers from memory.
 
     Returns:
         The finding; None if the record is no error, because two barriers or shuffles are one in the source, which the
@@ -207,7 +225,7 @@ def finding(
     regions = shared if space == "shared" else operands
     block, thread = _triple(raw.block), _triple(raw.thread)
     other_block, other_thread = _triple(raw.other_block), _triple(raw.other_thread)
-    what = f"{_bytes(raw.bytes)} {_where(raw, space, regions)}"
+    what = f"{_bytes(raw.bytes)} {_where(raw, space, regions, indirect=indirect)}"
     who = f"block {show(block)}, thread {show(thread)}"
     other_at = "the same line" if other_line == line else lines.location(other_line)
     said = SENTENCES[kind].format(

@@ -43,6 +43,15 @@ class KernelFindings:
         said = f"{said}; block {show(block)}, thread {show(thread)} wrote it"
         return self._finding(kind, said, self._kernel.lines.line(writer.pc), block=block, thread=thread)
 
+    def of_launch(self, kind: str, said: str) -> Finding:
+        """Return a finding about what the launch passes to the kernel.
+
+        Args:
+            kind: Kind of the finding, such as ``VIEW``.
+            said: Sentence that says what is wrong.
+        """
+        return self._finding(kind, said, 0)
+
     def ended_early(self, kind: str, said: str) -> Finding:
         """Return a finding about an element that no thread has written, because the launch ended before.
 
@@ -71,7 +80,7 @@ class KernelFindings:
             block, thread: Indices of the thread that the finding is about.
         """
         location, of_other = self._kernel.lines.location(line), self._kernel.lines.location(other) if other else None
-        where = f"{self._kernel.name}, {location}" if line else self._kernel.name
+        where = f"{self._kernel.title}, {location}" if line else self._kernel.title
         return Finding(
             kind=kind,
             message=f"{where}: {kind}: {said}",
@@ -108,10 +117,13 @@ class KernelFindings:
             for offset, array in self._kernel.shared_offsets
         )
         operands = (
-            *(Region(each.name, each.begin, each.bytes, each.element_at) for each in placed),
+            *(Region(each.name, each.begin, each.bytes, each.element_at, each.note) for each in placed),
             *(self._region(each.name, base + each.address, each.bytes) for each in self._kernel.variables),
         )
-        named = (finding(raw, self._kernel.name, self._kernel.lines, shared, operands) for raw in found)
+        indirect = any(each.leads_to_pointers for each in self._kernel.parameters) or bool(self._kernel.variables)
+        named = (
+            finding(raw, self._kernel.title, self._kernel.lines, shared, operands, indirect=indirect) for raw in found
+        )
         # A missing barrier is a race first of all, and only then memory that nobody has written yet.
         return sorted((each for each in named if each), key=lambda each: each.kind.startswith("uninitialised"))
 
@@ -149,7 +161,7 @@ class KernelFindings:
             said = f"a block of {threads} threads, and the kernel's __launch_bounds__ has {most}"
             found.append(self._refusal(LAUNCH_BOUNDS, said, r"__launch_bounds__"))
         # An array of another kernel of the text has that kernel's name in its own.
-        own = short_name(self._kernel.name)
+        own = short_name(self._kernel.title)
         others = [f"{len(kernel)}{kernel}" for kernel in kernels_in(self._kernel.text) if kernel != own]
         arrays = [
             each

@@ -30,6 +30,9 @@ from tiledmm.simulator.cupy import cuda, random, raw_kernel, raw_module
 from tiledmm.simulator.cupy.arrays import ndarray, on_device, wrapped
 from tiledmm.simulator.cupy.cuda import MemoryPool
 
+#: Version of CuPy whose interface this is.
+__version__ = "14.0.0"
+
 __all__ = [
     "ElementwiseKernel",
     "RawKernel",
@@ -80,7 +83,7 @@ class RawKernel(raw_kernel.RawKernel):
                     f"parameter {parameter.name} is of type {parameter.type}; got an array, for which a kernel gets a "
                     "pointer: pass a NumPy scalar or x.item()"
                 )
-        elif isinstance(value, np.ndarray) and (value.ndim or parameter.kind == POINTER):
+        elif isinstance(value, np.ndarray) and (value.size != 1 or parameter.kind == POINTER):
             raise OperandTypeError(
                 f"parameter {parameter.name} of {self.name} got a NumPy array, which is not on the device: pass "
                 "cp.asarray(x)"
@@ -88,7 +91,7 @@ class RawKernel(raw_kernel.RawKernel):
         elif isinstance(value, (bytes, bytearray, ctypes.Structure, ctypes.Array)):
             raise OperandTypeError(
                 f"parameter {parameter.name} of {self.name} got {type(value).__name__}, which CuPy does not pass: "
-                "structures are NumPy scalars or arrays of shape ()"
+                "structures are NumPy scalars or arrays of one element"
             )
         return super()._argument(parameter, value)
 

@@ -63,6 +63,19 @@ class ndarray(np.ndarray[Any, Any]):
         return MemoryPointer.to(self)
 
     @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """Description of the array for other libraries: address, shape, type and strides."""
+        return {
+            "data": (int(self.data.ptr) if self.size else 0, False),
+            "shape": self.shape,
+            "typestr": self.dtype.str,
+            "descr": self.dtype.descr,
+            "strides": None if self.flags.c_contiguous else self.strides,
+            "stream": 1,
+            "version": 3,
+        }
+
+    @property
     def device(self) -> Device:  # type: ignore[override]
         """The simulated device, which holds all arrays."""
         return Device()
@@ -153,6 +166,8 @@ def on_device(result: Any, name: str = "", given: Iterable[Any] = ()) -> Any:
             for each in given:
                 if isinstance(each, ndarray) and _same(each, result):
                     return each
+        if not result.dtype.isnative:  # CuPy swaps the bytes, as GPUs have one order
+            result = result.astype(result.dtype.newbyteorder("="))
         if any(type(each) is np.ndarray and np.may_share_memory(each, result) for each in given):
             result = result.copy(order="K")
         return result.view(ndarray)

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from tiledmm.errors import ConfigError, OperandTypeError
-from tiledmm.simulator.build.parameters import BOOL, FLOAT, POINTER, SIGNED, UNSIGNED, Parameter
+from tiledmm.simulator.execute.known_arrays import KNOWN
+from tiledmm.simulator.execute.memory import owner_of
 
 
 class MemoryPointer:
@@ -30,10 +31,7 @@ class MemoryPointer:
     @classmethod
     def to(cls, array: np.ndarray[Any, Any]) -> MemoryPointer:
         """Return a pointer to an array's first element."""
-        owner = np.asarray(array)
-        while isinstance(owner.base, np.ndarray):
-            owner = owner.base
-        owner = owner.view(np.ndarray)
+        owner = owner_of(array).view(np.ndarray)
         memory = owner.ravel(order="K").view(np.uint8)
         return cls(memory, array.ctypes.data - owner.ctypes.data)
 
@@ -45,22 +43,9 @@ class MemoryPointer:
     @property
     def bytes(self) -> np.ndarray[Any, Any]:
         """The memory from the pointer's address to the end, as an array of uint8."""
+        if not 0 <= self._offset <= self.mem.size:
+            raise ConfigError(f"this memory has {self.mem.size} bytes; the pointer is to byte {self._offset}")
         return self.mem[self._offset :]
-
-    def elements(self, parameter: Parameter) -> np.ndarray[Any, Any]:
-        """Return the memory from the pointer's address to the end, as an array for a kernel's parameter.
-
-        The array's elements have the type that the parameter points to; bytes for void and structures.
-
-        Raises:
-            OperandTypeError: If the parameter is not a pointer.
-        """
-        if parameter.kind != POINTER:
-            raise OperandTypeError(f"parameter {parameter.name} is of type {parameter.type}; got a pointer to memory")
-        size, kinds = parameter.element_bytes, {SIGNED: "i", UNSIGNED: "u", FLOAT: "f", BOOL: "?"}
-        usable = self.bytes[: self.bytes.size // size * size] if size else self.bytes
-        kind = kinds.get(parameter.element_kind)
-        return usable if kind is None or size == 0 else usable.view("?" if kind == "?" else f"{kind}{size}")
 
     def copy_from_host(self, mem: Any, size: int) -> None:
         """Copy ``size`` bytes from host memory to this pointer's address; ``mem`` is an int or ``ctypes.c_void_p``."""
@@ -127,13 +112,16 @@ class MemoryPointer:
 
 
 class DevicePointer(int):
-    """The address ``x.data.ptr``: an integer that refers to its memory, so that a launch can find the array."""
+    """The address ``x.data.ptr``: an integer that keeps its memory alive, and that a launch finds its array by."""
 
     memory: MemoryPointer
 
     def __new__(cls, memory: MemoryPointer) -> DevicePointer:
         """Make an integer that holds the address of ``memory`` and refers to it."""
+        KNOWN.remember(memory.mem)
         self = super().__new__(cls, memory.mem.ctypes.data + memory._offset)
+        if not 0 <= memory._offset <= memory.mem.size and memory.mem.size:
+            KNOWN.remember_beyond(int(self), memory.mem)
         self.memory = memory
         return self
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,9 @@ from tiledmm.errors import ConfigError, OperandTypeError
 from tiledmm.simulator.api import launch_kernel
 from tiledmm.simulator.build.module import Module
 from tiledmm.simulator.build.native_kernel import NativeKernel
-from tiledmm.simulator.build.parameters import Parameter
+from tiledmm.simulator.build.parameters import POINTER, Parameter
 from tiledmm.simulator.build.translation.syntax import kernels_in, variables_in
-from tiledmm.simulator.cupy.memory import DevicePointer, MemoryPointer
+from tiledmm.simulator.cupy.memory import MemoryPointer
 from tiledmm.simulator.execute.settings import Settings
 from tiledmm.simulator.report.report import Report
 
@@ -31,7 +32,8 @@ class RawKernel:
         options: A tuple of NVRTC's options. Macros (``-DN=4``), folders of headers (``-I``) and the architecture
             (``-arch=sm_80``) have an effect; standards, optimization and diagnostics have none.
         backend: ``"nvrtc"`` or ``"nvcc"``, which are the same here.
-        translate_cucomplex, enable_cooperative_groups: Not supported.
+        translate_cucomplex: Whether the types of ``cuComplex.h`` are those of CuPy's ``complex.cuh``.
+        enable_cooperative_groups: Not supported.
         jitify: No effect: the C++ compiler finds its headers.
 
     Attributes:
@@ -59,10 +61,10 @@ class RawKernel:
         enable_cooperative_groups: bool = False,
         jitify: bool | None = None,
     ) -> None:
-        unsupported = {
-            "translate_cucomplex": translate_cucomplex, "enable_cooperative_groups": enable_cooperative_groups,
-        }  # fmt: skip
-        self._begin(module_of(code, options, backend, (), unsupported), name, backend)
+        module = module_of(
+            code, options, backend, (), translates=translate_cucomplex, cooperates=enable_cooperative_groups
+        )
+        self._begin(module, name, backend)
 
     def _begin(self, module: Module, name: str, backend: str) -> None:
         self._module, self.name, self._backend = module, name, backend
@@ -151,18 +153,15 @@ class RawKernel:
 
         Raises:
             OperandTypeError: If ``value`` is a pointer, and the parameter is not.
-            ConfigError: If ``value`` is the memory of a variable of the kernel's module.
         """
-        pointer = value.memory if isinstance(value, DevicePointer) else value
-        argument = pointer.elements(parameter) if isinstance(pointer, MemoryPointer) else value
-        if isinstance(argument, np.ndarray):
-            for name, variable in self._module.state.items():
-                if np.may_share_memory(np.asarray(argument), variable):
-                    raise ConfigError(
-                        f"parameter {parameter.name} got the memory of variable {name}, which {self.name} itself has: "
-                        "the simulator passes arrays alone"
-                    )
-        return argument
+        if isinstance(value, MemoryPointer):
+            if parameter.kind != POINTER:
+                raise OperandTypeError(
+                    f"parameter {parameter.name} is of type {parameter.type}; got a pointer to memory"
+                )
+            return ctypes.c_void_p(int(value))
+        is_word = isinstance(value, (int, np.int64, np.uint64)) and not isinstance(value, bool)
+        return ctypes.c_void_p(int(value)) if parameter.kind == POINTER and is_word else value
 
     @property
     def max_threads_per_block(self) -> int:
@@ -244,27 +243,27 @@ class RawKernel:
 
 
 def module_of(
-    code: str, options: tuple[str, ...], backend: str, names: Sequence[str], unsupported: Mapping[str, bool]
+    code: str, options: tuple[str, ...], backend: str, names: Sequence[str], *, translates: bool, cooperates: bool
 ) -> Module:
     """Check arguments of ``RawKernel`` or ``RawModule``, and return the module that they describe.
 
     Args:
         code, options, backend: Arguments, explained at ``RawKernel``.
         names: Names of the kernels that are not ``extern "C"``, with their template arguments.
-        unsupported: Keywords that the simulator does not support, and whether each was given.
+        translates: Whether the types of ``cuComplex.h`` are CuPy's.
+        cooperates: Whether cooperative launches are asked for.
 
     Raises:
         OperandTypeError: If ``code`` is not a string.
-        ConfigError: If there is no such backend, or if a keyword is not supported.
+        ConfigError: If there is no such backend, or if cooperative launches are asked for.
     """
     if not isinstance(code, str):
         raise OperandTypeError(f"code is a string with CUDA C; got {type(code).__name__}")
     if backend not in ("nvrtc", "nvcc"):
         raise ConfigError(f"backend is 'nvrtc' or 'nvcc'; got {backend!r}")
-    for keyword, given in unsupported.items():
-        if given:
-            raise ConfigError(f"the simulator does not support {keyword}=True")
-    return Module(code, options, names)
+    if cooperates:
+        raise ConfigError("the simulator does not support enable_cooperative_groups=True")
+    return Module(code, options, names, translates_cucomplex=translates)
 
 
 def kernel_of(kind: type[RawKernel], module: Module, name: str, backend: str) -> RawKernel:

@@ -44,10 +44,14 @@ class RawModule:
             raise ConfigError("path= is for machine code and PTX, which the simulator does not run: pass code=")
         if code is None:
             raise OperandTypeError("RawModule needs code=, a string with CUDA C")
-        unsupported = {
-            "translate_cucomplex": translate_cucomplex, "enable_cooperative_groups": enable_cooperative_groups,
-        }  # fmt: skip
-        self._module = module_of(code, options, backend, name_expressions or (), unsupported)
+        self._module = module_of(
+            code,
+            options,
+            backend,
+            name_expressions or (),
+            translates=translate_cucomplex,
+            cooperates=enable_cooperative_groups,
+        )
         self.code, self.options, self.backend = code, options, backend
         self.name_expressions = None if name_expressions is None else tuple(name_expressions)
         self.file_path, self.enable_cooperative_groups = None, False

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tiledmm.simulator.build import kernel_flags
+from tiledmm.simulator.build.addresses import Addresses
 from tiledmm.simulator.build.machine_code import Disassembler, access_widths
 from tiledmm.simulator.build.native_kernel import ModuleState, NativeKernel
 from tiledmm.simulator.build.translation.syntax import variables_in
@@ -29,6 +30,7 @@ def run_kernel(
     settings: Settings,
     writers: bool = False,
     state: ModuleState | None = None,
+    addresses: Addresses | None = None,
 ) -> Outcome:
     """Run all blocks of a kernel on the CPU, and return findings, counts and events.
 
@@ -42,9 +44,11 @@ def run_kernel(
         writers: Whether ``Outcome.writer`` is called afterwards.
         state: Values of the variables outside of functions, which the kernel reads and changes; None for their initial
             values in the source.
+        addresses: Addresses of the arrays and of the variables, outside and while the kernel runs; None if no memory
+            holds any.
     """
     anchor = kernel.debug.address("tiledmm_anchor")
-    with _variables(kernel, state) as variables:
+    with _variables(kernel, state, addresses or Addresses(())) as variables:
         return run_grid(
             kernel.native,
             grid=grid,
@@ -78,7 +82,7 @@ def run_kernel(
 
 
 @contextlib.contextmanager
-def _variables(kernel: NativeKernel, state: ModuleState | None) -> Iterator[list[Operand]]:
+def _variables(kernel: NativeKernel, state: ModuleState | None, addresses: Addresses) -> Iterator[list[Operand]]:
     """Give the variables outside of functions their values, and yield them as memory that the kernel may access.
 
     The library has one copy of the variables, so its lock is held within this context. Afterwards the values are copied
@@ -87,6 +91,7 @@ def _variables(kernel: NativeKernel, state: ModuleState | None) -> Iterator[list
     Args:
         kernel: The kernel.
         state: Values of the variables; None for their initial values in the source.
+        addresses: Addresses that the values may hold.
     """
     if not kernel.variables:
         yield []
@@ -97,7 +102,9 @@ def _variables(kernel: NativeKernel, state: ModuleState | None) -> Iterator[list
         for each in kernel.variables:
             address = kernel.native.base + each.address
             if each.name in values:
-                ctypes.memmove(address, values[each.name].ctypes.data, each.bytes)
+                given = values[each.name].copy()
+                addresses.inward(given)
+                ctypes.memmove(address, given.ctypes.data, each.bytes)
             granule = 4 if each.bytes % 4 == 0 else 1
             granules = each.bytes // granule if each.writable else 0
             stamps.append((np.zeros((granules, 2), np.uint64), np.zeros((granules, 4), np.uint64)))
@@ -109,6 +116,7 @@ def _variables(kernel: NativeKernel, state: ModuleState | None) -> Iterator[list
         for each in kernel.variables:
             if each.name in values:
                 ctypes.memmove(values[each.name].ctypes.data, kernel.native.base + each.address, each.bytes)
+                addresses.outward(values[each.name])
 
 
 def _widths(kernel: NativeKernel, disassemble: Disassembler) -> Callable[[int, str], tuple[int, int, int]]:

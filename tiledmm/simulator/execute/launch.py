@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+import functools
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from tiledmm.errors import ConfigError, OperandTypeError
 from tiledmm.hardware.architectures import Architecture
+from tiledmm.simulator.build.addresses import WORD, Addresses, Range
 from tiledmm.simulator.build.native_kernel import ModuleState, NativeKernel
-from tiledmm.simulator.build.parameters import POINTER, Parameter
+from tiledmm.simulator.build.parameters import POINTER, may_hold_pointers
+from tiledmm.simulator.build.structures import argument_bytes, pointer_table
 from tiledmm.simulator.execute.grid import Outcome
 from tiledmm.simulator.execute.kernel import run_kernel
-from tiledmm.simulator.execute.memory import Memory, Placed, span_of
+from tiledmm.simulator.execute.known_arrays import KNOWN, arrays_in
+from tiledmm.simulator.execute.memory import GUARD_BYTES, Memory, bounds_of, owner_of
+from tiledmm.simulator.execute.passed import Passed, is_reordered_view, place
+from tiledmm.simulator.execute.reached import Holder, holder_of, member_at, reached_from
 from tiledmm.simulator.execute.settings import Settings
 
 _MAX_GRID = (2**31 - 1, 65535, 65535)
@@ -31,13 +37,17 @@ class Launch:
         arguments: One for each parameter.
         shared_bytes: Dynamic shared memory per block, in bytes.
         exact: Whether an argument that is a number must have the size that CuPy would pass for it.
+        state: Values of the variables outside of functions, which the kernel reads and changes; None for their initial
+            values in the source.
+        held: Values from which ``state`` was made, in which arrays may be that the variables point to.
 
     Attributes:
         arrays: The arguments that are arrays, by the number of their parameter.
-        numbers: The other arguments as ctypes objects, by the number of their parameter.
+        numbers: The bytes of the other arguments, by the number of their parameter.
+        passed: The arrays among the arguments, in order, then those of which memory holds addresses.
         placed: The memory regions of the arrays.
-        owner: For each array, the number of its region, and the distance in bytes from the region's first element to
-            the array's.
+        owner: For each array in ``passed``, the number of its region, and the distance in bytes from the region's first
+            element to the array's.
 
     Raises:
         ConfigError: If grid, block or shared memory are beyond what the target has.
@@ -52,6 +62,8 @@ class Launch:
         arguments: Sequence[Any],
         shared_bytes: int,
         exact: bool,
+        state: ModuleState | None = None,
+        held: Iterable[Any] = (),
     ) -> None:
         self.kernel, self.parameters, self.shared_bytes = kernel, kernel.parameters, shared_bytes
         self.grid, self.block = _three("grid", grid), _three("block", block)
@@ -65,16 +77,90 @@ class Launch:
                 f"{kernel.name} takes {len(self.parameters)} arguments "
                 f"({', '.join(each.type for each in self.parameters)}); got {len(arguments)}"
             )
-        # An array of no dimensions passes for a number.
         self.arrays: dict[int, np.ndarray[Any, Any]] = {}
-        self.numbers: dict[int, Any] = {}
+        self.numbers: dict[int, bytes] = {}
+        self._state, self._given, self._held = state, tuple(arguments), tuple(held)
         for at, (parameter, value) in enumerate(zip(self.parameters, arguments, strict=True)):
-            if isinstance(value, np.ndarray) and (parameter.kind == POINTER or value.ndim):
+            if isinstance(value, np.ndarray) and not parameter.takes_by_value(value, exact=exact):
                 parameter.check_array(value)
-                self.arrays[at] = value
+                if any(owner_of(value) is each for each in (state or {}).values()):  # in the kernel's own memory
+                    self.numbers[at] = np.uint64(value.ctypes.data).tobytes()
+                else:
+                    self.arrays[at] = value
+            elif parameter.is_pointer_to_pointers and isinstance(value, (tuple, list)):
+                self.arrays[at] = pointer_table(parameter, value)
             else:
-                self.numbers[at] = parameter.scalar(value, exact=exact)
-        self.placed, self.owner = _place([(self.parameters[at], array) for at, array in self.arrays.items()])
+                layout = functools.partial(kernel.parameter_layout, at)
+                self.numbers[at] = argument_bytes(parameter, value, layout, exact=exact)
+        self.passed = [*self._arguments(), *self._reached()]
+        self.placed, self.owner = place(self.passed)
+
+    def _arguments(self) -> Iterator[Passed]:
+        """Yield the arguments that are arrays."""
+        for at, array in self.arrays.items():
+            each = self.parameters[at]
+            yield Passed(
+                functools.partial(str, each.name), array, not each.read_only and array.flags.writeable,
+                each.element_bytes or array.dtype.itemsize, each.may_lead_to_pointers(array.dtype),
+            )  # fmt: skip
+
+    def _reached(self) -> Iterator[Passed]:
+        """Yield the arrays of which arguments, arrays or variables hold addresses.
+
+        Raises:
+            OperandTypeError: If a pointer among the arguments is an address of no array that is known.
+        """
+        variables = list((self._state or {}).values())
+        structures = [each for each in (*self._given, *self._held) if not isinstance(each, np.ndarray)]
+        given = [*arrays_in(structures), *(each for each in self._held if isinstance(each, np.ndarray))]
+        for array in (*self.arrays.values(), *variables, *given):
+            KNOWN.remember(array)
+        for each in reached_from(self._holders(), {id(array) for array in variables}, given):
+            array = each.array
+            holds = may_hold_pointers(array.dtype)
+            yield Passed(each.name, array, array.flags.writeable, array.dtype.itemsize, holds)
+        for at, raw in self.numbers.items():
+            parameter = self.parameters[at]
+            address = int.from_bytes(raw, "little") if parameter.kind == POINTER else 0
+            if address and KNOWN.at(address) is None:
+                raise OperandTypeError(
+                    f"parameter {parameter.name} is a {parameter.type}; got the address {address:#x}, which is in no "
+                    "array that is alive"
+                )
+
+    def _holders(self) -> Iterator[Holder]:
+        """Yield the memory in which addresses are looked for: arguments, arrays and variables."""
+        for at, raw in self.numbers.items():
+            if len(raw) >= WORD:
+                yield Holder(np.frombuffer(raw, np.uint8), functools.partial(self._name_in_argument, at), of_given=True)
+        for at, each in zip(self.arrays, self._arguments(), strict=True):
+            if each.holds_pointers:
+                is_table = not isinstance(self._given[at], np.ndarray)
+                yield holder_of(each.array, each.name, each.pointee, of_given=is_table)
+        for name, values in (self._state or {}).items():
+            yield Holder(values, functools.partial(self.kernel.variable_path, name), of_given=bool(self._held))
+
+    def _name_in_argument(self, at: int, offset: int) -> str:
+        """Return the name of the pointer at an offset in an argument that is a structure or a pointer."""
+        parameter, value = self.parameters[at], self._given[at]
+        if parameter.kind == POINTER:
+            return parameter.name
+        if isinstance(value, (np.void, np.ndarray)) and (member := member_at(value.dtype, offset)):
+            return parameter.name + member
+        layout = self.kernel.parameter_layout(at)
+        return parameter.name + (layout.path_at(offset) if layout else f"+{offset}")
+
+    def views(self) -> Iterator[str]:
+        """Yield a sentence about each array among the arguments whose elements are in another order than its memory."""
+        numbers = {int(each) for each in self._given if isinstance(each, (int, np.integer))}
+        for at, array in self.arrays.items():
+            if is_reordered_view(array, numbers):
+                name = self.parameters[at].name
+                yield (
+                    f"{name} is a view of shape {array.shape} with strides of {array.strides} bytes: a kernel gets the "
+                    f"address of its first element, and reads memory in order; numpy.ascontiguousarray({name}) is a "
+                    "copy in that order"
+                )
 
     def contents(self) -> list[np.ndarray[Any, Any]]:
         """Return a copy of the contents of each memory region before the launch."""
@@ -96,19 +182,26 @@ class Launch:
         Args:
             kernel: The kernel, in this build or in another.
             settings: Settings of the run.
-            state: Values of the variables outside of functions, which the kernel reads and changes; None for their
-                initial values in the source.
+            state: Values of the variables outside of functions, which the kernel reads and changes; None for those of
+                the launch, or if it has none for their initial values in the source.
             contents: Contents of the regions before the run; None for those of the arrays.
             writers: Whether ``Outcome.writer`` is called afterwards.
         """
+        values = state or self._state or kernel.new_state()
         memory = Memory([each.reserved_bytes for each in self.placed])
         try:
             for region, each in enumerate(self.placed):
                 each.place(memory, region, filled=True, written=each.writable)
                 if contents is not None:
                     each.view()[...] = contents[region]
-            arguments = dict(self.numbers)
-            for at, (region, distance) in zip(self.arrays, self.owner, strict=True):
+            addresses = self._addresses(kernel, self._state or values)
+            for each in self.placed:
+                if each.holds_pointers:
+                    addresses.inward(each.memory, each.begin)
+            arguments: dict[int, Any] = {at: np.frombuffer(raw, np.uint8).copy() for at, raw in self.numbers.items()}
+            for raw in arguments.values():
+                addresses.inward(raw)
+            for (region, distance), at in zip(self.owner, self.arrays, strict=False):
                 arguments[at] = ctypes.c_void_p(self.placed[region].origin + distance)
             outcome = run_kernel(
                 kernel,
@@ -119,13 +212,38 @@ class Launch:
                 shared_bytes=self.shared_bytes,
                 settings=settings,
                 writers=writers,
-                state=state,
+                state=values,
+                addresses=addresses,
             )
             for each in self.placed:
+                if each.holds_pointers:
+                    addresses.outward(each.memory, each.begin)
                 each.result = each.view().copy()
+            for address, outside in addresses.beyond.items():
+                if (owner := KNOWN.at(outside)) is not None:
+                    KNOWN.remember_beyond(address, owner)
         finally:
             memory.release()
         return outcome
+
+    def _addresses(self, kernel: NativeKernel, variables: ModuleState) -> Addresses:
+        """Return the addresses of arrays and variables, outside and while the kernel runs.
+
+        Args:
+            kernel: The kernel.
+            variables: The variables whose addresses are those outside, unlike those of copies.
+        """
+        ranges = [
+            Range(bounds_of(each.array)[0], each.begin, each.bytes, GUARD_BYTES // 2)
+            for each in self.placed
+            if each.bytes
+        ]
+        begins = {each.outside: each.inside for each in ranges}
+        for address, array in KNOWN.beyond().items():
+            begin = bounds_of(array)[0]
+            if begin in begins and not any(each.outside <= address <= each.outside + each.bytes for each in ranges):
+                ranges.append(Range(address, begins[begin] + address - begin, 0, GUARD_BYTES // 2))
+        return Addresses([*ranges, *kernel.ranges_of(variables)])
 
 
 def _three(what: str, size: int | Sequence[int]) -> tuple[int, int, int]:
@@ -138,7 +256,7 @@ def _three(what: str, size: int | Sequence[int]) -> tuple[int, int, int]:
     Raises:
         ConfigError: If ``size`` is something else.
     """
-    sizes = (size,) if isinstance(size, (int, np.integer)) else tuple(size)
+    sizes = tuple(size) if isinstance(size, Iterable) else (size,)
     if not 1 <= len(sizes) <= 3 or not all(isinstance(each, (int, np.integer)) for each in sizes):
         raise ConfigError(f"{what} is one to three whole numbers; got {size!r}")
     return tuple(map(int, (*sizes, 1, 1)[:3]))  # type: ignore[return-value]
@@ -157,42 +275,3 @@ def _check_geometry(
         raise ConfigError(f"a block has at most {target.max_threads_per_block} threads; got {threads}")
     if not 0 <= shared_bytes <= target.max_shared_bytes:
         raise ConfigError(f"shared_bytes is from 0 to {target.max_shared_bytes} on {target.name}; got {shared_bytes}")
-
-
-def _place(
-    arrays: Sequence[tuple[Parameter, np.ndarray[Any, Any]]],
-) -> tuple[list[Placed], list[tuple[int, int]]]:
-    """Assign arrays to memory regions; views that overlap share the region of the array that owns their memory.
-
-    Returns:
-        The regions, and for each array the number of its region and the distance in bytes from the region's first
-        element to the array's.
-    """
-    placed: list[Placed] = []
-    owner: list[tuple[int, int]] = []
-    bounds = [_bounds(array) for _, array in arrays]
-    known: dict[tuple[int, int], int] = {}
-    for (parameter, array), mine in zip(arrays, bounds, strict=True):
-        shared = any(mine[0] < other[1] and other[0] < mine[1] and mine != other for other in bounds)
-        whole = _root(array) if shared else array
-        at = known.setdefault(_bounds(whole), len(placed))
-        if at == len(placed):
-            placed.append(Placed(parameter.name, whole))
-            placed[at].writable = False
-            placed[at].pointee = parameter.element_bytes or array.dtype.itemsize
-        placed[at].writable |= not parameter.read_only and array.flags.writeable
-        owner.append((at, array.ctypes.data - placed[at].array.ctypes.data))
-    return placed, owner
-
-
-def _bounds(array: np.ndarray[Any, Any]) -> tuple[int, int]:
-    """Return the addresses of the first byte of an array's elements and of the byte after the last."""
-    start, stop = span_of(array)
-    return array.ctypes.data + start, array.ctypes.data + stop
-
-
-def _root(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return the array that owns a view's memory."""
-    while isinstance(array.base, np.ndarray):
-        array = array.base
-    return array

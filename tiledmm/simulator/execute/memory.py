@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from ctypes import byref, c_uint8, c_uint64
 from typing import Any
 
@@ -59,6 +60,23 @@ class Memory:
             self._base = None
 
 
+def owner_of(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return the array that owns a view's memory."""
+    base = array.base
+    while isinstance(base, (np.ndarray, memoryview)):
+        if isinstance(base, memoryview):  # of an array that was made in another's memory
+            base = base.obj
+            continue
+        array, base = base, base.base
+    return array
+
+
+def bounds_of(array: np.ndarray[Any, Any]) -> tuple[int, int]:
+    """Return the addresses of the first byte of an array's elements and of the byte after the last."""
+    start, stop = span_of(array)
+    return array.ctypes.data + start, array.ctypes.data + stop
+
+
 def span_of(array: np.ndarray[Any, Any]) -> tuple[int, int]:
     """Return the range of bytes that an array spans, as two offsets from its first element.
 
@@ -75,26 +93,26 @@ class Placed:
     """An array in the simulator's memory, with the strides that it has outside.
 
     Args:
-        name: Name of the array in messages.
+        name: Name of the array in messages, or a function that returns it.
         array: The array.
         span: Offsets of the first byte of its memory and of the byte after the last, from its first element; None for
             ``span_of(array)``.
     """
 
-    def __init__(self, name: str, array: np.ndarray[Any, Any], span: tuple[int, int] | None = None) -> None:
-        self.name, self.array = name, array
+    def __init__(
+        self, name: str | Callable[[], str], array: np.ndarray[Any, Any], span: tuple[int, int] | None = None
+    ) -> None:
+        self._name, self.array = name, array
         self.start, self.stop = span or span_of(array)
         self.itemsize = array.dtype.itemsize
         self.bytes = self.stop - self.start
         # The offset from the array's own allocation decides its alignment, as in CuPy's memory.
-        owner = array
-        while isinstance(owner.base, np.ndarray):
-            owner = owner.base
-        self.phase = (array.ctypes.data + self.start - owner.ctypes.data) % _ALIGNMENT if array.size else 0
+        self.phase = (array.ctypes.data + self.start - owner_of(array).ctypes.data) % _ALIGNMENT if array.size else 0
         self.reserved_bytes = self.bytes + _ALIGNMENT
         self.begin = 0
         self.filled = False
         self.pointee = 0  # bytes of what the kernel's pointer points to, where it subscripts that
+        self.holds_pointers = False
         self.result = array
         self.writable = True
         # Elements of more than 16 bytes, such as structures, are looked at in parts.
@@ -102,6 +120,17 @@ class Placed:
         self.writes = np.zeros((0, 2), np.uint64)
         self.reads = np.zeros((0, 4), np.uint64)
         self.before = np.zeros(0, np.bool_)
+
+    @functools.cached_property
+    def name(self) -> str:
+        """Name of the array in messages."""
+        return self._name if isinstance(self._name, str) else self._name()
+
+    @property
+    def note(self) -> str:
+        """What a message says about a view with several elements at one address; empty for other arrays."""
+        repeats = self.array.size * self.itemsize > self.bytes
+        return f"a view of shape {self.array.shape} with strides {self.array.strides}" if repeats else ""
 
     @property
     def origin(self) -> int:

@@ -96,7 +96,7 @@ class Report:
             "output": "".join(each.output for each in outcomes),
         }
         return cls(
-            symbol=kernel.name,
+            symbol=kernel.title,
             target=kernel.target.name,
             grid=grid,
             block=block,

@@ -14,6 +14,7 @@ from elftools.dwarf.die import DIE
 from elftools.elf.elffile import ELFFile
 
 _AGGREGATES = ("DW_TAG_array_type", "DW_TAG_structure_type", "DW_TAG_class_type", "DW_TAG_union_type")
+_SKIPPED = ("DW_TAG_typedef", "DW_TAG_const_type", "DW_TAG_volatile_type", "DW_TAG_restrict_type")
 _ON_STACK = 0x91  # DW_OP_fbreg
 
 #: Function that returns, for a byte offset in an array, what follows the array's name: ``"[1][0]"``.
@@ -36,7 +37,7 @@ def subscripts_of(library: bytes) -> dict[str, Subscripts]:
         for die in part.iter_DIEs():
             if die.tag != "DW_TAG_variable" or "DW_AT_name" not in die.attributes:
                 continue
-            kind = _type_of(die)
+            kind = type_of(die)
             if kind and kind.tag in ("DW_TAG_array_type", "DW_TAG_structure_type", "DW_TAG_union_type"):
                 name = die.attributes["DW_AT_name"].value.decode()
                 found.setdefault(name, lambda offset, kind=kind: _subscripts(kind, offset))  # type: ignore[misc]
@@ -56,9 +57,9 @@ def _subscripts(kind: DIE | None, offset: int) -> str:
     if kind is None:
         return ""
     if kind.tag == "DW_TAG_array_type":
-        element = _type_of(kind)
-        size = _size(element)
-        extents = [_extent(each) for each in kind.iter_children() if each.tag == "DW_TAG_subrange_type"]
+        element = type_of(kind)
+        size = size_of(element)
+        extents = [extent_of(each) for each in kind.iter_children() if each.tag == "DW_TAG_subrange_type"]
         if not size:
             return ""
         rest, text = offset // size, ""
@@ -69,39 +70,39 @@ def _subscripts(kind: DIE | None, offset: int) -> str:
         for member in kind.iter_children():
             if member.tag != "DW_TAG_member" or "DW_AT_data_member_location" not in member.attributes:
                 continue
-            begin, inner = member.attributes["DW_AT_data_member_location"].value, _type_of(member)
-            if begin <= offset < begin + _size(inner) and "DW_AT_name" in member.attributes:
+            begin, inner = member.attributes["DW_AT_data_member_location"].value, type_of(member)
+            if begin <= offset < begin + size_of(inner) and "DW_AT_name" in member.attributes:
                 return f".{member.attributes['DW_AT_name'].value.decode()}{_subscripts(inner, offset - begin)}"
     return ""
 
 
-def _type_of(die: DIE) -> DIE | None:
+def type_of(die: DIE) -> DIE | None:
     """Return the type of a variable or member, or of an array's elements, as its DWARF entry.
 
-    Typedefs, ``const`` and ``volatile`` are skipped. None if the type is unknown.
+    Typedefs, ``const``, ``volatile`` and ``restrict`` are skipped. None if the type is unknown.
     """
     kind = die.get_DIE_from_attribute("DW_AT_type") if "DW_AT_type" in die.attributes else None
-    while kind is not None and kind.tag in ("DW_TAG_typedef", "DW_TAG_const_type", "DW_TAG_volatile_type"):
+    while kind is not None and kind.tag in _SKIPPED:
         kind = kind.get_DIE_from_attribute("DW_AT_type") if "DW_AT_type" in kind.attributes else None
     return kind
 
 
-def _size(kind: DIE | None) -> int:
+def size_of(kind: DIE | None) -> int:
     """Return the size of a type in bytes; 0 if it is unknown."""
     if kind is None:
         return 0
     if "DW_AT_byte_size" in kind.attributes:
         return int(kind.attributes["DW_AT_byte_size"].value)
     if kind.tag == "DW_TAG_array_type":
-        size = _size(_type_of(kind))
+        size = size_of(type_of(kind))
         for each in kind.iter_children():
             if each.tag == "DW_TAG_subrange_type":
-                size *= _extent(each)
+                size *= extent_of(each)
         return size
     return 8 if kind.tag == "DW_TAG_pointer_type" else 0
 
 
-def _extent(subrange: DIE) -> int:
+def extent_of(subrange: DIE) -> int:
     """Return the number of elements along one dimension of an array; 0 if the launch gives it."""
     if "DW_AT_count" in subrange.attributes:
         return int(subrange.attributes["DW_AT_count"].value)
@@ -142,7 +143,7 @@ def _of_unit(unit: CompileUnit, file: str) -> Iterator[tuple[str, int]]:
         at = die.attributes["DW_AT_decl_file"].value - first
         if not (0 <= at < len(files) and files[at] == file and _is_local(die)):
             continue
-        kind = _type_of(die)
+        kind = type_of(die)
         if kind is not None and kind.tag in _AGGREGATES:
             yield die.attributes["DW_AT_name"].value.decode(), int(die.attributes["DW_AT_decl_line"].value)
 

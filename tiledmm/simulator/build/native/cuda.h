@@ -123,8 +123,31 @@ using Great = Filled<0x7b>;   // 61,000 in half precision, 1e36 in single
 
 // ---- text ----
 
+namespace tiledmm_detail {
+// What an argument of printf is: 'i' integer, 'f' number with a fraction, 'p' pointer, 'o' other.
+template <class T>
+constexpr char printed_kind() {
+    constexpr unsigned kind = KindOf<T>::value;
+    return kind == FLOAT ? 'f' : kind != OTHER || __is_enum(T) ? 'i' : 'o';
+}
+template <class T>
+struct PrintedKind {
+    static constexpr char value = printed_kind<T>();
+};
+template <class T>
+struct PrintedKind<T*> {
+    static constexpr char value = 'p';
+};
+template <>
+struct PrintedKind<decltype(nullptr)> {
+    static constexpr char value = 'p';
+};
+}   // namespace tiledmm_detail
+
 template <class... Arguments>
 __forceinline__ int printf(const char* format, Arguments... arguments) {
+    static constexpr char tiledmm_kinds[] = {tiledmm_detail::PrintedKind<Arguments>::value..., 0};
+    tiledmm_check_printf(format, tiledmm_kinds);
     return tiledmm_printf(format, arguments...);
 }
 #ifdef NDEBUG

@@ -48,6 +48,7 @@ enum FindingKind : uint32_t {
     VOLATILE_DATA,       // a warning: no fence before the write
     SHIFT,               // address: by how much; bytes: what is shifted, as for CONVERSION
     BROKEN_RULE,         // bytes: which of RULES in check/finding_kinds.py
+    MISPRINTED,          // a warning; bytes: which argument of printf, from 1
 };
 
 // One array in global memory.

@@ -374,6 +374,26 @@ long long tiledmm_clock() {
     return now.tv_sec * 1000000000ll + now.tv_nsec;
 }
 
+// Arguments of other types than the format says: C leaves it undefined, and a GPU prints what it finds there.
+void tiledmm_check_printf(const char* format, const char* kinds) {
+    unsigned number = 0;
+    const auto expects = [&](const char* fitting) {
+        const char kind = number < std::strlen(kinds) ? kinds[number] : 0;
+        ++number;
+        if (!kind || !std::strchr(fitting, kind))
+            report(*worker, MISPRINTED, reinterpret_cast<uint64_t>(CALLER), false, 0, number);
+    };
+    for (const char* at = format; *at; ++at) {
+        if (*at != '%') continue;
+        while (*++at && std::strchr("-+ #0123456789.*hlLqjzt", *at))
+            if (*at == '*') expects("i");
+        if (!*at) break;
+        if (std::strchr("diuoxXc", *at)) expects("i");
+        else if (std::strchr("aAeEfFgG", *at)) expects("f");
+        else if (std::strchr("sp", *at)) expects("p");
+    }
+}
+
 int tiledmm_printf(const char* format, ...) {
     constexpr size_t MOST = 1 << 20;   // as the buffer of a GPU has
     char text[4096];

@@ -40,6 +40,7 @@ void tiledmm_block_scope(int begins);   // of atomics for threads of one block o
 int tiledmm_compare_and_swap(void* at, void* expected, const void* desired, unsigned bytes);
 
 int tiledmm_printf(const char* format, ...);   // printed after the launch
+void tiledmm_check_printf(const char* format, const char* kinds);   // kinds: of each argument, a letter of PrintedKind
 [[noreturn]] void tiledmm_assert_failed(const char* expression);
 [[noreturn]] void tiledmm_exit();
 [[noreturn]] void tiledmm_broken_rule(unsigned rule);   // of a library or of the language: see RULES in check/finding_kinds.py

@@ -48,7 +48,10 @@ def variables_in(text: str, space: str) -> frozenset[str]:
 
 
 def parameter_names(text: str, kernel: str) -> list[str]:
-    """Return the names of a kernel's parameters, in order; an empty list if they cannot be read from the text."""
+    """Return the names of a kernel's parameters, in order; an empty list if they cannot be read from the text.
+
+    The name of a parameter without one is empty.
+    """
     plain = without_comments(text)
     begin = re.search(rf"\bvoid\b[^;{{}}]*?\b{re.escape(kernel)}\s*\(", plain)
     if not begin:
@@ -62,9 +65,29 @@ def parameter_names(text: str, kernel: str) -> list[str]:
             parts.append("")
         else:
             parts[-1] += last
-    names = [re.findall(r"[A-Za-z_]\w*", re.sub(r"\[[^]]*\]|=.*", "", part)) for part in parts if part.strip()]
-    found = [each[-1] for each in names if len(each) > 1]
-    return found if len(found) == len(names) == len(set(found)) else []
+    found = [_parameter_name(part) for part in parts if part.strip()]
+    named = [each for each in found if each]
+    return found if len(named) == len(set(named)) else []
+
+
+_QUALIFIERS = re.compile(
+    r"\b(?:const|volatile|struct|enum|typename|__restrict__|__restrict|restrict|__grid_constant__)\b"
+)
+_TYPE_WORDS = frozenset(
+    ["void", "bool", "char", "short", "int", "long", "unsigned", "signed", "float", "double", "auto"]
+)
+
+
+def _parameter_name(declaration: str) -> str:
+    """Return the name that the declaration of a parameter has; an empty string if it has none."""
+    if pointer := re.search(r"\(\s*[*&]\s*(?:const\s+)?(\w+)", declaration):  # to an array or a function
+        return pointer[1]
+    plain = _QUALIFIERS.sub(" ", re.sub(r"\[[^]]*\]|=.*|\w+\s*::", " ", declaration, flags=re.DOTALL))
+    while "<" in (plain := re.sub(r"<[^<>]*>", " ", plain)) and ">" in plain:
+        pass
+    words = re.findall(r"[A-Za-z_]\w*|[*&]", plain)
+    is_named = len(words) > 1 and words[-1] not in ("*", "&") and words[-1] not in _TYPE_WORDS
+    return words[-1] if is_named else ""
 
 
 def launch_bounds(text: str, name: str) -> str:

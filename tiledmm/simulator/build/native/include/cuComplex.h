@@ -4,8 +4,14 @@
 #include "functions.h"
 #include "intrinsics.h"
 
+#ifdef TILEDMM_TRANSLATES_CUCOMPLEX   // CuPy's translate_cucomplex=True
+#include <cupy/complex.cuh>
+using cuFloatComplex = complex<float>;
+using cuDoubleComplex = complex<double>;
+#else
 using cuFloatComplex = float2;
 using cuDoubleComplex = double2;
+#endif
 using cuComplex = cuFloatComplex;
 
 #define TILEDMM_COMPLEX(T, Part, f, absolute)                                                                          \
