@@ -195,8 +195,6 @@ def test_a_grid_that_leaves_out_elements_of_the_files_own_sizes_is_wrong():
 
 
 def test_what_is_missing_is_asked_for():
-    with pytest.raises(ConfigError, match=r"takes structures \(Matrix A"):
-        tiledmm.check(FILES / "structures.cu")
     with pytest.raises(ConfigError, match=r"kernel.cu:1: the file has no launch of k: say --grid and --block"):
         tiledmm.check("__global__ void k(float* x) { x[threadIdx.x] = 1; }")
     with pytest.raises(ConfigError, match=r"mm is a template <int T> that nothing instantiates: .* 'mm<16>'"):

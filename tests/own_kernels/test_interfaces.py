@@ -29,7 +29,7 @@ def test_exit_statuses():
     assert command(str(FILES / "race.cu")).exit_code == 1
     assert command(str(FILES / "race.cu"), "nothing").exit_code == 2
     assert command(str(FILES / "nothing.cu")).exit_code == 2
-    assert command(str(FILES / "structures.cu")).exit_code == 2
+    assert command(str(FILES / "structures.cu"), "GetElement").exit_code == 2
 
 
 def test_options():

@@ -77,7 +77,7 @@ def _possible_roles(subject: Subject) -> Sequence[Roles]:
 def _rule(subject: Subject) -> LaunchRule:
     """Return the launch of a kernel that is no product; a guess where nobody says it."""
     if not subject.said.args:
-        check_structures(subject.kernel.parameters)
+        check_structures(subject.written_kernel.parameters)
     try:
         rule = subject.rule(None)
         if isinstance(rule, HostLaunch) and not subject.said.args and not _says_all(rule, subject.kernel.parameters):

@@ -107,6 +107,11 @@ class Roles:
         return replace(self, sizes=sizes)
 
     @property
+    def last(self) -> int:
+        """Number of the last parameter that has a role."""
+        return max(*self.order, *self.sizes, *self.leading, self.alpha or 0, self.beta or 0)
+
+    @property
     def order(self) -> tuple[int, int, int]:
         """Numbers of the parameters A, B and C."""
         return self.a, self.b, self.c
@@ -125,7 +130,7 @@ def roles_of(kernel: str, parameters: Sequence[Parameter], *, has_loop: bool) ->
     pointers = [at for at, each in enumerate(parameters) if each.kind == POINTER]
     if len(pointers) != 3 or not all(each.kind == POINTER or is_number(each) for each in parameters):
         return []
-    a, b, c = _matrices(parameters, pointers)
+    a, b, c = matrices_of(parameters, pointers)
     names = {at: _plain(each.name) for at, each in enumerate(parameters) if each.kind != POINTER}
     scalars = {name: at for at, name in names.items() if name in ("alpha", "beta")}
     leading = {at: _LEADING[name] for at, name in names.items() if name in _LEADING}
@@ -159,7 +164,7 @@ def is_number(parameter: Parameter) -> bool:
     return parameter.kind in (SIGNED, UNSIGNED, FLOAT) or parameter.type in HALVES
 
 
-def _matrices(parameters: Sequence[Parameter], pointers: Sequence[int]) -> tuple[int, int, int]:
+def matrices_of(parameters: Sequence[Parameter], pointers: Sequence[int]) -> tuple[int, int, int]:
     """Return the numbers of A, B and C among three pointers."""
     names = {at: _matrix_name(parameters[at].name) for at in pointers}
     writable = [at for at in pointers if not parameters[at].read_only]

@@ -20,6 +20,7 @@ from tiledmm.own_kernels.expectation import Function
 from tiledmm.own_kernels.explanations import why_slow
 from tiledmm.own_kernels.host_launch import rule_of
 from tiledmm.own_kernels.launch_rule import LaunchRule
+from tiledmm.own_kernels.matrix_structures import of_members
 from tiledmm.own_kernels.roles import Roles
 from tiledmm.own_kernels.trial import Trial
 from tiledmm.simulator.api import compile_program
@@ -73,9 +74,14 @@ class Subject:
             _ = self._resources
 
     @functools.cached_property
-    def kernel(self) -> NativeKernel:
+    def written_kernel(self) -> NativeKernel:
         """The kernel as native code of this machine."""
         return compile_program(self.program, self.chosen.name, self.settings.built)
+
+    @functools.cached_property
+    def kernel(self) -> NativeKernel:
+        """The same, with the members of matrices that are structures as parameters."""
+        return of_members(self.written_kernel) or self.written_kernel
 
     @functools.cached_property
     def text(self) -> str:
@@ -107,7 +113,10 @@ class Subject:
 
     def rule(self, roles: Roles | None) -> LaunchRule:
         """Return how the kernel is launched, by ``rule_of``."""
-        return rule_of(self.said, self.chosen, self.program, roles)
+        # The host code passes structures, and its text rarely says their members, which the roles are of.
+        is_of_members = roles is not None and roles.last >= len(self.chosen.declaration.parameters)
+        chosen = replace(self.chosen, site=None) if is_of_members else self.chosen
+        return rule_of(self.said, chosen, self.program, roles)
 
     def error(self, said: str) -> ConfigError:
         """Return an error that names the kernel and its place."""
