@@ -55,6 +55,14 @@ def test_files_as_people_have_them(file, verdicts):
     assert max(map(len, str(report).splitlines())) <= 90
 
 
+@pytest.mark.slow
+def test_right_kernels_of_many_styles_are_right_or_ask_for_their_launch():
+    kernels = tiledmm.check(FILES / "styles.cu").kernels
+    right = {each.name for each in kernels if each.verdict == "right"}
+    assert right == {"strided_tiles", "persistent", "staged", "halves", "warps", "colmajor_1d"}
+    assert {each.verdict for each in kernels if each.name not in right} == {"not checked"}
+
+
 def test_the_layout_that_a_kernel_expects():
     layouts = {
         name: str(tiledmm.check(FILES / f"{name}.cu", checks=True).kernels[0].trials[0].layout)
@@ -194,6 +202,82 @@ def test_a_grid_that_leaves_out_elements_of_the_files_own_sizes_is_wrong():
     assert any("3,844 blocks" in note for note in report.kernels[0].notes)
 
 
+def test_a_file_that_launches_partial_tiles_is_wrong_without_guards():
+    text = MATMUL.replace("if (row < M && col < N)", "").replace("float sum", "__shared__ float s[16]; float sum")
+    host = """
+    int main() {{
+        int n = {0};
+        float *a, *b, *c;
+        cudaMalloc(&a, 4 * n * n); cudaMalloc(&b, 4 * n * n); cudaMalloc(&c, 4 * n * n);
+        mm<<<dim3((n + 15) / 16, (n + 15) / 16), dim3(16, 16)>>>(a, b, c, n, n, n);
+    }}"""
+    whole = tiledmm.check(text + host.format(1024), checks=True)
+    assert whole.kernels[0].verdict == "right where the tile divides the sizes"
+    assert not tiledmm.check(text + host.format(1000), checks=True).ok
+
+
+@pytest.mark.parametrize("tail", [True, False])
+def test_vectors_in_rows_of_any_length(tail):
+    rest = "for (int j = col; j < N && j < col + 4; ++j) store(j);" if tail else ""
+    text = """
+    __global__ void mm(const float* A, const float* B, float* C, int M, int N, int K) {
+        int row = blockIdx.y * blockDim.y + threadIdx.y, col = 4 * (blockIdx.x * blockDim.x + threadIdx.x);
+        if (row >= M) return;
+        auto store = [&](int j) {
+            float sum = 0;
+            for (int k = 0; k < K; ++k) sum += A[row * K + k] * B[k * N + j];
+            C[row * N + j] = sum;
+        };
+        if (N % 4 == 0 && col < N) {
+            float4 sum = {0, 0, 0, 0};
+            for (int k = 0; k < K; ++k) {
+                float a = A[row * K + k];
+                float4 b = *(const float4*)&B[k * N + col];
+                sum.x += a * b.x; sum.y += a * b.y; sum.z += a * b.z; sum.w += a * b.w;
+            }
+            *(float4*)&C[row * N + col] = sum;
+        } else { REST }
+    }""".replace("REST", rest)
+    report = tiledmm.check(text, grid="(N+63)/64,(M+15)/16", block="16,16", checks=True)
+    assert report.ok
+    assert report.kernels[0].verdict == ("right" if tail else "right where 4 divides the sizes")
+
+
+def test_a_guess_that_may_be_at_fault_asks_with_what_it_finds():
+    text = """__global__ void k(const int* x, int* y, int n) {
+        int i = blockIdx.x * blockDim.x + threadIdx.x;
+        if (i < n) y[i] = x[1000 * x[i] + 500000];
+    }"""
+    with pytest.raises(ConfigError, match=r"say --grid, --block and --args. It finds: .*out of bounds"):
+        tiledmm.check(text, checks=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "store", "verdict"),
+    [
+        ("transpose", "y[c * rows + r] = x[r * cols + c];", "right"),
+        ("transpose", "y[c * rows + r] = 2 * x[r * cols + c];", "no findings; no result to compare with"),
+        ("other", "y[c * rows + r] = x[r * cols + c];", "no findings; no result to compare with"),
+    ],
+)
+def test_what_a_name_says_is_compared(name, store, verdict):
+    text = f"""__global__ void {name}(const float* x, float* y, int rows, int cols) {{
+        int r = blockIdx.y * blockDim.y + threadIdx.y, c = blockIdx.x * blockDim.x + threadIdx.x;
+        if (r < rows && c < cols) {store}
+    }}"""
+    assert tiledmm.check(text, checks=True).kernels[0].verdict == verdict
+
+
+def test_members_of_a_structure_are_sizes():
+    text = "struct Sizes { int rows, cols; int inner; };\n" + MATMUL.replace("int M, int N, int K", "Sizes s")
+    for size, member in (("M", "rows"), ("N", "cols"), ("K", "inner")):
+        text = re.sub(rf"\b{size}\b", f"s.{member}", text)
+    (kernel,) = tiledmm.check(text, checks=True).kernels
+    assert kernel.verdict == "right"
+    (kernel,) = tiledmm.check(text.replace("k < s.inner", "k < s.inner - 1"), checks=True).kernels
+    assert kernel.verdict == "WRONG"
+
+
 def test_what_is_missing_is_asked_for():
     with pytest.raises(ConfigError, match=r"kernel.cu:1: the file has no launch of k: say --grid and --block"):
         tiledmm.check("__global__ void k(float* x) { x[threadIdx.x] = 1; }")
@@ -224,9 +308,10 @@ def test_costs_with_what_is_ideal_and_why():
     report = tiledmm.check(text, grid="(M+15)/16,(N+15)/16", block="16,16", checks=True)
     kernel = report.kernels[0]
     assert report.ok
-    (load,) = [each for each in kernel.accesses if each.kind == "load"]
-    assert load.units > load.ideal
-    assert any("neighbouring lanes read addresses 256 bytes apart (uncoalesced)" in each for each in load.sentences)
+    loads = {each.text: each for each in kernel.accesses if each.kind == "load"}
+    assert loads["A[row * K + k]"].units > loads["A[row * K + k]"].ideal
+    assert loads["B[k * N + col]"].units == loads["B[k * N + col]"].ideal
+    assert any("A[row * K + k]" in each and "(uncoalesced)" in each for each in kernel.advice)
     assert kernel.bound is not None
     assert kernel.bound.rung == "naive"
     conflict = """__global__ void k(float* x) {
@@ -234,12 +319,10 @@ def test_costs_with_what_is_ideal_and_why():
         s[threadIdx.x][0] = 1;
         x[threadIdx.x] = s[threadIdx.x][0];
     }"""
-    report = tiledmm.check(conflict, grid=1, block=32, args="x:f32[32]")
-    assert any(
-        "32 wavefronts where 1 would do: all lanes hit 1 bank" in sentence
-        for each in report.kernels[0].accesses
-        for sentence in each.sentences
-    )
+    (kernel,) = tiledmm.check(conflict, grid=1, block=32, args="x:f32[32]").kernels
+    stored = next(each for each in kernel.accesses if each.space == "shared" and each.kind == "store")
+    assert (stored.text, stored.units, stored.ideal) == ("s[threadIdx.x][0]", 32, 1)
+    assert any("s[threadIdx.x][0]: 32 wavefronts per request where 1" in each for each in kernel.advice)
 
 
 def test_the_report_as_data_and_for_notebooks():
@@ -302,7 +385,10 @@ def test_an_elementwise_kernel_is_launched_by_a_guess():
     right = tiledmm.check(text.replace("BODY", "if (i < n) y[i] = 2 * x[i];"))
     assert "guess" in right.kernels[0].launch
     assert right.ok
-    assert tiledmm.check(text.replace("BODY", "y[i] = 2 * x[i];")).kernels[0].verdict == "FINDINGS"
+    without_guard = text.replace("BODY", "y[i] = 2 * x[i];")
+    assert tiledmm.check(without_guard).kernels[0].verdict == "FINDINGS"
+    with pytest.raises(ConfigError, match="out of bounds"):  # the array may have any number of elements
+        tiledmm.check(without_guard.replace("int n", "int steps"), checks=True)
 
 
 def test_libraries_left_out_leave_their_types():

@@ -9,7 +9,6 @@ from tiledmm.errors import ConfigError
 from tiledmm.own_kernels.argument_text import Argument, number
 from tiledmm.own_kernels.expectation import element_type
 from tiledmm.own_kernels.host_launch import HostLaunch
-from tiledmm.own_kernels.launch_rule import ElementLaunch
 from tiledmm.own_kernels.matrix_values import small_numbers
 from tiledmm.own_kernels.roles import SIZES, Roles
 from tiledmm.simulator.build.parameters import FLOAT, OTHER, POINTER, SIGNED, UNSIGNED, Parameter
@@ -99,19 +98,3 @@ def host_arguments(rule: HostLaunch, parameters: Sequence[Parameter]) -> list[An
     if missing or len(values) != len(parameters):
         raise ConfigError(f"the file does not say what the kernel gets for {', '.join(missing)}: say --args")
     return values
-
-
-def element_arguments(rule: ElementLaunch, parameters: Sequence[Parameter]) -> list[Any] | None:
-    """Return arguments for a kernel with one thread per element: arrays, their size, numbers; None if it has others."""
-    values: list[Any] = []
-    for at, each in enumerate(parameters):
-        if each.kind == POINTER and (dtype := element_type(each)) is not None and "(*)" not in each.type:
-            values.append(small_numbers((rule.elements * max(1, each.element_bytes // dtype.itemsize),), dtype, at))
-        elif each.kind in (SIGNED, UNSIGNED):
-            values.append(rule.elements)
-        elif each.kind == FLOAT:
-            values.append(2.0)
-        else:
-            return None
-    numbers = sum(each.kind in (SIGNED, UNSIGNED) for each in parameters)
-    return values if numbers == 1 and len(values) > 1 else None

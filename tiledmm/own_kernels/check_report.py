@@ -6,12 +6,13 @@ import html
 import json
 import textwrap
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from tiledmm.own_kernels.accesses import Access
 from tiledmm.own_kernels.bounds import Bound
 from tiledmm.own_kernels.compiled import Compiled
+from tiledmm.own_kernels.kernel_document import kernel_document
 from tiledmm.own_kernels.trial import Trial
 
 #: Characters of a line.
@@ -23,7 +24,15 @@ ONLY_MULTIPLES = (
     "grid does not round up. What happens at other sizes does not count here."
 )
 
+#: The note on kernels that access vectors of four elements at any size.
+ONLY_VECTORS = (
+    "The kernel accesses vectors of 4 elements in rows that may begin anywhere: it is right where the sizes are "
+    "multiples of 4. What happens at other sizes does not count here."
+)
+
+# Characters of a label, and of an access in the table.
 _LABEL = 10
+_ACCESS = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +62,7 @@ class KernelReport:
         signature: Its parameters, as they are written.
         launch: Where its launch comes from.
         trials: Its launches.
-        accesses: Its accesses to memory, by source line.
+        accesses: Its accesses to memory, in the order of the source.
         compiled: Resources by NVRTC; None if these are not known.
         unknown: Why they are not known.
         bound: A bound on its speed; None if it is no product, or not right.
@@ -92,12 +101,13 @@ class KernelReport:
         if not self.ok:
             return "WRONG" if any(each.right is False for each in self.trials) else "FINDINGS"
         if any(self._is_beyond(each) and not each.ok for each in self.trials):
-            return "right where the tile divides the sizes"
+            tiles = ONLY_MULTIPLES in self.notes
+            return "right where the tile divides the sizes" if tiles else "right where 4 divides the sizes"
         return "right" if all(each.right for each in self.trials) else "no findings; no result to compare with"
 
     def _is_beyond(self, trial: Trial) -> bool:
         """Return whether a launch is at sizes that the kernel makes no attempt to handle."""
-        return not trial.divides and ONLY_MULTIPLES in self.notes
+        return not trial.divides and (ONLY_MULTIPLES in self.notes or ONLY_VECTORS in self.notes)
 
     def lines(self) -> Iterator[str]:
         """Yield the lines of the report."""
@@ -163,16 +173,13 @@ class KernelReport:
 
     def _table(self) -> Iterator[str]:
         yield ""
-        yield f"{'line':>{_LABEL}}  {'access':22} {'requests':>10} {'per request':>12} {'ideal':>6}"
+        yield f"{'line':>{_LABEL}}  {'access':{_ACCESS}} {'requests':>10} {'per request':>12} {'ideal':>6}"
         for each in self.accesses:
             line = each.location.rpartition(":")[2]
-            what = f"{each.kind} {', '.join(each.arrays) or each.space}"[:22]
-            unit = "sectors" if each.space == "global" else "wavefr."
-            yield f"{line:>{_LABEL}}  {what:22} {each.requests:>10,} {each.units:>6.1f} {unit:7}{each.ideal:>5.1f}"
-            for sentence in each.sentences:
-                yield from textwrap.wrap(
-                    sentence, WIDTH, initial_indent=" " * (_LABEL + 2), subsequent_indent=" " * (_LABEL + 2)
-                )
+            what = f"{each.kind} {each.text or f'{each.space} memory'}"
+            what = what if len(what) <= _ACCESS else f"{what[: _ACCESS - 3]}..."
+            count = f"{each.units:>6.1f} {'sectors' if each.space == 'global' else 'wavefr.':7}"
+            yield f"{line:>{_LABEL}}  {what:{_ACCESS}} {each.requests:>10,} {count}{each.ideal:>5.1f}"
 
     def _resources(self) -> Iterator[str]:
         yield ""
@@ -246,7 +253,7 @@ class CheckReport:
     def document(self) -> dict[str, Any]:
         """Return the report as data: what ``json`` prints."""
         return {"file": self.file, "target": self.target, "ok": self.ok, "seconds": self.seconds,
-                "kernels": [_document(each) for each in self.kernels]}  # fmt: skip
+                "kernels": [kernel_document(each) for each in self.kernels]}  # fmt: skip
 
     def json(self) -> str:
         """Return the report as a JSON object."""
@@ -256,37 +263,6 @@ class CheckReport:
         """Return the report for notebooks."""
         color = "#1a7f37" if self.ok else "#cf222e"
         return f'<pre style="border-left: 4px solid {color}; padding-left: 1em">{html.escape(str(self))}</pre>'
-
-
-def _document(kernel: KernelReport) -> dict[str, Any]:
-    trials = [
-        {
-            "sizes": dict(each.sizes),
-            "divides": each.divides,
-            "grid": each.geometry.grid,
-            "block": each.geometry.block,
-            "shared_bytes": each.geometry.shared_bytes,
-            "right": each.right,
-            "layout": None if each.layout is None else str(each.layout),
-            "numbers": each.numbers or "small integers",
-            "findings": [asdict(found) for found in each.report.findings],
-            "warnings": [asdict(found) for found in each.report.warnings],
-            "explanations": each.explanations,
-            "output": each.report.output,
-            "flops": each.report.flops,
-            "barriers": each.report.barriers,
-            "source": asdict(each.report.source),
-        }
-        for each in kernel.trials
-    ]
-    return {
-        "name": kernel.name, "location": kernel.location, "ok": kernel.ok, "verdict": kernel.verdict,
-        "launch": kernel.launch, "missing": kernel.missing, "notes": kernel.notes, "trials": trials,
-        "accesses": [asdict(each) for each in kernel.accesses],
-        "compiled": kernel.compiled and asdict(kernel.compiled), "unknown": kernel.unknown,
-        "bound": kernel.bound and asdict(kernel.bound), "advice": kernel.advice,
-        "timed": kernel.timed, "times": [asdict(each) for each in kernel.times],
-    }  # fmt: skip
 
 
 def _wrapped(label: str, text: str) -> list[str]:

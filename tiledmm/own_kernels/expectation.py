@@ -17,6 +17,7 @@ import numpy as np
 from tiledmm.errors import ConfigError
 from tiledmm.own_kernels.matrix_values import Array, Values, small_numbers, unset
 from tiledmm.own_kernels.roles import BATCH, HALVES, SIZES, Roles
+from tiledmm.own_kernels.structures import Structure
 from tiledmm.simulator.build.parameters import BOOL, FLOAT, SIGNED, UNSIGNED, Parameter
 
 #: Values of alpha and beta: others than 1 and 0, so that a kernel that ignores them is wrong.
@@ -97,18 +98,26 @@ class Product:
 
     Attributes:
         roles: Roles of the kernel's parameters.
-        parameters: The parameters.
+        parameters: The parameters, then the members of structures among them.
         types: Element types of A, B and C.
+        structures: The structures among the parameters.
         number_of: Function ``(parameter, sizes) -> number`` that returns what the host code passes.
     """
 
     roles: Roles
     parameters: Sequence[Parameter]
     types: tuple[np.dtype[Any], np.dtype[Any], np.dtype[Any]]
+    structures: Sequence[Structure] = ()
     number_of: NumberOf | None = None
 
     @classmethod
-    def of(cls, roles: Roles, parameters: Sequence[Parameter], number_of: NumberOf | None = None) -> Product:
+    def of(
+        cls,
+        roles: Roles,
+        parameters: Sequence[Parameter],
+        structures: Sequence[Structure] = (),
+        number_of: NumberOf | None = None,
+    ) -> Product:
         """Return the product of a kernel with such parameters.
 
         Raises:
@@ -126,7 +135,7 @@ class Product:
         elements = [parameters[at].element_bytes for at in roles.order]
         if elements in ([8, 8, 8], [16, 16, 16]) and all(each == np.dtype(f"f{elements[0] // 2}") for each in types):
             types = [np.dtype(f"c{elements[0]}")] * 3  # float2 throughout: complex numbers
-        return cls(roles, parameters, (types[0], types[1], types[2]), number_of)
+        return cls(roles, parameters, (types[0], types[1], types[2]), structures, number_of)
 
     def arguments(
         self, sizes: Mapping[str, int], layout: Layout, *, zero: bool = False, values: Values | None = None
@@ -160,7 +169,12 @@ class Product:
             found[roles.beta] = self._scalar(roles.beta, BETA)
         if roles.alpha is not None:
             found[roles.alpha] = self._scalar(roles.alpha, ALPHA)
-        return [found[at] for at in range(len(self.parameters))]
+        members = len(self.parameters) - sum(len(each.names) for each in self.structures)
+        first = members
+        for each in self.structures:
+            found[each.at] = each.value([found[at] for at in range(first, first + len(each.names))])
+            first += len(each.names)
+        return [found[at] for at in range(members)]
 
     def _scalar(self, at: int, value: int) -> Any:
         """Return a number as a parameter takes it."""

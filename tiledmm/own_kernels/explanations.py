@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from tiledmm.simulator.execute.settings import Settings
     from tiledmm.simulator.report.report import Report
 
-# Explanations of slow accesses, which a check has in its table of accesses.
-_OF_ACCESSES = ("uncoalesced accesses", "bank conflicts")
-
 
 def why_wrong(
     kernel: NativeKernel,
@@ -68,7 +65,7 @@ def why_wrong(
 
 
 def why_slow(report: Report, resources: Resources | None, shared_bytes: int, dtype: str) -> tuple[str, ...]:
-    """Return what slows a kernel down by its counts, beyond what the table of its accesses says.
+    """Return what slows a kernel down by its counts.
 
     Args:
         report: Report of a launch.
@@ -81,4 +78,4 @@ def why_slow(report: Report, resources: Resources | None, shared_bytes: int, dty
     found = explain_slow_kernel(
         report, dtype=dtype or "float32", resources=resources, shared_bytes=shared_bytes, is_product=bool(dtype)
     )
-    return tuple(each.message for each in found if each.cause not in _OF_ACCESSES)
+    return tuple(each.message for each in found)

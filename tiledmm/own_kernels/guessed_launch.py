@@ -1,33 +1,35 @@
-"""Usual launches of a product whose file says none, from what the kernel's text does with its indices."""
+"""Launches of a product whose file says none, from which thread stores which element of C."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
+from tiledmm.own_kernels.indices import Indices
+from tiledmm.own_kernels.kernel_text import Point
 from tiledmm.own_kernels.launch_rule import Geometry
+from tiledmm.own_kernels.roles import Roles
+from tiledmm.own_kernels.stores import Stores
+from tiledmm.simulator.build.parameters import Parameter
 
-# Threads per block of kernels that count their threads along x only.
-_THREADS = (256, 128, 64, 512, 1024)
+# Blocks of kernels that leave their shape to the launch, likeliest first.
+_PLANES = ((16, 16), (32, 8), (8, 8), (32, 32))
+_ROWS = ((256, 1), (128, 1), (64, 1), (512, 1), (1024, 1), (32, 1))
 
-# An array of a thread, as kernels have whose threads compute several elements of C.
-_LOCAL_ARRAY = re.compile(r"\b(?:float|double|int|half|__half|T)\s+\w+\s*\[")
-
-# The first thread of a block along an axis, and a thread's index: blockIdx.x * blockDim.x + threadIdx.x, in any order.
-_FIRST = r"(?:blockIdx\s*\.\s*{0}\s*\*\s*blockDim\s*\.\s*{0}|blockDim\s*\.\s*{0}\s*\*\s*blockIdx\s*\.\s*{0})"
-_INDEX = rf"(?:{_FIRST}\s*\+\s*threadIdx\s*\.\s*{{0}}|threadIdx\s*\.\s*{{0}}\s*\+\s*{_FIRST})"
+# Factors of the number of blocks along an axis.
+_Counted: TypeAlias = tuple[tuple[tuple[str, ...], int], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class GuessedLaunch:
-    """A launch that the kernel's text suggests: blocks that each compute a tile of C, or threads along x only.
+    """A launch that the kernel's text suggests.
 
     Attributes:
         block: Number of threads per block along x and y.
-        tile: Columns and rows of C per block; None for threads that count the elements of C along x.
-        lanes: Threads per element of C, without a tile.
-        rows_along_x: Whether x counts the rows of C.
+        counted: What blocks along x and along y count: factors of their number, each with the names of sizes whose
+            product is divided among blocks, and how much of it each has.
         depth: Blocks along z, for kernels that divide their work among any number.
         fewer: Factor by which there are fewer blocks, for kernels whose threads compute several elements in a loop.
         evident: Whether the text says this launch by itself, so that a wrong result is the kernel's fault.
@@ -35,9 +37,7 @@ class GuessedLaunch:
     """
 
     block: tuple[int, int]
-    tile: tuple[int, int] | None = None
-    lanes: int = 1
-    rows_along_x: bool = False
+    counted: tuple[_Counted, _Counted]
     depth: int = 1
     fewer: int = 1
     evident: bool = False
@@ -45,90 +45,103 @@ class GuessedLaunch:
 
     def geometry(self, sizes: Mapping[str, int]) -> Geometry:
         """Return the launch at given sizes."""
-        block = (*self.block, 1)
-        if self.tile is None:
-            blocks = -(-sizes["M"] * sizes["N"] * self.lanes // self.block[0])
-            return Geometry((-(-blocks // self.fewer), 1, self.depth), block)
-        across, down = ("M", "N") if self.rows_along_x else ("N", "M")
-        columns, rows = self.tile
-        return Geometry((-(-sizes[across] // columns), -(-sizes[down] // rows), self.depth), block)
+        x, y = (
+            math.prod(-(-math.prod(sizes[each] for each in names) // per_block) for names, per_block in counted)
+            for counted in self.counted
+        )
+        x, y = (-(-each // self.fewer) for each in (x, y))
+        return Geometry((x, y, self.depth), (*self.block, 1))
 
 
-def counts_elements(text: str) -> bool:
-    """Return whether a kernel's threads count elements along x over all blocks.
-
-    Args:
-        text: The kernel's text, preprocessed.
-    """
-    return re.search(_INDEX.format("x"), text) is not None
-
-
-def guesses(text: str) -> list[GuessedLaunch]:
-    """Return usual launches of a kernel, likeliest first; none if its text suggests none.
+def guesses(indices: Indices, roles: Roles, parameters: Sequence[Parameter]) -> Iterator[GuessedLaunch]:
+    """Yield launches that a kernel's text suggests, likeliest first; none if it suggests none.
 
     Args:
-        text: The kernel's text, preprocessed, with numbers in place of constants.
+        indices: The kernel's indices.
+        roles: Roles of its parameters.
+        parameters: The parameters.
     """
-    depth = 2 if re.search(r"gridDim\s*\.\s*z", text) else 1
-    found = [replace(each, depth=depth) for each in _guesses(text)]
-    turned = [replace(each, rows_along_x=True) for each in found if each.tile]
-    return [*found, *turned]
+    stores = Stores.of(indices, roles, parameters)
+    depth = 2 if indices.reads("grid", "z") else 1
+    for each in _launches(stores) if stores else ():
+        yield replace(each, depth=depth)
 
 
-def _guesses(text: str) -> Iterator[GuessedLaunch]:
-    by_rows = bool(re.search(r"threadIdx\s*\.\s*y|thread_index\s*\(", text))
-    uses_block = "blockDim" in text
-    tiles = {int(a) for a, b in _shared_arrays(text) if int(b) - int(a) in (0, 1)}
-    factors = {axis: _factors(text, axis) for axis in "xy"}
-    sides = tiles | factors["x"] | factors["y"]
-    if not re.search(r"Idx\s*\.\s*[yz]|_index\s*\(", text):
-        if uses_block and not tiles:
-            yield from _along_x(text)
-    elif by_rows and len(sides) == 1 and 4 <= max(sides) <= 32:
-        side = max(sides)
-        own = re.sub(r"__shared__[^;]*;", "", text)
-        evident = all(re.search(_INDEX.format(axis), text) for axis in "xy")
-        evident = evident or not (uses_block or _LOCAL_ARRAY.search(own))
-        for x, y in ((side, side), (side // 2, side // 2), (side // 4, side // 4), (side, side // 4)):
-            yield GuessedLaunch((x, y), (side, side), evident=evident)
-    elif by_rows and uses_block and not sides:
-        columns, rows = (_elements_per_thread(text, axis) for axis in "xy")
-        for x, y in ((16, 16), (32, 8), (8, 8), (32, 32)):
-            tile = x * (columns or 1), y * (rows or 1)
-            yield GuessedLaunch((x, y), tile, evident=bool(columns and rows))
-    elif not by_rows and len(factors["x"]) == len(factors["y"]) == 1:
-        for threads in _THREADS:
-            yield GuessedLaunch((threads, 1), (max(factors["x"]), max(factors["y"])))
+def planes(text: str) -> Iterator[GuessedLaunch]:
+    """Yield launches of one thread per element of C, in several blocks, for a kernel whose indices are not known.
+
+    Args:
+        text: The kernel's text. If it uses the size of the block, any block is right.
+    """
+    for x, y in _PLANES:
+        yield GuessedLaunch((x, y), (((("N",), x),), ((("M",), y),)), evident="blockDim" in text)
 
 
-def _along_x(text: str) -> Iterator[GuessedLaunch]:
-    """Yield launches of a kernel that counts blocks and threads along x only."""
-    if re.search(r"gridDim\s*\.\s*x\s*\)?\s*\*\s*blockDim|blockDim\s*\.\s*x\s*\)?\s*\*\s*gridDim", text):
-        yield GuessedLaunch((256, 1), fewer=3, evident=True)  # a loop over the grid must be right with any grid
-        return
-    index = _INDEX.format("x")
-    if re.search(rf"\(\s*{index}\s*\)\s*(?:/\s*32\b|>>\s*5\b|/\s*warpSize)", text):
-        yield GuessedLaunch((128, 1), lanes=32, evident=True)
-    yield GuessedLaunch((256, 1), evident=bool(re.search(index, text)))
+def _launches(stores: Stores) -> Iterator[GuessedLaunch]:
+    """Yield launches, likeliest first."""
+    both = stores.indices.reads("thread", "y")
+    has_tile = stores.steps((64, 8)) == stores.steps((128, 16))
+    shapes = [*stores.shapes()] if has_tile else [(each, 1) for each in stores.strides() if not both]
+    if both:
+        shapes += _PLANES
+    else:
+        shapes += ((32, 1), *_ROWS) if has_tile else _ROWS
+    for shape in dict.fromkeys(shapes):
+        yield from _with_block(stores, shape)
 
 
-def _elements_per_thread(text: str, axis: str) -> int | None:
-    """Return the number that a thread's index along an axis is multiplied by; None if the text has no such index."""
-    index, first = _INDEX.format(axis), _FIRST.format(axis)
-    found = re.search(rf"\(\s*{index}\s*\)\s*\*\s*(\d+)|(\d+)\s*\*\s*\(\s*{index}|{first}\s*\*\s*(\d+)", text)
-    if found:
-        return int(next(each for each in found.groups() if each))
-    return 1 if re.search(index, text) else None
+def _with_block(stores: Stores, block: tuple[int, int]) -> Iterator[GuessedLaunch]:
+    """Yield the launches with a block; two if rows and columns of C are not told apart."""
+    steps = stores.steps(block)
+    fewer = 3 if stores.loops_over_grid(block) else 1
+    for swapped in (False,) if stores.is_known else (False, True):
+        axes = [_axis(stores, step, swapped=swapped) for step in steps]
+        if axes[0] is None or axes[1] is None or not (axes[0] or axes[1]):
+            continue
+        x: _Counted | None = axes[0]
+        y = axes[1]
+        if x and not y and x[0][0] == ("N",):
+            x = _wrapped(stores, block, steps[0], x[0][1])
+        if x is None:
+            continue
+        evident = not swapped and (fewer > 1 or stores.is_evident(block, steps))
+        yield GuessedLaunch(block, (x, y), fewer=fewer, evident=evident)
 
 
-def _shared_arrays(text: str) -> list[tuple[str, str]]:
-    """Return the last two extents of the arrays in shared memory."""
-    arrays = re.findall(r"__shared__[^;]*;", text)
-    return [each for array in arrays for each in re.findall(r"\[\s*(\d+)\s*\]\s*\[\s*(\d+)\s*(?:\+\s*1\s*)?\]", array)]
+def _wrapped(stores: Stores, block: tuple[int, int], step: int, columns: int) -> _Counted | None:
+    """Return what blocks count that are along x only: columns, elements, or tiles, one row of them after another.
+
+    Args:
+        block: Number of threads per block.
+        step: How far a block's elements lie behind those of the block before it.
+        columns: Columns of C per block.
+
+    Returns:
+        The factors of their number; None if that is not known.
+    """
+    count, rest = divmod(stores.sizes["N"], columns)
+    if rest:
+        return None
+    origin = Point(dim=(*block, 1))
+    below = stores.moved(replace(origin, block=(count, 0, 0)), origin)
+    if below == count * step:
+        return ((("N",), columns),) if stores.loops_over_rows() else ((("M", "N"), columns),)
+    rows, rest = divmod(below, stores.sizes["N"])
+    return ((("M",), rows), (("N",), columns)) if rows > 0 and not rest else None
 
 
-def _factors(text: str, axis: str) -> set[int]:
-    """Return the numbers that a block's index is multiplied by."""
-    index = rf"(?:blockIdx|group_index\s*\(\s*\))\s*\.\s*{axis}"
-    found = re.findall(rf"{index}\s*\)?\s*\*\s*(\d+)|(\d+)\s*\*\s*{index}", text)
-    return {int(before or after) for before, after in found}
+def _axis(stores: Stores, step: int, *, swapped: bool) -> _Counted | None:
+    """Return what blocks along an axis count if each moves by a step; None if that is not known."""
+    m, n = stores.sizes["M"], stores.sizes["N"]
+    if step == 0:
+        return ()
+    if step < 0:
+        return None
+    of_rows, of_columns = ("N", "M") if swapped else ("M", "N")
+    if step % n == 0 and step // n < n:
+        return (((of_rows,), step // n),)
+    if stores.is_known and step % m == 0 and step // m < m:
+        return ((("N",), step // m),)
+    if step < min(m, n):  # of a matrix by columns, contiguous elements are rows
+        return ((("M",) if stores.is_by_columns() else (of_columns,), step),)
+    return None

@@ -11,15 +11,15 @@ import numpy as np
 from tiledmm.errors import ConfigError
 from tiledmm.own_kernels.arguments import (
     check_structures,
-    element_arguments,
     given_arguments,
     host_arguments,
     roles_of_arguments,
 )
 from tiledmm.own_kernels.check_report import KernelReport
-from tiledmm.own_kernels.guessed_launch import counts_elements
+from tiledmm.own_kernels.guessed_arguments import guessed, may_be_at_fault
 from tiledmm.own_kernels.host_launch import HostLaunch
-from tiledmm.own_kernels.launch_rule import ElementLaunch, LaunchRule
+from tiledmm.own_kernels.launch_rule import LaunchRule
+from tiledmm.own_kernels.meanings import meaning_of
 from tiledmm.own_kernels.product_check import check_product
 from tiledmm.own_kernels.roles import Roles, roles_of
 from tiledmm.own_kernels.sizes import SizesError
@@ -31,8 +31,13 @@ from tiledmm.simulator.build.parameters import Parameter
 MOST_ELEMENTS = 1 << 18
 FEW_ELEMENTS = 4096
 
-# Elements where the launch is a guess: no multiple of a block.
-_ELEMENTS = 1000
+# Seconds after which a guessed launch ends.
+_SECONDS = 2.0
+
+_NO_RESULT = "Nothing says what the kernel should compute: --expect matmul or FILE.py:function does."
+_LARGER = (
+    "Its arrays are larger than it may need, so that accesses beyond their ends are not seen: --args says their sizes."
+)
 
 # Value of variables of the host code that the file does not say, such as sizes on its command line.
 _OTHERWISE = 64
@@ -59,7 +64,15 @@ def check_kernel(subject: Subject) -> KernelReport:
             return check_product(subject, possible, check_kernel)
         except SizesError:  # it is none: its arrays are no matrices
             pass
-    return _check_launch(subject, _rule(subject), [])
+    if not subject.said.args:
+        check_structures(subject.written_kernel.parameters)
+    try:
+        rule = _rule(subject)
+    except ConfigError as error:
+        if subject.said.args or subject.said.grid or subject.said.block:
+            raise
+        return _check_guesses(subject, error)
+    return _check_launch(subject, rule, [])
 
 
 def _possible_roles(subject: Subject) -> Sequence[Roles]:
@@ -69,43 +82,59 @@ def _possible_roles(subject: Subject) -> Sequence[Roles]:
         roles = roles_of_arguments(said, parameters)
         return [] if roles is None else [roles]
     has_loop = re.search(r"\b(?:for|while)\b|mma_sync|\bmma\b", subject.text) is not None
-    found = roles_of(subject.chosen.name, parameters, has_loop=has_loop)
+    structures = subject.structures
+    if structures is None or (structures and subject.chosen.site is not None):
+        return []  # the members that host code sets are not known
+    places = [at for at in range(len(subject.parameters)) if at not in {each.at for each in structures}]
+    plain = [subject.parameters[at] for at in places]
+    found = [each.numbered(places) for each in roles_of(subject.chosen.name, plain, has_loop=has_loop)]
     # Four bytes of A and B may be one int.
     return [replace(each, certain=False) for each in found] if "__dp4a" in subject.text else found
 
 
 def _rule(subject: Subject) -> LaunchRule:
-    """Return the launch of a kernel that is no product; a guess where nobody says it."""
-    if not subject.said.args:
-        check_structures(subject.written_kernel.parameters)
-    try:
-        rule = subject.rule(None)
-        if isinstance(rule, HostLaunch) and not subject.said.args and not _says_all(rule, subject.kernel.parameters):
-            rule = replace(rule, otherwise=_OTHERWISE)
-        rule.geometry(subject.said.sizes or _SIZES if subject.said.args else {})
-    except ConfigError:
-        threads = _threads(subject.text_with_numbers)
-        guessed = ElementLaunch(_ELEMENTS, threads)
-        alone = threads and "blockDim" in subject.text and not re.search(r"Idx\s*\.\s*[yz]", subject.text)
-        if subject.said.args or not alone or element_arguments(guessed, subject.kernel.parameters) is None:
-            raise
-        return guessed
+    """Return the launch of a kernel that is no product.
+
+    Raises:
+        ConfigError: If nobody says it.
+    """
+    rule = subject.rule(None)
+    if isinstance(rule, HostLaunch) and not subject.said.args and not _says_all(rule, subject.kernel.parameters):
+        rule = replace(rule, otherwise=_OTHERWISE)
+    rule.geometry(subject.said.sizes or _SIZES if subject.said.args else {})
     return rule
 
 
-def _threads(text: str) -> int:
-    """Return the usual number of threads per block: as many as its arrays in shared memory have elements; 0 if unknown.
+def _check_guesses(subject: Subject, missing: ConfigError) -> KernelReport:
+    """Check a kernel by launches and arguments that its text suggests.
 
     Args:
-        text: The kernel's text, with numbers in place of constants.
+        subject: The kernel.
+        missing: The error that asks for a launch.
+
+    Raises:
+        ConfigError: If the text suggests none, or if what is found may be the fault of the launch or the arguments.
     """
-    if "__shared__" not in text:
-        return 256
-    if not counts_elements(text):
-        return 0
-    extents = set(re.findall(r"__shared__[^;\[]*\[\s*(\d+)\s*\]\s*;", text))
-    threads = int(extents.pop()) if len(extents) == text.count("__shared__") == 1 else 0
-    return threads if threads % 32 == 0 and threads <= 1024 else 0
+    settings = replace(subject.settings, timeout=_SECONDS)
+    finding = ""
+    for guess in guessed(subject.indices, subject.kernel.parameters):
+        geometry = guess.rule.geometry({})
+        before = [each.copy() if isinstance(each, np.ndarray) else each for each in guess.arguments]
+        trial = try_launch(subject.kernel, guess.arguments, geometry, settings, subject.function, {})
+        if trial.ok or not may_be_at_fault(guess, subject.indices, trial.report.findings):
+            meaning = meaning_of(subject.chosen.declaration.short_name, before, guess.arguments) if trial.ok else ""
+            if meaning and subject.function is None:
+                trial = replace(trial, right=True)
+            notes = [f"The result is {meaning}, as its name says." if meaning else _NO_RESULT]
+            notes = notes * (subject.function is None) + [_LARGER] * (not guess.evident)
+            return subject.report(guess.rule, [trial], notes)
+        finding = finding or next((each.message for each in trial.report.findings), "")
+    if not finding:
+        raise missing
+    raise subject.error(
+        "has no launch in the file, and what a guess finds may be the fault of the guess: say --grid, --block and "
+        f"--args. It finds: {finding}"
+    )
 
 
 def _says_all(rule: HostLaunch, parameters: Sequence[Parameter]) -> bool:
@@ -129,21 +158,18 @@ def _check_launch(subject: Subject, rule: LaunchRule, notes: list[str]) -> Kerne
         if rule.work() > MOST_ELEMENTS:
             return _check_fewer(subject, rule)
         arguments = host_arguments(rule, parameters)
-    elif isinstance(rule, ElementLaunch):
-        arguments = element_arguments(rule, parameters) or []
     else:
         wanted = ", ".join(f"{each.type} {each.name}" for each in parameters)
         raise subject.error(f"takes {wanted}: say what, as in --args 'x:f32[1000], 1000'")
     geometry = rule.geometry(sizes if subject.said.args else {})
-    before = [each.copy() if isinstance(each, np.ndarray) else each for each in arguments]
     trial = try_launch(subject.kernel, arguments, geometry, subject.settings, subject.function, {})
     if subject.function is None:
-        notes.append("Nothing says what the kernel should compute: --expect matmul or FILE.py:function does.")
+        notes.append(_NO_RESULT)
     if isinstance(rule, HostLaunch) and rule.otherwise:
         notes.append(f"Variables of the host code whose values the file does not say are {rule.otherwise} here.")
     if not trial.report.ok and not subject.said.args:
         notes.append("Its arrays hold random integers from -3 to 3: what takes them for indices may miss.")
-    return subject.report(rule, [trial], before, notes)
+    return subject.report(rule, [trial], notes)
 
 
 def _check_fewer(subject: Subject, rule: HostLaunch) -> KernelReport:

@@ -9,6 +9,9 @@ from typing import Protocol
 from tiledmm.own_kernels.argument_text import number, three
 from tiledmm.own_kernels.roles import SIZES, Roles
 
+# A size that usual tiles divide.
+_SIZE = 3840
+
 
 @dataclass(frozen=True, slots=True)
 class Geometry:
@@ -78,19 +81,18 @@ class ElementLaunch:
 
 def tile_of(rule: LaunchRule, roles: Roles) -> tuple[int, int]:
     """Return the rows and columns of C per block, from how the grid grows with the sizes; 1 where it does not."""
-    base = dict.fromkeys(SIZES, 3840)
+    base = dict.fromkeys(SIZES, _SIZE)
     grid = rule.geometry(base).grid
     found = []
     for size in ("M", "N"):
-        if roles.square:
-            more = rule.geometry(dict.fromkeys(SIZES, 7680)).grid
-        elif size in roles.named:
-            more = rule.geometry(base | dict.fromkeys(roles.equal_to(size), 7680)).grid
-        else:
-            found.append(1)
-            continue
+        names = SIZES if roles.square else roles.equal_to(size)
+        more = rule.geometry(base | dict.fromkeys(names, 2 * _SIZE)).grid
         grown = [after - before for before, after in zip(grid, more, strict=True) if after > before]
-        found.append(max(1, 3840 // min(grown)) if grown else 1)
+        if grown and min(grown) > _SIZE:  # blocks along one axis count tiles of rows and of columns
+            smaller = (rule.geometry(base | dict.fromkeys(names, _SIZE - rows)).grid for rows in range(1, 1024))
+            found.append(next((rows for rows, each in enumerate(smaller, 1) if each != grid), 1))
+        else:
+            found.append(max(1, _SIZE // min(grown)) if grown else 1)
     return found[0], found[1]
 
 

@@ -24,6 +24,7 @@ from tiledmm.own_kernels.compiled import nvrtc_text
 from tiledmm.own_kernels.declared_types import aliases_of, declared_parameter
 from tiledmm.own_kernels.expectation import Product
 from tiledmm.own_kernels.guessed_launch import guesses
+from tiledmm.own_kernels.indices import Indices
 from tiledmm.own_kernels.launch_rule import Geometry, LaunchRule, rounds_up, tile_of
 from tiledmm.own_kernels.roles import HALVES, Roles, has_size_names, roles_of
 from tiledmm.own_kernels.subject import Subject
@@ -59,7 +60,7 @@ def plain_variant(
     parameters = _parameters(subject)
     roles = _roles(subject, parameters)
     letters = _letters(subject.said.arguments, parameters)
-    plain = plain_kernel(subject, parameters, roles, _rule(subject, roles), letters, _steps(multiple_of))
+    plain = plain_kernel(subject, parameters, roles, _rule(subject, roles, parameters), letters, _steps(multiple_of))
     return variant_of(plain, name, summary or f"{plain.file}: {plain.name}, plain CUDA C")
 
 
@@ -201,14 +202,15 @@ def _check_roles(subject: Subject, roles: Roles) -> None:
         )
 
 
-def _rule(subject: Subject, roles: Roles) -> LaunchRule:
+def _rule(subject: Subject, roles: Roles, parameters: Sequence[Parameter]) -> LaunchRule:
     """Return how the kernel is launched: as the user, the file, or its text says."""
     try:
         return subject.rule(roles)
     except ConfigError:
-        evident = [each for each in guesses(subject.text_with_numbers) if each.evident and not each.rows_along_x]
         if subject.said.grid or subject.said.block:
             raise
+        indices = Indices(subject.program, subject.chosen)
+        evident = [each for each in guesses(indices, roles, parameters) if each.evident]
         if not evident:
             raise subject.error(
                 "is launched nowhere in the file: register it with grid='(N+15)/16,(M+15)/16', block='16,16', or say "

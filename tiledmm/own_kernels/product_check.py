@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
-import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
 from tiledmm.errors import CompilationError, ConfigError
-from tiledmm.own_kernels.check_report import ONLY_MULTIPLES, KernelReport
-from tiledmm.own_kernels.expectation import Layout, Product
-from tiledmm.own_kernels.guessed_launch import GuessedLaunch, guesses
+from tiledmm.own_kernels.check_report import ONLY_MULTIPLES, ONLY_VECTORS, KernelReport
+from tiledmm.own_kernels.expectation import Product
+from tiledmm.own_kernels.guessed_launch import GuessedLaunch, guesses, planes
 from tiledmm.own_kernels.host_launch import HostLaunch
 from tiledmm.own_kernels.launch_rule import GivenLaunch, LaunchRule, rounds_up, tile_of
 from tiledmm.own_kernels.roles import BATCH, SIZES, Roles
@@ -30,6 +30,7 @@ from tiledmm.own_kernels.sizes import (
 from tiledmm.own_kernels.subject import Subject
 from tiledmm.own_kernels.times import with_times
 from tiledmm.own_kernels.trial import Trial, find_layout, try_product, try_wide_numbers
+from tiledmm.simulator.execute.settings import Settings
 
 #: The check of a kernel, whatever it computes: ``kernel_check.check_kernel``.
 Check: TypeAlias = Callable[[Subject], KernelReport]
@@ -57,8 +58,7 @@ def check_product(subject: Subject, possible: Sequence[Roles], check: Check) -> 
         SizesError: If its sizes are constants that nobody says, or if it may be a product by its names, and is none.
         ConfigError: If its launch is not known.
     """
-    launches = _launches(subject, possible)
-    roles, rule = _likeliest(subject, launches)
+    roles, rule = _likeliest(subject, _launches(subject, possible))
     product = _product(subject, roles, rule)
     given, step = subject.said.sizes, granularity(subject.text)
     tries = [(given, True)] if given else sizes_to_try(rule, roles, step)
@@ -72,43 +72,69 @@ def check_product(subject: Subject, possible: Sequence[Roles], check: Check) -> 
     trials: list[Trial] = []
     for at, (sizes, divides) in enumerate(completed):
         settings = subject.settings if at == len(completed) - 1 else subject.quick
-        layout = next((each.layout for each in trials if each.right), None)
-        geometry = rule.geometry(sizes)
-        trials.append(try_product(subject.kernel, product, sizes, geometry, settings, divides=divides, layout=layout))
+        trials.append(_trial(subject, product, rule, sizes, trials, settings, divides=divides))
         if not trials[-1].ok:
             break
-    if isinstance(rule, GuessedLaunch) and not rule.evident and not trials[0].ok:
-        raise subject.error(
-            "is right with none of the usual launches, and the file has no launch of it: say --grid and --block, such "
-            "as --grid '(N+15)/16,(M+15)/16' --block 16,16"
-        )
     notes = _notes(subject, rule, roles, trials)
+    wrong = any(not each.ok and (each.divides or ONLY_MULTIPLES not in notes) for each in trials)
+    if isinstance(rule, GuessedLaunch) and not rule.evident and wrong:
+        raise subject.error(
+            "is right with none of the launches that its text suggests, and the file has none: say --grid and --block, "
+            "such as --grid '(N+15)/16,(M+15)/16' --block 16,16"
+        )
     if right := next((each for each in reversed(trials) if each.ok), None):
         wide = try_wide_numbers(subject.kernel, product, right, subject.settings)
         trials += [wide] if wide else []
         if right.adds and isinstance(rule, HostLaunch) and rule.leaves_unset(roles.c) and "atomic" not in subject.text:
             trials.append(replace(right, right=False, numbers="C as the file leaves it", explanations=(_ACCUMULATED,)))
-    if roles != launches[0][0]:
-        named = {subject.kernel.parameters[at].name: names[0] for at, names in sorted(roles.sizes.items())}
+    if any(possible[0].sizes[at][0] not in names for at, names in roles.sizes.items()):
+        named = {subject.parameters[at].name: names[0] for at, names in sorted(roles.sizes.items())}
         notes.append(f"A is (M, K) and B is (K, N): {', '.join(named)} are {', '.join(named.values())}.")
-    if step > 1 and len(trials) > 1:
+    if step == 4 and len(trials) > 1 and ONLY_MULTIPLES not in notes and _has_scalars(subject, product):
+        sizes = complete(sizes_to_try(rule, roles)[1][0], rule, product)
+        other = _trial(subject, product, rule, sizes, trials)
+        trials.append(other)
+        notes += [] if other.ok else [ONLY_VECTORS]
+    elif step > 1 and len(trials) > 1:
         what = "fragments of tensor cores" if step == 16 else "vectors"
         notes.append(f"The kernel accesses {what}, so all sizes are multiples of {step} here.")
-    operands = product.arguments(trials[0].sizes, trials[0].layout or Layout(), zero=trials[0].adds)
     a, b, c = (each.itemsize for each in product.types)
     is_plain = product.types[2].kind != "c" and roles.batch is None
-    report = subject.report(rule, trials, operands, notes, (a, b, c) if is_plain else None)
+    report = subject.report(rule, trials, notes, (a, b, c) if is_plain else None)
     return with_times(report, subject, roles, rule, trials[0].layout)
 
 
-def _launches(subject: Subject, possible: Sequence[Roles]) -> list[tuple[Roles, LaunchRule]]:
-    """Return the roles and the launches that a product may have, likeliest first.
+def _trial(
+    subject: Subject,
+    product: Product,
+    rule: LaunchRule,
+    sizes: dict[str, int],
+    before: Sequence[Trial],
+    settings: Settings | None = None,
+    *,
+    divides: bool = False,
+) -> Trial:
+    """Return a launch at given sizes, in the layout in which the launches before it are right."""
+    layout = next((each.layout for each in before if each.right), None)
+    return try_product(
+        subject.kernel, product, sizes, rule.geometry(sizes), settings or subject.quick, divides=divides, layout=layout
+    )
+
+
+def _has_scalars(subject: Subject, product: Product) -> bool:
+    """Return whether the matrices are arrays of single elements, and not of vectors or packed bytes."""
+    sizes = [subject.parameters[at].element_bytes for at in product.roles.order]
+    return sizes == [each.itemsize for each in product.types] and "__dp4a" not in subject.text
+
+
+def _launches(subject: Subject, possible: Sequence[Roles]) -> Iterator[tuple[Roles, LaunchRule]]:
+    """Yield the roles and the launches that a product may have, likeliest first.
 
     Raises:
         ConfigError: If nobody says its launch, and its text suggests none.
     """
-    guessed = guesses(subject.text_with_numbers)
-    found: list[tuple[Roles, LaunchRule]] = []
+    missing: ConfigError | None = None
+    is_known = False
     for roles in possible:
         try:
             rule = subject.rule(roles)
@@ -117,22 +143,31 @@ def _launches(subject: Subject, possible: Sequence[Roles]) -> list[tuple[Roles, 
                 rule = replace(rule, roles=roles)
                 rule.geometry(dict(zip(SIZES, (256,) * 3 if roles.square else (256, 512, 128), strict=True)))
         except ConfigError as error:
-            if not guessed or subject.said.grid or subject.said.block:
-                raise error if roles.certain else SizesError(str(error)) from None
-            for each in guessed:
-                found.append((roles, each if roles.batch is None else replace(each, depth=BATCH)))
+            missing = missing or (error if roles.certain else SizesError(str(error)))
+            if subject.said.grid or subject.said.block:
+                raise missing from None
+            # The text of a kernel of structures says which members it accesses, not which parameters.
+            says_it = subject.kernel is subject.written_kernel
+            found = guesses(subject.indices, roles, subject.parameters) if says_it else planes(subject.text)
+            for each in found:
+                is_known = True
+                yield roles, each if roles.batch is None else replace(each, depth=BATCH)
         else:
-            found.append((roles, rule))
-    found.sort(key=lambda each: isinstance(each[1], GuessedLaunch) and each[1].rows_along_x)
-    return found[:_MOST_LAUNCHES]
+            is_known = True
+            yield roles, rule
+    if missing and not is_known:
+        raise missing
 
 
-def _likeliest(subject: Subject, launches: Sequence[tuple[Roles, LaunchRule]]) -> tuple[Roles, LaunchRule]:
+def _likeliest(subject: Subject, launches: Iterator[tuple[Roles, LaunchRule]]) -> tuple[Roles, LaunchRule]:
     """Return the roles and the launch with which the kernel is right; the first ones if it is right with none."""
-    with_findings, certain, end = [], launches[0][0].certain, time.monotonic() + _SECONDS
-    for roles, rule in launches if len(launches) > 1 or not certain else ():
-        if time.monotonic() > end:
-            break
+    first, second = next(launches), next(launches, None)
+    certain, end = first[0].certain, time.monotonic() + _SECONDS
+    if second is None and certain:
+        return first
+    with_findings = []
+    every = itertools.chain([first, *([second] if second else [])], launches)
+    for roles, rule in itertools.islice(every, _MOST_LAUNCHES):
         product = _product(subject, roles, rule)
         with contextlib.suppress(ConfigError):
             sizes = complete(subject.said.sizes or sizes_to_try(rule, roles)[0][0], rule, product)
@@ -140,13 +175,16 @@ def _likeliest(subject: Subject, launches: Sequence[tuple[Roles, LaunchRule]]) -
             if found is not None and found.report.ok:
                 return roles, rule
             with_findings += [(roles, rule)] * (found is not None)
+        if time.monotonic() > end:
+            break
     if not with_findings and not certain:
         raise SizesError("the kernel is no product of matrices")
-    return [*with_findings, launches[0]][0]
+    return [*with_findings, first][0]
 
 
 def _product(subject: Subject, roles: Roles, rule: LaunchRule) -> Product:
-    return Product.of(roles, subject.kernel.parameters, rule.number if isinstance(rule, HostLaunch) else None)
+    number_of = rule.number if isinstance(rule, HostLaunch) else None
+    return Product.of(roles, subject.parameters, subject.structures or (), number_of)
 
 
 def _right_trial(subject: Subject, product: Product, sizes: dict[str, int], rule: LaunchRule) -> Trial | None:
@@ -169,16 +207,26 @@ def _notes(subject: Subject, rule: LaunchRule, roles: Roles, trials: Sequence[Tr
         notes.append("The launch is a guess: if it is another, say it by --grid and --block.")
     if not trials[-1].ok and not trials[-1].divides:
         of_c = [at for at, names in roles.sizes.items() if names != ("K",)]
-        guarded = _has_guards(subject.text, [subject.kernel.parameters[at].name for at in of_c])
+        guarded = subject.indices.compares({subject.parameters[at].name for at in of_c})
         # One thread per element without a guard, on a grid that rounds up, is a mistake; whole tiles are a choice.
         meant = "__shared__" in subject.text or not isinstance(rule, (HostLaunch, GivenLaunch))
         if left_out := _left_out(rule, roles):
             notes.append(left_out)
-        elif (not guarded and meant) or not rounds_up(rule, roles, tile_of(rule, roles)):
+        elif (not guarded and meant and not _has_partial_tiles(rule, roles)) or not rounds_up(
+            rule, roles, tile_of(rule, roles)
+        ):
             notes.append(ONLY_MULTIPLES)
     if any(each.adds for each in trials):
         notes.append("The kernel adds to C, which must be zero before the launch.")
     return notes
+
+
+def _has_partial_tiles(rule: LaunchRule, roles: Roles) -> bool:
+    """Return whether the file itself launches the kernel at sizes that its tile does not divide."""
+    if not isinstance(rule, HostLaunch):
+        return False
+    own = rule.own_sizes()
+    return any(own.get(size, 0) % of_block for size, of_block in zip("MN", tile_of(rule, roles), strict=True))
 
 
 def _left_out(rule: LaunchRule, roles: Roles) -> str:
@@ -242,16 +290,3 @@ def _covers(whole: Trial, other: Trial) -> bool:
         if blocks > 1 and other.geometry.grid[axis] * whole.sizes[size] // blocks < other.sizes[size]:
             return False
     return True
-
-
-def _has_guards(text: str, sizes: Sequence[str]) -> bool:
-    """Return whether a kernel compares anything with the sizes of C outside of the heads of loops.
-
-    Args:
-        text: The kernel's text.
-        sizes: Names of the parameters that are rows or columns of C; empty if the sizes are constants.
-    """
-    names = "|".join(map(re.escape, sizes)) or r"\d+"
-    plain = re.sub(r"\b(?:for|while)\s*\((?:[^()]|\([^()]*\))*\)", " ", text)
-    compared = rf"(?:<=?|>=)\s*\(?\s*(?:{names})\b|>\s*(?:{names})\b|\b(?:{names})\b\s*\)?\s*[<>]"
-    return re.search(compared, plain) is not None

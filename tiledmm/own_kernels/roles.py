@@ -106,6 +106,24 @@ class Roles:
             sizes |= dict.fromkeys(group, tuple(each for each in SIZES if each in names))
         return replace(self, sizes=sizes)
 
+    def numbered(self, places: Sequence[int]) -> Roles:
+        """Return the roles of the same parameters where these have other numbers.
+
+        Args:
+            places: The new number of each parameter.
+        """
+
+        def place(at: int | None) -> int | None:
+            return None if at is None else places[at]
+
+        return replace(
+            self, a=places[self.a], b=places[self.b], c=places[self.c],
+            sizes={places[at]: names for at, names in self.sizes.items()},
+            leading={places[at]: matrix for at, matrix in self.leading.items()},
+            alpha=place(self.alpha), beta=place(self.beta), batch=place(self.batch),
+            others=tuple(places[at] for at in self.others),
+        )  # fmt: skip
+
     @property
     def last(self) -> int:
         """Number of the last parameter that has a role."""
@@ -223,8 +241,8 @@ def _named_sizes(names: Mapping[int, str]) -> dict[int, tuple[str, ...]]:
 
 
 def _plain(name: str) -> str:
-    """Return a name in lower case without underscores."""
-    return name.lower().replace("_", "")
+    """Return a name in lower case without underscores, and without the structure that it is a member of."""
+    return name.rpartition(".")[2].lower().replace("_", "")
 
 
 def _matrix_name(name: str) -> str:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tiledmm.errors import ConfigError
 from tiledmm.own_kernels.accesses import Access, accesses_of
@@ -19,24 +18,20 @@ from tiledmm.own_kernels.compiled import compiled, resources_of
 from tiledmm.own_kernels.expectation import Function
 from tiledmm.own_kernels.explanations import why_slow
 from tiledmm.own_kernels.host_launch import rule_of
+from tiledmm.own_kernels.indices import Indices
 from tiledmm.own_kernels.launch_rule import LaunchRule
 from tiledmm.own_kernels.matrix_structures import of_members
 from tiledmm.own_kernels.roles import Roles
+from tiledmm.own_kernels.structures import Structure, structures_of
 from tiledmm.own_kernels.trial import Trial
 from tiledmm.simulator.api import compile_program
 from tiledmm.simulator.build.native_kernel import NativeKernel
+from tiledmm.simulator.build.parameters import Parameter
 from tiledmm.simulator.build.program.program import Program
-from tiledmm.simulator.build.program.tokens import split, text_of
 from tiledmm.simulator.execute.settings import Settings
 
 if TYPE_CHECKING:
     from tiledmm.compile.inspection import Resources
-
-
-# Declarations of constants, and the names and numbers in one of them.
-_CONSTANTS = re.compile(r"\bconst(?:expr)?\b[^;(){}]*;")
-_NUMBERS = re.compile(r"(\w+)\s*=\s*(\d+)\s*[,;]")
-_NAME = re.compile(r"(?<![.\w])[A-Za-z_]\w*")
 
 
 @dataclass(frozen=True)
@@ -88,18 +83,22 @@ class Subject:
         """The kernel's text after the preprocessor, with what it names."""
         return self.program.device_text(self.chosen.declaration)
 
-    @property
-    def text_with_numbers(self) -> str:
-        """The kernel's text with numbers in place of its constants, and of the arguments of its template."""
-        text, tokens, template = self.text, self.program.tokens, self.chosen.declaration.item.template
-        values = {name: number for each in _CONSTANTS.findall(text) for name, number in _NUMBERS.findall(each)}
-        if template and "<" in self.chosen.name:
-            names = [
-                text_of(tokens[a:b]).partition("=")[0].split()[-1] for a, b in split(tokens, *template, angles=True)
-            ]
-            arguments = self.chosen.name.partition("<")[2].rstrip(">").split(",")
-            values |= {name: each for name, each in zip(names, arguments, strict=False) if each.strip().isdigit()}
-        return _NAME.sub(lambda word: values.get(word[0], word[0]), text)
+    @functools.cached_property
+    def indices(self) -> Indices:
+        """Where its threads access its arrays."""
+        members = self.parameters[len(self.kernel.parameters) :]
+        return Indices(self.program, self.chosen, [each.name for each in members])
+
+    @functools.cached_property
+    def structures(self) -> list[Structure] | None:
+        """The structures of integers among its parameters; None if there are others."""
+        return structures_of(self.program, self.kernel.parameters)
+
+    @functools.cached_property
+    def parameters(self) -> list[Parameter]:
+        """Its parameters, then the members of its structures."""
+        own = self.kernel.parameters
+        return [*own, *(member for each in self.structures or () for member in each.parameters(own[each.at]))]
 
     @property
     def signature(self) -> str:
@@ -145,7 +144,6 @@ class Subject:
         self,
         rule: LaunchRule,
         trials: Sequence[Trial],
-        arguments: Sequence[Any],
         notes: Sequence[str],
         itemsizes: tuple[int, int, int] | None = None,
     ) -> KernelReport:
@@ -154,7 +152,6 @@ class Subject:
         Args:
             rule: How it is launched.
             trials: Its launches.
-            arguments: Arguments of the first one, before it.
             notes: Sentences on what the check assumed and saw.
             itemsizes: Bytes of an element of A, B and C; None if it is no product.
         """
@@ -163,7 +160,7 @@ class Subject:
         accesses: tuple[Access, ...] = ()
         if self.divides:
             if first.ok:
-                accesses = accesses_of(self.kernel, arguments, first.geometry, first.report, self.settings)
+                accesses = tuple(accesses_of(first.report))
             resources, unknown = self._resources.result()
             found = compiled(resources, first.geometry, self.kernel.target) if resources else None
         kind = {2: "float16", 4: "float32", 8: "float64"}.get(itemsizes[0], "float32") if itemsizes else ""

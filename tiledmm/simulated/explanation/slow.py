@@ -142,16 +142,17 @@ class _Kernel:
         whole = self.bound.wavefronts or 1.0
         for access in self.report.accesses:
             traffic = traffic_of(access)
-            for verb, each in (("read", traffic.global_load), ("write", traffic.global_store)):
+            for verb, each in (
+                ("read", traffic.global_load), ("write", traffic.global_store), ("copy from", traffic.copy_load)
+            ):  # fmt: skip
                 excess = l1_wavefronts(each) - coalesced(each)
                 if each.sectors >= _EXCESS * each.ideal_sectors and excess >= _SHARE * whole:
                     said = (
                         f"{_per(each.sectors, each.requests)} sectors per request where "
-                        f"{_per(each.ideal_sectors, each.requests)} would do: lanes of a warp {verb} addresses that "
-                        "are far apart (uncoalesced)"
+                        f"{_per(each.ideal_sectors, each.requests)} would do: {_of_addresses(each, verb)}"
                     )
                     yield self._advice("uncoalesced accesses", said, access, excess if verb == "read" else 0.0)
-            for shared, is_load in ((traffic.shared_load, True), (traffic.shared_store, False)):
+            for shared in (traffic.shared_load, traffic.shared_store, traffic.copy_store):
                 excess = shared.bank_conflicts
                 if shared.wavefronts >= _EXCESS * shared.ideal_wavefronts and excess >= _SHARE * whole:
                     said = (
@@ -159,7 +160,7 @@ class _Kernel:
                         f"{_per(shared.ideal_wavefronts, shared.requests)} would do: lanes of a warp access different "
                         "words of the same banks (bank conflicts)"
                     )
-                    yield self._advice("bank conflicts", said, access, excess if is_load else 0.0)
+                    yield self._advice("bank conflicts", said, access, excess if shared is traffic.shared_load else 0.0)
 
     def structure(self) -> Iterator[Advice]:
         """Yield advice about how a kernel reuses elements, and how often its threads wait for each other."""
@@ -263,6 +264,13 @@ class _Kernel:
 def _mending(cause: str) -> str:
     """Return the name of the first variant of the ladder that removes a cause; empty if none does."""
     return next((row.name for row in VARIANTS.values() if row.mends == cause), "")
+
+
+def _of_addresses(traffic: GlobalTraffic, verb: str) -> str:
+    """Return why a warp's accesses touch more sectors than their bytes fill."""
+    if traffic.sectors - traffic.ideal_sectors <= traffic.requests:
+        return f"lanes of a warp {verb} bytes that do not begin at a multiple of 32, or have gaps (misaligned)"
+    return f"lanes of a warp {verb} addresses that are far apart (uncoalesced)"
 
 
 def _element_bytes(traffic: GlobalTraffic) -> float:

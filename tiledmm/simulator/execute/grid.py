@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from tiledmm.hardware.architectures import WARP_SIZE
 from tiledmm.simulator.build.native_library import Library
 from tiledmm.simulator.execute.interface import (
     DESCRIBE,
@@ -126,7 +125,6 @@ def run_grid(
     order: str = "forward",
     seed: int = 0,
     traced_block: int | None = None,
-    traced_times: int = 0,
     traced_arithmetic: bool = False,
     max_steps: int = 0,
     describe: Callable[[int, str], tuple[int, int, int]] | None = None,
@@ -149,8 +147,6 @@ def run_grid(
         checks, counts: Whether accesses are checked and counted; either needs a kernel that is built as ``"checked"``.
         order, seed: The order in which threads run between two barriers.
         traced_block: Number of the block whose accesses are recorded one by one; None for no block.
-        traced_times: How many accesses of each thread of the block's first warp are recorded at each place in the code;
-            0 for all accesses of all threads.
         traced_arithmetic: Whether its floating-point operations are also recorded.
         max_steps: Maximum number of accesses of a thread; a thread that makes more is ended with a finding. 0 for no
             limit.
@@ -209,7 +205,7 @@ def run_grid(
         outcome = Outcome(
             findings=_copies(native.tiledmm_findings, run, RawFinding),
             sites=_copies(native.tiledmm_counts, run, RawSite) if launch.counts else [],
-            events=_events(native, run, traced_times),
+            events=_copies(native.tiledmm_trace, run, RawEvent),
             barriers=native.tiledmm_barriers(run),
             blocks=blocks,
             seconds=seconds,
@@ -235,24 +231,6 @@ def _output(native: Any, run: int) -> str:
     text = c_char_p()
     size = native.tiledmm_output(run, byref(text))
     return ctypes.string_at(text, size).decode(errors="replace")
-
-
-def _events(native: Any, run: int, times: int) -> list[RawEvent]:
-    """Return the accesses of the traced block: all, or the first ones of each thread of its first warp at a place."""
-    if not times:
-        return _copies(native.tiledmm_trace, run, RawEvent)
-    pointer = POINTER(RawEvent)()
-    count = native.tiledmm_trace(run, byref(pointer))
-    raw = ctypes.string_at(pointer, count * ctypes.sizeof(RawEvent)) if count else b""
-    events = np.frombuffer(raw, np.dtype(RawEvent))
-    events = events[events["thread"] < WARP_SIZE]
-    _, groups = np.unique(events["pc"] * WARP_SIZE + events["thread"], return_inverse=True)
-    order = np.argsort(groups, kind="stable")
-    begins = np.searchsorted(groups[order], np.arange(groups.max() + 1 if len(groups) else 0))
-    rank = np.empty(len(groups), np.int64)
-    rank[order] = np.arange(len(groups)) - begins[groups[order]]
-    kept = events[rank < times]
-    return list((RawEvent * len(kept)).from_buffer_copy(kept.tobytes()))
 
 
 def _copies(function: Any, run: int, kind: Any) -> list[Any]:

@@ -68,7 +68,6 @@ def run_kernel(
             order=settings.order,
             seed=settings.seed,
             traced_block=settings.traced_block,
-            traced_times=settings.traced_times,
             traced_arithmetic=settings.traced_arithmetic,
             max_steps=settings.max_steps,
             describe=_widths(kernel, settings.sass) if settings.sass else None,

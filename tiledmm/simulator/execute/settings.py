@@ -28,8 +28,6 @@ class Settings:
         workers: Number of CPU cores to use; None for all.
         progress: Function that is called from time to time with the number of finished blocks and of all blocks.
         traced_block: Number of the block whose accesses are recorded one by one; None for no block.
-        traced_times: How many accesses of each thread of the block's first warp are recorded at each place in the code;
-            0 for all accesses of all threads.
         traced_arithmetic: Whether its floating-point operations are also recorded.
         max_steps: Maximum number of accesses of a thread; a thread that makes more is ended with a finding. 0 for no
             limit.
@@ -46,7 +44,6 @@ class Settings:
     workers: int | None = None
     progress: Callable[[int, int], None] | None = None
     traced_block: int | None = None
-    traced_times: int = 0
     traced_arithmetic: bool = False
     max_steps: int = 0
     timeout: float | None = None

@@ -46,9 +46,10 @@ class SourceLines:
         return self._known[place][1] if place else ()
 
     def access(self, place: int) -> str:
-        """Return the access at a place in machine code as the source has it: ``"A[row * K + k]"``; empty if unknown."""
+        """Return the access at a place in machine code as compiled: ``"A[row * K + k]"``, without macros; or empty."""
         line = self.line(place)
-        return access_at(self.text(line), self._columns.get(place, 0))
+        # Columns are those of the text without macros.
+        return access_at(self._text[line - 1], self._columns.get(place, 0)) if 0 < line <= len(self._text) else ""
 
     def same_text(self, place: int, other: int) -> bool:
         """Return whether two places in machine code were compiled from the same place in the source.

@@ -38,10 +38,17 @@ class Definitions:
         #: The functions, also those of classes.
         self.functions = [item for item in everything if item.kind == FUNCTION and item.body]
         self._variables = [item for item in items if item.kind != FUNCTION]
+        # Expressions are evaluated again and again, at other values of what they depend on.
+        self._found: dict[tuple[str, int, int], list[Definition]] = {}
+        self._functions_at: dict[int, Item | None] = {}
+        self._bindings: dict[tuple[str, int], tuple[tuple[int, int], int] | None] = {}
 
     def function_at(self, at: int) -> Item | None:
         """Return the function that a token is in; None if it is in none."""
-        return next((each for each in self.functions if each.body and each.body[0] <= at <= each.body[1]), None)
+        if at not in self._functions_at:
+            inside = (each for each in self.functions if each.body and each.body[0] <= at <= each.body[1])
+            self._functions_at[at] = next(inside, None)
+        return self._functions_at[at]
 
     def of(self, name: str, at: int) -> Iterator[Definition]:
         """Yield where a variable gets its value before a token, the last place first; then a parameter's argument."""
@@ -83,8 +90,14 @@ class Definitions:
                             found[key, self._tokens[here].text] = each
         return found
 
-    def between(self, name: str, begin: int, end: int) -> Iterator[Definition]:
-        """Yield where a variable gets a value between two tokens, the last one first."""
+    def between(self, name: str, begin: int, end: int) -> list[Definition]:
+        """Return where a variable gets a value between two tokens, the last one first."""
+        key = name, begin, end
+        if key not in self._found:
+            self._found[key] = list(self._between(name, begin, end))
+        return self._found[key]
+
+    def _between(self, name: str, begin: int, end: int) -> Iterator[Definition]:
         words = name.split(".")
         length = 2 * len(words) - 1
         for at in range(end - length, begin - 1, -1):
@@ -108,6 +121,12 @@ class Definitions:
 
     def binding(self, name: str, function: Item) -> tuple[tuple[int, int], int] | None:
         """Return the argument that the first call of a function passes for its parameter, and a token of the caller."""
+        key = name, function.begin
+        if key not in self._bindings:
+            self._bindings[key] = self._binding(name, function)
+        return self._bindings[key]
+
+    def _binding(self, name: str, function: Item) -> tuple[tuple[int, int], int] | None:
         parameters = split(self._tokens, *function.parameters, angles=True)
         names = [self.name_of_parameter(part) for part in parameters]
         if name not in names:

@@ -21,14 +21,14 @@ def device_text(text: str, tokens: Sequence[Token], items: Sequence[Item], kerne
         items: Its declarations.
         kernel: The kernel.
     """
-    kept = _reached(tokens, items, kernel)
+    kept = reached(tokens, items, kernel)
     dropped = [item for item in items if item not in kept]
     for item in kept:
         dropped += [member for member in members_of(tokens, item) if member.is_host and member.parameters[1]]
     return _blanked(text, tokens, dropped)
 
 
-def _reached(tokens: Sequence[Token], items: Sequence[Item], kernel: Item) -> set[Item]:
+def reached(tokens: Sequence[Token], items: Sequence[Item], kernel: Item) -> set[Item]:
     """Return the declarations that a kernel needs: itself, and what is named in what it needs."""
     own = _signature(tokens, kernel)
     kept = {

@@ -39,7 +39,8 @@ class HostCode:
         self._tokens = tokens
         #: Function that returns the value of a variable of which the text does not say it.
         self.unknown: Callable[[str], Value] = lambda name: None
-        self._definitions = Definitions(tokens, items)
+        #: Where variables get their values.
+        self.definitions = Definitions(tokens, items)
 
     @functools.cached_property
     def launches(self) -> tuple[LaunchSite, ...]:
@@ -49,13 +50,13 @@ class HostCode:
 
     def is_skipped(self, site: LaunchSite) -> bool:
         """Return whether the conditions around a launch say that it does not run: ``if (block_size == 16)``."""
-        function = self._definitions.function_at(site.at)
+        function = self.definitions.function_at(site.at)
         for at in range(function.body[0], site.at) if function and function.body else ():
             if self._tokens[at].text != "if" or self._tokens[at + 1].text != "(":
                 continue
             close = closing(self._tokens, at + 1)
-            then = self._definitions.end_of_statement(close + 1)
-            other = self._definitions.end_of_statement(then + 1) if self._tokens[then].text == "else" else then
+            then = self.definitions.end_of_statement(close + 1)
+            other = self.definitions.end_of_statement(then + 1) if self._tokens[then].text == "else" else then
             condition = self.value((at + 2, close), at)
             if condition is not None and at < site.at < other and bool(condition) != (site.at < then):
                 return True
@@ -67,7 +68,7 @@ class HostCode:
 
     def large_literals(self, site: LaunchSite, value: int) -> list[tuple[int, str]]:
         """Return the keys of ``Overrides`` for variables around a launch that are written as larger numbers."""
-        known = self._definitions.literals(site.at)
+        known = self.definitions.literals(site.at)
         values = {key: self._defined(each, {}, 0) for key, each in known.items()}
         return [key for key, each in values.items() if isinstance(each, int) and each > value]
 
@@ -81,11 +82,11 @@ class HostCode:
 
     def _instantiated(self, name: str, at: int) -> tuple[tuple[int, int], int] | None:
         """Return the range of a template argument where the function around a token is instantiated, and that place."""
-        function = self._definitions.function_at(at)
+        function = self.definitions.function_at(at)
         if function is None or function.template is None:
             return None
         names = [
-            self._definitions.name_of_parameter(part) for part in split(self._tokens, *function.template, angles=True)
+            self.definitions.name_of_parameter(part) for part in split(self._tokens, *function.template, angles=True)
         ]
         for here, token in enumerate(self._tokens[:-1] if name in names else ()):
             if token.text == function.name and self._tokens[here + 1].text == "<":
@@ -121,9 +122,9 @@ class HostCode:
             name = text_of(words)
             if not words or words[0].kind != NAME or set(name) & set("()+-*/[]&<"):
                 break
-            function = self._definitions.function_at(at)
+            function = self.definitions.function_at(at)
             found.append((function.begin if function else -1, name))
-            definition = next(self._definitions.of(name, at), None) if "." not in name else None
+            definition = next(self.definitions.of(name, at), None) if "." not in name else None
             if definition is None or definition.constructed:
                 break
             part, at = definition.part, definition.at
@@ -134,7 +135,7 @@ class HostCode:
         for _ in range(_DEEPEST):
             part = self._without_cast(part)
             name = self.text(part)
-            function = self._definitions.function_at(at)
+            function = self.definitions.function_at(at)
             begin, end = (function.body or (0, 0)) if function else (0, len(self._tokens))
             for here in range(end - 1, begin, -1):
                 if self._tokens[here].text not in _ALLOCATIONS or self._tokens[here + 1].text not in ("(", "<"):
@@ -146,7 +147,7 @@ class HostCode:
                 if len(parts) > 1 and self._pointee(parts[0]) == name:
                     size = self._value(parts[1], here, overrides or {}, 0)
                     return int(size) if isinstance(size, (int, float)) else None
-            binding = self._definitions.binding(name, function) if function else None
+            binding = self.definitions.binding(name, function) if function else None
             if binding is None:
                 return None
             part, at = binding
@@ -162,7 +163,7 @@ class HostCode:
         ).value()  # fmt: skip
 
     def _lookup(self, name: str, at: int, overrides: Overrides, depth: int) -> Value:
-        function = self._definitions.function_at(at)
+        function = self.definitions.function_at(at)
         for key in ((function.begin if function else -1, name), (-1, name)):
             if key in overrides:
                 return overrides[key]
@@ -171,10 +172,10 @@ class HostCode:
             return self.unknown(name) if size is None else size
         if name.endswith("]"):
             array, _, index = name[:-1].partition("[")
-            parts = self._definitions.elements(array, at)
+            parts = self.definitions.elements(array, at)
             return self._value(parts[int(index)], at, overrides, depth) if int(index) < len(parts) else None
         value, since = None, function.body[0] if function and function.body else 0
-        for definition in self._definitions.of(name, at):  # where the last is not known, the one before it
+        for definition in self.definitions.of(name, at):  # where the last is not known, the one before it
             value = self._defined(definition, overrides, depth)
             if value is not None:
                 since = max(since, definition.at) if definition.at < at else since
@@ -198,7 +199,7 @@ class HostCode:
         whole = list(value) if isinstance(value, tuple) else [1, 1, 1]
         changed = False
         for place, member in enumerate("xyz"):
-            for definition in self._definitions.between(f"{name}.{member}", since, at):
+            for definition in self.definitions.between(f"{name}.{member}", since, at):
                 part = self._defined(definition, overrides, depth)
                 if isinstance(part, (int, float)):
                     whole[place], changed = int(part), True
@@ -222,12 +223,10 @@ class HostCode:
 
     def _call(self, name: str, values: list[Value], depth: int) -> Value:
         """Return the value of a call of a function whose body is one ``return``; None for others."""
-        for function in self._definitions.functions:
+        for function in self.definitions.functions:
             if function.name == name and function.body and self._tokens[function.body[0]].text == "return":
                 begin, end = function.body
-                names = [
-                    self._definitions.name_of_parameter(each) for each in split(self._tokens, *function.parameters)
-                ]
+                names = [self.definitions.name_of_parameter(each) for each in split(self._tokens, *function.parameters)]
                 bound = {(function.begin, each): value for each, value in zip(names, values, strict=False)}
                 return self._value((begin + 1, end - 1), begin, bound, depth)
         return None

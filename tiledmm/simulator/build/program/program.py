@@ -12,8 +12,8 @@ from tiledmm.errors import CompilationError, ConfigError, OperandTypeError
 from tiledmm.hardware.architectures import Architecture, find_target
 from tiledmm.simulator.build.compile_options import CompileOptions
 from tiledmm.simulator.build.program.expressions import Expression
-from tiledmm.simulator.build.program.host_code import device_text
-from tiledmm.simulator.build.program.items import Item, items_of
+from tiledmm.simulator.build.program.host_code import device_text, reached
+from tiledmm.simulator.build.program.items import FUNCTION, Item, items_of
 from tiledmm.simulator.build.program.kernel_declaration import KernelDeclaration, parameter_of
 from tiledmm.simulator.build.program.launches import HostCode
 from tiledmm.simulator.build.program.preprocessor import Preprocessed, known_headers, preprocess
@@ -209,6 +209,11 @@ class Program:
     def device_text(self, kernel: KernelDeclaration) -> str:
         """Return the preprocessed text of a kernel, with what it names, and blanks instead of the rest."""
         return device_text(self.preprocessed.text, self.tokens, self.items, kernel.item)
+
+    def device_functions(self, kernel: KernelDeclaration) -> list[Item]:
+        """Return the declarations of a kernel and of the functions that it may call, in the order of the text."""
+        kept = reached(self.tokens, self.items, kernel.item)
+        return [item for item in self.items if item in kept and item.kind == FUNCTION and item.body]
 
     def hint(self, error: CompilationError) -> CompilationError:
         """Return an error of the kernel's compilation, which also names what was set aside and may be what it lacks."""

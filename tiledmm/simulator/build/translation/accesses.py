@@ -11,7 +11,8 @@ _NAME = re.compile(r"[A-Za-z_][\w.]*")
 def access_at(line: str, column: int) -> str:
     """Return the subscripted expression that an access is written as: ``"A[row * K + k]"``; empty if there is none.
 
-    GCC's column of an access is that of its last bracket or of an assignment, Clang's that of its first letter.
+    GCC's column of an access is that of its last bracket, of an assignment, or of the ``?`` before it; Clang's that of
+    its first letter.
 
     Args:
         line: Text of the source line.
@@ -24,11 +25,31 @@ def access_at(line: str, column: int) -> str:
         return _ending_at(line, at + 1)
     if _ASSIGNMENT.match(line, at):
         return _ending_at(line, len(line[:at].rstrip()))
+    if line[at] == "?":
+        return _only_one(line, at + 1)
+    return _beginning_at(line, at)
+
+
+def _beginning_at(line: str, at: int) -> str:
+    """Return the subscripted expression that begins at an offset."""
     name = _NAME.match(line, at)
     end = name.end() if name else at
     while name and line[end : end + 1] == "[" and (closed := _closing(line, end)) > end:
         end = closed
     return line[at:end] if name and end > name.end() else ""
+
+
+def _only_one(line: str, begin: int) -> str:
+    """Return the only subscripted expression in the branches of a conditional expression; empty if there are more."""
+    found: list[str] = []
+    at, depth = begin, 0
+    while at < len(line) and depth >= 0 and line[at] not in ";{}" and (depth or line[at] != ","):
+        name = _NAME.match(line, at)
+        access = _beginning_at(line, at)
+        found += [access] if access else []
+        depth += (line[at] == "(") - (line[at] == ")")
+        at += len(access) or (len(name[0]) if name else 1)
+    return found[0] if len(found) == 1 else ""
 
 
 def _ending_at(line: str, end: int) -> str:
