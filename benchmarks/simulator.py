@@ -25,6 +25,7 @@ from benchmarks.support.command import show
 from benchmarks.support.kernels import of_variants
 from benchmarks.support.results import FOLDER, measured, origin, save, simulating_machine
 from tiledmm import simulator
+from tiledmm.hardware.architectures import TARGETS
 from tiledmm.kernels.variants import general_variants
 from tiledmm.report.cells import NONE, significant
 from tiledmm.report.tables import Table
@@ -89,7 +90,7 @@ def compilation() -> dict[str, float]:
 
             def build(how: str) -> None:
                 """Compile a kernel whose text was never compiled before."""
-                toolchain.build_kernel(f"{text}// {next(turns)}\n", symbol, arch=900, build=how)
+                toolchain.build_kernel(f"{text}// {next(turns)}\n", symbol, target=TARGETS["sm_90"], build=how)
 
             return {
                 "runtime, once a machine": runtime,

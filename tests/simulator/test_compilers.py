@@ -16,6 +16,7 @@ import pytest
 import tiledmm
 from tests.strategies import small_integers
 from tiledmm import simulator
+from tiledmm.hardware.architectures import TARGETS
 from tiledmm.kernels.variants import kernel_spec
 from tiledmm.simulator.build import toolchain
 from tools.bugs.kernels import every_bug, verdict
@@ -82,5 +83,5 @@ def test_zig_builds_for_other_systems(monkeypatch, tmp_path, system):
     monkeypatch.chdir(tmp_path)  # where Zig leaves a file when asked for its version
     spec = kernel_spec("double_buffered", tile=16, dtype="float32", layout="NT")
     text = tiledmm.source("double_buffered", tile=16, layout="NT")
-    library = toolchain.build_kernel(text, spec.symbol, arch=900, build="checked")
+    library = toolchain.build_kernel(text, spec.symbol, target=TARGETS["sm_90"], build="checked")
     assert library.read_bytes().startswith(b"\x7fELF")

@@ -148,6 +148,7 @@ print(x.sum())
     [
         "for (volatile int i = 0; i >= 0; i = 1) {}",
         pytest.param("for (int i = 0; ; i = (i + 1) % 64) x[i] += 1;", marks=pytest.mark.slow),
+        pytest.param('for (;;) printf("x");', marks=pytest.mark.slow),
     ],
 )
 @pytest.mark.parametrize("after", [0.6, pytest.param(0.9, marks=pytest.mark.slow)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tiledmm.hardware.architectures import TARGETS
 from tiledmm.simulator.build import toolchain
 from tiledmm.simulator.build.debug.variables import aggregates_of
 from tiledmm.simulator.check.unset import VALUES, filled, filled_aggregates
@@ -64,5 +65,5 @@ def test_a_threads_own_aggregates() -> None:
         pointer[number] = pair.a + set.x + given.a + constant.a;
     }
     """
-    found = aggregates_of(toolchain.typed_library(text, "k", arch=900), "kernel.cu")
+    found = aggregates_of(toolchain.typed_library(text, "k", target=TARGETS["sm_90"]), "kernel.cu")
     assert {*found} == {("inside", 4), ("many", 5), ("set", 10), ("pair", 10), ("rows", 10)}

@@ -338,6 +338,8 @@ NAMED = {
     "call that cannot be made": ("fragment", "leading dimension", "16 bytes"),
     "printf of another type": ("argument 3",),
     "alignment not declared": (f"writes {OF_A}", "__align__(3)"),
+    "barriers without end": ("loop",),
+    "argument beyond a fast function's range": ("__tanf of 5.13828272e-322", "-pi to pi"),
 }
 
 #: Findings that two threads take part in.

@@ -15,6 +15,7 @@ import pytest
 from tests.conftest import slow_unless
 from tiledmm import simulator
 from tiledmm.errors import CompilationError
+from tiledmm.hardware.architectures import TARGETS
 from tiledmm.simulator.build import toolchain
 from tiledmm.simulator.build.translation import inline_ptx
 from tiledmm.simulator.execute.interface import ORDERS
@@ -1107,7 +1108,7 @@ extern "C" __global__ void kernel(int* out) {{
     "{ptx}" : "=r"(x));
 }}"""
     with pytest.raises(CompilationError) as caught:
-        toolchain.build_kernel(text, "kernel", arch=900, build="checked")
+        toolchain.build_kernel(text, "kernel", target=TARGETS["sm_90"], build="checked")
     message = str(caught.value)
     assert re.search(says, message)
     assert "\n" not in message and "error:" not in message
@@ -1120,7 +1121,7 @@ def test_macros_in_the_text_are_refused():
         '#define X ".u32"\nextern "C" __global__ void kernel(int* out) {\n int x; asm("mov" X " %0, 1;" : "=r"(x));\n}'
     )
     with pytest.raises(CompilationError, match=r"line 3: .*'X'"):
-        toolchain.build_kernel(text, "kernel", arch=900, build="checked")
+        toolchain.build_kernel(text, "kernel", target=TARGETS["sm_90"], build="checked")
 
 
 def test_functions_and_macros_that_are_not_used_may_contain_anything():
@@ -1138,4 +1139,6 @@ extern "C" __global__ void kernel(int* out) { wait<false>(); out[threadIdx.x] = 
     run(text, out, checked=False)
     assert out.tolist() == [1] * 32
     with pytest.raises(CompilationError, match=r"line 5: .*'wgmma\.wait_group\.sync\.aligned'"):
-        toolchain.build_kernel(text.replace("wait<false>", "wait<true>"), "kernel", arch=900, build="checked")
+        toolchain.build_kernel(
+            text.replace("wait<false>", "wait<true>"), "kernel", target=TARGETS["sm_90"], build="checked"
+        )

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tiledmm.errors import CompilationError
+from tiledmm.hardware.architectures import TARGETS
 from tiledmm.simulator.build import toolchain
 from tiledmm.simulator.build.debug.debug_info import debug_info
 from tiledmm.simulator.build.native_library import Library
@@ -20,7 +21,7 @@ from tiledmm.simulator.execute.interface import ORDERS, Operand
 def launch(body: str, *, out: np.ndarray, threads: tuple[int, int] = (32, 1), blocks: int = 1, **options: Any):
     """Run ``kernel(T* out)`` and return the outcome; ``out`` receives the result."""
     text = body if "__global__" in body else f'extern "C" __global__ void kernel(int* out) {{\n{body}\n}}\n'
-    path = toolchain.build_kernel(text, "kernel", arch=900, build="checked")
+    path = toolchain.build_kernel(text, "kernel", target=TARGETS["sm_90"], build="checked")
     debug = debug_info(path)
     anchor = debug.address("tiledmm_anchor")
     writes, reads = np.zeros((out.size, 2), np.uint64), np.zeros((out.size, 4), np.uint64)

@@ -174,12 +174,13 @@ def test_macros_and_headers(tmp_path: Path) -> None:
 
 def test_options_without_effect_are_taken() -> None:
     options = (
-        "-std=c++17", "--std=c++14", "--use_fast_math", "-use_fast_math", "-lineinfo", "--generate-line-info", "-G",
+        "-std=c++17", "--std=c++14", "-lineinfo", "--generate-line-info", "-G",
         "--device-debug", "-maxrregcount=32", "--maxrregcount=32", "-O3", "-Xptxas=-v", "-w", "--restrict", "-rdc=true",
         "-default-device", "--fmad=true", "-Xptxas", "-O3", "-std", "c++17", "",
     )  # fmt: skip
     assert CompileOptions.of(options) == CompileOptions()
     assert CompileOptions.of(("-arch=sm_80",)).target == "sm_80"
+    assert CompileOptions.of(("-arch=sm_90a",)).target == "sm_90a"
     assert CompileOptions.of(("--gpu-architecture", "compute_75")).target == "sm_75"
     assert CompileOptions.of(("-DA", "-DB=", "-D C=1 + 1")).macros == (
         ("#define A 1", "-DA"), ("#define B ", "-DB="), ("#define C 1 + 1", "-D C=1 + 1"),

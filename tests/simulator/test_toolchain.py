@@ -21,6 +21,7 @@ import tiledmm
 from tests.conftest import missing_simulator
 from tiledmm import errors, simulator
 from tiledmm.codegen.template_files import template_folder
+from tiledmm.hardware.architectures import TARGETS
 from tiledmm.simulator.build import built_libraries, cxx, shared_folder, toolchain
 from tiledmm.simulator.execute.interface import runtime
 
@@ -45,7 +46,7 @@ def no_runtime(monkeypatch, tmp_path_factory):
 
 
 def build(number: int, **options) -> object:
-    return toolchain.build_kernel(SOURCE % number, "kernel", **{"arch": 900, "build": "bare", **options})
+    return toolchain.build_kernel(SOURCE % number, "kernel", **{"target": TARGETS["sm_90"], "build": "bare", **options})
 
 
 def test_the_cache_is_private_and_by_content(cache, no_runtime):
@@ -54,7 +55,7 @@ def test_the_cache_is_private_and_by_content(cache, no_runtime):
     assert cache.stat().st_mode & 0o077 == 0
     stamp = first.stat().st_ino
     assert build(1) == first and first.stat().st_ino == stamp
-    assert len({first, build(2), build(1, build="checked"), build(1, arch=750)}) == 4
+    assert len({first, build(2), build(1, build="checked"), build(1, target=TARGETS["sm_75"])}) == 4
     assert [path.name for path in cache.iterdir() if not path.name.endswith(".so")] == [".lock"]
 
 
@@ -82,7 +83,7 @@ def test_a_cache_that_is_cleared_meanwhile_loses_nobody_a_kernel(cache, quick_ru
     clearing.start()
     try:
         for number in range(2):
-            with toolchain.kernel_library(SOURCE % number, "kernel", arch=900, build="bare") as path:
+            with toolchain.kernel_library(SOURCE % number, "kernel", target=TARGETS["sm_90"], build="bare") as path:
                 loaded = ctypes.CDLL(str(path))
                 assert loaded.tiledmm_run_thread
             runtime()
@@ -180,11 +181,12 @@ def in_new_process(script: str, **environment: str) -> subprocess.Popen[str]:
 BUILD = f"""
 import sys
 from tiledmm import errors
+from tiledmm.hardware.architectures import TARGETS
 from tiledmm.simulator.build import cxx, toolchain
 toolchain._RUNTIME_FLAGS = {QUICK!r}
 try:
     for number in map(int, sys.argv[1:] or ["1"]):
-        print(toolchain.build_kernel({SOURCE!r} % number, "kernel", arch=900, build="bare").name)
+        print(toolchain.build_kernel({SOURCE!r} % number, "kernel", target=TARGETS["sm_90"], build="bare").name)
 except errors.TiledmmError as error:
     print(type(error).__name__ + ":", error)
 """

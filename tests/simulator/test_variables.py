@@ -100,7 +100,8 @@ def test_static_shared_memory_beyond_48_kib():
         x[threadIdx.x] = small[threadIdx.x] + large[threadIdx.x];
     }
     """
-    simulator.launch(text % (12 * 1024 - 16), 1, 8, (np.zeros(8, np.float32),)).check()
-    (found,) = simulator.launch(text % (12 * 1024), 1, 8, (np.zeros(8, np.float32),)).findings
+    x = np.zeros(8, np.float32)
+    simulator.launch(text % (12 * 1024 - 16), 1, 8, (x,), target="sm_90").check()
+    (found,) = simulator.launch(text % (12 * 1024), 1, 8, (x,), target="sm_90").findings
     assert (found.kind, found.line) == ("too much shared memory", 4)
     assert re.search("49,216 bytes.*49,152", found.message)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tiledmm.codegen.rendering import render
+from tiledmm.hardware.architectures import TARGETS
 from tiledmm.kernels.plain import PlainKernel
 from tiledmm.kernels.spec import KernelSpec
 from tiledmm.simulator.build import toolchain
@@ -26,7 +27,7 @@ def execute_plain(plain: PlainKernel, grid: tuple[int, int, int], arguments: Seq
 def _run(
     text: str, name: str, grid: tuple[int, int, int], block: tuple[int, int, int], arguments: Sequence[Any]
 ) -> None:
-    path = toolchain.build_kernel(text, name, arch=900, build="bare")
+    path = toolchain.build_kernel(text, name, target=TARGETS["sm_90"], build="bare")
     run_grid(
         Library.load(path),
         grid=grid, block=block, arguments=arguments, operands=(), shared=(), checks=False, counts=False,

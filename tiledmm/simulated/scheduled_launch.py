@@ -164,8 +164,9 @@ class ScheduledLaunch:
         Returns:
             Findings about what a GPU would not compile or launch, then the findings of the runs.
         """
-        refusals = self.kernel_findings.refusals(self.block) if outcomes else []
-        return refusals + self.kernel_findings.of(outcomes, placed, self.spec.dynamic_shared_bytes)
+        dynamic = self.spec.dynamic_shared_bytes
+        refusals = self.kernel_findings.refusals(self.block, dynamic) if outcomes else []
+        return refusals + self.kernel_findings.of(outcomes, placed, dynamic)
 
     def _check_parameters(self, file: str) -> None:
         """Raise an error if the user's kernel has other parameters than the kernel that it replaces.

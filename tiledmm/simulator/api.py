@@ -9,7 +9,7 @@ from typing import Any
 
 from tiledmm import simulator
 from tiledmm.errors import CompilationError
-from tiledmm.hardware.architectures import find_target
+from tiledmm.hardware.architectures import find_compile_target
 from tiledmm.simulator.build.compile_options import CompileOptions
 from tiledmm.simulator.build.native_kernel import ModuleState, NativeKernel
 from tiledmm.simulator.build.program.program import Program
@@ -104,7 +104,7 @@ def launch(
     """
     settings = Settings(
         checks=checks, counts=counts, sass=simulator.disassemble if sass else None, order=threads, seed=seed,
-        target=target.removesuffix("a"), workers=workers, progress=progress, max_steps=max_steps, timeout=timeout,
+        target=target, workers=workers, progress=progress, max_steps=max_steps, timeout=timeout,
     )  # fmt: skip
     kernel = compile_kernel(source, name, settings, options)
     tolerance = Tolerance(rtol, atol)
@@ -146,7 +146,7 @@ def trace_block(
         >>> [event.kind for event in trace_block(text, 1, 2, (np.ones(2, np.float32),))]
         ['load', 'store', 'load', 'store']
     """
-    settings = Settings(counts=False, target=target.removesuffix("a"), workers=1)
+    settings = Settings(counts=False, target=target, workers=1)
     kernel = compile_kernel(source, name, settings)
     this = Launch(kernel, grid, block, arguments, shared_bytes, exact=False)
     x, y, z = traced_block
@@ -173,7 +173,7 @@ def compile_kernel(
     """
     parsed = CompileOptions.of(options)
     return compile_program(
-        Program.read(source, options=parsed, target=find_target(settings.target)), name, settings.built
+        Program.read(source, options=parsed, target=find_compile_target(settings.target)), name, settings.built
     )
 
 
@@ -227,7 +227,8 @@ def launch_kernel(
     values = {name: raw.copy() for name, raw in state.items()} if state is not None else None
     outcome = this.run(kernel, settings, state, writers=bool(wanted))
     findings = KernelFindings(kernel)
-    found = findings.refusals(this.block) + findings.of([outcome], this.placed, shared_bytes)
+    found = findings.refusals(this.block, shared_bytes) + findings.of([outcome], this.placed, shared_bytes)
+    found += findings.deep_calls(outcome)
     found += [findings.of_launch(VIEW, said) for said in this.views()]
     for placed in this.placed:
         if placed.writable:

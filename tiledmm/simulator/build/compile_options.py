@@ -13,13 +13,26 @@ from tiledmm.simulator.build.source_map import SourceMap
 _MACRO = re.compile(r"(?:-D|--define-macro=)\s*(?P<name>\w+(?:\([\w\s,.]*\))?)(?:=(?P<value>.*))?", re.DOTALL)
 _UNDEFINED = re.compile(r"(?:-U|--undefine-macro=)\s*(?P<name>\w+)")
 _FOLDER = re.compile(r"(?:-I|--include-path=)\s*(?P<path>.+)")
-_ARCHITECTURE = re.compile(r"(?:-arch|--gpu-architecture)[=\s]\s*(?:sm|compute)_(?P<number>\d+)[af]?")
+_ARCHITECTURE = re.compile(r"(?:-arch|--gpu-architecture)[=\s]\s*(?:sm|compute)_(?P<number>\d+[af]?)")
+
+# Options of arithmetic, and the macros by which a text sees them. What they allow to be approximate may be exact, so
+# sums and quotients stay as they are.
+_ARITHMETIC = {"ftz": "__CUDA_FTZ", "prec-div": "__CUDA_PREC_DIV", "prec-sqrt": "__CUDA_PREC_SQRT"}
+_ARITHMETIC_OPTION = re.compile(r"--?(?P<name>ftz|prec-div|prec-sqrt)=(?P<value>true|false)")
+# Fast math calls the fast functions, which have smaller ranges.
+_FAST_MATH = (
+    "#undef __USE_FAST_MATH__", "#define __USE_FAST_MATH__ 1", "#undef __CUDA_FTZ", "#define __CUDA_FTZ 1",
+    "#undef __CUDA_PREC_DIV", "#define __CUDA_PREC_DIV 0", "#undef __CUDA_PREC_SQRT", "#define __CUDA_PREC_SQRT 0",
+    *(
+        f"#define {name} __{name}"
+        for name in ("sinf", "cosf", "tanf", "sincosf", "expf", "exp10f", "logf", "log2f", "log10f", "powf", "fdividef")
+    ),
+)  # fmt: skip
 
 # What makes no difference to what a kernel computes here: language standards, optimization, debugging, diagnostics.
-# Fast math is no exception: its approximations may be exact.
 _WITHOUT_EFFECT = re.compile(
     r"""--?(?:
-        std[=\s]\S+ | std\w*=\S+ | use_fast_math | ftz=\w+ | prec-div=\w+ | prec-sqrt=\w+ | fmad=true |
+        std[=\s]\S+ | std\w*=\S+ | fmad=true |
         extra-device-vectorization | O\d | dopt(?:=on)? | Ofast-compile=\S+ | maxrregcount[=\s]\d+ |
         ptxas-options[=\s]\S+ | Xptxas[=\s]?\S* | restrict | lineinfo | generate-line-info | G |
         device-debug | g | resource-usage |
@@ -73,6 +86,11 @@ class CompileOptions:
                 macros.append((f"#undef {found['name']}", option))
             elif found := _FOLDER.fullmatch(option):
                 folders.append(Path(found["path"]))
+            elif re.fullmatch(r"--?use_fast_math", option):
+                macros += [(line, option) for line in _FAST_MATH]
+            elif found := _ARITHMETIC_OPTION.fullmatch(option):
+                macro = _ARITHMETIC[found["name"]]
+                macros += [(f"#undef {macro}", option), (f"#define {macro} {int(found['value'] == 'true')}", option)]
             elif found := _ARCHITECTURE.fullmatch(option):
                 target = f"sm_{found['number']}"
             elif re.fullmatch(r"--?fmad=false", option):

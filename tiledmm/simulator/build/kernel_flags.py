@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from tiledmm.hardware.architectures import Architecture
 from tiledmm.simulator.build.cxx import is_clang, machine_flags, version
 
 # Flags for every kernel. Vector instructions would hide the width of its own accesses; NVRTC has no arrays of variable
@@ -21,22 +22,42 @@ BUILDS = ("bare", "checked", "zeroed", "guarded", "unoptimized", "unoptimized ze
 #: Builds that mark the bytes around variables.
 GUARDED_BUILDS = ("guarded", "unoptimized", "unoptimized zeroed")
 
+#: Most bytes of a function's variables: 512 KiB of local memory, and what instrumentation adds to it.
+MOST_FRAME = (512 + 16) * 1024
+
 #: Where the marks of such bytes begin (``native/guards.h``).
 SHADOW_OFFSET = 1 << 44
 
 
-def build_flags(command: tuple[str, ...], symbol: str, arch: int, build: str) -> list[str]:
+def target_macros(target: Architecture) -> list[str]:
+    """Return the options that define the macros of a target architecture, as its compiler defines them."""
+    major, minor = target.capability
+    arch = major * 100 + minor * 10
+    macros = [f"-D__CUDA_ARCH__={arch}", f"-D__CUDA_ARCH_LIST__={arch}"]
+    if target.features:
+        macros.append(f"-D__CUDA_ARCH_FAMILY_SPECIFIC__={arch}")
+    if target.features == "a":
+        macros += [f"-D__CUDA_ARCH_FEAT_SM{arch // 10}_ALL=1", f"-D__CUDA_ARCH_SPECIFIC__={arch}"]
+    return macros
+
+
+def build_flags(command: tuple[str, ...], symbol: str, target: Architecture, build: str) -> list[str]:
     """Return the compiler flags for a kernel in one of its builds.
 
     Args:
         command: Command of the compiler.
         symbol: Name of the kernel, with its template arguments.
-        arch: Value of ``__CUDA_ARCH__``.
+        target: The target architecture.
         build: One of ``BUILDS``.
     """
-    flags = [*KERNEL_FLAGS, *machine_flags(), *_warnings(command), f"-D__CUDA_ARCH__={arch}"]
+    flags = [*KERNEL_FLAGS, *machine_flags(), *_warnings(command), *target_macros(target)]
     flags += ["-DTILEDMM_SIMULATOR=1", f"-DTILEDMM_KERNEL={symbol}", f"-DTILEDMM_INSTRUMENTED={int(build != 'bare')}"]
     # Optimizers split structures; accesses are to be seen where the source has them.
+    if build in ("bare", "checked"):
+        flags += [
+            f"-Wframe-larger-than={MOST_FRAME}",
+            f"-Werror=frame-larger-than{'' if is_clang(command) else f'={MOST_FRAME}'}",
+        ]
     if build == "bare":
         return [*flags, "-O2"]
     return [*flags, "-O0" if build.startswith("unoptimized") else "-Og", *_instrumentation(command, build)]

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Sequence
 
 from tiledmm.errors import ConfigError
-from tiledmm.hardware.architectures import find_target
+from tiledmm.hardware.architectures import find_compile_target
 from tiledmm.simulator.build.compile_options import CompileOptions
 from tiledmm.simulator.build.native_kernel import ModuleState, NativeKernel
 from tiledmm.simulator.build.source_map import SourceMap
@@ -63,8 +63,8 @@ class Module:
                 ``extern "C"``.
             CompilationError: If the kernel does not compile.
         """
-        architecture = find_target(self._parsed.target or target)
-        key = (name, architecture.name, build)
+        architecture = find_compile_target(self._parsed.target or target)
+        key = (name, architecture.name + architecture.features, build)
         if key not in self._kernels:
             text, places = self._text
             known = kernels_in(text)
@@ -106,7 +106,7 @@ class Module:
     def _variables_alone(self, target: str, build: str) -> NativeKernel:
         """Compile the module's text, which has no kernel, with one that does nothing behind it."""
         text, places = self._text
-        architecture = find_target(self._parsed.target or target)
+        architecture = find_compile_target(self._parsed.target or target)
         kernel = NativeKernel(f"{text}\n{_NO_KERNEL}", places, "tiledmm_nothing", architecture, build=build)
         self._initialize(kernel)
         self._kernels["", architecture.name, build] = kernel

@@ -61,7 +61,7 @@ class NativeKernel:
         self.title = title or name
         self.arch = target.capability[0] * 100 + target.capability[1] * 10
         try:
-            with toolchain.kernel_library(text, name, arch=self.arch, build=build) as path:
+            with toolchain.kernel_library(text, name, target=self.target, build=build) as path:
                 self.native = Library.load(path)
                 self.debug = debug_info(path)
         except CompilationError as error:
@@ -97,7 +97,7 @@ class NativeKernel:
     @functools.cached_property
     def may_be_unset(self) -> list[toolchain.UnsetVariable]:
         """Variables that may be read before they are set, according to the C++ compiler's warnings."""
-        return toolchain.unset_variables(self.text, self.name, arch=self.arch)
+        return toolchain.unset_variables(self.text, self.name, target=self.target)
 
     @functools.cached_property
     def aggregates(self) -> list[tuple[str, int]]:
@@ -158,7 +158,7 @@ class NativeKernel:
     def _typed(self) -> bytes:
         """The library with the types of its variables; empty if it does not compile without optimization."""
         try:
-            return toolchain.typed_library(self.text, self.name, arch=self.arch)
+            return toolchain.typed_library(self.text, self.name, target=self.target)
         except CompilationError:  # asm statements, and what only optimizers fold
             return b""
 

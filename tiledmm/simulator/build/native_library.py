@@ -10,7 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tiledmm.errors import CompilationError
 from tiledmm.simulator.build.debug.debug_info import debug_info
+
+# Bytes of variables from which on a library that cannot be loaded is one for which there is no memory.
+_LARGE = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +45,16 @@ class Library:
 
 @functools.lru_cache(maxsize=256)
 def _load(path: Path) -> Library:
-    library = ctypes.CDLL(str(path))
     debug = debug_info(path)
+    try:
+        library = ctypes.CDLL(str(path))
+    except OSError as error:
+        size = sum(each.bytes for each in debug.variables())
+        if size < _LARGE:
+            raise
+        raise CompilationError(
+            f"the variables outside of functions take {size:,} bytes, for which this computer has no memory: {error}"
+        ) from None
     base = (ctypes.cast(library.tiledmm_run_thread, c_void_p).value or 0) - debug.address("tiledmm_run_thread")
     begin, end = debug.text
     variables = (each for each in debug.variables() if each.writable)

@@ -18,6 +18,8 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
 from tiledmm.errors import CompilationError
+from tiledmm.hardware.architectures import Architecture
+from tiledmm.simulator.build import linkage
 from tiledmm.simulator.build.built_libraries import cache_folder, ensure, scratch
 from tiledmm.simulator.build.cxx import compiler, is_clang, machine_flags, unfit, version
 from tiledmm.simulator.build.kernel_flags import KERNEL_FLAGS, build_flags
@@ -49,7 +51,7 @@ _LINK_FLAGS = ("-shared", "-O2")
 
 
 @contextlib.contextmanager
-def kernel_library(source: str, symbol: str, *, arch: int, build: str) -> Iterator[Path]:
+def kernel_library(source: str, symbol: str, *, target: Architecture, build: str) -> Iterator[Path]:
     """Yield the path of a kernel's shared library, which is compiled first if it is not in the cache.
 
     Load it within this context: afterwards it may be removed.
@@ -57,7 +59,7 @@ def kernel_library(source: str, symbol: str, *, arch: int, build: str) -> Iterat
     Args:
         source: CUDA C, as NVRTC gets it.
         symbol: Name of the kernel, with its template arguments: ``"scale"``, ``"scale<float, 16>"``.
-        arch: Value of ``__CUDA_ARCH__``, such as 900.
+        target: The target architecture.
         build: One of ``kernel_flags.BUILDS``.
 
     Raises:
@@ -65,16 +67,16 @@ def kernel_library(source: str, symbol: str, *, arch: int, build: str) -> Iterat
         MissingDependencyError: If there is no compiler.
     """
     command = compiler()
-    flags = build_flags(command, symbol, arch, build)
+    flags = build_flags(command, symbol, target, build)
     folder = cache_folder()
     with in_use(folder), runtime_library() as runtime:
         key = _key(source, *flags, runtime.name)  # the runtime's name has the compiler, the headers and this file in it
-        target = folder / f"{re.sub(r'[^A-Za-z0-9_]+', '_', symbol)[:120]}-{key}.so"
-        mark_used(target)
+        library = folder / f"{re.sub(r'[^A-Za-z0-9_]+', '_', symbol)[:120]}-{key}.so"
+        mark_used(library)
         compiled = ensure(
-            target, lambda within: _compile_kernel(source, symbol, [*command, *flags], runtime, within, build)
+            library, lambda within: _compile_kernel(source, symbol, [*command, *flags], runtime, within, build)
         )
-        yield target
+        yield library
     if compiled:
         bound(folder, MAX_BYTES)
 
@@ -94,16 +96,16 @@ class UnsetVariable:
     declared: int
 
 
-def unset_variables(source: str, symbol: str, *, arch: int) -> list[UnsetVariable]:
+def unset_variables(source: str, symbol: str, *, target: Architecture) -> list[UnsetVariable]:
     """Compile a kernel, and return the variables that, as the compiler warns, may be read before they are set.
 
     Args:
         source: CUDA C, as NVRTC gets it.
         symbol: Name of the kernel, with its template arguments.
-        arch: Value of ``__CUDA_ARCH__``, such as 900.
+        target: The target architecture.
     """
     command = compiler()
-    flags = build_flags(command, symbol, arch, "checked")
+    flags = build_flags(command, symbol, target, "checked")
     warnings = ["-Wuninitialized", *([] if is_clang(command) else ["-Wmaybe-uninitialized"])]
     with scratch() as folder:
         write_unit(source, symbol, folder)
@@ -123,7 +125,7 @@ def unset_variables(source: str, symbol: str, *, arch: int) -> list[UnsetVariabl
 
 
 @functools.lru_cache(maxsize=8)
-def typed_library(source: str, symbol: str, *, arch: int) -> bytes:
+def typed_library(source: str, symbol: str, *, target: Architecture) -> bytes:
     """Compile a kernel with the types of its variables in debug information, and return the library's bytes.
 
     The library is not to be loaded.
@@ -131,13 +133,13 @@ def typed_library(source: str, symbol: str, *, arch: int) -> bytes:
     Args:
         source: CUDA C, as NVRTC gets it.
         symbol: Name of the kernel, with its template arguments.
-        arch: Value of ``__CUDA_ARCH__``, such as 900.
+        target: The target architecture.
 
     Raises:
         CompilationError: If the kernel does not compile without optimization.
     """
     command = compiler()
-    flags = ["-g" if flag == "-g1" else flag for flag in build_flags(command, symbol, arch, "bare")]
+    flags = ["-g" if flag == "-g1" else flag for flag in build_flags(command, symbol, target, "bare")]
     with scratch() as folder:
         write_unit(source, symbol, folder)
         _run([*command, *flags, "-O0", *_COMPILE_UNIT], folder)
@@ -152,19 +154,18 @@ _MAY_BE_UNSET = re.compile(
 _DECLARED = re.compile(r"kernel\.cu:(?P<line>\d+):\d+: note: '[^']*' was declared here")
 
 
-def build_kernel(source: str, symbol: str, *, arch: int, build: str) -> Path:
+def build_kernel(source: str, symbol: str, *, target: Architecture, build: str) -> Path:
     """Return the path of a kernel's shared library, which is compiled first if it is not in the cache.
 
     This is ``kernel_library`` for callers that know that nothing is removed from the cache meanwhile.
     """
-    with kernel_library(source, symbol, arch=arch, build=build) as path:
+    with kernel_library(source, symbol, target=target, build=build) as path:
         return path
 
 
 def _compile_unit(source: str, symbol: str, command: list[str], folder: Path, build: str) -> None:
-    counts = build == "checked"
-    marks = flops.CLANG_FLAG if is_clang(compiler()) else flops.FLAG
-    to_compile = [*command, *((marks, *_TO_ASSEMBLY) if counts else _COMPILE_UNIT)]
+    marks = (flops.CLANG_FLAG if is_clang(compiler()) else flops.FLAG,) if build == "checked" else ()
+    to_compile = [*command, *marks, *_TO_ASSEMBLY]
     saturated = casts.saturate(source)
     try:
         write_unit(saturated, symbol, folder)
@@ -175,18 +176,24 @@ def _compile_unit(source: str, symbol: str, command: list[str], folder: Path, bu
         # Where a cast was none, and so that errors are about the kernel's own text.
         write_unit(source, symbol, folder)
         _run(to_compile, folder, source)
-    if counts:
-        unit = folder / "unit.s"
-        unit.write_text(flops.count_operations(unit.read_text(encoding="utf-8"), "kernel.cu"), encoding="utf-8")
-        _run([*compiler(), *_ASSEMBLE], folder)
+    unit = folder / "unit.s"
+    assembly = unit.read_text(encoding="utf-8")
+    if found := linkage.refuse_assembly(assembly):
+        raise CompilationError(f"{_DOES_NOT_COMPILE}: {found.message(source)}")
+    counted = flops.count_operations(assembly, "kernel.cu") if marks else assembly
+    unit.write_text(linkage.with_names(counted), encoding="utf-8")
+    _run([*compiler(), *_ASSEMBLE], folder)
 
 
 def _compile_kernel(source: str, symbol: str, command: list[str], runtime: Path, folder: Path, build: str) -> Path:
     if found := refusals.refuse(source):
         raise CompilationError(f"{_DOES_NOT_COMPILE}: {found.message(source)}")
     _compile_unit(source, symbol, command, folder, build)
+    has_dynamic = re.search(r"\bextern\b[^;]*\b__shared__\b", source) is not None
+    if found := linkage.refuse_object(folder / "unit.o", source, dynamic=has_dynamic):
+        raise CompilationError(f"{_DOES_NOT_COMPILE}: {found.message(source)}")
     objects = ["unit.o"]
-    if dynamic := _dynamic_arrays(source, folder / "unit.o"):
+    if has_dynamic and (dynamic := _dynamic_arrays(folder / "unit.o")):
         (folder / "arrays.cpp").write_text(_dynamic_memory(dynamic), encoding="utf-8")
         _run([*compiler(), *KERNEL_FLAGS, "-c", "-o", "arrays.o", "arrays.cpp"], folder)
         objects.append("arrays.o")
@@ -246,15 +253,12 @@ MAX_DYNAMIC_SHARED = 227 * 1024
 DYNAMIC_SHARED = "tiledmm_dynamic_shared"
 
 
-def _dynamic_arrays(source: str, unit: Path) -> list[str]:
+def _dynamic_arrays(unit: Path) -> list[str]:
     """Return the mangled names of shared arrays whose size the launch gives: ``extern __shared__ float s[]``.
 
     Args:
-        source: CUDA C.
         unit: The compiled object file.
     """
-    if not re.search(r"\bextern\b[^;]*\b__shared__\b", source):
-        return []
     table = ELFFile(BytesIO(unit.read_bytes())).get_section_by_name(".symtab")
     return sorted(
         symbol.name

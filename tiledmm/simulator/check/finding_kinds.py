@@ -43,15 +43,21 @@ KINDS = (
     "shift out of range",
     "call that cannot be made",
     "printf of another type",
+    "barriers without end",
+    "argument beyond a fast function's range",
 )
 
 #: The kind for an array whose elements are in another order than its memory.
 VIEW = "view whose strides a kernel does not get"
 
+#: The kind that the host finds for calls that may need more stack than a GPU gives to a thread.
+DEEP_CALLS = "deep calls"
+
 #: Kinds that are warnings: no errors on a GPU.
 WARNINGS = frozenset(
-    {"barrier not reached by threads that have ended", "shuffle of an undefined value", "alignment not declared",
-     "volatile read that nothing orders", "printf of another type", VIEW}
+    {DEEP_CALLS, "barrier not reached by threads that have ended", "shuffle of an undefined value",
+     "alignment not declared", "volatile read that nothing orders", "printf of another type", VIEW,
+     "argument beyond a fast function's range"}
 )  # fmt: skip
 
 #: Kinds that the host finds: elements that no thread wrote, elements that differ from what is expected, and results
@@ -64,16 +70,22 @@ UNSET = "variable read before it is set"
 UNSET_ELEMENT = "element read before it is set"
 
 #: Kinds for kernels that did not end.
-ENDLESS = frozenset({"runaway thread", "no end", "timeout", "thread that waits forever"})
+ENDLESS = frozenset({"runaway thread", "no end", "timeout", "thread that waits forever", "barriers without end"})
+
+#: The kind for a launch whose time was up, also between two blocks.
+TIMEOUT = "timeout"
 
 #: Kinds for kernels that a GPU would not compile or launch.
 LAUNCH_BOUNDS = "block beyond the launch bounds"
+TOO_MANY_CONSTANTS = "too much constant memory"
+TOO_MANY_PARAMETERS = "too many bytes of parameters"
 TOO_MUCH_SHARED = "too much shared memory"
 
 #: Kinds after which a launch goes on. All others end it: elements may be left that no thread has written.
 CONTINUES = WARNINGS | {
     "uninitialised shared memory", "uninitialised result", "race on shared memory", "race on global memory",
     "copy not waited for", UNSET_ELEMENT, UNSET, NOT_WRITTEN, WRONG_RESULT, LAUNCH_BOUNDS, TOO_MUCH_SHARED,
+    TOO_MANY_CONSTANTS, TOO_MANY_PARAMETERS,
 }  # fmt: skip
 
 #: Kinds for accesses outside of all arrays.
@@ -133,6 +145,8 @@ SENTENCES = {
     "printf of another type": (
         "prints argument {bytes} by a conversion for another type, or has no such argument: what it prints is undefined"
     ),
+    "argument beyond a fast function's range": "{fast}",
+    "barriers without end": "{barriers}: a loop that does not end?",
     "alignment not declared": (
         "{access}, and the array is declared with a smaller alignment: a GPU may place it where the access fails "
         "(__align__({bytes}) prevents that)"
@@ -151,6 +165,27 @@ RULES = {
     4: "makes a tile of threads whose number is not 1, 2, 4, 8, 16 or 32",
     5: "waits for all blocks of a grid, which do not all run at the same time here: launch two kernels instead",
     6: "assumes by __builtin_assume what is not so: a compiler may take it for true",
+    7: "calls a virtual function that the object's class does not define",
+    8: "deletes an object: device memory is not allocated in kernels here",
+    9: "prints by %n, or a field of 10,000 characters or more, which printf has on no GPU",
+}
+
+# Limits on barriers (IDLE_BARRIERS, IDLE_EXCHANGES and MOST_BARRIERS in ``build/native/state.h``).
+BARRIERS = {
+    1 << 20: "is at barrier 1,048,576 of its block in a row without a write of its block to memory",
+    1 << 24: "is at barrier or exchange 16,777,216 of its warp in a row without a write of its block to memory",
+    1 << 25: "is at barrier 33,554,432 of its block, the last that the simulator lets a block pass",
+}
+
+# Ranges of the fast functions (``tiledmm_beyond_range``): CUDA C++ Programming Guide, "Intrinsic Functions".
+_ANGLE = "from -pi to pi; beyond, it grows with the argument"
+RANGES = {
+    1: f"calls __sinf of {{value:.9g}}, whose error is stated {_ANGLE}",
+    2: f"calls __cosf of {{value:.9g}}, whose error is stated {_ANGLE}",
+    3: f"calls __tanf of {{value:.9g}}, which is __sinf by __cosf, whose error is stated {_ANGLE}",
+    4: f"calls __sincosf of {{value:.9g}}, whose error is stated {_ANGLE}",
+    5: "calls __powf of {value:.9g}, which computes exp2(y * log2(x)): the result is NaN, and that of powf is not",
+    6: "divides by {value:.9g} in __fdividef, which gives 0 for divisors beyond 2^126",
 }
 
 # Kinds with a second thread and line.

@@ -11,12 +11,14 @@ from typing import Any
 from tiledmm.simulator.build.debug.source_lines import SourceLines
 from tiledmm.simulator.check.finding_kinds import (
     BARRIER,
+    BARRIERS,
     ENDLESS,
     KINDS,
     LANES,
     OF_TWO,
     OTHER_PLACE,
     OUTSIDE,
+    RANGES,
     RULES,
     SENTENCES,
     WARNINGS,
@@ -145,6 +147,12 @@ def nearest(regions: tuple[Region, ...], address: int) -> Region | None:
     return min(regions, key=lambda region: region.distance(address), default=None)
 
 
+def _double(bits: int) -> float:
+    """Return the number in double precision that has the given bits."""
+    number: float = struct.unpack("d", bits.to_bytes(8, sys.byteorder))[0]
+    return number
+
+
 def _signed(address: int) -> int:
     """Return the signed 64-bit number that has the same bits as an unsigned one."""
     return address - (1 << 64) * (address >> 63)
@@ -240,9 +248,11 @@ def finding(
         address=_signed(raw.address),
         elsewhere=f"is at another one, at {other_at}" if raw.other_pc else "has ended without it",
         doing=f"is at {other_at}" if raw.other_pc else "has ended",
-        value=struct.unpack("d", raw.address.to_bytes(8, sys.byteorder))[0],
-        integer=f"{'a signed' if raw.bytes & 1 else 'an unsigned'} integer of {1 << (raw.bytes >> 1)} bits",
+        value=_double(raw.address),
+        integer=f"{'a signed' if raw.bytes & 1 else 'an unsigned'} integer of {1 << min(raw.bytes >> 1, 7)} bits",
         rule=RULES.get(raw.bytes, ""),
+        barriers=BARRIERS.get(raw.bytes, ""),
+        fast=RANGES.get(raw.bytes, "").format(value=_double(raw.address)),
         unordered=_unordered(raw, other_block == block),
         for_what=", which is at another place" if raw.bytes == OTHER_PLACE else ", for another mask or operation",
     )

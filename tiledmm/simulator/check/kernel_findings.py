@@ -9,13 +9,27 @@ from dataclasses import replace
 
 from tiledmm.simulator.build import toolchain
 from tiledmm.simulator.build.debug.variables import Subscripts, subscripts_of
+from tiledmm.simulator.build.linkage import OF_UNKNOWN_DEPTH
 from tiledmm.simulator.build.native_kernel import NativeKernel
+from tiledmm.simulator.build.parameters import OTHER
 from tiledmm.simulator.build.source_map import own_line
-from tiledmm.simulator.build.translation.syntax import kernels_in, short_name
-from tiledmm.simulator.check.finding_kinds import LAUNCH_BOUNDS, TOO_MUCH_SHARED, UNSET
+from tiledmm.simulator.build.translation.syntax import kernels_in, short_name, variables_in
+from tiledmm.simulator.check.finding_kinds import (
+    DEEP_CALLS,
+    LAUNCH_BOUNDS,
+    TIMEOUT,
+    TOO_MANY_CONSTANTS,
+    TOO_MANY_PARAMETERS,
+    TOO_MUCH_SHARED,
+    UNSET,
+)
 from tiledmm.simulator.check.findings import Finding, Region, finding, show
 from tiledmm.simulator.execute.grid import Geometry, Outcome, Writer
 from tiledmm.simulator.execute.memory import Placed
+
+#: Bytes of constant memory of a module, and of parameters of a kernel from compute capability 7.0 and CUDA 12.1 on.
+_CONSTANT_BYTES = 64 * 1024
+_PARAMETER_BYTES = 32_764
 
 
 class KernelFindings:
@@ -109,8 +123,9 @@ class KernelFindings:
             The findings, with those about memory that nothing has written last.
         """
         found = [raw for each in outcomes for raw in each.findings]
+        late = [self._finding(TIMEOUT, f"the time was up when {_done(each)}", 0) for each in outcomes if each.ran_out]
         if not found:
-            return []
+            return late
         base = self._kernel.native.base
         shared = tuple(
             self._region(array.name, offset, shared_bytes if array.dynamic else array.bytes)
@@ -121,11 +136,26 @@ class KernelFindings:
             *(self._region(each.name, base + each.address, each.bytes) for each in self._kernel.variables),
         )
         indirect = any(each.leads_to_pointers for each in self._kernel.parameters) or bool(self._kernel.variables)
-        named = (
+        named = [
             finding(raw, self._kernel.title, self._kernel.lines, shared, operands, indirect=indirect) for raw in found
-        )
+        ]
+        done = "; ".join(_done(each) for each in outcomes if each.finished < each.blocks)
+        kept = [
+            replace(each, message=f"{each.message}; {done}") if each.kind == TIMEOUT else each for each in named if each
+        ]
         # A missing barrier is a race first of all, and only then memory that nobody has written yet.
-        return sorted((each for each in named if each), key=lambda each: each.kind.startswith("uninitialised"))
+        return sorted(kept + late, key=lambda each: each.kind.startswith("uninitialised"))
+
+    def deep_calls(self, outcome: Outcome) -> list[Finding]:
+        """Return a warning if calls whose depth a compiler cannot know need more stack than a GPU gives to them."""
+        size, place = outcome.deepest
+        if not size or not self._kernel.debug.defines(OF_UNKNOWN_DEPTH):
+            return []
+        said = (
+            f"functions that call themselves or by pointers take about {size:,} bytes of stack here; a GPU gives "
+            "1,024 to a thread unless cudaDeviceSetLimit(cudaLimitStackSize, bytes) says more"
+        )
+        return [self._finding(DEEP_CALLS, said, self._kernel.lines.line(place))]
 
     def _region(self, name: str, begin: int, size: int) -> Region:
         """Return the memory region of an array that the kernel's text declares.
@@ -145,15 +175,17 @@ class KernelFindings:
     @functools.cached_property
     def _subscripts(self) -> dict[str, Subscripts]:
         """Functions that map a byte offset in an array to the element's subscripts, by the array's name in the text."""
-        return subscripts_of(toolchain.typed_library(self._kernel.text, self._kernel.name, arch=self._kernel.arch))
+        return subscripts_of(toolchain.typed_library(self._kernel.text, self._kernel.name, target=self._kernel.target))
 
-    def refusals(self, block: tuple[int, int, int]) -> list[Finding]:
+    def refusals(self, block: tuple[int, int, int], shared_bytes: int) -> list[Finding]:
         """Return findings about what a GPU would not compile or launch, with the lines of the declarations.
 
-        These are blocks beyond the launch bounds, and static shared memory beyond the limit of the target architecture.
+        These are blocks beyond the launch bounds, and shared memory, constants and parameters beyond the limits of the
+        target architecture.
 
         Args:
             block: Number of threads per block along x, y and z.
+            shared_bytes: Dynamic shared memory per block, in bytes.
         """
         found = []
         threads, most = block[0] * block[1] * block[2], self._kernel.native.functions.tiledmm_max_threads()
@@ -173,6 +205,29 @@ class KernelFindings:
             largest = max(arrays, key=lambda each: each.bytes).name
             said = f"{size:,} bytes of static shared memory, and a block has {limit:,}; dynamic memory may be more"
             found.append(self._refusal(TOO_MUCH_SHARED, said, rf"__shared__[^;]*\b{largest}\b"))
+        elif size + shared_bytes > (most := self._kernel.target.max_shared_bytes):
+            said = (
+                f"{size:,} bytes of static and {shared_bytes:,} of dynamic shared memory; a block has {most:,} of both"
+            )
+            found.append(self._refusal(TOO_MUCH_SHARED, said, r"__shared__"))
+        return found + self._beyond_limits()
+
+    def _beyond_limits(self) -> list[Finding]:
+        """Return findings about constants and parameters of more bytes than ptxas allows, whichever the target."""
+        found = []
+        names = variables_in(self._kernel.text, "__constant__")
+        constants = [each for each in self._kernel.variables if each.name in names]
+        if (size := sum(each.bytes for each in constants)) > _CONSTANT_BYTES:
+            largest = max(constants, key=lambda each: each.bytes).name
+            said = f"{size:,} bytes of constant memory, and a module has {_CONSTANT_BYTES:,}: read global memory"
+            found.append(self._refusal(TOO_MANY_CONSTANTS, said, rf"__constant__[^;]*\b{largest}\b"))
+        size = 0
+        for each in self._kernel.parameters:
+            alignment = each.bytes if each.kind != OTHER else 1
+            size = -(-size // alignment) * alignment + each.bytes
+        if size > _PARAMETER_BYTES:
+            said = f"{size:,} bytes of parameters, and a kernel has {_PARAMETER_BYTES:,}: pass an array"
+            found.append(self._refusal(TOO_MANY_PARAMETERS, said, rf"\b{short_name(self._kernel.name)}\s*\("))
         return found
 
     def _refusal(self, kind: str, said: str, declaration: str) -> Finding:
@@ -218,3 +273,7 @@ class KernelFindings:
             what: The result, as the sentence names it.
         """
         return self._finding(UNSET, f"{what} depends on a variable that was not set", 0)
+
+
+def _done(outcome: Outcome) -> str:
+    return f"{outcome.finished:,} of {outcome.blocks:,} blocks had ended"

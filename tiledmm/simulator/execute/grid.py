@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import time
 from collections.abc import Callable, Sequence
-from ctypes import POINTER, byref, c_char_p, c_void_p
+from ctypes import POINTER, byref, c_char_p, c_uint64, c_void_p
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -82,6 +82,9 @@ class Outcome:
         events: Accesses of the traced block; empty if no block was traced.
         barriers: Number of barriers that blocks waited at, summed over all blocks.
         blocks: Number of blocks in the grid.
+        finished: Number of blocks that have ended.
+        deepest: Bytes of the deepest stack of a thread at an access, and the access's place; (0, 0) if none is deep.
+        ran_out: Whether the time was up while no thread ran, so that no finding says so.
         seconds: Time that the run took, in seconds.
         output: Text that the kernel printed.
         places: Place in code of each site, by its number in the records of writes; empty if writers were not recorded.
@@ -92,6 +95,9 @@ class Outcome:
     events: list[RawEvent]
     barriers: int
     blocks: int
+    finished: int
+    ran_out: bool
+    deepest: tuple[int, int]
     seconds: float
     output: str = ""
     places: dict[int, int] = field(default_factory=dict)
@@ -208,6 +214,9 @@ def run_grid(
             events=_copies(native.tiledmm_trace, run, RawEvent),
             barriers=native.tiledmm_barriers(run),
             blocks=blocks,
+            finished=native.tiledmm_blocks_done(run),
+            deepest=_deepest(native, run, library.base),
+            ran_out=bool(native.tiledmm_ran_out(run)),
             seconds=seconds,
             places={site: pc - library.base for site in range(SITES) if (pc := native.tiledmm_place(run, site))}
             if writers
@@ -224,6 +233,13 @@ def run_grid(
         for i, place in enumerate(found.calls):
             found.calls[i] = max(place - library.base, 0)
     return outcome
+
+
+def _deepest(native: Any, run: int, base: int) -> tuple[int, int]:
+    """Return the bytes of the deepest stack at an access, and the access's place; (0, 0) if none is deep."""
+    pc = c_uint64()
+    size = native.tiledmm_deepest(run, byref(pc))
+    return (size, pc.value - base) if size else (0, 0)
 
 
 def _output(native: Any, run: int) -> str:

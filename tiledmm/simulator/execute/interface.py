@@ -108,10 +108,11 @@ def _load_runtime(path: Path) -> Any:
     library.tiledmm_end.argtypes = (c_void_p,)
     library.tiledmm_place.restype = c_uint64
     library.tiledmm_place.argtypes = (c_void_p, c_uint64)
-    for name in ("blocks_done", "barriers", "findings", "counts", "trace"):
+    alone = ("blocks_done", "ran_out", "barriers")
+    for name in (*alone, "deepest", "findings", "counts", "trace"):
         function = getattr(library, f"tiledmm_{name}")
         function.restype = c_uint64
-        function.argtypes = (c_void_p,) if name in ("blocks_done", "barriers") else (c_void_p, c_void_p)
+        function.argtypes = (c_void_p,) if name in alone else (c_void_p, c_void_p)
     library.tiledmm_reserve.restype = c_void_p
     library.tiledmm_release.argtypes = (c_void_p, c_uint64)
     return library

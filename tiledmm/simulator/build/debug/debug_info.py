@@ -16,7 +16,7 @@ from elftools.elf.sections import SymbolTableSection
 
 from tiledmm.simulator.build.debug.dwarf import Frame, Unit
 
-__all__ = ["DebugInfo", "Frame", "SharedArray", "debug_info"]
+__all__ = ["DebugInfo", "Frame", "SharedArray", "debug_info", "source_name"]
 
 # What may follow the name in a mangled symbol: the number of the variable among those of its name, the end of a scope.
 _AFTER_NAME = re.compile(r"(?:_\d|__\d+_)?E?")
@@ -82,12 +82,14 @@ class DebugInfo:
             self._symbols[symbol.name] = symbol["st_value"]  # global symbols come last: they win
             if symbol["st_info"]["type"] == "STT_TLS":
                 self._arrays.append(
-                    SharedArray(_source_name(symbol.name), symbol["st_value"], symbol["st_size"], symbol=symbol.name)
+                    SharedArray(source_name(symbol.name), symbol["st_value"], symbol["st_size"], symbol=symbol.name)
                 )
             elif symbol["st_info"]["type"] == "STT_OBJECT" and symbol["st_size"]:
-                flags = elf.get_section(symbol["st_shndx"])["sh_flags"] if isinstance(symbol["st_shndx"], int) else 0
-                writable = bool(flags & SH_FLAGS.SHF_WRITE)
-                name = _source_name(symbol.name)
+                section = elf.get_section(symbol["st_shndx"]) if isinstance(symbol["st_shndx"], int) else None
+                # Constants with pointers, such as tables of functions, are written once: when the library is loaded.
+                constant = section is None or section.name.startswith(".data.rel.ro")
+                writable = section is not None and not constant and bool(section["sh_flags"] & SH_FLAGS.SHF_WRITE)
+                name = source_name(symbol.name)
                 self._variables.append(Variable(name, symbol["st_value"], symbol["st_size"], writable))
         text = elf.get_section_by_name(".text")
         #: The first address of machine code, and the one behind the last.
@@ -144,6 +146,10 @@ class DebugInfo:
         except KeyError:
             raise LookupError(f"{self._library} defines no symbol {symbol!r}, or was stripped of its symbols") from None
 
+    def defines(self, symbol: str) -> bool:
+        """Return whether the library defines a symbol."""
+        return symbol in self._symbols
+
     def shared_arrays(self) -> tuple[SharedArray, ...]:
         """Return the kernel's shared arrays in the order of their offsets.
 
@@ -167,7 +173,7 @@ class DebugInfo:
         return tuple(sorted(own, key=lambda variable: variable.address))
 
 
-def _source_name(symbol: str) -> str:
+def source_name(symbol: str) -> str:
     """Return the name that a variable has in the source, which is at the end of its mangled symbol.
 
     For example ``tile`` of ``_ZZ6kernelPfE4tile``, ``_ZZ6kernelPfE4tile_0`` (the second of its name in the function),

@@ -480,6 +480,12 @@ ALWAYS_INLINE bool is_constant(const Run& run, uintptr_t address) {
     abort_launch(w);
 }
 
+[[gnu::noinline]] void end_as_told(Worker& w, const void* place) {
+    const auto kind = static_cast<FindingKind>(w.ends.exchange(0) - 1);
+    if (kind == TIMED_OUT) stop_thread(w, place, false, 0, 0);
+    report_and_abort(w, kind, place, false, 0, 0);
+}
+
 // A thread that has made many accesses: whether it makes too many, or spins.
 [[gnu::noinline]] void look_at_steps(Worker& w, const void* place, bool writes, uintptr_t address, unsigned bytes) {
     Fiber& fiber = *w.current;
@@ -538,6 +544,16 @@ ALWAYS_INLINE uintptr_t distance(uintptr_t address, uintptr_t begin, uintptr_t b
     return false;
 }
 
+// A thread whose stack is deeper than any was.
+[[gnu::noinline]] void note_depth(Worker& w, uintptr_t frame, const void* place) {
+    Fiber& fiber = *w.current;
+    const uint64_t depth = reinterpret_cast<uintptr_t>(stack_of(w, fiber.thread)) + STACK_BYTES - frame;
+    fiber.floor = frame;
+    if (depth <= w.deepest || depth > STACK_BYTES) return;
+    w.deepest = depth;
+    w.deepest_pc = reinterpret_cast<uint64_t>(place);
+}
+
 ALWAYS_INLINE void on_access(uintptr_t address, unsigned bytes, unsigned how, unsigned kind, const void* place, unsigned alignment) {
     Worker* const current = worker;
     if (!current || !current->current) return;
@@ -546,6 +562,8 @@ ALWAYS_INLINE void on_access(uintptr_t address, unsigned bytes, unsigned how, un
     const bool writes = how & WRITES;
     const uintptr_t offset = address - w.shared_base;
     const bool shared = offset < w.shared_span;
+    const auto frame = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
+    if (frame < w.current->floor) [[unlikely]] note_depth(w, frame, place);
     if (!shared && in_stacks(w, address)) {
         const uintptr_t at = address - reinterpret_cast<uintptr_t>(stack_of(w, w.current->thread));
         if (at >= STACK_BYTES) report_and_abort(w, OUTSIDE_LOCAL, place, writes, address, bytes);
@@ -554,6 +572,7 @@ ALWAYS_INLINE void on_access(uintptr_t address, unsigned bytes, unsigned how, un
     }
     if (++w.current->steps >= w.current->limit) look_at_steps(w, place, writes, address, bytes);
     if (run.stop.load(std::memory_order_relaxed)) stop_thread(w, place, writes, address, bytes);
+    if (writes) w.idle_barriers = w.idle_exchanges = 0;
     if (shared) {
         Slot& slot = w.slots[offset >> SLOT_BITS];
         if ((offset & 0xffff) + bytes > slot.bytes)

@@ -56,7 +56,13 @@ Finding make_finding(const Worker& w, FindingKind kind, uint64_t pc, bool writes
 // Keeps a finding of the current thread, whose calls are those of `frame` or of the caller of this.
 void report(Worker& w, FindingKind kind, uint64_t pc, bool writes, uintptr_t address, unsigned bytes, Other other = {},
             uintptr_t frame = 0);
+[[noreturn]] void end_as_told(Worker& w, const void* place);
 [[noreturn]] void report_and_abort(Worker& w, FindingKind kind, const void* place, bool writes, uintptr_t address, unsigned bytes);
+
+// Ends the current thread if it is to end: what a signal cannot do while the thread runs the runtime's code (faults.h).
+ALWAYS_INLINE void end_if_told(Worker& w, const void* place) {
+    if (w.ends.load(std::memory_order_relaxed)) [[unlikely]] end_as_told(w, place);
+}
 
 // ---- accesses ----
 

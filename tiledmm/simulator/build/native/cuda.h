@@ -7,7 +7,7 @@
 // What not every kernel uses is included after this file where the kernel's text names it (translation/unit.py):
 // atomics.h, functions.h, packed.h, rounding.h and warps.h. Each takes the compiler several milliseconds.
 //
-// Depends on: intrinsics.h, parameters.h, ptx.h, runtime.h, tensor_cores.h, types.h
+// Depends on: intrinsics.h, parameters.h, ptx.h, runtime.h, tensor_cores.h, types.h, version.h
 #pragma once
 
 #define alignas(bytes) __attribute__((aligned(bytes)))   // the keyword may not follow __shared__
@@ -18,11 +18,10 @@
 #include "runtime.h"
 #include "tensor_cores.h"
 #include "types.h"
+#include "version.h"
 
 #define __CUDACC__ 1
 #define __CUDACC_RTC__ 1
-#define __CUDACC_VER_MAJOR__ 13
-#define __CUDACC_VER_MINOR__ 0
 
 // As on a GPU, calls are inlined: GCC instruments no store of a structure that a call returns.
 #define __global__ __attribute__((noinline, flatten))

@@ -17,9 +17,11 @@ extern "C" __attribute__((no_sanitize("thread"), no_sanitize("kernel-address"), 
     tiledmm_detail::describe(TILEDMM_KERNEL, into);
 }
 
-// exit() and abort() of the C library end a thread of the kernel, not the process.
+// What would end the process ends a thread of the kernel (linkage.py gives these the C library's names): exit() and abort(),
+// and what tables of virtual functions refer to for a function that no class defines, and for a destructor that deletes.
 extern "C" void tiledmm_leave() { tiledmm_exit(); }
-__asm__(".globl exit\n.hidden exit\n.set exit, tiledmm_leave\n.globl abort\n.hidden abort\n.set abort, tiledmm_leave");
+extern "C" void tiledmm_pure_virtual() { tiledmm_broken_rule(7); }
+extern "C" void tiledmm_delete() { tiledmm_broken_rule(8); }
 
 // The calling thread's copy of this variable: its copies of the shared arrays have known offsets from it.
 thread_local char tiledmm_anchor;

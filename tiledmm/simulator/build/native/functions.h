@@ -356,18 +356,41 @@ TILEDMM_PAIR(cyl_bessel_i1, tiledmm_detail::modified_bessel(1, x))
 
 // ---- the fast functions, computed here as the accurate ones: a GPU's differ in the last bits ----
 
-__forceinline__ float __sinf(float x) { return __builtin_sinf(x); }
-__forceinline__ float __cosf(float x) { return __builtin_cosf(x); }
-__forceinline__ float __tanf(float x) { return tanf(x); }
+namespace tiledmm_detail {
+
+// A warning where the argument is outside of the range for which the CUDA C++ Programming Guide states an error.
+__forceinline__ float in_range(float x, bool inside, unsigned function) {
+#if TILEDMM_INSTRUMENTED
+    if (!inside) tiledmm_beyond_range(function, static_cast<double>(x));
+#endif
+    return x;
+}
+__forceinline__ float angle(float x, unsigned function) {   // from -pi to pi; infinities and NaN give NaN either way
+    return in_range(x, !(__builtin_fabsf(x) > 3.1415928f) || !__builtin_isfinite(x), function);
+}
+
+}   // namespace tiledmm_detail
+
+__forceinline__ float __sinf(float x) { return __builtin_sinf(tiledmm_detail::angle(x, 1)); }
+__forceinline__ float __cosf(float x) { return __builtin_cosf(tiledmm_detail::angle(x, 2)); }
+__forceinline__ float __tanf(float x) { return tanf(tiledmm_detail::angle(x, 3)); }
 __forceinline__ float __tanhf(float x) { return tanhf(x); }
-__forceinline__ void __sincosf(float x, float* s, float* c) { sincosf(x, s, c); }
+__forceinline__ void __sincosf(float x, float* s, float* c) { sincosf(tiledmm_detail::angle(x, 4), s, c); }
 __forceinline__ float __expf(float x) { return __builtin_expf(x); }
 __forceinline__ float __exp10f(float x) { return exp10f(x); }
 __forceinline__ float __logf(float x) { return __builtin_logf(x); }
 __forceinline__ float __log2f(float x) { return __builtin_log2f(x); }
 __forceinline__ float __log10f(float x) { return log10f(x); }
-__forceinline__ float __powf(float x, float y) { return __builtin_powf(x, y); }
+__forceinline__ float __powf(float x, float y) {   // exp2(y log2(x)): NaN for a negative x, 0^0, 1^inf and inf^0
+    const float power = __builtin_powf(x, y);
+    const bool none = x < 0 || (y == 0 && (x == 0 || __builtin_isinf(x))) || (x == 1 && __builtin_isinf(y));
+    if (!none || power != power) return power;
+    tiledmm_detail::in_range(x, false, 5);
+    return __builtin_nanf("");
+}
 __forceinline__ float __fdividef(float x, float y) {   // 0 for y from 2^126 to 2^128, where a GPU's reciprocal is 0
-    return __builtin_fabsf(y) > 0x1p126f && __builtin_isfinite(y) ? x * (y < 0 ? -0.0f : 0.0f) : x / y;
+    if (!(__builtin_fabsf(y) > 0x1p126f && __builtin_isfinite(y))) return x / y;
+    tiledmm_detail::in_range(y, false, 6);
+    return x * (y < 0 ? -0.0f : 0.0f);
 }
 __forceinline__ float __saturatef(float x) { return x > 0 ? x < 1 ? x : 1 : 0; }   // 0 for NaN

@@ -49,6 +49,8 @@ enum FindingKind : uint32_t {
     SHIFT,               // address: by how much; bytes: what is shifted, as for CONVERSION
     BROKEN_RULE,         // bytes: which of RULES in check/finding_kinds.py
     MISPRINTED,          // a warning; bytes: which argument of printf, from 1
+    ENDLESS_BARRIERS,    // bytes: how many
+    BEYOND_RANGE,        // a warning; address: the argument, a double; bytes: which of RANGES in check/finding_kinds.py
 };
 
 // One array in global memory.
@@ -121,6 +123,8 @@ extern "C" {
 Run* tiledmm_begin(const Launch* launch);
 int tiledmm_work(Run* run);   // runs blocks until none is left; one call per core. 0: done, 1: no memory
 uint64_t tiledmm_blocks_done(const Run* run);
+uint64_t tiledmm_ran_out(const Run* run);   // whether the time was up, and no thread was there to say so
+uint64_t tiledmm_deepest(const Run* run, uint64_t* pc);   // bytes of the deepest stack at an access, and the access; 0: no deep one
 void tiledmm_stop(Run* run);
 void tiledmm_time_out(Run* run);   // the same, with a finding
 void tiledmm_watch(Run* run);      // to be called from time to time: ends threads that have stalled, or are to stop

@@ -23,6 +23,9 @@ __thread Worker* worker = nullptr;
 
 // ---- blocks ----
 
+// Whether the kernel was built with calls of the runtime at its accesses.
+bool sees_accesses(const Launch& launch) { return launch.checks || launch.counts || launch.guarded; }
+
 uint64_t next_random(Worker& w) {   // xorshift64*
     w.random ^= w.random >> 12;
     w.random ^= w.random << 25;
@@ -79,6 +82,15 @@ bool answer(Worker& w, unsigned first, unsigned lanes) {
     return active;
 }
 
+// Barriers order writes: so many of them in a row without one, or so many altogether, are a loop that does not end.
+void end_endless(Worker& w, const Fiber& waits, uint64_t barriers) {
+    w.current = const_cast<Fiber*>(&waits);
+    report(w, ENDLESS_BARRIERS, reinterpret_cast<uint64_t>(waits.barrier), false, 0, static_cast<unsigned>(barriers));
+    w.current = nullptr;
+    w.aborted = true;
+    w.run->stop = true;
+}
+
 // Runs the lanes of a warp until each waits for other warps, spins, or has ended.
 void run_warp(Worker& w, unsigned warp) {
     Run& run = *w.run;
@@ -106,6 +118,10 @@ void run_warp(Worker& w, unsigned warp) {
             check_copies(w, fiber);
             release_waiting(w, first, lanes);
         }
+        if (run.stop.load(std::memory_order_relaxed)) return;   // run_block says so
+        if (w.idle_exchanges > IDLE_EXCHANGES * run.warps && sees_accesses(run.launch))
+            for (unsigned i = 0; i < lanes; ++i)
+                if (w.fibers[first + i].state != State::DONE) return end_endless(w, w.fibers[first + i], IDLE_EXCHANGES);
         if (ran || answer(w, first, lanes)) continue;
         if (run.launch.counts) flush(w, warp);
         bool paused = false;
@@ -150,6 +166,7 @@ void begin_block(Worker& w, uint64_t number) {
     }
     w.first_epoch = ++w.epoch;
     w.barriers_before = w.barriers;
+    w.idle_barriers = w.idle_exchanges = 0;
     w.acquired.clear();
     w.acquires = false;
     w.spin_rounds = 0;
@@ -175,6 +192,7 @@ void begin_block(Worker& w, uint64_t number) {
         fiber.overwritten = {};
         fiber.others.reset();
         if (w.warps[i / WARP].synced) std::memset(fiber.known, 0, sizeof fiber.known);
+        fiber.floor = reinterpret_cast<uintptr_t>(stack_of(w, i)) + STACK_BYTES - w.deepest;
         fiber.stack_pointer = new_stack(w.stacks + (i + 1) * STACK_BYTES - i % 32 * 192, fiber_main);
     }
     for (Warp& warp : w.warps) warp = {};
@@ -183,6 +201,8 @@ void begin_block(Worker& w, uint64_t number) {
 // All threads that have not ended wait at a barrier of the block: releases them.
 void pass_barrier(Worker& w, const Fiber& waits) {
     Run& run = *w.run;
+    if (++w.idle_barriers > IDLE_BARRIERS && sees_accesses(run.launch)) return end_endless(w, waits, IDLE_BARRIERS);
+    if (w.barriers - w.barriers_before > MOST_BARRIERS) return end_endless(w, waits, MOST_BARRIERS);
     if (is_traced(w, ACCESSES))
         w.trace.push_back({reinterpret_cast<uint64_t>(waits.barrier), 0, w.barriers - w.barriers_before, 0, 0, BARRIER, SHARED});
     ++w.barriers;
@@ -205,10 +225,11 @@ void run_block(Worker& w, uint64_t number) {
             run_warp(w, order[i]);
             if (w.aborted) return;
         }
-        const Fiber *waits = nullptr, *ended = nullptr, *elsewhere = nullptr, *named = nullptr;
+        const Fiber *waits = nullptr, *ended = nullptr, *elsewhere = nullptr, *named = nullptr, *left = nullptr;
         bool runs = false;
         for (Fiber& fiber : w.fibers) {
             if (fiber.state == State::SPINS) fiber.state = State::READY;
+            if (fiber.state != State::DONE && fiber.barrier) left = &fiber;
             if (fiber.state == State::READY || fiber.state == State::AT_WARP) runs = true;
             if (fiber.state == State::DONE)
                 ended = &fiber;
@@ -220,9 +241,9 @@ void run_block(Worker& w, uint64_t number) {
                 elsewhere = &fiber;
         }
         if (run.stop.load(std::memory_order_relaxed)) {
-            if (waits && run.timed_out.exchange(false)) {
-                w.current = const_cast<Fiber*>(waits);
-                report(w, TIMED_OUT, reinterpret_cast<uint64_t>(waits->barrier), false, 0, 0);
+            if (left && run.timed_out.exchange(false)) {
+                w.current = const_cast<Fiber*>(left);
+                report(w, TIMED_OUT, reinterpret_cast<uint64_t>(left->barrier), false, 0, 0);
                 w.current = nullptr;
             }
             w.aborted = true;
@@ -247,6 +268,7 @@ void run_block(Worker& w, uint64_t number) {
             w.current = nullptr;
         }
         pass_barrier(w, *waits);
+        if (w.aborted) return;
     }
     ++w.epoch;
 }
@@ -258,9 +280,6 @@ void merge(Counts& sum, const Counts& more) {
     sum.units += more.units;
     sum.ideal += more.ideal;
 }
-
-// Whether the kernel was built with calls of the runtime at its accesses.
-bool sees_accesses(const Launch& launch) { return launch.checks || launch.counts || launch.guarded; }
 
 void* map_pages(size_t bytes) {
     void* pages = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANON | MAP_NORESERVE, -1, 0);
@@ -339,7 +358,10 @@ unsigned tiledmm_active_mask() {
     return worker->current->active;
 }
 
-void tiledmm_fence(unsigned scope) { fence(*worker, scope > 0); }
+void tiledmm_fence(unsigned scope) {
+    fence(*worker, scope > 0);
+    end_if_told(*worker, CALLER);
+}
 
 void tiledmm_named_barrier(unsigned id, unsigned threads, unsigned waits) {
     Worker& w = *worker;
@@ -371,6 +393,7 @@ void tiledmm_named_barrier(unsigned id, unsigned threads, unsigned waits) {
 long long tiledmm_clock() {
     timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
+    end_if_told(*worker, CALLER);
     return now.tv_sec * 1000000000ll + now.tv_nsec;
 }
 
@@ -394,16 +417,35 @@ void tiledmm_check_printf(const char* format, const char* kinds) {
     }
 }
 
+// Whether a format has %n, which writes to memory, or a width or precision that would take the C library forever.
+static bool is_strange(const char* format) {
+    for (const char* at = format; (at = std::strchr(at, '%')); ++at) {
+        const size_t flags = std::strspn(++at, "-+ #0"), width = std::strspn(at + flags, "0123456789");
+        const char* end = at + flags + width;
+        size_t precision = 0;
+        if (*end == '.') end += 1 + (precision = std::strspn(end + 1, "0123456789"));
+        end += std::strspn(end, "hljztL*");
+        if (width > 4 || precision > 4 || *end == 'n') return true;
+        if (!*end) return false;
+        at = end;
+    }
+    return false;
+}
+
 int tiledmm_printf(const char* format, ...) {
     constexpr size_t MOST = 1 << 20;   // as the buffer of a GPU has
+    if (is_strange(format)) report_and_abort(*worker, BROKEN_RULE, CALLER, false, 0, 9);
     char text[4096];
     va_list arguments;
     va_start(arguments, format);
     const int length = std::vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     Run& run = *worker->run;
-    std::lock_guard<std::mutex> guard(run.lock);
-    if (run.output.size() < MOST) run.output += text;
+    {
+        std::lock_guard<std::mutex> guard(run.lock);
+        if (run.output.size() < MOST) run.output += text;
+    }
+    end_if_told(*worker, CALLER);
     return length;
 }
 
@@ -415,6 +457,12 @@ void tiledmm_assert_failed(const char*) {
 void tiledmm_broken_rule(unsigned rule) {
     report(*worker, BROKEN_RULE, reinterpret_cast<uint64_t>(CALLER), false, 0, rule);
     abort_launch(*worker);
+}
+
+void tiledmm_beyond_range(unsigned function, double x) {
+    uint64_t bits = 0;
+    std::memcpy(&bits, &x, sizeof bits);
+    report(*worker, BEYOND_RANGE, reinterpret_cast<uint64_t>(CALLER), false, bits, function);
 }
 
 void tiledmm_exit() {
@@ -447,7 +495,10 @@ void tiledmm_copy_async(void* shared, const void* global, unsigned bytes, unsign
     w.current->pending.push_back(copy);
 }
 
-void tiledmm_commit_copies() { worker->current->groups.push_back(worker->current->pending.size()); }
+void tiledmm_commit_copies() {
+    worker->current->groups.push_back(worker->current->pending.size());
+    end_if_told(*worker, CALLER);
+}
 
 // Copies the data of the first copies to shared memory now, no sooner: earlier reads get the old data.
 static void finish_copies(Worker& w, size_t done) {
@@ -474,7 +525,10 @@ void tiledmm_wait_for_copies(unsigned pending) {
     if (groups.size() > pending) finish_copies(w, groups[groups.size() - pending - 1]);
 }
 
-void tiledmm_wait_for_all_copies() { finish_copies(*worker, worker->current->pending.size()); }
+void tiledmm_wait_for_all_copies() {
+    finish_copies(*worker, worker->current->pending.size());
+    end_if_told(*worker, CALLER);
+}
 
 // ---- atomics ----
 
@@ -613,13 +667,14 @@ int tiledmm_work(Run* run) {
         if (block >= run->blocks) break;
         w.random = (launch.seed + 1) * 0x9e3779b97f4a7c15ull ^ (block + 1) * 0xbf58476d1ce4e5b9ull;
         run_block(w, block);
-        run->finished.fetch_add(1);
+        if (!w.aborted) run->finished.fetch_add(1);
     }
     worker = nullptr;
     munmap(w.stacks, MAX_THREADS * STACK_BYTES);
     std::lock_guard<std::mutex> guard(run->lock);
     run->workers.erase(std::find(run->workers.begin(), run->workers.end(), &w));
     run->barriers += w.barriers;
+    if (w.deepest_pc && w.deepest > run->deepest) run->deepest = w.deepest, run->deepest_pc = w.deepest_pc;
     run->trace.insert(run->trace.end(), w.trace.begin(), w.trace.end());
     for (size_t i = 0; i < w.counts.size(); ++i) {
         SiteCounts& sum = run->counts[i];
@@ -634,6 +689,11 @@ int tiledmm_work(Run* run) {
 }
 
 uint64_t tiledmm_blocks_done(const Run* run) { return run->finished; }
+uint64_t tiledmm_deepest(const Run* run, uint64_t* pc) {
+    *pc = run->deepest_pc;
+    return run->deepest;
+}
+uint64_t tiledmm_ran_out(const Run* run) { return run->timed_out; }
 void tiledmm_stop(Run* run) { run->stop = true; }
 void tiledmm_time_out(Run* run) {
     if (!run->stop) run->timed_out = true;

@@ -44,6 +44,7 @@ void tiledmm_check_printf(const char* format, const char* kinds);   // kinds: of
 [[noreturn]] void tiledmm_assert_failed(const char* expression);
 [[noreturn]] void tiledmm_exit();
 [[noreturn]] void tiledmm_broken_rule(unsigned rule);   // of a library or of the language: see RULES in check/finding_kinds.py
+void tiledmm_beyond_range(unsigned function, double x);   // of a fast function: see RANGES in check/finding_kinds.py
 long long tiledmm_clock();
 
 unsigned tiledmm_shared_offset(const void* shared);

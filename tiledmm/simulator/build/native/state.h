@@ -30,6 +30,7 @@ constexpr unsigned WARP = 32;
 constexpr unsigned BANKS = 32;
 constexpr unsigned MAX_THREADS = 1024;
 constexpr size_t STACK_BYTES = 640 * 1024;   // a thread has at most 512 KiB of local memory
+constexpr size_t DEEP_BYTES = 2048;          // twice what a GPU gives to calls of unknown depth: frames are larger here
 constexpr size_t GUARD_BYTES = 4096;         // below each stack
 constexpr unsigned LOG_ENTRIES = 1 << 15;   // accesses of a lane before those of its warp are processed
 constexpr unsigned SITES = 1 << 14;         // instructions of a kernel that access memory
@@ -106,6 +107,9 @@ constexpr unsigned WHOLE_WARP = 1 + 100;   // from here on, exchanges for tensor
 constexpr unsigned SPIN_SLICE = 4096;     // accesses between two looks at whether a thread spins
 constexpr unsigned SPIN_SAMPLE = 128;     // accesses of such a look
 constexpr unsigned SPIN_ADDRESSES = 16;   // the most that a thread that spins accesses
+// Barriers of a block, and barriers and exchanges for each of its warps, without a write of any thread of the block in between,
+// after which they never end; and barriers of a block altogether.
+constexpr uint64_t IDLE_BARRIERS = 1 << 20, IDLE_EXCHANGES = 1 << 24, MOST_BARRIERS = 1 << 25;
 constexpr uint64_t SPIN_ROUNDS = 1 << 16;   // looks without progress of any thread after which all wait forever
 
 struct Sync;
@@ -166,6 +170,7 @@ struct Fiber {
     uint64_t received[WARP] = {};   // from the lanes of the last exchange: others may have gone on
     bool in_block_scope = false;  // whether its atomic is one for other threads of its block only
     uint64_t steps = 0, limit = 0;
+    uintptr_t floor = 0;          // below it, the stack is deeper than any thread's of the worker was so far
     unsigned samples = 0, spin_count = 0;
     uintptr_t spin_at[SPIN_ADDRESSES] = {};
     std::vector<Pending> pending;
@@ -259,8 +264,10 @@ struct Worker {
     Joiner joiner;
     unsigned votes[2] = {}, vote_epoch = 0;
     uint64_t barriers = 0, barriers_before = 0;   // the second: when this block began
+    uint64_t idle_barriers = 0, idle_exchanges = 0;   // since the last write of a thread of the block
     uint64_t random = 1;
     std::vector<TraceEvent> trace;
+    uint64_t deepest = DEEP_BYTES, deepest_pc = 0;   // bytes of stack of a thread at an access, and the access
 };
 
 // What threads released at an address: a write to it after a fence says that all before the fence happened. After a fence for the
@@ -301,6 +308,7 @@ struct Run {
     std::string output;
     std::vector<TraceEvent> trace;
     uint64_t barriers = 0;
+    uint64_t deepest = 0, deepest_pc = 0;
     Site sites[SITES];
 };
 

@@ -41,6 +41,7 @@ constexpr size_t MOST_MIXED = 8;
 // Releases the lanes that are present, and orders their accesses before the barrier before those after it.
 void pass_warp(Worker& w, unsigned first, unsigned lanes, unsigned present, const Fiber& waits) {
     const unsigned mask = waits.waits_for, kind = waits.kind;
+    ++w.idle_exchanges;
     Warp& warp = w.warps[first / WARP];
     if (const unsigned ended = mask & ~present) {
         report(w, BARRIER_LEFT, reinterpret_cast<uint64_t>(waits.barrier), false, 0, 0,

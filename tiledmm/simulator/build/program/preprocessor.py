@@ -11,8 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tiledmm.errors import CompilationError
+from tiledmm.hardware.architectures import Architecture
 from tiledmm.simulator.build.built_libraries import scratch
 from tiledmm.simulator.build.cxx import compiler
+from tiledmm.simulator.build.kernel_flags import target_macros
 from tiledmm.simulator.build.source_map import Place, SourceMap
 
 _NATIVE = Path(__file__).parent.with_name("native")
@@ -21,12 +23,6 @@ _NATIVE = Path(__file__).parent.with_name("native")
 _STANDARD = frozenset(
     ("array", "bit", "initializer_list", "limits", "optional", "ratio", "tuple", "type_traits", "utility")
 )
-
-# What nvcc defines, for conditionals. The architecture's macro is added to it.
-_DEFINED = (
-    "-D__CUDACC__=1", "-D__NVCC__=1", "-D__CUDACC_VER_MAJOR__=13", "-D__CUDACC_VER_MINOR__=0", "-DCUDA_VERSION=13000",
-    "-DCUDART_VERSION=13000",
-)  # fmt: skip
 
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*(?P<quoted>[<\"](?P<name>[^>\"]+)[>\"])[^\n]*$", re.MULTILINE)
 _KEPT = re.compile(r"^[ \t]*#[ \t]*pragma tiledmm_include (?P<quoted>.*)$", re.MULTILINE)
@@ -54,13 +50,13 @@ class Preprocessed:
     left_out: Mapping[str, str] = field(default_factory=dict)
 
 
-def preprocess(text: str, places: SourceMap, arch: int) -> Preprocessed:
+def preprocess(text: str, places: SourceMap, target: Architecture) -> Preprocessed:
     """Return a program after the preprocessor.
 
     Args:
         text: CUDA C, in which the program's own headers are inserted.
         places: File and line of each line of the text.
-        arch: Value of ``__CUDA_ARCH__``, such as 900.
+        target: The target architecture.
 
     Raises:
         CompilationError: If the preprocessor refuses the text (``#error``).
@@ -79,7 +75,7 @@ def preprocess(text: str, places: SourceMap, arch: int) -> Preprocessed:
 
     with scratch() as folder:
         (folder / "kernel.cu").write_text(_INCLUDE.sub(header, text), encoding="utf-8")
-        command = [*compiler(), "-x", "c++", "-std=c++17", "-E", "-dD", *_DEFINED, f"-D__CUDA_ARCH__={arch}"]
+        command = [*compiler(), "-x", "c++", "-std=c++17", "-E", "-dD", *_of_nvcc(target)]
         done = subprocess.run(
             [*command, "kernel.cu"], capture_output=True, text=True, cwd=folder, env={**os.environ, "LC_ALL": "C"}
         )
@@ -92,6 +88,19 @@ def preprocess(text: str, places: SourceMap, arch: int) -> Preprocessed:
     resolved = "\n".join(_KEPT.sub(r"#include \g<quoted>", _unrolled(line, macros)) for line, _ in lines) + "\n"
     shown = tuple(written[at - 1] if 0 < at <= len(written) else "" for _, at in lines)
     return Preprocessed(resolved, SourceMap(tuple(_place(places, at) for _, at in lines), 1, shown), macros, left_out)
+
+
+def _of_nvcc(target: Architecture) -> list[str]:
+    """Return the options that define what nvcc and the toolkit's headers define, by which texts select branches."""
+    versions = (_NATIVE / "version.h").read_text(encoding="utf-8")
+    values = re.findall(r"^#define (\w+) (.*)$", versions, re.MULTILINE)
+    return [
+        *(f"-D{name}={value}" for name, value in values),
+        "-DCUDA_VERSION=CUDART_VERSION",
+        "-D__CUDACC__=1",
+        "-D__NVCC__=1",
+        *target_macros(target),
+    ]
 
 
 @functools.lru_cache(maxsize=1)

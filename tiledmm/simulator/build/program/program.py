@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tiledmm.errors import CompilationError, ConfigError, OperandTypeError
-from tiledmm.hardware.architectures import Architecture, find_target
+from tiledmm.hardware.architectures import Architecture, find_compile_target
 from tiledmm.simulator.build.compile_options import CompileOptions
 from tiledmm.simulator.build.program.expressions import Expression
 from tiledmm.simulator.build.program.host_code import device_text, reached
@@ -62,7 +62,7 @@ class Program:
     ) -> None:
         options = options or CompileOptions()
         self.file, self.is_changed = file, False
-        self.target = find_target(options.target) if options.target else target
+        self.target = find_compile_target(options.target) if options.target else target
         self.written, self.written_places = options.text(text, file, folder)
         for name, value in (redefined or {}).items():
             self.written = _constant(name).sub(rf"\g<1>{value}", self.written)
@@ -127,8 +127,7 @@ class Program:
     @functools.cached_property
     def preprocessed(self) -> Preprocessed:
         """The program after the preprocessor."""
-        major, minor = self.target.capability
-        return preprocess(self.written, self.written_places, major * 100 + minor * 10)
+        return preprocess(self.written, self.written_places, self.target)
 
     @functools.cached_property
     def tokens(self) -> list[Token]:

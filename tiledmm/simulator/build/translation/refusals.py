@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tiledmm.simulator.build.translation.refusal_tables import INCLUDES, LIBRARY, NAMES, TEXTS
-from tiledmm.simulator.build.translation.syntax import without_comments
+from tiledmm.simulator.build.translation.syntax import unclosed_brace, without_comments
 from tiledmm.simulator.build.translation.unit import FUNCTIONS, HEADERS
 
 _UNKNOWN = re.compile(
@@ -90,6 +90,8 @@ def explain(output: str, source: str, known: Mapping[str, str]) -> Refusal | Non
     if len(errors) > 1 and errors[0][1]["text"].startswith("variable or field") and "kernel.cu" in errors[1][1]["file"]:
         errors = errors[1:]  # a function whose parameters have an unknown type, which is named next
     at, error = errors[0]
+    if Path(error["file"]).name != "kernel.cu" and (line := unclosed_brace(source)):
+        return Refusal(line, "this brace is not closed: a } is missing behind it")
     place = _place(error, lines, at)
     return Refusal(place, _reason(error, place, source, known))
 
@@ -189,6 +191,8 @@ def _reason(error: re.Match[str], line: int, source: str, known: Mapping[str, st
             "the kernel cannot be called by its name: name= says which one, with its template arguments "
             "(\"scale<float, 16>\") and its namespace"
         )  # fmt: skip
+    if frame := re.search(r"frame size (?:of |\()(\d+)", text):
+        return f"the variables of a thread take {int(frame[1]):,} bytes, and it has 524,288 (512 KiB) of local memory"
     if "variable length array" in text:
         return (
             "the size of an array must be known when the kernel is compiled: a template argument, a macro or a "

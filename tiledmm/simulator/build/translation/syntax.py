@@ -44,7 +44,19 @@ def has_c_linkage(text: str, kernel: str) -> bool:
 
 def variables_in(text: str, space: str) -> frozenset[str]:
     """Return the names of the variables that a text defines with an attribute ``space``, such as ``__constant__``."""
-    return frozenset(re.findall(rf"\b{space}\b[^;(){{}}=]*?\b(\w+)\s*(?:\[[^;]*?)?(?:=|;)", without_comments(text)))
+    plain = without_comments(text)
+    found = set()
+    for match in re.finditer(rf"\b{space}\b", plain):
+        depth, declared = 0, ""
+        for piece in re.finditer(r"[()\[\]{};]|[^()\[\]{};]+", plain[match.end() :]):
+            depth += (piece[0] in "([{") - (piece[0] in ")]}")
+            if depth < 0 or (depth == 0 and piece[0] == ";"):
+                break
+            if depth == 0:
+                declared += piece[0] if piece[0] not in ")]}" else " "
+        names = (re.findall(r"[A-Za-z_]\w*", part.partition("=")[0]) for part in declared.split(","))
+        found |= {words[-1] for words in names if words}
+    return frozenset(found)
 
 
 def parameter_names(text: str, kernel: str) -> list[str]:
@@ -210,6 +222,17 @@ def loop_around(text: str, line: int) -> int:
     """Return the line, from 1, of the condition of the innermost loop around a line; 0 if no loop is around it."""
     around = [loop for loop in _loops(_plain(text)) if loop[0] <= line <= loop[1]]
     return min(around, key=lambda loop: loop[1] - loop[0])[2] if around else 0
+
+
+def unclosed_brace(text: str) -> int:
+    """Return the line, from 1, of the innermost opening brace that no other closes; 0 if there is none."""
+    open_braces: list[int] = []
+    for brace in re.finditer(r"[{}]", plain := re.sub(r"'\\?.'", "   ", _plain(text))):
+        if brace[0] == "{":
+            open_braces.append(brace.start())
+        elif open_braces:
+            open_braces.pop()
+    return plain.count("\n", 0, open_braces[-1]) + 1 if open_braces else 0
 
 
 def _plain(text: str) -> str:

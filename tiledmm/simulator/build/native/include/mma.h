@@ -70,30 +70,75 @@ struct Extent<accumulator, M, N, K> {
     static constexpr int rows = M, cols = N;
 };
 
-template <class T, int M, int N, int K>
+// The shapes of A and B by their type, and of sums by theirs.
+template <bool IS_SUM, class T, int M, int N, int K>
 constexpr bool EXISTS = false;
-#define TILEDMM_SHAPES(T)                       \
-    template <>                                 \
-    constexpr bool EXISTS<T, 16, 16, 16> = true; \
-    template <>                                 \
-    constexpr bool EXISTS<T, 32, 8, 16> = true;  \
-    template <>                                 \
-    constexpr bool EXISTS<T, 8, 32, 16> = true;
-TILEDMM_SHAPES(__half)
-TILEDMM_SHAPES(float)
-TILEDMM_SHAPES(signed char)
-TILEDMM_SHAPES(unsigned char)
-TILEDMM_SHAPES(int)
+#define TILEDMM_SHAPE(is_sum, T, M, N, K) \
+    template <>                           \
+    constexpr bool EXISTS<is_sum, T, M, N, K> = true;
+#define TILEDMM_SHAPES(is_sum, T)           \
+    TILEDMM_SHAPE(is_sum, T, 16, 16, 16)    \
+    TILEDMM_SHAPE(is_sum, T, 32, 8, 16)     \
+    TILEDMM_SHAPE(is_sum, T, 8, 32, 16)
+TILEDMM_SHAPES(false, __half)
+TILEDMM_SHAPES(false, signed char)
+TILEDMM_SHAPES(false, unsigned char)
+TILEDMM_SHAPES(true, __half)
+TILEDMM_SHAPES(true, float)
+TILEDMM_SHAPES(true, int)
 #if __CUDA_ARCH__ >= 800
-TILEDMM_SHAPES(__nv_bfloat16)
-template <>
-constexpr bool EXISTS<precision::tf32, 16, 16, 8> = true;
-template <>
-constexpr bool EXISTS<float, 16, 16, 8> = true;
-template <>
-constexpr bool EXISTS<double, 8, 8, 4> = true;
+TILEDMM_SHAPES(false, __nv_bfloat16)
+TILEDMM_SHAPE(false, precision::tf32, 16, 16, 8)
+TILEDMM_SHAPE(true, float, 16, 16, 8)
+TILEDMM_SHAPE(false, double, 8, 8, 4)
+TILEDMM_SHAPE(true, double, 8, 8, 4)
 #endif
 #undef TILEDMM_SHAPES
+#undef TILEDMM_SHAPE
+
+// The layouts of A and B; sums have none.
+template <bool IS_SUM, class Layout>
+constexpr bool LAYOUT = false;
+template <>
+constexpr bool LAYOUT<true, void> = true;
+template <>
+constexpr bool LAYOUT<false, row_major> = true;
+template <>
+constexpr bool LAYOUT<false, col_major> = true;
+
+// The types of sums of products of a type.
+template <class T, class Sum>
+constexpr bool ADDS = false;
+template <>
+constexpr bool ADDS<__half, __half> = true;
+template <>
+constexpr bool ADDS<__half, float> = true;
+template <>
+constexpr bool ADDS<__nv_bfloat16, float> = true;
+template <>
+constexpr bool ADDS<precision::tf32, float> = true;
+template <>
+constexpr bool ADDS<double, double> = true;
+template <>
+constexpr bool ADDS<signed char, int> = true;
+template <>
+constexpr bool ADDS<unsigned char, int> = true;
+
+template <class Use>
+constexpr bool IS_SUM = false;
+template <>
+constexpr bool IS_SUM<accumulator> = true;
+
+template <class Use, int M, int N, int K, class T, class Layout>
+struct Checked {
+    static_assert(EXISTS<IS_SUM<Use>, T, M, N, K>,
+                  "wmma has no fragment of this shape and type on this architecture: A and B are 16x16x16, 32x8x16 and 8x32x16 of __half, "
+                  "signed char and unsigned char (from 8.0 also __nv_bfloat16), and from 8.0 16x16x8 of precision::tf32 and 8x8x4 of "
+                  "double; sums of them are of float or __half, int, float, and double");
+    static_assert(LAYOUT<IS_SUM<Use>, Layout>,
+                  "wmma has no fragment of this layout: A and B are row_major or col_major, and a sum gets its layout where it is "
+                  "loaded and stored");
+};
 
 // All elements of a matrix, of which every lane gives its own.
 template <class T, int COUNT, int ALL>
@@ -125,11 +170,7 @@ __forceinline__ void begin(const void* at, unsigned ldm, unsigned kind) {
 }   // namespace detail
 
 template <class Use, int M, int N, int K, class T, class Layout = void>
-class fragment {
-    static_assert(detail::EXISTS<T, M, N, K>,
-                  "wmma has no fragment of this shape and type on this architecture: there are 16x16x16, 32x8x16 and 8x32x16 of __half, "
-                  "signed char and unsigned char (from 8.0 also __nv_bfloat16), and from 8.0 16x16x8 of precision::tf32 and 8x8x4 of double");
-
+class fragment : detail::Checked<Use, M, N, K, T, Layout> {
 public:
     using element_type = T;
     using storage_element_type = typename detail::Element<T>::Stored;
@@ -139,7 +180,7 @@ public:
     storage_element_type x[num_elements];
 };
 template <int M, int N, int K, class Layout>
-class fragment<matrix_a, M, N, K, __half, Layout> {
+class fragment<matrix_a, M, N, K, __half, Layout> : detail::Checked<matrix_a, M, N, K, __half, Layout> {
 public:
     using element_type = __half;
     using storage_element_type = __half;
@@ -147,7 +188,7 @@ public:
     __half x[16];
 };
 template <int M, int N, int K, class Layout>
-class fragment<matrix_b, M, N, K, __half, Layout> {
+class fragment<matrix_b, M, N, K, __half, Layout> : detail::Checked<matrix_b, M, N, K, __half, Layout> {
 public:
     using element_type = __half;
     using storage_element_type = __half;
@@ -224,6 +265,9 @@ template <int M, int N, int K, class T, class LayoutA, class LayoutB, class D, c
 __forceinline__ void mma_sync(fragment<accumulator, M, N, K, D>& d, const fragment<matrix_a, M, N, K, T, LayoutA>& a,
                               const fragment<matrix_b, M, N, K, T, LayoutB>& b, const fragment<accumulator, M, N, K, C>& c,
                               bool saturate = false) {
+    static_assert(detail::ADDS<T, C> && detail::ADDS<T, D>,
+                  "mma_sync has no sum of this type for these factors: float or __half for __half, int for signed and unsigned char, "
+                  "float for __nv_bfloat16 and precision::tf32, double for double");
     typename detail::Element<T>::Stored rows[M * K], cols[K * N];
     detail::gather(a.x, rows);
     detail::gather(b.x, cols);
