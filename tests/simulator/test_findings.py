@@ -168,7 +168,7 @@ def test_the_nearest_array_is_named() -> None:
     assert nearest((), 5) is None
 
 
-SIZES = np.ones((40, 20), np.float32), np.ones((20, 40), np.float32)
+SIZES = np.arange(800, dtype=np.float32).reshape(40, 20), np.arange(800, dtype=np.float32).reshape(20, 40)
 
 
 def messages(path: Path, variant: str = "naive", **keywords: int) -> list[str]:
@@ -340,13 +340,14 @@ NAMED = {
     "alignment not declared": (f"writes {OF_A}", "__align__(3)"),
     "barriers without end": ("loop",),
     "argument beyond a fast function's range": ("__tanf of 5.13828272e-322", "-pi to pi"),
+    "equal writes that nothing orders": (f"writes {OF_A}", "k.cu:22"),
 }
 
 #: Findings that two threads take part in.
 OF_TWO = (
     "race on shared memory", "race on global memory", "barrier not reached by all", "warp not converged",
     "copy not waited for", "barrier not reached by threads that have ended", "lanes of a warp differ",
-    "volatile read that nothing orders",
+    "volatile read that nothing orders", "equal writes that nothing orders",
 )  # fmt: skip
 
 
@@ -496,11 +497,11 @@ def test_elements_are_named_as_a_programmer_writes_them() -> None:
         __shared__ float As[2][3][5];
         extern __shared__ double dynamic[];
         int i = threadIdx.x;
-        As[1][i % 2][4] = 1;
-        stages[1].a[1][i / 4] = 1;
-        stages[1].n = 1;
-        dynamic[i % 2] = 1;
-        table[2][i % 2 + 1] = 1;
+        As[1][i % 2][4] = i;
+        stages[1].a[1][i / 4] = i;
+        stages[1].n = i;
+        dynamic[i % 2] = i;
+        table[2][i % 2 + 1] = i;
         x[2].z = i;
     }
     """

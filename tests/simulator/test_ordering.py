@@ -388,3 +388,94 @@ def test_stores_of_structures_that_a_function_returns_are_seen():
     __device__ Pair both(int i) { return {i, i + 1}; }
     """
     assert kinds("((Pair*)x)[0] = both(threadIdx.x);", head=head) == [RACE_GLOBAL]
+
+
+FLAG = "if (x[threadIdx.x] < 7) x[64] = VALUE;"
+LANES = """
+    __shared__ int part[2];
+    int sum = __reduce_add_sync(~0u, x[threadIdx.x] + 1);
+    part[threadIdx.x / 32] = VALUE;
+    __syncthreads();
+    if (threadIdx.x == 0) x[64] = part[0] + part[1];
+"""
+
+
+@pytest.mark.parametrize(("body", "kind"), [(FLAG, RACE_GLOBAL), (LANES, RACE_SHARED)])
+@pytest.mark.parametrize("grid", [1, 2])
+def test_plain_writes_of_the_same_value_are_a_warning(body, kind, grid):
+    """Check a flag that many threads set, and a warp's sum that all its lanes store."""
+    body = body if grid == 1 else body.replace("x[64] = part", "x[65 + blockIdx.x] = part")
+    report = launched(body.replace("VALUE", "1 + (threadIdx.x > 100)"), grid=grid)
+    assert report.ok and {each.kind for each in report.warnings} == {"equal writes that nothing orders"}
+    found = launched(body.replace("VALUE", "1 + (threadIdx.x > 5)"), grid=grid).findings
+    assert {each.kind for each in found} == {kind}
+
+
+def test_parts_of_two_writes_are_not_the_same_value():
+    assert kinds("if (threadIdx.x == 0) *(char*)x = 0; if (threadIdx.x == 32) *(short*)x = 0;") == [RACE_GLOBAL]
+    copies = """
+    struct S { int a[16]; };
+    S mine;
+    for (int i = 0; i < 16; ++i) mine.a[i] = threadIdx.x;
+    *(S*)x = mine;
+    """
+    assert kinds(copies) == [RACE_GLOBAL]
+
+
+POLLED = """
+    if (threadIdx.x == 0 && blockIdx.x == 0) { x[1] = 7; __threadfence(); atomicExch(&x[0], 1); }
+    if (threadIdx.x == 0 && blockIdx.x == 1) { while (READ) {} __threadfence(); x[2] = x[1]; }
+"""
+
+
+@pytest.mark.parametrize(
+    ("read", "found"),
+    [
+        ("__ldcg(&x[0]) == 0", []),
+        ("__ldcv(&x[0]) == 0", []),
+        ("atomicCAS(&x[0], 1, 1) != 1", []),
+        ("atomicOr(&x[0], 0) == 0", []),
+        ("__ldg(&x[0]) == 0", [RACE_GLOBAL]),
+        ("x[0] == 0", [RACE_GLOBAL]),
+    ],
+)
+def test_loops_that_wait(read, found):
+    assert kinds(POLLED.replace("READ", read), grid=2) == found
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        ("if (threadIdx.x > x[0]) atomicMax(&x[0], threadIdx.x);", []),
+        (
+            "if (threadIdx.x == 40 && x[0] < 5) atomicMax(&x[0], 9); else if (x[0] > 5) x[1 + threadIdx.x] = 1;",
+            [RACE_GLOBAL],
+        ),
+        ("if (!(x[0] & 1 << threadIdx.x % 32)) atomicOr(&x[0], 1 << threadIdx.x % 32);", []),
+        ("if (x[0] < 5) atomicAdd(&x[0], 1);", [RACE_GLOBAL]),
+        ("if (x[0] == 0) atomicExch(&x[0], 1);", [RACE_GLOBAL]),
+        ("while (x[0] == 0 && threadIdx.x < 63) {} atomicMax(&x[0], 1);", [RACE_GLOBAL]),
+    ],
+)
+def test_a_look_before_an_atomic_that_may_not_be_needed(body, found):
+    assert kinds(body, grid=2, workers=1) == found
+
+
+def test_an_atomic_that_changes_nothing_releases_nothing():
+    body = """
+    if (threadIdx.x == 0 && blockIdx.x == 0) { x[1] = 7; __threadfence(); atomicAdd(&x[0], ADDED); }
+    if (threadIdx.x == 0 && blockIdx.x == 1) { while (atomicAdd(&x[0], 0) < ADDED) {} __threadfence(); x[2] = x[1]; }
+    """
+    assert kinds(body.replace("ADDED", "1"), grid=2) == []
+    assert kinds(body.replace("ADDED", "0"), grid=2, workers=1) == [RACE_GLOBAL]
+
+
+def test_a_store_replaces_what_another_thread_released():
+    """Check that whoever reads a flag that two threads set knows only what the last one did."""
+    body = """
+    if (threadIdx.x) return;
+    if (blockIdx.x < 2) { x[1 + blockIdx.x] = 7; __threadfence(); *flag = 1; }
+    else { while (*flag == 0) {} __threadfence(); x[3] = x[1]; }
+    """
+    assert kinds(body, grid=3, workers=1) == [RACE_GLOBAL]
+    assert kinds(body.replace("*flag = 1", "atomicAdd((int*)flag, 1)").replace("== 0", "< 2"), grid=3, workers=1) == []

@@ -28,7 +28,7 @@ def launch(code: str, *, grid: int = 2, block: int = 8) -> simulator.Report:
     [
         ("if (threadIdx.x == 0) partial[blockIdx.x] = filter[2]; x[0] = 0 * x[0];", ["race on global memory"]),
         ("if (threadIdx.x < 1) partial[blockIdx.x] = filter[2];", []),
-        ("partial[threadIdx.x & 3] = 1;", ["race on global memory"]),
+        ("partial[threadIdx.x & 3] = threadIdx.x;", ["race on global memory"]),
         ("if (threadIdx.x + blockIdx.x == 0) total += 1;", []),
         ("if (threadIdx.x == 0) total += 1;", ["race on global memory"]),
         ("float* p = partial; if (threadIdx.x == 0) p[4 + 0 * total] = 1;", ["global access out of bounds"]),

@@ -31,6 +31,7 @@ from tiledmm.simulated.product_report import ProductReport
 from tiledmm.simulated.scheduled_launch import EpilogueMemory, ScheduledLaunch, Source
 from tiledmm.simulator.check.finding_kinds import NOT_WRITTEN, UNSET_ELEMENT
 from tiledmm.simulator.check.findings import Finding
+from tiledmm.simulator.check.schedules import SEEDS, at_seed, preemptive
 from tiledmm.simulator.check.unset import VALUES
 from tiledmm.simulator.execute.grid import Outcome
 from tiledmm.simulator.execute.memory import BEFORE, Memory, Placed
@@ -49,6 +50,7 @@ class Simulation:
         barriers: Source line of each barrier of the traced block, in the order in which it waited at them.
         written: Bytes that the kernels left in the arrays that they write; only if ``Settings.build`` names a build,
             else empty.
+        synchronizes: Whether threads used atomics, volatile accesses, fences or named barriers.
     """
 
     result: np.ndarray[Any, Any]
@@ -56,6 +58,7 @@ class Simulation:
     events: tuple[Event, ...] = ()
     barriers: tuple[int, ...] = ()
     written: tuple[np.ndarray[Any, np.dtype[np.uint8]], ...] = ()
+    synchronizes: bool = False
 
 
 def simulate_product(
@@ -109,6 +112,8 @@ def simulate_product(
         done = run.on(x1, x2, out, epilogue)
     if settings.checks == "full" and done.report.ok and run.launches:
         found = _closer(choice, text, settings, x1, x2, epilogue)
+        if done.synchronizes and not found:
+            found = _in_other_orders(choice, text, settings, x1, x2, epilogue)
         done = replace(done, report=replace(done.report, findings=tuple(found)))
     return done
 
@@ -136,6 +141,17 @@ def _closer(
     found = [each for launch in launches for each in launch.kernel_findings.unset_variables()]
     found += [each for each in guarded if each.kind == UNSET_ELEMENT]
     return found or [launches[checked.main].kernel_findings.unset_result("the product")]
+
+
+def _in_other_orders(
+    choice: Choice, source: Source | None, settings: Settings, x1: Any, x2: Any, epilogue: EpilogueCall
+) -> list[Finding]:
+    """Run a product again in other orders of threads, and return the errors of the first in which there are any."""
+    for seed in range(SEEDS):
+        report = _ProductRun(choice, source, preemptive(settings, seed)).on(x1, x2, None, epilogue).report
+        if report.findings:
+            return at_seed(report.findings, seed)
+    return []
 
 
 def _differ(one: Simulation, other: Simulation) -> bool:
@@ -259,7 +275,8 @@ class _ProductRun:
             written = tuple(each.memory.copy() for each in placed[2:]) if self.settings.build else ()
         finally:
             memory.release()
-        return Simulation(result, report, events, barriers, written)
+        synchronizes = any(each.synchronizes for its in outcomes for each in its)
+        return Simulation(result, report, events, barriers, written, synchronizes)
 
     def _read_by_epilogue(self, epilogue: EpilogueCall, out: Any, result: Placed) -> tuple[list[Placed], bool]:
         """Return the arrays that the epilogue reads, and whether the result is one of them."""

@@ -18,6 +18,7 @@ from tiledmm.simulator.check.expected import Tolerance, expected_arrays, wrong_r
 from tiledmm.simulator.check.finding_kinds import CONTINUES, VIEW
 from tiledmm.simulator.check.full_checks import FullChecks
 from tiledmm.simulator.check.kernel_findings import KernelFindings
+from tiledmm.simulator.check.schedules import Schedules
 from tiledmm.simulator.execute.launch import Launch
 from tiledmm.simulator.execute.settings import Settings
 from tiledmm.simulator.report.events import Event, events_of
@@ -73,13 +74,16 @@ def launch(
             floating-point numbers within 1e-10 (8 bytes), 1e-4 (4 bytes) or 1e-2 (2 bytes), relative to themselves and
             to the mean absolute value of what is expected.
         checks: Whether every access is checked. ``"full"`` runs the kernel four times, to find variables that are read
-            before they are set, and accesses outside of a thread's local arrays. Without checks a kernel runs several
-            times as fast, but a wrong one can end the process.
+            before they are set, and accesses outside of a thread's local arrays; and up to six times more in other
+            orders of threads, if it has atomics, volatile accesses, fences or named barriers. Without checks a kernel
+            runs several times as fast, but a wrong one can end the process.
         counts: Whether traffic is counted.
         sass: Whether traffic is also counted as in the machine code (SASS) of ``target``, where contiguous accesses are
             vectorized. Needs the extra ``inspect``.
-        threads: The order in which threads run between two barriers: ``"forward"``, ``"reverse"`` or ``"random"``.
-        seed: Seed of the order ``"random"``.
+        threads: The order in which threads run between two barriers: ``"forward"``, ``"reverse"`` or ``"random"``; or
+            ``"preemptive"``, in which they also let others run before atomics, volatile accesses, fences and barriers,
+            and up to six blocks run in turn. A finding of full checks names the seed of its order.
+        seed: Seed of the orders ``"random"`` and ``"preemptive"``.
         max_steps: Maximum number of accesses of a thread; a thread that makes more is ended with a finding. 0 for no
             limit.
         timeout: Seconds after which the launch ends with a finding; None for no limit.
@@ -239,5 +243,7 @@ def launch_kernel(
     if before and (wrong or full):
         errors = [each for each in found if not each.is_warning]
         found += FullChecks(this, findings, settings, values, before).findings(errors, wrong=bool(wrong))
+        if full and outcome.synchronizes and not wrong and all(each.is_warning for each in found):
+            found += Schedules(this, findings, settings, values, before, wanted, tolerance).found()
     found += wrong
     return Report.of(kernel, [outcome], found, grid=this.grid, block=this.block, sass=settings.sass is not None)

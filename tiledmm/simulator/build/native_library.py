@@ -27,6 +27,7 @@ class Library:
         text: Addresses of its machine code: the first, and the one after the last.
         constants: Addresses of its constants without names: the first, and the one after the last.
         initial: Initial bytes of its variables outside of functions, by name.
+        imports: Names of the functions outside of the library that its code calls.
         lock: Held by the launch that uses these variables, of which the library has one copy.
     """
 
@@ -35,6 +36,7 @@ class Library:
     text: tuple[int, int]
     constants: tuple[int, int]
     initial: dict[str, bytes]
+    imports: frozenset[str]
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     @classmethod
@@ -60,4 +62,4 @@ def _load(path: Path) -> Library:
     variables = (each for each in debug.variables() if each.writable)
     initial = {each.name: ctypes.string_at(base + each.address, each.bytes) for each in variables}
     first, last = debug.constants
-    return Library(library, base, (base + begin, base + end), (base + first, base + last), initial)
+    return Library(library, base, (base + begin, base + end), (base + first, base + last), initial, debug.imports)

@@ -45,6 +45,7 @@ KINDS = (
     "printf of another type",
     "barriers without end",
     "argument beyond a fast function's range",
+    "equal writes that nothing orders",
 )
 
 #: The kind for an array whose elements are in another order than its memory.
@@ -53,11 +54,17 @@ VIEW = "view whose strides a kernel does not get"
 #: The kind that the host finds for calls that may need more stack than a GPU gives to a thread.
 DEEP_CALLS = "deep calls"
 
+#: Kinds for results that differ between orders of threads, where it is not known what is expected: correct kernels may
+#: have such results, as the order of elements that take tickets from an atomic counter.
+ORDER_OF_THREADS = "result depends on the order of threads"
+ORDER_OF_ELEMENTS = "order of elements depends on the order of threads"
+
 #: Kinds that are warnings: no errors on a GPU.
 WARNINGS = frozenset(
     {DEEP_CALLS, "barrier not reached by threads that have ended", "shuffle of an undefined value",
      "alignment not declared", "volatile read that nothing orders", "printf of another type", VIEW,
-     "argument beyond a fast function's range"}
+     "argument beyond a fast function's range", "equal writes that nothing orders", ORDER_OF_THREADS,
+     ORDER_OF_ELEMENTS}
 )  # fmt: skip
 
 #: Kinds that the host finds: elements that no thread wrote, elements that differ from what is expected, and results
@@ -155,6 +162,9 @@ SENTENCES = {
         "{access}, which {other} {did} at {at}: whether it is there is a matter of luck, and volatile accesses order "
         "nothing else"
     ),
+    "equal writes that nothing orders": (
+        "{access}, which {other} {did} at {at} {unordered}: the value is the same, and one of the writes is enough"
+    ),
 }
 
 # What breaks a rule of wmma, of cooperative groups or of the language (``tiledmm_broken_rule``).
@@ -191,5 +201,6 @@ RANGES = {
 # Kinds with a second thread and line.
 OF_TWO = frozenset(
     {"race on shared memory", "race on global memory", BARRIER, "warp not converged", "copy not waited for",
-     "barrier not reached by threads that have ended", LANES, "volatile read that nothing orders"}
+     "barrier not reached by threads that have ended", LANES, "volatile read that nothing orders",
+     "equal writes that nothing orders"}
 )  # fmt: skip

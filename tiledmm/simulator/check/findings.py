@@ -58,6 +58,8 @@ class Finding:
             line or thread.
         count: Number of occurrences.
         calls: If the line is in a function that the kernel calls, the lines of the calls, from the innermost on.
+        seed: Seed of the order ``"preemptive"`` of threads in which it was found; None if it was found in the launch
+            itself.
     """
 
     kind: str
@@ -74,6 +76,7 @@ class Finding:
     other_thread: tuple[int, int, int] | None
     count: int
     calls: tuple[int, ...] = ()
+    seed: int | None = None
 
     @property
     def is_warning(self) -> bool:
@@ -286,7 +289,8 @@ def finding(
 
 def _unordered(raw: RawFinding, one_block: bool) -> str:
     if raw.unfenced:
-        return "with no fence after the flag that it read"
+        between = "before the atomic that it then made" if raw.unfenced == 2 else "after the flag that it read"
+        return f"with no fence {between}"
     return "with no barrier in between" if one_block else "with nothing that orders the two"
 
 

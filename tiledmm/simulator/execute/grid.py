@@ -15,7 +15,9 @@ from tiledmm.simulator.build.native_library import Library
 from tiledmm.simulator.execute.interface import (
     DESCRIBE,
     KINDS,
+    ORDER_SOME,
     ORDERS,
+    VOLATILE,
     NativeLaunch,
     NativeSharedArray,
     Operand,
@@ -35,6 +37,10 @@ STALL_SECONDS = 10.0
 #: The same in seconds for a kernel built as ``"guarded"``, in which GCC does not call the runtime at accesses to a
 #: shared variable by its name, which a thread may wait for. This build serves only to check local memory.
 GUARDED_STALL_SECONDS = 1.0
+
+
+#: Number of workers, and so of blocks at a time, in the order ``"preemptive"``, in which they run in turn.
+PREEMPTIVE_WORKERS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +93,8 @@ class Outcome:
         ran_out: Whether the time was up while no thread ran, so that no finding says so.
         seconds: Time that the run took, in seconds.
         output: Text that the kernel printed.
+        synchronizes: Whether threads used atomics, volatile accesses, fences or named barriers: only then can the order
+            of threads matter to a kernel without races.
         places: Place in code of each site, by its number in the records of writes; empty if writers were not recorded.
     """
 
@@ -100,6 +108,7 @@ class Outcome:
     deepest: tuple[int, int]
     seconds: float
     output: str = ""
+    synchronizes: bool = False
     places: dict[int, int] = field(default_factory=dict)
 
     def writer(self, writes: np.ndarray[Any, Any], element: int) -> Writer | None:
@@ -140,6 +149,7 @@ def run_grid(
     arch: int = 900,
     timeout: float | None = None,
     guarded: bool = False,
+    clock_rate: int = 1,
 ) -> Outcome:
     """Run all blocks of a launch on the CPU, and return findings, counts and events.
 
@@ -165,6 +175,7 @@ def run_grid(
         arch: Value of ``__CUDA_ARCH__``.
         timeout: Seconds after which the launch ends with a finding; None for no limit.
         guarded: Whether the kernel was built as one of ``kernel_flags.GUARDED_BUILDS``.
+        clock_rate: Ticks of the kernel's clock per access to memory, in units of the usual number.
 
     Raises:
         MemoryError: If there is no memory for the stacks of a block's threads.
@@ -172,6 +183,7 @@ def run_grid(
     native = runtime()
     pointers = (c_void_p * len(arguments))(*(_address(argument) for argument in arguments))
     blocks = grid[0] * grid[1] * grid[2]
+    workers = min(PREEMPTIVE_WORKERS if order == "preemptive" else workers or cores(), blocks)
 
     def answer(pc: int, kind: int, into: Any) -> None:
         if describe is not None:
@@ -197,6 +209,9 @@ def run_grid(
         code=library.text[0],
         code_end=library.text[1],
         guarded=guarded,
+        workers=workers,
+        uses=bool(ORDER_SOME & library.imports) + 2 * bool(VOLATILE & library.imports),
+        clock_rate=clock_rate,
         constants=library.constants[0],
         constants_end=library.constants[1],
         arch=arch,
@@ -206,7 +221,7 @@ def run_grid(
     run = native.tiledmm_begin(byref(launch))
     try:
         begun = time.perf_counter()
-        work(native, run, min(workers or cores(), blocks), blocks, progress, timeout)
+        work(native, run, workers, blocks, progress, timeout)
         seconds = time.perf_counter() - begun
         outcome = Outcome(
             findings=_copies(native.tiledmm_findings, run, RawFinding),
@@ -218,10 +233,9 @@ def run_grid(
             deepest=_deepest(native, run, library.base),
             ran_out=bool(native.tiledmm_ran_out(run)),
             seconds=seconds,
-            places={site: pc - library.base for site in range(SITES) if (pc := native.tiledmm_place(run, site))}
-            if writers
-            else {},
+            places=_places(native, run, library.base) if writers else {},
             output=_output(native, run),
+            synchronizes=bool(native.tiledmm_synchronizes(run)),
         )
     finally:
         native.tiledmm_end(run)
@@ -240,6 +254,13 @@ def _deepest(native: Any, run: int, base: int) -> tuple[int, int]:
     pc = c_uint64()
     size = native.tiledmm_deepest(run, byref(pc))
     return (size, pc.value - base) if size else (0, 0)
+
+
+def _places(native: Any, run: int, base: int) -> dict[int, int]:
+    """Return the place in code of each site, as an offset from a library's address."""
+    places = np.zeros(SITES, np.uint64)
+    native.tiledmm_places(run, places.ctypes.data)
+    return {int(site): int(places[site]) - base for site in np.flatnonzero(places)}
 
 
 def _output(native: Any, run: int) -> str:

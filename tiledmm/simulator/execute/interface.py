@@ -12,7 +12,15 @@ from tiledmm.simulator.build import toolchain
 
 SPACES = ("shared", "global")
 KINDS = ("load", "store", "copy", "arithmetic", "barrier")
-ORDERS = ("forward", "reverse", "random")
+ORDERS = ("forward", "reverse", "random", "preemptive")
+
+#: Functions of the runtime that a kernel's code calls, by what they let a kernel do: order some threads and not others,
+#: and access memory that others change meanwhile.
+ORDER_SOME = frozenset(
+    f"tiledmm_{name}"
+    for name in ("sync_warp", "named_barrier", "fence", "atomic_access", "compare_access", "monotone_access")
+)
+VOLATILE = frozenset(f"__tsan_volatile_{access}{size}" for access in ("read", "write") for size in (1, 2, 4, 8, 16))
 
 
 class Operand(Structure):
@@ -46,8 +54,8 @@ class NativeLaunch(Structure):
         ("checks", c_uint32), ("counts", c_uint32), ("order", c_uint32), ("trace", c_uint32),
         ("seed", c_uint64), ("traced_block", c_uint64), ("max_steps", c_uint64),
         ("code", c_uint64), ("code_end", c_uint64),
-        ("constants", c_uint64), ("constants_end", c_uint64), ("guarded", c_uint32), ("padding", c_uint32),
-        ("arch", c_uint32), ("stall", c_uint32),
+        ("constants", c_uint64), ("constants_end", c_uint64), ("guarded", c_uint32), ("workers", c_uint32),
+        ("uses", c_uint32), ("clock_rate", c_uint32), ("arch", c_uint32), ("stall", c_uint32),
         ("describe", DESCRIBE),
     ]  # fmt: skip
 
@@ -106,8 +114,8 @@ def _load_runtime(path: Path) -> Any:
     library.tiledmm_output.restype = c_uint64
     library.tiledmm_output.argtypes = (c_void_p, c_void_p)
     library.tiledmm_end.argtypes = (c_void_p,)
-    library.tiledmm_place.restype = c_uint64
-    library.tiledmm_place.argtypes = (c_void_p, c_uint64)
+    library.tiledmm_synchronizes.argtypes = (c_void_p,)
+    library.tiledmm_places.argtypes = (c_void_p, c_void_p)
     alone = ("blocks_done", "ran_out", "barriers")
     for name in (*alone, "deepest", "findings", "counts", "trace"):
         function = getattr(library, f"tiledmm_{name}")

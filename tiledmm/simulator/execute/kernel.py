@@ -77,6 +77,7 @@ def run_kernel(
             arch=kernel.arch,
             timeout=settings.timeout,
             guarded=settings.built in kernel_flags.GUARDED_BUILDS,
+            clock_rate=settings.clock_rate,
         )
 
 

@@ -174,6 +174,7 @@ class Launch:
         contents: Sequence[np.ndarray[Any, Any]] | None = None,
         *,
         writers: bool = False,
+        moved: bool = False,
     ) -> Outcome:
         """Run the kernel on copies of the arrays, and return findings, counts and events.
 
@@ -186,8 +187,10 @@ class Launch:
                 the launch, or if it has none for their initial values in the source.
             contents: Contents of the regions before the run; None for those of the arrays.
             writers: Whether ``Outcome.writer`` is called afterwards.
+            moved: Whether the arrays are to lie at other addresses than in the run before.
         """
         values = state or self._state or kernel.new_state()
+        between = Memory([1] if moved else [])
         memory = Memory([each.reserved_bytes for each in self.placed])
         try:
             for region, each in enumerate(self.placed):
@@ -224,6 +227,7 @@ class Launch:
                     KNOWN.remember_beyond(address, owner)
         finally:
             memory.release()
+            between.release()
         return outcome
 
     def _addresses(self, kernel: NativeKernel, variables: ModuleState) -> Addresses:

@@ -22,8 +22,10 @@ class Settings:
         checks: Whether every access is checked; ``"full"`` also runs the kernel in other builds.
         counts: Whether traffic is counted.
         sass: The disassembler, if traffic is also counted as in the machine code (SASS); None if it is not.
-        order: The order in which threads run between two barriers: ``"forward"``, ``"reverse"`` or ``"random"``.
-        seed: Seed of the order ``"random"``.
+        order: The order in which threads run between two barriers: ``"forward"``, ``"reverse"`` or ``"random"``; or
+            ``"preemptive"``, in which threads also let others run before atomics, volatile accesses, fences and
+            barriers, and up to six blocks run in turn.
+        seed: Seed of the orders ``"random"`` and ``"preemptive"``.
         target: The target architecture: ``"sm_75"``, say, has no cp.async.
         workers: Number of CPU cores to use; None for all.
         progress: Function that is called from time to time with the number of finished blocks and of all blocks.
@@ -33,6 +35,7 @@ class Settings:
             limit.
         build: The kernel's build, one of ``kernel_flags.BUILDS``; None for the build that checks and counts need.
         timeout: Seconds after which a launch ends with a finding; None for no limit.
+        clock_rate: Ticks of the kernel's clock per access to memory, in units of the usual number.
     """
 
     checks: bool | str = True
@@ -48,6 +51,7 @@ class Settings:
     max_steps: int = 0
     timeout: float | None = None
     build: str | None = None
+    clock_rate: int = 1
 
     def __post_init__(self) -> None:
         if self.checks not in (True, False, "full"):
@@ -71,8 +75,11 @@ class Settings:
     def alone(self, build: str) -> Settings:
         """Return a copy of these settings for a run on one worker, without counts, of a kernel in the given build.
 
+        The order ``"preemptive"``, which has several workers, becomes ``"forward"``.
+
         Args:
             build: One of ``kernel_flags.BUILDS``.
         """
         checks = build not in GUARDED_BUILDS
-        return replace(self, checks=checks, counts=False, sass=None, workers=1, progress=None, build=build)
+        order = "forward" if self.order == "preemptive" else self.order
+        return replace(self, checks=checks, counts=False, sass=None, workers=1, progress=None, build=build, order=order)

@@ -76,8 +76,10 @@ class DebugInfo:
         self._variables: list[Variable] = []
         elf = ELFFile(BytesIO(library.read_bytes()))
         table = elf.get_section_by_name(".symtab")
+        imports: set[str] = set()
         for symbol in table.iter_symbols() if isinstance(table, SymbolTableSection) else ():
             if symbol["st_shndx"] == "SHN_UNDEF":
+                imports.add(symbol.name)
                 continue
             self._symbols[symbol.name] = symbol["st_value"]  # global symbols come last: they win
             if symbol["st_info"]["type"] == "STT_TLS":
@@ -91,6 +93,8 @@ class DebugInfo:
                 writable = section is not None and not constant and bool(section["sh_flags"] & SH_FLAGS.SHF_WRITE)
                 name = source_name(symbol.name)
                 self._variables.append(Variable(name, symbol["st_value"], symbol["st_size"], writable))
+        #: Names of the functions that the code calls and another library has.
+        self.imports = frozenset(imports)
         text = elf.get_section_by_name(".text")
         #: The first address of machine code, and the one behind the last.
         self.text = (text["sh_addr"], text["sh_addr"] + text["sh_size"]) if text else (0, 0)

@@ -8,15 +8,17 @@
 namespace tiledmm_detail {
 
 // Replaces the value at a place by change(value), and returns the old one. Values are compared by their bits: a NaN equals itself.
-template <class T, class Change>
+// IS_MONOTONE: to do it again changes nothing, so a plain read before it may find out that it is not needed.
+template <bool IS_MONOTONE = false, class T, class Change>
 __forceinline__ T atomically(T* at, Change change) {
-    tiledmm_atomic_access(at, sizeof(T));
+    if constexpr (IS_MONOTONE) tiledmm_monotone_access(at, sizeof(T));
+    else tiledmm_atomic_access(at, sizeof(T));
     Bits<T> old, changed;
     __builtin_memset(&old, 0, sizeof old);
     do {
         const T value = change(bits_as<T>(old));
         __builtin_memcpy(&changed, &value, sizeof changed);
-    } while (!tiledmm_compare_and_swap(at, &old, &changed, sizeof(T)));
+    } while (!tiledmm_compare_and_swap(at, &old, &changed, sizeof(T), 0));
     return bits_as<T>(old);
 }
 
@@ -42,39 +44,39 @@ struct Of16Bytes<T, true> {
 
 }   // namespace tiledmm_detail
 
-#define TILEDMM_ATOMIC(name, type, expression)                                                           \
+#define TILEDMM_ATOMIC(name, is_monotone, type, expression)                                              \
     __forceinline__ type name(type* at, type value) {                                                    \
-        return tiledmm_detail::atomically(at, [value](type old) -> type { return expression; });         \
+        return tiledmm_detail::atomically<is_monotone>(at, [value](type old) -> type { return expression; }); \
     }                                                                                                    \
     __forceinline__ type name##_block(type* at, type value) {                                            \
         tiledmm_detail::BlockScope scope;                                                                \
         return name(at, value);                                                                          \
     }                                                                                                    \
     __forceinline__ type name##_system(type* at, type value) { return name(at, value); }
-#define TILEDMM_ATOMIC_INTEGERS(name, expression)                \
-    TILEDMM_ATOMIC(name, int, expression)                        \
-    TILEDMM_ATOMIC(name, unsigned, expression)                   \
-    TILEDMM_ATOMIC(name, unsigned long long, expression)
-#define TILEDMM_ATOMIC_ALL_INTEGERS(name, expression)            \
-    TILEDMM_ATOMIC_INTEGERS(name, expression)                    \
-    TILEDMM_ATOMIC(name, long long, expression)
+#define TILEDMM_ATOMIC_INTEGERS(name, is_monotone, expression)                \
+    TILEDMM_ATOMIC(name, is_monotone, int, expression)                        \
+    TILEDMM_ATOMIC(name, is_monotone, unsigned, expression)                   \
+    TILEDMM_ATOMIC(name, is_monotone, unsigned long long, expression)
+#define TILEDMM_ATOMIC_ALL_INTEGERS(name, is_monotone, expression)            \
+    TILEDMM_ATOMIC_INTEGERS(name, is_monotone, expression)                    \
+    TILEDMM_ATOMIC(name, is_monotone, long long, expression)
 
-TILEDMM_ATOMIC(atomicAdd, int, static_cast<int>(static_cast<unsigned>(old) + static_cast<unsigned>(value)))
-TILEDMM_ATOMIC(atomicAdd, unsigned, old + value)
-TILEDMM_ATOMIC(atomicAdd, unsigned long long, old + value)
-TILEDMM_ATOMIC(atomicAdd, float, old + value)
-TILEDMM_ATOMIC(atomicAdd, double, old + value)
-TILEDMM_ATOMIC(atomicSub, int, static_cast<int>(static_cast<unsigned>(old) - static_cast<unsigned>(value)))
-TILEDMM_ATOMIC(atomicSub, unsigned, old - value)
-TILEDMM_ATOMIC_INTEGERS(atomicExch, (static_cast<void>(old), value))
-TILEDMM_ATOMIC(atomicExch, float, (static_cast<void>(old), value))
-TILEDMM_ATOMIC_ALL_INTEGERS(atomicMin, value < old ? value : old)
-TILEDMM_ATOMIC_ALL_INTEGERS(atomicMax, value > old ? value : old)
-TILEDMM_ATOMIC(atomicInc, unsigned, old >= value ? 0 : old + 1)
-TILEDMM_ATOMIC(atomicDec, unsigned, old == 0 || old > value ? value : old - 1)
-TILEDMM_ATOMIC_INTEGERS(atomicAnd, old & value)
-TILEDMM_ATOMIC_INTEGERS(atomicOr, old | value)
-TILEDMM_ATOMIC_INTEGERS(atomicXor, old ^ value)
+TILEDMM_ATOMIC(atomicAdd, false, int, static_cast<int>(static_cast<unsigned>(old) + static_cast<unsigned>(value)))
+TILEDMM_ATOMIC(atomicAdd, false, unsigned, old + value)
+TILEDMM_ATOMIC(atomicAdd, false, unsigned long long, old + value)
+TILEDMM_ATOMIC(atomicAdd, false, float, old + value)
+TILEDMM_ATOMIC(atomicAdd, false, double, old + value)
+TILEDMM_ATOMIC(atomicSub, false, int, static_cast<int>(static_cast<unsigned>(old) - static_cast<unsigned>(value)))
+TILEDMM_ATOMIC(atomicSub, false, unsigned, old - value)
+TILEDMM_ATOMIC_INTEGERS(atomicExch, false, (static_cast<void>(old), value))
+TILEDMM_ATOMIC(atomicExch, false, float, (static_cast<void>(old), value))
+TILEDMM_ATOMIC_ALL_INTEGERS(atomicMin, true, value < old ? value : old)
+TILEDMM_ATOMIC_ALL_INTEGERS(atomicMax, true, value > old ? value : old)
+TILEDMM_ATOMIC(atomicInc, false, unsigned, old >= value ? 0 : old + 1)
+TILEDMM_ATOMIC(atomicDec, false, unsigned, old == 0 || old > value ? value : old - 1)
+TILEDMM_ATOMIC_INTEGERS(atomicAnd, true, old & value)
+TILEDMM_ATOMIC_INTEGERS(atomicOr, true, old | value)
+TILEDMM_ATOMIC_INTEGERS(atomicXor, false, old ^ value)
 #undef TILEDMM_ATOMIC_ALL_INTEGERS
 #undef TILEDMM_ATOMIC_INTEGERS
 #undef TILEDMM_ATOMIC
@@ -82,7 +84,7 @@ TILEDMM_ATOMIC_INTEGERS(atomicXor, old ^ value)
 #define TILEDMM_ATOMIC_CAS(type, header, result)                                                         \
     header __forceinline__ result atomicCAS(type* at, type expected, type desired) {                     \
         tiledmm_compare_access(at, sizeof(type));                                                        \
-        tiledmm_compare_and_swap(at, &expected, &desired, sizeof(type));                                 \
+        tiledmm_compare_and_swap(at, &expected, &desired, sizeof(type), 1);                              \
         return expected;                                                                                 \
     }                                                                                                    \
     header __forceinline__ result atomicCAS_block(type* at, type expected, type desired) {               \

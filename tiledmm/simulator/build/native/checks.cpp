@@ -4,11 +4,14 @@
 // happens, with its address and the place in the code. Other sanitizers' callbacks get what those do not see: accesses to a
 // thread's own variables, and arithmetic that C++ leaves undefined.
 //
-// Depends on: checks.h, fibers.h, guards.h, ordering.h, state.h
+// Depends on: checks.h, fibers.h, guards.h, ordering.h, readers.h, releases.h, schedule.h, state.h
 #include "checks.h"
 #include "fibers.h"
 #include "guards.h"
 #include "ordering.h"
+#include "readers.h"
+#include "releases.h"
+#include "schedule.h"
 #include "state.h"
 
 // ---- sites ----
@@ -144,6 +147,7 @@ void share_acquired(Worker& w, const std::vector<unsigned>& threads) {
 
 void fence(Worker& w, bool for_all) {
     Fiber& fiber = *w.current;
+    w.synchronizes = true;
     const Fence now = {true, block_epoch(w), ++fiber.clock};
     fiber.fences[0] = now;
     if (for_all) fiber.fences[1] = now;
@@ -158,17 +162,27 @@ void fence(Worker& w, bool for_all) {
 
 void look_at_overwritten(Worker& w, Fiber& fiber) {
     const Overwritten was = std::exchange(fiber.overwritten, {});
-    uint64_t value = 0;
-    std::memcpy(&value, reinterpret_cast<const void*>(was.address), was.bytes);
-    if (value == was.value) return;   // a flag that all set to the same
+    if (!std::memcmp(was.value, reinterpret_cast<const void*>(was.address), was.bytes)) {
+        if (!was.is_plain) return;   // a flag that all set to the same
+        fiber.lost_update.kind = EQUAL_WRITES;
+    }
     std::lock_guard<std::mutex> guard(w.run->lock);
     keep(*w.run, fiber.lost_update);
+}
+
+// Two writes that nothing orders are an error unless they write the same value, which is seen once the second is done.
+void keep_overwritten(Fiber& fiber, const Finding& race, uintptr_t address, unsigned bytes, bool is_plain) {
+    if (fiber.overwritten.address) return;
+    fiber.lost_update = race;
+    fiber.overwritten = {address, bytes, is_plain, {}};
+    std::memcpy(fiber.overwritten.value, reinterpret_cast<const void*>(address), bytes);
 }
 
 // Whether an access reads: plain and volatile writes do not.
 ALWAYS_INLINE bool reads(unsigned how) { return !(how & WRITES) || how & IS_ATOMIC; }
 
-// An atomic or volatile access takes what was released at its place, and if it writes, releases what the thread fenced.
+// A volatile read takes what was released at its place, and a volatile write releases what the thread fenced. Atomics do both
+// when it is known whether they change the value (tiledmm_compare_and_swap).
 ALWAYS_INLINE void synchronize(Worker& w, uintptr_t address, unsigned how) {
     Fiber& fiber = *w.current;
     if (fiber.reads_from) acquire(w, fiber);
@@ -176,13 +190,18 @@ ALWAYS_INLINE void synchronize(Worker& w, uintptr_t address, unsigned how) {
     FlagWrites& flags = fiber.flags;
     flags.has_data = flags.has_data || !(how & IS_ATOMIC);
     if (!(how & (IS_ATOMIC | IS_VOLATILE))) return;
+    w.synchronizes = true;
     if (how & WRITES) {
-        release(w, place_of(w, address));
+        if (!(how & IS_ATOMIC)) {
+            std::lock_guard<std::mutex> guard(w.run->lock);
+            release(w, place_of(w, address), true);
+            get_on(w);
+        }
         flags.have_set = true;
     } else if (flags.have_set) {
         flags.over = true;
     }
-    if (reads(how)) fiber.reads_from = place_of(w, address);
+    if (!(how & WRITES)) begin_to_acquire(w, place_of(w, address));
 }
 
 // Whether an access does not race with others that are strong, too. In shared memory, volatile writes of data do: reductions
@@ -199,6 +218,10 @@ void refine(Worker& w) {
         for (size_t i = 0; i < fine.size(); ++i) fine[i] = (*cells)[i / 4];
         cells->swap(fine);
     }
+    std::unordered_map<size_t, std::vector<LaneReaders>> fine;
+    for (const auto& [at, all] : w.readers)
+        for (size_t i = 0; i < 4; ++i) fine[at * 4 + i] = all;
+    w.readers.swap(fine);
     w.granule_shift = 0;
 }
 
@@ -220,9 +243,10 @@ ALWAYS_INLINE bool conflicts(const Worker& w, Cell earlier, unsigned thread) {
 }
 
 // Two readers are kept, so that a later writer conflicts with one of them if it conflicts with any reader: two of
-// different warps, if there are any; of one warp, the two that read last.
+// different warps, if there are any; of one warp, the two that read last. What orders some threads and not others needs all.
 ALWAYS_INLINE void keep_reader(Worker& w, size_t at, Cell mine) {
     Cell &one = w.reads[at], &two = w.more_reads[at];
+    const bool all = keeps_all_readers(w);
     if (epoch_of(one) != w.epoch) {
         one = mine;
         two = 0;
@@ -231,25 +255,64 @@ ALWAYS_INLINE void keep_reader(Worker& w, size_t at, Cell mine) {
     } else if (epoch_of(two) != w.epoch || thread_of(two) == thread_of(mine)) {
         two = mine;
     } else if (thread_of(one) / WARP == thread_of(two) / WARP) {
-        (clock_of(one) < clock_of(two) ? one : two) = mine;
+        Cell& older = clock_of(one) < clock_of(two) ? one : two;
+        if (all) add_reader(w, at, older);
+        older = mine;
+    } else if (all) {
+        add_reader(w, at, mine);
     }
 }
 
 // A plain read beside atomics of others is a race, unless the reader goes on to an atomic of its own there: the usual loop
-// around atomicCAS begins with one. Such races wait until the launch ends, or until forget_deferred. `slot` has the stamp of a
+// around atomicCAS begins with one, and so does `if (x > *most) atomicMax(most, x)`, where threads that do not go on read at
+// the same place (Run::guards). A loop that waits by plain reads is no such place (Run::polls). These races wait until the
+// launch ends, or until forget_deferred. `slot` has the stamp of a
 // reader in another worker, which may come to its atomic meanwhile: either it is seen there, or that worker sees `defers`.
 void report_unless_swapped(Worker& w, const Stamp& reader, uintptr_t cell, const Finding& finding, const uint64_t* slot = nullptr) {
     std::lock_guard<std::mutex> guard(w.run->lock);
     w.run->defers = true;
     if (slot && __atomic_load_n(slot, __ATOMIC_SEQ_CST) != reader.who) return;
-    w.run->deferred[{reader.who >> 22, cell}].push_back(finding);
+    auto& all = w.run->deferred[{reader.who >> 22, cell}];
+    for (Finding& each : all)
+        if (each.pc == finding.pc && each.other_pc == finding.other_pc) {
+            ++each.count;
+            return;
+        }
+    all.push_back(finding);
 }
 
 void forget_deferred(Worker& w, const Stamp& reader, uintptr_t cell) {
-    if (!w.run->defers) return;
-    std::lock_guard<std::mutex> guard(w.run->lock);
-    w.run->deferred.erase({reader.who >> 22, cell});
+    Run& run = *w.run;
+    if (!run.defers) return;
+    std::lock_guard<std::mutex> guard(run.lock);
+    const auto found = run.deferred.find({reader.who >> 22, cell});
+    if (found == run.deferred.end()) return;
+    for (const Finding& each : found->second) run.guards.insert(each.writes ? each.other_pc : each.pc);
+    run.deferred.erase(found);
 }
+
+// The current thread has come to an atomic at an address that it has read: what its read was for. Returns whether it was no wait.
+bool is_guard(Worker& w, unsigned site) {
+    Run& run = *w.run;
+    std::lock_guard<std::mutex> guard(run.lock);
+    if (run.polls.count(pc_of(run, site))) return false;
+    run.guards.insert(pc_of(run, site));
+    return true;
+}
+
+ALWAYS_INLINE bool is_plain_write(unsigned how) { return how == WRITES; }
+
+// Of the readers with which a write conflicts, one is reported; of those with which an atomic does, one of each place, because
+// some places are guards (Run::guards).
+class Reported {
+public:
+    explicit Reported(unsigned how) : most_(how & IS_ATOMIC ? sizeof sites_ / sizeof sites_[0] : 1) {}
+    bool has(unsigned site) const { return count_ == most_ || std::find(sites_, sites_ + count_, site) != sites_ + count_; }
+    void add(unsigned site) { sites_[count_++] = site; }
+
+private:
+    unsigned sites_[8], count_ = 0, most_;
+};
 
 // Checks an access to shared memory that is inside an array. Once, not for each width: each copy takes the compiler 30 ms.
 [[gnu::noinline]] void check_shared(Worker& w, size_t offset, unsigned bytes, unsigned how, unsigned site) {
@@ -274,22 +337,29 @@ void forget_deferred(Worker& w, const Stamp& reader, uintptr_t cell) {
             const Other other = {pc_of(run, site_of(written)), w.block_number, thread_of(written), true, lacks_fence(w, as_stamp(w, written))};
             const Finding race = make_finding(w, RACE_SHARED, pc_of(run, site), writes, w.shared_base + offset, bytes, other);
             if (written & STRONG && !writes) report_unless_swapped(w, as_stamp(w, mine), cell, race);
+            else if (is_plain_write(how) && !(written & STRONG)) keep_overwritten(*w.current, race, w.shared_base + offset, bytes, true);
             else report(w, race);
         } else if (reads(how) && epoch_of(written) < w.first_epoch) {
             ++unset;
         }
         if (writes) {
-            for (const Cell read : {w.reads[i], w.more_reads[i]}) {
-                if (strong & read || !conflicts(w, read, thread)) continue;
+            Reported reported(how);
+            const auto look = [&](Cell read) {
+                if (reported.has(site_of(read)) || strong & read || !conflicts(w, read, thread)) return;
+                reported.add(site_of(read));
                 const Other other = {pc_of(run, site_of(read)), w.block_number, thread_of(read), false, lacks_fence(w, as_stamp(w, read))};
                 const Finding race = make_finding(w, RACE_SHARED, pc_of(run, site), true, w.shared_base + offset, bytes, other);
                 if (how & IS_ATOMIC) report_unless_swapped(w, as_stamp(w, read), cell, race);
                 else report(w, race);
-                break;
-            }
+            };
+            look(w.reads[i]);
+            look(w.more_reads[i]);
+            if (!w.readers.empty()) for_readers(w, i, look);
             if (how & COMPARES) {
+                const auto is_mine = [&](Cell read) { return epoch_of(read) == w.epoch && thread_of(read) == thread && !(read & STRONG); };
                 for (Cell* read : {&w.reads[i], &w.more_reads[i]})
-                    if (epoch_of(*read) == w.epoch && thread_of(*read) == thread) *read |= STRONG;
+                    if (is_mine(*read) && is_guard(w, site_of(*read))) *read |= STRONG;
+                for_readers(w, i, [&](Cell read) { if (is_mine(read)) is_guard(w, site_of(read)); });
                 forget_deferred(w, as_stamp(w, mine), cell);
             }
             // A plain write stays beside strong ones: it is what others race with.
@@ -354,8 +424,10 @@ ALWAYS_INLINE Stamp exchange_stamp(uint64_t* words, Stamp mine) {
 }
 
 // Two readers: of different blocks if there are any; in one block, of different warps; in a warp, the last two.
-ALWAYS_INLINE void keep_reader(uint64_t* two, const Stamp& mine) {
+ALWAYS_INLINE void keep_reader(Worker& w, uint64_t* two, const Stamp& mine) {
     const Stamp one = load_stamp(two), other = load_stamp(two + 2);
+    const bool all = keeps_all_readers(w);
+    const auto drop = [&](const Stamp& reader) { if (all) add_reader(w, two, reader); };
     unsigned slot = 0;
     if (one.who && (one.block() != mine.block() || one.thread() != mine.thread())) {
         slot = 1;
@@ -363,16 +435,17 @@ ALWAYS_INLINE void keep_reader(uint64_t* two, const Stamp& mine) {
         if (other.who && !same_thread) {
             if (one.block() != other.block()) {
                 if (one.block() == mine.block()) slot = 0;
-                else if (other.block() != mine.block()) return;
+                else if (other.block() != mine.block()) return drop(mine);
             } else if (one.block() == mine.block() && one.thread() / WARP != other.thread() / WARP) {
-                if (one.epoch() == mine.epoch() && other.epoch() == mine.epoch()) return;
+                if (one.epoch() == mine.epoch() && other.epoch() == mine.epoch()) return drop(mine);
                 slot = one.epoch() == mine.epoch();
             } else if (one.block() == mine.block()) {
                 slot = one.when < other.when ? 0 : 1;
             }
         }
     }
-    exchange_stamp(two + 2 * slot, mine);
+    const Stamp old = exchange_stamp(two + 2 * slot, mine);
+    if (all && old.who && (old.block() != mine.block() || old.thread() != mine.thread() || (mine.is_strong() && !old.is_strong()))) drop(old);
 }
 
 Other as_other(const Worker& w, const Stamp& stamp, bool writes) {
@@ -387,13 +460,11 @@ constexpr uint64_t NO_DATA = ATOMIC_STAMP | FLAG_STAMP;
                                       unsigned bytes) {
     if ((old.who | mine.who) & NO_DATA || !is_unordered(w, old, mine)) return;
     const Other other = as_other(w, old, true);
-    if (!writes) {
-        report(w, VOLATILE_DATA, pc_of(*w.run, site), false, address, bytes, other);
-    } else if (bytes <= sizeof(uint64_t)) {
-        Fiber& fiber = *w.current;
-        fiber.lost_update = make_finding(w, RACE_GLOBAL, pc_of(*w.run, site), true, address, bytes, other);
-        fiber.overwritten = {address, bytes, 0};
-        std::memcpy(&fiber.overwritten.value, reinterpret_cast<const void*>(address), bytes);
+    if (!writes) {   // a counter that the writer went on to says that it is there, and is wrong without a fence
+        report(w, other.unfenced == 2 ? RACE_GLOBAL : VOLATILE_DATA, pc_of(*w.run, site), false, address, bytes, other);
+    } else {
+        const Finding race = make_finding(w, RACE_GLOBAL, pc_of(*w.run, site), true, address, bytes, other);
+        keep_overwritten(*w.current, race, address, bytes, false);
     }
 }
 
@@ -410,10 +481,15 @@ constexpr uint64_t NO_DATA = ATOMIC_STAMP | FLAG_STAMP;
 }
 
 void forgive_swapped(Worker& w, const Stamp& mine, uintptr_t cell, uint64_t* read) {
+    const auto is_mine = [&](const Stamp& reader) { return reader.who >> 22 == mine.who >> 22 && !reader.is_strong(); };
     for (unsigned slot = 0; slot < 2; ++slot) {
         const Stamp reader = load_stamp(read + 2 * slot);
-        if (reader.who >> 22 == mine.who >> 22) __atomic_fetch_or(read + 2 * slot, ATOMIC_STAMP, __ATOMIC_SEQ_CST);
+        if (is_mine(reader) && is_guard(w, reader.site())) __atomic_fetch_or(read + 2 * slot, ATOMIC_STAMP, __ATOMIC_SEQ_CST);
     }
+    for (const StampReaders& each : readers_of(w, read))
+        if (each.lanes >> mine.thread() % WARP & 1 && is_mine(with_thread(each.stamp, mine.thread())) &&
+            each.stamp.thread() / WARP == mine.thread() / WARP)
+            is_guard(w, each.stamp.site());
     forget_deferred(w, mine, cell);
 }
 
@@ -434,7 +510,7 @@ void check_global(Worker& w, const Operand& o, uintptr_t address, unsigned bytes
         const Stamp mine = {who, when | ((1ull << to) - (1ull << from)) << 48};
         uint64_t *const written = o.writes + 2 * at, *const read = o.reads + 4 * at;
         const auto cell = reinterpret_cast<uintptr_t>(written);
-        if (!writes) keep_reader(read, mine);
+        if (!writes) keep_reader(w, read, mine);
         const Stamp known = load_stamp(written);
         // A plain write of this epoch stays beside atomics: it is what others race with.
         const bool after_plain = how & IS_ATOMIC && known.who && !known.is_strong() && known.block() == mine.block() &&
@@ -446,17 +522,24 @@ void check_global(Worker& w, const Operand& o, uintptr_t address, unsigned bytes
         if (conflicts(w, old, mine)) {
             const Finding race = make_finding(w, RACE_GLOBAL, pc_of(run, site), writes, address, bytes, as_other(w, old, true));
             if (old.who & ATOMIC_STAMP && !writes) report_unless_swapped(w, mine, cell, race);
+            else if (is_plain_write(how) && !old.is_strong() && old.bytes() == mine.bytes()) keep_overwritten(*w.current, race, address, bytes, true);
             else report(w, race);
         } else if (writes) {
-            for (const uint64_t* slot : {read, read + 2}) {
-                const Stamp reader = load_stamp(slot);
+            Reported reported(how);
+            const auto look = [&](const Stamp& reader, const uint64_t* slot) {
+                if (reported.has(reader.site())) return;
                 if (reader.is_strong() && mine.is_strong()) check_volatile_reader(w, reader, mine, address, bytes);
-                if (!conflicts(w, reader, mine)) continue;
+                if (!conflicts(w, reader, mine)) return;
+                reported.add(reader.site());
                 const Finding race = make_finding(w, RACE_GLOBAL, pc_of(run, site), true, address, bytes, as_other(w, reader, false));
                 if (how & IS_ATOMIC) report_unless_swapped(w, reader, cell, race, slot);
                 else report(w, race);
-                break;
-            }
+            };
+            for (const uint64_t* slot : {read, read + 2}) look(load_stamp(slot), slot);
+            if (keeps_all_readers(w))
+                for (const StampReaders& each : readers_of(w, read))
+                    for (unsigned lanes = each.lanes; lanes; lanes &= lanes - 1)
+                        look(with_thread(each.stamp, each.stamp.thread() + static_cast<unsigned>(__builtin_ctz(lanes))), nullptr);
         }
         if (how & COMPARES) forgive_swapped(w, mine, cell, read);
     }
@@ -487,14 +570,17 @@ ALWAYS_INLINE bool is_constant(const Run& run, uintptr_t address) {
 }
 
 // A thread that has made many accesses: whether it makes too many, or spins.
-[[gnu::noinline]] void look_at_steps(Worker& w, const void* place, bool writes, uintptr_t address, unsigned bytes) {
+[[gnu::noinline]] void look_at_steps(Worker& w, const void* place, unsigned how, uintptr_t address, unsigned bytes) {
     Fiber& fiber = *w.current;
+    const bool writes = how & WRITES;
     const uint64_t most = w.run->launch.max_steps;
     if (most && fiber.steps > most) report_and_abort(w, RUNAWAY, place, writes, address, bytes);
     if (fiber.samples == 0) {
         fiber.spin_count = 0;
+        fiber.spin_writes = false;
         fiber.samples = SPIN_SAMPLE;
     }
+    fiber.spin_writes = fiber.spin_writes || writes;
     bool known = false;
     for (unsigned i = 0; i < fiber.spin_count; ++i) known = known || fiber.spin_at[i] == address;
     if (!known && fiber.spin_count < SPIN_ADDRESSES) {
@@ -505,13 +591,18 @@ ALWAYS_INLINE bool is_constant(const Run& run, uintptr_t address) {
         fiber.samples = 0;
         fiber.limit = fiber.steps + SPIN_SLICE;
         w.spin_rounds = 0;
+        get_on(w);
     } else if (--fiber.samples == 0) {
         fiber.limit = fiber.steps + 1;
         const uint64_t finished = w.run->finished.load(std::memory_order_relaxed);
         const bool alone = finished >= w.block_number;   // all blocks before this one have ended
         w.spin_rounds = finished == w.seen_finished && alone ? w.spin_rounds + 1 : 0;
         w.seen_finished = finished;
-        if (w.spin_rounds > SPIN_ROUNDS) report_and_abort(w, WAITS_FOR_EVER, place, writes, address, bytes);
+        if (w.spin_rounds > SPIN_ROUNDS || all_wait(w)) report_and_abort(w, WAITS_FOR_EVER, place, writes, address, bytes);
+        if (how == READS && !fiber.spin_writes) {
+            std::lock_guard<std::mutex> guard(w.run->lock);
+            w.run->polls.insert(reinterpret_cast<uint64_t>(place));
+        }
         leave(w, State::SPINS);
     } else {
         fiber.limit = fiber.steps + 1;
@@ -570,7 +661,7 @@ ALWAYS_INLINE void on_access(uintptr_t address, unsigned bytes, unsigned how, un
         if (address & (alignment - 1)) report_and_abort(w, MISALIGNED, place, writes, address, alignment);
         return;
     }
-    if (++w.current->steps >= w.current->limit) look_at_steps(w, place, writes, address, bytes);
+    if (++w.current->steps >= w.current->limit) look_at_steps(w, place, how, address, bytes);
     if (run.stop.load(std::memory_order_relaxed)) stop_thread(w, place, writes, address, bytes);
     if (writes) w.idle_barriers = w.idle_exchanges = 0;
     if (shared) {
@@ -605,6 +696,7 @@ ALWAYS_INLINE void on_access(uintptr_t address, unsigned bytes, unsigned how, un
 
 // The same once, for what kernels do less often than plain accesses: each copy takes the compiler 40 ms.
 [[gnu::noinline]] void on_other_access(uintptr_t address, unsigned bytes, unsigned how, unsigned kind, const void* place, unsigned alignment) {
+    if (how & (IS_ATOMIC | IS_VOLATILE) && worker && worker->current && !in_stacks(*worker, address)) may_preempt(*worker);
     on_access(address, bytes, how, kind, place, alignment);
 }
 
@@ -665,7 +757,7 @@ static void on_range(void* at, uint64_t bytes, bool writes, const void* place) {
     while (bytes > 0) {   // in accesses as a GPU would make them
         unsigned size = 16;
         while (size > bytes || address % size) size /= 2;
-        on_other_access(address, size, writes ? WRITES : READS, writes ? STORE : LOAD, place, 1);
+        on_other_access(address, size, writes ? WRITES | IS_PART : READS, writes ? STORE : LOAD, place, 1);
         address += size;
         bytes -= size;
     }

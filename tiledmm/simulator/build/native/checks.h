@@ -1,9 +1,10 @@
 // Checks of an access before it happens, and the findings: place in the code, block and threads.
-// Depends on: fibers.h, ordering.h, state.h
+// Depends on: fibers.h, ordering.h, releases.h, state.h
 #pragma once
 
 #include "fibers.h"
 #include "ordering.h"
+#include "releases.h"
 #include "state.h"
 
 // ---- findings ----
@@ -29,7 +30,7 @@ struct Other {   // the other party of a race, or of a barrier
     uint64_t block = 0;
     unsigned thread = 0;
     bool writes = false;
-    bool unfenced = false;   // a flag would order the two, were there a fence after it is read
+    unsigned unfenced = 0;   // see lacks_fence
 };
 
 inline uint8_t* stack_of(const Worker& w, unsigned thread) { return w.stacks + thread * STACK_BYTES; }
@@ -47,7 +48,7 @@ unsigned find_calls(const Worker& w, uintptr_t frame, uint64_t (&calls)[MAX_CALL
 // Keeps a finding, or counts it if it is known. The run is locked.
 void keep(Run& run, const Finding& finding);
 
-// After a volatile write of data: whether it has changed what another thread wrote with nothing that orders the two.
+// After a write that nothing orders after another: whether it has changed the value.
 void look_at_overwritten(Worker& w, Fiber& fiber);
 
 Finding make_finding(const Worker& w, FindingKind kind, uint64_t pc, bool writes, uintptr_t address, unsigned bytes, Other other,
@@ -67,7 +68,8 @@ ALWAYS_INLINE void end_if_told(Worker& w, const void* place) {
 // ---- accesses ----
 
 // How an access is made.
-constexpr unsigned READS = 0, WRITES = 1, IS_ATOMIC = 2, IS_VOLATILE = 4, IS_COPY = 8, COMPARES = 16;
+// COMPARES: an atomic whose result is the same if the value was read before and nobody has changed it; IS_PART: of a copy.
+constexpr unsigned READS = 0, WRITES = 1, IS_ATOMIC = 2, IS_VOLATILE = 4, IS_COPY = 8, COMPARES = 16, IS_PART = 32;
 
 // Checks and counts an access of the current thread, before it happens. Plain accesses of 1 to 16 bytes have copies of their own.
 void on_other_access(uintptr_t address, unsigned bytes, unsigned how, unsigned kind, const void* place, unsigned alignment);

@@ -55,7 +55,8 @@
 #define __syncthreads_or(...) static_cast<int>(tiledmm_sync_threads_count(__COUNTER__, static_cast<bool>(__VA_ARGS__)) != 0)
 #define __syncthreads_and(...) static_cast<int>(tiledmm_sync_threads_count(__COUNTER__, !static_cast<bool>(__VA_ARGS__)) == 0)
 
-__forceinline__ void __syncwarp(unsigned mask = 0xffffffffu) { tiledmm_sync_warp(mask); }
+__forceinline__ void __syncwarp() { tiledmm_sync_whole_warp(); }
+__forceinline__ void __syncwarp(unsigned mask) { tiledmm_sync_warp(mask); }
 __forceinline__ void __barrier_sync_count(unsigned id, unsigned threads) { tiledmm_named_barrier(id, threads, 1); }
 __forceinline__ void __barrier_sync(unsigned id) {
     tiledmm_named_barrier(id, blockDim.x * blockDim.y * blockDim.z, 1);

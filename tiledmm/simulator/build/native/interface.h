@@ -7,7 +7,7 @@
 enum Space : uint32_t { SHARED, GLOBAL };
 enum Kind : uint32_t { LOAD, STORE, COPY, ARITHMETIC, BARRIER };   // COPY: cp.async, from global to shared memory; the last two only in a trace
 enum Traced : uint32_t { NOTHING, ACCESSES, AND_ARITHMETIC };
-enum Order : uint32_t { FORWARD, REVERSE, RANDOM };
+enum Order : uint32_t { FORWARD, REVERSE, RANDOM, PREEMPTIVE };
 
 enum FindingKind : uint32_t {
     OUTSIDE_GLOBAL,
@@ -51,6 +51,7 @@ enum FindingKind : uint32_t {
     MISPRINTED,          // a warning; bytes: which argument of printf, from 1
     ENDLESS_BARRIERS,    // bytes: how many
     BEYOND_RANGE,        // a warning; address: the argument, a double; bytes: which of RANGES in check/finding_kinds.py
+    EQUAL_WRITES,        // a warning: two writes of the same value that nothing orders
 };
 
 // One array in global memory.
@@ -84,11 +85,17 @@ struct Launch {
     uint64_t max_steps;       // accesses after which a thread counts as running away; 0: no limit
     uint64_t code, code_end;  // the kernel's machine code
     uint64_t constants, constants_end;   // and its constants without names
-    uint32_t guarded, padding;   // guarded: whether the kernel marks the bytes around its variables
+    uint32_t guarded;         // whether the kernel marks the bytes around its variables
+    uint32_t workers;         // PREEMPTIVE: how many take turns
+    uint32_t uses;            // which of USES the kernel's code has
+    uint32_t clock_rate;      // ticks of its clock per access
     uint32_t arch, stall;     // __CUDA_ARCH__; milliseconds without access or switch after which a thread has stalled, 0: no limit
     // For a place in the code: its group, and the widest access in machine code to shared and global memory. May be null.
     void (*describe)(uint64_t pc, uint32_t kind, uint64_t answer[3]);
 };
+
+// What a kernel's code calls: partial barriers, fences or atomics, which order some threads and not others; volatile accesses.
+constexpr uint32_t ORDERS_SOME = 1, HAS_VOLATILE = 2;
 
 constexpr unsigned MAX_CALLS = 8;
 
@@ -97,7 +104,7 @@ struct Finding {
     uint64_t calls[MAX_CALLS];   // where the function of pc was called, and so on outwards
     uint32_t kind, space, bytes, writes, other_writes;
     uint32_t block[3], thread[3], other_block[3], other_thread[3];
-    uint32_t unfenced;   // of a race: whether a flag would order the two, were there a fence after it is read
+    uint32_t unfenced;   // of a race: 1 if a flag would order the two, were there a fence after it is read; 2: before it is written
 };
 
 // Requests are accesses of a warp. Units are wavefronts in shared memory and sectors in global memory.
@@ -133,7 +140,8 @@ uint64_t tiledmm_findings(Run* run, const Finding** findings);
 uint64_t tiledmm_counts(const Run* run, const SiteCounts** counts);
 uint64_t tiledmm_trace(const Run* run, const TraceEvent** events);
 uint64_t tiledmm_barriers(const Run* run);
-uint64_t tiledmm_place(const Run* run, uint64_t site);   // of an access, by its number in a cell
+int tiledmm_synchronizes(const Run* run);   // whether threads used atomics, volatile accesses, fences or named barriers
+void tiledmm_places(const Run* run, uint64_t* places);   // of accesses, by their numbers in cells; 0: unused
 void tiledmm_end(Run* run);
 
 // `count` regions of memory with `guard` inaccessible bytes around each; region i begins at addresses[i], a multiple of 512.

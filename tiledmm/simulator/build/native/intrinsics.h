@@ -282,10 +282,22 @@ TILEDMM_OPERATION(__ddiv_rn, double, x / y)
     }
 TILEDMM_LOAD(__ldg)
 TILEDMM_LOAD(__ldca)
-TILEDMM_LOAD(__ldcg)
 TILEDMM_LOAD(__ldcs)
-TILEDMM_LOAD(__ldcv)
 TILEDMM_LOAD(__ldlu)
+#undef TILEDMM_LOAD
+
+// These bypass L1 and so see what other threads write, as a volatile access does.
+#define TILEDMM_LOAD(name)                                                                 \
+    template <class T>                                                                     \
+    __forceinline__ T name(const T* at) {                                                  \
+        using Access = typename tiledmm_detail::Unsigned<sizeof(T)>::Type;                 \
+        const Access bits = *reinterpret_cast<const volatile Access*>(at);                 \
+        T value;                                                                           \
+        __builtin_memcpy(&value, &bits, sizeof value);                                     \
+        return value;                                                                      \
+    }
+TILEDMM_LOAD(__ldcg)
+TILEDMM_LOAD(__ldcv)
 #undef TILEDMM_LOAD
 
 #define TILEDMM_STORE(name)                                 \

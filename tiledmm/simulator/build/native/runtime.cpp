@@ -4,7 +4,7 @@
 // run until they reach a barrier or end, warp by warp, so that the accesses of a warp's lanes between two barriers can be
 // combined. Each access of instrumented code is checked and counted (checks.cpp) before it happens.
 //
-// Depends on: checks.h, counting.h, faults.h, fibers.h, guards.h, ordering.h, stacks.h, state.h, warp_barriers.h
+// Depends on: checks.h, counting.h, faults.h, fibers.h, guards.h, ordering.h, releases.h, schedule.h, stacks.h, state.h, warp_barriers.h
 #include <cstdarg>
 #include <ctime>
 #include <sys/mman.h>
@@ -15,6 +15,8 @@
 #include "fibers.h"
 #include "guards.h"
 #include "ordering.h"
+#include "releases.h"
+#include "schedule.h"
 #include "stacks.h"
 #include "state.h"
 #include "warp_barriers.h"
@@ -26,18 +28,13 @@ __thread Worker* worker = nullptr;
 // Whether the kernel was built with calls of the runtime at its accesses.
 bool sees_accesses(const Launch& launch) { return launch.checks || launch.counts || launch.guarded; }
 
-uint64_t next_random(Worker& w) {   // xorshift64*
-    w.random ^= w.random >> 12;
-    w.random ^= w.random << 25;
-    w.random ^= w.random >> 27;
-    return w.random * 0x2545f4914f6cdd1dull;
-}
-
 void arrange(Worker& w, unsigned* order, unsigned count) {
-    for (unsigned i = 0; i < count; ++i) order[i] = w.run->launch.order == REVERSE ? count - 1 - i : i;
-    if (w.run->launch.order == RANDOM)
+    const uint32_t how = w.run->launch.order;
+    const bool is_reverse = how == REVERSE || (how == PREEMPTIVE && style_of(*w.run) == ROUND_ROBIN);
+    for (unsigned i = 0; i < count; ++i) order[i] = is_reverse ? count - 1 - i : i;
+    if (how == RANDOM || (how == PREEMPTIVE && !is_reverse))
         for (unsigned i = count; i > 1; --i) {
-            const unsigned j = next_random(w) % i;
+            const unsigned j = next_random(w.random) % i;
             const unsigned last = order[i - 1];
             order[i - 1] = order[j];
             order[j] = last;
@@ -91,6 +88,19 @@ void end_endless(Worker& w, const Fiber& waits, uint64_t barriers) {
     w.run->stop = true;
 }
 
+// Where lanes ask which lanes run with them, those that only let others run come first: they would have come along.
+bool resume_preempted(Worker& w, unsigned first, unsigned lanes) {
+    Fiber* const all = &w.fibers[first];
+    if (!is_preemptive(w) || std::none_of(all, all + lanes, [](const Fiber& each) { return each.state == State::ASKS; })) return false;
+    bool any = false;
+    for (Fiber* fiber = all; fiber < all + lanes; ++fiber) {
+        if (fiber->state != State::SPINS || !fiber->is_preempted) continue;
+        fiber->state = State::READY;
+        any = true;
+    }
+    return any;
+}
+
 // Runs the lanes of a warp until each waits for other warps, spins, or has ended.
 void run_warp(Worker& w, unsigned warp) {
     Run& run = *w.run;
@@ -111,10 +121,11 @@ void run_warp(Worker& w, unsigned warp) {
                 end_with_fault(w);
                 return;
             }
+            if (fiber.overwritten.address) look_at_overwritten(w, fiber);
             w.current = nullptr;
             if (w.aborted) return;
+            if (w.hands_over) hand_over(w);
             if (fiber.state != State::DONE) continue;
-            if (fiber.overwritten.address) look_at_overwritten(w, fiber);
             check_copies(w, fiber);
             release_waiting(w, first, lanes);
         }
@@ -122,7 +133,7 @@ void run_warp(Worker& w, unsigned warp) {
         if (w.idle_exchanges > IDLE_EXCHANGES * run.warps && sees_accesses(run.launch))
             for (unsigned i = 0; i < lanes; ++i)
                 if (w.fibers[first + i].state != State::DONE) return end_endless(w, w.fibers[first + i], IDLE_EXCHANGES);
-        if (ran || answer(w, first, lanes)) continue;
+        if (ran || resume_preempted(w, first, lanes) || answer(w, first, lanes)) continue;
         if (run.launch.counts) flush(w, warp);
         bool paused = false;
         for (unsigned i = 0; i < lanes; ++i) {
@@ -170,6 +181,7 @@ void begin_block(Worker& w, uint64_t number) {
     w.acquired.clear();
     w.acquires = false;
     w.spin_rounds = 0;
+    w.readers.clear();
     for (NamedBarrier& barrier : w.named) barrier = {};
     for (unsigned i = 0; i < run.threads; ++i) {
         Fiber& fiber = w.fibers[i];
@@ -186,16 +198,20 @@ void begin_block(Worker& w, uint64_t number) {
         fiber.clock = 0;
         for (Fence& fence : fiber.fences) fence = {};
         fiber.reads_from = 0;
+        fiber.is_straggler = false;
+        fiber.held = fiber.holds = 0;
         fiber.acquired.clear();
         fiber.unfenced.clear();
         fiber.flags = {};
         fiber.overwritten = {};
         fiber.others.reset();
         if (w.warps[i / WARP].synced) std::memset(fiber.known, 0, sizeof fiber.known);
-        fiber.floor = reinterpret_cast<uintptr_t>(stack_of(w, i)) + STACK_BYTES - w.deepest;
-        fiber.stack_pointer = new_stack(w.stacks + (i + 1) * STACK_BYTES - i % 32 * 192, fiber_main);
+        const size_t moved = 4096 * (std::max(run.launch.clock_rate, 1u) - 1);   // addresses differ from those at another rate
+        fiber.floor = reinterpret_cast<uintptr_t>(stack_of(w, i)) + STACK_BYTES - w.deepest - moved;
+        fiber.stack_pointer = new_stack(w.stacks + (i + 1) * STACK_BYTES - i % 32 * 192 - moved, fiber_main);
     }
     for (Warp& warp : w.warps) warp = {};
+    if (is_preemptive(w)) choose_stragglers(w);
 }
 
 // All threads that have not ended wait at a barrier of the block: releases them.
@@ -209,7 +225,9 @@ void pass_barrier(Worker& w, const Fiber& waits) {
     if (run.launch.counts) ++w.counts[find_site(run, waits.barrier, 0, LOAD)].barriers;
     share_acquired(w);
     ++w.epoch;
+    w.readers.clear();
     w.spin_rounds = 0;
+    get_on(w);
     w.votes[++w.vote_epoch % 2] = 0;
     for (Fiber& fiber : w.fibers)
         if (fiber.state == State::AT_BARRIER) fiber.state = State::READY;
@@ -228,8 +246,9 @@ void run_block(Worker& w, uint64_t number) {
         const Fiber *waits = nullptr, *ended = nullptr, *elsewhere = nullptr, *named = nullptr, *left = nullptr;
         bool runs = false;
         for (Fiber& fiber : w.fibers) {
-            if (fiber.state == State::SPINS) fiber.state = State::READY;
             if (fiber.state != State::DONE && fiber.barrier) left = &fiber;
+            if (fiber.state == State::SPINS && fiber.held) --fiber.held, runs = true;
+            else if (fiber.state == State::SPINS) fiber.state = State::READY;
             if (fiber.state == State::READY || fiber.state == State::AT_WARP) runs = true;
             if (fiber.state == State::DONE)
                 ended = &fiber;
@@ -249,6 +268,7 @@ void run_block(Worker& w, uint64_t number) {
             w.aborted = true;
             return;
         }
+        if (runs && is_preemptive(w)) hand_over(w, true);
         if (runs) continue;
         if (named) {   // nobody is left who could come to it
             const Fiber* other = waits ? waits : ended;
@@ -325,6 +345,7 @@ unsigned tiledmm_sync_threads_count(unsigned instance, bool predicate) {
     return worker->votes[epoch % 2];
 }
 
+void tiledmm_sync_whole_warp() { sync_warp(~0u, CALLER, WARP_BARRIER); }
 void tiledmm_sync_warp(unsigned mask) { sync_warp(mask, CALLER, WARP_BARRIER); }
 
 void tiledmm_exchange(unsigned mask, unsigned long long value, unsigned kind) {
@@ -359,12 +380,15 @@ unsigned tiledmm_active_mask() {
 }
 
 void tiledmm_fence(unsigned scope) {
+    may_preempt(*worker);
     fence(*worker, scope > 0);
     end_if_told(*worker, CALLER);
 }
 
 void tiledmm_named_barrier(unsigned id, unsigned threads, unsigned waits) {
     Worker& w = *worker;
+    may_preempt(w);
+    w.synchronizes = true;
     Fiber& fiber = *w.current;
     NamedBarrier& barrier = w.named[id % 16];
     fiber.barrier = CALLER;
@@ -388,13 +412,17 @@ void tiledmm_named_barrier(unsigned id, unsigned threads, unsigned waits) {
     }
     barrier = {};
     w.spin_rounds = 0;
+    get_on(w);
 }
 
+// It counts calls, and the accesses between them: the same in each run, so that runs can be compared.
 long long tiledmm_clock() {
-    timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    end_if_told(*worker, CALLER);
-    return now.tv_sec * 1000000000ll + now.tv_nsec;
+    Worker& w = *worker;
+    end_if_told(w, CALLER);
+    const uint64_t steps = w.current->steps;
+    w.ticks += 16 + (steps > w.seen_steps ? 4 * (steps - w.seen_steps) : 0);
+    w.seen_steps = steps;
+    return static_cast<long long>((1 << 20) + w.ticks) * std::max(w.run->launch.clock_rate, 1u);
 }
 
 // Arguments of other types than the format says: C leaves it undefined, and a GPU prints what it finds there.
@@ -540,6 +568,11 @@ void tiledmm_atomic_access(void* at, unsigned bytes) {
         on_other_access(reinterpret_cast<uintptr_t>(at), bytes, WRITES | IS_ATOMIC, STORE, CALLER, bytes);
 }
 
+void tiledmm_monotone_access(void* at, unsigned bytes) {
+    if (sees_accesses(worker->run->launch))
+        on_other_access(reinterpret_cast<uintptr_t>(at), bytes, WRITES | IS_ATOMIC | COMPARES, STORE, CALLER, bytes);
+}
+
 void tiledmm_compare_access(void* at, unsigned bytes) {
     const Launch& launch = worker->run->launch;
     if (sees_accesses(launch)) leave(*worker, State::READY);   // other lanes come to theirs first: not all can swap what they read
@@ -547,7 +580,7 @@ void tiledmm_compare_access(void* at, unsigned bytes) {
         on_other_access(reinterpret_cast<uintptr_t>(at), bytes, WRITES | IS_ATOMIC | COMPARES, STORE, CALLER, bytes);
 }
 
-int tiledmm_compare_and_swap(void* at, void* expected, const void* desired, unsigned bytes) {
+static int swap_value(void* at, void* expected, const void* desired, unsigned bytes) {
     const auto swap = [&](auto type) -> int {
         using T = decltype(type);
         T old, next;
@@ -571,6 +604,20 @@ int tiledmm_compare_and_swap(void* at, void* expected, const void* desired, unsi
     else
         std::memcpy(expected, at, bytes);
     return same;
+}
+
+int tiledmm_compare_and_swap(void* at, void* expected, const void* desired, unsigned bytes, int is_last) {
+    Worker& w = *worker;
+    Run& run = *w.run;
+    const bool changes = std::memcmp(expected, desired, bytes);
+    const bool tells = w.current->fences[OWN_BLOCK].done || run.launch.uses & HAS_VOLATILE;
+    std::unique_lock<std::mutex> guard(run.lock, std::defer_lock);
+    const bool orders = run.launch.checks && (tells || run.released.load(std::memory_order_relaxed));
+    if (orders) guard.lock();   // whoever sees the value comes to what is released with it after this
+    const int done = swap_value(at, expected, desired, bytes);
+    if (done && changes) get_on(w);
+    if (orders && (done || is_last)) synchronize_atomic(w, place_of(w, reinterpret_cast<uintptr_t>(at)), done && changes);
+    return done;
 }
 
 unsigned tiledmm_shared_offset(const void* shared) {
@@ -612,6 +659,8 @@ Run* tiledmm_begin(const Launch* launch) {
     run->warps = (run->threads + WARP - 1) / WARP;
     run->blocks = static_cast<uint64_t>(run->grid.x) * run->grid.y * run->grid.z;
     run->counts.resize(SITES);
+    run->turns.random = (launch->seed + 1) * 0x9e3779b97f4a7c15ull;
+    run->turns.straggler = static_cast<unsigned>(launch->seed / STYLES);
     faults::install();
     return run;
 }
@@ -662,14 +711,19 @@ int tiledmm_work(Run* run) {
         run->workers.push_back(&w);
     }
     worker = &w;
+    if (is_preemptive(w)) take_part(w);
     while (!run->stop.load(std::memory_order_relaxed)) {
         const uint64_t block = run->next.fetch_add(1);
         if (block >= run->blocks) break;
         w.random = (launch.seed + 1) * 0x9e3779b97f4a7c15ull ^ (block + 1) * 0xbf58476d1ce4e5b9ull;
         run_block(w, block);
         if (!w.aborted) run->finished.fetch_add(1);
+        get_on(w);
+        if (is_preemptive(w)) hand_over(w);
     }
+    if (is_preemptive(w)) give_up_turn(w);
     worker = nullptr;
+    if (w.synchronizes) run->synchronizes = true;
     munmap(w.stacks, MAX_THREADS * STACK_BYTES);
     std::lock_guard<std::mutex> guard(run->lock);
     run->workers.erase(std::find(run->workers.begin(), run->workers.end(), &w));
@@ -725,11 +779,17 @@ uint64_t tiledmm_output(const Run* run, const char** text) {
     return run->output.size();
 }
 uint64_t tiledmm_barriers(const Run* run) { return run->barriers; }
-uint64_t tiledmm_place(const Run* run, uint64_t site) { return run->sites[site].pc; }
+int tiledmm_synchronizes(const Run* run) { return run->synchronizes; }
+void tiledmm_places(const Run* run, uint64_t* places) {
+    for (unsigned site = 0; site < SITES; ++site) places[site] = run->sites[site].pc;
+}
 
 uint64_t tiledmm_findings(Run* run, const Finding** findings) {
     for (const auto& each : run->deferred)
-        for (const Finding& finding : each.second) keep(*run, finding);
+        for (const Finding& finding : each.second) {
+            const uint64_t reader = finding.writes ? finding.other_pc : finding.pc;
+            if (!run->guards.count(reader) || run->polls.count(reader)) keep(*run, finding);
+        }
     run->deferred.clear();
     *findings = run->findings.data();
     return run->findings.size();

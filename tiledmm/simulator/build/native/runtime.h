@@ -15,6 +15,7 @@ unsigned tiledmm_lane() __attribute__((const));
 // Barriers of the block, and of the lanes of a mask in a warp.
 void tiledmm_sync_threads(unsigned instance);   // each in the text has its own number
 unsigned tiledmm_sync_threads_count(unsigned instance, bool predicate);
+void tiledmm_sync_whole_warp();
 void tiledmm_sync_warp(unsigned mask);
 void tiledmm_named_barrier(unsigned id, unsigned threads, unsigned waits);   // bar.sync, or bar.arrive where it does not wait
 void tiledmm_fence(unsigned scope);   // 0: the block, 1: the GPU, 2: the system
@@ -36,8 +37,9 @@ void tiledmm_wait_for_all_copies();
 // Atomics: the check of one, and the operation, of 1, 2, 4, 8 or 16 bytes, which puts what it found into `expected`.
 void tiledmm_atomic_access(void* at, unsigned bytes);
 void tiledmm_compare_access(void* at, unsigned bytes);   // of one that compares
+void tiledmm_monotone_access(void* at, unsigned bytes);  // of one that changes nothing if it is repeated
 void tiledmm_block_scope(int begins);   // of atomics for threads of one block only
-int tiledmm_compare_and_swap(void* at, void* expected, const void* desired, unsigned bytes);
+int tiledmm_compare_and_swap(void* at, void* expected, const void* desired, unsigned bytes, int is_last);   // is_last: not tried again
 
 int tiledmm_printf(const char* format, ...);   // printed after the launch
 void tiledmm_check_printf(const char* format, const char* kinds);   // kinds: of each argument, a letter of PrintedKind

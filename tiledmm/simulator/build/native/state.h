@@ -8,12 +8,15 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -94,6 +97,16 @@ constexpr uint64_t FLAG_STAMP = 8;    // of a volatile write that sets a flag
 constexpr uint64_t BLOCK_STAMP = 16;  // of an atomic of block scope
 constexpr uint64_t BEFORE = VALID;   // of no thread: what was written before the launch (execute/memory.py). `when` may be the next stamp's
 
+// Readers of a cell beyond the two that are kept beside it: lanes of one warp that read it at one clock.
+struct LaneReaders {
+    Cell cell;
+    unsigned lanes;
+};
+struct StampReaders {
+    Stamp stamp;
+    unsigned lanes;
+};
+
 // ---- threads ----
 
 // SPINS: reads the same addresses again and again, and waits for others to run.
@@ -114,9 +127,9 @@ constexpr uint64_t SPIN_ROUNDS = 1 << 16;   // looks without progress of any thr
 
 struct Sync;
 
-struct Acquired {   // what a thread knows from a location in memory: what was released there up to a version
+struct Acquired {   // what a thread knows from a location in memory: what was released there from one version up to another
     Sync* from;
-    unsigned version;
+    unsigned since, version;
 };
 
 struct Pending {   // a copy by cp.async without a wait so far
@@ -139,10 +152,11 @@ struct FlagWrites {
     bool over = false;       // what is written now is data
 };
 
-struct Overwritten {   // by a volatile write that may be one of two that are not ordered, if it changes the value
+struct Overwritten {   // by one of two writes that are not ordered: an error if it changes the value
     uintptr_t address = 0;
     unsigned bytes = 0;
-    uint64_t value = 0;      // before
+    bool is_plain = false;
+    uint8_t value[16] = {};  // before
 };
 
 struct Fiber {
@@ -163,7 +177,8 @@ struct Fiber {
     FlagWrites flags;
     Overwritten overwritten;
     Finding lost_update = {};   // of that, for the case
-    uint64_t reads_from = 0;   // the place of an atomic or volatile read, or 0
+    uint64_t reads_from = 0;   // the place of a volatile read, or 0
+    unsigned reads_since = 0;  // the version of the last store there, then
     unsigned active = 0;          // the answer to ASKS
     unsigned present = 0;         // the lanes of the last barrier of the warp: those of its mask that had not ended
     uint64_t given = 0;           // to the other lanes of an exchange
@@ -172,6 +187,10 @@ struct Fiber {
     uint64_t steps = 0, limit = 0;
     uintptr_t floor = 0;          // below it, the stack is deeper than any thread's of the worker was so far
     unsigned samples = 0, spin_count = 0;
+    bool spin_writes = false;     // whether there was a write among those samples
+    bool is_preempted = false;    // in state SPINS, and only lets others run
+    bool is_straggler = false;    // PREEMPTIVE: it is kept waiting
+    unsigned held = 0, holds = 0; // rounds for which it is kept still, and how many times
     uintptr_t spin_at[SPIN_ADDRESSES] = {};
     std::vector<Pending> pending;
     std::vector<size_t> groups;   // ends of committed groups in `pending`
@@ -255,6 +274,7 @@ struct Worker {
     std::vector<Slot> slots;
     unsigned granule_shift = 2;     // a cell covers 4 bytes until a kernel accesses fewer
     std::vector<Cell> reads, more_reads, writes;
+    std::unordered_map<size_t, std::vector<LaneReaders>> readers;   // further ones, by cell; of this epoch
     uint64_t epoch = 1, first_epoch = 1;
 
     std::vector<uint64_t> log;      // lane by lane
@@ -266,27 +286,55 @@ struct Worker {
     uint64_t barriers = 0, barriers_before = 0;   // the second: when this block began
     uint64_t idle_barriers = 0, idle_exchanges = 0;   // since the last write of a thread of the block
     uint64_t random = 1;
+    bool hands_over = false;      // to another worker, as soon as its thread has left
+    std::condition_variable turn;
+    bool synchronizes = false;    // whether threads used atomics, volatile accesses, fences or named barriers
+    uint64_t ticks = 0, seen_steps = 0;   // of the clock; steps of the thread that last looked at it
     std::vector<TraceEvent> trace;
     uint64_t deepest = DEEP_BYTES, deepest_pc = 0;   // bytes of stack of a thread at an access, and the access
 };
 
-// What threads released at an address: a write to it after a fence says that all before the fence happened. After a fence for the
-// block alone it says so to that block only.
+// To whom a release says something: after a fence for the block alone to that block, after another to all, and UNFENCED to
+// nobody, because there was no fence.
+enum Audience : unsigned { OWN_BLOCK, ALL_BLOCKS, UNFENCED };
+
+// What threads released at an address: a write to it after a fence says that all before the fence happened. A store says what
+// its thread released, and an atomic also what was released there before it, back to the last store.
 struct Sync {
     struct Time {
-        unsigned epoch, clock, version;
-        bool for_all;
+        unsigned epoch, clock;
+        unsigned since, version;   // it holds for all that was released at the key between them
     };
     struct Known {
-        Acquired what;
+        std::shared_ptr<const std::vector<Acquired>> what;
         unsigned version, block;
-        bool for_all;
+        Audience audience;
     };
-    std::unordered_map<unsigned, std::vector<Time>> blocks;     // all that a block did before an epoch
+    std::unordered_map<uint64_t, std::vector<Time>> blocks;     // all that a block did before an epoch
     std::unordered_map<uint64_t, std::vector<Time>> threads;    // all that a thread did before a clock of an epoch
     std::vector<Known> before;                                  // what the releasing threads knew
-    unsigned version = 0;
+    unsigned version = 0, since = 0;   // of the last release, and of the last store
 };
+
+// Threads that run in turn: of the workers of a launch, one at a time, so that a seed gives one order of all that happens.
+struct Turns {
+    std::mutex lock;
+    std::condition_variable begun;
+    std::vector<Worker*> workers;
+    Worker* current = nullptr;
+    uint64_t random = 1;
+    unsigned straggler = 0;
+    unsigned preemptions = 1u << 18, changes = 1u << 14;   // how many are left
+    unsigned waits = 0;   // looks at threads that spin since any thread got on
+};
+
+struct ReaderShard {
+    std::mutex lock;
+    std::unordered_map<const uint64_t*, std::vector<StampReaders>> readers;
+    size_t count = 0;
+};
+constexpr unsigned READER_SHARDS = 64;
+constexpr size_t MOST_READERS = 1 << 16;   // of each
 
 struct Run {
     Launch launch;
@@ -305,6 +353,10 @@ struct Run {
     std::atomic<bool> timed_out{false};
     std::map<std::pair<uint64_t, uintptr_t>, std::vector<Finding>> deferred;   // by block and thread, and by element
     std::atomic<bool> defers{false};
+    std::set<uint64_t> guards, polls;   // places of plain reads: those whose thread goes on to an atomic there, and those of loops that wait
+    std::atomic<bool> synchronizes{false};
+    Turns turns;
+    ReaderShard shards[READER_SHARDS];
     std::string output;
     std::vector<TraceEvent> trace;
     uint64_t barriers = 0;

@@ -2,12 +2,14 @@
 //
 // A lane waits for those of its mask that have not ended (CUDA Programming Guide, __syncwarp and warp shuffle functions).
 //
-// Depends on: checks.h, fibers.h, ordering.h, state.h
+// Depends on: checks.h, fibers.h, ordering.h, releases.h, schedule.h, state.h
 #pragma once
 
 #include "checks.h"
 #include "fibers.h"
 #include "ordering.h"
+#include "releases.h"
+#include "schedule.h"
 #include "state.h"
 
 Other as_other(const Worker& w, const Fiber& fiber) {
@@ -75,6 +77,7 @@ void pass_warp(Worker& w, unsigned first, unsigned lanes, unsigned present, cons
 // Waits for the lanes of a mask, all of which are to wait for the same.
 void sync_warp(unsigned mask, const void* place, unsigned kind) {
     Worker& w = *worker;
+    may_preempt(w);
     Fiber& fiber = *w.current;
     const unsigned first = fiber.thread / WARP * WARP;
     const unsigned lanes = w.run->threads - first < WARP ? w.run->threads - first : WARP;

@@ -1,0 +1,135 @@
+// PREEMPTIVE order: threads let others run before atomics, volatile accesses, fences and barriers, and the workers of a launch
+// run in turn, so that blocks are interleaved as well. The seed decides when, and so which of many orders it is.
+//
+// A seed's remainder is its style: all threads one operation each; at random; some lanes or a warp far behind the others; a
+// block far behind the others. Counters that are one short, and locks that do not wait, show where somebody is late.
+//
+// Depends on: fibers.h, state.h
+#pragma once
+
+#include "fibers.h"
+#include "state.h"
+
+enum Style : unsigned { ROUND_ROBIN, AT_RANDOM, LATE_THREADS, LATE_BLOCK, STYLES };
+
+constexpr unsigned HELD_ROUNDS = 64;   // for which a late thread is kept: the others reach a barrier, or wait for it
+constexpr unsigned MOST_HOLDS = 4;     // of one thread
+constexpr unsigned LATE_TURNS = 64;    // of others, for each of a late block's
+constexpr unsigned MOST_WAITS = 1 << 12;   // looks at threads that spin, while none gets on, after which they wait forever
+
+ALWAYS_INLINE bool is_preemptive(const Worker& w) { return w.run->launch.order == PREEMPTIVE; }
+ALWAYS_INLINE Style style_of(const Run& run) { return static_cast<Style>(run.launch.seed % STYLES); }
+
+inline uint64_t next_random(uint64_t& state) {   // xorshift64*
+    state ^= state >> 12;
+    state ^= state << 25;
+    state ^= state >> 27;
+    return state * 0x2545f4914f6cdd1dull >> 16;
+}
+
+// ---- threads ----
+
+// Which threads of a block are late: its warp, or a lane of each warp; lane 0 often acts for all.
+inline void choose_stragglers(Worker& w) {
+    const Run& run = *w.run;
+    if (style_of(run) != LATE_THREADS) return;
+    const bool whole = next_random(w.random) % 2;
+    const unsigned late = next_random(w.random) % run.warps;
+    for (unsigned warp = 0; warp < run.warps; ++warp) {
+        const unsigned lane = next_random(w.random) % 2 ? 0 : next_random(w.random) % WARP;
+        for (unsigned i = 0; i < WARP && warp * WARP + i < run.threads; ++i)
+            w.fibers[warp * WARP + i].is_straggler = whole ? warp == late : i == lane;
+    }
+}
+
+// Lets other lanes, other warps or other blocks run, or goes on.
+[[gnu::noinline]] inline void preempt(Worker& w) {
+    Fiber& fiber = *w.current;
+    Turns& turns = w.run->turns;
+    if (!turns.preemptions) return;
+    --turns.preemptions;
+    const uint64_t random = next_random(w.random);
+    const auto one_in = [&](unsigned count, unsigned shift) { return (random >> shift) % count == 0; };
+    State state = State::SPINS;
+    switch (style_of(*w.run)) {
+        case ROUND_ROBIN: w.hands_over = one_in(4, 0); break;
+        case AT_RANDOM:
+            if (one_in(2, 0)) return;
+            if (one_in(2, 1)) state = State::READY;
+            w.hands_over = one_in(4, 2);
+            break;
+        case LATE_THREADS:
+            if (fiber.is_straggler && fiber.holds < MOST_HOLDS) {
+                ++fiber.holds;
+                fiber.held = HELD_ROUNDS;
+            } else if (!one_in(8, 0)) {
+                return;
+            }
+            w.hands_over = one_in(16, 3);
+            break;
+        default:
+            w.hands_over = true;
+            if (one_in(2, 0)) state = State::READY;
+    }
+    fiber.is_preempted = state == State::SPINS;
+    leave(w, state);
+}
+
+// Whether no thread of any block has got on for so long that those that spin wait forever.
+ALWAYS_INLINE bool all_wait(Worker& w) { return is_preemptive(w) && ++w.run->turns.waits > MOST_WAITS; }
+ALWAYS_INLINE void get_on(Worker& w) {
+    if (is_preemptive(w)) w.run->turns.waits = 0;
+}
+
+ALWAYS_INLINE void may_preempt(Worker& w) {
+    if (is_preemptive(w)) preempt(w);
+}
+
+// ---- workers ----
+
+inline void wait_for_turn(Turns& turns, std::unique_lock<std::mutex>& guard, Worker& w) {
+    w.turn.wait(guard, [&] { return turns.current == &w; });
+}
+
+inline void choose_worker(Run& run) {
+    Turns& turns = run.turns;
+    const size_t count = turns.workers.size();
+    if (!count) return;
+    size_t next = next_random(turns.random) % count;
+    const bool late = style_of(run) == LATE_BLOCK && next == turns.straggler % count;
+    if (late && count > 1 && next_random(turns.random) % LATE_TURNS) next = (next + 1) % count;
+    turns.current = turns.workers[next];
+    turns.current->turn.notify_one();
+}
+
+// Waits until all workers have begun, so that all take part from the start; or for two seconds, if there are fewer threads.
+inline void take_part(Worker& w) {
+    Turns& turns = w.run->turns;
+    std::unique_lock<std::mutex> guard(turns.lock);
+    turns.workers.push_back(&w);
+    const auto all = [&] { return turns.current || turns.workers.size() >= w.run->launch.workers; };
+    turns.begun.notify_all();
+    turns.begun.wait_for(guard, std::chrono::seconds(2), all);
+    if (!turns.current) choose_worker(*w.run);
+    wait_for_turn(turns, guard, w);
+}
+
+// Lets another worker run, if there is one.
+inline void hand_over(Worker& w, bool must = false) {
+    Turns& turns = w.run->turns;
+    w.hands_over = false;
+    if (!must && !turns.changes) return;
+    std::unique_lock<std::mutex> guard(turns.lock);
+    if (turns.workers.size() < 2) return;
+    if (turns.changes) --turns.changes;
+    choose_worker(*w.run);
+    wait_for_turn(turns, guard, w);
+}
+
+inline void give_up_turn(Worker& w) {
+    Turns& turns = w.run->turns;
+    std::lock_guard<std::mutex> guard(turns.lock);
+    turns.workers.erase(std::find(turns.workers.begin(), turns.workers.end(), &w));
+    turns.current = nullptr;
+    choose_worker(*w.run);
+}
