@@ -402,3 +402,39 @@ def test_nothing_is_there_that_cupy_lacks() -> None:
     names = [name for name in dir(np) if not name.startswith("_") and hasattr(cp, name)]
     lacking = {name for name in names if not hasattr(cupy, name)}
     assert lacking <= {"True_", "False_"}, lacking
+
+
+UNWRITTEN = r"""
+extern "C" __global__ void axpby(const float* x, float* y, float b, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) {
+        float old = y[i];
+        y[i] = b == 0 ? x[i] : x[i] + b * old;
+    }
+}
+"""
+
+
+@pytest.mark.parametrize(("b", "y_line"), [(0, None), (2, 5)])
+def test_elements_of_empty_that_nobody_wrote(b, y_line):
+    kernel = cp.RawKernel(UNWRITTEN, "axpby")
+    x, y = cp.ones(100, cp.float32), cp.empty(100, cp.float32)
+    if y_line is None:
+        kernel((4,), (32,), (x, y, cp.float32(b), 100))  # what is read is not used
+        kernel((4,), (32,), (x, y, cp.float32(2), 100))
+        assert float(y[99]) == 3
+    else:
+        with pytest.raises(SimulationError, match=r"kernel.cu:5: uninitialised result: .* y\[0\]"):
+            kernel((4,), (32,), (x, y, cp.float32(b), 100))
+    part = cp.empty(100, cp.float32)
+    part[:96] = 1
+    with pytest.raises(SimulationError, match=r"kernel.cu:6: uninitialised result: .* x\[96\]"):
+        kernel((4,), (32,), (part, cp.zeros_like(x), cp.float32(b), 100))
+
+
+def test_a_nan_that_somebody_wrote_is_written():
+    x = cp.empty(32, cp.float32)
+    x[...] = cp.nan
+    y = cp.zeros(32, cp.float32)
+    cp.RawKernel(UNWRITTEN, "axpby")((1,), (32,), (x, y, cp.float32(1), 32))
+    assert cp.isnan(y).all()

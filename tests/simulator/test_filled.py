@@ -6,50 +6,34 @@ import pytest
 
 from tiledmm.hardware.architectures import TARGETS
 from tiledmm.simulator.build import toolchain
-from tiledmm.simulator.build.debug.variables import aggregates_of
-from tiledmm.simulator.check.unset import VALUES, filled, filled_aggregates
-
-
-@pytest.mark.parametrize(
-    ("line", "name", "expected"),
-    [
-        ("float sum;", "sum", "float sum@;"), ("float m = -INFINITY, sum;", "sum", "float m = -INFINITY, sum@;"),
-        ("float a, sum, b;", "sum", "float a, sum@, b;"),
-        ("for (int i = 0, sum; ;)", "sum", "for (int i = 0, sum@; ;)"),
-        ("int *sum;", "sum", "int *sum@;"),
-        ("float sum = 0;", "sum", None), ("float sum[4];", "sum", None), ("Moments mine;", "mine.m2", None),
-        ("f(p.sum, 1); s->sum;", "sum", None), ("float sums, my_sum;", "sum", None), ("int i = sum, sum;", "sum", None),
-        ("float sum;", "<unknown>", None),
-    ],
-)  # fmt: skip
-def test_declarations(line, name, expected):
-    text = f"void f() {{\n{line}\n}}\n"
-    for value in VALUES:
-        wanted = line if expected is None else expected.replace("@", f" = tiledmm_detail::{value}()")
-        assert filled(text, [(name, 2), (name, 0), (name, 99), (name, 2)], value) == text.replace(line, wanted)
+from tiledmm.simulator.build.debug.variables import LocalVariable, local_variables_of
+from tiledmm.simulator.check.unset import VALUES, filled
 
 
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ("float4 v;", "float4 v;@"), ("float v[4], w = f(1, 2);", "float v[4], w = f(1, 2);@"),
+        ("float4 v;", "float4 v;@"), ("float a, v, b;", "float a, v, b;@"), ("int *v;", "int *v;@"),
+        ("bool v;", "bool v;@"), ("float v[4], w = f(1, 2);", "float v[4], w = f(1, 2);@"),
         ("float w = 0, v[TM][TN];", "float w = 0, v[TM][TN];@"),
         ("alignas(16) float v [4] ;", "alignas(16) float v [4] ;@"),
         ("if (c) { float4 v; v.x = 1; }", "if (c) { float4 v;@ v.x = 1; }"), ("float4 v,\n w;", "float4 v,\n w;@"),
         ("__shared__ int s; float4 v;", "__shared__ int s; float4 v;@"),
         ("float4 v = {};", None), ("float v[2] = {1};", None), ("float4 v{};", None), ("float4 v(w);", None),
         ("__shared__ float v[4];", None), ("static float v[4];", None), ("for (float4 v; ;) {}", None),
-        ("float4 my_v; a.v;", None), ("float4\nv;", None), ("float4 v, w)", None),
+        ("float4 my_v; a.v;", None), ("float v = 0;", None), ("f(p.v, 1); s->v;", None), ("int i = v, v;", None),
+        ("float4\nv;", None), ("float4 v, w)", None),
     ],
 )  # fmt: skip
-def test_declarations_of_aggregates(line: str, expected: str | None) -> None:
+def test_declarations(line: str, expected: str | None) -> None:
     text = f"void f() {{\n{line}\n}}\n"
     for value in VALUES:
         wanted = line if expected is None else expected.replace("@", f" tiledmm_detail::{value}::fill(v);")
-        assert filled_aggregates(text, [("v", 2), ("v", 0), ("v", 99)], value) == text.replace(line, wanted)
+        variables = [LocalVariable("v", line) for line in (2, 0, 99)]
+        assert filled(text, variables, value) == text.replace(line, wanted)
 
 
-def test_a_threads_own_aggregates() -> None:
+def test_a_threads_own_variables() -> None:
     text = """
     struct Pair { float a, b; };
     __constant__ Pair constant;
@@ -65,5 +49,10 @@ def test_a_threads_own_aggregates() -> None:
         pointer[number] = pair.a + set.x + given.a + constant.a;
     }
     """
-    found = aggregates_of(toolchain.typed_library(text, "k", target=TARGETS["sm_90"]), "kernel.cu")
-    assert {*found} == {("inside", 4), ("many", 5), ("set", 10), ("pair", 10), ("rows", 10)}
+    found = local_variables_of(toolchain.typed_library(text, "k", target=TARGETS["sm_90"]), "kernel.cu")
+    assert {(each.name, each.declared) for each in found if each.has_parts} == {
+        ("inside", 4), ("many", 5), ("set", 10), ("pair", 10), ("rows", 10)
+    }  # fmt: skip
+    assert {(each.name, each.declared) for each in found if not each.has_parts} == {
+        ("number", 9), ("pointer", 9), ("reference", 9)
+    }  # fmt: skip

@@ -273,9 +273,9 @@ def test_a_finding_says_who_and_how_much_where_its_line_is_not_known(size, words
     assert (found.block, found.thread) == ((1, 2, 3), (4, 5, 6))
     assert (found.other_line, found.other_text, found.other_block, found.other_thread) == (None, None, None, None)
     race = findings.finding(made_up("race on global memory", pc=5), "k", Lines({5: 9}), (), (region,))
-    assert (race.line, race.other_line, race.other_thread) == (9, 0, (7, 8, 9))
+    assert (race.line, race.other_line, race.other_thread) == (9, None, (7, 8, 9))
     assert race.message.startswith("k, k.cu:9: race") and "read at k.cu:0" in race.message
-    assert str(race) == f"{race.message}\n  k.cu:9 | 9\n  k.cu:0 | 0"
+    assert str(race) == f"{race.message}\n  k.cu:9 | 9"
 
 
 @pytest.mark.parametrize(
@@ -337,6 +337,7 @@ NAMED = {
     "shift out of range": ("signed integer of 2 bits", "104"),
     "call that cannot be made": ("fragment", "leading dimension", "16 bytes"),
     "printf of another type": ("argument 3",),
+    "function that does not return a value": (),
     "alignment not declared": (f"writes {OF_A}", "__align__(3)"),
     "barriers without end": ("loop",),
     "argument beyond a fast function's range": ("__tanf of 5.13828272e-322", "-pi to pi"),
@@ -386,15 +387,19 @@ def test_a_thread_that_does_not_end_is_in_a_loop(loop: int) -> None:
         ("barrier not reached by all", {"other_pc": 0}, r"thread \(7, 8\) has ended"),
         ("barrier not reached by all", {"other_pc": 10, "bytes": 0}, None),
         ("barrier not reached by all", {"other_pc": 10}, r"thread \(7, 8\) .*the same line$"),
-        ("warp not converged", {"other_pc": 0}, r"thread \(7, 8\) has ended$"),
+        ("warp not converged", {"other_pc": 0, "mask": 5}, r"thread \(7, 8\) has ended; .*lanes 0 and 2 of warp 0$"),
         ("copy not waited for", {"other_pc": 10}, r"thread \(7, 8\) at the same line"),
         ("subscript out of bounds", {"address": 2**64 - 5}, "subscript -5 .* 1 elements$"),
         ("global access out of bounds", {"address": 108}, r"reads 1 byte just behind global array A \(8 bytes\)$"),
         ("uninitialised result", {"count": 2}, r"\(2 times\)$"),
         ("race on global memory", {"unfenced": 1}, r"k\.cu:22 .*fence"),
-        ("lanes of a warp differ", {"bytes": 2}, r"thread \(7, 8\), at k\.cu:22, .*place$"),
+        ("lanes of a warp differ", {"bytes": 2, "mask": 1}, r"thread \(7, 8\), at k\.cu:22, .*place; .*lane 0 of"),
         ("lanes of a warp differ", {"other_pc": 10, "bytes": 2}, None),
-        ("lanes of a warp differ", {"other_pc": 0, "bytes": 0}, "mask .*own lane$"),
+        (
+            "lanes of a warp differ",
+            {"other_pc": 0, "bytes": 0, "mask": 6},
+            "mask .*own lane; .*lanes 1 to 2 of warp 0$",
+        ),
     ],
 )
 def test_what_else_is_named(kind: str, changes: dict[str, object], said: str | None) -> None:

@@ -185,7 +185,7 @@ def test_a_shared_variable_that_nothing_writes(kind):
 def test_elements_of_a_local_array():
     (found,) = launch(PART, checks="full").findings
     assert (found.kind, found.line, found.thread) == ("element read before it is set", 6, (0, 0, 0))
-    assert re.search(r"reads 4 bytes .*\(2 times\)$", found.message)
+    assert re.search(r"reads 4 bytes .*\(2 times\); .* part, declared at kernel.cu:3$", found.message)
 
 
 def test_what_no_build_names_is_named_by_the_element_that_depends_on_it():
@@ -272,3 +272,122 @@ def test_products_whose_unset_variable_shows_by_some_values_alone(tmp_path, term
 def test_checks_are_true_false_or_full():
     with pytest.raises(ConfigError, match=r"checks .*full.*'all'"):
         launch(SUM, checks="all")
+
+
+UNSET_OF_EVERY_KIND = {
+    "scalar": ("float v; if (n > 100) v = 3;", "x[0] = v;"),
+    "flag": ("bool v; for (int i = 0; i < n; ++i) if (x[i] > 2) { v = true; break; }", "if (v) x[0] = 5;"),
+    "bound": ("int v; if (n > 100) v = n;", "for (int i = 0; i < v; ++i) x[0] += 1;"),
+    "index": ("int v; if (n > 100) v = 3;", "x[v] = 7;"),
+    "pointer": ("float* v; if (n > 100) v = x;", "*v = 7;"),
+    "reference": ("float v; auto add = [](float& sum, float y) { sum += y; };", "add(v, x[0]); x[0] = v;"),
+    "out parameter": (
+        "float v; auto get = [](float y, float* out) { if (y > 2) *out = y; };",
+        "get(x[0], &v); x[0] = v;",
+    ),
+    "bit-field": ("struct F { unsigned a : 3, b : 5; }; F v; v.a = 1;", "x[0] = v.a + v.b;"),
+}
+SET = {
+    "float v;": "float v = 0;", "bool v;": "bool v = false;", "int v;": "int v = 0;", "float* v;": "float* v = x;",
+    "F v;": "F v = {};",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(each, marks=[pytest.mark.slow] * (each in ("scalar", "index", "reference")))
+        for each in UNSET_OF_EVERY_KIND
+    ],
+)
+def test_unset_values_of_every_kind(kind):
+    declared, used = UNSET_OF_EVERY_KIND[kind]
+    text = f"__global__ void k(float* x, int n) {{\n{declared}\n{used}\n}}"
+    found = launch(text, checks="full").findings
+    assert any(each.kind in ("variable read before it is set", "element read before it is set") for each in found)
+    assert {2, 3} & {each.line for each in found}
+    assert any(each.other_line == 2 or each.line == 2 for each in found)
+    for unset, value in SET.items():
+        declared = declared.replace(unset, value)
+    launch(f"__global__ void k(float* x, int n) {{\n{declared}\n{used}\n}}", checks="full").check()
+
+
+DROPPED = """
+struct F { unsigned a : 3, b : 5; };
+__device__ int side(float* x) { x[0] += 1; }
+__device__ void get(float y, float* out) { *out = y; }
+__global__ void k(float* x, int n) {
+    __shared__ F shared;
+    float v, w = v, previous, part[4];
+    bool flag;
+    F bits;
+    get(x[1], &v);
+    bits.a = shared.a = 1;
+    side(x);
+    for (int i = 0; i < n; ++i) {
+        if (i > 0) x[i] += previous;
+        previous = x[i];
+        part[i % 4] = part[i % 4] * 0 + i > 100;
+        flag = i > n || (i > 0 && flag);
+    }
+    for (int i = 0; i < 4; ++i) part[i] = i;
+    x[2] = part[1] + flag + v + bits.a + shared.a + (n > 100 ? w : 0);
+}
+"""
+
+
+def test_a_value_that_is_read_and_dropped_is_no_finding():
+    launch(DROPPED, checks="full").check()
+    launch(DROPPED).check()
+
+
+@pytest.mark.parametrize("checks", [True, "full"])
+@pytest.mark.parametrize(
+    "function",
+    [
+        "__device__ float get(float y) { if (y > 2) return 1; }",
+        pytest.param("__device__ __noinline__ float get(float y) {\t}", marks=pytest.mark.slow),
+        pytest.param(
+            "template <class T> __device__ T get(T y) { switch (int(y)) { case 0: return 1; case 2: return 2; } }",
+            marks=pytest.mark.slow,
+        ),
+    ],
+)
+def test_a_function_that_does_not_return_a_value(function, checks):
+    text = f"{function}\n__global__ void k(float* x, int n) {{\n x[0] = get(x[0]);\n}}"
+    (found,) = launch(text, checks=checks).findings
+    assert (found.kind, found.line, found.calls) == ("function that does not return a value", 1, (3,))
+
+
+def test_a_function_whose_end_no_thread_reaches():
+    text = """
+    __device__ float get(float y) { if (y < 2) return 1; }
+    __device__ float search(const float* x) { for (int i = 0;; ++i) if (x[i] > 0) return i; }
+    __global__ void k(float* x, int n) { x[0] = get(x[0]) + search(x); }
+    """
+    launch(text, checks="full").check()
+
+
+def test_a_bit_field_in_shared_memory_that_nobody_wrote():
+    text = """
+    struct F { unsigned a : 3, b : 5; };
+    __global__ void k(float* x, int n) {
+        __shared__ F f;
+        f.a = 1;
+        x[0] = f.a + f.b;
+    }
+    """
+    (found,) = launch(text, checks="full").findings
+    assert found.line == 6 and "shared memory" in found.message
+
+
+def test_a_loop_bound_that_is_a_great_number_ends():
+    text = """
+    __global__ void k(float* x, int n) {
+        unsigned m;
+        if (n > 100) m = n;
+        for (unsigned i = 0; i < m; ++i) x[i % 8] += 1;
+    }
+    """
+    found = launch(text, checks="full", max_steps=1000).findings
+    assert "runaway thread" in {each.kind for each in found} or any(each.other_line == 3 for each in found)

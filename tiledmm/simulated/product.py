@@ -138,7 +138,7 @@ def _closer(
     if not any(_differ(done["checked"], other) for other in itertools.chain([done["zeroed"]], filled)):
         return []
     launches = checked.launches
-    found = [each for launch in launches for each in launch.kernel_findings.unset_variables()]
+    found = [each for launch in launches for each in launch.kernel_findings.unset_variables({})]
     found += [each for each in guarded if each.kind == UNSET_ELEMENT]
     return found or [launches[checked.main].kernel_findings.unset_result("the product")]
 

@@ -17,9 +17,10 @@ from tiledmm.kernels import launches as geometry
 from tiledmm.simulator.build.native_kernel import NativeKernel
 from tiledmm.simulator.build.parameters import POINTER
 from tiledmm.simulator.build.source_map import SourceMap
+from tiledmm.simulator.check.finding_kinds import NOT_RETURNED
 from tiledmm.simulator.check.findings import Finding
 from tiledmm.simulator.check.kernel_findings import KernelFindings
-from tiledmm.simulator.check.unset import filled_kernel
+from tiledmm.simulator.check.unset import filled_kernel, unset_variables
 from tiledmm.simulator.execute.grid import Outcome
 from tiledmm.simulator.execute.kernel import run_kernel
 from tiledmm.simulator.execute.memory import Placed
@@ -106,7 +107,7 @@ class ScheduledLaunch:
         Returns:
             The copy; None if the kernel has no such variables.
         """
-        kernel = filled_kernel(self.kernel, value)
+        kernel = filled_kernel(self.kernel, unset_variables(self.kernel), value)
         if kernel is None:
             return None
         same = copy.copy(self)
@@ -166,7 +167,8 @@ class ScheduledLaunch:
         """
         dynamic = self.spec.dynamic_shared_bytes
         refusals = self.kernel_findings.refusals(self.block, dynamic) if outcomes else []
-        return refusals + self.kernel_findings.of(outcomes, placed, dynamic)
+        found = self.kernel_findings.of(outcomes, placed, dynamic)
+        return refusals + [each for each in found if each.kind != NOT_RETURNED]
 
     def _check_parameters(self, file: str) -> None:
         """Raise an error if the user's kernel has other parameters than the kernel that it replaces.

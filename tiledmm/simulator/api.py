@@ -15,8 +15,8 @@ from tiledmm.simulator.build.native_kernel import ModuleState, NativeKernel
 from tiledmm.simulator.build.program.program import Program
 from tiledmm.simulator.build.variable_values import copy_back, state_with
 from tiledmm.simulator.check.expected import Tolerance, expected_arrays, wrong_results
-from tiledmm.simulator.check.finding_kinds import CONTINUES, VIEW
-from tiledmm.simulator.check.full_checks import FullChecks
+from tiledmm.simulator.check.finding_kinds import IF_USED, NOT_RETURNED, UNWRITTEN_GLOBAL, VIEW
+from tiledmm.simulator.check.full_checks import FullChecks, block_number, blocks_again
 from tiledmm.simulator.check.kernel_findings import KernelFindings
 from tiledmm.simulator.check.schedules import Schedules
 from tiledmm.simulator.execute.launch import Launch
@@ -73,10 +73,10 @@ def launch(
         rtol, atol: Tolerances for ``expected`` as in ``numpy.isclose``. By default integers are equal, and
             floating-point numbers within 1e-10 (8 bytes), 1e-4 (4 bytes) or 1e-2 (2 bytes), relative to themselves and
             to the mean absolute value of what is expected.
-        checks: Whether every access is checked. ``"full"`` runs the kernel four times, to find variables that are read
-            before they are set, and accesses outside of a thread's local arrays; and up to six times more in other
-            orders of threads, if it has atomics, volatile accesses, fences or named barriers. Without checks a kernel
-            runs several times as fast, but a wrong one can end the process.
+        checks: Whether every access is checked. ``"full"`` runs the kernel four to eight times, to find variables that
+            are read before they are set, and accesses outside of a thread's local arrays; and up to six times more in
+            other orders of threads, if it has atomics, volatile accesses, fences or named barriers. Without checks a
+            kernel runs several times as fast, but a wrong one can end the process.
         counts: Whether traffic is counted.
         sass: Whether traffic is also counted as in the machine code (SASS) of ``target``, where contiguous accesses are
             vectorized. Needs the extra ``inspect``.
@@ -227,23 +227,30 @@ def launch_kernel(
     this = Launch(kernel, grid, block, arguments, shared_bytes, exact, state, held)
     wanted = expected_arrays(this, {} if expected is None else expected)
     full = settings.checks == "full"
-    before = this.contents() if full or (settings.checks and wanted) else []
     values = {name: raw.copy() for name, raw in state.items()} if state is not None else None
     outcome = this.run(kernel, settings, state, writers=bool(wanted))
     findings = KernelFindings(kernel)
     found = findings.refusals(this.block, shared_bytes) + findings.of([outcome], this.placed, shared_bytes)
     found += findings.deep_calls(outcome)
     found += [findings.of_launch(VIEW, said) for said in this.views()]
+    unreturned = any(each.kind == NOT_RETURNED for each in found)
+    unwritten = [each for each in found if each.kind == UNWRITTEN_GLOBAL]
+    before = this.contents() if full or unreturned or unwritten or (settings.checks and wanted) else []
     for placed in this.placed:
         if placed.writable:
             placed.array[...] = placed.result
-    is_complete = all(each.kind in CONTINUES for each in found)
     tolerance = tolerance or Tolerance()
-    wrong = list(wrong_results(this, findings, outcome, wanted, tolerance, is_complete=is_complete))
-    if before and (wrong or full):
-        errors = [each for each in found if not each.is_warning]
-        found += FullChecks(this, findings, settings, values, before).findings(errors, wrong=bool(wrong))
-        if full and outcome.synchronizes and not wrong and all(each.is_warning for each in found):
-            found += Schedules(this, findings, settings, values, before, wanted, tolerance).found()
+    wrong = list(wrong_results(this, findings, outcome, wanted, tolerance))
+    errors = [each for each in found if not each.is_warning]
+    found = [each for each in found if each.kind not in IF_USED]
+    if unwritten:
+        again = replace(settings, chosen=(block_number(this, unwritten[0]),))
+        found += FullChecks(this, findings, again, values, before).reads_of_unwritten(unwritten)
+    if before and (full or wrong or unreturned):
+        again = settings if full else replace(settings, chosen=blocks_again(this, outcome, [*wrong, *errors]))
+        if full or again.chosen:
+            found += FullChecks(this, findings, again, values, before).findings(errors, wrong=bool(wrong))
+    if full and outcome.synchronizes and not wrong and all(each.is_warning for each in found):
+        found += Schedules(this, findings, settings, values, before, wanted, tolerance).found()
     found += wrong
     return Report.of(kernel, [outcome], found, grid=this.grid, block=this.block, sass=settings.sass is not None)

@@ -41,6 +41,12 @@ class Found:
     line: int
     other_line: int
     message: str
+    also: frozenset[int] = frozenset()
+
+    @property
+    def lines(self) -> set[int]:
+        """All lines that it names."""
+        return {self.line, self.other_line, *self.also}
 
 
 @dataclass(frozen=True)
@@ -169,7 +175,9 @@ AnyKernel = OwnKernel | LearnersKernel
 
 
 def _found(findings: Iterable[Finding]) -> tuple[Found, ...]:
-    return tuple(Found(each.kind, each.line or 0, each.other_line or 0, each.message) for each in findings)
+    return tuple(
+        Found(each.kind, each.line or 0, each.other_line or 0, each.message, frozenset(each.also)) for each in findings
+    )
 
 
 @functools.cache

@@ -127,7 +127,7 @@ def verdict(bug: KernelBug, lines: set[int], outcome: Outcome) -> Fate:
     if outcome.error:
         known = bool(bug.error) and bug.error in outcome.error
         return _fate(Verdict.FOUND if known else Verdict.REFUSED, outcome.error)
-    if not outcome.findings and any({each.line, each.other_line} & lines for each in outcome.warnings):
+    if not outcome.findings and any(each.lines & lines for each in outcome.warnings):
         return _fate(Verdict.WARNED, outcome.warnings[0].message)
     if not outcome.findings:
         return _fate(Verdict.MISSED if outcome.right else Verdict.WRONG)
@@ -137,7 +137,7 @@ def verdict(bug: KernelBug, lines: set[int], outcome: Outcome) -> Fate:
         ):
             continue
         if (
-            {each.line, each.other_line} & lines
+            each.lines & lines
             or (each.kind == WRONG and bug.cause in _BY_RESULT)
             or (each.kind in (WRONG, NOT_WRITTEN) and not each.line and bug.cause in _LEAVE_OUT)
         ):

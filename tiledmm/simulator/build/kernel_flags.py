@@ -19,6 +19,9 @@ KERNEL_FLAGS = (
 #: with all variables in memory; and that with zeros in variables that are not set.
 BUILDS = ("bare", "checked", "zeroed", "guarded", "unoptimized", "unoptimized zeroed")
 
+#: What each byte of a variable is that is not set, except in builds with zeros.
+PATTERN = 0xFE
+
 #: Builds that mark the bytes around variables.
 GUARDED_BUILDS = ("guarded", "unoptimized", "unoptimized zeroed")
 
@@ -52,6 +55,7 @@ def build_flags(command: tuple[str, ...], symbol: str, target: Architecture, bui
     """
     flags = [*KERNEL_FLAGS, *machine_flags(), *_warnings(command), *target_macros(target)]
     flags += ["-DTILEDMM_SIMULATOR=1", f"-DTILEDMM_KERNEL={symbol}", f"-DTILEDMM_INSTRUMENTED={int(build != 'bare')}"]
+    flags.append(f"-DTILEDMM_UNSET={0 if build.endswith('zeroed') else PATTERN:#x}")
     # Optimizers split structures; accesses are to be seen where the source has them.
     if build in ("bare", "checked"):
         flags += [

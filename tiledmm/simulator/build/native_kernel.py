@@ -16,7 +16,7 @@ from tiledmm.simulator.build.addresses import Addresses, Range
 from tiledmm.simulator.build.debug.debug_info import SharedArray, Variable, debug_info
 from tiledmm.simulator.build.debug.layouts import Layout, parameter_layouts, variable_layout
 from tiledmm.simulator.build.debug.source_lines import SourceLines
-from tiledmm.simulator.build.debug.variables import aggregates_of
+from tiledmm.simulator.build.debug.variables import LocalVariable, local_variables_of
 from tiledmm.simulator.build.native_library import Library
 from tiledmm.simulator.build.parameters import Parameter, parameters_of
 from tiledmm.simulator.build.source_map import SourceMap
@@ -100,12 +100,12 @@ class NativeKernel:
         return toolchain.unset_variables(self.text, self.name, target=self.target)
 
     @functools.cached_property
-    def aggregates(self) -> list[tuple[str, int]]:
-        """Structures and arrays that are local to a thread: their names, and the lines that declare them.
+    def local_variables(self) -> list[LocalVariable]:
+        """Variables that are local to a thread.
 
         Empty if the kernel does not compile without optimization.
         """
-        return aggregates_of(self._typed, "kernel.cu") if self._typed else []
+        return local_variables_of(self._typed, "kernel.cu") if self._typed else []
 
     def edited(self, text: str) -> NativeKernel | None:
         """Return the same kernel with an edited text; None if the text is the same, or does not compile."""

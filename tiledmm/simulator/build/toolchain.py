@@ -24,7 +24,7 @@ from tiledmm.simulator.build.built_libraries import cache_folder, ensure, scratc
 from tiledmm.simulator.build.cxx import compiler, is_clang, machine_flags, unfit, version
 from tiledmm.simulator.build.kernel_flags import KERNEL_FLAGS, build_flags
 from tiledmm.simulator.build.shared_folder import MAX_BYTES, bound, in_use, mark_used
-from tiledmm.simulator.build.translation import casts, flops, inline_ptx, refusals
+from tiledmm.simulator.build.translation import casts, flops, inline_ptx, refusals, returns
 from tiledmm.simulator.build.translation.unit import write_unit
 
 NATIVE = Path(__file__).with_name("native")
@@ -169,13 +169,13 @@ def _compile_unit(source: str, symbol: str, command: list[str], folder: Path, bu
     saturated = casts.saturate(source)
     try:
         write_unit(saturated, symbol, folder)
-        _run(to_compile, folder, source)
+        _run_unit(to_compile, folder, source)
     except CompilationError:
         if saturated == source:
             raise
         # Where a cast was none, and so that errors are about the kernel's own text.
         write_unit(source, symbol, folder)
-        _run(to_compile, folder, source)
+        _run_unit(to_compile, folder, source)
     unit = folder / "unit.s"
     assembly = unit.read_text(encoding="utf-8")
     if found := linkage.refuse_assembly(assembly):
@@ -291,6 +291,15 @@ def _own_text() -> str:
 
 def _key(*texts: str) -> str:
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:32]
+
+
+def _run_unit(command: list[str], folder: Path, source: str) -> None:
+    """Compile a kernel, whose functions return a value where their text has no statement that does."""
+    named = [*command[:-4], returns.NAMED, *command[-4:]]
+    done = subprocess.run(named, capture_output=True, text=True, cwd=folder, env={**os.environ, "LC_ALL": "C"})
+    if done.returncode:
+        returns.complete(folder / "kernel.cu", done.stderr)
+        _run(command, folder, source)
 
 
 def _run(command: list[str], folder: Path, source: str = "") -> None:

@@ -93,8 +93,6 @@ def wrong_results(
     outcome: Outcome,
     wanted: Mapping[int, np.ndarray[Any, Any]],
     tolerance: Tolerance,
-    *,
-    is_complete: bool,
 ) -> Iterator[Finding]:
     """Yield a finding for each array that differs from what is expected.
 
@@ -106,8 +104,8 @@ def wrong_results(
         outcome: Outcome of the launch, with recorded writers.
         wanted: The expected arrays, as ``expected_arrays`` returns them.
         tolerance: Tolerances of the comparison.
-        is_complete: Whether all threads ran to their end.
     """
+    is_complete = outcome.finished == outcome.blocks
     for at, (passed, (region, distance)) in enumerate(zip(launch.passed, launch.owner, strict=True)):
         array = passed.array
         wrong = tolerance.wrong(array, wanted[at]) if at in wanted else ()

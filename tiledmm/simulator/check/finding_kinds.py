@@ -46,6 +46,7 @@ KINDS = (
     "barriers without end",
     "argument beyond a fast function's range",
     "equal writes that nothing orders",
+    "function that does not return a value",
 )
 
 #: The kind for an array whose elements are in another order than its memory.
@@ -76,11 +77,17 @@ UNSET = "variable read before it is set"
 #: The kind for an element of a thread's local array: an error if the result depends on it.
 UNSET_ELEMENT = "element read before it is set"
 
+#: The kind for a function that ends without returning a value: an error if the result depends on that value.
+NOT_RETURNED = "function that does not return a value"
+
 #: Kinds for kernels that did not end.
 ENDLESS = frozenset({"runaway thread", "no end", "timeout", "thread that waits forever", "barriers without end"})
 
 #: The kind for a launch whose time was up, also between two blocks.
 TIMEOUT = "timeout"
+
+#: Kinds that depend on how fast the computer is.
+TIMED = frozenset({"no end", "timeout"})
 
 #: Kinds for kernels that a GPU would not compile or launch.
 LAUNCH_BOUNDS = "block beyond the launch bounds"
@@ -91,15 +98,24 @@ TOO_MUCH_SHARED = "too much shared memory"
 #: Kinds after which a launch goes on. All others end it: elements may be left that no thread has written.
 CONTINUES = WARNINGS | {
     "uninitialised shared memory", "uninitialised result", "race on shared memory", "race on global memory",
-    "copy not waited for", UNSET_ELEMENT, UNSET, NOT_WRITTEN, WRONG_RESULT, LAUNCH_BOUNDS, TOO_MUCH_SHARED,
-    TOO_MANY_CONSTANTS, TOO_MANY_PARAMETERS,
+    "copy not waited for", NOT_RETURNED, UNSET_ELEMENT, UNSET, NOT_WRITTEN, WRONG_RESULT, LAUNCH_BOUNDS,
+    TOO_MUCH_SHARED, TOO_MANY_CONSTANTS, TOO_MANY_PARAMETERS,
 }  # fmt: skip
+
+#: Kinds for accesses that nothing orders, and for reads of memory that nothing has written.
+RACES = frozenset({"race on shared memory", "race on global memory"})
+UNWRITTEN_GLOBAL = "uninitialised result"
+UNWRITTEN = frozenset({"uninitialised shared memory", UNWRITTEN_GLOBAL})
+
+#: Kinds that are errors only if a result depends on the value.
+IF_USED = frozenset({NOT_RETURNED, UNWRITTEN_GLOBAL})
 
 #: Kinds for accesses outside of all arrays.
 OUTSIDE = frozenset({"global access out of bounds", "shared access out of bounds"})
 
 BARRIER = "barrier not reached by all"
 LANES = "lanes of a warp differ"
+COPY = "copy not waited for"
 
 # What lanes of a warp differ in (``build/native/warp_barriers.h``).
 OTHER_PLACE = 2
@@ -154,6 +170,7 @@ SENTENCES = {
     ),
     "argument beyond a fast function's range": "{fast}",
     "barriers without end": "{barriers}: a loop that does not end?",
+    NOT_RETURNED: "comes to the end of a function that returns no value there, and the result depends on it",
     "alignment not declared": (
         "{access}, and the array is declared with a smaller alignment: a GPU may place it where the access fails "
         "(__align__({bytes}) prevents that)"

@@ -12,6 +12,7 @@ from tiledmm.simulator.build.debug.source_lines import SourceLines
 from tiledmm.simulator.check.finding_kinds import (
     BARRIER,
     BARRIERS,
+    COPY,
     ENDLESS,
     KINDS,
     LANES,
@@ -23,6 +24,7 @@ from tiledmm.simulator.check.finding_kinds import (
     SENTENCES,
     WARNINGS,
 )
+from tiledmm.simulator.check.lanes import masks_in_words
 from tiledmm.simulator.execute.interface import SPACES, RawFinding
 from tiledmm.simulator.execute.memory import GUARD_BYTES
 
@@ -60,6 +62,7 @@ class Finding:
         calls: If the line is in a function that the kernel calls, the lines of the calls, from the innermost on.
         seed: Seed of the order ``"preemptive"`` of threads in which it was found; None if it was found in the launch
             itself.
+        also: Other lines with the same cause: those of other accesses that the same barrier would order.
     """
 
     kind: str
@@ -77,6 +80,7 @@ class Finding:
     count: int
     calls: tuple[int, ...] = ()
     seed: int | None = None
+    also: tuple[int, ...] = ()
 
     @property
     def is_warning(self) -> bool:
@@ -262,16 +266,18 @@ def finding(
     own = kind == LANES and not raw.bytes  # the mask of the lane's own call
     if own:
         said = "waits for lanes of its warp by a mask that does not have its own lane"
+    if kind == COPY and not raw.other_pc:  # found when the thread ended
+        said = f"copies {what} by cp.async, and commits the copy to no group"
+    said += masks_in_words(raw, kind)
     called = f"; called at {', '.join(map(lines.location, calls))}" if calls else ""
-    times = f" ({raw.count:,} times)" if raw.count > 1 else ""
     loop = lines.loop(line) if kind in ENDLESS else 0
     if loop not in (0, line):
         said += f", in the loop at {lines.location(loop)}"
     of_two = kind in OF_TWO and not own
-    second, other_line = of_two or loop > 0, loop or other_line
+    second, other_line = (of_two and raw.other_pc > 0) or loop > 0, loop or other_line
     return Finding(
         kind=kind,
-        message=f"{symbol}, {lines.location(line)}: {kind}: {who} {said}{called}{times}",
+        message=f"{symbol}, {lines.location(line)}: {kind}: {who} {said}{called}{times(raw.count)}",
         line=line,
         location=lines.location(line),
         text=lines.text(line),
@@ -287,10 +293,17 @@ def finding(
     )
 
 
+def times(count: int) -> str:
+    """Return what a message ends with that says how often something happened; empty for once."""
+    return f" ({count:,} times)" if count > 1 else ""
+
+
 def _unordered(raw: RawFinding, one_block: bool) -> str:
     if raw.unfenced:
         between = "before the atomic that it then made" if raw.unfenced == 2 else "after the flag that it read"
         return f"with no fence {between}"
+    if raw.one_warp:
+        return "with no barrier in between; both threads are in one warp, and __syncwarp() would order them"
     return "with no barrier in between" if one_block else "with nothing that orders the two"
 
 

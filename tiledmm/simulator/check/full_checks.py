@@ -3,25 +3,40 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from tiledmm.errors import CompilationError
+from tiledmm.simulator.build.debug.variables import LocalVariable
+from tiledmm.simulator.build.kernel_flags import PATTERN
 from tiledmm.simulator.build.native_kernel import ModuleState, NativeKernel
-from tiledmm.simulator.check.finding_kinds import ENDLESS, UNSET, UNSET_ELEMENT
+from tiledmm.simulator.check.finding_kinds import ENDLESS, NOT_RETURNED, OUTSIDE, TIMED, UNSET, UNSET_ELEMENT
 from tiledmm.simulator.check.findings import Finding
 from tiledmm.simulator.check.kernel_findings import KernelFindings
 from tiledmm.simulator.check.schedules import with_the_same_writer
-from tiledmm.simulator.check.unset import VALUES, fillable_aggregates, filled_aggregates, filled_kernel
+from tiledmm.simulator.check.unset import VALUES, filled_kernel, unset_variables
 from tiledmm.simulator.execute.grid import Geometry, Outcome
 from tiledmm.simulator.execute.launch import Launch
 from tiledmm.simulator.execute.settings import Settings
+from tiledmm.simulator.execute.workers import cores
 
-# Maximum number of structures and arrays of a kernel that are tried one by one.
-_MOST_AGGREGATES = 16
+# Maximum number of variables of a kernel that are tried one by one.
+_MOST_VARIABLES = 16
+
+# What other builds may cost if only a result is wrong: blocks, the part of the launch's accesses that these made, and
+# the number of accesses that costs nothing to speak of.
+_MOST_BLOCKS = 4
+_PART = 16
+_LITTLE_WORK = 1 << 18
+
+# Another value of an unset variable may be a number of iterations: a thread may make this many times the accesses of
+# the first run, and some more.
+_MORE_STEPS, _FEW_STEPS = 64, 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +64,41 @@ class _Shown:
         return list(places.values())
 
 
+def blocks_again(launch: Launch, outcome: Outcome, found: Sequence[Finding]) -> tuple[int, ...]:
+    """Return the numbers of the blocks that are worth another run in several builds if full checks were not asked for.
+
+    Args:
+        launch: The launch.
+        outcome: Outcome of its first run.
+        found: Findings about blocks whose results are wrong.
+
+    Returns:
+        The blocks, a small part of all or of little work; empty if there are none.
+    """
+    some = tuple(sorted({block_number(launch, each) for each in found}))[:_MOST_BLOCKS]
+    work = outcome.steps * len(some) // max(outcome.blocks, 1)
+    return some if work <= max(outcome.steps // _PART, _LITTLE_WORK) else ()
+
+
+def block_number(launch: Launch, found: Finding) -> int:
+    """Return the number of the block that a finding is about."""
+    x, y, _ = launch.grid
+    return found.block[0] + x * (found.block[1] + y * found.block[2])
+
+
+def _identity(found: Finding) -> tuple[str, int, str]:
+    """Return what findings of two runs have in common; of accesses outside of all arrays, also where they are."""
+    where = re.sub("0x[0-9a-f]+", "", found.message) if found.kind in OUTSIDE else ""
+    return found.kind, found.line, where
+
+
 class FullChecks:
     """A launch that can be run again with its kernel in other builds.
 
     Args:
         launch: The launch.
         findings: Factory of findings about its kernel.
-        settings: Settings of its first run.
+        settings: Settings of its first run; ``chosen`` are the blocks to run again.
         state: Values of the variables outside of functions before the launch; None for their initial values in the
             source.
         before: Contents of the memory regions before the launch.
@@ -71,6 +114,7 @@ class FullChecks:
     ) -> None:
         self._launch, self._findings, self._settings = launch, findings, settings
         self._state, self._before = state, before
+        self._max_steps = settings.max_steps
 
     @functools.cached_property
     def _noise(self) -> list[np.ndarray[Any, np.dtype[np.intp]]]:
@@ -101,41 +145,87 @@ class FullChecks:
         """
         if any(each.kind in ENDLESS for each in found):
             return []
+        kernel = self._launch.kernel
+        unset = unset_variables(kernel)
+        ends = [each for each in found if each.kind == NOT_RETURNED]
+        in_parts = any(each.has_parts for each in kernel.local_variables)
+        if self._settings.checks != "full" and not unset and not ends and not in_parts:
+            return []
+        self._compile([
+            lambda: kernel.rebuilt("guarded"),
+            lambda: (filled_kernel(kernel, unset, "Zeros") or kernel).rebuilt("zeroed"),
+            *((lambda value=value: filled_kernel(kernel, unset, value)) for value in ("Ones", "Great") if unset),
+        ])  # fmt: skip
         guarded = self._run("guarded")
-        known = {UNSET_ELEMENT, *ENDLESS, *(each.kind for each in found)}
+        known = {UNSET_ELEMENT, NOT_RETURNED, *ENDLESS, *(each.kind for each in found)}
         if outside := [each for each in guarded.findings if each.kind not in known]:
             return outside
         one = self._run("checked")
-        for other in self._filled():
+        self._max_steps = min(self._settings.max_steps or 1 << 62, _MORE_STEPS * one.outcome.most_steps + _FEW_STEPS)
+        for other in self._filled(unset):
             if said := self._difference(one, other):
-                named = self._findings.unset_variables() + guarded.elements
-                return named or self._unset_in_memory() or [self._named(one, said)]
-        return self._unset_in_memory() if wrong and not found else []
+                return self._named(said, one, guarded, unset, ends)
+        return self._unset_in_memory() if unset or (wrong and not found) else []
 
-    def _filled(self) -> Iterator[_Shown]:
-        """Yield findings and results of runs with other values in variables that may be read before they are set."""
-        yield self._run("zeroed")
-        for value in VALUES:
-            if kernel := filled_kernel(self._launch.kernel, value):
-                yield self._run("zeroed", kernel)
-
-    def _named(self, one: _Shown, said: Finding) -> Finding:
-        """Add to a finding the name of the structure or array that the result depends on, if it can be found.
+    def reads_of_unwritten(self, found: Sequence[Finding]) -> list[Finding]:
+        """Return findings about reads of elements that nobody has written, if a result depends on these elements.
 
         Args:
-            one: Findings and results of the run in which no structure or array was given a value.
-            said: A finding about a result that depends on an unset variable.
+            found: The findings.
+        """
+        one = self._run("checked")
+        others = (self._run("checked", unwritten_fill=value) for value in (VALUES["Zeros"], VALUES["Great"]))
+        return list(found) if any(self._difference(one, other) for other in others) else []
+
+    def _compile(self, builds: Sequence[Callable[[], object]]) -> None:
+        """Compile builds of the kernel at the same time, so that they are in the cache when they are needed."""
+        with ThreadPoolExecutor(cores()) as pool:
+            for each in [pool.submit(build) for build in builds]:
+                each.result()
+
+    def _filled(self, variables: Sequence[LocalVariable]) -> Iterator[_Shown]:
+        """Yield findings and results of runs with other values in variables and shared memory that are not set."""
+        for value, byte in VALUES.items():
+            build, kernel = "checked" if byte else "zeroed", filled_kernel(self._launch.kernel, variables, value)
+            if kernel or not byte:
+                kernel = (kernel or self._launch.kernel).rebuilt(build)
+                yield self._run(build, kernel, shared_fill=byte)
+
+    def _named(
+        self, said: Finding, one: _Shown, guarded: _Shown, variables: Sequence[LocalVariable], ends: list[Finding]
+    ) -> list[Finding]:
+        """Return findings that name what a result depends on.
+
+        Args:
+            said: A finding about a result that depends on what was not set.
+            one: Findings and results of the first run.
+            guarded: Those of the run that sees reads of a thread's arrays.
+            variables: Variables that are declared without a value.
+            ends: Findings about functions that ended without returning a value.
 
         Returns:
-            The finding with the name, or ``said`` itself.
+            The lines where unset variables are read, as far as a compiler or the guarded run knows them; else the line
+            of the result, with the variables' names as far as they can be found.
         """
-        for aggregate in fillable_aggregates(self._launch.kernel)[:_MOST_AGGREGATES]:
-            for value in VALUES:
-                text = self._launch.kernel.text
-                kernel = self._launch.kernel.edited(filled_aggregates(text, [aggregate], value))
-                if kernel and self._difference(one, self._run("zeroed", kernel)):
-                    return self._findings.depends_on(said, *aggregate)
-        return said
+        depends = [each for each in variables[:_MOST_VARIABLES] if self._depends_on(each, one)]
+        warned = self._findings.unset_variables({each.name: each.declared for each in depends})
+        elements = guarded.elements
+        if len(depends) == 1 and elements:  # all of them are parts of this variable
+            elements = [] if warned else [self._findings.depends_on(elements[0], depends[0].name, depends[0].declared)]
+        if read := [*warned, *elements, *ends]:
+            return read
+        if len(depends) == 1:
+            said = next(iter(self._unset_in_memory()), said)
+        if depends:
+            return [self._findings.depends_on(said, each.name, each.declared) for each in depends]
+        if self._difference(one, self._run("checked", shared_fill=0)):
+            return [self._findings.depends_on_shared(said)]
+        return self._unset_in_memory() or [said]
+
+    def _depends_on(self, variable: LocalVariable, one: _Shown) -> bool:
+        """Return whether a result depends on one variable that is declared without a value."""
+        kernels = (filled_kernel(self._launch.kernel, [variable], value) for value in VALUES)
+        return any(self._difference(one, self._run("checked", kernel)) for kernel in kernels if kernel)
 
     def _unset_in_memory(self) -> list[Finding]:
         """Run the kernel in builds that keep structures in memory, and return its reads of memory that was not set.
@@ -154,18 +244,20 @@ class FullChecks:
         """Compare two runs whose unset variables held different values.
 
         Returns:
-            A finding about the first element of a result that differs; else about the first finding that only ``one``
-            has; None if there is no difference.
+            A finding about the first element of a result that differs; else about the first finding that only one of
+            them has; None if there is no difference.
         """
         geometry = Geometry(self._launch.grid, self._launch.block)
         for region, (mine, its) in enumerate(zip(one.results, other.results, strict=True)):
+            placed = self._launch.placed[region]
             different = np.flatnonzero(mine.reshape(-1) != its.reshape(-1))
+            if len(different) and placed.unwritten is not None:  # what nobody wrote is no result
+                different = np.array([at for at in different if self._is_written(region, int(at), one, other)])
             if len(different) == 0:
                 continue
             different = different[~np.isin(different, self._noise[region])]
             if len(different) == 0:
                 continue
-            placed = self._launch.placed[region]
             first = np.unravel_index(int(different[0]) // placed.itemsize, placed.array.shape)
             strides = zip(first, placed.array.strides, strict=True)
             offset = sum(int(i) * stride for i, stride in strides) - placed.start
@@ -175,24 +267,53 @@ class FullChecks:
                 if writer := shown.outcome.writer(shown.writes[region], offset // placed.granule):
                     return shown.of_kernel.wrong_result(UNSET, said, writer, geometry)
             return self._findings.wrong_result(UNSET, said, None, geometry)
-        known = {(each.kind, each.line) for each in other.findings}
-        for each in one.findings:
-            if each.kind != UNSET_ELEMENT and (each.kind, each.line) not in known:
-                return self._findings.depends(f"{each.kind}, which depends on a variable that was not set", each)
+        here, there = ({_identity(each): each for each in run.findings} for run in (one, other))
+        for identity in [each for each in (*here, *there) if (each in here) != (each in there)]:
+            found = here.get(identity) or there[identity]
+            if found.kind not in (UNSET_ELEMENT, NOT_RETURNED, *TIMED):
+                return self._findings.depends(f"{found.kind}, which depends on a variable that was not set", found)
         return None
 
-    def _run(self, build: str, kernel: NativeKernel | None = None, *, moved: bool = False) -> _Shown:
+    def _is_written(self, region: int, at: int, one: _Shown, other: _Shown) -> bool:
+        """Return whether somebody wrote a byte of a result, before the launch or in one of two runs."""
+        placed = self._launch.placed[region]
+        first = np.unravel_index(at // placed.itemsize, placed.array.shape)
+        element = sum(int(i) * stride for i, stride in zip(first, placed.array.strides, strict=True)) - placed.start
+        element //= placed.granule
+        unwritten = placed.unwritten is not None and placed.unwritten[element]
+        return not unwritten or any(
+            shown.outcome.writer(shown.writes[region], element) is not None for shown in (one, other)
+        )
+
+    def _run(
+        self,
+        build: str,
+        kernel: NativeKernel | None = None,
+        *,
+        shared_fill: int = PATTERN,
+        unwritten_fill: int | None = None,
+        moved: bool = False,
+    ) -> _Shown:
         """Run the launch again on one worker, and return its findings and results.
 
         Args:
             build: The build of the kernel, one of ``kernel_flags.BUILDS``.
             kernel: A kernel to run instead; None for the launch's own kernel in this build.
+            shared_fill: What each byte of shared memory is when a block begins.
+            unwritten_fill: Value of each byte of elements that nobody has written; None for what is there.
             moved: Whether addresses and clocks are to differ from those of other runs.
         """
         launch, kernel = self._launch, kernel or self._launch.kernel.rebuilt(build)
-        settings = replace(self._settings.alone(build), clock_rate=3 if moved else 1)
+        settings = replace(
+            self._settings.alone(build),
+            clock_rate=3 if moved else 1,
+            shared_fill=shared_fill,
+            max_steps=self._max_steps,
+        )
         own = {name: raw.copy() for name, raw in self._state.items()} if self._state is not None else None
-        outcome = launch.run(kernel, settings, own, self._before, writers=True, moved=moved)
+        outcome = launch.run(
+            kernel, settings, own, self._before, writers=True, unwritten_fill=unwritten_fill, moved=moved
+        )
         of_kernel = KernelFindings(kernel)
         return _Shown(
             of_kernel,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 from tiledmm.simulator.build import toolchain
 from tiledmm.simulator.build.debug.variables import Subscripts, subscripts_of
@@ -14,22 +15,28 @@ from tiledmm.simulator.build.native_kernel import NativeKernel
 from tiledmm.simulator.build.parameters import OTHER
 from tiledmm.simulator.build.source_map import own_line
 from tiledmm.simulator.build.translation.syntax import kernels_in, short_name, variables_in
+from tiledmm.simulator.check.causes import Pair, one_for_each_cause
 from tiledmm.simulator.check.finding_kinds import (
     DEEP_CALLS,
     LAUNCH_BOUNDS,
+    RACES,
     TIMEOUT,
     TOO_MANY_CONSTANTS,
     TOO_MANY_PARAMETERS,
     TOO_MUCH_SHARED,
     UNSET,
+    UNWRITTEN,
 )
-from tiledmm.simulator.check.findings import Finding, Region, finding, show
+from tiledmm.simulator.check.findings import Finding, Region, finding, nearest, show
 from tiledmm.simulator.execute.grid import Geometry, Outcome, Writer
+from tiledmm.simulator.execute.interface import SPACES, RawFinding
 from tiledmm.simulator.execute.memory import Placed
 
 #: Bytes of constant memory of a module, and of parameters of a kernel from compute capability 7.0 and CUDA 12.1 on.
 _CONSTANT_BYTES = 64 * 1024
 _PARAMETER_BYTES = 32_764
+
+Regions: TypeAlias = tuple[Region, ...]
 
 
 class KernelFindings:
@@ -127,24 +134,53 @@ class KernelFindings:
         if not found:
             return late
         base = self._kernel.native.base
-        shared = tuple(
+        shared: Regions = tuple(
             self._region(array.name, offset, shared_bytes if array.dynamic else array.bytes)
             for offset, array in self._kernel.shared_offsets
         )
-        operands = (
+        operands: Regions = (
             *(Region(each.name, each.begin, each.bytes, each.element_at, each.note) for each in placed),
             *(self._region(each.name, base + each.address, each.bytes) for each in self._kernel.variables),
         )
         indirect = any(each.leads_to_pointers for each in self._kernel.parameters) or bool(self._kernel.variables)
         named = [
-            finding(raw, self._kernel.title, self._kernel.lines, shared, operands, indirect=indirect) for raw in found
+            (raw, finding(raw, self._kernel.title, self._kernel.lines, shared, operands, indirect=indirect))
+            for raw in found
         ]
         done = "; ".join(_done(each) for each in outcomes if each.finished < each.blocks)
-        kept = [
-            replace(each, message=f"{each.message}; {done}") if each.kind == TIMEOUT else each for each in named if each
+        pairs = [self._pair(raw, each, shared, operands) for raw, each in named if each and each.kind in RACES]
+        races = [
+            each
+            for kind in dict.fromkeys(each.finding.kind for each in pairs)
+            for each in one_for_each_cause(pair for pair in pairs if pair.finding.kind == kind)
         ]
-        # A missing barrier is a race first of all, and only then memory that nobody has written yet.
-        return sorted(kept + late, key=lambda each: each.kind.startswith("uninitialised"))
+        # Where a barrier is missing, some threads read what nobody has written yet.
+        early = {(each.array, line) for each in pairs for line in (each.finding.line, each.finding.other_line)}
+        unwritten = [
+            each
+            for raw, each in named
+            if each and each.kind in UNWRITTEN and (self._array(raw, shared, operands), each.line) not in early
+        ]
+        others = [
+            replace(each, message=f"{each.message}; {done}") if each.kind == TIMEOUT else each
+            for _, each in named
+            if each and each.kind not in RACES | UNWRITTEN
+        ]
+        return [*races, *others, *late, *unwritten]
+
+    def _pair(self, raw: RawFinding, found: Finding, shared: Regions, operands: Regions) -> Pair:
+        """Return the two accesses that a finding about a race is about."""
+        first, last = sorted((self._outermost(raw.other_pc), self._outermost(raw.pc)))
+        return Pair(found, self._array(raw, shared, operands), first, last, bool(raw.one_warp))
+
+    def _outermost(self, place: int) -> int:
+        """Return the line of a place in machine code, or of the outermost inlined call around it."""
+        return (self._kernel.lines.line(place), *self._kernel.lines.calls(place))[-1]
+
+    def _array(self, raw: RawFinding, shared: Regions, operands: Regions) -> str:
+        """Return the name of the array that an access is in, or is closest to; an empty string if there is none."""
+        region = nearest(shared if SPACES[raw.space] == "shared" else operands, raw.address)
+        return region.name if region else ""
 
     def deep_calls(self, outcome: Outcome) -> list[Finding]:
         """Return a warning if calls whose depth a compiler cannot know need more stack than a GPU gives to them."""
@@ -234,15 +270,39 @@ class KernelFindings:
         match = re.search(declaration, self._kernel.text)
         return self._finding(kind, said, self._kernel.text.count("\n", 0, match.start()) + 1 if match else 0)
 
-    def unset_variables(self) -> list[Finding]:
-        """Return a finding for each variable that may be read before it is set, as the C++ compiler warns."""
+    def unset_variables(self, declared: Mapping[str, int]) -> list[Finding]:
+        """Return a finding for each variable that may be read before it is set, as the C++ compiler warns.
+
+        Args:
+            declared: Variables that a result depends on, each with the line of its declaration; empty if they are not
+                known.
+        """
         found = []
-        for each in self._kernel.may_be_unset:
-            at = f", declared at {self._kernel.lines.location(each.declared)}" if each.declared else ""
+        # One for each variable: where it is read first.
+        first = {(each.name, each.declared): each for each in reversed(self._kernel.may_be_unset)}
+        for each in reversed(first.values()):
+            name = each.name.split(".")[0]
+            if declared and name not in declared:
+                continue
+            declaration = each.declared or declared.get(name, 0)
+            at = f", declared at {self._kernel.lines.location(declaration)}" if declaration else ""
             said = f"{each.name}{at}: the result depends on what is there"
-            line = own_line(each.lines, self._kernel.places.page)
-            found.append(self._finding(UNSET, said, line, other=each.declared))
+            line = self._first_update(name, declaration) or own_line(each.lines, self._kernel.places.page)
+            found.append(self._finding(UNSET, said, line, other=declaration))
         return found
+
+    def _first_update(self, name: str, declared: int) -> int:
+        """Return the line after a variable's declaration that first updates it, as in ``sum += x``; 0 if none does.
+
+        Compilers warn of a later line, where the sum of a loop is used.
+        """
+        update = re.compile(rf"(?<![\w.>]){re.escape(name)}\s*(?:(?:[-+*/%&|^]|<<|>>)=|\+\+|--)")
+        lines = self._kernel.text.splitlines()
+        if not declared or update.search(lines[declared - 1]):
+            return 0
+        following = enumerate(lines[declared:], declared + 1)
+        first = next((line for line, text in following if re.search(rf"(?<![\w.>]){re.escape(name)}\b", text)), 0)
+        return first if first and update.search(lines[first - 1]) else 0
 
     def depends(self, said: str, on: Finding) -> Finding:
         """Return a finding that says that another finding depends on an unset variable, whose name is not known.
@@ -267,12 +327,21 @@ class KernelFindings:
         return replace(found, message=message, other_line=declared, other_location=location, other_text=text)
 
     def unset_result(self, what: str) -> Finding:
-        """Return a finding about a result that depends on an unset variable which the compiler does not name.
+        """Return a finding about a result that depends on an unset variable whose name is not known.
 
         Args:
             what: The result, as the sentence names it.
         """
         return self._finding(UNSET, f"{what} depends on a variable that was not set", 0)
+
+    def depends_on_shared(self, found: Finding) -> Finding:
+        """Return a copy of a finding whose message says that the result depends on unwritten shared memory.
+
+        Args:
+            found: The finding.
+        """
+        said = "; it is in shared memory, of which no thread has written these bits"
+        return replace(found, kind=UNSET, message=found.message + said)
 
 
 def _done(outcome: Outcome) -> str:

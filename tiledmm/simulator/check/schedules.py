@@ -16,7 +16,7 @@ import numpy as np
 
 from tiledmm.simulator.build.native_kernel import ModuleState
 from tiledmm.simulator.check.expected import Tolerance, wrong_results
-from tiledmm.simulator.check.finding_kinds import CONTINUES, ORDER_OF_ELEMENTS, ORDER_OF_THREADS
+from tiledmm.simulator.check.finding_kinds import IF_USED, ORDER_OF_ELEMENTS, ORDER_OF_THREADS
 from tiledmm.simulator.check.findings import Finding
 from tiledmm.simulator.check.kernel_findings import KernelFindings
 from tiledmm.simulator.execute.grid import Geometry, Outcome
@@ -116,9 +116,8 @@ class Schedules:
         for seed in seeds_for(self.launch.grid, self.launch.block):
             outcome = self._run(preemptive(self.settings, seed))
             found = self.findings.of([outcome], self.launch.placed, self.launch.shared_bytes)
-            errors = [each for each in found if not each.is_warning]
-            complete = all(each.kind in CONTINUES for each in errors)
-            if errors := [*errors, *self._wrong(outcome, is_complete=complete)]:
+            errors = [each for each in found if not each.is_warning and each.kind not in IF_USED]
+            if errors := [*errors, *self._wrong(outcome)]:
                 return at_seed(errors, seed)
             if not self.wanted and not differing:
                 differing = at_seed(self._differing(outcome), seed)
@@ -129,7 +128,7 @@ class Schedules:
         kernel = self.launch.kernel.rebuilt("checked")
         return self.launch.run(kernel, settings, own, self.before, writers=True, moved=moved)
 
-    def _wrong(self, outcome: Outcome, *, is_complete: bool) -> list[Finding]:
+    def _wrong(self, outcome: Outcome) -> list[Finding]:
         """Return findings about the results of a run that differ from what is expected."""
         if not self.wanted:
             return []
@@ -138,9 +137,7 @@ class Schedules:
         try:
             for each in written:
                 each.array[...] = each.result
-            return list(
-                wrong_results(self.launch, self.findings, outcome, self.wanted, self.tolerance, is_complete=is_complete)
-            )
+            return list(wrong_results(self.launch, self.findings, outcome, self.wanted, self.tolerance))
         finally:
             for each, values in zip(written, first, strict=True):
                 each.array[...] = values

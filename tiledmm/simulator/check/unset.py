@@ -1,81 +1,60 @@
-"""Possibly unset variables, which get a value in a kernel's text: a result that then changes depends on them.
+"""Variables that are declared without a value, which get one in a kernel's text: what then changes depends on them.
 
 Compilers fill unset variables with a pattern of their choice: GCC's is an ordinary number for floats, of which
-``sum * 0`` leaves nothing, and a negative one, which ``fmaxf(most, x)`` does not keep. A text is edited only where the
-compiler warns that a variable may be read before it is set.
+``sum * 0`` leaves nothing, and a negative one, which ``fmaxf(most, x)`` does not keep. And they take 3 for the value of
+``int a; if (c) a = 3;``, whatever they filled it with, as compilers for GPUs do.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+from tiledmm.simulator.build.debug.variables import LocalVariable
 from tiledmm.simulator.build.native_kernel import NativeKernel
 
-#: The values (``build/native/cuda.h``): all bits set, which is NaN, and -1 in integers; a great number.
-VALUES = ("Ones", "Great")
+#: The values (``build/native/cuda.h``), and what each of their bytes is: zeros; all bits set, which is NaN, and -1 in
+#: integers; a great number.
+VALUES = {"Zeros": 0, "Ones": 0xFF, "Great": 0x7B}
 
 
-def filled_kernel(kernel: NativeKernel, value: str) -> NativeKernel | None:
-    """Compile a kernel in which variables that may be read before they are set are given a value.
+def unset_variables(kernel: NativeKernel) -> list[LocalVariable]:
+    """Return the variables that are local to a thread and declared without a value, and that can be given one.
 
     Args:
         kernel: The kernel.
+    """
+    return [each for each in kernel.local_variables if filled(kernel.text, [each], "Ones") != kernel.text]
+
+
+def filled_kernel(kernel: NativeKernel, variables: Sequence[LocalVariable], value: str) -> NativeKernel | None:
+    """Compile a kernel in which variables are given a value where they are declared.
+
+    Args:
+        kernel: The kernel.
+        variables: The variables.
         value: One of ``VALUES``.
 
     Returns:
-        The edited kernel; None if no variable may be read before it is set, or if the edited text does not compile.
+        The edited kernel; None if the edited text does not compile.
     """
-    text = filled(kernel.text, [(each.name, each.declared) for each in kernel.may_be_unset], value)
-    return kernel.edited(filled_aggregates(text, fillable_aggregates(kernel), value)) or kernel.edited(text)
+    return kernel.edited(filled(kernel.text, variables, value))
 
 
-def fillable_aggregates(kernel: NativeKernel) -> list[tuple[str, int]]:
-    """Return the structures and arrays of a kernel that are local to a thread and declared without a value.
-
-    Returns:
-        For each, its name and the line of its declaration.
-    """
-    text = kernel.text
-    return [each for each in kernel.aggregates if filled_aggregates(text, [each], VALUES[0]) != text]
-
-
-def filled(source: str, variables: Iterable[tuple[str, int]], value: str) -> str:
-    """Return CUDA C in which some variables are initialized where they are declared. No line moves.
+def filled(source: str, variables: Iterable[LocalVariable], value: str) -> str:
+    """Return CUDA C in which each variable is filled by a statement after its declaration. No line moves.
 
     A variable whose declaration is not recognized, or that has a value already, stays as it is.
 
     Args:
         source: CUDA C.
-        variables: Name of each variable, and the line, from 1, of its declaration.
-        value: One of ``VALUES``.
-    """
-    lines = source.split("\n")
-    for name, number in dict.fromkeys(variables):
-        if not name.isidentifier() or not 0 < number <= len(lines):
-            continue
-        declarator = re.compile(rf"(?<=[\w&*\s,])(?<![.>:])\b{name}\b(?=\s*[,;])")
-        found = list(declarator.finditer(lines[number - 1]))
-        if len(found) == 1:
-            at = found[0].end()
-            lines[number - 1] = f"{lines[number - 1][:at]} = tiledmm_detail::{value}(){lines[number - 1][at:]}"
-    return "\n".join(lines)
-
-
-def filled_aggregates(source: str, aggregates: Iterable[tuple[str, int]], value: str) -> str:
-    """Return CUDA C in which each structure or array is filled by a statement after its declaration. No line moves.
-
-    A structure or array whose declaration is not recognized, or that has a value already, stays as it is.
-
-    Args:
-        source: CUDA C.
-        aggregates: Name of each structure or array, and the line, from 1, of its declaration.
+        variables: The variables.
         value: One of ``VALUES``.
     """
     begins = [0, *(found.end() for found in re.finditer("\n", source))]
     statements: dict[int, list[str]] = {}
-    for name, number in aggregates:
-        if 0 < number <= len(begins) and (end := _end_of_declaration(source, name, begins[number - 1])):
+    for name, line in dict.fromkeys((each.name, each.declared) for each in variables):
+        if 0 < line <= len(begins) and (end := _end_of_declaration(source, name, begins[line - 1])):
             statements.setdefault(end, []).append(f" tiledmm_detail::{value}::fill({name});")
     for end in sorted(statements, reverse=True):
         source = source[:end] + "".join(statements[end]) + source[end:]
@@ -102,6 +81,8 @@ def _end_of_declaration(source: str, name: str, begin: int) -> int:
     before = source[begin : found.start()]
     after = re.compile(r"(\s*\[[^\]\n]*\])*\s*[,;]").match(source, found.end())
     if "\n" in before or not after or before.count("(") != before.count(")"):
+        return 0
+    if before.rstrip()[-1:] in tuple("=+-/%<>?:!|^~"):  # another variable of this name, in an expression
         return 0
     if _NOT_A_THREADS.search(re.split("[;{}]", before)[-1]):
         return 0

@@ -29,6 +29,7 @@ from tiledmm.simulator.build.parameters import POINTER, Parameter
 from tiledmm.simulator.cupy import cuda, random, raw_kernel, raw_module
 from tiledmm.simulator.cupy.arrays import ndarray, on_device, wrapped
 from tiledmm.simulator.cupy.cuda import MemoryPool
+from tiledmm.simulator.execute.unwritten import leave_unwritten
 
 #: Version of CuPy whose interface this is.
 __version__ = "14.0.0"
@@ -123,7 +124,7 @@ def empty(shape: Any, dtype: Any = float, order: Any = "C") -> ndarray:
 def empty_like(prototype: Any, dtype: Any = None, order: Any = "K", subok: Any = None, shape: Any = None) -> ndarray:
     """Return a new array of the same shape and type as ``prototype``, whose bytes are all 0xff."""
     array: ndarray = on_device(np.empty_like(np.asarray(prototype), dtype, order, False, shape))
-    array.data.mem[:] = 255
+    leave_unwritten(array)
     return array
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from tiledmm.errors import OperandTypeError, ShapeError, UnsupportedTypeError
 from tiledmm.simulator.cupy.devices import Device
 from tiledmm.simulator.cupy.memory import MemoryPointer
+from tiledmm.simulator.execute.unwritten import leave_unwritten
 
 #: Whether a NumPy function runs: inside, NumPy arrays and arrays of this module may be mixed.
 _inside = contextvars.ContextVar("_inside", default=False)
@@ -44,7 +45,7 @@ class ndarray(np.ndarray[Any, Any]):
         check_type(np.dtype(dtype))
         if memptr is None:
             array: ndarray = super().__new__(cls, shape, dtype, None, 0, strides, order)
-            MemoryPointer.to(array).mem[:] = 255
+            leave_unwritten(array)
             return array
         if not isinstance(memptr, MemoryPointer):
             raise OperandTypeError(f"memptr is a pointer to memory, such as x.data; got {type(memptr).__name__}")

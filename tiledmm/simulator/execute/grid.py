@@ -31,6 +31,9 @@ from tiledmm.simulator.execute.workers import cores, work
 #: Maximum number of places in a kernel's code that access memory (``build/native/state.h``).
 SITES = 1 << 14
 
+#: For shared memory that keeps what the last block left there.
+AS_LEFT = 256
+
 #: Seconds without an access to memory or a barrier after which a thread counts as one that never ends.
 STALL_SECONDS = 10.0
 
@@ -87,8 +90,10 @@ class Outcome:
         sites: Counts of each instruction that accesses memory, computes or waits; empty if nothing was counted.
         events: Accesses of the traced block; empty if no block was traced.
         barriers: Number of barriers that blocks waited at, summed over all blocks.
-        blocks: Number of blocks in the grid.
+        blocks: Number of blocks that were to run.
         finished: Number of blocks that have ended.
+        steps: Number of accesses to memory of all threads.
+        most_steps: Number of accesses of the thread that made most.
         deepest: Bytes of the deepest stack of a thread at an access, and the access's place; (0, 0) if none is deep.
         ran_out: Whether the time was up while no thread ran, so that no finding says so.
         seconds: Time that the run took, in seconds.
@@ -106,6 +111,8 @@ class Outcome:
     finished: int
     ran_out: bool
     deepest: tuple[int, int]
+    steps: int
+    most_steps: int
     seconds: float
     output: str = ""
     synchronizes: bool = False
@@ -139,6 +146,7 @@ def run_grid(
     counts: bool,
     order: str = "forward",
     seed: int = 0,
+    chosen: Sequence[int] | None = None,
     traced_block: int | None = None,
     traced_arithmetic: bool = False,
     max_steps: int = 0,
@@ -150,6 +158,7 @@ def run_grid(
     timeout: float | None = None,
     guarded: bool = False,
     clock_rate: int = 1,
+    shared_fill: int | None = None,
 ) -> Outcome:
     """Run all blocks of a launch on the CPU, and return findings, counts and events.
 
@@ -162,6 +171,7 @@ def run_grid(
             is 0 if it is not known; all in bytes.
         checks, counts: Whether accesses are checked and counted; either needs a kernel that is built as ``"checked"``.
         order, seed: The order in which threads run between two barriers.
+        chosen: Numbers of the blocks that run; None for all blocks of the grid.
         traced_block: Number of the block whose accesses are recorded one by one; None for no block.
         traced_arithmetic: Whether its floating-point operations are also recorded.
         max_steps: Maximum number of accesses of a thread; a thread that makes more is ended with a finding. 0 for no
@@ -176,13 +186,14 @@ def run_grid(
         timeout: Seconds after which the launch ends with a finding; None for no limit.
         guarded: Whether the kernel was built as one of ``kernel_flags.GUARDED_BUILDS``.
         clock_rate: Ticks of the kernel's clock per access to memory, in units of the usual number.
+        shared_fill: What each byte of shared memory is when a block begins; None for what the block before it left.
 
     Raises:
         MemoryError: If there is no memory for the stacks of a block's threads.
     """
     native = runtime()
     pointers = (c_void_p * len(arguments))(*(_address(argument) for argument in arguments))
-    blocks = grid[0] * grid[1] * grid[2]
+    blocks = grid[0] * grid[1] * grid[2] if chosen is None else len(chosen)
     workers = min(PREEMPTIVE_WORKERS if order == "preemptive" else workers or cores(), blocks)
 
     def answer(pc: int, kind: int, into: Any) -> None:
@@ -205,6 +216,8 @@ def run_grid(
         trace=0 if traced_block is None else 1 + traced_arithmetic,
         seed=seed,
         traced_block=traced_block or 0,
+        chosen=None if chosen is None else (c_uint64 * blocks)(*chosen),
+        chosen_count=blocks,
         max_steps=max_steps,
         code=library.text[0],
         code_end=library.text[1],
@@ -212,6 +225,7 @@ def run_grid(
         workers=workers,
         uses=bool(ORDER_SOME & library.imports) + 2 * bool(VOLATILE & library.imports),
         clock_rate=clock_rate,
+        shared_fill=AS_LEFT if shared_fill is None else shared_fill,
         constants=library.constants[0],
         constants_end=library.constants[1],
         arch=arch,
@@ -232,6 +246,8 @@ def run_grid(
             finished=native.tiledmm_blocks_done(run),
             deepest=_deepest(native, run, library.base),
             ran_out=bool(native.tiledmm_ran_out(run)),
+            steps=native.tiledmm_steps(run, byref(most := c_uint64())),
+            most_steps=most.value,
             seconds=seconds,
             places=_places(native, run, library.base) if writers else {},
             output=_output(native, run),

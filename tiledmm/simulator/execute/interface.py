@@ -28,7 +28,7 @@ class Operand(Structure):
 
     _fields_ = [
         ("begin", c_uint64), ("bytes", c_uint64), ("granule", c_uint64), ("valid", c_void_p), ("writes", c_void_p),
-        ("reads", c_void_p), ("defined", c_uint64), ("constant", c_uint64),
+        ("reads", c_void_p), ("defined", c_uint64), ("constant", c_uint64), ("unwritten", c_void_p),
     ]  # fmt: skip
 
 
@@ -52,10 +52,12 @@ class NativeLaunch(Structure):
         ("operands", POINTER(Operand)), ("arrays", POINTER(NativeSharedArray)),
         ("operand_count", c_uint32), ("array_count", c_uint32),
         ("checks", c_uint32), ("counts", c_uint32), ("order", c_uint32), ("trace", c_uint32),
-        ("seed", c_uint64), ("traced_block", c_uint64), ("max_steps", c_uint64),
+        ("seed", c_uint64), ("traced_block", c_uint64), ("chosen", POINTER(c_uint64)), ("chosen_count", c_uint64),
+        ("max_steps", c_uint64),
         ("code", c_uint64), ("code_end", c_uint64),
         ("constants", c_uint64), ("constants_end", c_uint64), ("guarded", c_uint32), ("workers", c_uint32),
-        ("uses", c_uint32), ("clock_rate", c_uint32), ("arch", c_uint32), ("stall", c_uint32),
+        ("uses", c_uint32), ("clock_rate", c_uint32), ("shared_fill", c_uint32), ("arch", c_uint32),
+        ("stall", c_uint32),
         ("describe", DESCRIBE),
     ]  # fmt: skip
 
@@ -67,7 +69,8 @@ class RawFinding(Structure):
         ("count", c_uint64), ("pc", c_uint64), ("other_pc", c_uint64), ("address", c_uint64), ("calls", c_uint64 * 8),
         ("kind", c_uint32), ("space", c_uint32), ("bytes", c_uint32), ("writes", c_uint32), ("other_writes", c_uint32),
         ("block", c_uint32 * 3), ("thread", c_uint32 * 3), ("other_block", c_uint32 * 3),
-        ("other_thread", c_uint32 * 3), ("unfenced", c_uint32),
+        ("other_thread", c_uint32 * 3), ("unfenced", c_uint32), ("one_warp", c_uint32), ("warp", c_uint32),
+        ("present", c_uint32), ("mask", c_uint32), ("other_mask", c_uint32),
     ]  # fmt: skip
 
 
@@ -113,6 +116,8 @@ def _load_runtime(path: Path) -> Any:
         getattr(library, f"tiledmm_{name}").argtypes = (c_void_p,)
     library.tiledmm_output.restype = c_uint64
     library.tiledmm_output.argtypes = (c_void_p, c_void_p)
+    library.tiledmm_steps.restype = c_uint64
+    library.tiledmm_steps.argtypes = (c_void_p, POINTER(c_uint64))
     library.tiledmm_end.argtypes = (c_void_p,)
     library.tiledmm_synchronizes.argtypes = (c_void_p,)
     library.tiledmm_places.argtypes = (c_void_p, c_void_p)

@@ -175,6 +175,7 @@ class Launch:
         *,
         writers: bool = False,
         moved: bool = False,
+        unwritten_fill: int | None = None,
     ) -> Outcome:
         """Run the kernel on copies of the arrays, and return findings, counts and events.
 
@@ -188,6 +189,7 @@ class Launch:
             contents: Contents of the regions before the run; None for those of the arrays.
             writers: Whether ``Outcome.writer`` is called afterwards.
             moved: Whether the arrays are to lie at other addresses than in the run before.
+            unwritten_fill: Value of each byte of elements that nobody has written; None for what is there.
         """
         values = state or self._state or kernel.new_state()
         between = Memory([1] if moved else [])
@@ -197,6 +199,7 @@ class Launch:
                 each.place(memory, region, filled=True, written=each.writable)
                 if contents is not None:
                     each.view()[...] = contents[region]
+                each.mark_unwritten(unwritten_fill)
             addresses = self._addresses(kernel, self._state or values)
             for each in self.placed:
                 if each.holds_pointers:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from tiledmm.simulator.execute.interface import Operand, runtime
+from tiledmm.simulator.execute.unwritten import unwritten_in
 
 # CuPy's allocations are aligned to this, and so are the simulator's: sectors are counted alike.
 _ALIGNMENT = 512
@@ -120,6 +121,7 @@ class Placed:
         self.writes = np.zeros((0, 2), np.uint64)
         self.reads = np.zeros((0, 4), np.uint64)
         self.before = np.zeros(0, np.bool_)
+        self.unwritten: np.ndarray[Any, Any] | None = None
 
     @functools.cached_property
     def name(self) -> str:
@@ -161,6 +163,16 @@ class Placed:
         self.valid = None if dense else np.zeros(self.bytes // self.itemsize, np.uint8)
         if self.valid is not None:
             self.of_elements(self.valid)[...] = 1
+
+    def mark_unwritten(self, fill: int | None = None) -> None:
+        """Find the elements that nobody has written before the launch, and fill them if a value is given.
+
+        Args:
+            fill: Value of each of their bytes; None for what is there.
+        """
+        self.unwritten = unwritten_in(self.array, self.memory, self.granule)
+        if self.unwritten is not None and fill is not None:
+            self.memory.reshape(-1, self.granule)[self.unwritten] = fill
 
     def allow_rewriting(self) -> None:
         """Record earlier writes as those before the next launch, which may then read and write the same elements."""
@@ -227,4 +239,5 @@ class Placed:
             writes=self.writes.ctypes.data if writable else None,
             reads=self.reads.ctypes.data if writable else None,
             defined=self.filled,
+            unwritten=None if self.unwritten is None else self.unwritten.ctypes.data,
         )

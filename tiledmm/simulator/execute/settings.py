@@ -29,11 +29,13 @@ class Settings:
         target: The target architecture: ``"sm_75"``, say, has no cp.async.
         workers: Number of CPU cores to use; None for all.
         progress: Function that is called from time to time with the number of finished blocks and of all blocks.
+        chosen: Numbers of the blocks that run; None for all blocks of the grid.
         traced_block: Number of the block whose accesses are recorded one by one; None for no block.
         traced_arithmetic: Whether its floating-point operations are also recorded.
         max_steps: Maximum number of accesses of a thread; a thread that makes more is ended with a finding. 0 for no
             limit.
         build: The kernel's build, one of ``kernel_flags.BUILDS``; None for the build that checks and counts need.
+        shared_fill: What each byte of shared memory is when a block begins; None for what the block before it left.
         timeout: Seconds after which a launch ends with a finding; None for no limit.
         clock_rate: Ticks of the kernel's clock per access to memory, in units of the usual number.
     """
@@ -46,12 +48,14 @@ class Settings:
     target: str = "sm_90"
     workers: int | None = None
     progress: Callable[[int, int], None] | None = None
+    chosen: tuple[int, ...] | None = None
     traced_block: int | None = None
     traced_arithmetic: bool = False
     max_steps: int = 0
     timeout: float | None = None
     build: str | None = None
     clock_rate: int = 1
+    shared_fill: int | None = None
 
     def __post_init__(self) -> None:
         if self.checks not in (True, False, "full"):

@@ -187,7 +187,7 @@ def _table(report: Report) -> Table:
         bad=frozenset(
             i
             for i, each in enumerate(report.lines, start=1)
-            if any(each.line in (found.line, found.other_line) for found in report.findings)
+            if any(each.line in (found.line, found.other_line, *found.also) for found in report.findings)
         ),
     )
 

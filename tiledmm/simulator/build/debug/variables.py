@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from io import BytesIO
 from pathlib import PurePath
+from typing import NamedTuple
 
 from elftools.dwarf.compileunit import CompileUnit
 from elftools.dwarf.die import DIE
 from elftools.elf.elffile import ELFFile
 
-_AGGREGATES = ("DW_TAG_array_type", "DW_TAG_structure_type", "DW_TAG_class_type", "DW_TAG_union_type")
+_WITH_PARTS = ("DW_TAG_array_type", "DW_TAG_structure_type", "DW_TAG_class_type", "DW_TAG_union_type")
 _SKIPPED = ("DW_TAG_typedef", "DW_TAG_const_type", "DW_TAG_volatile_type", "DW_TAG_restrict_type")
 _ON_STACK = 0x91  # DW_OP_fbreg
 
@@ -112,17 +113,26 @@ def extent_of(subrange: DIE) -> int:
     return 0
 
 
-def aggregates_of(library: bytes, file: str) -> list[tuple[str, int]]:
-    """Return the local variables of functions that are structures or arrays.
+class LocalVariable(NamedTuple):
+    """A variable that is local to a function.
 
-    Compilers do not say which of them are read before they are set.
+    Attributes:
+        name: Its name.
+        declared: The line that declares it.
+        has_parts: Whether it is an array or a structure.
+    """
+
+    name: str
+    declared: int
+    has_parts: bool = False
+
+
+def local_variables_of(library: bytes, file: str) -> list[LocalVariable]:
+    """Return the local variables of functions.
 
     Args:
         library: Contents of a library's file, with the types of variables in its debug information.
         file: Name of the source file whose variables are returned.
-
-    Returns:
-        For each, its name and the line that declares it.
     """
     elf = ELFFile(BytesIO(library))
     if not elf.get_section_by_name(".debug_info"):
@@ -131,7 +141,7 @@ def aggregates_of(library: bytes, file: str) -> list[tuple[str, int]]:
     return list(dict.fromkeys(each for unit in dwarf.iter_CUs() for each in _of_unit(unit, file)))
 
 
-def _of_unit(unit: CompileUnit, file: str) -> Iterator[tuple[str, int]]:
+def _of_unit(unit: CompileUnit, file: str) -> Iterator[LocalVariable]:
     program = unit.dwarfinfo.line_program_for_CU(unit)
     files = [PurePath(each.name.decode()).name for each in program["file_entry"]] if program else []
     first = 0 if program and program["version"] >= 5 else 1
@@ -143,9 +153,9 @@ def _of_unit(unit: CompileUnit, file: str) -> Iterator[tuple[str, int]]:
         at = die.attributes["DW_AT_decl_file"].value - first
         if not (0 <= at < len(files) and files[at] == file and _is_local(die)):
             continue
-        kind = type_of(die)
-        if kind is not None and kind.tag in _AGGREGATES:
-            yield die.attributes["DW_AT_name"].value.decode(), int(die.attributes["DW_AT_decl_line"].value)
+        kind, line = type_of(die), int(die.attributes["DW_AT_decl_line"].value)
+        has_parts = kind is not None and kind.tag in _WITH_PARTS
+        yield LocalVariable(die.attributes["DW_AT_name"].value.decode(), line, has_parts)
 
 
 def _is_local(die: DIE) -> bool:

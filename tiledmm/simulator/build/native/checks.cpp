@@ -93,6 +93,14 @@ Finding make_finding(const Worker& w, FindingKind kind, uint64_t pc, bool writes
             if (calls[i] == pc) from = i + 1;
         for (unsigned i = from; i < count; ++i) finding.calls[i - from] = calls[i];
     }
+    if (w.current) {
+        const unsigned first = w.current->thread / WARP * WARP, lanes = std::min(run.threads - first, WARP);
+        finding.warp = first / WARP;
+        finding.present = lanes == WARP ? ~0u : (1u << lanes) - 1;
+        finding.one_warp = other.pc && other.block == w.block_number && other.thread / WARP == first / WARP;
+        finding.mask = w.current->waits_for;
+        finding.other_mask = other.mask;
+    }
     set(finding.block, w.block);
     set(finding.thread, w.current ? w.current->index : Index{});
     set(finding.other_block, index_of(run, other.block));
@@ -104,10 +112,13 @@ void keep(Run& run, const Finding& finding) {
     const uint64_t key = (finding.pc * 0x9e3779b97f4a7c15ull ^ finding.other_pc) * 0x9e3779b97f4a7c15ull + finding.kind;
     const auto known = run.finding_index.find(key);
     if (known != run.finding_index.end()) {
-        run.findings[known->second].count += finding.count;
+        Finding& first = run.findings[known->second];
+        first.count += finding.count;
+        first.one_warp &= finding.one_warp;
         return;
     }
-    if (run.findings.size() >= MAX_FINDINGS) return;
+    const bool is_race = finding.kind == RACE_SHARED || finding.kind == RACE_GLOBAL;
+    if (run.findings.size() >= (is_race ? MAX_RACES : MAX_FINDINGS)) return;
     run.finding_index.emplace(key, run.findings.size());
     run.findings.push_back(finding);
 }
@@ -545,6 +556,13 @@ void check_global(Worker& w, const Operand& o, uintptr_t address, unsigned bytes
     }
 }
 
+// A read of elements that nobody wrote, before the launch or since. A vector may span some that are not used.
+[[gnu::noinline]] void check_unwritten(Worker& w, const Operand& o, uintptr_t address, unsigned bytes, const void* place) {
+    for (uintptr_t at = (address - o.begin) / o.granule; at * o.granule < address - o.begin + bytes; ++at)
+        if (!o.unwritten[at] || (o.writes && load_stamp(o.writes + 2 * at).who)) return;
+    report(w, UNINITIALISED_RESULT, reinterpret_cast<uint64_t>(place), false, address, bytes);
+}
+
 // Whether an address is in the kernel's constants without names.
 ALWAYS_INLINE bool is_constant(const Run& run, uintptr_t address) {
     return address - run.launch.constants < run.launch.constants_end - run.launch.constants;
@@ -595,7 +613,7 @@ ALWAYS_INLINE bool is_constant(const Run& run, uintptr_t address) {
     } else if (--fiber.samples == 0) {
         fiber.limit = fiber.steps + 1;
         const uint64_t finished = w.run->finished.load(std::memory_order_relaxed);
-        const bool alone = finished >= w.block_number;   // all blocks before this one have ended
+        const bool alone = finished >= w.earlier;   // all blocks before this one have ended
         w.spin_rounds = finished == w.seen_finished && alone ? w.spin_rounds + 1 : 0;
         w.seen_finished = finished;
         if (w.spin_rounds > SPIN_ROUNDS || all_wait(w)) report_and_abort(w, WAITS_FOR_EVER, place, writes, address, bytes);
@@ -687,6 +705,7 @@ ALWAYS_INLINE void on_access(uintptr_t address, unsigned bytes, unsigned how, un
     }
     if (address & (alignment - 1)) report_and_abort(w, MISALIGNED, place, writes, address, alignment);
     const unsigned site = find_site(run, place, bytes, kind);
+    if (operand->unwritten && run.launch.checks && reads(how)) check_unwritten(w, *operand, address, bytes, place);
     if (run.launch.checks && operand->writes) {
         synchronize(w, address, how);
         check_global(w, *operand, address, bytes, how, site);

@@ -31,6 +31,7 @@ struct Other {   // the other party of a race, or of a barrier
     unsigned thread = 0;
     bool writes = false;
     unsigned unfenced = 0;   // see lacks_fence
+    unsigned mask = 0;       // of the lanes that the other names, where it waits for lanes
 };
 
 inline uint8_t* stack_of(const Worker& w, unsigned thread) { return w.stacks + thread * STACK_BYTES; }
@@ -45,7 +46,8 @@ unsigned find_site(Run& run, const void* place, unsigned bytes, unsigned kind);
 // Return addresses in the kernel's code, from a frame of the current thread on outwards; of many, the first and the last.
 unsigned find_calls(const Worker& w, uintptr_t frame, uint64_t (&calls)[MAX_CALLS]);
 
-// Keeps a finding, or counts it if it is known. The run is locked.
+// Keeps a finding, or counts it if it is known. The run is locked. Few places remain for races: the finding that ends a launch
+// must find one.
 void keep(Run& run, const Finding& finding);
 
 // After a write that nothing orders after another: whether it has changed the value.
@@ -53,6 +55,8 @@ void look_at_overwritten(Worker& w, Fiber& fiber);
 
 Finding make_finding(const Worker& w, FindingKind kind, uint64_t pc, bool writes, uintptr_t address, unsigned bytes, Other other,
                      uintptr_t frame = 0);
+
+void report(Worker& w, const Finding& finding);
 
 // Keeps a finding of the current thread, whose calls are those of `frame` or of the caller of this.
 void report(Worker& w, FindingKind kind, uint64_t pc, bool writes, uintptr_t address, unsigned bytes, Other other = {},

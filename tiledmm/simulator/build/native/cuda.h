@@ -117,8 +117,18 @@ struct Filled {
             __builtin_memset(const_cast<void*>(static_cast<const volatile void*>(&variable)), BYTE, sizeof variable);
     }
 };
+using Zeros = Filled<0>;
 using Ones = Filled<0xff>;
 using Great = Filled<0x7b>;   // 61,000 in half precision, 1e36 in single
+
+// What a function returns that ends without a value (translation/returns.py).
+struct NotReturned {
+    template <class T>
+    __forceinline__ operator T() const {
+        tiledmm_not_returned();
+        return Filled<TILEDMM_UNSET>();
+    }
+};
 }   // namespace tiledmm_detail
 
 // ---- text ----

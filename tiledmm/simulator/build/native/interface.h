@@ -52,6 +52,7 @@ enum FindingKind : uint32_t {
     ENDLESS_BARRIERS,    // bytes: how many
     BEYOND_RANGE,        // a warning; address: the argument, a double; bytes: which of RANGES in check/finding_kinds.py
     EQUAL_WRITES,        // a warning: two writes of the same value that nothing orders
+    NOT_RETURNED,        // an error only if a result depends on the value
 };
 
 // One array in global memory.
@@ -63,6 +64,7 @@ struct Operand {
     uint64_t* reads;          // for each granule, two readers as such stamps
     uint64_t defined;         // whether it holds something before the launch
     uint64_t constant;        // whether it is a variable in constant memory
+    const uint8_t* unwritten; // for each granule, whether nobody wrote it before the launch; null: somebody wrote all
 };
 
 struct SharedArray {
@@ -82,6 +84,8 @@ struct Launch {
     uint32_t checks, counts;
     uint32_t order, trace;
     uint64_t seed, traced_block;
+    const uint64_t* chosen;   // numbers of the blocks that run; null: all blocks of the grid
+    uint64_t chosen_count;
     uint64_t max_steps;       // accesses after which a thread counts as running away; 0: no limit
     uint64_t code, code_end;  // the kernel's machine code
     uint64_t constants, constants_end;   // and its constants without names
@@ -89,6 +93,7 @@ struct Launch {
     uint32_t workers;         // PREEMPTIVE: how many take turns
     uint32_t uses;            // which of USES the kernel's code has
     uint32_t clock_rate;      // ticks of its clock per access
+    uint32_t shared_fill;     // what bytes of shared memory are when a block begins: above 255, what the last block left
     uint32_t arch, stall;     // __CUDA_ARCH__; milliseconds without access or switch after which a thread has stalled, 0: no limit
     // For a place in the code: its group, and the widest access in machine code to shared and global memory. May be null.
     void (*describe)(uint64_t pc, uint32_t kind, uint64_t answer[3]);
@@ -105,6 +110,9 @@ struct Finding {
     uint32_t kind, space, bytes, writes, other_writes;
     uint32_t block[3], thread[3], other_block[3], other_thread[3];
     uint32_t unfenced;   // of a race: 1 if a flag would order the two, were there a fence after it is read; 2: before it is written
+    uint32_t one_warp;   // whether both threads were in one warp, each time
+    uint32_t warp, present;      // number of the thread's warp in the block, and a mask of the lanes that the warp has
+    uint32_t mask, other_mask;   // of a barrier or an exchange of lanes: which lanes it names
 };
 
 // Requests are accesses of a warp. Units are wavefronts in shared memory and sectors in global memory.
@@ -142,6 +150,7 @@ uint64_t tiledmm_trace(const Run* run, const TraceEvent** events);
 uint64_t tiledmm_barriers(const Run* run);
 int tiledmm_synchronizes(const Run* run);   // whether threads used atomics, volatile accesses, fences or named barriers
 void tiledmm_places(const Run* run, uint64_t* places);   // of accesses, by their numbers in cells; 0: unused
+uint64_t tiledmm_steps(const Run* run, uint64_t* most);   // accesses of all threads, and of the one that made most
 void tiledmm_end(Run* run);
 
 // `count` regions of memory with `guard` inaccessible bytes around each; region i begins at addresses[i], a multiple of 512.

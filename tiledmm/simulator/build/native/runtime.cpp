@@ -212,6 +212,9 @@ void begin_block(Worker& w, uint64_t number) {
     }
     for (Warp& warp : w.warps) warp = {};
     if (is_preemptive(w)) choose_stragglers(w);
+    if (run.launch.shared_fill < 256)
+        for (size_t slot = 0; slot < w.slots.size(); ++slot)
+            std::memset(reinterpret_cast<void*>(w.shared_base + (slot << SLOT_BITS)), static_cast<int>(run.launch.shared_fill), w.slots[slot].bytes);
 }
 
 // All threads that have not ended wait at a barrier of the block: releases them.
@@ -364,13 +367,17 @@ unsigned long long tiledmm_shuffled(unsigned lane, unsigned mask, unsigned stric
     if (w.current->present >> lane & 1) return tiledmm_exchanged(lane);
     const bool ended = mask >> lane & 1 && w.current->thread / WARP * WARP + lane < w.run->threads;
     const FindingKind kind = ended ? SHUFFLE_ENDED : strict ? SHUFFLE_SOURCE : SHUFFLE_UNDEFINED;
-    report(w, kind, reinterpret_cast<uint64_t>(CALLER), false, 0, lane);
+    Finding finding = make_finding(w, kind, reinterpret_cast<uint64_t>(CALLER), false, 0, lane, {});
+    finding.mask = mask;
+    report(w, finding);
     return 0xfff7badbadbadbadull;   // a NaN, as 4 or 8 bytes
 }
 
 void tiledmm_bad_shuffle_width(int width) {
     report(*worker, SHUFFLE_WIDTH, reinterpret_cast<uint64_t>(CALLER), false, 0, static_cast<unsigned>(width));
 }
+
+void tiledmm_not_returned() { report(*worker, NOT_RETURNED, reinterpret_cast<uint64_t>(CALLER), false, 0, 0); }
 
 unsigned tiledmm_active_mask() {
     Worker& w = *worker;
@@ -657,7 +664,7 @@ Run* tiledmm_begin(const Launch* launch) {
     run->block = {launch->block[0], launch->block[1], launch->block[2]};
     run->threads = run->block.x * run->block.y * run->block.z;
     run->warps = (run->threads + WARP - 1) / WARP;
-    run->blocks = static_cast<uint64_t>(run->grid.x) * run->grid.y * run->grid.z;
+    run->blocks = launch->chosen ? launch->chosen_count : static_cast<uint64_t>(run->grid.x) * run->grid.y * run->grid.z;
     run->counts.resize(SITES);
     run->turns.random = (launch->seed + 1) * 0x9e3779b97f4a7c15ull;
     run->turns.straggler = static_cast<unsigned>(launch->seed / STYLES);
@@ -713,11 +720,16 @@ int tiledmm_work(Run* run) {
     worker = &w;
     if (is_preemptive(w)) take_part(w);
     while (!run->stop.load(std::memory_order_relaxed)) {
-        const uint64_t block = run->next.fetch_add(1);
-        if (block >= run->blocks) break;
+        w.earlier = run->next.fetch_add(1);
+        if (w.earlier >= run->blocks) break;
+        const uint64_t block = launch.chosen ? launch.chosen[w.earlier] : w.earlier;
         w.random = (launch.seed + 1) * 0x9e3779b97f4a7c15ull ^ (block + 1) * 0xbf58476d1ce4e5b9ull;
         run_block(w, block);
         if (!w.aborted) run->finished.fetch_add(1);
+        for (const Fiber& fiber : w.fibers) {
+            w.steps += fiber.steps;
+            w.most_steps = std::max(w.most_steps, fiber.steps);
+        }
         get_on(w);
         if (is_preemptive(w)) hand_over(w);
     }
@@ -729,6 +741,8 @@ int tiledmm_work(Run* run) {
     run->workers.erase(std::find(run->workers.begin(), run->workers.end(), &w));
     run->barriers += w.barriers;
     if (w.deepest_pc && w.deepest > run->deepest) run->deepest = w.deepest, run->deepest_pc = w.deepest_pc;
+    run->steps += w.steps;
+    run->most_steps = std::max(run->most_steps, w.most_steps);
     run->trace.insert(run->trace.end(), w.trace.begin(), w.trace.end());
     for (size_t i = 0; i < w.counts.size(); ++i) {
         SiteCounts& sum = run->counts[i];
@@ -782,6 +796,10 @@ uint64_t tiledmm_barriers(const Run* run) { return run->barriers; }
 int tiledmm_synchronizes(const Run* run) { return run->synchronizes; }
 void tiledmm_places(const Run* run, uint64_t* places) {
     for (unsigned site = 0; site < SITES; ++site) places[site] = run->sites[site].pc;
+}
+uint64_t tiledmm_steps(const Run* run, uint64_t* most) {
+    *most = run->most_steps;
+    return run->steps;
 }
 
 uint64_t tiledmm_findings(Run* run, const Finding** findings) {

@@ -27,6 +27,7 @@ void tiledmm_exchange(unsigned mask, unsigned long long value, unsigned kind);
 unsigned long long tiledmm_exchanged(unsigned lane);
 unsigned long long tiledmm_shuffled(unsigned lane, unsigned mask, unsigned strict);   // with a finding where the mask has not the lane
 void tiledmm_bad_shuffle_width(int width);
+void tiledmm_not_returned();   // at the end of a function that returns no value
 
 // cp.async: copies `source_bytes` and zeros up to `bytes`; groups of copies; waits until `pending` groups are left.
 void tiledmm_copy_async(void* shared, const void* global, unsigned bytes, unsigned source_bytes);

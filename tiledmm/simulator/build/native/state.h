@@ -41,6 +41,7 @@ constexpr unsigned SLOT_BITS = 16;          // shared arrays are aligned to 64 K
 constexpr unsigned MOST_ALIGNMENT = 16;     // that an access needs
 constexpr uintptr_t REACH = 64 << 20;       // bytes by which an access may miss an array and still be said to be beside it
 constexpr unsigned MAX_FINDINGS = 256;      // different findings; occurrences of each are counted
+constexpr unsigned MAX_RACES = 192;         // findings after which races are not kept: two lines of a loop can make hundreds
 
 struct Index {
     unsigned x, y, z;
@@ -258,6 +259,8 @@ struct Worker {
     std::vector<Fiber> fibers;
     Index block = {};
     uint64_t block_number = 0;
+    uint64_t earlier = 0;         // the number of blocks that began before this one
+    uint64_t steps = 0, most_steps = 0;
     bool aborted = false;
 
     uintptr_t shared_base = 0;
@@ -359,7 +362,7 @@ struct Run {
     ReaderShard shards[READER_SHARDS];
     std::string output;
     std::vector<TraceEvent> trace;
-    uint64_t barriers = 0;
+    uint64_t barriers = 0, steps = 0, most_steps = 0;
     uint64_t deepest = 0, deepest_pc = 0;
     Site sites[SITES];
 };

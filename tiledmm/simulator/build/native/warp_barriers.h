@@ -13,7 +13,7 @@
 #include "state.h"
 
 Other as_other(const Worker& w, const Fiber& fiber) {
-    return {reinterpret_cast<uint64_t>(fiber.barrier), w.block_number, fiber.thread, false};
+    return {reinterpret_cast<uint64_t>(fiber.barrier), w.block_number, fiber.thread, false, false, fiber.state == State::AT_WARP ? fiber.waits_for : 0};
 }
 
 // Of the lanes that one waits for, those that wait, too; none if others are still to come. It does not wait for itself.
@@ -82,10 +82,11 @@ void sync_warp(unsigned mask, const void* place, unsigned kind) {
     const unsigned first = fiber.thread / WARP * WARP;
     const unsigned lanes = w.run->threads - first < WARP ? w.run->threads - first : WARP;
     mask &= lanes == WARP ? ~0u : (1u << lanes) - 1;
+    fiber.waits_for = mask;
     if (!(mask >> fiber.thread % WARP & 1))
         report(w, WARP_DIFFERS, reinterpret_cast<uint64_t>(place), false, 0, 0, as_other(w, fiber));
     fiber.barrier = place;
-    fiber.waits_for = mask | 1u << fiber.thread % WARP;
+    fiber.waits_for |= 1u << fiber.thread % WARP;
     fiber.kind = kind;
     if (const unsigned present = arrived(w, first, lanes, fiber))
         pass_warp(w, first, lanes, present, fiber);
