@@ -244,7 +244,8 @@ def launch_kernel(
     errors = [each for each in found if not each.is_warning]
     found = [each for each in found if each.kind not in IF_USED]
     if unwritten:
-        again = replace(settings, chosen=(block_number(this, unwritten[0]),))
+        blocks = tuple(sorted({block_number(this, each) for each in unwritten}))
+        again = replace(settings, chosen=blocks)
         found += FullChecks(this, findings, again, values, before).reads_of_unwritten(unwritten)
     if before and (full or wrong or unreturned):
         again = settings if full else replace(settings, chosen=blocks_again(this, outcome, [*wrong, *errors]))

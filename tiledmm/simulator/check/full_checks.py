@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
@@ -174,8 +174,13 @@ class FullChecks:
             found: The findings.
         """
         one = self._run("checked")
-        others = (self._run("checked", unwritten_fill=value) for value in (VALUES["Zeros"], VALUES["Great"]))
-        return list(found) if any(self._difference(one, other) for other in others) else []
+        used = {
+            placed.name
+            for placed in self._launch.placed
+            for value in (VALUES["Zeros"], VALUES["Great"])
+            if self._difference(one, self._run("checked", unwritten_fill={placed.name: value}))
+        }
+        return [each for each in found if any(f" of global array {name} (" in each.message for name in used)]
 
     def _compile(self, builds: Sequence[Callable[[], object]]) -> None:
         """Compile builds of the kernel at the same time, so that they are in the cache when they are needed."""
@@ -291,7 +296,7 @@ class FullChecks:
         kernel: NativeKernel | None = None,
         *,
         shared_fill: int = PATTERN,
-        unwritten_fill: int | None = None,
+        unwritten_fill: Mapping[str, int] | None = None,
         moved: bool = False,
     ) -> _Shown:
         """Run the launch again on one worker, and return its findings and results.
@@ -300,7 +305,8 @@ class FullChecks:
             build: The build of the kernel, one of ``kernel_flags.BUILDS``.
             kernel: A kernel to run instead; None for the launch's own kernel in this build.
             shared_fill: What each byte of shared memory is when a block begins.
-            unwritten_fill: Value of each byte of elements that nobody has written; None for what is there.
+            unwritten_fill: Value of each byte of elements that nobody has written, by the array's name; None for
+                what is there.
             moved: Whether addresses and clocks are to differ from those of other runs.
         """
         launch, kernel = self._launch, kernel or self._launch.kernel.rebuilt(build)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -175,7 +175,7 @@ class Launch:
         *,
         writers: bool = False,
         moved: bool = False,
-        unwritten_fill: int | None = None,
+        unwritten_fill: Mapping[str, int] | None = None,
     ) -> Outcome:
         """Run the kernel on copies of the arrays, and return findings, counts and events.
 
@@ -189,7 +189,8 @@ class Launch:
             contents: Contents of the regions before the run; None for those of the arrays.
             writers: Whether ``Outcome.writer`` is called afterwards.
             moved: Whether the arrays are to lie at other addresses than in the run before.
-            unwritten_fill: Value of each byte of elements that nobody has written; None for what is there.
+            unwritten_fill: Value of each byte of elements that nobody has written, by the array's name; None for
+                what is there.
         """
         values = state or self._state or kernel.new_state()
         between = Memory([1] if moved else [])
@@ -199,7 +200,7 @@ class Launch:
                 each.place(memory, region, filled=True, written=each.writable)
                 if contents is not None:
                     each.view()[...] = contents[region]
-                each.mark_unwritten(unwritten_fill)
+                each.mark_unwritten((unwritten_fill or {}).get(each.name))
             addresses = self._addresses(kernel, self._state or values)
             for each in self.placed:
                 if each.holds_pointers:
