@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tiledmm.errors import MissingDependencyError
-from tiledmm.simulator.build.debug.debug_info import DebugInfo, Frame, _source_name
+from tiledmm.simulator.build.debug.debug_info import DebugInfo, Frame, source_name
 from tiledmm.simulator.build.toolchain import compiler
 
 # Each call of mark() notes where it returns to, as the simulator's runtime does for each access.
@@ -305,4 +305,4 @@ def test_shared_arrays_lie_where_the_kernel_has_them(build, options):
     ],
 )
 def test_names_in_the_source(symbol, name):
-    assert _source_name(symbol) == name
+    assert source_name(symbol) == name

@@ -441,9 +441,7 @@ def _code_of_library(path: Path) -> dict[str, bytes]:
 
 
 def _build(kernel: Kernel, text: str, build: str = "checked") -> Path:
-    capability = find_target(kernel.target).capability
-    arch = capability[0] * 100 + capability[1] * 10
-    return toolchain.build_kernel(text, kernel.symbol, arch=arch, build=build)
+    return toolchain.build_kernel(text, kernel.symbol, target=find_target(kernel.target), build=build)
 
 
 @functools.cache
