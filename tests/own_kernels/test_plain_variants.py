@@ -321,8 +321,8 @@ def file(tmp_path: Path) -> Iterator[Path]:
     path.write_text("// tiledmm: grid=(N+15)/16,(M+15)/16 block=16,16\n" + KERNELS["rows"][0])
     yield path
     registration.IMPORTED.clear()
-    if "my_kernel" in VARIANTS:
-        tiledmm.unregister("my_kernel")
+    for name in {"my_kernel", "mm"} & set(VARIANTS):
+        tiledmm.unregister(name)
 
 
 def command(*arguments: str) -> Any:
@@ -349,7 +349,7 @@ def test_a_plain_kernel_is_validated(file):
 def test_a_plain_kernel_is_compared_with_the_rungs(file):
     compared = command("compare", "64", "--kernel", f"{file}:mm", "--no-gpu", "--layout", "NN", "--csv")
     assert compared.exit_code == 0
-    assert ",my_kernel," in compared.stdout and ",tiled," in compared.stdout and ",naive," not in compared.stdout
+    assert ",mm," in compared.stdout and ",tiled," in compared.stdout and ",naive," not in compared.stdout
 
 
 @simulated
@@ -363,3 +363,40 @@ def test_sizes_that_a_plain_kernel_cannot_compute_are_left_out(tmp_path):
     finally:
         registration.IMPORTED.clear()
         tiledmm.unregister("whole_tiles")
+
+
+def test_kernels_of_one_file_have_names_of_their_own():
+    names = [
+        registration.variant_name(each) for each in ("My lib.cu", "lib.cu:gemm", "lib.cu:ns::gemm<float, 64>", "4.cu")
+    ]
+    assert names == ["my_lib", "gemm", "ns_gemm_float_64", "kernel_4"]
+
+
+@simulated
+def test_the_files_comment_says_which_sizes_work(register):
+    register(
+        "whole",
+        "// tiledmm: multiple_of=4,1,8 grid=(N+15)/16,(M+15)/16 block=16,16\n" + KERNELS["rows"][0],
+        summary="s",
+    )
+    with pytest.raises(ShapeError, match="K = 12"):
+        simulator.matmul(numbers("f4", 4, 12), numbers("f4", 12, 3), variant="whole")
+    assert simulator.matmul(numbers("f4", 4, 16), numbers("f4", 16, 3), variant="whole").shape == (4, 3)
+
+
+def test_a_program_may_run_on_a_kernel_that_needs_whole_tiles(register):
+    from tiledmm.replacement import replacement_by
+
+    register("rounds_down", KERNELS["rows"][0], grid="N/16,M/16", block="16,16")
+    assert replacement_by(variant="rounds_down", tile=None, config=None, precision="full").products.total == 0
+    with pytest.raises(ConfigError):
+        replacement_by(variant="rounds_down", tile=16, config=None, precision="full")
+
+
+@simulated
+@pytest.mark.parametrize(("wrong", "right"), [("* ldb", "* N"), ("r * ldc", "r * N")])
+def test_a_check_passes_row_strides_larger_than_the_rows(wrong, right):
+    text = "// tiledmm: grid=(N+15)/16,(M+15)/16 block=16,16\n" + KERNELS["leading"][0]
+    assert tiledmm.check(text, checks=True).ok
+    (report,) = tiledmm.check(text.replace(wrong, right), checks=True).kernels
+    assert not report.ok and "ldb" in report.trials[-1].numbers

@@ -105,6 +105,8 @@ def details_table(kernels: list[Compiled], size: Size) -> Table:
                 *(
                     (NONE, "does not fit")
                     if kernel.occupancy and not kernel.occupancy.blocks
+                    else (NONE, NONE)
+                    if kernel.spec.variant.plain
                     else (significant(bounds.bound / 1e12), bounds.limited_by)
                 ),
             )
@@ -177,9 +179,15 @@ def bounds_table(specs: list[KernelSpec], size: Size, target: str) -> Table:
                 NONE if spec.variant.plain else count(spec.shared_bytes),
                 NONE if spec.variant.plain else significant(bounds.intensity),
                 significant(bounds.compulsory_intensity),
-                significant(bounds.bound / 1e12),
-                significant(bounds.flops / bounds.bound * 1e6),
-                bounds.limited_by,
+                *(
+                    (NONE, NONE, NONE)
+                    if spec.variant.plain
+                    else (
+                        significant(bounds.bound / 1e12),
+                        significant(bounds.flops / bounds.bound * 1e6),
+                        bounds.limited_by,
+                    )
+                ),
             )
         )
     spec = specs[0]
@@ -211,7 +219,7 @@ BOUNDS_NOTE = (
 )
 
 # The same about a plain kernel.
-_PLAIN_NOTE = "What a plain kernel requests and loads is not known here: tiledmm check counts it."
+_PLAIN_NOTE = "What a plain kernel requests and loads is not known here: tiledmm check counts it, and bounds its speed."
 
 
 def tile_name(spec: KernelSpec) -> str:

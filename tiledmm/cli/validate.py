@@ -124,7 +124,8 @@ def validate(
                     found = validation.on_gpu(chosen, size, dtype=kind, layout=layout, progress=step)
                 ok = ok and found.ok
                 ran = ran or not all(row.left_out for row in found.rows)
-                out.table(validation.validation_table(found))
+                if found.rows:
+                    out.table(validation.validation_table(found))
             tell.next_job()
     if not ok:
         out.say("MISMATCH: at least one kernel is wrong, or did not run.")

@@ -24,7 +24,7 @@ TYPES = {
 _ARRAY = re.compile(r"(?P<name>\w+)\s*:\s*(?P<type>\w+)\s*\[(?P<shape>[^\]]*)\]\Z")
 _SCALAR = re.compile(r"(?:(?P<name>\w+)\s*(?::\s*\w+\s*)?=\s*)?(?P<value>.+)\Z", re.DOTALL)
 _COMMENT = re.compile(r"(?://|/?\*)[ \t]*tiledmm:[ \t]*(?P<said>[^\n]*?)[ \t]*(?:\*/)?[ \t]*$", re.MULTILINE)
-_KEYS = ("kernel", "grid", "block", "shared", "args", "size", "expect")
+_KEYS = ("kernel", "grid", "block", "shared", "args", "size", "expect", "multiple_of")
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +139,20 @@ class Said:
     args: str = ""
     size: str = ""
     expect: str = ""
+    multiple_of: str = ""
+
+    @property
+    def steps(self) -> tuple[int, int, int]:
+        """Numbers that M, N and K must be multiples of; 1 where nothing is said.
+
+        Raises:
+            ConfigError: If ``multiple_of`` has another form.
+        """
+        parts = [part.strip() for part in (self.multiple_of or "1").split(",")]
+        if len(parts) not in (1, 3) or not all(part.isdigit() and int(part) for part in parts):
+            raise ConfigError(f"multiple_of is one number, or three for M,N,K, from 1 on; got {self.multiple_of!r}")
+        m, n, k = (int(part) for part in (parts * 3)[:3])
+        return m, n, k
 
     def with_comment(self, text: str, kernel: str) -> Said:
         """Return what is said here, and what a comment of the file says of the rest."""

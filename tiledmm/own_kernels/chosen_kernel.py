@@ -83,7 +83,7 @@ def _chosen(program: Program, declaration: KernelDeclaration, name: str | None) 
             return Chosen(declaration, declaration.name + arguments, site)
     raise ConfigError(
         f"{declaration.location}: {declaration.name} is a template <{', '.join(declaration.template)}> that nothing "
-        f"instantiates: say its arguments, as in '{declaration.short_name}<{_example(declaration)}>'"
+        f"instantiates: say its arguments, as in '{declaration.name}<{_example(declaration)}>'"
     )
 
 

@@ -5,8 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from tiledmm.errors import ConfigError
+from tiledmm.own_kernels.chosen_kernel import Chosen
 from tiledmm.own_kernels.roles import HALVES
 from tiledmm.simulator.build.parameters import BOOL, FLOAT, OTHER, POINTER, SIGNED, UNSIGNED, Parameter
+from tiledmm.simulator.build.program.program import Program
+from tiledmm.simulator.build.program.tokens import split, text_of
 
 # Words of a type that say nothing about its size.
 _QUALIFIERS = frozenset(["const", "volatile", "__restrict__", "__restrict", "restrict", "struct", "typename"])
@@ -32,7 +36,31 @@ _TYPES = {
 }  # fmt: skip
 
 
-def declared_parameter(kind: str, name: str, aliases: Mapping[str, str]) -> Parameter | None:
+def declared_parameters(program: Program, chosen: Chosen) -> list[Parameter]:
+    """Return a kernel's parameters by its declaration.
+
+    Args:
+        program: The program.
+        chosen: The kernel.
+
+    Raises:
+        ConfigError: If the type of one is not known.
+    """
+    declaration = chosen.declaration
+    aliases = _aliases_of(program.device_text(declaration)) | _template_types(program, chosen)
+    found = []
+    for at, (kind, name) in enumerate(declaration.parameters):
+        parameter = _declared_parameter(kind, name or str(at), aliases)
+        if parameter is None:
+            raise ConfigError(
+                f"{declaration.location}: {chosen.name} takes a {kind} {name}, which is neither a pointer to numbers "
+                "nor a number: a plain kernel takes matrices, sizes, row strides, alpha and beta"
+            )
+        found.append(parameter)
+    return found
+
+
+def _declared_parameter(kind: str, name: str, aliases: Mapping[str, str]) -> Parameter | None:
     """Return a parameter by its declaration; None if its type is not known.
 
     Args:
@@ -57,7 +85,21 @@ def declared_parameter(kind: str, name: str, aliases: Mapping[str, str]) -> Para
     return Parameter(name, written, POINTER, 8, "const" in re.findall(r"\w+", kind), element, size, size)
 
 
-def aliases_of(text: str) -> dict[str, str]:
+def _aliases_of(text: str) -> dict[str, str]:
     """Return the types that a text names anew, by name: ``using T = float;`` and ``typedef float T;``."""
     found = {name: kind.strip() for name, kind in re.findall(r"\busing\s+(\w+)\s*=\s*([^;]+);", text)}
     return found | {name: kind.strip() for kind, name in re.findall(r"\btypedef\s+([\w\s:]+?)\s+(\w+)\s*;", text)}
+
+
+def _template_types(program: Program, chosen: Chosen) -> dict[str, str]:
+    """Return the types that parameters of a kernel's template stand for, by name."""
+    template, tokens = chosen.declaration.item.template, program.tokens
+    if not template or "<" not in chosen.name:
+        return {}
+    names = [text_of(tokens[a:b]).partition("=")[0].split() for a, b in split(tokens, *template, angles=True)]
+    arguments = chosen.name.partition("<")[2].rstrip(">").split(",")
+    return {
+        words[-1]: argument.strip()
+        for words, argument in zip(names, arguments, strict=False)
+        if words[0] in ("typename", "class")
+    }

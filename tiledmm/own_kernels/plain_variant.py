@@ -21,7 +21,7 @@ from tiledmm.kernels.variant import Variant
 from tiledmm.own_kernels.argument_text import Argument
 from tiledmm.own_kernels.arguments import roles_of_arguments
 from tiledmm.own_kernels.compiled import nvrtc_text
-from tiledmm.own_kernels.declared_types import aliases_of, declared_parameter
+from tiledmm.own_kernels.declared_types import declared_parameters
 from tiledmm.own_kernels.expectation import Product
 from tiledmm.own_kernels.guessed_launch import guesses
 from tiledmm.own_kernels.indices import Indices
@@ -29,7 +29,6 @@ from tiledmm.own_kernels.launch_rule import Geometry, LaunchRule, rounds_up, til
 from tiledmm.own_kernels.roles import HALVES, Roles, has_size_names, roles_of
 from tiledmm.own_kernels.subject import Subject
 from tiledmm.simulator.build.parameters import POINTER, SIGNED, UNSIGNED, Parameter
-from tiledmm.simulator.build.program.tokens import split, text_of
 
 # Instructions of tensor cores, and functions that execute them.
 _TENSOR_CORES = re.compile(r"\bmma_sync\b|\bmma\.sync\b|\bwgmma\b")
@@ -57,7 +56,9 @@ def plain_variant(
     Raises:
         ConfigError: If parameters, types or launch are not known, or do not fit a product of matrices.
     """
-    parameters = _parameters(subject)
+    parameters = declared_parameters(subject.program, subject.chosen)
+    if (said := subject.said.arguments) and len(said) != len(parameters):
+        raise subject.error(f"has {len(parameters)} parameters ({subject.signature}), and args= says {len(said)}")
     roles = _roles(subject, parameters)
     letters = _letters(subject.said.arguments, parameters)
     plain = plain_kernel(subject, parameters, roles, _rule(subject, roles, parameters), letters, _steps(multiple_of))
@@ -133,42 +134,6 @@ def variant_of(plain: PlainKernel, name: str, summary: str) -> Variant:
 def _grid(rule: LaunchRule, lock: threading.Lock, sizes: Mapping[str, int]) -> tuple[int, int, int]:
     with lock:  # host code is evaluated with one set of sizes at a time
         return rule.geometry(sizes).grid
-
-
-def _parameters(subject: Subject) -> list[Parameter]:
-    """Return the kernel's parameters by its declaration.
-
-    Raises:
-        ConfigError: If the type of one is not known.
-    """
-    declaration, said = subject.chosen.declaration, subject.said.arguments
-    aliases = aliases_of(subject.text) | _template_types(subject)
-    found = []
-    for at, (kind, name) in enumerate(declaration.parameters):
-        parameter = declared_parameter(kind, name or str(at), aliases)
-        if parameter is None:
-            raise subject.error(
-                f"takes a {kind} {name}, which is neither a pointer to numbers nor a number: a plain kernel takes "
-                "matrices, sizes, alpha and beta"
-            )
-        found.append(parameter)
-    if said and len(said) != len(found):
-        raise subject.error(f"has {len(found)} parameters ({subject.signature}), and args= says {len(said)}")
-    return found
-
-
-def _template_types(subject: Subject) -> dict[str, str]:
-    """Return the types that parameters of the kernel's template stand for, by name."""
-    template, tokens = subject.chosen.declaration.item.template, subject.program.tokens
-    if not template or "<" not in subject.chosen.name:
-        return {}
-    names = [text_of(tokens[a:b]).partition("=")[0].split() for a, b in split(tokens, *template, angles=True)]
-    arguments = subject.chosen.name.partition("<")[2].rstrip(">").split(",")
-    return {
-        words[-1]: argument.strip()
-        for words, argument in zip(names, arguments, strict=False)
-        if words[0] in ("typename", "class")
-    }
 
 
 def _roles(subject: Subject, parameters: Sequence[Parameter]) -> Roles:

@@ -29,7 +29,7 @@ from tiledmm.own_kernels.sizes import (
 )
 from tiledmm.own_kernels.subject import Subject
 from tiledmm.own_kernels.times import with_times
-from tiledmm.own_kernels.trial import Trial, find_layout, try_product, try_wide_numbers
+from tiledmm.own_kernels.trial import Trial, find_layout, try_product, try_row_strides, try_wide_numbers
 from tiledmm.simulator.execute.settings import Settings
 
 #: The check of a kernel, whatever it computes: ``kernel_check.check_kernel``.
@@ -60,7 +60,7 @@ def check_product(subject: Subject, possible: Sequence[Roles], check: Check) -> 
     """
     roles, rule = _likeliest(subject, _launches(subject, possible))
     product = _product(subject, roles, rule)
-    given, step = subject.said.sizes, granularity(subject.text)
+    given, step = subject.said.sizes, math.lcm(granularity(subject.text), *subject.said.steps)
     tries = [(given, True)] if given else sizes_to_try(rule, roles, step)
     completed = [(complete(sizes, rule, product), divides) for sizes, divides in tries]
     if len(completed) > 1 and completed[0][0] == completed[1][0]:  # constants of the file
@@ -85,6 +85,8 @@ def check_product(subject: Subject, possible: Sequence[Roles], check: Check) -> 
     if right := next((each for each in reversed(trials) if each.ok), None):
         wide = try_wide_numbers(subject.kernel, product, right, subject.settings)
         trials += [wide] if wide else []
+        apart = try_row_strides(subject.kernel, product, right, subject.settings)
+        trials += [apart] if apart else []
         if right.adds and isinstance(rule, HostLaunch) and rule.leaves_unset(roles.c) and "atomic" not in subject.text:
             trials.append(replace(right, right=False, numbers="C as the file leaves it", explanations=(_ACCUMULATED,)))
     if any(possible[0].sizes[at][0] not in names for at, names in roles.sizes.items()):
@@ -96,8 +98,9 @@ def check_product(subject: Subject, possible: Sequence[Roles], check: Check) -> 
         trials.append(other)
         notes += [] if other.ok else [ONLY_VECTORS]
     elif step > 1 and len(trials) > 1:
-        what = "fragments of tensor cores" if step == 16 else "vectors"
-        notes.append(f"The kernel accesses {what}, so all sizes are multiples of {step} here.")
+        what = "fragments of tensor cores" if granularity(subject.text) == 16 else "vectors"
+        why = "As the file says" if max(subject.said.steps) > 1 else f"The kernel accesses {what}, so"
+        notes.append(f"{why} all sizes are multiples of {step} here.")
     a, b, c = (each.itemsize for each in product.types)
     is_plain = product.types[2].kind != "c" and roles.batch is None
     report = subject.report(rule, trials, notes, (a, b, c) if is_plain else None)
@@ -196,7 +199,8 @@ def _right_trial(subject: Subject, product: Product, sizes: dict[str, int], rule
 def _notes(subject: Subject, rule: LaunchRule, roles: Roles, trials: Sequence[Trial]) -> list[str]:
     """Return notes on what the check assumed and saw."""
     notes = []
-    if not trials[0].right and roles.named == set(SIZES) and not isinstance(rule, GuessedLaunch) and not roles.square:
+    told = roles.named == set(SIZES) and not roles.square and len(set(trials[0].sizes.values())) > 1
+    if not trials[0].right and told and not isinstance(rule, GuessedLaunch):
         square = dict.fromkeys(SIZES, math.lcm(*tile_of(rule, roles), 32))
         if _right_trial(subject, _product(subject, roles, rule), square, rule):
             notes.append(

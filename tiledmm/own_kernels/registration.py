@@ -42,7 +42,7 @@ def register(
     block: str | int | Sequence[int] = "",
     shared: str | int = "",
     args: str = "",
-    multiple_of: int | Sequence[int] | Mapping[str, int] = 1,
+    multiple_of: int | Sequence[int] | Mapping[str, int] | None = None,
     define: Mapping[str, str | int] | Sequence[str] = (),
     include: Sequence[str | Path] = (),
     target: str = "sm_90",
@@ -74,8 +74,8 @@ def register(
         shared: Dynamic shared memory per block of a plain kernel, in bytes.
         args: What the parameters of a plain kernel are: ``"A:f32[M,K], B:f32[N,K], C:f32[M,N], M, N, K"``, here with B
             as (N, K).
-        multiple_of: Numbers that M, N and K must be multiples of for a plain kernel: 16, (64, 64, 8) or {"K": 8}.
-            Other sizes raise ShapeError.
+        multiple_of: Numbers that M, N and K must be multiples of for a plain kernel: 16, (64, 64, 8) or {"K": 8}; None
+            for those of the file's comment, or any. Other sizes raise ShapeError.
         define: Macros of a plain kernel: ``{"TILE": 32}`` or ``["TILE=32"]``.
         include: Folders of headers of a plain kernel.
         target: Architecture whose ``__CUDA_ARCH__`` counts in the preprocessor lines of a plain kernel.
@@ -111,9 +111,9 @@ def register(
             raise ConfigError(f"{file.name} has {len(chosen)} kernels ({names}): say which one, by kernel=")
         whole = said.with_comment(program.written, chosen[0].declaration.short_name)
         subject = Subject(program, chosen[0], whole, None, Settings(target=find_target(target).name))
-        VARIANTS.add(plain_variant(subject, name, summary, multiple_of))
+        VARIANTS.add(plain_variant(subject, name, summary, whole.steps if multiple_of is None else multiple_of))
         return name
-    if kernel is not None or said != Said() or multiple_of != 1 or define or include:
+    if kernel is not None or said != Said() or multiple_of is not None or define or include:
         raise ConfigError(
             "kernel, grid, block, shared, args, multiple_of, define and include are for like='plain'; a template has "
             f"those of {like!r}"
@@ -178,16 +178,20 @@ def import_file(path: str | PathLike[str]) -> None:
     if file.suffix == ".py":
         runpy.run_path(str(file), run_name=file.stem)
     else:
-        register(file, like=PLAIN, name=variant_name(file), kernel=kernel or None)
+        register(file, like=PLAIN, name=variant_name(path), kernel=kernel or None)
     whole = f"{file}{colon}{kernel}"
     if whole not in IMPORTED:
         IMPORTED.append(whole)
 
 
 def variant_name(file: str | PathLike[str]) -> str:
-    """Return the name under which commands register a file of plain CUDA C: the file's, in lower case."""
-    stem = re.sub(r"\W", "_", _parts(str(file))[0].stem.lower())
-    return stem if _NAME.fullmatch(stem) else f"kernel_{stem}"
+    """Return the name under which commands register plain CUDA C, in lower case.
+
+    It is the file's, or that of the kernel after a colon, with its template arguments: ``"mm_16"``.
+    """
+    path, _, kernel = _parts(str(file))
+    found = re.sub(r"\W+", "_", (kernel or path.stem).lower()).strip("_")
+    return found if _NAME.fullmatch(found) else f"kernel_{found}"
 
 
 def _parts(text: str) -> tuple[Path, str, str]:
@@ -227,5 +231,6 @@ def _try(row: Variant, file: Path) -> None:
     if not has_kernel(render(spec), spec.symbol):
         raise ConfigError(
             f"{file} has no kernel of the name {spec.symbol}: include preamble.cuh.j2, and name yours KERNEL, as in "
-            'extern "C" __global__ void KERNEL(...); or, without the preamble, {{ symbol }}'
+            'extern "C" __global__ void KERNEL(...); or, without the preamble, {{ symbol }}. Plain CUDA C is '
+            "registered with like='plain'"
         )

@@ -19,6 +19,9 @@ from tiledmm.simulator.check.finding_kinds import ENDLESS, WRONG_RESULT
 from tiledmm.simulator.execute.settings import Settings
 from tiledmm.simulator.report.report import Report
 
+# Elements between the rows of a matrix with a row stride, whole vectors of 16 bytes of every type.
+_GAPS = {"A": 16, "B": 32, "C": 48}
+
 
 @dataclass(frozen=True, slots=True)
 class Trial:
@@ -105,6 +108,51 @@ def try_wide_numbers(kernel: NativeKernel, product: Product, known: Trial, setti
     numbers = "large integers" if product.types[2].kind in "iu" else "numbers whose sums are wide"
     sentences = why_wrong(kernel, product, sizes, geometry, settings, layout)
     return replace(known, report=report, right=False, numbers=numbers, explanations=sentences)
+
+
+def try_row_strides(kernel: NativeKernel, product: Product, known: Trial, settings: Settings) -> Trial | None:
+    """Run a right kernel with row strides that are larger than the rows; return the trial if it is wrong.
+
+    The gaps between rows hold NaN, or a great number, and those of C must stay as they are.
+
+    Args:
+        kernel: The kernel.
+        product: What it should compute.
+        known: The launch with rows that follow each other.
+        settings: Settings of the simulator.
+    """
+    roles, sizes, layout, geometry = product.roles, known.sizes, known.layout, known.geometry
+    # A parameter strideA may also be the distance between matrices of a batch.
+    leading = {
+        at: matrix for at, matrix in roles.leading.items() if product.parameters[at].name.lower().startswith("ld")
+    }
+    strides = {matrix: at for at, matrix in leading.items() if matrix in "ABC"}
+    if layout is None or not strides or roles.batch is not None:
+        return None
+    arguments = product.arguments(sizes, layout, zero=known.adds)
+    before = [each.copy() if isinstance(each, np.ndarray) else each for each in arguments]
+    expected = product.result(before, sizes, layout)
+    for matrix, at in strides.items():
+        place, gap = roles.order["ABC".index(matrix)], _GAPS[matrix]
+        arguments[place] = _with_gaps(arguments[place], gap)
+        arguments[at] += gap
+        if matrix == "C":
+            expected = _with_gaps(expected, gap)
+    report = launch_kernel(
+        kernel, geometry.grid, geometry.block, arguments, geometry.shared_bytes,
+        replace(settings, checks=bool(settings.checks), counts=False), expected={roles.c: expected},
+    )  # fmt: skip
+    if report.ok:
+        return None
+    named = ", ".join(product.parameters[at].name for at in strides.values())
+    return replace(known, report=report, right=not _is_wrong(report), numbers=f"{named} larger than the rows")
+
+
+def _with_gaps(matrix: np.ndarray[Any, Any], gap: int) -> np.ndarray[Any, Any]:
+    """Return a copy of a matrix with elements between its rows that no kernel may use."""
+    wide = np.full((matrix.shape[0], matrix.shape[1] + gap), 77 if matrix.dtype.kind in "iub" else np.nan, matrix.dtype)
+    wide[:, : matrix.shape[1]] = matrix
+    return wide
 
 
 def find_layout(

@@ -7,6 +7,7 @@ May import ``api`` and everything below.
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Iterator, Mapping
 
 from tiledmm.elements import ELEMENTS
@@ -78,12 +79,13 @@ def replacement_by(*, variant: str, tile: int | None, config: Mapping[str, int] 
 
     Raises:
         UnknownVariantError, ConfigError, UnsupportedTypeError: If there is no such kernel. The kernel is chosen for a
-            product of size 1, so that a mistake raises an error at once and does not leave every product to CuPy.
+            small product, so that a mistake raises an error at once and does not leave every product to CuPy.
     """
     is_ieee(precision)
     kernel = KernelKeywords(variant, tile, config, precision)
     row = None if variant == AUTO else find_variant(variant)
     dtype = "float32" if row is None or row.is_baseline else kernel_spec(row).compute.stored.dtype_name
-    one = Array.allocated((1, 1), ELEMENTS[dtype].dtype)
-    choose(resolve_call(one, one, None, UfuncKeywords()), kernel, lambda ieee: H100, tuned=False)
+    size = math.lcm(*row.plain.multiple_of) if row is not None and row.plain is not None else 1
+    square = Array.allocated((size, size), ELEMENTS[dtype].dtype)
+    choose(resolve_call(square, square, None, UfuncKeywords()), kernel, lambda ieee: H100, tuned=False)
     return Replacement(kernel)

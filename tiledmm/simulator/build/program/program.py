@@ -196,14 +196,18 @@ class Program:
         if self._is_device_code:
             known = kernels_in(self.written)
             if (name is None and len(known) == 1) or (name is not None and short_name(name) in known):
-                return self.written, self.written_places, name or known[0]
+                symbol = name or known[0]
+                if "<" in symbol:  # a template, whose namespace the name may lack
+                    symbol = self._symbol(self.find_kernel(name), name)
+                return self.written, self.written_places, symbol
         kernel = self.find_kernel(name)
-        text = self.device_text(kernel)
+        return self.device_text(kernel), self.preprocessed.places, self._symbol(kernel, name)
+
+    def _symbol(self, kernel: KernelDeclaration, name: str | None) -> str:
+        """Return the name of a kernel with its namespaces, and with the template arguments that a name has."""
         scope = "::".join(part for part in kernel.item.scope if part)
         symbol = name if name and "<" in name else kernel.name
-        if scope and "::" not in symbol.partition("<")[0]:
-            symbol = f"{scope}::{symbol}"
-        return text, self.preprocessed.places, symbol
+        return f"{scope}::{symbol}" if scope and "::" not in symbol.partition("<")[0] else symbol
 
     def device_text(self, kernel: KernelDeclaration) -> str:
         """Return the preprocessed text of a kernel, with what it names, and blanks instead of the rest."""
