@@ -188,9 +188,9 @@ def _reason(error: re.Match[str], line: int, source: str, known: Mapping[str, st
         return asserted[1]
     if Path(error["file"]).name == "entry.h":
         return (
-            "the kernel cannot be called by its name: name= says which one, with its template arguments "
-            "(\"scale<float, 16>\") and its namespace"
-        )  # fmt: skip
+            "the kernel cannot be called by this name: it needs its namespace and all its template arguments, as in "
+            "math::scale<float, 16>, and the text must define their types"
+        )
     if frame := re.search(r"frame size (?:of |\()(\d+)", text):
         return f"the variables of a thread take {int(frame[1]):,} bytes, and it has 524,288 (512 KiB) of local memory"
     if "variable length array" in text:
