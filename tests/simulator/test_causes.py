@@ -246,3 +246,22 @@ def test_an_update_in_a_loop_is_named_at_the_loops_body():
     """
     (found,) = simulator.launch(text, 1, 1, (np.ones(8, np.float32), 8), checks="full").findings
     assert (found.text.strip(), found.other_line) == ("sum += x[i];", 3)
+
+
+def test_a_barrier_that_is_missing_at_the_end_of_a_loops_body_is_named_there() -> None:
+    text = """
+__global__ void k(float* x) {
+    __shared__ float s[64];
+    float sum = 0;
+    for (int t = 0; t < 3; ++t) {
+        s[threadIdx.x] = x[threadIdx.x] + t;
+        __syncthreads();
+        sum += s[63 - threadIdx.x];
+    }
+    x[threadIdx.x] = sum;
+}"""
+    for removed, is_last in (("", True), ("        __syncthreads();\n", False)):
+        found = simulator.launch(
+            text.replace(removed, "") if removed else text, 1, 64, (np.ones(64, np.float32),)
+        ).findings
+        assert found and ("end of the loop's body" in found[0].message) == is_last

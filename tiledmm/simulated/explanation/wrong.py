@@ -30,8 +30,7 @@ _AT_ONE_LINE = "several threads access one element at {at}, in an order that not
 # Findings that say by themselves what is wrong with a result: an order that the kernel leaves open.
 _UNORDERED = {
     "race on shared memory": (
-        "an element of shared memory is read before it is written, or overwritten before it is read (a race at {at}: "
-        "is a barrier missing between the two?)"
+        "an element of shared memory is read before it is written, or overwritten before it is read (a race at {at})"
     ),
     "copy not waited for": "an element of shared memory is read before its cp.async at {at} has ended",
     "uninitialised shared memory": "an element of shared memory is read at {at} that no thread has written",

@@ -260,7 +260,7 @@ def finding(
         rule=RULES.get(raw.bytes, ""),
         barriers=BARRIERS.get(raw.bytes, ""),
         fast=RANGES.get(raw.bytes, "").format(value=_double(raw.address)),
-        unordered=_unordered(raw, other_block == block),
+        unordered=_unordered(raw, other_block == block, lines, {line, other_line}),
         for_what=", which is at another place" if raw.bytes == OTHER_PLACE else ", for another mask or operation",
     )
     own = kind == LANES and not raw.bytes  # the mask of the lane's own call
@@ -298,13 +298,20 @@ def times(count: int) -> str:
     return f" ({count:,} times)" if count > 1 else ""
 
 
-def _unordered(raw: RawFinding, one_block: bool) -> str:
+def _unordered(raw: RawFinding, one_block: bool, lines: SourceLines, both: set[int]) -> str:
+    """Return what a message says of the order of two accesses, which are at two lines, or at one."""
     if raw.unfenced:
         between = "before the atomic that it then made" if raw.unfenced == 2 else "after the flag that it read"
         return f"with no fence {between}"
     if raw.one_warp:
         return "with no barrier in between; both threads are in one warp, and __syncwarp() would order them"
-    return "with no barrier in between" if one_block else "with nothing that orders the two"
+    if not one_block:
+        return "with nothing that orders the two"
+    if lines.loop(min(both)) and any("__syncthreads" in lines.text(at) for at in range(min(both) + 1, max(both))):
+        return (
+            "with no barrier in between: one is between the two lines, and one is missing at the end of the loop's body"
+        )
+    return "with no barrier in between"
 
 
 def _triple(values: Any) -> tuple[int, int, int]:
