@@ -39,12 +39,23 @@ def in_kernel(line: str, **options) -> str:
         ("int n = out[0]; int sums[n]; out[1] = sums[0];", "size of an array"),
         ("__shared__ int sums[32] = {0}; out[0] = sums[0];", "initializer"),
         ("int* p = new int[4]; out[0] = p[0];", "new: "),
+        ("delete[] out;", "delete: "),
+        ("cuda::atomic_ref<int> sum(*out); sum.fetch_add(1);", r"cuda: libcu\+\+.*atomicAdd"),
         ('static_assert(sizeof(int) == 8, "an int of 8 bytes");', "an int of 8 bytes"),
         *(
             pytest.param(*case, marks=pytest.mark.slow)
             for case in (
                 ("surf2Dwrite(1, 2, 3, 4);", "surf2Dwrite.*surfaces"),
                 ("int* p = (int*)malloc(4);", "malloc"),
+                ("out[0] = *(int*)::operator new(4);", "new: "),
+                ("::operator delete(out);", "delete: "),
+                ("int* p = new (&out[0]) int(3);", "placement new"),
+                ("cuda::std::array<int, 3> sums;", r"cuda: libcu\+\+.*<array>"),
+                ("__shared__ cuda::barrier<cuda::thread_scope_block> all;", r"cuda: libcu\+\+.*__syncthreads"),
+                ("auto stages = cuda::make_pipeline();", r"cuda: libcu\+\+.*cuda_pipeline\.h"),
+                ("curand_init(1, 0, 0, out);", "curand_init: cuRAND"),
+                ("cub::WarpReduce<int>::TempStorage held;", "cub: .*CUB"),
+                ("out[0] = tex1Dfetch<int>(cudaTextureObject_t(), 0);", "textures"),
                 ("out[0] = std::min(1, 2);", "std::min.*<algorithm>"),
                 ("out[0] = std::numeric_limits<int>::max();", "std::numeric_limits.*<limits>"),
                 ("half x;", "half.*<cuda_fp16.h>"),
@@ -90,6 +101,7 @@ def test_what_looks_like_a_refused_text_is_none():
         __shared__ int sums[32 >= 8 ? 32 : 8];   // = {0} would be none
         __shared__ union { int i; float f; } both;
         both.i = 3, sums[0] = both.i;
+        struct Only { Only(const Only&) = delete; void* operator new(size_t) = delete; };
         printf("a new value, __shared__ = %d", sums[0]);
         out[0] = sums[0];
     }"""

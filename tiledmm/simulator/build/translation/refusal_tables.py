@@ -7,8 +7,10 @@ import re
 _HOST = "host code, and the simulator runs only kernels"
 LIBRARY = "a kernel here uses CUDA C and the headers in docs/simulator.md"
 _LIBCUXX = (
-    "libcu++ is not there: use <type_traits>, <limits>, atomicAdd and its kin, cooperative_groups.h or cuda_pipeline.h"
+    "libcu++ is not there: use atomicAdd and similar functions for atomic and atomic_ref, __syncthreads for barrier, "
+    "cuda_pipeline.h for pipeline and memcpy_async, and <type_traits>, <limits>, <utility>, <tuple> or <array> for std"
 )
+_ALLOCATION = "device memory is not allocated in kernels here: pass an array to launch"
 
 #: Names that are refused: a pattern, and the reason with what to use instead.
 NAMES = tuple(
@@ -25,11 +27,11 @@ NAMES = tuple(
          f"{_HOST}: call launch once for each kernel"),
         (r"cuda(Error\w*|Success|Get\w*|Set\w*|Device\w*|Func\w*|Occupancy\w*|Host\w*|Peek\w*)", _HOST),
         (r"cu[A-Z]\w+", _HOST),
-        (r"malloc|free|calloc|realloc|alloca",
-         "device memory is not allocated in kernels here: pass an array to launch"),
+        (r"malloc|free|calloc|realloc|alloca", _ALLOCATION),
         (r"curand\w*", "cuRAND is not there: pass random numbers in an array, or compute them in the kernel"),
         (r"(cublas|cusparse|cufft|cusolver|cudnn|nccl|nvshmem)\w*", _HOST),
         (r"thrust|cub|cutlass|cute", f"thrust, CUB and CUTLASS are not there: {LIBRARY}"),
+        (r"cuda", _LIBCUXX),
         (r"cudaLaunchDevice\w*", "dynamic parallelism is not simulated: call launch once for each kernel"),
         (r"__shfl(_up|_down|_xor)?|__ballot|__any|__all",
          "removed with compute capability 7.0: use the form with _sync, whose first argument is the mask of lanes"),
@@ -76,8 +78,13 @@ TEXTS = (
         ),
         "shared memory has no initializer: threads write it, before a barrier",
     ),
+    (re.compile(r"\bnew\s+[A-Za-z_]|::\s*operator\s+new\b"), f"new: {_ALLOCATION}"),
     (
-        re.compile(r"\bnew\s+[A-Za-z_]"),
-        "new: device memory is not allocated in kernels here: pass an array to launch",
+        re.compile(r"(?<!operator )\bdelete\b\s*(?:\[\s*\]\s*)?[A-Za-z_(*:]|::\s*operator\s+delete\b"),
+        f"delete: {_ALLOCATION}",
+    ),
+    (
+        re.compile(r"\bnew\s*\([^()]*(?:\([^()]*\)[^()]*)*\)\s*[A-Za-z_]"),
+        "placement new is not simulated: assign to the element, or call a function that initializes it",
     ),
 )
