@@ -32,6 +32,7 @@
 #define __grid_constant__
 #define __noinline__ __attribute__((noinline))
 #define __launch_bounds__(...)
+#define __maxnreg__(registers)
 #define __align__(bytes) __attribute__((aligned(bytes)))
 #if defined(__clang__) || __GNUC__ < 10
 #define __shared__ thread_local __attribute__((aligned(65536)))

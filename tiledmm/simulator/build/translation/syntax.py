@@ -16,7 +16,7 @@ def kernels_in(text: str) -> list[str]:
     plain = without_comments(text)
     found = []
     for match in re.finditer(r"(?P<void>\bvoid\s+)?__global__\b", plain):
-        rest = re.sub(rf"__launch_bounds__\s*{_PARENTHESES}", " ", plain[match.end() : match.end() + 2000])
+        rest = re.sub(_BOUNDS, " ", plain[match.end() : match.end() + 2000])
         void = "" if match["void"] else r"\bvoid\s+"
         if named := re.match(rf"[\s\w:]*?{void}\b([A-Za-z_]\w*)\s*\(", rest):
             found.append(named[1])
@@ -33,7 +33,7 @@ def has_c_linkage(text: str, kernel: str) -> bool:
     heads = rf"(?P<void>\bvoid\s+)?__global__\b(?P<rest>[^;{{}}\"]*?\b{re.escape(kernel)}\s*\()"
     declared = [match for match in re.finditer(heads, plain) if match["void"] or re.search(r"\bvoid\b", match["rest"])]
     for match in declared:
-        before = re.sub(rf"__launch_bounds__\s*{_PARENTHESES}", " ", plain[max(0, match.start() - 500) : match.start()])
+        before = re.sub(_BOUNDS, " ", plain[max(0, match.start() - 500) : match.start()])
         if re.search(r'\bextern\s*"C"[\s\w]*$', before) or any(a <= match.start() < b for a, b in blocks):
             return True
         macro = re.search(r"\b(?!static\b|inline\b)(\w+)\s*$", before)
@@ -146,6 +146,7 @@ def without_comments(text: str) -> str:
 
 # Parentheses with up to two levels of others in them.
 _PARENTHESES = r"\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
+_BOUNDS = rf"__(?:launch_bounds|maxnreg)__\s*{_PARENTHESES}"
 
 
 def _first_argument(text: str) -> str:

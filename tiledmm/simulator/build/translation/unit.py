@@ -28,6 +28,7 @@ FUNCTIONS = frozenset([*_WITH_FLOAT.split(), *(f"{name}f" for name in _WITH_FLOA
 HEADERS = {
     "atomics.h": re.compile(r"atomic[A-Z]\w*"),
     "casts.h": re.compile("tiledmm_detail"),
+    "dpx.h": re.compile(r"__vi(add|b)?(max|min)3?_[su](32|16x2)(_relu)?"),
     "functions.h": re.compile("|".join(sorted(FUNCTIONS))),
     "packed.h": re.compile(r"__v[a-z]+[24]"),
     "rounding.h": re.compile(
