@@ -1069,6 +1069,42 @@ def test_a_trap():
     assert findings(text, np.zeros(1, "i4")) == [("trap", 2)]
 
 
+def test_carries():
+    body = """
+    unsigned* to = out + 4 * threadIdx.x;
+    const unsigned *a = x + 4 * threadIdx.x, *b = y + 4 * threadIdx.x;
+    asm("OP.cc.u32 %0, %4, %8; OPc.cc.u32 %1, %5, %9; OPc.cc.s32 %2, %6, %10; OPc.u32 %3, %7, %11;"
+        : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "r"(b[2]), "r"(b[3]));"""
+    rng = np.random.default_rng(0)
+    values = rng.choice(np.array([0, 1, 2**32 - 1, 2**31, 12345], "u4"), (2, 32, 4))
+    wide = [[sum(int(part) << 32 * i for i, part in enumerate(row)) for row in each] for each in values]
+    for opcode, sign in (("add", 1), ("sub", -1)):
+        out = np.zeros((32, 4), "u4")
+        text = 'extern "C" __global__ void kernel(const unsigned* x, const unsigned* y, unsigned* out) {%s}'
+        run(text % body.replace("OP", opcode), *values, out)
+        found = [sum(int(part) << 32 * i for i, part in enumerate(row)) for row in out]
+        assert found == [(a + sign * b) % 2**128 for a, b in zip(*wide, strict=True)], opcode
+
+
+def test_products_with_carries():
+    text = """
+extern "C" __global__ void kernel(const unsigned long long* x, unsigned long long* out) {
+    const int at = threadIdx.x;
+    unsigned low = 7, middle = 0xffffffffu, high = 3;
+    asm("mad.lo.cc.u32 %0, %3, %4, %0; madc.hi.cc.u32 %1, %3, %4, %1; addc.u32 %2, %2, 0;"
+        : "+r"(low), "+r"(middle), "+r"(high) : "r"((unsigned)x[at]), "r"((unsigned)(x[at] >> 32)));
+    out[3 * at] = (unsigned long long)middle << 32 | low, out[3 * at + 1] = high;
+    asm("{ .reg .u64 t; add.cc.u64 t, %1, %1; addc.u64 %0, 0, 0; }" : "=l"(out[3 * at + 2]) : "l"(x[at]));
+}"""
+    x = integers("u8", 1)[0][:32]
+    out = np.zeros((32, 3), "u8")
+    run(text, x, out)
+    for value, found in zip(x.tolist(), out.tolist(), strict=True):
+        total = (value & 0xFFFFFFFF) * (value >> 32) + (3 << 64 | 0xFFFFFFFF << 32 | 7)
+        assert found == [total & (2**64 - 1), total >> 64, value >> 63]
+
+
 # ---- what is refused ----
 
 
@@ -1077,7 +1113,8 @@ def test_a_trap():
     [
         ("wgmma.fence.sync.aligned;", "'wgmma.fence.sync.aligned'.*mma.sync"),
         ("frobnicate.u32 %0, %0;", "'frobnicate.u32'.*TILEDMM_SIMULATOR"),
-        ("add.cc.u32 %0, %0, 1;", "'add.cc.u32'.*'.cc'"),
+        ("addc.u32 %0, %0, 1;", "'addc.u32'.*carry.*one statement"),
+        ("mad.wide.cc.u32 %0, %0, 1, 2;", "'mad.wide.cc.u32'.*\\.lo or \\.hi"),
         ("add.u64 %0, %0, 1;", "%0 .*32 bits.* 64"),
         ("add.u32 %0, %0;", "'add.u32'.* 2 .* 3"),
         ("add.u32 %0, %0, %3;", "%3.* 1 "),

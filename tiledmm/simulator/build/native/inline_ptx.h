@@ -313,6 +313,20 @@ __forceinline__ Wide mad_wide(T x, T y, Wide z) {
     return add<Wide>(mul_wide(x, y), z);
 }
 
+// x + y + carry and x - y - carry: `carry` is the carry or borrow, in and out.
+#define TILEDMM_CARRYING(name, overflows)                                                                               \
+    template <class T>                                                                                                 \
+    __forceinline__ T name(T x, T y, bool& carry) {                                                                    \
+        Bits<T> partial, whole;                                                                                        \
+        const bool first = overflows(static_cast<Bits<T>>(x), static_cast<Bits<T>>(y), &partial);                      \
+        const bool second = overflows(partial, static_cast<Bits<T>>(carry), &whole);                                   \
+        carry = first || second;                                                                                       \
+        return static_cast<T>(whole);                                                                                  \
+    }
+TILEDMM_CARRYING(add_carrying, __builtin_add_overflow)
+TILEDMM_CARRYING(sub_carrying, __builtin_sub_overflow)
+#undef TILEDMM_CARRYING
+
 template <class T>
 __forceinline__ T neg(T x) {
     if constexpr (KIND<T> == INTEGER)

@@ -8,7 +8,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tiledmm.simulator.build.translation.ptx.instruction import Instruction, instruction
-from tiledmm.simulator.build.translation.ptx.registers import BITS, CPP, FLOATS, INTEGERS, LOGICAL, PREFIX, REGISTER
+from tiledmm.simulator.build.translation.ptx.registers import (
+    BITS,
+    CARRY,
+    CPP,
+    FLOATS,
+    INTEGERS,
+    LOGICAL,
+    PREFIX,
+    REGISTER,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +96,8 @@ _ROUNDINGS = {
 @instruction(*{name.split(".")[0] for name in ARITHMETIC})
 def _arithmetic(it: Instruction) -> str:
     opcode = it.name.split(".")[0]
+    if opcode in ("add", "sub", "mad") and it.take(("cc",)):
+        return _with_carry(it, opcode, sets=True)
     if opcode in ("mul", "mad") and (mode := it.take(("lo", "hi", "wide"))):
         opcode += f".{mode}"
     row = ARITHMETIC[opcode]
@@ -112,6 +123,32 @@ def _arithmetic(it: Instruction) -> str:
     if saturates:
         value = f"tiledmm_ptx::saturated({value})"
     return it.put(it.operands[0], types.get(row.result, row.result) or kind, value)
+
+
+@instruction("addc", "subc", "madc")
+def _carried(it: Instruction) -> str:
+    return _with_carry(it, it.name.split(".")[0][:3], sets=bool(it.take(("cc",))), reads=True)
+
+
+def _with_carry(it: Instruction, opcode: str, *, sets: bool, reads: bool = False) -> str:
+    """Return the C++ of an addition or subtraction that sets or reads the carry flag ``CARRY`` of its statement."""
+    half = it.take(("lo", "hi")) if opcode == "mad" else ""
+    if opcode == "mad" and not half:
+        raise it.refuse("it computes .lo or .hi")
+    kind = it.take_type(("u32", "s32", "u64", "s64"))
+    it.finish(4 if half else 3)
+    to, *sources = it.operands
+    values = [it.source(text, kind) for text in sources]
+    if half:
+        values = [f"tiledmm_ptx::mul_{half}({values[0]}, {values[1]})", values[2]]
+    out = f"{PREFIX}carried"
+    function = "sub_carrying" if opcode == "sub" else "add_carrying"
+    code = [
+        f"bool {out} = {CARRY if reads else 'false'};",
+        it.put(to, kind, f"tiledmm_ptx::{function}<{CPP[kind]}>({', '.join(values)}, {out})"),
+        *([f"{CARRY} = {out};"] if sets else []),
+    ]
+    return f"{{ {' '.join(code)} }}"
 
 
 @instruction("dp4a")

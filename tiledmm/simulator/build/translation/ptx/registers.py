@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 #: Before every name that the C++ of a statement declares.
 PREFIX = "tiledmm_ptx_"
+#: The C++ variable that holds the carry flag of an asm statement, which ``add.cc`` sets and ``addc`` reads.
+CARRY = f"{PREFIX}carry"
 
 #: Number of bits of each PTX type.
 BITS = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from tiledmm.simulator.build.translation.ptx.instruction import INSTRUCTIONS, OWN_CODE, Instruction, split
-from tiledmm.simulator.build.translation.ptx.registers import BITS, PREFIX, RefusedError, Register, register_type
+from tiledmm.simulator.build.translation.ptx.registers import BITS, CARRY, PREFIX, RefusedError, Register, register_type
 
 #: C++ of the special registers.
 SPECIAL = {
@@ -42,7 +42,6 @@ _REFUSED = (
     (("wmma",), "use ldmatrix and mma.sync, whose fragments have a documented layout"),
     (("bra", "brx", "call", "ret", "exit"), "write branches and loops in CUDA C, around the asm statement"),
     (("tex", "tld4", "txq", "suld", "sust", "sured", "suq"), "textures and surfaces are not simulated"),
-    (("addc", "subc", "madc"), "write it with 64-bit integers, or unsigned __int128"),
 )  # fmt: skip
 
 
@@ -85,6 +84,7 @@ class _Translation:
         self._operands = operands
         self._scopes: list[dict[str, Register]] = [{}]
         self._declared = 0
+        self._has_carry = False
 
     def code(self) -> str:
         text, at, out = self._text, 0, []
@@ -112,7 +112,7 @@ class _Translation:
                 at = end + 1
         if len(self._scopes) > 1:
             raise RefusedError("a { of the inline PTX has no }", len(text))
-        return " ".join(out)
+        return " ".join([f"bool {CARRY} = false;", *out] if self._has_carry else out)
 
     def _statement(self, text: str) -> str:
         if text.startswith("."):
@@ -154,6 +154,12 @@ class _Translation:
         write = INSTRUCTIONS.get(opcode)
         if write is None:
             raise RefusedError(f"the simulator has no PTX instruction '{name}': {OWN_CODE}")
+        if opcode in ("addc", "subc", "madc") and not self._has_carry:
+            raise RefusedError(
+                f"the PTX instruction '{name}' reads the carry flag, which this asm statement does not set: "
+                "put it into one statement with the instruction that sets it (.cc)"
+            )
+        self._has_carry |= "cc" in modifiers
         return write(Instruction(name, modifiers, split(text[found.end() :]), self.register))
 
     def register(self, text: str) -> Register:
