@@ -628,6 +628,33 @@ def test_ldmatrix(count, transposed):
     assert (load.requests, load.lanes, load.bytes, load.wavefronts) == (1, 8 * count, 128 * count, count)
 
 
+@pytest.mark.parametrize(
+    ("count", "transposed"),
+    [
+        pytest.param(count, transposed, marks=slow_unless(count == (1 if transposed else 2) or count == 4))
+        for count in (1, 2, 4)
+        for transposed in (False, True)
+    ],
+)
+def test_stmatrix(count, transposed):
+    registers = ", ".join(f"%{i + 1}" for i in range(count))
+    inputs = ", ".join(f'"r"(x[{32 * i} + threadIdx.x])' for i in range(count))
+    text = f"""extern "C" __global__ void kernel(const unsigned* x, unsigned short* out) {{
+    __shared__ alignas(128) unsigned short s[{64 * count}];
+    const unsigned at = __cvta_generic_to_shared(s + 8 * (threadIdx.x % {8 * count}));
+    asm volatile("stmatrix.sync.aligned.m8n8.x{count}{".trans" * transposed}.shared.b16 [%0], {{{registers}}};"
+                 : : "r"(at), {inputs} : "memory");
+    __syncthreads();
+    for (int i = threadIdx.x; i < {64 * count}; i += 32) out[i] = s[i];
+}}"""
+    x = np.arange(64 * count, dtype="u2")
+    out = np.zeros(64 * count, "u2")
+    store = run(text, x.view("u4"), out).source.shared_store
+    matrices = x.reshape(count, 8, 8)
+    np.testing.assert_array_equal(out.reshape(count, 8, 8), matrices.swapaxes(1, 2) if transposed else matrices)
+    assert (store.requests, store.lanes, store.bytes, store.wavefronts) == (1, 8 * count, 128 * count, count)
+
+
 def bits_of(values: np.ndarray, kind: str) -> np.ndarray:
     """Return elements as unsigned integers of their size, or as float64."""
     if kind == "bf16":

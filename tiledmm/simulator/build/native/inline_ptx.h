@@ -643,6 +643,27 @@ __forceinline__ void ldmatrix(unsigned (&fragment)[COUNT], const void* from) {
     }
 }
 
+// The reverse: the registers of four lanes are a row, and lane 8 i + r stores row r of matrix i.
+template <int COUNT, bool TRANSPOSED>
+__forceinline__ void stmatrix(void* to, const unsigned (&fragment)[COUNT]) {
+    using namespace tiledmm_detail;
+    unsigned own[4] = {};
+    const unsigned matrix = tiledmm_lane() / 8, row = tiledmm_lane() % 8;
+    for (unsigned half = 0; half < (COUNT + 1) / 2; ++half) {
+        exchange_registers(fragment[2 * half], COUNT > 1 ? fragment[2 * half + 1] : 0, STORE_MATRIX);
+        if (matrix / 2 != half) continue;
+        for (unsigned i = 0; i < 4; ++i) {   // elements 2 i and 2 i + 1 of the row
+            const auto of = [&](unsigned lane) { return static_cast<unsigned>(tiledmm_exchanged(lane) >> 32 * (matrix % 2)); };
+            const unsigned shift = 16 * (row % 2);
+            if (TRANSPOSED)
+                own[i] = (of(8 * i + row / 2) >> shift & 0xffff) | (of(8 * i + 4 + row / 2) >> shift & 0xffff) << 16;
+            else
+                own[i] = of(4 * row + i);
+        }
+    }
+    if (matrix < COUNT) store<false>(to, own);
+}
+
 template <class ElementsA, class ElementsB>
 struct Factors {
     using A = ElementsA;

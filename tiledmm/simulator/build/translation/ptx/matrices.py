@@ -1,4 +1,4 @@
-"""Matrix instructions: ldmatrix and mma.sync."""
+"""Matrix instructions: ldmatrix, stmatrix and mma.sync."""
 
 from __future__ import annotations
 
@@ -10,20 +10,36 @@ from tiledmm.simulator.build.translation.ptx.registers import CPP, PREFIX
 
 @instruction("ldmatrix")
 def _ldmatrix(it: Instruction) -> str:
-    for name in ("sync", "aligned", "m8n8", "b16"):
-        if not it.take((name,)):
-            raise it.refuse(f"it has no '.{name}'")
-    count = int((it.take(("x1", "x2", "x4")) or "x0")[1:])
-    if not count:
-        raise it.refuse("it reads .x1, .x2 or .x4 matrices")
-    transposed = "true" if it.take(("trans",)) else "false"
-    space = it.take_space()
-    it.finish(2)
+    count, transposed, space = _modifiers(it, "reads")
     to, address = it.operands
     fragment = f"{PREFIX}fragment"
     puts = [it.put(part, "b32", f"{fragment}[{i}]") for i, part in enumerate(it.vector(to, count, "b32"))]
     load = f"tiledmm_ptx::ldmatrix<{count}, {transposed}>({fragment}, {it.address(address, space)});"
     return f"{{ unsigned {fragment}[{count}]; {load} {' '.join(puts)} }}"
+
+
+@instruction("stmatrix")
+def _stmatrix(it: Instruction) -> str:
+    count, transposed, space = _modifiers(it, "writes")
+    address, source = it.operands
+    fragment = f"{PREFIX}fragment"
+    values = ", ".join(it.source(part, "b32") for part in it.vector(source, count, "b32"))
+    store = f"tiledmm_ptx::stmatrix<{count}, {transposed}>({it.address(address, space)}, {fragment});"
+    return f"{{ const unsigned {fragment}[{count}] = {{{values}}}; {store} }}"
+
+
+def _modifiers(it: Instruction, verb: str) -> tuple[int, str, str]:
+    """Consume the modifiers of ldmatrix or stmatrix, and return the matrices, whether transposed, and the space."""
+    for name in ("sync", "aligned", "m8n8", "b16"):
+        if not it.take((name,)):
+            raise it.refuse(f"it has no '.{name}'")
+    count = int((it.take(("x1", "x2", "x4")) or "x0")[1:])
+    if not count:
+        raise it.refuse(f"it {verb} .x1, .x2 or .x4 matrices")
+    transposed = "true" if it.take(("trans",)) else "false"
+    space = it.take_space()
+    it.finish(2)
+    return count, transposed, space
 
 
 #: Elements of A and B: their bits, and their C++ type.

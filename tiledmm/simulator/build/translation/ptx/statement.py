@@ -34,7 +34,7 @@ _REFUSED = (
         (
             "wgmma", "mbarrier", "cp.async.bulk", "cp.async.mbarrier", "cp.reduce", "mapa", "getctarank", "setmaxnreg",
             "barrier.cluster", "fence.mbarrier_init", "fence.proxy", "elect", "red.async", "st.async",
-            "multimem", "clusterlaunchcontrol", "st.bulk", "tensormap", "stmatrix",
+            "multimem", "clusterlaunchcontrol", "st.bulk", "tensormap",
         ),
         f"{_HOPPER}: use cp.async, ldmatrix, mma.sync and barriers of the block",
     ),
