@@ -1132,6 +1132,26 @@ extern "C" __global__ void kernel(const unsigned long long* x, unsigned long lon
         assert found == [total & (2**64 - 1), total >> 64, value >> 63]
 
 
+def test_barriers_that_reduce():
+    text = """
+extern "C" __global__ void kernel(const int* x, int* out) {
+    __shared__ int held[64];
+    int count, all, any;
+    held[threadIdx.x] = x[threadIdx.x];
+    asm volatile("{ .reg .pred p, q; setp.ne.s32 p, %3, 0; bar.red.popc.u32 %0, 0, p; bar.red.and.pred q, 0, p;\\n"
+        "selp.s32 %1, 1, 0, q; barrier.cta.red.or.pred q, 0, !p; selp.s32 %2, 1, 0, q; }"
+        : "=r"(count), "=r"(all), "=r"(any) : "r"(x[threadIdx.x]) : "memory");
+    out[threadIdx.x] = count + 100 * all + 1000 * any + 10000 * held[63 - threadIdx.x];
+}"""
+    check_ptx(text)
+    for x in (np.arange(64) % 3, np.ones(64), np.zeros(64)):
+        x = x.astype("i4")
+        out = np.zeros(64, "i4")
+        simulator.launch(text, 1, 64, (x, out)).check()
+        expected = np.count_nonzero(x) + 100 * x.all() + 1000 * (x == 0).any() + 10000 * x[::-1]
+        np.testing.assert_array_equal(out, expected)
+
+
 # ---- what is refused ----
 
 
@@ -1150,7 +1170,7 @@ extern "C" __global__ void kernel(const unsigned long long* x, unsigned long lon
         ("{ mov.u32 %0, 1;", "no }"),
         ("L: bra L;", "'L:'.*CUDA C"),
         ("bar.sync 0, 64, 2;", r"'bar\.sync'.* 1 or 2"),
-        ("bar.red.popc.u32 %0, 0, 1;", r"'bar\.red.*\.sync.*\.arrive"),
+        ("{.reg .pred p; bar.red.popc.u32 %0, 1, 64, p;}", r"'bar\.red.*barrier 0"),
         ("mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f32 {%0}, {%0}, {%0}, {%0};", "m16n8k8/m16n8k16 of f16"),
         ("cp.async.cg.shared.global [%0], [%0], 8;", "16 bytes"),
         *(

@@ -15,9 +15,11 @@ def _bar(it: Instruction) -> str:
         it.finish(1)
         return f"::__syncwarp({it.source(it.operands[0], 'b32')});"
     it.take(("cta",))
+    if it.take(("red",)):
+        return _reducing_barrier(it)
     way = it.take(("sync", "arrive"))
     if not way:
-        raise it.refuse("there are .sync and .arrive")
+        raise it.refuse("there are .sync, .arrive and .red")
     it.take(("aligned",))
     it.finish(*((2,) if way == "arrive" else (1, 2)))
     if it.operands == ["0"]:
@@ -25,6 +27,21 @@ def _bar(it: Instruction) -> str:
     sources = [it.source(each, "u32") for each in it.operands]
     function = "sync_named" if way == "sync" else "arrive_at_named"
     return f"tiledmm_ptx::{function}({', '.join([*sources, '0'][:2])});"
+
+
+def _reducing_barrier(it: Instruction) -> str:
+    """Return the C++ of ``bar.red``, which combines a predicate of all threads of the block."""
+    operation = it.take(("popc", "and", "or"))
+    kind = it.take_type(("u32",) if operation == "popc" else ("pred",))
+    it.take(("aligned",))
+    it.finish(3, 4)
+    if not operation:
+        raise it.refuse("it names no operation: .popc, .and or .or")
+    to, barrier, *_, predicate = it.operands
+    if barrier != "0" or len(it.operands) == 4:
+        raise it.refuse("it is simulated for barrier 0 and all threads of the block")
+    function = {"popc": "count"}.get(operation, operation)
+    return it.put(to, kind, f"__syncthreads_{function}({it.source(predicate, 'pred')})")
 
 
 @instruction("membar", "fence")
