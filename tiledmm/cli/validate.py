@@ -114,8 +114,11 @@ def validate(
             jobs = list(itertools.product(orders, here.sizes if reason else products))
             for i, (layout, size) in enumerate(jobs):
                 step = tell.portion(i, len(jobs))
-                for each in refusals(chosen, size):
+                refused = refusals(chosen, size)
+                for each in refused:
                     out.say(each)
+                if len(refused) == len(chosen):
+                    continue
                 if reason:
                     found = validation.on_simulator(
                         chosen, size, dtype=kind, layout=layout, target=target, progress=step
@@ -124,8 +127,7 @@ def validate(
                     found = validation.on_gpu(chosen, size, dtype=kind, layout=layout, progress=step)
                 ok = ok and found.ok
                 ran = ran or not all(row.left_out for row in found.rows)
-                if found.rows:
-                    out.table(validation.validation_table(found))
+                out.table(validation.validation_table(found))
             tell.next_job()
     if not ok:
         out.say("MISMATCH: at least one kernel is wrong, or did not run.")
