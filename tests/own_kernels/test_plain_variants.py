@@ -211,7 +211,7 @@ def test_row_strides_are_passed_where_the_kernel_takes_them(register):
     assert [each.variant.name for each in chosen["rows"].kernels] == ["copy", "rows"]
     (launch,) = chosen["leading"].schedules[0].launches
     assert [int(each[0]) for each in launch.numbers] == [50, 47, 33, 60, 47, 47]
-    assert launch.grid == (3, 4, 1)
+    assert (launch.blocks, *launch.along_y_and_z) == (3, 4, 1)
 
 
 def test_the_launch_is_read_from_the_file(register):

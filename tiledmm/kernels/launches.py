@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -36,8 +36,6 @@ LONGEST_PARTITION = 1 << 29
 #: Alignment of the arrays in scratch memory, in bytes.
 SCRATCH_ALIGNMENT = 512
 
-_T = TypeVar("_T")
-
 _ONE_PRODUCT = BatchDimension(1, 0, 0, 0)
 
 # Number of members of ``Problem`` before those of an epilogue, and per array that the epilogue reads.
@@ -51,16 +49,15 @@ class Launch:
 
     Attributes:
         spec: The kernel.
-        blocks: Number of blocks in the grid. For a persistent kernel, the number of tiles to compute, which may exceed
-            the number of blocks.
+        blocks: Number of blocks along x. For a persistent kernel, the number of tiles to compute, which may exceed the
+            number of blocks.
         kernel_args: Members of the kernel's ``Problem`` (``cuda_src/matrices.cuh.j2``), one int64 each.
         operands: Name of the array for each pointer: ``"A"``, ``"B"``, ``"C"``, or the name of scratch memory.
         begins: Offset of each pointer from the first element of its array, in bytes.
         maps: Tensor maps of A and B, which replace their pointers if the kernel reads by TMA; else empty.
         scan: Offsets of both operands' scans in the scratch memory ``"operand scan"``, in bytes. Their addresses are
             the last kernel arguments. Empty for a kernel that neither writes nor reads the operand scan.
-        grid: Numbers of blocks of a plain kernel along x, y and z; zeros for other kernels, which have ``blocks``
-            along x.
+        along_y_and_z: Numbers of blocks along y and z, which are 1 except for plain kernels.
         numbers: Numbers that a plain kernel gets, in the order of its parameters; empty for other kernels.
     """
 
@@ -71,20 +68,18 @@ class Launch:
     begins: tuple[int, ...]
     maps: tuple[TensorMap, ...] = ()
     scan: tuple[int, ...] = ()
-    grid: tuple[int, int, int] = (0, 0, 0)
+    along_y_and_z: tuple[int, int] = (1, 1)
     numbers: tuple[np.ndarray[Any, Any], ...] = ()
 
-    def arguments(self, pointers: Sequence[_T], problem: _T, number: Callable[[np.ndarray[Any, Any]], _T]) -> list[_T]:
+    def arguments(self, pointers: Sequence[Any], problem: Any) -> list[Any]:
         """Return the arguments of the launch in the order of the kernel's parameters.
 
         Args:
             pointers: Pointers to the arrays, in the order of ``operands``.
             problem: The kernel's ``Problem``, which a plain kernel does not get.
-            number: Function that converts a number of a plain kernel, an array of one element.
         """
-        if plain := self.spec.variant.plain:
-            return plain.arranged(pointers, [number(each) for each in self.numbers])
-        return [*pointers, problem]
+        plain = self.spec.variant.plain
+        return plain.arranged(pointers, self.numbers) if plain else [*pointers, problem]
 
     @property
     def is_independent(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,8 +26,6 @@ _EXCHANGED = {"A": "B", "B": "A", "M": "N", "N": "M", "lda": "ldb", "ldb": "lda"
 
 # Largest number of blocks along x, y and z.
 _MOST_BLOCKS = (2**31 - 1, 65_535, 65_535)
-
-_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +182,7 @@ class PlainKernel:
             else:
                 yield each.dtype, sizes.get(each.role, each.value)
 
-    def arranged(self, pointers: Sequence[_T], numbers: Sequence[_T]) -> list[_T]:
+    def arranged(self, pointers: Sequence[Any], numbers: Sequence[Any]) -> list[Any]:
         """Return arguments in the order of the parameters.
 
         Args:

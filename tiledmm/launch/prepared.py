@@ -86,7 +86,7 @@ class PreparedLaunch:
                 threads = math.prod(spec.block)
                 resident = resident_clusters(raw.kernel, cluster, threads, spec.dynamic_shared_bytes)
             clusters = min(clusters, resident)
-        self.grid: tuple[int, ...] = launch.grid if spec.variant.plain else (clusters * cluster,)
+        self.grid = (clusters * cluster, *launch.along_y_and_z)
         self.block: tuple[int, ...] = spec.block
         self.shared = spec.dynamic_shared_bytes
         self.kernel_args = launch.kernel_args
@@ -115,7 +115,7 @@ class PreparedLaunch:
         if self.epilogue is not None:
             kernel_args = with_epilogue(kernel_args, self.epilogue, *read)
         problem = np.array([*kernel_args, *scan], np.int64) if scan else kernel_args
-        arguments = self.launch.arguments(arguments, problem, lambda number: number)
+        arguments = self.launch.arguments(arguments, problem)
         if self.dependent:
             return DependentLaunch(self.function, self.grid, self.block, self.shared, arguments)
         launched = functools.partial(

@@ -120,7 +120,7 @@ class ScheduledLaunch:
     @property
     def grid(self) -> tuple[int, int, int]:
         """Number of blocks along x, y and z."""
-        return self.entry.grid if self.spec.variant.plain else (self.entry.blocks, 1, 1)
+        return self.entry.blocks, *self.entry.along_y_and_z
 
     @property
     def block(self) -> tuple[int, int, int]:
@@ -147,7 +147,7 @@ class ScheduledLaunch:
             kernel_args = np.append(kernel_args, [scan.begin + begin for begin in self.entry.scan])
         return run_kernel(
             self.kernel,
-            self.entry.arguments([ctypes.c_void_p(each) for each in pointers], kernel_args, lambda number: number),
+            self.entry.arguments([ctypes.c_void_p(each) for each in pointers], kernel_args),
             reached,
             grid=self.grid,
             block=self.block,

@@ -102,12 +102,12 @@ class Dense(Operands):
         names, types = (*ready.names, name), (kernel.a, kernel.b, kernel.c)
         begins = tuple(begin * each.itemsize for begin, each in zip(into.begins[:3], types, strict=True))
         sizes = dict(zip(SIZES, (into.m, into.n, into.k), strict=True))
-        grid = plain.grid(sizes)
+        blocks, *along_y_and_z = plain.grid(sizes)
         launches = [self._clearing(into, name, begins[2])] if plain.adds_to_c else []
-        blocks = int(np.prod(grid, dtype=np.int64))
         multiplying = Launch(
-            kernel, blocks, np.array([], np.int64), names, begins, grid=grid, numbers=plain.numbers(into)
-        )
+            kernel, blocks, np.array([], np.int64), names, begins,
+            along_y_and_z=(along_y_and_z[0], along_y_and_z[1]), numbers=plain.numbers(into),
+        )  # fmt: skip
         return Schedule((*launches, multiplying, *last), tuple(scratch))
 
     def kernels(self, spec: KernelSpec, by_auto: bool) -> Iterator[KernelSpec]:
