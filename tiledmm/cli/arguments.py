@@ -134,10 +134,10 @@ def import_files(files: list[str] | None) -> list[str] | None:
         typer.BadParameter: If a file does not exist.
     """
     for file in files or []:
-        if not Path(file.partition(".cu:")[0] + ".cu" if ".cu:" in file else file).is_file():
-            raise typer.BadParameter(f"there is no file {file!r}")
-        from tiledmm.own_kernels.registration import import_file
+        from tiledmm.own_kernels.registration import import_file, parts_of
 
+        if not parts_of(file)[0].is_file():
+            raise typer.BadParameter(f"there is no file {file!r}")
         import_file(file)
     return files
 
@@ -167,9 +167,11 @@ Kernel = Annotated[
 
 def names_of_kernels(kernels: list[str] | None) -> list[str]:
     """Return the names of the variants that ``--kernel`` registered."""
+    if not kernels:
+        return []
     from tiledmm.own_kernels.registration import variant_name
 
-    return [variant_name(each) for each in kernels or []]
+    return [variant_name(each) for each in kernels]
 
 
 def own_type(names: list[str]) -> str:

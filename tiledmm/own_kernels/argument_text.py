@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tiledmm.errors import ConfigError
-from tiledmm.own_kernels.roles import SIZES
+from tiledmm.kernels.plain import SIZES
 from tiledmm.simulator.build.program.expressions import Expression, Value
 from tiledmm.simulator.build.program.tokens import closing, split, tokens_of
 

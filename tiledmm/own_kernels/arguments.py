@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tiledmm.errors import ConfigError
+from tiledmm.kernels.plain import SIZES
 from tiledmm.own_kernels.argument_text import Argument, number
 from tiledmm.own_kernels.expectation import element_type
 from tiledmm.own_kernels.host_launch import HostLaunch
 from tiledmm.own_kernels.matrix_values import small_numbers
-from tiledmm.own_kernels.roles import SIZES, Roles
+from tiledmm.own_kernels.roles import Roles
 from tiledmm.simulator.build.parameters import FLOAT, OTHER, POINTER, SIGNED, UNSIGNED, Parameter
 
 

@@ -13,6 +13,7 @@ from tiledmm.simulator.build.compile_options import CompileOptions
 from tiledmm.simulator.build.program.kernel_declaration import KernelDeclaration
 from tiledmm.simulator.build.program.launch_site import LaunchSite
 from tiledmm.simulator.build.program.program import Program
+from tiledmm.simulator.build.program.tokens import split, text_of
 
 # Types of C++ and CUDA: their words.
 _TYPE = re.compile(
@@ -34,6 +35,16 @@ class Chosen:
     declaration: KernelDeclaration
     name: str
     site: LaunchSite | None
+
+
+def template_arguments(program: Program, chosen: Chosen) -> dict[str, str]:
+    """Return the arguments of a kernel's template by the names of its parameters; empty if it is no template."""
+    template, tokens = chosen.declaration.item.template, program.tokens
+    if not template or "<" not in chosen.name:
+        return {}
+    names = [text_of(tokens[a:b]).partition("=")[0].split()[-1] for a, b in split(tokens, *template, angles=True)]
+    arguments = chosen.name.partition("<")[2].rstrip(">").split(",")
+    return {name: each.strip() for name, each in zip(names, arguments, strict=False)}
 
 
 def read_program(

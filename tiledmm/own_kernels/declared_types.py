@@ -6,11 +6,10 @@ import re
 from collections.abc import Mapping
 
 from tiledmm.errors import ConfigError
-from tiledmm.own_kernels.chosen_kernel import Chosen
+from tiledmm.own_kernels.chosen_kernel import Chosen, template_arguments
 from tiledmm.own_kernels.roles import HALVES
 from tiledmm.simulator.build.parameters import BOOL, FLOAT, OTHER, POINTER, SIGNED, UNSIGNED, Parameter
 from tiledmm.simulator.build.program.program import Program
-from tiledmm.simulator.build.program.tokens import split, text_of
 
 # Words of a type that say nothing about its size.
 _QUALIFIERS = frozenset(["const", "volatile", "__restrict__", "__restrict", "restrict", "struct", "typename"])
@@ -47,7 +46,7 @@ def declared_parameters(program: Program, chosen: Chosen) -> list[Parameter]:
         ConfigError: If the type of one is not known.
     """
     declaration = chosen.declaration
-    aliases = _aliases_of(program.device_text(declaration)) | _template_types(program, chosen)
+    aliases = _aliases_of(program.device_text(declaration)) | template_arguments(program, chosen)
     found = []
     for at, (kind, name) in enumerate(declaration.parameters):
         parameter = _declared_parameter(kind, name or str(at), aliases)
@@ -89,17 +88,3 @@ def _aliases_of(text: str) -> dict[str, str]:
     """Return the types that a text names anew, by name: ``using T = float;`` and ``typedef float T;``."""
     found = {name: kind.strip() for name, kind in re.findall(r"\busing\s+(\w+)\s*=\s*([^;]+);", text)}
     return found | {name: kind.strip() for kind, name in re.findall(r"\btypedef\s+([\w\s:]+?)\s+(\w+)\s*;", text)}
-
-
-def _template_types(program: Program, chosen: Chosen) -> dict[str, str]:
-    """Return the types that parameters of a kernel's template stand for, by name."""
-    template, tokens = chosen.declaration.item.template, program.tokens
-    if not template or "<" not in chosen.name:
-        return {}
-    names = [text_of(tokens[a:b]).partition("=")[0].split() for a, b in split(tokens, *template, angles=True)]
-    arguments = chosen.name.partition("<")[2].rstrip(">").split(",")
-    return {
-        words[-1]: argument.strip()
-        for words, argument in zip(names, arguments, strict=False)
-        if words[0] in ("typename", "class")
-    }

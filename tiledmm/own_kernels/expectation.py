@@ -15,8 +15,9 @@ import ml_dtypes
 import numpy as np
 
 from tiledmm.errors import ConfigError
+from tiledmm.kernels.plain import SIZES
 from tiledmm.own_kernels.matrix_values import Array, Values, small_numbers, unset
-from tiledmm.own_kernels.roles import BATCH, HALVES, SIZES, Roles
+from tiledmm.own_kernels.roles import BATCH, HALVES, Roles
 from tiledmm.own_kernels.structures import Structure
 from tiledmm.simulator.build.parameters import BOOL, FLOAT, SIGNED, UNSIGNED, Parameter
 

@@ -14,7 +14,7 @@ from tiledmm.own_kernels.data_flow import counter_arrays, index_arrays, uses_ele
 from tiledmm.own_kernels.expectation import element_type
 from tiledmm.own_kernels.indices import Access, Indices
 from tiledmm.own_kernels.kernel_text import Point
-from tiledmm.own_kernels.launch_rule import ElementLaunch, Geometry
+from tiledmm.own_kernels.launch_rule import ElementLaunch, FixedLaunch, Geometry
 from tiledmm.own_kernels.matrix_values import Array, small_numbers
 from tiledmm.own_kernels.stores import Stores
 from tiledmm.simulator.build.parameters import FLOAT, POINTER, SIGNED, UNSIGNED, Parameter
@@ -53,23 +53,6 @@ _OF_SUBSCRIPTS = OUTSIDE | {
     "race on shared memory", "race on global memory", "uninitialised shared memory", "misaligned access",
     "subscript out of bounds", "local access out of bounds", "call of a null pointer", "memory fault",
 }  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class FixedLaunch:
-    """A launch that depends on no sizes.
-
-    Attributes:
-        fixed: Grid and block.
-        source: That it is a guess.
-    """
-
-    fixed: Geometry
-    source: str = "a guess, as are the arguments: --grid, --block and --args say otherwise"
-
-    def geometry(self, sizes: Mapping[str, int]) -> Geometry:
-        """Return the launch."""
-        return self.fixed
 
 
 @dataclass(frozen=True, slots=True)

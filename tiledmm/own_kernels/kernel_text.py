@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from tiledmm.own_kernels.chosen_kernel import Chosen
+from tiledmm.own_kernels.chosen_kernel import Chosen, template_arguments
 from tiledmm.simulator.build.program.expressions import Value
 from tiledmm.simulator.build.program.launches import HostCode
 from tiledmm.simulator.build.program.program import Program
-from tiledmm.simulator.build.program.tokens import closing, find, split, text_of
+from tiledmm.simulator.build.program.tokens import closing, find, split
 
 _Three: TypeAlias = tuple[int, int, int]
 
@@ -88,16 +88,10 @@ class KernelText:
         self.parameters = [*(name for _, name in chosen.declaration.parameters), *members]
         self.pointers = {at for at, (kind, _) in enumerate(chosen.declaration.parameters) if "*" in kind}
         self.code = HostCode(program.tokens, program.items)  # its own, as values of variables are the device's here
-        self._template: dict[tuple[int, str], Value] = {}
-        if self.kernel.template and "<" in chosen.name:
-            names = [
-                text_of(self.tokens[a:b]).partition("=")[0].split()[-1]
-                for a, b in split(self.tokens, *self.kernel.template, angles=True)
-            ]
-            arguments = chosen.name.partition("<")[2].rstrip(">").split(",")
-            self._template = {
-                (-1, name): int(each) for name, each in zip(names, arguments, strict=False) if each.strip().isdigit()
-            }
+        arguments = template_arguments(program, chosen).items()
+        self._template: dict[tuple[int, str], Value] = {
+            (-1, name): int(each) for name, each in arguments if each.isdigit()
+        }
 
     def mentions(self, name: str) -> bool:
         """Return whether the kernel, or a function that it may call, has a name."""

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from tiledmm.kernels.plain import SIZES
 from tiledmm.own_kernels.argument_text import number, three
-from tiledmm.own_kernels.roles import SIZES, Roles
+from tiledmm.own_kernels.roles import Roles
 
 # A size that usual tiles divide.
 _SIZE = 3840
@@ -77,6 +78,23 @@ class ElementLaunch:
     def geometry(self, sizes: Mapping[str, int]) -> Geometry:
         """Return the launch, which depends on no sizes."""
         return Geometry((-(-self.elements // self.threads), 1, 1), (self.threads, 1, 1))
+
+
+@dataclass(frozen=True, slots=True)
+class FixedLaunch:
+    """A launch that depends on no sizes.
+
+    Attributes:
+        fixed: Grid and block.
+        source: That it is a guess.
+    """
+
+    fixed: Geometry
+    source: str = "a guess, as are the arguments: --grid, --block and --args say otherwise"
+
+    def geometry(self, sizes: Mapping[str, int]) -> Geometry:
+        """Return the launch, which is the same at all sizes."""
+        return self.fixed
 
 
 def tile_of(rule: LaunchRule, roles: Roles) -> tuple[int, int]:

@@ -11,12 +11,13 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from tiledmm.errors import CompilationError, ConfigError
+from tiledmm.kernels.plain import SIZES
 from tiledmm.own_kernels.check_report import ONLY_MULTIPLES, ONLY_VECTORS, KernelReport
 from tiledmm.own_kernels.expectation import Product
 from tiledmm.own_kernels.guessed_launch import GuessedLaunch, guesses, planes
 from tiledmm.own_kernels.host_launch import HostLaunch
 from tiledmm.own_kernels.launch_rule import GivenLaunch, LaunchRule, rounds_up, tile_of
-from tiledmm.own_kernels.roles import BATCH, SIZES, Roles
+from tiledmm.own_kernels.roles import BATCH, Roles
 from tiledmm.own_kernels.sizes import (
     MOST_WORK,
     SizesError,

@@ -174,7 +174,7 @@ def import_file(path: str | PathLike[str]) -> None:
     Args:
         path: Path of a Python file, or of CUDA C; a kernel's name may follow after a colon: ``"mine.cu:mm<16>"``.
     """
-    file, colon, kernel = _parts(str(path))
+    file, colon, kernel = parts_of(str(path))
     if file.suffix == ".py":
         runpy.run_path(str(file), run_name=file.stem)
     else:
@@ -189,12 +189,12 @@ def variant_name(file: str | PathLike[str]) -> str:
 
     It is the file's, or that of the kernel after a colon, with its template arguments: ``"mm_16"``.
     """
-    path, _, kernel = _parts(str(file))
+    path, _, kernel = parts_of(str(file))
     found = re.sub(r"\W+", "_", (kernel or path.stem).lower()).strip("_")
     return found if _NAME.fullmatch(found) else f"kernel_{found}"
 
 
-def _parts(text: str) -> tuple[Path, str, str]:
+def parts_of(text: str) -> tuple[Path, str, str]:
     """Return the path in a text such as ``"mine.cu:mm<16>"``, the colon, and the kernel's name."""
     if Path(text).is_file():
         return Path(text).resolve(), "", ""

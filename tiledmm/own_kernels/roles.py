@@ -7,13 +7,11 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from tiledmm.kernels.plain import SIZES
 from tiledmm.simulator.build.parameters import FLOAT, POINTER, SIGNED, UNSIGNED, Parameter
 
 #: CUDA's floating-point types of 16 bits.
 HALVES = ("__half", "half", "__nv_bfloat16", "nv_bfloat16")
-
-#: Names of the sizes: C is (M, N), A is (M, K), B is (K, N).
-SIZES = ("M", "N", "K")
 
 #: Number of products in a batch.
 BATCH = 2

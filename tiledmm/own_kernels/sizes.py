@@ -7,10 +7,11 @@ import re
 from collections.abc import Mapping, Sequence
 
 from tiledmm.errors import ConfigError
+from tiledmm.kernels.plain import SIZES
 from tiledmm.own_kernels.expectation import Product
 from tiledmm.own_kernels.host_launch import HostLaunch
 from tiledmm.own_kernels.launch_rule import LaunchRule, tile_of
-from tiledmm.own_kernels.roles import SIZES, Roles
+from tiledmm.own_kernels.roles import Roles
 from tiledmm.simulator.build.program.program import Program
 
 #: Multiply-adds that a check simulates at most, unless sizes are given: about two seconds on two cores.

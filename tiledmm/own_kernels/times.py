@@ -6,11 +6,9 @@ from dataclasses import replace
 
 from tiledmm.errors import ConfigError, TiledmmError
 from tiledmm.hardware.device import driver
-from tiledmm.kernels.variants import VARIANTS
 from tiledmm.own_kernels.check_report import KernelReport, Timed
 from tiledmm.own_kernels.expectation import Layout
 from tiledmm.own_kernels.launch_rule import LaunchRule
-from tiledmm.own_kernels.plain_variant import plain_kernel, variant_of
 from tiledmm.own_kernels.roles import Roles
 from tiledmm.own_kernels.subject import Subject
 
@@ -35,6 +33,8 @@ def with_times(
     """
     if layout is None or report.bound is None or not report.ok or not _has_driver():
         return report
+    from tiledmm.own_kernels.plain_variant import plain_kernel, variant_of
+
     letters = "".join("NT"[each] for each in (layout.a, layout.b, layout.c))
     try:
         plain = plain_kernel(subject, subject.kernel.parameters, roles, rule, letters, (1, 1, 1))
@@ -43,6 +43,7 @@ def with_times(
     from tiledmm.bench.comparison import compare
     from tiledmm.bench.sizes import Size
     from tiledmm.bench.variant_tiles import VariantTile, expand
+    from tiledmm.kernels.variants import VARIANTS
 
     name = subject.chosen.declaration.short_name
     label = f"{name} of {plain.file}" if name in VARIANTS else name
