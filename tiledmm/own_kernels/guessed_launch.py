@@ -142,6 +142,6 @@ def _axis(stores: Stores, step: int, *, swapped: bool) -> _Counted | None:
         return (((of_rows,), step // n),)
     if stores.is_known and step % m == 0 and step // m < m:
         return ((("N",), step // m),)
-    if step < min(m, n):  # of a matrix by columns, contiguous elements are rows
+    if step < min(m, n):  # in a matrix by columns, successive elements belong to successive rows
         return ((("M",) if stores.is_by_columns() else (of_columns,), step),)
     return None

@@ -28,7 +28,7 @@ class Access:
 
 
 class Indices(KernelText):
-    """The indices of a kernel."""
+    """Accesses of a kernel to its arrays, whose subscripts can be evaluated for any thread."""
 
     def accesses(self, parameter: int) -> list[Access]:
         """Return the accesses to the array of a parameter, in the order of the text."""

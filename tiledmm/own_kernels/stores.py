@@ -86,7 +86,7 @@ class Stores:
         return self._known[point]
 
     def moved(self, point: Point, origin: Point) -> int:
-        """Return by how many elements a thread's first one lies behind that of another; 0 if that is not known."""
+        """Return the distance from the first element of one thread to that of another; 0 if that is not known."""
         before, after = self.element(origin), self.element(point)
         return 0 if before is None or after is None else after - before
 

@@ -30,7 +30,7 @@ class Structure:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of its members."""
+        """Names of the structure's members, in order."""
         return self.dtype.names or ()
 
     def parameters(self, whole: Parameter) -> Iterator[Parameter]:

@@ -38,7 +38,7 @@ _OF_COMPILERS = re.compile(
     r"|__(u?div|u?mod|u?divmod|mul|ashl|ashr|lshr|neg|cmp|ucmp|popcount|clz|ctz|parity|bswap|ffs)[sdt]i[234]?"
     r"|__(add|sub|mul|div|neg|eq|ne|lt|le|gt|ge|unord|cmp|powi|fix\w*|float\w*|extend\w*|trunc\w*)[hsdxtb]f\w*"
     r"|__(mul|div)[hsdxt]c3|__aarch64_\w+"
-    r"|c(abs|arg|proj|exp|log|log10|pow|sqrt|a?(sin|cos|tan)h?)[fl]?"  # of complex numbers
+    r"|c(abs|arg|proj|exp|log|log10|pow|sqrt|a?(sin|cos|tan)h?)[fl]?"  # functions of complex numbers
 )
 _MATHEMATICS = frozenset(
     name + suffix

@@ -210,7 +210,7 @@ class FullChecks:
 
         Returns:
             The lines where unset variables are read, as far as a compiler or the guarded run knows them; else the line
-            of the result, with the variables' names as far as they can be found.
+            of the result, with the names of the variables where these are known.
         """
         depends = [each for each in variables[:_MOST_VARIABLES] if self._depends_on(each, one)]
         warned = self._findings.unset_variables({each.name: each.declared for each in depends})

@@ -98,8 +98,8 @@ class Outcome:
         ran_out: Whether the time was up while no thread ran, so that no finding says so.
         seconds: Time that the run took, in seconds.
         output: Text that the kernel printed.
-        synchronizes: Whether threads used atomics, volatile accesses, fences or named barriers: only then can the order
-            of threads matter to a kernel without races.
+        synchronizes: Whether threads used atomics, volatile accesses, fences or named barriers. Without these, a kernel
+            that has no race gives the same result in each order of threads.
         places: Place in code of each site, by its number in the records of writes; empty if writers were not recorded.
     """
 

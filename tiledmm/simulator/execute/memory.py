@@ -65,7 +65,7 @@ def owner_of(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Return the array that owns a view's memory."""
     base = array.base
     while isinstance(base, (np.ndarray, memoryview)):
-        if isinstance(base, memoryview):  # of an array that was made in another's memory
+        if isinstance(base, memoryview):  # the array was made in the memory of another one
             base = base.obj
             continue
         array, base = base, base.base
