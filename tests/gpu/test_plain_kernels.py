@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 
 import cupy
@@ -10,8 +13,11 @@ import pytest
 import tiledmm
 from tests.own_kernels.test_plain_variants import KERNELS, MORE, numbers, operands
 from tiledmm.kernels.variants import VARIANTS
+from tiledmm.profile import ncu
 
 pytestmark = pytest.mark.gpu
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(params=[*KERNELS, *MORE])
@@ -41,3 +47,23 @@ def test_a_check_times_the_kernel(tmp_path):
     assert [each.name for each in report.times][::2] == ["mm", "cupy.matmul"], report.notes
     assert all(each.microseconds > 0 for each in report.times)
     assert "mm" not in VARIANTS
+
+
+@pytest.mark.skipif(ncu.find_ncu() is None, reason="there is no ncu")
+@pytest.mark.parametrize(
+    ("kernel", "launch"),
+    [
+        (("rows", "mm"), "grid=(N+15)/16,(M+15)/16 block=16,16"),
+        (("template", "math::mm<double,8>"), "grid=(N+7)/8,(M+7)/8 block=8,8"),
+    ],
+)
+def test_a_profile_has_its_lines(kernel: tuple[str, str], launch: str, tmp_path: Path):
+    key, name = kernel
+    (tmp_path / "mine.cu").write_text(f"// tiledmm: {launch}\n{(KERNELS | MORE)[key][0]}")
+    line = [sys.executable, "-m", "tiledmm", "profile", "--kernel", f"{tmp_path / 'mine.cu'}:{name}"]
+    done = subprocess.run([*line, "cublas", "--size", "256", "--json"], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    profiles = {each["label"]: each for each in json.loads(done.stdout)["profiles"]}
+    assert profiles.pop("cublas")["words"]
+    (mine,) = profiles.values()
+    assert not mine["note"] and any("A[" in each["text"] for each in mine["lines"])

@@ -38,10 +38,9 @@ def test_tune_and_go_on(dtype: str, layout: str, tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(plans, "_plans", {})
     np.testing.assert_array_equal(tiledmm.matmul(x1, x2).get(), np.matmul(left, right))
     (plan,) = plans._plans.values()
-    assert len(plan.launches) == 1 + sum(
-        (entry.overrides.get("split_k", 1) > 1, entry.overrides.get("pack_a", 0), entry.overrides.get("pack_b", 0),
-         2 * entry.overrides.get("pack_elements", 0))
-    )  # fmt: skip
+    choice = tiledmm.explain(x1, x2).tuned
+    assert choice is not None and choice.microseconds == entry.microseconds
+    assert len(plan.launches) == sum(len(each.launches) for each in choice.schedules), "it launches what was tuned"
     tuned.table_of.cache_clear()
 
 

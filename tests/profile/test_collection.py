@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import tiledmm
 from tests.profile.fake_ncu import install, raw_page, source_page
 from tiledmm.bench.sizes import Size
 from tiledmm.bench.variant_tiles import VariantTile
@@ -16,6 +17,7 @@ from tiledmm.problem.arrays import Array
 from tiledmm.profile import application, collection
 from tiledmm.profile.collection import collect, command_of, machine_code_with_lines, shares
 from tiledmm.profile.kernel_profile import METRICS
+from tiledmm.profile.ncu import ProfiledLaunch
 
 SIZE = Size(512, 256, 128)
 TILED, PADDED = (kernel_spec(name, tile=32, layout="NT") for name in ("tiled", "tiled_padded"))
@@ -76,6 +78,38 @@ def test_nothing_is_kept_of_a_run_that_failed(
     assert kept.read_text() == "of before"
 
 
+def launches_of(*names: str) -> list[ProfiledLaunch]:
+    return [ProfiledLaunch(name, {}) for name in names]
+
+
+def test_names_as_ncu_prints_them(tmp_path: Path) -> None:
+    """Check that a plain kernel is known by its name, whatever return type and arguments ncu adds, beside cuBLAS."""
+    (tmp_path / "mine.cu").write_text(
+        """namespace math { template <typename T, int TILE>
+        __global__ void mm(const T* A, const T* B, T* C, int M, int N, int K) {
+            int r = blockIdx.y * TILE + threadIdx.y, c = blockIdx.x * TILE + threadIdx.x;
+            if (r >= M || c >= N) return;
+            T s = 0; for (int k = 0; k < K; ++k) s += A[r * K + k] * B[k * N + c]; C[r * N + c] = s; } }"""
+    )
+    name = tiledmm.register(
+        tmp_path / "mine.cu", like="plain", kernel="math::mm<double, 8>", grid="(N+7)/8,(M+7)/8", block=(8, 8)
+    )
+    try:
+        mine = kernel_spec(name, dtype="float64")
+        printed = "void math::mm<double, (int)8>(const T1 *, const T1 *, T1 *, int, int, int)"
+        assert shares([[TILED], [], [mine]], launches_of(TILED.symbol, "nvjet", printed)) == [1, 1, 1]
+        with pytest.raises(ProfilingError, match="math::mm"):
+            shares([[mine]], launches_of("void math::other<double>(int)"))
+        try:
+            code, source = machine_code_with_lines(mine, "sm_90")
+        except (MissingDependencyError, RuntimeError, OSError) as error:
+            pytest.skip(str(error))
+        lines = source.splitlines()
+        assert any("s += A" in lines[each.lines[0] - 1] for each in code.accesses if each.lines)
+    finally:
+        tiledmm.unregister(name)
+
+
 @pytest.mark.parametrize(
     ("expected", "names", "counts"),
     [
@@ -87,16 +121,16 @@ def test_nothing_is_kept_of_a_run_that_failed(
 def test_launches_are_shared_out(
     expected: list[list[KernelSpec]], names: list[KernelSpec | str], counts: list[int]
 ) -> None:
-    assert shares(expected, [each if isinstance(each, str) else each.symbol for each in names]) == counts
+    assert shares(expected, launches_of(*(each if isinstance(each, str) else each.symbol for each in names))) == counts
 
 
 @pytest.mark.parametrize(
     ("expected", "names"),
-    [([[TILED]], []), ([[TILED]], ["other"]), ([[]], []), ([[TILED]], [TILED.symbol, "other"]), ([[]], [TILED.symbol])],
+    [([[TILED]], []), ([[TILED]], ["other"]), ([[]], []), ([[TILED]], [TILED.symbol, "other"])],
 )
 def test_launches_that_were_not_expected(expected: list[list[KernelSpec]], names: list[str]) -> None:
     with pytest.raises(ProfilingError, match="ncu"):
-        shares(expected, names)
+        shares(expected, launches_of(*names))
 
 
 @pytest.mark.parametrize(("letter", "strides"), [("N", (20, 4)), ("T", (4, 12)), ("G", (40, 8))])

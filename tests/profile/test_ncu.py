@@ -103,7 +103,8 @@ def test_the_raw_page() -> None:
         ("tiledmm_x(float const *)", {"a.sum": "1,024", "b.avg": "1.5"}), ("void gemm<(int)1>(int)", {"a.sum": 2})
     )
     launches = ncu.parse_raw(f"==PROF== Connected\n{text}==WARNING== a remark\n")
-    assert [each.name for each in launches] == ["tiledmm_x", "void gemm<(int)1>(int)"]
+    assert [each.name for each in launches] == ["tiledmm_x(float const *)", "void gemm<(int)1>(int)"]
+    assert [each.code_name for each in launches] == ["tiledmm_x", "gemm"]
     assert [{name: each.values.get(name) for name in ("a.sum", "b.avg")} for each in launches] == [
         {"a.sum": 1024, "b.avg": 1.5}, {"a.sum": 2, "b.avg": None}
     ]  # fmt: skip

@@ -28,7 +28,7 @@ def cubin_file(source: str, symbol: str, options: tuple[str, ...]) -> Iterator[P
 
     Args:
         source: CUDA C that compiles by itself.
-        symbol: Name of its ``extern "C"`` kernel.
+        symbol: Name of its kernel, with template arguments.
         options: Options for NVRTC, including the architecture.
 
     Raises:
@@ -89,6 +89,8 @@ def _machine_code(source: str, symbol: str, options: tuple[str, ...]) -> bytes:
 def _compiled(source: str, symbol: str, options: tuple[str, ...], result: Callable[[int], bytes]) -> bytes:
     program = nvrtc.createProgram(source, "kernel.cu", (), ())
     try:
+        if "<" in symbol:  # an instance of a template, which NVRTC makes on demand
+            nvrtc.addNameExpression(program, symbol)
         nvrtc.compileProgram(program, options)
         return result(program)
     except nvrtc.NVRTCError as error:

@@ -198,12 +198,15 @@ class KernelReport:
             yield from _wrapped(
                 "bound",
                 f"at most {_tera(bound.flops)} on {bound.gpu}, limited by {bound.limited_by}: {bound.wavefronts:.2f} "
-                "wavefronts of loads per multiply-add of a warp (a model, not a measurement)",
+                "wavefronts of loads per multiply-add of a warp (a model of the loads as written, which a compiler may "
+                "merge)",
             )
             yield from _wrapped("ladder", f"the nearest variant is {bound.rung}")
         if self.times:
-            each = (f"{each.name} {each.tflops:.3g} TFLOP/s, {each.to_cupy:.0%}" for each in self.times)
-            yield from _wrapped("on the GPU", f"{self.timed}: {'; '.join(each)} of the speed of cupy.matmul")
+            *ours, cupys = self.times
+            shares = (f"{each.name} {each.tflops:.3g} TFLOP/s, {each.to_cupy:.0%} of it" for each in ours)
+            speed = f"{cupys.name} {cupys.tflops:.3g} TFLOP/s"
+            yield from _wrapped("on the GPU", f"{self.timed}: {speed}; {'; '.join(shares)}")
 
 
 @dataclass(frozen=True, slots=True)

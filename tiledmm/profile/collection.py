@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -30,8 +31,6 @@ from tiledmm.simulator.build.source_map import SourceMap
 #: Options that select launches and leave the clocks as they are. At ncu's base clocks memory would seem faster than it
 #: is.
 OPTIONS = ("--profile-from-start", "off", "--clock-control", "none")
-
-_OURS = "tiledmm_"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +83,9 @@ def collect(
         if report is not None:
             shutil.copyfile(file, report)
         launches, counted = ncu.raw_page(file), ncu.source_page(file)
-    taken = iter(zip(launches, instructions_of(launches, counted), strict=True))
+    taken = iter(zip(launches, instructions_of(launches, counted, _names(every)), strict=True))
     profiles = []
-    for variant_tile, specs, count in zip(
-        variant_tiles, every, shares(every, [each.name for each in launches]), strict=True
-    ):
+    for variant_tile, specs, count in zip(variant_tiles, every, shares(every, launches), strict=True):
         own = [next(taken) for _ in range(count)]
         profiles.append(_profile(variant_tile, specs, own))
     line = command.line(ncu.find_ncu() or "ncu", str(report or "profile.ncu-rep"))
@@ -131,7 +128,10 @@ def _profile(
         specs: Kernels that the variant launches, in order; empty if they are unknown.
         measured: Metrics of each launch, and of the launch's instructions.
     """
-    every = [reduced(variant_tile.label, launch) for launch, _ in measured]
+    every = [
+        reduced(variant_tile.label, replace(launch, name=launch.code_name) if specs else launch)
+        for launch, _ in measured
+    ]
     longest = max(range(len(every)), key=lambda i: every[i].nanoseconds or 0.0)
     others: dict[str, float] = {}
     for i, each in enumerate(every):
@@ -171,23 +171,24 @@ def machine_code_with_lines(spec: KernelSpec, target: str) -> tuple[MachineCode,
 
 
 def instructions_of(
-    launches: Sequence[ncu.ProfiledLaunch], counted: Sequence[ncu.Instructions]
+    launches: Sequence[ncu.ProfiledLaunch], counted: Sequence[ncu.Instructions], ours: set[str]
 ) -> list[ncu.Instructions]:
     """Return the metrics of instructions for each launch, without rows if they are unknown.
 
     They are unknown for kernels of a library: ncu's page of instructions may give these other names, list them more
-    than once, or omit them. If the page does not list all launches of this package's kernels, they are unknown for all.
+    than once, or omit them. If the page does not list all launches of our kernels, they are unknown for all.
 
     Args:
         launches: All launches, from ncu's page of launches.
         counted: Metrics of instructions by kernel, from ncu's page of instructions.
+        ours: Names of the kernels that the variants launch.
     """
-    ours = [each for each in counted if each.name.startswith(_OURS)]
-    if [each.name for each in ours] != [each.name for each in launches if each.name.startswith(_OURS)]:
-        ours = []
-    left = iter(ours)
+    known = [each for each in counted if each.code_name in ours]
+    if [each.code_name for each in known] != [each.code_name for each in launches if each.code_name in ours]:
+        known = []
+    left = iter(known)
     none = ncu.Instructions("", ())
-    return [next(left, none) if launch.name.startswith(_OURS) else none for launch in launches]
+    return [next(left, none) if launch.code_name in ours else none for launch in launches]
 
 
 def _target(spec: KernelSpec) -> str:
@@ -197,35 +198,34 @@ def _target(spec: KernelSpec) -> str:
     return spec.variant.hopper.arch or f"sm_{cupy.cuda.Device().compute_capability}"
 
 
-def shares(expected: Sequence[Sequence[KernelSpec]], names: Sequence[str]) -> list[int]:
+def shares(expected: Sequence[Sequence[KernelSpec]], launches: Sequence[ncu.ProfiledLaunch]) -> list[int]:
     """Return how many of the profiled launches belong to each variant.
 
     Args:
         expected: Kernels that each variant launches, in order; empty if they are unknown.
-        names: Names of the kernels of all profiled launches, in order.
+        launches: All profiled launches, in order.
 
     Raises:
         ProfilingError: If the names are not those of the expected kernels.
     """
+    names, ours = [each.code_name for each in launches], _names(expected)
     counts, begin = [], 0
     for kernels in expected:
-        symbols = [each.symbol for each in kernels]
-        seen = names[begin : begin + len(symbols)]
-        if not symbols:
-            seen = list(_until_ours(names[begin:]))
-        if not seen or (symbols and list(seen) != symbols):
-            raise ProfilingError(
-                f"ncu profiled {list(names[begin:])} where {symbols or ['a kernel of cuBLAS']} was launched"
-            )
+        symbols = [_name(each) for each in kernels]
+        left = names[begin:]
+        seen = left[: len(symbols)] if symbols else list(itertools.takewhile(lambda name: name not in ours, left))
+        if not seen or (symbols and seen != symbols):
+            raise ProfilingError(f"ncu profiled {left} where {symbols or ['a kernel of cuBLAS']} was launched")
         counts.append(len(seen))
         begin += len(seen)
     if begin != len(names):
-        raise ProfilingError(f"ncu profiled {list(names[begin:])} after all expected launches")
+        raise ProfilingError(f"ncu profiled {names[begin:]} after all expected launches")
     return counts
 
 
-def _until_ours(names: Sequence[str]) -> Iterator[str]:
-    for name in names:
-        if name.startswith(_OURS):
-            return
-        yield name
+def _names(expected: Sequence[Sequence[KernelSpec]]) -> set[str]:
+    return {_name(each) for kernels in expected for each in kernels}
+
+
+def _name(spec: KernelSpec) -> str:
+    return ncu.code_name(spec.symbol)

@@ -101,12 +101,17 @@ class ProfiledLaunch:
     """A launch that ncu has profiled.
 
     Attributes:
-        name: Name of the kernel.
+        name: Name of the kernel, as ncu prints it.
         values: Metrics by Nsight Compute's names, in base units (ns, bytes).
     """
 
     name: str
     values: Mapping[str, float]
+
+    @property
+    def code_name(self) -> str:
+        """Name of the kernel in its code."""
+        return code_name(self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,12 +119,28 @@ class Instructions:
     """Metrics of each instruction of a launch.
 
     Attributes:
-        name: Name of the kernel.
+        name: Name of the kernel, as ncu prints it.
         rows: Byte offset in the function, text, and metrics by Nsight Compute's headings, for each instruction.
     """
 
     name: str
     rows: tuple[tuple[int, str, Mapping[str, float]], ...]
+
+    @property
+    def code_name(self) -> str:
+        """Name of the kernel in its code."""
+        return code_name(self.name)
+
+
+def code_name(printed: str) -> str:
+    """Return a kernel's name in its code, with namespaces but without return type, template arguments and parameters.
+
+    Example:
+        >>> code_name("void math::mm<double, (int)8>(const T1 *, const T1 *, T1 *)")
+        'math::mm'
+    """
+    named = re.sub(r"<unnamed>::|\(anonymous namespace\)::", "", printed)
+    return re.split(r"[<(]", named.strip())[0].split()[-1]
 
 
 def find_ncu() -> str | None:
@@ -207,7 +228,7 @@ def parse_raw(text: str) -> list[ProfiledLaunch]:
         if not row or not row[0].isdigit():  # units, or messages after the table
             continue
         cells = dict(zip(headings, row, strict=False))
-        launches.append(ProfiledLaunch(_plain(cells["Kernel Name"]), _numbers(cells)))
+        launches.append(ProfiledLaunch(cells["Kernel Name"].strip(), _numbers(cells)))
     return launches
 
 
@@ -222,7 +243,7 @@ def parse_source(text: str) -> list[Instructions]:
     for row in csv.reader(io.StringIO(text)):
         if len(row) >= 2 and row[0] == "Kernel Name":
             headings = []
-            blocks.append((_plain(row[1]), []))
+            blocks.append((row[1].strip(), []))
         elif "Address" in row and "Source" in row:
             headings = row
         elif blocks and headings:
@@ -291,11 +312,6 @@ def _from(text: str, start: str) -> str:
     lines = text.splitlines()
     begin = next((i for i, line in enumerate(lines) if line.startswith(start)), len(lines))
     return "\n".join(line for line in lines[begin:] if not line.startswith("=="))
-
-
-def _plain(name: str) -> str:
-    """Return the name of a kernel as ncu prints it, without the parameters of this package's kernels."""
-    return name.partition("(")[0].strip() if name.startswith("tiledmm") else name.strip()
 
 
 def _numbers(cells: Mapping[str, str]) -> dict[str, float]:
