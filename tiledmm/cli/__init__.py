@@ -24,6 +24,7 @@ from tiledmm.cli import (
     check,
     compare,
     doctor,
+    exercise,
     explain,
     inspect,
     precompile,
@@ -114,11 +115,21 @@ class _Command(TyperCommand):
         return super().parse_args(ctx, args)
 
 
+def _add(group: typer.Typer, command: Callable[..., None], panel: str | None = None) -> None:
+    context = run.CONTEXT if command is run.run else None
+    added = group.command(cls=_Command, help=_help(command), rich_help_panel=panel, context_settings=context)
+    added(report_errors(command))
+
+
 for _panel, _commands in _COMMANDS.items():
     for _command in _commands:
-        _context = run.CONTEXT if _command is run.run else None
-        _added = app.command(cls=_Command, help=_help(_command), rich_help_panel=_panel, context_settings=_context)
-        _added(report_errors(_command))
+        _add(app, _command, _panel)
+
+_exercise = typer.Typer(rich_markup_mode="rich")
+_exercise.callback(invoke_without_command=True, help=_help(exercise.exercise))(report_errors(exercise.exercise))
+for _command in (exercise.start, exercise.check, exercise.hint, exercise.solution, exercise.export):
+    _add(_exercise, _command)
+app.add_typer(_exercise, name="exercise", rich_help_panel="Learn")
 
 
 def main() -> None:

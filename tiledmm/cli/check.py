@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tiledmm.cli.arguments import complete_targets
-from tiledmm.cli.output import Json, console
+from tiledmm.cli.output import Json
+from tiledmm.cli.watch import watch as watch_folder
 
 if TYPE_CHECKING:
     from tiledmm.own_kernels.check_report import CheckReport
-
-# Interval at which --watch looks at the files, in seconds.
-_LOOK = 0.3
 
 
 def check(
@@ -56,7 +53,7 @@ def check(
         "define": define or (), "include": include or (), "target": target,
     }  # fmt: skip
     if watch:
-        _watch(file, kernel, options)
+        watch_folder(file, lambda: typer.echo(str(_checked(file, kernel, options))))
     report = _checked(file, kernel, options)
     typer.echo(report.json() if json else str(report))
     raise typer.Exit(0 if report.ok else 1)
@@ -66,21 +63,3 @@ def _checked(file: Path, kernel: str | None, options: dict[str, Any]) -> CheckRe
     from tiledmm.own_kernels.api import check as check_file
 
     return check_file(file, kernel, **options)
-
-
-def _watch(file: Path, kernel: str | None, options: dict[str, Any]) -> NoReturn:
-    """Check a file again each time it, or another file of its folder, is saved; until Ctrl-C."""
-    from tiledmm.errors import TiledmmError
-
-    screen, seen = console(), None
-    while True:
-        now = sorted((path.name, path.stat().st_mtime_ns) for path in file.parent.glob("*.[ch]*") if path.is_file())
-        if now != seen:
-            seen = now
-            screen.clear()
-            try:
-                typer.echo(str(_checked(file, kernel, options)))
-            except TiledmmError as error:
-                typer.secho(str(error), fg=typer.colors.RED)
-            typer.echo(f"\n{time.strftime('%H:%M:%S')}: waiting for the next save of {file.name}; Ctrl-C ends this.")
-        time.sleep(_LOOK)

@@ -1,0 +1,119 @@
+"""Tests of every exercise: its solution passes, and what is no solution fails with the words that its author wanted."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import missing_simulator, slow_unless
+from tiledmm.course.exercise import KINDS, Exercise, WrongAnswer, exercises
+from tiledmm.course.figures import FIGURES
+from tiledmm.course.student_file import answered, solution_text, start_text
+from tiledmm.course.verdict import Verdict, check, keys_of
+
+EXERCISES = exercises()
+KERNELS = [each for each in EXERCISES.values() if not each.questions]
+PREDICTIONS = [each for each in EXERCISES.values() if each.questions]
+SEED = 20261128
+
+pytestmark = pytest.mark.skipif(missing_simulator() is not None, reason=str(missing_simulator()))
+
+
+def checked(exercise: Exercise, text: str, folder: Path) -> Verdict:
+    path = folder / f"{exercise.name}.cu"
+    path.write_text(text)
+    return check(exercise, path, SEED)
+
+
+def by_name(exercise: Exercise) -> str:
+    return exercise.name
+
+
+@pytest.mark.parametrize("exercise", EXERCISES.values(), ids=by_name)
+def test_files_are_complete(exercise: Exercise) -> None:
+    assert exercise.kind in KINDS and len(exercise.hints) >= 3
+    assert len(exercise.wrong) >= 3, "three wrong answers with what a check says of them"
+    assert (exercise.kind == "predict") == bool(exercise.questions)
+    named = [each.figure for each in (*exercise.targets, *exercise.questions)]
+    assert {each.name for each in named} <= set(FIGURES)
+    for page in exercise.look:
+        assert (Path(__file__).parents[2] / page.partition("#")[0]).is_file(), page
+    if not exercise.questions:
+        assert exercise.start != exercise.solution and exercise.hidden, "hidden sizes keep answers honest"
+        assert all(exercise.solution.count(each.old) == 1 for each in exercise.wrong)
+
+
+@pytest.mark.parametrize("exercise", KERNELS, ids=by_name)
+def test_the_solution_passes(exercise: Exercise, tmp_path: Path) -> None:
+    found = checked(exercise, solution_text(exercise), tmp_path)
+    assert found.done, str(found)
+
+
+@pytest.mark.parametrize("exercise", EXERCISES.values(), ids=by_name)
+def test_the_hole_fails(exercise: Exercise, tmp_path: Path) -> None:
+    found = checked(exercise, start_text(exercise), tmp_path)
+    assert not found.done and re.search("as you got it|Write a number", found.sentence)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("exercise", KERNELS, ids=by_name)
+def test_what_looks_changed_and_is_not_fails(exercise: Exercise, tmp_path: Path) -> None:
+    found = checked(exercise, f"{start_text(exercise)}\n__device__ int mine = 1;\n", tmp_path)
+    assert not found.done, "the hole runs as it is, beside a variable"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("exercise", KERNELS, ids=by_name)
+def test_answers_for_the_sizes_that_are_shown_fail(exercise: Exercise, tmp_path: Path) -> None:
+    names = [each for each in ("M", "N", "K") if re.search(rf"\bint {each}\b", exercise.solution)]
+    sizes = [dict(zip("MNK", numbers, strict=True)) for numbers in exercise.shown]
+    known = " || ".join("(" + " && ".join(f"{name} == {each[name]}" for name in names) + ")" for each in sizes)
+    body = re.search(rf"\b{exercise.name}\s*\([^)]*\)\s*\{{", exercise.solution)
+    assert body and names, "a kernel takes its sizes as int M, N or K"
+    text = solution_text(exercise).replace(body[0], f"{body[0]} if (!({known})) return;")
+    assert not checked(exercise, text, tmp_path).done
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("exercise", KERNELS, ids=by_name)
+def test_a_kernel_that_ignores_its_inputs_fails(exercise: Exercise, tmp_path: Path) -> None:
+    head = re.search(
+        rf"(// tiledmm:[^\n]*\n)?(?:.*\n)*?.*__global__[^{{]*\b{exercise.name}\s*\([^)]*\)", exercise.solution
+    )
+    assert head
+    assert not checked(exercise, f"{head[0]} {{}}\n", tmp_path).done
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("exercise", KERNELS, ids=by_name)
+def test_another_solution_fails(exercise: Exercise, tmp_path: Path) -> None:
+    """Check that the solution of another exercise with the same parameters, renamed, does not do."""
+    for other in KERNELS:
+        if other is not exercise and other.args == exercise.args and other.lesson < exercise.lesson:
+            text = re.sub(rf"\b{other.name}\b", exercise.name, solution_text(other))
+            assert not checked(exercise, text, tmp_path).done, other.name
+
+
+@pytest.mark.parametrize(
+    ("exercise", "wrong"),
+    [
+        pytest.param(each, wrong, id=f"{each.name}-{at}", marks=slow_unless(at == 0))
+        for each in KERNELS
+        for at, wrong in enumerate(each.wrong)
+    ],
+)
+def test_wrong_answers_are_told(exercise: Exercise, wrong: WrongAnswer, tmp_path: Path) -> None:
+    found = checked(exercise, solution_text(exercise).replace(wrong.old, wrong.new), tmp_path)
+    assert not found.done and re.search(wrong.says, " ".join(str(found).split())), str(found)
+
+
+@pytest.mark.parametrize("exercise", PREDICTIONS, ids=by_name)
+def test_predictions(exercise: Exercise, tmp_path: Path) -> None:
+    keys = keys_of(exercise)
+    right = answered(solution_text(exercise), {name: f"{value:g}" for name, value in keys.items()})
+    assert checked(exercise, right, tmp_path).done
+    for wrong in exercise.wrong:
+        found = checked(exercise, answered(right, {wrong.old: wrong.new}), tmp_path)
+        assert not found.done and re.search(wrong.says, str(found)), str(found)

@@ -1,0 +1,167 @@
+"""Commands ``tiledmm exercise ...``: the course's exercises."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tiledmm.cli.output import Csv, Json, Markdown, Output
+from tiledmm.cli.watch import watch as watch_folder
+
+if TYPE_CHECKING:
+    from tiledmm.course.progress import State
+
+
+def _complete_names(incomplete: str) -> list[str]:
+    from tiledmm.course.exercise import exercises
+
+    return [name for name in exercises() if name.startswith(incomplete)]
+
+
+File = Annotated[Path, typer.Argument(metavar="FILE.cu", help="A file that 'start' wrote.", show_default=False)]
+Name = Annotated[
+    str, typer.Argument(metavar="NAME", help="An exercise.", show_default=False, autocompletion=_complete_names)
+]
+
+
+def exercise(context: typer.Context, json: Json = False, csv: Csv = False, markdown: Markdown = False) -> None:
+    """Learn by writing kernels: exercises that check themselves, without a GPU.
+
+    Without a command, lists the exercises, with what is done in the current folder. Nothing is uploaded: what is done
+    is in a file of the folder.
+
+        tiledmm exercise
+        tiledmm exercise start coalesced
+        tiledmm exercise check coalesced.cu --watch
+    """
+    if context.invoked_subcommand is not None:
+        return
+    from tiledmm.course.exercise import KINDS, exercises
+    from tiledmm.course.progress import Progress
+    from tiledmm.report.tables import Table
+
+    out, progress = Output(json=json, csv=csv, markdown=markdown), Progress(Path())
+    every = exercises().values()
+    rows = [(str(each.lesson), each.name, KINDS[each.kind], each.title, _state(progress[each.name])) for each in every]
+    done = sum(progress[each.name].done for each in every)
+    out.table(
+        Table(
+            f"{done} of {len(rows)} exercises are done here",
+            ("lesson", "<name", "<kind", "<title", "<state"),
+            tuple(rows),
+        )
+    )
+    waiting = next((each.name for each in every if not progress[each.name].done), None)
+    if waiting:
+        out.say(f"The next one: tiledmm exercise start {waiting}")
+    out.end(ok=True)
+
+
+def start(
+    name: Name,
+    folder: Annotated[Path, typer.Argument(help="Where the file goes.", show_default="the current folder")] = Path(),
+) -> None:
+    """Write the file of an exercise: plain CUDA C with a hole, and its task as a comment.
+
+    tiledmm exercise start coalesced
+    """
+    from tiledmm.course.exercise import find_exercise
+    from tiledmm.course.student_file import write_start
+
+    path = write_start(find_exercise(name), folder)
+    typer.echo(f"{path} is yours to edit. Then: tiledmm exercise check {path}")
+
+
+def check(
+    file: File,
+    watch: Annotated[bool, typer.Option("--watch", help="Check again each time the file is saved.")] = False,
+    seed: Annotated[
+        int | None, typer.Option(help="Draw the hidden sizes of this seed again.", show_default="a new one")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Check a file: is it right, at the sizes that it shows and at hidden ones, and does it cost what it may?
+
+    The kernel runs on the simulator, as native code of this machine, with all of its checks. The exit status is 1 if
+    the exercise is not done.
+
+        tiledmm exercise check coalesced.cu
+        tiledmm exercise check coalesced.cu --watch
+    """
+
+    def checked(as_json: bool) -> bool:
+        import secrets
+
+        from tiledmm.course.progress import Progress
+        from tiledmm.course.student_file import exercise_of
+        from tiledmm.course.verdict import check as check_file
+
+        found = exercise_of(file)
+        verdict = check_file(found, file, secrets.randbelow(10**6) if seed is None else seed)
+        progress = Progress(file.parent)
+        before = progress[found.name]
+        progress.change(found.name, checks=before.checks + 1, done=before.done or verdict.done)
+        typer.echo(verdict.json() if as_json else str(verdict))
+        return verdict.done
+
+    if watch:
+        watch_folder(file, lambda: checked(False))
+    raise typer.Exit(0 if checked(json) else 1)
+
+
+def hint(file: File) -> None:
+    """Print the hints that a file has had, and one more.
+
+    tiledmm exercise hint coalesced.cu
+    """
+    from tiledmm.course.progress import Progress
+    from tiledmm.course.student_file import exercise_of
+
+    found, progress = exercise_of(file), Progress(file.parent)
+    shown = min(progress[found.name].hints + 1, len(found.hints))
+    progress.change(found.name, hints=shown)
+    for number, text in enumerate(found.hints[:shown], start=1):
+        typer.echo(textwrap.fill(f"{number}. {' '.join(text.split())}", 90, subsequent_indent="   "))
+    left = len(found.hints) - shown
+    typer.echo(f"({left} more)" if left else f"(no more; tiledmm exercise solution {found.name})")
+
+
+def solution(name: Name, yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False) -> None:
+    """Print the solution of an exercise, after a question.
+
+    tiledmm exercise solution coalesced
+    """
+    from tiledmm.course.exercise import find_exercise
+    from tiledmm.course.progress import Progress
+    from tiledmm.course.student_file import solution_text
+
+    found, progress = find_exercise(name), Progress(Path())
+    if not progress[name].done and not yes:
+        typer.confirm(f"{name} is not done in this folder. Show its solution?", abort=True, err=True)
+    if not progress[name].done:
+        progress.change(name, solution=True)
+    typer.echo(solution_text(found), nl=False)
+
+
+def export(
+    folder: Annotated[Path, typer.Argument(help="Where the files go.", show_default=False)],
+    lesson: Annotated[int | None, typer.Option(help="Only the exercises of one lesson.", show_default="all")] = None,
+) -> None:
+    """Write all exercises for students, without solutions and hints, with their licence.
+
+    tiledmm exercise export handout --lesson 4
+    """
+    from tiledmm.course.export import export as write
+
+    written = write(folder, lesson)
+    typer.echo(f"{len(written)} exercises are in {folder}, without solutions.")
+
+
+def _state(state: State) -> str:
+    if state.done:
+        return "done" if not state.solution else "done, with the solution"
+    tries = f"{state.checks} check{'s' * (state.checks != 1)}" if state.checks else ""
+    return ", ".join(filter(None, [tries, f"{state.hints} hint{'s' * (state.hints != 1)}" if state.hints else ""]))

@@ -1,0 +1,222 @@
+"""Exercises, as their two files have them."""
+
+from __future__ import annotations
+
+import functools
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tiledmm.errors import ConfigError
+from tiledmm.kernels.plain import SIZES
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+FOLDER = Path(__file__).parent / "exercises"
+
+#: Kinds of exercises, and what a student does in each.
+KINDS = {
+    "fill": "fill in",
+    "bug": "find the bug",
+    "predict": "predict",
+    "count": "reach a count",
+    "fast": "make it fast",
+}
+
+# Lines of a .cu file around a hole: what the student gets, then the solution.
+_PART = re.compile(r"^[ \t]*//\[(start|solution|end)\][ \t]*\n", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """Something that a check counts.
+
+    Attributes:
+        name: Name of the figure, one of ``figures.FIGURES``.
+        at: Regular expression for the accesses that it is about, such as ``"load Bs"``; empty for all.
+    """
+
+    name: str
+    at: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.name}, {self.at}" if self.at else self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A count that a solution reaches.
+
+    Attributes:
+        figure: What is counted.
+        most, least: Limits; None for none.
+        says: Sentence for a kernel that does not reach it, in the lesson's words.
+    """
+
+    figure: Figure
+    most: float | None
+    least: float | None
+    says: str
+
+    def is_reached(self, value: float) -> bool:
+        """Return whether a count is within the limits, but for rounding."""
+        return (self.most is None or value <= self.most * 1.0001) and (
+            self.least is None or value >= self.least * 0.9999
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A number that a student predicts.
+
+    Attributes:
+        name: Name of the answer in the file.
+        ask: The question.
+        figure: What the check counts.
+        mistakes: Sentences for usual wrong answers, by the answer.
+    """
+
+    name: str
+    ask: str
+    figure: Figure
+    mistakes: Mapping[float, str]
+
+
+@dataclass(frozen=True, slots=True)
+class WrongAnswer:
+    """A wrong answer that a check must tell, for tests.
+
+    Attributes:
+        old, new: What is replaced in the solution, and by what; for a prediction, an answer's name and a number.
+        says: Regular expression for what the check says.
+    """
+
+    old: str
+    new: str
+    says: str
+
+
+@dataclass(frozen=True, slots=True)
+class Exercise:
+    """One exercise.
+
+    Attributes:
+        name: Its name, which is also the kernel's.
+        title: What it is about, in a few words.
+        lesson: Number of its lesson.
+        kind: One of ``KINDS``.
+        task: What the student does.
+        look: Pages of the documentation to read.
+        hints: Hints, each of which tells more.
+        args: Arguments, as ``tiledmm check --args`` takes them.
+        expect: What the kernel computes: an expression of NumPy with the arguments' names; empty for the product of
+            matrices A and B.
+        shown: M, N and K of the sizes that the student sees.
+        hidden: Least and most M, N and K of the sizes that a check draws.
+        multiple_of: Numbers that drawn M, N and K are multiples of.
+        targets: Counts that a solution reaches.
+        questions: What the student predicts.
+        wrong: Wrong answers with what a check says.
+        source: The ``.cu`` file, with both parts.
+    """
+
+    name: str
+    title: str
+    lesson: int
+    kind: str
+    task: str
+    look: tuple[str, ...]
+    hints: tuple[str, ...]
+    args: str
+    expect: str
+    shown: tuple[tuple[int, int, int], ...]
+    hidden: tuple[tuple[int, int], ...]
+    multiple_of: tuple[int, int, int]
+    targets: tuple[Target, ...]
+    questions: tuple[Question, ...]
+    wrong: tuple[WrongAnswer, ...]
+    source: str
+
+    @property
+    def start(self) -> str:
+        """CUDA C that the student gets."""
+        return _part(self.source, "start")
+
+    @property
+    def solution(self) -> str:
+        """CUDA C of the solution."""
+        return _part(self.source, "solution")
+
+    def sizes(self, numbers: Sequence[int]) -> dict[str, int]:
+        """Return sizes by their names."""
+        return dict(zip(SIZES, numbers, strict=True))
+
+
+def _part(source: str, wanted: str) -> str:
+    """Return a text with one part of each hole."""
+    pieces = _PART.split(source)
+    kept, part = [pieces[0]], "end"
+    for part, text in zip(pieces[1::2], pieces[2::2], strict=True):
+        kept += [text] if part in (wanted, "end") else []
+    return "".join(kept)
+
+
+@functools.cache
+def exercises() -> dict[str, Exercise]:
+    """Return all exercises by name, in the order of lessons."""
+    found = [_read(path) for path in sorted(FOLDER.glob("*.toml"))]
+    return {each.name: each for each in sorted(found, key=lambda each: (each.lesson, list(KINDS).index(each.kind)))}
+
+
+def find_exercise(name: str) -> Exercise:
+    """Return an exercise.
+
+    Raises:
+        ConfigError: If there is none of this name.
+    """
+    try:
+        return exercises()[name]
+    except KeyError:
+        raise ConfigError(f"no exercise is named {name!r}; tiledmm exercise lists them") from None
+
+
+def _read(path: Path) -> Exercise:
+    data = tomllib.loads(path.read_text(encoding="utf-8"))
+    sizes = data.get("sizes", {})
+    limits = sizes.get("hidden", {})
+    return Exercise(
+        name=path.stem,
+        title=data["title"],
+        lesson=data["lesson"],
+        kind=data["kind"],
+        task=data["task"].strip(),
+        look=tuple(data.get("look", ())),
+        hints=tuple(each.strip() for each in data["hints"]),
+        args=data["args"],
+        expect=data.get("expect", ""),
+        shown=tuple((m, n, k) for m, n, k in sizes["shown"]),
+        hidden=tuple((least, most) for least, most in (limits.get(size, (1, 1)) for size in SIZES)) if limits else (),
+        multiple_of=tuple(sizes.get("multiple_of", (1, 1, 1))),
+        targets=tuple(
+            Target(_figure(each), each.get("most"), each.get("least"), each["says"]) for each in data.get("target", ())
+        ),
+        questions=tuple(
+            Question(each["name"], each["ask"], _figure(each), _mistakes(each)) for each in data.get("question", ())
+        ),
+        wrong=tuple(WrongAnswer(each["old"], str(each["new"]), each["says"]) for each in data.get("wrong", ())),
+        source=path.with_suffix(".cu").read_text(encoding="utf-8"),
+    )
+
+
+def _figure(data: Mapping[str, Any]) -> Figure:
+    return Figure(data["figure"], data.get("at", ""))
+
+
+def _mistakes(question: Mapping[str, Any]) -> dict[float, str]:
+    return {float(each["answer"]): each["says"] for each in question.get("mistake", ())}

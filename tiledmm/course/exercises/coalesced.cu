@@ -1,0 +1,16 @@
+// tiledmm: grid=(N+31)/32,(M+7)/8 block=32,8
+__global__ void coalesced(const float* A, const float* B, float* C, int M, int N, int K) {
+    //[start]
+    // TODO: which row and which column of C is this thread's? Here, lanes of a warp take successive rows.
+    int row = blockIdx.x * blockDim.x + threadIdx.x;
+    int col = blockIdx.y * blockDim.y + threadIdx.y;
+    //[solution]
+    int row = blockIdx.y * blockDim.y + threadIdx.y;
+    int col = blockIdx.x * blockDim.x + threadIdx.x;
+    //[end]
+    if (row < M && col < N) {
+        float sum = 0;
+        for (int k = 0; k < K; ++k) sum += A[row * K + k] * B[k * N + col];
+        C[row * N + col] = sum;
+    }
+}

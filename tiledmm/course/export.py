@@ -1,0 +1,51 @@
+"""Export of exercises for students: without solutions and hints, with the licence."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+
+from tiledmm.course.exercise import exercises
+from tiledmm.course.student_file import write_start
+from tiledmm.errors import ConfigError
+
+_README = """\
+Exercises in CUDA C, which check themselves without a GPU:
+
+    pip install "tiledmm[simulate]"
+    tiledmm exercise check NAME.cu
+
+They are part of tiledmm, and have its licence, which is in LICENSE.
+"""
+
+
+def export(folder: Path, lesson: int | None = None) -> list[Path]:
+    """Write the exercises' files, a README and the licence into a folder, and return the paths of the exercises.
+
+    Args:
+        folder: The folder, which is made.
+        lesson: Number of a lesson; None for all.
+
+    Raises:
+        ConfigError: If there is no such lesson, or a file exists.
+    """
+    wanted = [each for each in exercises().values() if lesson in (None, each.lesson)]
+    if not wanted:
+        known = sorted({each.lesson for each in exercises().values()})
+        raise ConfigError(f"lesson {lesson} has no exercises; there are lessons {', '.join(map(str, known))}")
+    written = [write_start(each, folder) for each in wanted]
+    (folder / "README.txt").write_text(_README, encoding="utf-8")
+    (folder / "LICENSE").write_text(_licence(), encoding="utf-8")
+    return written
+
+
+def _licence() -> str:
+    """Return the package's licence, of the installed package or of the source tree."""
+    try:
+        files = distribution("tiledmm").files or []
+    except PackageNotFoundError:
+        files = []
+    for file in files:
+        if file.name == "LICENSE":
+            return Path(str(file.locate())).read_text(encoding="utf-8")
+    return (Path(__file__).resolve().parents[2] / "LICENSE").read_text(encoding="utf-8")

@@ -1,0 +1,101 @@
+"""The file that a student works on: which exercise it is of, its task, its code, and its answers."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Mapping
+from pathlib import Path
+
+from tiledmm.course.exercise import KINDS, Exercise, find_exercise
+from tiledmm.errors import ConfigError
+
+_WIDTH = 90
+
+_FIRST = re.compile(r"^// Exercise (\w+):", re.MULTILINE)
+_ANSWER = re.compile(r"^// answer (\w+):[ \t]*(.*?)[ \t]*$", re.MULTILINE)
+
+# What separates the task from the code.
+_RULE = f"// {'-' * (_WIDTH - 3)}"
+
+
+def start_text(exercise: Exercise) -> str:
+    """Return the file that a student starts with: the task as a comment, and the code with a hole."""
+    return f"{_head(exercise)}\n{exercise.start}"
+
+
+def solution_text(exercise: Exercise) -> str:
+    """Return the same file with the solution."""
+    return f"{_head(exercise)}\n{exercise.solution}"
+
+
+def write_start(exercise: Exercise, folder: Path) -> Path:
+    """Write the file that a student starts with, and return its path.
+
+    Raises:
+        ConfigError: If there is such a file, which may hold work.
+    """
+    path = folder / f"{exercise.name}.cu"
+    if path.exists():
+        raise ConfigError(f"{path} exists, and is kept: name another folder, or delete it to begin again")
+    folder.mkdir(parents=True, exist_ok=True)
+    path.write_text(start_text(exercise), encoding="utf-8")
+    return path
+
+
+def exercise_of(path: Path) -> Exercise:
+    """Return the exercise that a file is of.
+
+    Raises:
+        ConfigError: If there is no such file, or its first lines name no exercise.
+    """
+    try:
+        found = _FIRST.search(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}") from error
+    if found is None:
+        raise ConfigError(
+            f"{path} begins with no line '// Exercise NAME: ...': tiledmm exercise start writes such files"
+        )
+    return find_exercise(found[1])
+
+
+def code_of(text: str) -> str:
+    """Return a file's code without the task, comments and layout, to compare it with another's."""
+    code = re.sub(r"//[^\n]*|/\*.*?\*/", "", text.rpartition(_RULE)[2], flags=re.DOTALL)
+    return re.sub(r"\s+", " ", code).strip()
+
+
+def answers_of(text: str) -> dict[str, str]:
+    """Return the answers of a file to questions, by name."""
+    return dict(_ANSWER.findall(text))
+
+
+def answered(text: str, answers: Mapping[str, float | str]) -> str:
+    """Return a file with answers to questions, by name."""
+    return _ANSWER.sub(lambda found: f"// answer {found[1]}: {answers.get(found[1], found[2])}", text)
+
+
+def _head(exercise: Exercise) -> str:
+    lines = [f"// Exercise {exercise.name}: {exercise.title} (lesson {exercise.lesson}, {KINDS[exercise.kind]})"]
+    for paragraph in exercise.task.split("\n\n"):
+        lines += ["//", *_comment(paragraph)]
+    if exercise.questions:
+        lines.append("//")
+        for each in exercise.questions:
+            lines += [*_comment(each.ask), f"// answer {each.name}: ?"]
+    if exercise.look:
+        lines += ["//", *_comment(f"Read: {', '.join(exercise.look)}")]
+    name = f"{exercise.name}.cu"
+    lines += [
+        "//",
+        f"// tiledmm exercise check {name}    is it right?",
+        f"// tiledmm exercise hint {name}     one more hint",
+    ]
+    return "\n".join([*lines, _RULE])
+
+
+def _comment(text: str) -> list[str]:
+    if text.startswith("    "):  # code and pictures keep their lines
+        return [f"// {line}".rstrip() for line in text.splitlines()]
+    return textwrap.wrap(" ".join(text.split()), _WIDTH, initial_indent="// ", subsequent_indent="// ")

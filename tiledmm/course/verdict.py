@@ -1,0 +1,183 @@
+"""Verdicts: whether an exercise is done, in a sentence; then what was found, and counts beside those to reach."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import textwrap
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from tiledmm.course.exercise import Exercise, Question, Target
+from tiledmm.course.figures import figure_of
+from tiledmm.course.run import Run, run
+from tiledmm.course.student_file import answers_of, code_of, solution_text
+from tiledmm.errors import CompilationError
+from tiledmm.own_kernels.trial import Trial
+
+_WIDTH = 90
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a check of an exercise says.
+
+    Attributes:
+        exercise: Name of the exercise.
+        done: Whether the exercise is done.
+        sentence: What is wrong, where, and why it matters; or that it is right.
+        details: Findings, and counts beside those to reach, as lines.
+        right: Whether the result is right at all sizes that ran; None if it did not run.
+        findings: Kinds of the findings.
+        counts: Value, limit and whether it is reached, of each target by its name.
+        seed: Seed of the hidden sizes; None if there were none.
+    """
+
+    exercise: str
+    done: bool
+    sentence: str
+    details: tuple[str, ...] = ()
+    right: bool | None = None
+    findings: tuple[str, ...] = ()
+    counts: tuple[Count, ...] = ()
+    seed: int | None = None
+
+    def __str__(self) -> str:
+        lines = textwrap.wrap(f"{'Done' if self.done else 'Not yet'}. {self.sentence}", _WIDTH)
+        if self.counts:
+            lines += ["", *_table(self.counts)]
+        if self.details:
+            lines += ["", *self.details]
+        if self.seed is not None and not self.done:
+            lines += ["", f"The hidden sizes are drawn anew at each check; --seed {self.seed} draws these again."]
+        return "\n".join(lines)
+
+    def json(self) -> str:
+        """Return the verdict as a JSON object."""
+        return json.dumps(asdict(self), indent=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """A count beside the one to reach.
+
+    Attributes:
+        name: What is counted.
+        value: The count of the student's kernel.
+        limit: The count to reach, in words.
+        reached: Whether it is reached.
+    """
+
+    name: str
+    value: float
+    limit: str
+    reached: bool
+
+
+def check(exercise: Exercise, path: Path, seed: int) -> Verdict:
+    """Check a student's file.
+
+    Args:
+        exercise: The exercise.
+        path: The file.
+        seed: Seed of the hidden sizes.
+
+    Raises:
+        ConfigError: If the file has no kernel of the exercise's name and parameters.
+    """
+    text = path.read_text(encoding="utf-8")
+    if exercise.questions:
+        return _predicted(exercise, text)
+    if code_of(text) == code_of(exercise.start):
+        return Verdict(exercise.name, False, "The code is still as you got it: its comments say where to begin.")
+    try:
+        found = run(exercise, path, seed)
+    except CompilationError as error:
+        return Verdict(exercise.name, False, "It does not compile.", tuple(str(error).splitlines()))
+    last = found.report.trials[-1]
+    if not last.ok:
+        return Verdict(
+            exercise.name, False, _what_is_wrong(last, found), tuple(_findings(last)), last.right,
+            tuple(dict.fromkeys(each.kind for each in last.report.findings)),
+            seed=seed if found.hidden else None,
+        )  # fmt: skip
+    counts = [_count(each, figure_of(each.figure, found.report)) for each in exercise.targets]
+    missed = next((target for target, count in zip(exercise.targets, counts, strict=True) if not count.reached), None)
+    sentence = f"The result is right, but {missed.says}" if missed else _praise(exercise, found)
+    return Verdict(exercise.name, missed is None, sentence, (), True, (), tuple(counts), seed)
+
+
+def _praise(exercise: Exercise, found: Run) -> str:
+    hidden = len(found.report.trials) - len(exercise.shown)
+    where = (
+        f"at the {len(exercise.shown)} sizes of the exercise" if len(exercise.shown) > 1 else "at the exercise's sizes"
+    )
+    drawn = f" and at {hidden} hidden ones" if hidden else ""
+    reached = ", and every count is reached" if exercise.targets else ""
+    return f"The result is right {where}{drawn}{reached}."
+
+
+def _what_is_wrong(trial: Trial, found: Run) -> str:
+    sizes = ", ".join(f"{name} = {size}" for name, size in trial.sizes.items())
+    whose = " (hidden sizes, which the check drew)" if found.hidden else ""
+    if trial.right is False:
+        why = trial.explanations[0] if trial.explanations else "the first wrong element is below."
+        return f"The result is wrong at {sizes}{whose}: {why}"
+    return f"The result may be right by luck: at {sizes}{whose}, {trial.report.findings[0].message}"
+
+
+def _findings(trial: Trial) -> Iterator[str]:
+    for each in trial.report.findings[:3]:
+        yield from textwrap.wrap(each.message, _WIDTH)
+        for location, text in {each.location: each.text, each.other_location: each.other_text}.items():
+            if location and text:
+                yield f"    {location} | {text.strip()}"[:_WIDTH]
+    for sentence in trial.explanations[1:]:
+        yield from textwrap.wrap(sentence, _WIDTH)
+
+
+def _count(target: Target, value: float) -> Count:
+    limits = {"at most": target.most, "at least": target.least}
+    limit = ", ".join(f"{word} {number:g}" for word, number in limits.items() if number is not None)
+    return Count(str(target.figure), value, limit, target.is_reached(value))
+
+
+def _table(counts: tuple[Count, ...]) -> Iterator[str]:
+    width = max(len(each.name) for each in counts)
+    for each in counts:
+        yield f"{'ok ' if each.reached else '-> '} {each.name:{width}}  {each.value:10,.6g}  {each.limit}"
+
+
+def _predicted(exercise: Exercise, text: str) -> Verdict:
+    """Compare a student's predictions with what the exercise's own kernel costs."""
+    answers = answers_of(text)
+    missing = [each.name for each in exercise.questions if not answers.get(each.name, "?").strip("?")]
+    if missing:
+        return Verdict(exercise.name, False, f"Write a number instead of ? for {', '.join(missing)}.")
+    keys = keys_of(exercise)
+    for each in exercise.questions:
+        try:
+            answer = float(answers[each.name].replace(",", "").rstrip("%"))
+        except ValueError:
+            return Verdict(exercise.name, False, f"The answer {each.name} is no number: {answers[each.name]}")
+        if abs(answer - keys[each.name]) > 0.005 * abs(keys[each.name]):
+            return Verdict(exercise.name, False, f"{each.name} is not {answer:g}. {_hint(each, answer)}")
+    counted = ", ".join(f"{name} {value:g}" for name, value in keys.items())
+    return Verdict(exercise.name, True, f"The simulator counts the same: {counted}.", right=True)
+
+
+def keys_of(exercise: Exercise) -> dict[str, float]:
+    """Return the right answers to an exercise's questions, which the simulator and occupancy give for its kernel."""
+    with tempfile.TemporaryDirectory(prefix="tiledmm-exercise-") as folder:
+        path = Path(folder, f"{exercise.name}.cu")
+        path.write_text(solution_text(exercise), encoding="utf-8")
+        report = run(exercise, path, None).report
+    return {each.name: figure_of(each.figure, report) for each in exercise.questions}
+
+
+def _hint(question: Question, answer: float) -> str:
+    for wrong, sentence in question.mistakes.items():
+        if abs(answer - wrong) <= 0.005 * abs(wrong):
+            return sentence
+    return f"The question is about {question.figure.name}: count again."
