@@ -95,6 +95,9 @@ TOO_MANY_CONSTANTS = "too much constant memory"
 TOO_MANY_PARAMETERS = "too many bytes of parameters"
 TOO_MUCH_SHARED = "too much shared memory"
 
+#: The kind for a cooperative launch of more blocks than are resident at a time, which a GPU refuses.
+TOO_MANY_BLOCKS = "too many blocks for a cooperative launch"
+
 #: Kinds after which a launch goes on. All others end it: elements may be left that no thread has written.
 CONTINUES = WARNINGS | {
     "uninitialised shared memory", "uninitialised result", "race on shared memory", "race on global memory",
@@ -190,7 +193,10 @@ RULES = {
     2: "loads or stores a fragment at an address that is not a multiple of 32",
     3: "loads or stores a fragment with a leading dimension that is not a multiple of 16 bytes",
     4: "makes a tile of threads whose number is not 1, 2, 4, 8, 16 or 32",
-    5: "waits for all blocks of a grid, which do not all run at the same time here: launch two kernels instead",
+    5: (
+        "waits for all blocks of a grid, which needs a cooperative launch: cooperative=True, or "
+        "enable_cooperative_groups=True of RawKernel (a GPU traps, or waits forever)"
+    ),
     6: "assumes by __builtin_assume what is not so: a compiler may take it for true",
     7: "calls a virtual function that the object's class does not define",
     8: "deletes an object: device memory is not allocated in kernels here",

@@ -414,6 +414,8 @@ ALWAYS_INLINE bool is_unordered(const Worker& w, const Stamp& earlier, const Sta
     if (earlier.block() == mine.block()) {
         if (earlier.thread() == mine.thread() || earlier.epoch() < mine.epoch()) return false;
         if (knows(w, earlier.thread(), earlier.clock())) return false;
+    } else if (is_before_grid(w, earlier)) {
+        return false;
     }
     return !is_acquired(w, earlier);
 }
@@ -613,7 +615,7 @@ ALWAYS_INLINE bool is_constant(const Run& run, uintptr_t address) {
     } else if (--fiber.samples == 0) {
         fiber.limit = fiber.steps + 1;
         const uint64_t finished = w.run->finished.load(std::memory_order_relaxed);
-        const bool alone = finished >= w.earlier;   // all blocks before this one have ended
+        const bool alone = finished >= w.earlier && !is_cooperative(w);   // all blocks before this one have ended
         w.spin_rounds = finished == w.seen_finished && alone ? w.spin_rounds + 1 : 0;
         w.seen_finished = finished;
         if (w.spin_rounds > SPIN_ROUNDS || all_wait(w)) report_and_abort(w, WAITS_FOR_EVER, place, writes, address, bytes);
@@ -658,6 +660,7 @@ ALWAYS_INLINE uintptr_t distance(uintptr_t address, uintptr_t begin, uintptr_t b
     Fiber& fiber = *w.current;
     const uint64_t depth = reinterpret_cast<uintptr_t>(stack_of(w, fiber.thread)) + STACK_BYTES - frame;
     fiber.floor = frame;
+    if (depth > STACK_BYTES - GUARD_BYTES) report_and_abort(w, STACK_OVERFLOW, place, false, 0, 0);
     if (depth <= w.deepest || depth > STACK_BYTES) return;
     w.deepest = depth;
     w.deepest_pc = reinterpret_cast<uint64_t>(place);

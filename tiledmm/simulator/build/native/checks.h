@@ -80,7 +80,7 @@ void on_other_access(uintptr_t address, unsigned bytes, unsigned how, unsigned k
 
 ALWAYS_INLINE void record(Worker& w, uintptr_t address, unsigned site, Space space) {
     const unsigned lane = w.current->thread % WARP;
-    w.log[static_cast<size_t>(lane) * (LOG_ENTRIES + 72) + w.logged[lane]] =
+    w.counters.log[static_cast<size_t>(lane) * (LOG_ENTRIES + 72) + w.logged[lane]] =
         static_cast<uint64_t>(address) << 16 | site << 1 | space;
     if (++w.logged[lane] == LOG_ENTRIES) leave(w, State::PAUSED);
 }

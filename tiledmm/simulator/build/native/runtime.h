@@ -15,6 +15,8 @@ unsigned tiledmm_lane() __attribute__((const));
 // Barriers of the block, and of the lanes of a mask in a warp.
 void tiledmm_sync_threads(unsigned instance);   // each in the text has its own number
 unsigned tiledmm_sync_threads_count(unsigned instance, bool predicate);
+void tiledmm_sync_grid(unsigned instance);   // of all blocks, in a cooperative launch
+bool tiledmm_is_cooperative() __attribute__((const));
 void tiledmm_sync_whole_warp();
 void tiledmm_sync_warp(unsigned mask);
 void tiledmm_named_barrier(unsigned id, unsigned threads, unsigned waits);   // bar.sync, or bar.arrive where it does not wait

@@ -33,8 +33,10 @@ constexpr unsigned WARP = 32;
 constexpr unsigned BANKS = 32;
 constexpr unsigned MAX_THREADS = 1024;
 constexpr size_t STACK_BYTES = 640 * 1024;   // a thread has at most 512 KiB of local memory
+constexpr size_t STACKS_ALIGNMENT = 8 * 65536;   // of the workers' of a cooperative launch, so that their shadows share no page
 constexpr size_t DEEP_BYTES = 2048;          // twice what a GPU gives to calls of unknown depth: frames are larger here
 constexpr size_t GUARD_BYTES = 4096;         // below each stack
+constexpr size_t MOST_GUARDS = 16384;        // of a launch whose blocks are all resident
 constexpr unsigned LOG_ENTRIES = 1 << 15;   // accesses of a lane before those of its warp are processed
 constexpr unsigned SITES = 1 << 14;         // instructions of a kernel that access memory
 constexpr unsigned SLOT_BITS = 16;          // shared arrays are aligned to 64 KiB
@@ -112,7 +114,7 @@ struct StampReaders {
 
 // SPINS: reads the same addresses again and again, and waits for others to run.
 // ASKS: for the lanes that run with it.
-enum class State : uint8_t { READY, AT_BARRIER, AT_NAMED, AT_WARP, PAUSED, SPINS, ASKS, DONE };
+enum class State : uint8_t { READY, AT_BARRIER, AT_GRID, AT_NAMED, AT_WARP, PAUSED, SPINS, ASKS, DONE };
 
 // What a thread waits for at a barrier of its warp: all lanes must wait for the same.
 constexpr unsigned WARP_BARRIER = 0;
@@ -251,6 +253,19 @@ struct Fault {   // a signal that ended a thread
     uintptr_t pc = 0, address = 0, frame = 0, stack = 0;
 };
 
+// What a worker counts accesses with.
+struct Counters {
+    std::vector<uint64_t> log;      // lane by lane
+    std::vector<SiteCounts> counts;
+    std::vector<Pattern> patterns;
+
+    void begin() {
+        log.resize(static_cast<size_t>(WARP) * (LOG_ENTRIES + 72));   // not a power of two, so that lanes use different cache sets
+        counts.resize(SITES);
+        patterns.resize(SITES * 2);
+    }
+};
+
 struct Worker {
     Run* run = nullptr;
     Fiber* current = nullptr;
@@ -280,10 +295,8 @@ struct Worker {
     std::unordered_map<size_t, std::vector<LaneReaders>> readers;   // further ones, by cell; of this epoch
     uint64_t epoch = 1, first_epoch = 1;
 
-    std::vector<uint64_t> log;      // lane by lane
+    Counters counters;
     unsigned logged[WARP] = {};
-    std::vector<SiteCounts> counts;
-    std::vector<Pattern> patterns;
     Joiner joiner;
     unsigned votes[2] = {}, vote_epoch = 0;
     uint64_t barriers = 0, barriers_before = 0;   // the second: when this block began
@@ -291,6 +304,8 @@ struct Worker {
     uint64_t random = 1;
     bool hands_over = false;      // to another worker, as soon as its thread has left
     std::condition_variable turn;
+    bool runs = false;            // COOPERATIVE: whether it has one of the cores
+    bool passes = false;          // and whether the barrier of the grid at which it waits has been passed
     bool synchronizes = false;    // whether threads used atomics, volatile accesses, fences or named barriers
     uint64_t ticks = 0, seen_steps = 0;   // of the clock; steps of the thread that last looked at it
     std::vector<TraceEvent> trace;
@@ -328,7 +343,18 @@ struct Turns {
     uint64_t random = 1;
     unsigned straggler = 0;
     unsigned preemptions = 1u << 18, changes = 1u << 14;   // how many are left
-    unsigned waits = 0;   // looks at threads that spin since any thread got on
+    std::atomic<unsigned> waits{0};   // looks at threads that spin since any thread got on
+};
+
+// The blocks of a cooperative launch, all of which are resident (grid_barriers.h). Guarded by Turns::lock.
+struct Grid {
+    std::vector<Worker*> queue;        // that wait for a core, in this order
+    std::vector<Worker*> at_barrier;
+    std::vector<Counters> counters;    // of cores on which no worker runs
+    std::vector<unsigned> epochs;      // by block: its epoch after the last barrier of the grid
+    unsigned cores = 0;                // on which no worker runs
+    uint64_t begun = 0, ended = 0;     // workers
+    uint64_t first_ended = 0;          // the block that ended first
 };
 
 struct ReaderShard {
@@ -359,6 +385,7 @@ struct Run {
     std::set<uint64_t> guards, polls;   // places of plain reads: those whose thread goes on to an atomic there, and those of loops that wait
     std::atomic<bool> synchronizes{false};
     Turns turns;
+    Grid resident;
     ReaderShard shards[READER_SHARDS];
     std::string output;
     std::vector<TraceEvent> trace;
