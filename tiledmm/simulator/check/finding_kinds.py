@@ -47,6 +47,10 @@ KINDS = (
     "argument beyond a fast function's range",
     "equal writes that nothing orders",
     "function that does not return a value",
+    "access to freed memory",
+    "free that cannot be made",
+    "uninitialised allocated memory",
+    "memory that is not freed",
 )
 
 #: The kind for an array whose elements are in another order than its memory.
@@ -65,7 +69,7 @@ WARNINGS = frozenset(
     {DEEP_CALLS, "barrier not reached by threads that have ended", "shuffle of an undefined value",
      "alignment not declared", "volatile read that nothing orders", "printf of another type", VIEW,
      "argument beyond a fast function's range", "equal writes that nothing orders", ORDER_OF_THREADS,
-     ORDER_OF_ELEMENTS}
+     ORDER_OF_ELEMENTS, "memory that is not freed"}
 )  # fmt: skip
 
 #: Kinds that the host finds: elements that no thread wrote, elements that differ from what is expected, and results
@@ -100,7 +104,8 @@ TOO_MANY_BLOCKS = "too many blocks for a cooperative launch"
 
 #: Kinds after which a launch goes on. All others end it: elements may be left that no thread has written.
 CONTINUES = WARNINGS | {
-    "uninitialised shared memory", "uninitialised result", "race on shared memory", "race on global memory",
+    "uninitialised shared memory", "uninitialised result", "uninitialised allocated memory",
+    "race on shared memory", "race on global memory",
     "copy not waited for", NOT_RETURNED, UNSET_ELEMENT, UNSET, NOT_WRITTEN, WRONG_RESULT, LAUNCH_BOUNDS,
     TOO_MUCH_SHARED, TOO_MANY_CONSTANTS, TOO_MANY_PARAMETERS,
 }  # fmt: skip
@@ -108,7 +113,7 @@ CONTINUES = WARNINGS | {
 #: Kinds for accesses that nothing orders, and for reads of memory that nothing has written.
 RACES = frozenset({"race on shared memory", "race on global memory"})
 UNWRITTEN_GLOBAL = "uninitialised result"
-UNWRITTEN = frozenset({"uninitialised shared memory", UNWRITTEN_GLOBAL})
+UNWRITTEN = frozenset({"uninitialised shared memory", "uninitialised allocated memory", UNWRITTEN_GLOBAL})
 
 #: Kinds that are errors only if a result depends on the value.
 IF_USED = frozenset({NOT_RETURNED, UNWRITTEN_GLOBAL})
@@ -173,6 +178,10 @@ SENTENCES = {
     ),
     "argument beyond a fast function's range": "{fast}",
     "barriers without end": "{barriers}: a loop that does not end?",
+    "access to freed memory": "{access}, which {other} freed at {at}",
+    "free that cannot be made": "{free}",
+    "uninitialised allocated memory": "reads {what}, which nobody has written since",
+    "memory that is not freed": "allocates {bytes} bytes, which are not freed when the launch ends",
     NOT_RETURNED: "comes to the end of a function that returns no value there, and the result depends on it",
     "alignment not declared": (
         "{access}, and the array is declared with a smaller alignment: a GPU may place it where the access fails "
@@ -199,8 +208,13 @@ RULES = {
     ),
     6: "assumes by __builtin_assume what is not so: a compiler may take it for true",
     7: "calls a virtual function that the object's class does not define",
-    8: "deletes an object: device memory is not allocated in kernels here",
     9: "prints by %n, or a field of 10,000 characters or more, which printf has on no GPU",
+}
+
+# What is wrong with a call of free or delete.
+FREES = {
+    1: "frees memory that {other} has already freed at {at}",
+    2: "frees the address {address:#x}, which is that of no memory that malloc or new returned",
 }
 
 # Limits on barriers (IDLE_BARRIERS, IDLE_EXCHANGES and MOST_BARRIERS in ``build/native/state.h``).
@@ -225,5 +239,5 @@ RANGES = {
 OF_TWO = frozenset(
     {"race on shared memory", "race on global memory", BARRIER, "warp not converged", "copy not waited for",
      "barrier not reached by threads that have ended", LANES, "volatile read that nothing orders",
-     "equal writes that nothing orders"}
+     "equal writes that nothing orders", "access to freed memory", "free that cannot be made"}
 )  # fmt: skip

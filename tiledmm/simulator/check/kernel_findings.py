@@ -21,7 +21,7 @@ from tiledmm.simulator.check.finding_kinds import (
     UNSET,
     UNWRITTEN,
 )
-from tiledmm.simulator.check.findings import Finding, Region, finding, nearest, show
+from tiledmm.simulator.check.findings import Finding, Region, allocated_region, finding, nearest, show
 from tiledmm.simulator.execute.grid import Geometry, Outcome, Writer
 from tiledmm.simulator.execute.interface import SPACES, RawFinding
 from tiledmm.simulator.execute.memory import Placed
@@ -169,7 +169,8 @@ class KernelFindings:
 
     def _array(self, raw: RawFinding, shared: Regions, operands: Regions) -> str:
         """Return the name of the array that an access is in, or is closest to; an empty string if there is none."""
-        region = nearest(shared if SPACES[raw.space] == "shared" else operands, raw.address)
+        allocated = allocated_region(raw, self._kernel.lines)
+        region = nearest(allocated or (shared if SPACES[raw.space] == "shared" else operands), raw.address)
         return region.name if region else ""
 
     def deep_calls(self, outcome: Outcome) -> list[Finding]:

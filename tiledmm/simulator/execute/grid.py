@@ -265,6 +265,8 @@ def run_grid(
     for found in outcome.findings:
         if found.other_pc:
             found.other_pc -= library.base
+        if found.allocated_at:
+            found.allocated_at -= library.base
         for i, place in enumerate(found.calls):
             found.calls[i] = max(place - library.base, 0)
     return outcome

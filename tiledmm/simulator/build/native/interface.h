@@ -53,6 +53,10 @@ enum FindingKind : uint32_t {
     BEYOND_RANGE,        // a warning; address: the argument, a double; bytes: which of RANGES in check/finding_kinds.py
     EQUAL_WRITES,        // a warning: two writes of the same value that nothing orders
     NOT_RETURNED,        // an error only if a result depends on the value
+    FREED_MEMORY,        // accessed; other: where it was freed
+    BAD_FREE,            // bytes: which of FREES in check/finding_kinds.py
+    UNSET_HEAP,
+    NOT_FREED,           // a warning; bytes: of the first allocation at the place
 };
 
 // One array in global memory.
@@ -114,6 +118,7 @@ struct Finding {
     uint32_t one_warp;   // whether both threads were in one warp, each time
     uint32_t warp, present;      // number of the thread's warp in the block, and a mask of the lanes that the warp has
     uint32_t mask, other_mask;   // of a barrier or an exchange of lanes: which lanes it names
+    uint64_t allocation, allocated, allocated_at;   // of an address in the heap: address and bytes of the allocation, and where it was made
 };
 
 // Requests are accesses of a warp. Units are wavefronts in shared memory and sectors in global memory.

@@ -4,7 +4,7 @@
 // run until they reach a barrier or end, warp by warp, so that the accesses of a warp's lanes between two barriers can be
 // combined. Each access of instrumented code is checked and counted (checks.cpp) before it happens.
 //
-// Depends on: checks.h, counting.h, faults.h, fibers.h, grid_barriers.h, guards.h, ordering.h, releases.h, schedule.h, stacks.h, state.h, warp_barriers.h
+// Depends on: checks.h, counting.h, faults.h, fibers.h, grid_barriers.h, guards.h, heap.h, ordering.h, releases.h, schedule.h, stacks.h, state.h, warp_barriers.h
 #include <cstdarg>
 #include <ctime>
 #include <sys/mman.h>
@@ -15,6 +15,7 @@
 #include "fibers.h"
 #include "grid_barriers.h"
 #include "guards.h"
+#include "heap.h"
 #include "ordering.h"
 #include "releases.h"
 #include "schedule.h"
@@ -539,6 +540,29 @@ void tiledmm_trap() {
     abort_launch(*worker);
 }
 
+// ---- malloc and free ----
+
+void* tiledmm_allocate(unsigned long bytes, unsigned long alignment, const void* place) {
+    Worker& w = *worker;
+    const void* const at = place ? place : CALLER;
+    end_if_told(w, at);
+    return allocate(w, bytes, alignment, at);
+}
+
+void tiledmm_free(void* memory, const void* place) {
+    Worker& w = *worker;
+    const void* const at = place ? place : CALLER;
+    const auto address = reinterpret_cast<uintptr_t>(memory);
+    end_if_told(w, at);
+    if (!memory) return;
+    if (in_heap(*w.run, address) && w.run->launch.checks) on_free(w, address, at);
+    const Freeing freeing = release_allocation(w, address, at);
+    if (freeing == Freeing::DONE) return;
+    const bool twice = freeing == Freeing::TWICE;
+    report(w, BAD_FREE, reinterpret_cast<uint64_t>(at), true, address, twice ? 1 : 2, twice ? who_freed(*w.run, address) : Other{});
+    abort_launch(w);
+}
+
 // ---- cp.async ----
 
 void tiledmm_copy_async(void* shared, const void* global, unsigned bytes, unsigned source_bytes) {
@@ -835,6 +859,18 @@ uint64_t tiledmm_steps(const Run* run, uint64_t* most) {
 }
 
 uint64_t tiledmm_findings(Run* run, const Finding** findings) {
+    for (const auto& [begin, each] : run->heap.all) {
+        if (each.freed_at || run->stop) continue;
+        Finding left = {};
+        left.kind = NOT_FREED;
+        left.count = 1;
+        left.pc = each.place;
+        left.bytes = static_cast<uint32_t>(each.bytes);
+        left.space = GLOBAL;
+        set(left.block, index_of(*run, each.block));
+        set(left.thread, thread_index(*run, each.thread));
+        keep(*run, left);
+    }
     for (const auto& each : run->deferred)
         for (const Finding& finding : each.second) {
             const uint64_t reader = finding.writes ? finding.other_pc : finding.pc;
@@ -870,6 +906,7 @@ uint64_t tiledmm_trace(const Run* run, const TraceEvent** events) {
 
 void tiledmm_end(Run* run) {
     faults::remove();
+    end_heap(*run);
     delete run;
 }
 

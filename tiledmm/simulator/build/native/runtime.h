@@ -44,6 +44,10 @@ void tiledmm_monotone_access(void* at, unsigned bytes);  // of one that changes 
 void tiledmm_block_scope(int begins);   // of atomics for threads of one block only
 int tiledmm_compare_and_swap(void* at, void* expected, const void* desired, unsigned bytes, int is_last);   // is_last: not tried again
 
+// malloc and new, free and delete; `place` is where they are called, or null for the caller.
+void* tiledmm_allocate(unsigned long bytes, unsigned long alignment, const void* place);
+void tiledmm_free(void* at, const void* place);
+
 int tiledmm_printf(const char* format, ...);   // printed after the launch
 void tiledmm_check_printf(const char* format, const char* kinds);   // kinds: of each argument, a letter of PrintedKind
 [[noreturn]] void tiledmm_assert_failed(const char* expression);

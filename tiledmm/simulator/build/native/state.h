@@ -357,6 +357,24 @@ struct Grid {
     uint64_t first_ended = 0;          // the block that ended first
 };
 
+struct Allocation {
+    uint64_t begin, bytes, place, freed_at;   // the places where it was made and freed; 0: it was not freed
+    unsigned block, thread;                   // that made it, or that freed it
+};
+
+struct Heap {   // of malloc (heap.h)
+    std::mutex lock;
+    static constexpr uintptr_t NOWHERE = 1ull << 63;   // no address of a process: nothing was allocated
+    std::atomic<uintptr_t> begin{NOWHERE};
+    uintptr_t next = 0;                // behind it, nothing ever was
+    uint64_t used = 0;
+    uint8_t* marks = nullptr;          // for each 16 bytes
+    uint64_t* stamps = nullptr;
+    Operand operand = {};
+    std::map<uintptr_t, Allocation> all;           // those that were freed, too
+    std::multimap<uint64_t, uintptr_t> freed;      // by size
+};
+
 struct ReaderShard {
     std::mutex lock;
     std::unordered_map<const uint64_t*, std::vector<StampReaders>> readers;
@@ -386,6 +404,7 @@ struct Run {
     std::atomic<bool> synchronizes{false};
     Turns turns;
     Grid resident;
+    Heap heap;
     ReaderShard shards[READER_SHARDS];
     std::string output;
     std::vector<TraceEvent> trace;

@@ -10,7 +10,6 @@ _LIBCUXX = (
     "libcu++ is not there: use atomicAdd and similar functions for atomic and atomic_ref, __syncthreads for barrier, "
     "cuda_pipeline.h for pipeline and memcpy_async, and <type_traits>, <limits>, <utility>, <tuple> or <array> for std"
 )
-_ALLOCATION = "device memory is not allocated in kernels here: pass an array to launch"
 
 #: Names that are refused: a pattern, and the reason with what to use instead.
 NAMES = tuple(
@@ -27,7 +26,7 @@ NAMES = tuple(
          f"{_HOST}: call launch once for each kernel"),
         (r"cuda(Error\w*|Success|Get\w*|Set\w*|Device\w*|Func\w*|Occupancy\w*|Host\w*|Peek\w*)", _HOST),
         (r"cu[A-Z]\w+", _HOST),
-        (r"malloc|free|calloc|realloc|alloca", _ALLOCATION),
+        (r"calloc|realloc|alloca|aligned_alloc", "a kernel has malloc and free, new and delete: use these"),
         (r"curand\w*", "cuRAND is not there: pass random numbers in an array, or compute them in the kernel"),
         (r"(cublas|cusparse|cufft|cusolver|cudnn|nccl|nvshmem)\w*", _HOST),
         (r"thrust|cub|cutlass|cute", f"thrust, CUB and CUTLASS are not there: {LIBRARY}"),
@@ -77,14 +76,5 @@ TEXTS = (
             r"\b__shared__\b(?:(?:alignas|__align__|__attribute__)\s*\([^;{}\n]*?\)|[^;(){}\n])*?(?<![=!<>])=(?!=)"
         ),
         "shared memory has no initializer: threads write it, before a barrier",
-    ),
-    (re.compile(r"\bnew\s+[A-Za-z_]|::\s*operator\s+new\b"), f"new: {_ALLOCATION}"),
-    (
-        re.compile(r"(?<!operator )\bdelete\b\s*(?:\[\s*\]\s*)?[A-Za-z_(*:]|::\s*operator\s+delete\b"),
-        f"delete: {_ALLOCATION}",
-    ),
-    (
-        re.compile(r"\bnew\s*\([^()]*(?:\([^()]*\)[^()]*)*\)\s*[A-Za-z_]"),
-        "placement new is not simulated: assign to the element, or call a function that initializes it",
     ),
 )
