@@ -50,6 +50,7 @@ KINDS = (
     "access to freed memory",
     "free that cannot be made",
     "uninitialised allocated memory",
+    "carry between asm statements that are not volatile",
     "memory that is not freed",
 )
 
@@ -69,7 +70,7 @@ WARNINGS = frozenset(
     {DEEP_CALLS, "barrier not reached by threads that have ended", "shuffle of an undefined value",
      "alignment not declared", "volatile read that nothing orders", "printf of another type", VIEW,
      "argument beyond a fast function's range", "equal writes that nothing orders", ORDER_OF_THREADS,
-     ORDER_OF_ELEMENTS, "memory that is not freed"}
+     ORDER_OF_ELEMENTS, "memory that is not freed", "carry between asm statements that are not volatile"}
 )  # fmt: skip
 
 #: Kinds that the host finds: elements that no thread wrote, elements that differ from what is expected, and results
@@ -181,6 +182,10 @@ SENTENCES = {
     "access to freed memory": "{access}, which {other} freed at {at}",
     "free that cannot be made": "{free}",
     "uninitialised allocated memory": "reads {what}, which nobody has written since",
+    "carry between asm statements that are not volatile": (
+        "reads the carry flag that another asm statement has set: a compiler may put other code between the two unless "
+        "both are asm volatile"
+    ),
     "memory that is not freed": "allocates {bytes} bytes, which are not freed when the launch ends",
     NOT_RETURNED: "comes to the end of a function that returns no value there, and the result depends on it",
     "alignment not declared": (
@@ -209,6 +214,7 @@ RULES = {
     6: "assumes by __builtin_assume what is not so: a compiler may take it for true",
     7: "calls a virtual function that the object's class does not define",
     9: "prints by %n, or a field of 10,000 characters or more, which printf has on no GPU",
+    10: "reads the carry flag, which no asm statement of the thread has set",
 }
 
 # What is wrong with a call of free or delete.

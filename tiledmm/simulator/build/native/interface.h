@@ -56,6 +56,7 @@ enum FindingKind : uint32_t {
     FREED_MEMORY,        // accessed; other: where it was freed
     BAD_FREE,            // bytes: which of FREES in check/finding_kinds.py
     UNSET_HEAP,
+    CARRY_NOT_KEPT,      // a warning
     NOT_FREED,           // a warning; bytes: of the first allocation at the place
 };
 

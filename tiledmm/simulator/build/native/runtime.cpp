@@ -200,6 +200,7 @@ void begin_block(Worker& w, uint64_t number) {
         fiber.clock = 0;
         for (Fence& fence : fiber.fences) fence = {};
         fiber.reads_from = 0;
+        fiber.carry = 0;
         fiber.is_straggler = false;
         fiber.held = fiber.holds = 0;
         fiber.acquired.clear();
@@ -678,6 +679,18 @@ int tiledmm_compare_and_swap(void* at, void* expected, const void* desired, unsi
     if (done && changes) get_on(w);
     if (orders && (done || is_last)) synchronize_atomic(w, place_of(w, reinterpret_cast<uintptr_t>(at)), done && changes);
     return done;
+}
+
+bool tiledmm_carry(bool is_volatile) {
+    Worker& w = *worker;
+    const uint8_t carry = w.current->carry;
+    if (!carry) report_and_abort(w, BROKEN_RULE, CALLER, false, 0, 10);
+    if (!is_volatile || !(carry & CARRY_VOLATILE)) report(w, CARRY_NOT_KEPT, reinterpret_cast<uint64_t>(CALLER), false, 0, 0);
+    return carry & CARRY_IS_ONE;
+}
+
+void tiledmm_set_carry(bool carry, bool is_volatile) {
+    worker->current->carry = static_cast<uint8_t>(CARRY_SET | (carry ? CARRY_IS_ONE : 0) | (is_volatile ? CARRY_VOLATILE : 0));
 }
 
 unsigned tiledmm_shared_offset(const void* shared) {

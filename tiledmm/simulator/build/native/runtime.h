@@ -56,6 +56,10 @@ void tiledmm_check_printf(const char* format, const char* kinds);   // kinds: of
 void tiledmm_beyond_range(unsigned function, double x);   // of a fast function: see RANGES in check/finding_kinds.py
 long long tiledmm_clock();
 
+// PTX's carry flag, which a thread keeps from one asm statement to the next.
+bool tiledmm_carry(bool is_volatile);
+void tiledmm_set_carry(bool carry, bool is_volatile);
+
 unsigned tiledmm_shared_offset(const void* shared);
 unsigned tiledmm_space(const void* address);   // 0: shared, 1: global, 2: local, 3: constant memory
 void* tiledmm_shared_address(unsigned offset);

@@ -130,6 +130,8 @@ constexpr uint64_t SPIN_ROUNDS = 1 << 16;   // looks without progress of any thr
 
 struct Sync;
 
+constexpr uint8_t CARRY_SET = 1, CARRY_IS_ONE = 2, CARRY_VOLATILE = 4;   // the last: by asm volatile
+
 struct Acquired {   // what a thread knows from a location in memory: what was released there from one version up to another
     Sync* from;
     unsigned since, version;
@@ -190,6 +192,7 @@ struct Fiber {
     uint64_t steps = 0, limit = 0;
     uintptr_t floor = 0;          // below it, the stack is deeper than any thread's of the worker was so far
     unsigned samples = 0, spin_count = 0;
+    uint8_t carry = 0;            // of PTX: CARRY_SET and others, or 0 before any instruction has set it
     bool spin_writes = false;     // whether there was a write among those samples
     bool is_preempted = false;    // in state SPINS, and only lets others run
     bool is_straggler = false;    // PREEMPTIVE: it is kept waiting
