@@ -458,7 +458,7 @@ def test_integers_of_empty_that_nobody_wrote(dtype):
     x[:32] = np.full(32, -1).astype(dtype)  # what a program may write
     kernel((1,), (64,), (x, total, hits, 32))
     assert int(total[0]) == int(x[:32].sum(dtype=dtype))
-    with pytest.raises(SimulationError, match="kernel.cu:5: uninitialised result: .* of global array x "):
+    with pytest.raises(SimulationError, match=r"kernel.cu:5: uninitialised result: .* of global array x "):
         kernel((1,), (64,), (x, total, hits, 40))
     view = x[8:]
     kernel((1,), (64,), (view, total, hits, 24))
