@@ -74,7 +74,7 @@ def test_one_sentence_at_its_line(line, named):
         ("cuda/std/atomic", r"libcu\+\+"), ("cublas_v2.h", "host code"),
         *(pytest.param(*case, marks=pytest.mark.slow)
           for case in (("thrust/device_vector.h", "thrust"), ("cub/cub.cuh", "CUB"), ("curand_kernel.h", "cuRAND"),
-                       ("cuda_fp8.h", "8-bit"))),
+                       ("cuda_fp4.h", "4 bits"))),
     ],
 )  # fmt: skip
 def test_headers_of_the_host_are_left_out_and_named_where_something_is_missing(header, named):
