@@ -105,20 +105,21 @@ def test_numbers_are_rounded_once_to_nearest_even(kind, dtype, type_, function):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_nan_is_one_number_with_saturation(kind):
+@pytest.mark.parametrize("saturation", ["__NV_SATFINITE", "__NV_NOSAT"])
+def test_nan_of_a_float_is_one_number_and_that_of_a_double_keeps_its_sign(kind, saturation):
     text = f"""
-    __global__ void k(const float* x, unsigned char* sat, unsigned char* raw, int n) {{
+    __global__ void k(const double* x, unsigned char* of_float, unsigned char* of_double, int n) {{
         const int i = threadIdx.x;
         if (i >= n) return;
-        sat[i] = __nv_cvt_float_to_fp8(x[i], __NV_SATFINITE, __NV_{kind.upper()});
-        raw[i] = __nv_cvt_float_to_fp8(x[i], __NV_NOSAT, __NV_{kind.upper()});
+        of_float[i] = __nv_cvt_float_to_fp8(float(x[i]), {saturation}, __NV_{kind.upper()});
+        of_double[i] = __nv_cvt_double_to_fp8(x[i], {saturation}, __NV_{kind.upper()});
     }}
     """
-    values = np.array([0x7FC00000, 0xFFC00000], np.uint32).view(np.float32)
-    sat, raw = np.zeros((2, 2), np.uint8)
-    run(text, 2, values, sat, raw)
-    assert sat.tolist() == [0x7F, 0x7F]
-    assert np.isnan(raw.view(KINDS[kind]).astype(np.float32)).all() and (raw >> 7).tolist() == [0, 1]
+    values = np.array([0x7FF8 << 48, 0xFFF8 << 48], np.uint64).view(np.float64)
+    of_float, of_double = np.zeros((2, 2), np.uint8)
+    run(text, 2, values, of_float, of_double)
+    assert of_float.tolist() == [0x7F, 0x7F]
+    assert of_double.tolist() == ([0x7F, 0xFF] if kind == "e4m3" else [0x7E, 0xFE])
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -77,7 +77,8 @@ def _pattern(offset: int, size: int) -> np.ndarray[Any, Any]:
     """Return the bytes that a new array of integers holds from an offset on."""
     first, last = offset // _WORD, -(-(offset + size) // _WORD)
     words = np.arange(first + 1, last + 1, dtype=np.uint64) * _FACTOR
-    return words.view(np.uint8)[offset - first * _WORD :][:size]
+    found: np.ndarray[Any, Any] = words.view(np.uint8)[offset - first * _WORD :][:size]
+    return found
 
 
 def _owner(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

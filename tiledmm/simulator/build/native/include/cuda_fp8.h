@@ -30,10 +30,7 @@ __forceinline__ unsigned char to_fp8(double x, __nv_saturation_t saturation, __n
     const auto bits = static_cast<unsigned long long>(__double_as_longlong(x));
     const auto sign = static_cast<unsigned char>(bits >> 63 << 7);
     const double size = __builtin_fabs(x);
-    if (x != x) {   // with saturation, an instruction converts, which gives one NaN
-        if (saturation == __NV_SATFINITE) return 0x7f;
-        return static_cast<unsigned char>(sign | format.nan | (kind == __NV_E5M2 ? bits >> 50 & 3 : 0));
-    }
+    if (x != x) return static_cast<unsigned char>(sign | format.nan | (kind == __NV_E5M2 ? bits >> 50 & 3 : 0));
     const int exponent = static_cast<int>(bits >> 52 & 0x7ff) - 1023;
     const double unit = exponent > 1 - format.bias ? __builtin_ldexp(1, exponent - format.fraction) : format.least();
     const double nearest = size > 2 * format.most ? size : __builtin_rint(size / unit) * unit;
@@ -43,6 +40,11 @@ __forceinline__ unsigned char to_fp8(double x, __nv_saturation_t saturation, __n
     const auto steps = static_cast<unsigned long long>(nearest / format.least());
     const int top = steps >> format.fraction ? 63 - __builtin_clzll(steps) - format.fraction : 0;
     return static_cast<unsigned char>(sign | ((static_cast<unsigned long long>(top) << format.fraction) + (steps >> top)));
+}
+
+// Of fewer bits than a double's: all NaN become one.
+__forceinline__ unsigned char narrow_to_fp8(float x, __nv_saturation_t saturation, __nv_fp8_interpretation_t kind) {
+    return x != x ? 0x7f : to_fp8(x, saturation, kind);
 }
 
 __forceinline__ float from_fp8(unsigned char bits, __nv_fp8_interpretation_t kind) {
@@ -65,22 +67,22 @@ __forceinline__ __nv_fp8_storage_t __nv_cvt_double_to_fp8(double x, __nv_saturat
     return tiledmm_detail::to_fp8(x, saturate, kind);
 }
 __forceinline__ __nv_fp8_storage_t __nv_cvt_float_to_fp8(float x, __nv_saturation_t saturate, __nv_fp8_interpretation_t kind) {
-    return tiledmm_detail::to_fp8(x, saturate, kind);
+    return tiledmm_detail::narrow_to_fp8(x, saturate, kind);
 }
 __forceinline__ __nv_fp8_storage_t __nv_cvt_halfraw_to_fp8(__half_raw x, __nv_saturation_t saturate, __nv_fp8_interpretation_t kind) {
-    return tiledmm_detail::to_fp8(float(__half(x)), saturate, kind);
+    return tiledmm_detail::narrow_to_fp8(float(__half(x)), saturate, kind);
 }
 __forceinline__ __nv_fp8_storage_t __nv_cvt_bfloat16raw_to_fp8(__nv_bfloat16_raw x, __nv_saturation_t saturate, __nv_fp8_interpretation_t kind) {
-    return tiledmm_detail::to_fp8(float(__nv_bfloat16(x)), saturate, kind);
+    return tiledmm_detail::narrow_to_fp8(float(__nv_bfloat16(x)), saturate, kind);
 }
-#define TILEDMM_TWO_TO_FP8(name, type)                                                                                         \
-    __forceinline__ __nv_fp8x2_storage_t name(type x, __nv_saturation_t saturate, __nv_fp8_interpretation_t kind) {              \
-        const unsigned low = tiledmm_detail::to_fp8(x.x, saturate, kind), high = tiledmm_detail::to_fp8(x.y, saturate, kind);    \
-        return static_cast<__nv_fp8x2_storage_t>(high << 8 | low);                                                               \
-    }
-TILEDMM_TWO_TO_FP8(__nv_cvt_double2_to_fp8x2, double2)
-TILEDMM_TWO_TO_FP8(__nv_cvt_float2_to_fp8x2, float2)
-#undef TILEDMM_TWO_TO_FP8
+__forceinline__ __nv_fp8x2_storage_t __nv_cvt_double2_to_fp8x2(double2 x, __nv_saturation_t saturate, __nv_fp8_interpretation_t kind) {
+    const unsigned high = __nv_cvt_double_to_fp8(x.y, saturate, kind);
+    return static_cast<__nv_fp8x2_storage_t>(high << 8 | __nv_cvt_double_to_fp8(x.x, saturate, kind));
+}
+__forceinline__ __nv_fp8x2_storage_t __nv_cvt_float2_to_fp8x2(float2 x, __nv_saturation_t saturate, __nv_fp8_interpretation_t kind) {
+    const unsigned high = __nv_cvt_float_to_fp8(x.y, saturate, kind);
+    return static_cast<__nv_fp8x2_storage_t>(high << 8 | __nv_cvt_float_to_fp8(x.x, saturate, kind));
+}
 __forceinline__ __nv_fp8x2_storage_t __nv_cvt_halfraw2_to_fp8x2(__half2_raw x, __nv_saturation_t saturate, __nv_fp8_interpretation_t kind) {
     const unsigned high = __nv_cvt_halfraw_to_fp8({x.y}, saturate, kind);
     return static_cast<__nv_fp8x2_storage_t>(high << 8 | __nv_cvt_halfraw_to_fp8({x.x}, saturate, kind));
@@ -107,7 +109,7 @@ struct Fp8 {
 
     Fp8() = default;
     __forceinline__ explicit Fp8(double x) : __x(to_fp8(x, __NV_SATFINITE, KIND)) {}
-    __forceinline__ explicit Fp8(float x) : __x(to_fp8(x, __NV_SATFINITE, KIND)) {}
+    __forceinline__ explicit Fp8(float x) : __x(narrow_to_fp8(x, __NV_SATFINITE, KIND)) {}
     __forceinline__ explicit Fp8(__half x) : Fp8(float(x)) {}
     __forceinline__ explicit Fp8(__nv_bfloat16 x) : Fp8(float(x)) {}
     __forceinline__ explicit operator float() const { return from_fp8(__x, KIND); }
