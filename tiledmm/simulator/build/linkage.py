@@ -103,7 +103,7 @@ def refuse_assembly(assembly: str) -> Refusal | None:
         assembly: Output of the compiler for ``-S``.
     """
     lines = (line for block in _INLINE.finditer(assembly) for line in block["text"].splitlines())
-    found = next((line.strip() for line in lines if not _COMMENT.fullmatch(line)), "")
+    found = "; ".join(line.strip() for line in lines if not _COMMENT.fullmatch(line))
     if not found and (foreign := _FOREIGN.search(assembly)):
         found = foreign[0].strip()
     if not found:
