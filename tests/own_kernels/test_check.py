@@ -418,3 +418,18 @@ def test_variables_that_the_file_does_not_say_are_named():
     assert kernel.ok
     assert kernel.trials[0].geometry.grid == (16, 1, 1)
     assert any("does not say are 64 here" in each for each in kernel.notes)
+
+
+def test_a_host_that_launches_cooperatively_lets_blocks_wait_for_each_other():
+    text = """
+    #include <cooperative_groups.h>
+    __global__ void k(float* x) {
+        if (threadIdx.x == 0 && blockIdx.x == 0) x[1] = 2;
+        cooperative_groups::this_grid().sync();
+        if (threadIdx.x == 0 && blockIdx.x == 1) x[0] = x[1];
+    }
+    void host(float* x) { void* arguments[] = {&x}; LAUNCH; }
+    """
+    launch = "cudaLaunchCooperativeKernel((void*)k, 2, 32, arguments)"
+    assert tiledmm.check(text.replace("LAUNCH", launch), grid=2, block=32, args="x:f32[32]").ok
+    assert not tiledmm.check(text.replace("LAUNCH", "k<<<2, 32>>>(x)"), grid=2, block=32, args="x:f32[32]").ok

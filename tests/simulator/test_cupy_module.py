@@ -33,7 +33,7 @@ def test_new_arrays_are_nan() -> None:
     for array in (cp.empty(5), cp.empty((2, 3), cp.float32, "F"), cp.empty_like(cp.ones(3)), cp.ndarray((4,), "f2")):
         assert type(array) is cp.ndarray
         assert cp.isnan(array).all()
-    assert cp.empty(2, np.int32).tolist() == [-1, -1]
+    assert len(set(cp.empty(64, np.int32).tolist())) == 64
     assert cp.empty((2, 3), order="F").flags.f_contiguous
 
 
@@ -438,3 +438,37 @@ def test_a_nan_that_somebody_wrote_is_written():
     y = cp.zeros(32, cp.float32)
     cp.RawKernel(UNWRITTEN, "axpby")((1,), (32,), (x, y, cp.float32(1), 32))
     assert cp.isnan(y).all()
+
+
+COUNT = r"""
+template <typename T> __global__ void count(const T* x, T* total, int* hits, int n) {
+    int i = threadIdx.x;
+    if (i < n) hits[i % 4] = 1;
+    if (i == n - 1) { T sum = 0; for (int k = 0; k < n; ++k) sum += x[k]; total[0] = sum; }
+}
+"""
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.uint64, np.int16, np.uint8])
+def test_integers_of_empty_that_nobody_wrote(dtype):
+    kind = {"int32": "int", "uint64": "unsigned long long", "int16": "short", "uint8": "unsigned char"}
+    name = f"count<{kind[np.dtype(dtype).name]}>"
+    kernel = cp.RawModule(code=COUNT, name_expressions=[name]).get_function(name)
+    x, total, hits = cp.empty(40, dtype), cp.empty(1, dtype), cp.empty(4, np.int32)
+    x[:32] = np.full(32, -1).astype(dtype)  # what a program may write
+    kernel((1,), (64,), (x, total, hits, 32))
+    assert int(total[0]) == int(x[:32].sum(dtype=dtype))
+    with pytest.raises(SimulationError, match=r"kernel.cu:5: uninitialised result: .* of global array x "):
+        kernel((1,), (64,), (x, total, hits, 40))
+    view = x[8:]
+    kernel((1,), (64,), (view, total, hits, 24))
+    with pytest.raises(SimulationError, match="uninitialised result"):
+        kernel((1,), (64,), (view, total, hits, 32))
+
+
+def test_a_counter_of_empty_that_nobody_cleared():
+    text = 'extern "C" __global__ void add(int* n, int* seen) { if (atomicAdd(n, 1) > 40) seen[0] = 1; }'
+    kernel = cp.RawKernel(text, "add")
+    with pytest.raises(SimulationError, match="uninitialised result"):
+        kernel((1,), (32,), (cp.empty(1, np.int32), cp.zeros(1, np.int32)))
+    kernel((1,), (32,), (cp.zeros(1, np.int32), cp.zeros(1, np.int32)))

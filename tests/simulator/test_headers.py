@@ -135,13 +135,6 @@ def test_ranks_of_threads_with_three_indices():
     ]
 
 
-def test_a_grid_of_one_block_waits():
-    assert by_thread("cg::this_grid().sync(); out[i] = i;", 4) == [0, 1, 2, 3]
-    report = simulator.launch(GROUPS % "cg::this_grid().sync(); out[i] = i;", 2, 4, (np.zeros(8, np.int64),))
-    (found,) = report.findings
-    assert found.kind == "call that cannot be made"
-
-
 def test_a_tile_has_a_power_of_two_of_threads():
     text = GROUPS % "out[i] = cg::tiled_partition(block, 7).size();"
     (found,) = simulator.launch(text, 1, 32, (np.zeros(32, np.int64),)).findings

@@ -1114,6 +1114,46 @@ def test_carries():
         assert found == [(a + sign * b) % 2**128 for a, b in zip(*wide, strict=True)], opcode
 
 
+LONG_SUM = """
+extern "C" __global__ void kernel(const unsigned* x, const unsigned* y, unsigned* out) {
+    const int at = 3 * threadIdx.x;
+    asm volatile("add.cc.u32 %0, %1, %2;" : "=r"(out[at]) : "r"(x[at]), "r"(y[at]));
+    asm volatile("addc.cc.u32 %0, %1, %2;" : "=r"(out[at + 1]) : "r"(x[at + 1]), "r"(y[at + 1]));
+    asm volatile("addc.u32 %0, %1, %2;" : "=r"(out[at + 2]) : "r"(x[at + 2]), "r"(y[at + 2]));
+}"""
+
+
+def long_sum(text: str) -> tuple[simulator.Report, list[int], list[int]]:
+    values = np.random.default_rng(0).choice(np.array([0, 1, 2**32 - 1, 2**31], "u4"), (2, 32, 3))
+    out = np.zeros((32, 3), "u4")
+    report = simulator.launch(text, 1, 32, (*values, out))
+    wide = [[sum(int(part) << 32 * i for i, part in enumerate(row)) for row in each] for each in (*values, out)]
+    return report, [(a + b) % 2**96 for a, b in zip(*wide[:2], strict=True)], wide[2]
+
+
+def test_a_thread_keeps_its_carry_from_one_statement_to_the_next():
+    report, expected, result = long_sum(LONG_SUM)
+    report.check()
+    assert not report.warnings
+    assert result == expected
+
+
+@pytest.mark.parametrize("at", [4, 5, 6])
+def test_a_carry_between_statements_that_are_not_volatile_is_a_warning(at):
+    lines = LONG_SUM.split("\n")
+    lines[at - 1] = lines[at - 1].replace("asm volatile", "asm")
+    report, expected, result = long_sum("\n".join(lines))
+    assert result == expected and report.ok
+    assert {each.kind for each in report.warnings} == {"carry between asm statements that are not volatile"}
+    assert {each.line for each in report.warnings} == {line for line in (at, at + 1) if 5 <= line <= 6}
+
+
+def test_a_carry_that_nothing_has_set_is_found():
+    report, _, _ = long_sum(LONG_SUM.replace("add.cc.u32", "add.u32"))
+    (found,) = report.findings
+    assert (found.kind, found.line) == ("call that cannot be made", 5) and "carry flag" in found.message
+
+
 def test_products_with_carries():
     text = """
 extern "C" __global__ void kernel(const unsigned long long* x, unsigned long long* out) {
@@ -1160,7 +1200,6 @@ extern "C" __global__ void kernel(const int* x, int* out) {
     [
         ("wgmma.fence.sync.aligned;", "'wgmma.fence.sync.aligned'.*mma.sync"),
         ("frobnicate.u32 %0, %0;", "'frobnicate.u32'.*TILEDMM_SIMULATOR"),
-        ("addc.u32 %0, %0, 1;", "'addc.u32'.*carry.*one statement"),
         ("mad.wide.cc.u32 %0, %0, 1, 2;", "'mad.wide.cc.u32'.*\\.lo or \\.hi"),
         ("add.u64 %0, %0, 1;", "%0 .*32 bits.* 64"),
         ("add.u32 %0, %0;", "'add.u32'.* 2 .* 3"),

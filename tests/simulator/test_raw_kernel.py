@@ -215,11 +215,6 @@ def test_options_that_are_refused(options: Any, error: type[Exception], message:
     [
         (lambda: simulator.RawKernel(SCALE, "scale", backend="hiprtc"), ConfigError, "'nvrtc'.*'nvcc'.*'hiprtc'"),
         (lambda: simulator.RawKernel(1, "scale"), OperandTypeError, "code"),
-        (
-            lambda: simulator.RawKernel(SCALE, "scale", enable_cooperative_groups=True),
-            ConfigError,
-            "enable_cooperative_groups=True",
-        ),
         (lambda: simulator.RawModule(path="kernel.cubin"), ConfigError, "code="),
         (lambda: simulator.RawModule(), OperandTypeError, "code="),
         (

@@ -204,7 +204,7 @@ def test_many_barriers_with_writes_are_no_finding() -> None:
     ],
 )
 def test_static_shared_memory_is_what_ptxas_takes(target: str, elements: int, limit: int) -> None:
-    text = kernel("__shared__ int s[%d]; s[0] = 1; x[0] = s[0];")
+    text = kernel("__shared__ int s[%d]; s[x[1]] = 1; x[0] = s[x[1]];")
     assert launch(text % elements, target=target)[0].ok
     (found,) = launch(text % (elements + 1), target=target)[0].findings
     assert (found.kind, found.line) == ("too much shared memory", 3) and f"{limit:,}" in found.message

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +91,7 @@ def check(
     settings = Settings(checks=checks, target=find_target(target).name, timeout=_TIMEOUT)
     function = Function(expect, getattr(expect, "__name__", "expect")) if callable(expect) else None
     program = read_program(source, define, include, target)
+    settings = replace(settings, cooperative="LaunchCooperativeKernel" in program.written)
     one = kernel is not None or len(program.kernels) == 1
     reports = []
     for chosen in chosen_kernels(program, kernel):

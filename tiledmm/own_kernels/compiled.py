@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from tiledmm.compile.inspection import Resources
 
 # Headers that NVRTC finds where CUDA's headers are installed; the others are the host's, or NVRTC needs none of them.
-_CUDA_HEADERS = re.compile(r"cuda_fp16|cuda_bf16|mma\.h|cooperative_groups|cuda_pipeline|cuComplex|math_constants")
+_CUDA_HEADERS = re.compile(
+    r"cuda_fp16|cuda_bf16|cuda_fp8|mma\.h|cooperative_groups|cuda_pipeline|cuComplex|math_constants"
+)
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*[<\"]([^>\"]+)[>\"][^\n]*$", re.MULTILINE)
 
 # What nvcc's headers of C declare, and NVRTC does not, by name.

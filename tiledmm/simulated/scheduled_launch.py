@@ -20,6 +20,7 @@ from tiledmm.simulator.build.source_map import SourceMap
 from tiledmm.simulator.check.finding_kinds import NOT_RETURNED
 from tiledmm.simulator.check.findings import Finding
 from tiledmm.simulator.check.kernel_findings import KernelFindings
+from tiledmm.simulator.check.limits import beyond_limits
 from tiledmm.simulator.check.unset import filled_kernel, unset_variables
 from tiledmm.simulator.execute.grid import Outcome
 from tiledmm.simulator.execute.kernel import run_kernel
@@ -166,7 +167,7 @@ class ScheduledLaunch:
             Findings about what a GPU would not compile or launch, then the findings of the runs.
         """
         dynamic = self.spec.dynamic_shared_bytes
-        refusals = self.kernel_findings.refusals(self.block, dynamic) if outcomes else []
+        refusals = beyond_limits(self.kernel, self.kernel_findings, self.block, dynamic) if outcomes else []
         found = self.kernel_findings.of(outcomes, placed, dynamic)
         return refusals + [each for each in found if each.kind != NOT_RETURNED]
 

@@ -18,6 +18,7 @@ from tiledmm.simulator.check.expected import Tolerance, expected_arrays, wrong_r
 from tiledmm.simulator.check.finding_kinds import IF_USED, NOT_RETURNED, UNWRITTEN_GLOBAL, VIEW
 from tiledmm.simulator.check.full_checks import FullChecks, block_number, blocks_again
 from tiledmm.simulator.check.kernel_findings import KernelFindings
+from tiledmm.simulator.check.limits import beyond_limits, too_many_blocks
 from tiledmm.simulator.check.schedules import Schedules
 from tiledmm.simulator.execute.launch import Launch
 from tiledmm.simulator.execute.settings import Settings
@@ -48,6 +49,7 @@ def launch(
     timeout: float | None = None,
     workers: int | None = None,
     progress: Callable[[int, int], None] | None = None,
+    cooperative: bool = False,
 ) -> Report:
     """Run a kernel of your own on the CPU, and return a report of its counts and findings.
 
@@ -90,6 +92,8 @@ def launch(
         workers: Number of CPU cores to use; None for all.
         progress: Function that is called from time to time with the number of finished blocks and the number of all
             blocks.
+        cooperative: Whether the launch is cooperative (``cudaLaunchCooperativeKernel``): all blocks are resident, and
+            wait for each other at ``this_grid().sync()``.
 
     Returns:
         The report. A wrong kernel raises no error here: see ``report.ok`` and ``report.check()``.
@@ -109,6 +113,7 @@ def launch(
     settings = Settings(
         checks=checks, counts=counts, sass=simulator.disassemble if sass else None, order=threads, seed=seed,
         target=target, workers=workers, progress=progress, max_steps=max_steps, timeout=timeout,
+        cooperative=cooperative,
     )  # fmt: skip
     kernel = compile_kernel(source, name, settings, options)
     tolerance = Tolerance(rtol, atol)
@@ -228,9 +233,13 @@ def launch_kernel(
     wanted = expected_arrays(this, {} if expected is None else expected)
     full = settings.checks == "full"
     values = {name: raw.copy() for name, raw in state.items()} if state is not None else None
+    findings, has_sass = KernelFindings(kernel), settings.sass is not None
+    refused = too_many_blocks(kernel, findings, this.grid, this.block, shared_bytes) if settings.cooperative else None
+    if refused:
+        return Report.of(kernel, [], [refused], grid=this.grid, block=this.block, sass=has_sass)
     outcome = this.run(kernel, settings, state, writers=bool(wanted))
-    findings = KernelFindings(kernel)
-    found = findings.refusals(this.block, shared_bytes) + findings.of([outcome], this.placed, shared_bytes)
+    found = beyond_limits(kernel, findings, this.block, shared_bytes)
+    found += findings.of([outcome], this.placed, shared_bytes)
     found += findings.deep_calls(outcome)
     found += [findings.of_launch(VIEW, said) for said in this.views()]
     unreturned = any(each.kind == NOT_RETURNED for each in found)
@@ -248,10 +257,11 @@ def launch_kernel(
         again = replace(settings, chosen=blocks)
         found += FullChecks(this, findings, again, values, before).reads_of_unwritten(unwritten)
     if before and (full or wrong or unreturned):
-        again = settings if full else replace(settings, chosen=blocks_again(this, outcome, [*wrong, *errors]))
+        blocks = blocks_again(this, outcome, [*wrong, *errors], whole=settings.cooperative)
+        again = settings if full else replace(settings, chosen=blocks)
         if full or again.chosen:
             found += FullChecks(this, findings, again, values, before).findings(errors, wrong=bool(wrong))
     if full and outcome.synchronizes and not wrong and all(each.is_warning for each in found):
         found += Schedules(this, findings, settings, values, before, wanted, tolerance).found()
     found += wrong
-    return Report.of(kernel, [outcome], found, grid=this.grid, block=this.block, sass=settings.sass is not None)
+    return Report.of(kernel, [outcome], found, grid=this.grid, block=this.block, sass=has_sass)

@@ -115,8 +115,10 @@ def _warnings(command: tuple[str, ...]) -> list[str]:
     # GCC accesses an extern thread_local through a function that would run its constructor; shared arrays have none.
     # And it takes a shared variable that nothing writes for zero, and one that nothing reads out: bugs to be found.
     if is_clang(command):
-        return []
-    return ["-fno-extern-tls-init", *(["-fno-ipa-reference-addressable"] if _gcc_release(command) >= 10 else [])]
+        return ["-fno-addrsig"]  # a table that names the marks of flops.py, which nothing defines
+    # A new that returns null is seen: on a GPU it does when the heap is used up.
+    more = ["-fno-ipa-reference-addressable"] if _gcc_release(command) >= 10 else []
+    return ["-fno-extern-tls-init", "-fcheck-new", *more]
 
 
 def _gcc_release(command: tuple[str, ...]) -> int:

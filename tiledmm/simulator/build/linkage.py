@@ -65,10 +65,15 @@ _REQUIRED = frozenset(
     for name in ("run_thread", "parameter_count", "describe_parameters", "anchor_address", "max_threads")
 )
 _ENTRIES = re.compile(r"_Z.*|tiledmm_\w+")
-# Functions of entry.h that stand for the C library's.
+# Functions of entry.h that stand for those of the C and C++ libraries.
 _NAMES = {
     "exit": "tiledmm_leave", "abort": "tiledmm_leave", "__cxa_pure_virtual": "tiledmm_pure_virtual",
-    "_ZdlPv": "tiledmm_delete", "_ZdlPvm": "tiledmm_delete",
+    **dict.fromkeys(("_Znwm", "_Znam"), "tiledmm_new"),
+    **dict.fromkeys(("_ZnwmSt11align_val_t", "_ZnamSt11align_val_t"), "tiledmm_new_aligned"),
+    **dict.fromkeys(
+        (f"_Zd{what}Pv{size}{aligned}" for what in "la" for size in ("", "m") for aligned in ("", "St11align_val_t")),
+        "tiledmm_delete",
+    ),
 }  # fmt: skip
 #: A symbol of kernels whose calls are of a depth that compilers cannot know.
 OF_UNKNOWN_DEPTH = "tiledmm_of_unknown_depth"
@@ -98,7 +103,7 @@ def refuse_assembly(assembly: str) -> Refusal | None:
         assembly: Output of the compiler for ``-S``.
     """
     lines = (line for block in _INLINE.finditer(assembly) for line in block["text"].splitlines())
-    found = next((line.strip() for line in lines if not _COMMENT.fullmatch(line)), "")
+    found = "; ".join(line.strip() for line in lines if not _COMMENT.fullmatch(line))
     if not found and (foreign := _FOREIGN.search(assembly)):
         found = foreign[0].strip()
     if not found:

@@ -47,6 +47,11 @@ KINDS = (
     "argument beyond a fast function's range",
     "equal writes that nothing orders",
     "function that does not return a value",
+    "access to freed memory",
+    "free that cannot be made",
+    "uninitialised allocated memory",
+    "carry between asm statements that are not volatile",
+    "memory that is not freed",
 )
 
 #: The kind for an array whose elements are in another order than its memory.
@@ -65,7 +70,7 @@ WARNINGS = frozenset(
     {DEEP_CALLS, "barrier not reached by threads that have ended", "shuffle of an undefined value",
      "alignment not declared", "volatile read that nothing orders", "printf of another type", VIEW,
      "argument beyond a fast function's range", "equal writes that nothing orders", ORDER_OF_THREADS,
-     ORDER_OF_ELEMENTS}
+     ORDER_OF_ELEMENTS, "memory that is not freed", "carry between asm statements that are not volatile"}
 )  # fmt: skip
 
 #: Kinds that the host finds: elements that no thread wrote, elements that differ from what is expected, and results
@@ -95,9 +100,13 @@ TOO_MANY_CONSTANTS = "too much constant memory"
 TOO_MANY_PARAMETERS = "too many bytes of parameters"
 TOO_MUCH_SHARED = "too much shared memory"
 
+#: The kind for a cooperative launch of more blocks than are resident at a time, which a GPU refuses.
+TOO_MANY_BLOCKS = "too many blocks for a cooperative launch"
+
 #: Kinds after which a launch goes on. All others end it: elements may be left that no thread has written.
 CONTINUES = WARNINGS | {
-    "uninitialised shared memory", "uninitialised result", "race on shared memory", "race on global memory",
+    "uninitialised shared memory", "uninitialised result", "uninitialised allocated memory",
+    "race on shared memory", "race on global memory",
     "copy not waited for", NOT_RETURNED, UNSET_ELEMENT, UNSET, NOT_WRITTEN, WRONG_RESULT, LAUNCH_BOUNDS,
     TOO_MUCH_SHARED, TOO_MANY_CONSTANTS, TOO_MANY_PARAMETERS,
 }  # fmt: skip
@@ -105,7 +114,7 @@ CONTINUES = WARNINGS | {
 #: Kinds for accesses that nothing orders, and for reads of memory that nothing has written.
 RACES = frozenset({"race on shared memory", "race on global memory"})
 UNWRITTEN_GLOBAL = "uninitialised result"
-UNWRITTEN = frozenset({"uninitialised shared memory", UNWRITTEN_GLOBAL})
+UNWRITTEN = frozenset({"uninitialised shared memory", "uninitialised allocated memory", UNWRITTEN_GLOBAL})
 
 #: Kinds that are errors only if a result depends on the value.
 IF_USED = frozenset({NOT_RETURNED, UNWRITTEN_GLOBAL})
@@ -170,6 +179,14 @@ SENTENCES = {
     ),
     "argument beyond a fast function's range": "{fast}",
     "barriers without end": "{barriers}: a loop that does not end?",
+    "access to freed memory": "{access}, which {other} freed at {at}",
+    "free that cannot be made": "{free}",
+    "uninitialised allocated memory": "reads {what}, which nobody has written since",
+    "carry between asm statements that are not volatile": (
+        "reads the carry flag that another asm statement has set: a compiler may put other code between the two unless "
+        "both are asm volatile"
+    ),
+    "memory that is not freed": "allocates {bytes} bytes, which are not freed when the launch ends",
     NOT_RETURNED: "comes to the end of a function that returns no value there, and the result depends on it",
     "alignment not declared": (
         "{access}, and the array is declared with a smaller alignment: a GPU may place it where the access fails "
@@ -190,11 +207,20 @@ RULES = {
     2: "loads or stores a fragment at an address that is not a multiple of 32",
     3: "loads or stores a fragment with a leading dimension that is not a multiple of 16 bytes",
     4: "makes a tile of threads whose number is not 1, 2, 4, 8, 16 or 32",
-    5: "waits for all blocks of a grid, which do not all run at the same time here: launch two kernels instead",
+    5: (
+        "waits for all blocks of a grid, which needs a cooperative launch: cooperative=True, or "
+        "enable_cooperative_groups=True of RawKernel (a GPU traps, or waits forever)"
+    ),
     6: "assumes by __builtin_assume what is not so: a compiler may take it for true",
     7: "calls a virtual function that the object's class does not define",
-    8: "deletes an object: device memory is not allocated in kernels here",
     9: "prints by %n, or a field of 10,000 characters or more, which printf has on no GPU",
+    10: "reads the carry flag, which no asm statement of the thread has set",
+}
+
+# What is wrong with a call of free or delete.
+FREES = {
+    1: "frees memory that {other} has already freed at {at}",
+    2: "frees the address {address:#x}, which is that of no memory that malloc or new returned",
 }
 
 # Limits on barriers (IDLE_BARRIERS, IDLE_EXCHANGES and MOST_BARRIERS in ``build/native/state.h``).
@@ -219,5 +245,5 @@ RANGES = {
 OF_TWO = frozenset(
     {"race on shared memory", "race on global memory", BARRIER, "warp not converged", "copy not waited for",
      "barrier not reached by threads that have ended", LANES, "volatile read that nothing orders",
-     "equal writes that nothing orders"}
+     "equal writes that nothing orders", "access to freed memory", "free that cannot be made"}
 )  # fmt: skip

@@ -14,6 +14,7 @@ from tiledmm.simulator.check.finding_kinds import (
     BARRIERS,
     COPY,
     ENDLESS,
+    FREES,
     KINDS,
     LANES,
     OF_TWO,
@@ -103,6 +104,7 @@ class Region:
         element_at: Function that returns the element at an offset in bytes, as a programmer writes it: ``"As[1][0]"``.
             Where there is no element it returns the array's name, or an empty string.
         note: What else is to be known about the array; empty if nothing is.
+        title: What a message calls it, if not an array of its name; empty for an array.
     """
 
     name: str
@@ -110,6 +112,7 @@ class Region:
     bytes: int
     element_at: Callable[[int], str] | None = None
     note: str = ""
+    title: str = ""
 
     def holds(self, address: int) -> bool:
         """Return whether an address is in the region."""
@@ -130,7 +133,7 @@ class Region:
             space: ``"shared"`` or ``"global"``.
         """
         offset = address - self.begin
-        what = f"{space} array {self.name} ({_bytes(self.bytes)}{', ' * bool(self.note)}{self.note})"
+        what = f"{self.title or f'{space} array {self.name}'} ({_bytes(self.bytes)}{', ' * bool(self.note)}{self.note})"
         if 0 <= offset < self.bytes:
             element = self.element_at(offset) if self.element_at else ""
             return (
@@ -237,7 +240,7 @@ def finding(
     if not line and calls:  # in a function of a header, such as min
         line, calls = calls[0], calls[1:]
     space = SPACES[raw.space]
-    regions = shared if space == "shared" else operands
+    regions = allocated_region(raw, lines) or (shared if space == "shared" else operands)
     block, thread = _triple(raw.block), _triple(raw.thread)
     other_block, other_thread = _triple(raw.other_block), _triple(raw.other_thread)
     what = f"{_bytes(raw.bytes)} {_where(raw, space, regions, indirect=indirect)}"
@@ -247,7 +250,10 @@ def finding(
         access=f"{'writes' if raw.writes else 'reads'} {what}",
         what=what,
         access_to=f"{'writes' if raw.writes else 'reads'} {raw.bytes}",
-        gap=", which is none of its elements" if any(each.holds(raw.address) for each in regions) else "",
+        free=FREES.get(raw.bytes, "").format(other=f"thread {show(other_thread)}", at=other_at, address=raw.address),
+        gap=", which is none of its elements"
+        if not raw.allocation and any(each.holds(raw.address) for each in regions)
+        else "",
         other=f"thread {show(other_thread)}" + ("" if other_block == block else f" of block {show(other_block)}"),
         did="wrote" if raw.other_writes else "read",
         at=other_at,
@@ -291,6 +297,19 @@ def finding(
         count=raw.count,
         calls=calls,
     )
+
+
+def allocated_region(raw: RawFinding, lines: SourceLines) -> tuple[Region, ...]:
+    """Return the memory that malloc or new returned, in or behind which an access is; empty if it is elsewhere.
+
+    Args:
+        raw: The runtime's record.
+        lines: Source lines of the kernel's instructions.
+    """
+    if not raw.allocation:
+        return ()
+    where = lines.location(lines.line(raw.allocated_at))
+    return (Region(f"malloc at {where}", raw.allocation, raw.allocated, title=f"the memory allocated at {where}"),)
 
 
 def times(count: int) -> str:

@@ -64,19 +64,20 @@ class _Shown:
         return list(places.values())
 
 
-def blocks_again(launch: Launch, outcome: Outcome, found: Sequence[Finding]) -> tuple[int, ...]:
+def blocks_again(launch: Launch, outcome: Outcome, found: Sequence[Finding], *, whole: bool) -> tuple[int, ...]:
     """Return the numbers of the blocks that are worth another run in several builds if full checks were not asked for.
 
     Args:
         launch: The launch.
         outcome: Outcome of its first run.
         found: Findings about blocks whose results are wrong.
+        whole: Whether blocks run only together, as in a cooperative launch.
 
     Returns:
         The blocks, a small part of all or of little work; empty if there are none.
     """
     some = tuple(sorted({block_number(launch, each) for each in found}))[:_MOST_BLOCKS]
-    work = outcome.steps * len(some) // max(outcome.blocks, 1)
+    work = outcome.steps if whole else outcome.steps * len(some) // max(outcome.blocks, 1)
     return some if work <= max(outcome.steps // _PART, _LITTLE_WORK) else ()
 
 

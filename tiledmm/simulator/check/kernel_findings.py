@@ -12,29 +12,19 @@ from tiledmm.simulator.build import toolchain
 from tiledmm.simulator.build.debug.variables import Subscripts, subscripts_of
 from tiledmm.simulator.build.linkage import OF_UNKNOWN_DEPTH
 from tiledmm.simulator.build.native_kernel import NativeKernel
-from tiledmm.simulator.build.parameters import OTHER
 from tiledmm.simulator.build.source_map import own_line
-from tiledmm.simulator.build.translation.syntax import kernels_in, short_name, variables_in
 from tiledmm.simulator.check.causes import Pair, one_for_each_cause
 from tiledmm.simulator.check.finding_kinds import (
     DEEP_CALLS,
-    LAUNCH_BOUNDS,
     RACES,
     TIMEOUT,
-    TOO_MANY_CONSTANTS,
-    TOO_MANY_PARAMETERS,
-    TOO_MUCH_SHARED,
     UNSET,
     UNWRITTEN,
 )
-from tiledmm.simulator.check.findings import Finding, Region, finding, nearest, show
+from tiledmm.simulator.check.findings import Finding, Region, allocated_region, finding, nearest, show
 from tiledmm.simulator.execute.grid import Geometry, Outcome, Writer
 from tiledmm.simulator.execute.interface import SPACES, RawFinding
 from tiledmm.simulator.execute.memory import Placed
-
-#: Bytes of constant memory of a module, and of parameters of a kernel from compute capability 7.0 and CUDA 12.1 on.
-_CONSTANT_BYTES = 64 * 1024
-_PARAMETER_BYTES = 32_764
 
 Regions: TypeAlias = tuple[Region, ...]
 
@@ -179,7 +169,8 @@ class KernelFindings:
 
     def _array(self, raw: RawFinding, shared: Regions, operands: Regions) -> str:
         """Return the name of the array that an access is in, or is closest to; an empty string if there is none."""
-        region = nearest(shared if SPACES[raw.space] == "shared" else operands, raw.address)
+        allocated = allocated_region(raw, self._kernel.lines)
+        region = nearest(allocated or (shared if SPACES[raw.space] == "shared" else operands), raw.address)
         return region.name if region else ""
 
     def deep_calls(self, outcome: Outcome) -> list[Finding]:
@@ -213,60 +204,14 @@ class KernelFindings:
         """Functions that map a byte offset in an array to the element's subscripts, by the array's name in the text."""
         return subscripts_of(toolchain.typed_library(self._kernel.text, self._kernel.name, target=self._kernel.target))
 
-    def refusals(self, block: tuple[int, int, int], shared_bytes: int) -> list[Finding]:
-        """Return findings about what a GPU would not compile or launch, with the lines of the declarations.
-
-        These are blocks beyond the launch bounds, and shared memory, constants and parameters beyond the limits of the
-        target architecture.
+    def of_declaration(self, kind: str, said: str, declaration: str) -> Finding:
+        """Return a finding about what a GPU would not compile or launch, with the line of a declaration.
 
         Args:
-            block: Number of threads per block along x, y and z.
-            shared_bytes: Dynamic shared memory per block, in bytes.
+            kind: Kind of the finding, such as ``LAUNCH_BOUNDS``.
+            said: Sentence that says what is wrong.
+            declaration: Regular expression of the declaration.
         """
-        found = []
-        threads, most = block[0] * block[1] * block[2], self._kernel.native.functions.tiledmm_max_threads()
-        if most and threads > most:
-            said = f"a block of {threads} threads, and the kernel's __launch_bounds__ has {most}"
-            found.append(self._refusal(LAUNCH_BOUNDS, said, r"__launch_bounds__"))
-        # An array of another kernel of the text has that kernel's name in its own.
-        own = short_name(self._kernel.title)
-        others = [f"{len(kernel)}{kernel}" for kernel in kernels_in(self._kernel.text) if kernel != own]
-        arrays = [
-            each
-            for each in self._kernel.debug.shared_arrays()
-            if not each.dynamic and not any(kernel in each.symbol for kernel in others)
-        ]
-        size, limit = sum(each.bytes for each in arrays), self._kernel.target.static_shared_bytes
-        if size > limit:
-            largest = max(arrays, key=lambda each: each.bytes).name
-            said = f"{size:,} bytes of static shared memory, and a block has {limit:,}; dynamic memory may be more"
-            found.append(self._refusal(TOO_MUCH_SHARED, said, rf"__shared__[^;]*\b{largest}\b"))
-        elif size + shared_bytes > (most := self._kernel.target.max_shared_bytes):
-            said = (
-                f"{size:,} bytes of static and {shared_bytes:,} of dynamic shared memory; a block has {most:,} of both"
-            )
-            found.append(self._refusal(TOO_MUCH_SHARED, said, r"__shared__"))
-        return found + self._beyond_limits()
-
-    def _beyond_limits(self) -> list[Finding]:
-        """Return findings about constants and parameters of more bytes than ptxas allows, whichever the target."""
-        found = []
-        names = variables_in(self._kernel.text, "__constant__")
-        constants = [each for each in self._kernel.variables if each.name in names]
-        if (size := sum(each.bytes for each in constants)) > _CONSTANT_BYTES:
-            largest = max(constants, key=lambda each: each.bytes).name
-            said = f"{size:,} bytes of constant memory, and a module has {_CONSTANT_BYTES:,}: read global memory"
-            found.append(self._refusal(TOO_MANY_CONSTANTS, said, rf"__constant__[^;]*\b{largest}\b"))
-        size = 0
-        for each in self._kernel.parameters:
-            alignment = each.bytes if each.kind != OTHER else 1
-            size = -(-size // alignment) * alignment + each.bytes
-        if size > _PARAMETER_BYTES:
-            said = f"{size:,} bytes of parameters, and a kernel has {_PARAMETER_BYTES:,}: pass an array"
-            found.append(self._refusal(TOO_MANY_PARAMETERS, said, rf"\b{short_name(self._kernel.name)}\s*\("))
-        return found
-
-    def _refusal(self, kind: str, said: str, declaration: str) -> Finding:
         match = re.search(declaration, self._kernel.text)
         return self._finding(kind, said, self._kernel.text.count("\n", 0, match.start()) + 1 if match else 0)
 

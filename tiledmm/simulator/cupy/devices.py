@@ -19,6 +19,7 @@ PROPERTIES: dict[str, Any] = {
     "major": _ARCH.capability[0],
     "minor": _ARCH.capability[1],
     "multiProcessorCount": _GPU.sms,
+    "cooperativeLaunch": 1,
     "clockRate": int(_GPU.clock / 1000),  # kHz
     "totalGlobalMem": _MEMORY,
     "totalConstMem": 64 * 1024,
@@ -40,6 +41,7 @@ _ATTRIBUTES = {
     "ClockRate": PROPERTIES["clockRate"],
     "ComputeCapabilityMajor": PROPERTIES["major"],
     "ComputeCapabilityMinor": PROPERTIES["minor"],
+    "CooperativeLaunch": 1,
     "MaxBlockDimX": 1024,
     "MaxBlockDimY": 1024,
     "MaxBlockDimZ": 64,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,8 @@ class RawKernel:
             (``-arch=sm_80``) have an effect; standards, optimization and diagnostics have none.
         backend: ``"nvrtc"`` or ``"nvcc"``, which are the same here.
         translate_cucomplex: Whether the types of ``cuComplex.h`` are those of CuPy's ``complex.cuh``.
-        enable_cooperative_groups: Not supported.
+        enable_cooperative_groups: Whether its launches are cooperative: all blocks are resident, and wait for each
+            other at ``this_grid().sync()``. As in CuPy, that needs it to be True.
         jitify: No effect: the C++ compiler finds its headers.
 
     Attributes:
@@ -61,15 +63,13 @@ class RawKernel:
         enable_cooperative_groups: bool = False,
         jitify: bool | None = None,
     ) -> None:
-        module = module_of(
-            code, options, backend, (), translates=translate_cucomplex, cooperates=enable_cooperative_groups
-        )
-        self._begin(module, name, backend)
+        module = module_of(code, options, backend, (), translates=translate_cucomplex)
+        self._begin(module, name, backend, cooperates=enable_cooperative_groups)
 
-    def _begin(self, module: Module, name: str, backend: str) -> None:
+    def _begin(self, module: Module, name: str, backend: str, *, cooperates: bool) -> None:
         self._module, self.name, self._backend = module, name, backend
         self.report: Report | None = None
-        self.file_path, self.enable_cooperative_groups = None, False
+        self.file_path, self.enable_cooperative_groups = None, cooperates
         self.preferred_shared_memory_carveout = -1
         self._dynamic_limit: int | None = None
 
@@ -142,8 +142,9 @@ class RawKernel:
             args = tuple(self._argument(*each) for each in zip(parameters, args, strict=True))
         # CuPy launches at least one block, of at least one thread.
         blocks, threads = (tuple(max(1, each) for each in sizes) for sizes in (grid, block))
+        settings = replace(self.settings, cooperative=self.enable_cooperative_groups)
         self.report = launch_kernel(
-            kernel, blocks, threads, args, shared_mem, self.settings, exact=True, state=self._module.state
+            kernel, blocks, threads, args, shared_mem, settings, exact=True, state=self._module.state
         )
         sys.stdout.write(self.report.output)
         self.report.check()
@@ -242,31 +243,26 @@ class RawKernel:
             )
 
 
-def module_of(
-    code: str, options: tuple[str, ...], backend: str, names: Sequence[str], *, translates: bool, cooperates: bool
-) -> Module:
+def module_of(code: str, options: tuple[str, ...], backend: str, names: Sequence[str], *, translates: bool) -> Module:
     """Check arguments of ``RawKernel`` or ``RawModule``, and return the module that they describe.
 
     Args:
         code, options, backend: Arguments, explained at ``RawKernel``.
         names: Names of the kernels that are not ``extern "C"``, with their template arguments.
         translates: Whether the types of ``cuComplex.h`` are CuPy's.
-        cooperates: Whether cooperative launches are asked for.
 
     Raises:
         OperandTypeError: If ``code`` is not a string.
-        ConfigError: If there is no such backend, or if cooperative launches are asked for.
+        ConfigError: If there is no such backend.
     """
     if not isinstance(code, str):
         raise OperandTypeError(f"code is a string with CUDA C; got {type(code).__name__}")
     if backend not in ("nvrtc", "nvcc"):
         raise ConfigError(f"backend is 'nvrtc' or 'nvcc'; got {backend!r}")
-    if cooperates:
-        raise ConfigError("the simulator does not support enable_cooperative_groups=True")
     return Module(code, options, names, translates_cucomplex=translates)
 
 
-def kernel_of(kind: type[RawKernel], module: Module, name: str, backend: str) -> RawKernel:
+def kernel_of(kind: type[RawKernel], module: Module, name: str, backend: str, *, cooperates: bool) -> RawKernel:
     """Compile one of a module's kernels, and return it.
 
     Args:
@@ -274,9 +270,10 @@ def kernel_of(kind: type[RawKernel], module: Module, name: str, backend: str) ->
         module: The module.
         name: Name of the kernel, with its template arguments.
         backend: ``"nvrtc"`` or ``"nvcc"``.
+        cooperates: Whether its launches are cooperative.
     """
     kernel = kind.__new__(kind)
-    kernel._begin(module, name, backend)
+    kernel._begin(module, name, backend, cooperates=cooperates)
     kernel.compile()
     return kernel
 

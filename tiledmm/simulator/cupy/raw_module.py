@@ -50,11 +50,10 @@ class RawModule:
             backend,
             name_expressions or (),
             translates=translate_cucomplex,
-            cooperates=enable_cooperative_groups,
         )
         self.code, self.options, self.backend = code, options, backend
         self.name_expressions = None if name_expressions is None else tuple(name_expressions)
-        self.file_path, self.enable_cooperative_groups = None, False
+        self.file_path, self.enable_cooperative_groups = None, enable_cooperative_groups
 
     def get_function(self, name: str) -> RawKernel:
         """Compile a kernel of the module, and return it.
@@ -66,7 +65,9 @@ class RawModule:
             ConfigError: If the module has no such kernel.
             CompilationError: If it does not compile.
         """
-        return kernel_of(self._kernel_class, self._module, name, self.backend)
+        return kernel_of(
+            self._kernel_class, self._module, name, self.backend, cooperates=self.enable_cooperative_groups
+        )
 
     def get_global(self, name: str) -> MemoryPointer:
         """Return a pointer to a variable outside of functions, for ``cupy.ndarray(shape, dtype, pointer)``.

@@ -5,13 +5,14 @@ from __future__ import annotations
 import ctypes
 import time
 from collections.abc import Callable, Sequence
-from ctypes import POINTER, byref, c_char_p, c_uint64, c_void_p
+from ctypes import byref, c_uint64, c_void_p
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from tiledmm.simulator.build.native_library import Library
+from tiledmm.simulator.execute.answers import copies, deepest_of, output_of, places_of
 from tiledmm.simulator.execute.interface import (
     DESCRIBE,
     KINDS,
@@ -27,9 +28,6 @@ from tiledmm.simulator.execute.interface import (
     runtime,
 )
 from tiledmm.simulator.execute.workers import cores, work
-
-#: Maximum number of places in a kernel's code that access memory (``build/native/state.h``).
-SITES = 1 << 14
 
 #: For shared memory that keeps what the last block left there.
 AS_LEFT = 256
@@ -159,6 +157,7 @@ def run_grid(
     guarded: bool = False,
     clock_rate: int = 1,
     shared_fill: int | None = None,
+    cooperative: bool = False,
 ) -> Outcome:
     """Run all blocks of a launch on the CPU, and return findings, counts and events.
 
@@ -187,14 +186,19 @@ def run_grid(
         guarded: Whether the kernel was built as one of ``kernel_flags.GUARDED_BUILDS``.
         clock_rate: Ticks of the kernel's clock per access to memory, in units of the usual number.
         shared_fill: What each byte of shared memory is when a block begins; None for what the block before it left.
+        cooperative: Whether all blocks of the grid are resident, so that they can wait for each other; ``chosen`` is
+            None then.
 
     Raises:
-        MemoryError: If there is no memory for the stacks of a block's threads.
+        MemoryError: If there is no memory for the stacks of a block's threads, or if there are fewer threads of the
+            operating system than a cooperative launch has blocks.
     """
     native = runtime()
     pointers = (c_void_p * len(arguments))(*(_address(argument) for argument in arguments))
     blocks = grid[0] * grid[1] * grid[2] if chosen is None else len(chosen)
-    workers = min(PREEMPTIVE_WORKERS if order == "preemptive" else workers or cores(), blocks)
+    if order == "preemptive":
+        workers = 1 if cooperative else PREEMPTIVE_WORKERS
+    workers = min(workers or cores(), blocks)
 
     def answer(pc: int, kind: int, into: Any) -> None:
         if describe is not None:
@@ -230,27 +234,28 @@ def run_grid(
         constants_end=library.constants[1],
         arch=arch,
         stall=round(1000 * (GUARDED_STALL_SECONDS if guarded else STALL_SECONDS)),
+        cooperative=cooperative,
         describe=DESCRIBE(answer) if describe is not None else DESCRIBE(0),
     )
     run = native.tiledmm_begin(byref(launch))
     try:
         begun = time.perf_counter()
-        work(native, run, workers, blocks, progress, timeout)
+        work(native, run, blocks if cooperative else workers, blocks, progress, timeout, all_needed=cooperative)
         seconds = time.perf_counter() - begun
         outcome = Outcome(
-            findings=_copies(native.tiledmm_findings, run, RawFinding),
-            sites=_copies(native.tiledmm_counts, run, RawSite) if launch.counts else [],
-            events=_copies(native.tiledmm_trace, run, RawEvent),
+            findings=copies(native.tiledmm_findings, run, RawFinding),
+            sites=copies(native.tiledmm_counts, run, RawSite) if launch.counts else [],
+            events=copies(native.tiledmm_trace, run, RawEvent),
             barriers=native.tiledmm_barriers(run),
             blocks=blocks,
             finished=native.tiledmm_blocks_done(run),
-            deepest=_deepest(native, run, library.base),
+            deepest=deepest_of(native, run, library.base),
             ran_out=bool(native.tiledmm_ran_out(run)),
             steps=native.tiledmm_steps(run, byref(most := c_uint64())),
             most_steps=most.value,
             seconds=seconds,
-            places=_places(native, run, library.base) if writers else {},
-            output=_output(native, run),
+            places=places_of(native, run, library.base) if writers else {},
+            output=output_of(native, run),
             synchronizes=bool(native.tiledmm_synchronizes(run)),
         )
     finally:
@@ -260,38 +265,11 @@ def run_grid(
     for found in outcome.findings:
         if found.other_pc:
             found.other_pc -= library.base
+        if found.allocated_at:
+            found.allocated_at -= library.base
         for i, place in enumerate(found.calls):
             found.calls[i] = max(place - library.base, 0)
     return outcome
-
-
-def _deepest(native: Any, run: int, base: int) -> tuple[int, int]:
-    """Return the bytes of the deepest stack at an access, and the access's place; (0, 0) if none is deep."""
-    pc = c_uint64()
-    size = native.tiledmm_deepest(run, byref(pc))
-    return (size, pc.value - base) if size else (0, 0)
-
-
-def _places(native: Any, run: int, base: int) -> dict[int, int]:
-    """Return the place in code of each site, as an offset from a library's address."""
-    places = np.zeros(SITES, np.uint64)
-    native.tiledmm_places(run, places.ctypes.data)
-    return {int(site): int(places[site]) - base for site in np.flatnonzero(places)}
-
-
-def _output(native: Any, run: int) -> str:
-    """Return the text that the kernel printed."""
-    text = c_char_p()
-    size = native.tiledmm_output(run, byref(text))
-    return ctypes.string_at(text, size).decode(errors="replace")
-
-
-def _copies(function: Any, run: int, kind: Any) -> list[Any]:
-    pointer = POINTER(kind)()
-    count = function(run, byref(pointer))
-    return (
-        list((kind * count).from_buffer_copy(ctypes.string_at(pointer, count * ctypes.sizeof(kind)))) if count else []
-    )
 
 
 def _address(argument: Any) -> int:

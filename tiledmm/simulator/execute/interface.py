@@ -18,7 +18,15 @@ ORDERS = ("forward", "reverse", "random", "preemptive")
 #: and access memory that others change meanwhile.
 ORDER_SOME = frozenset(
     f"tiledmm_{name}"
-    for name in ("sync_warp", "named_barrier", "fence", "atomic_access", "compare_access", "monotone_access")
+    for name in (
+        "sync_warp",
+        "sync_grid",
+        "named_barrier",
+        "fence",
+        "atomic_access",
+        "compare_access",
+        "monotone_access",
+    )
 )
 VOLATILE = frozenset(f"__tsan_volatile_{access}{size}" for access in ("read", "write") for size in (1, 2, 4, 8, 16))
 
@@ -57,7 +65,7 @@ class NativeLaunch(Structure):
         ("code", c_uint64), ("code_end", c_uint64),
         ("constants", c_uint64), ("constants_end", c_uint64), ("guarded", c_uint32), ("workers", c_uint32),
         ("uses", c_uint32), ("clock_rate", c_uint32), ("shared_fill", c_uint32), ("arch", c_uint32),
-        ("stall", c_uint32),
+        ("stall", c_uint32), ("cooperative", c_uint32),
         ("describe", DESCRIBE),
     ]  # fmt: skip
 
@@ -71,6 +79,7 @@ class RawFinding(Structure):
         ("block", c_uint32 * 3), ("thread", c_uint32 * 3), ("other_block", c_uint32 * 3),
         ("other_thread", c_uint32 * 3), ("unfenced", c_uint32), ("one_warp", c_uint32), ("warp", c_uint32),
         ("present", c_uint32), ("mask", c_uint32), ("other_mask", c_uint32),
+        ("allocation", c_uint64), ("allocated", c_uint64), ("allocated_at", c_uint64),
     ]  # fmt: skip
 
 

@@ -67,7 +67,7 @@ def run_kernel(
             counts=settings.counts or settings.sass is not None,
             order=settings.order,
             seed=settings.seed,
-            chosen=settings.chosen,
+            chosen=None if settings.cooperative else settings.chosen,
             traced_block=settings.traced_block,
             traced_arithmetic=settings.traced_arithmetic,
             max_steps=settings.max_steps,
@@ -80,6 +80,7 @@ def run_kernel(
             guarded=settings.built in kernel_flags.GUARDED_BUILDS,
             clock_rate=settings.clock_rate,
             shared_fill=settings.shared_fill,
+            cooperative=settings.cooperative,
         )
 
 

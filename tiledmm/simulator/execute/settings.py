@@ -38,6 +38,8 @@ class Settings:
         shared_fill: What each byte of shared memory is when a block begins; None for what the block before it left.
         timeout: Seconds after which a launch ends with a finding; None for no limit.
         clock_rate: Ticks of the kernel's clock per access to memory, in units of the usual number.
+        cooperative: Whether all blocks of a grid are resident, so that they can wait for each other. Then all run,
+            whatever ``chosen`` says.
     """
 
     checks: bool | str = True
@@ -56,6 +58,7 @@ class Settings:
     build: str | None = None
     clock_rate: int = 1
     shared_fill: int | None = None
+    cooperative: bool = False
 
     def __post_init__(self) -> None:
         if self.checks not in (True, False, "full"):

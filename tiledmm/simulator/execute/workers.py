@@ -25,6 +25,8 @@ def work(
     blocks: int,
     progress: Callable[[int, int], None] | None,
     timeout: float | None,
+    *,
+    all_needed: bool = False,
 ) -> None:
     """Run the blocks of a launch in several threads, and return when no blocks are left. Ctrl-C ends them at once.
 
@@ -35,9 +37,11 @@ def work(
         blocks: Number of blocks in the grid.
         progress: Function that is called from time to time with the number of finished blocks and of all blocks.
         timeout: Seconds after which the launch ends with a finding; None for no limit.
+        all_needed: Whether the launch needs as many threads as ``workers`` says.
 
     Raises:
-        MemoryError: If there is no memory for the stacks of a block's threads.
+        MemoryError: If there is no memory for the stacks of a block's threads, or if threads are missing that are
+            needed.
     """
     failures: list[int] = []
     left = [workers]
@@ -53,8 +57,11 @@ def work(
                 ended.set()
 
     threads = _started(one, workers)
+    missing = workers - len(threads)
+    if missing and all_needed:
+        library.tiledmm_stop(run)
     with lock:
-        left[0] -= workers - len(threads)
+        left[0] -= missing
         if not left[0]:
             ended.set()
     begun = time.monotonic()
@@ -78,6 +85,11 @@ def work(
             thread.join()
     if failures:
         raise MemoryError("no memory for the stacks of a block's threads")
+    if missing and all_needed:
+        raise MemoryError(
+            f"a cooperative launch needs a thread of the operating system for each of its {workers:,} blocks, and this "
+            f"one allows {len(threads):,}"
+        )
 
 
 def _started(work: Callable[[], None], workers: int) -> list[threading.Thread]:

@@ -4,10 +4,11 @@
 // happens, with its address and the place in the code. Other sanitizers' callbacks get what those do not see: accesses to a
 // thread's own variables, and arithmetic that C++ leaves undefined.
 //
-// Depends on: checks.h, fibers.h, guards.h, ordering.h, readers.h, releases.h, schedule.h, state.h
+// Depends on: checks.h, fibers.h, guards.h, heap.h, ordering.h, readers.h, releases.h, schedule.h, state.h
 #include "checks.h"
 #include "fibers.h"
 #include "guards.h"
+#include "heap.h"
 #include "ordering.h"
 #include "readers.h"
 #include "releases.h"
@@ -105,6 +106,7 @@ Finding make_finding(const Worker& w, FindingKind kind, uint64_t pc, bool writes
     set(finding.thread, w.current ? w.current->index : Index{});
     set(finding.other_block, index_of(run, other.block));
     set(finding.other_thread, thread_index(run, other.thread));
+    if (finding.space == GLOBAL) add_allocation(*w.run, finding, address);
     return finding;
 }
 
@@ -414,6 +416,8 @@ ALWAYS_INLINE bool is_unordered(const Worker& w, const Stamp& earlier, const Sta
     if (earlier.block() == mine.block()) {
         if (earlier.thread() == mine.thread() || earlier.epoch() < mine.epoch()) return false;
         if (knows(w, earlier.thread(), earlier.clock())) return false;
+    } else if (is_before_grid(w, earlier)) {
+        return false;
     }
     return !is_acquired(w, earlier);
 }
@@ -613,7 +617,7 @@ ALWAYS_INLINE bool is_constant(const Run& run, uintptr_t address) {
     } else if (--fiber.samples == 0) {
         fiber.limit = fiber.steps + 1;
         const uint64_t finished = w.run->finished.load(std::memory_order_relaxed);
-        const bool alone = finished >= w.earlier;   // all blocks before this one have ended
+        const bool alone = finished >= w.earlier && !is_cooperative(w);   // all blocks before this one have ended
         w.spin_rounds = finished == w.seen_finished && alone ? w.spin_rounds + 1 : 0;
         w.seen_finished = finished;
         if (w.spin_rounds > SPIN_ROUNDS || all_wait(w)) report_and_abort(w, WAITS_FOR_EVER, place, writes, address, bytes);
@@ -658,9 +662,38 @@ ALWAYS_INLINE uintptr_t distance(uintptr_t address, uintptr_t begin, uintptr_t b
     Fiber& fiber = *w.current;
     const uint64_t depth = reinterpret_cast<uintptr_t>(stack_of(w, fiber.thread)) + STACK_BYTES - frame;
     fiber.floor = frame;
+    if (depth > STACK_BYTES - GUARD_BYTES) report_and_abort(w, STACK_OVERFLOW, place, false, 0, 0);
     if (depth <= w.deepest || depth > STACK_BYTES) return;
     w.deepest = depth;
     w.deepest_pc = reinterpret_cast<uint64_t>(place);
+}
+
+// An access to memory of malloc. Returns the heap.
+[[gnu::noinline]] const Operand* check_heap(Worker& w, uintptr_t address, unsigned bytes, unsigned how, const void* place) {
+    const bool writes = how & WRITES;
+    const InHeap found = look_in_heap(*w.run, address, bytes);
+    if (found == InHeap::OUTSIDE) report_and_abort(w, OUTSIDE_GLOBAL, place, writes, address, bytes);
+    if (found == InHeap::FREED_MEMORY) {
+        report(w, FREED_MEMORY, reinterpret_cast<uint64_t>(place), writes, address, bytes, who_freed(*w.run, address));
+        abort_launch(w);
+    }
+    if (w.run->launch.checks && reads(how) && is_unset_in_heap(*w.run, address, bytes))
+        report(w, UNSET_HEAP, reinterpret_cast<uint64_t>(place), false, address, bytes);
+    return &w.run->heap.operand;
+}
+
+// Memory is freed by a thread that comes after all others that access it.
+void on_free(Worker& w, uintptr_t address, const void* place) {
+    Run& run = *w.run;
+    uint64_t bytes = 0;
+    {
+        std::lock_guard<std::mutex> guard(run.heap.lock);
+        const auto found = run.heap.all.find(address);
+        if (found != run.heap.all.end() && !found->second.freed_at) bytes = found->second.bytes;
+    }
+    const unsigned site = find_site(run, place, 4, STORE);
+    for (uint64_t at = 0; at < bytes; at += 4)
+        check_global(w, run.heap.operand, address + at, static_cast<unsigned>(std::min<uint64_t>(bytes - at, 4)), WRITES | IS_PART, site);
 }
 
 ALWAYS_INLINE void on_access(uintptr_t address, unsigned bytes, unsigned how, unsigned kind, const void* place, unsigned alignment) {
@@ -698,7 +731,9 @@ ALWAYS_INLINE void on_access(uintptr_t address, unsigned bytes, unsigned how, un
     }
     const Operand* operand = nullptr;
     const Reach found = reach(run, address, bytes, writes, &operand);
-    if (found != Reach::INSIDE) {
+    if (found != Reach::INSIDE && in_heap(run, address)) {
+        operand = check_heap(w, address, bytes, how, place);
+    } else if (found != Reach::INSIDE) {
         if (found == Reach::OUTSIDE && !writes && is_constant(run, address)) return;
         const FindingKind outside = is_beside_shared(w, address, bytes) ? OUTSIDE_SHARED : OUTSIDE_GLOBAL;
         report_and_abort(w, found == Reach::OUTSIDE ? outside : WRITES_OPERAND, place, writes, address, bytes);
@@ -798,6 +833,9 @@ void* __tsan_memset(void* to, int value, uint64_t bytes) {
     on_range(to, bytes, true, CALLER);
     return std::memset(to, value, bytes);
 }
+
+// The pointer to a class's table of virtual functions, which a constructor writes.
+void __tsan_vptr_update(void** at, void*) { on_other_access(reinterpret_cast<uintptr_t>(at), 8, WRITES, STORE, CALLER, 8); }
 
 // ---- callbacks of -fsanitize=kernel-address ----
 
@@ -899,7 +937,6 @@ struct Conversion {
 void __tsan_func_entry(void*) {}
 void __tsan_func_exit() {}
 void __tsan_init() {}
-void __tsan_vptr_update(void**, void*) {}
 void __tsan_vptr_read(void**) {}
 
 }   // extern "C"

@@ -75,12 +75,15 @@ ALWAYS_INLINE void end_if_told(Worker& w, const void* place) {
 // COMPARES: an atomic whose result is the same if the value was read before and nobody has changed it; IS_PART: of a copy.
 constexpr unsigned READS = 0, WRITES = 1, IS_ATOMIC = 2, IS_VOLATILE = 4, IS_COPY = 8, COMPARES = 16, IS_PART = 32;
 
+// Before memory of malloc is freed: whether other threads' accesses to it are ordered before.
+void on_free(Worker& w, uintptr_t address, const void* place);
+
 // Checks and counts an access of the current thread, before it happens. Plain accesses of 1 to 16 bytes have copies of their own.
 void on_other_access(uintptr_t address, unsigned bytes, unsigned how, unsigned kind, const void* place, unsigned alignment);
 
 ALWAYS_INLINE void record(Worker& w, uintptr_t address, unsigned site, Space space) {
     const unsigned lane = w.current->thread % WARP;
-    w.log[static_cast<size_t>(lane) * (LOG_ENTRIES + 72) + w.logged[lane]] =
+    w.counters.log[static_cast<size_t>(lane) * (LOG_ENTRIES + 72) + w.logged[lane]] =
         static_cast<uint64_t>(address) << 16 | site << 1 | space;
     if (++w.logged[lane] == LOG_ENTRIES) leave(w, State::PAUSED);
 }

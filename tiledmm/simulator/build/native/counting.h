@@ -88,7 +88,7 @@ void measure(const Request& r, unsigned bytes, unsigned kind, unsigned* units, u
 
 void count_source(Worker& w, const Request& r) {
     const unsigned bytes = w.run->sites[r.site].bytes;
-    Pattern& last = w.patterns[r.site * 2 + r.space];
+    Pattern& last = w.counters.patterns[r.site * 2 + r.space];
     int32_t relative[WARP];
     const unsigned first = __builtin_ctz(r.mask);
     uint32_t difference = r.mask ^ last.mask;
@@ -103,7 +103,7 @@ void count_source(Worker& w, const Request& r) {
         std::memcpy(last.relative, relative, sizeof relative);
         measure(r, bytes, w.run->sites[r.site].kind, &last.units, &last.ideal);
     }
-    add(w.counts[r.site].source[r.space], r, bytes, last.units, last.ideal);
+    add(w.counters.counts[r.site].source[r.space], r, bytes, last.units, last.ideal);
 }
 
 uint64_t vector_key(const Run& run, const Request& r, uintptr_t next) {
@@ -114,7 +114,7 @@ uint64_t vector_key(const Run& run, const Request& r, uintptr_t next) {
 void Joiner::close(Worker& w, const Request& r, unsigned bytes) {
     unsigned units, ideal;
     measure(r, bytes, w.run->sites[r.site].kind, &units, &ideal);
-    add(w.counts[r.site].sass[r.space], r, bytes, units, ideal);
+    add(w.counters.counts[r.site].sass[r.space], r, bytes, units, ideal);
 }
 
 // Ends a vector that stayed short: counts it as accesses of powers of two.
@@ -176,7 +176,7 @@ void count_request(Worker& w, const Request& r) {
 }
 
 ALWAYS_INLINE const uint64_t* lane_log(const Worker& w, unsigned lane) {
-    return w.log.data() + static_cast<size_t>(lane) * (LOG_ENTRIES + 72);
+    return w.counters.log.data() + static_cast<size_t>(lane) * (LOG_ENTRIES + 72);
 }
 
 constexpr uint64_t PLACE = 0x7fff;   // of an entry of a log: site and space

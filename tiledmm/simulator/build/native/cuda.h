@@ -101,6 +101,9 @@ __forceinline__ void* memmove(void* to, const void* from, size_t bytes) {
     return to;
 }
 
+__forceinline__ void* malloc(size_t bytes) { return tiledmm_allocate(bytes, 16, nullptr); }
+__forceinline__ void free(void* at) { tiledmm_free(at, nullptr); }
+
 // The value for possibly unset variables (check/unset.py), of any type: every byte the same.
 namespace tiledmm_detail {
 template <int BYTE>

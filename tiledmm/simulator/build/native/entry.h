@@ -18,10 +18,16 @@ extern "C" __attribute__((no_sanitize("thread"), no_sanitize("kernel-address"), 
 }
 
 // What would end the process ends a thread of the kernel (linkage.py gives these the C library's names): exit() and abort(),
-// and what tables of virtual functions refer to for a function that no class defines, and for a destructor that deletes.
+// and what tables of virtual functions refer to for a function that no class defines.
 extern "C" void tiledmm_leave() { tiledmm_exit(); }
 extern "C" void tiledmm_pure_virtual() { tiledmm_broken_rule(7); }
-extern "C" void tiledmm_delete() { tiledmm_broken_rule(8); }
+
+// new and delete, which linkage.py gives the names of C++'s.
+extern "C" void* tiledmm_new(unsigned long bytes) { return tiledmm_allocate(bytes, 16, __builtin_return_address(0)); }
+extern "C" void* tiledmm_new_aligned(unsigned long bytes, unsigned long alignment) {
+    return tiledmm_allocate(bytes, alignment, __builtin_return_address(0));
+}
+extern "C" void tiledmm_delete(void* at) { tiledmm_free(at, __builtin_return_address(0)); }
 
 // The calling thread's copy of this variable: its copies of the shared arrays have known offsets from it.
 thread_local char tiledmm_anchor;

@@ -19,8 +19,9 @@ class Shadow {
 public:
     bool map(const uint8_t* stacks, size_t bytes) {
         constexpr uintptr_t PAGE = 65536;
-        const auto begin = reinterpret_cast<uintptr_t>(shadow_of(reinterpret_cast<uintptr_t>(stacks))) / PAGE * PAGE;
-        bytes_ = bytes / 8 + 2 * PAGE;
+        const auto first = reinterpret_cast<uintptr_t>(shadow_of(reinterpret_cast<uintptr_t>(stacks)));
+        const uintptr_t begin = first / PAGE * PAGE;
+        bytes_ = (first + bytes / 8 + PAGE - 1) / PAGE * PAGE - begin;
         pages_ = mmap(reinterpret_cast<void*>(begin), bytes_, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANON | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
         return pages_ != MAP_FAILED;

@@ -53,6 +53,11 @@ enum FindingKind : uint32_t {
     BEYOND_RANGE,        // a warning; address: the argument, a double; bytes: which of RANGES in check/finding_kinds.py
     EQUAL_WRITES,        // a warning: two writes of the same value that nothing orders
     NOT_RETURNED,        // an error only if a result depends on the value
+    FREED_MEMORY,        // accessed; other: where it was freed
+    BAD_FREE,            // bytes: which of FREES in check/finding_kinds.py
+    UNSET_HEAP,
+    CARRY_NOT_KEPT,      // a warning
+    NOT_FREED,           // a warning; bytes: of the first allocation at the place
 };
 
 // One array in global memory.
@@ -90,11 +95,12 @@ struct Launch {
     uint64_t code, code_end;  // the kernel's machine code
     uint64_t constants, constants_end;   // and its constants without names
     uint32_t guarded;         // whether the kernel marks the bytes around its variables
-    uint32_t workers;         // PREEMPTIVE: how many take turns
+    uint32_t workers;         // PREEMPTIVE: how many take turns; of a cooperative launch: how many run at a time
     uint32_t uses;            // which of USES the kernel's code has
     uint32_t clock_rate;      // ticks of its clock per access
     uint32_t shared_fill;     // what bytes of shared memory are when a block begins: above 255, what the last block left
     uint32_t arch, stall;     // __CUDA_ARCH__; milliseconds without access or switch after which a thread has stalled, 0: no limit
+    uint32_t cooperative;     // whether all blocks are resident: each has a worker, of which as many run as `workers` says
     // For a place in the code: its group, and the widest access in machine code to shared and global memory. May be null.
     void (*describe)(uint64_t pc, uint32_t kind, uint64_t answer[3]);
 };
@@ -113,6 +119,7 @@ struct Finding {
     uint32_t one_warp;   // whether both threads were in one warp, each time
     uint32_t warp, present;      // number of the thread's warp in the block, and a mask of the lanes that the warp has
     uint32_t mask, other_mask;   // of a barrier or an exchange of lanes: which lanes it names
+    uint64_t allocation, allocated, allocated_at;   // of an address in the heap: address and bytes of the allocation, and where it was made
 };
 
 // Requests are accesses of a warp. Units are wavefronts in shared memory and sectors in global memory.
@@ -136,7 +143,8 @@ struct Run;
 extern "C" {
 #pragma GCC visibility push(default)
 Run* tiledmm_begin(const Launch* launch);
-int tiledmm_work(Run* run);   // runs blocks until none is left; one call per core. 0: done, 1: no memory
+// Runs blocks until none is left; one call per core, and of a cooperative launch one per block. 0: done, 1: no memory.
+int tiledmm_work(Run* run);
 uint64_t tiledmm_blocks_done(const Run* run);
 uint64_t tiledmm_ran_out(const Run* run);   // whether the time was up, and no thread was there to say so
 uint64_t tiledmm_deepest(const Run* run, uint64_t* pc);   // bytes of the deepest stack at an access, and the access; 0: no deep one
@@ -145,7 +153,7 @@ void tiledmm_time_out(Run* run);   // the same, with a finding
 void tiledmm_watch(Run* run);      // to be called from time to time: ends threads that have stalled, or are to stop
 uint64_t tiledmm_output(const Run* run, const char** text);   // of printf
 uint64_t tiledmm_findings(Run* run, const Finding** findings);
-uint64_t tiledmm_counts(const Run* run, const SiteCounts** counts);
+uint64_t tiledmm_counts(Run* run, const SiteCounts** counts);
 uint64_t tiledmm_trace(const Run* run, const TraceEvent** events);
 uint64_t tiledmm_barriers(const Run* run);
 int tiledmm_synchronizes(const Run* run);   // whether threads used atomics, volatile accesses, fences or named barriers

@@ -7,6 +7,12 @@
 // The epoch of a block's threads, from 0 on.
 ALWAYS_INLINE unsigned block_epoch(const Worker& w) { return static_cast<unsigned>(w.epoch - w.first_epoch) & 0xffffff; }
 
+// Whether a barrier of the grid stands between what another block did and now: all blocks have passed the same ones.
+ALWAYS_INLINE bool is_before_grid(const Worker& w, const Stamp& earlier) {
+    const auto& epochs = w.run->resident.epochs;
+    return earlier.block() < epochs.size() && earlier.epoch() < epochs[earlier.block()];
+}
+
 // ---- within a block ----
 
 // Whether the current thread knows that another of its block passed a clock in this epoch.

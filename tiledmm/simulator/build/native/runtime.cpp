@@ -4,7 +4,7 @@
 // run until they reach a barrier or end, warp by warp, so that the accesses of a warp's lanes between two barriers can be
 // combined. Each access of instrumented code is checked and counted (checks.cpp) before it happens.
 //
-// Depends on: checks.h, counting.h, faults.h, fibers.h, guards.h, ordering.h, releases.h, schedule.h, stacks.h, state.h, warp_barriers.h
+// Depends on: checks.h, counting.h, faults.h, fibers.h, grid_barriers.h, guards.h, heap.h, ordering.h, releases.h, schedule.h, stacks.h, state.h, warp_barriers.h
 #include <cstdarg>
 #include <ctime>
 #include <sys/mman.h>
@@ -13,7 +13,9 @@
 #include "counting.h"
 #include "faults.h"
 #include "fibers.h"
+#include "grid_barriers.h"
 #include "guards.h"
+#include "heap.h"
 #include "ordering.h"
 #include "releases.h"
 #include "schedule.h"
@@ -124,7 +126,7 @@ void run_warp(Worker& w, unsigned warp) {
             if (fiber.overwritten.address) look_at_overwritten(w, fiber);
             w.current = nullptr;
             if (w.aborted) return;
-            if (w.hands_over) hand_over(w);
+            if (w.hands_over && !shares_counters(w)) hand_over(w);
             if (fiber.state != State::DONE) continue;
             check_copies(w, fiber);
             release_waiting(w, first, lanes);
@@ -198,6 +200,7 @@ void begin_block(Worker& w, uint64_t number) {
         fiber.clock = 0;
         for (Fence& fence : fiber.fences) fence = {};
         fiber.reads_from = 0;
+        fiber.carry = 0;
         fiber.is_straggler = false;
         fiber.held = fiber.holds = 0;
         fiber.acquired.clear();
@@ -225,7 +228,7 @@ void pass_barrier(Worker& w, const Fiber& waits) {
     if (is_traced(w, ACCESSES))
         w.trace.push_back({reinterpret_cast<uint64_t>(waits.barrier), 0, w.barriers - w.barriers_before, 0, 0, BARRIER, SHARED});
     ++w.barriers;
-    if (run.launch.counts) ++w.counts[find_site(run, waits.barrier, 0, LOAD)].barriers;
+    if (run.launch.counts) ++w.counters.counts[find_site(run, waits.barrier, 0, LOAD)].barriers;
     share_acquired(w);
     ++w.epoch;
     w.readers.clear();
@@ -233,7 +236,7 @@ void pass_barrier(Worker& w, const Fiber& waits) {
     get_on(w);
     w.votes[++w.vote_epoch % 2] = 0;
     for (Fiber& fiber : w.fibers)
-        if (fiber.state == State::AT_BARRIER) fiber.state = State::READY;
+        if (fiber.state == State::AT_BARRIER || fiber.state == State::AT_GRID) fiber.state = State::READY;
 }
 
 void run_block(Worker& w, uint64_t number) {
@@ -247,9 +250,12 @@ void run_block(Worker& w, uint64_t number) {
             if (w.aborted) return;
         }
         const Fiber *waits = nullptr, *ended = nullptr, *elsewhere = nullptr, *named = nullptr, *left = nullptr;
-        bool runs = false;
+        bool runs = false, spins = false, at_block = false, at_grid = false;
         for (Fiber& fiber : w.fibers) {
             if (fiber.state != State::DONE && fiber.barrier) left = &fiber;
+            spins = spins || fiber.state == State::SPINS;
+            at_block = at_block || fiber.state == State::AT_BARRIER;
+            at_grid = at_grid || fiber.state == State::AT_GRID;
             if (fiber.state == State::SPINS && fiber.held) --fiber.held, runs = true;
             else if (fiber.state == State::SPINS) fiber.state = State::READY;
             if (fiber.state == State::READY || fiber.state == State::AT_WARP) runs = true;
@@ -272,6 +278,7 @@ void run_block(Worker& w, uint64_t number) {
             return;
         }
         if (runs && is_preemptive(w)) hand_over(w, true);
+        else if (spins && is_cooperative(w)) let_others_run(w);
         if (runs) continue;
         if (named) {   // nobody is left who could come to it
             const Fiber* other = waits ? waits : ended;
@@ -286,10 +293,12 @@ void run_block(Worker& w, uint64_t number) {
         if (ended || elsewhere) {   // on a GPU, threads that have ended count as arrived
             w.current = const_cast<Fiber*>(waits);
             const bool differs = elsewhere && elsewhere->instance != waits->instance;
-            report(w, elsewhere ? BARRIER_NOT_REACHED : BARRIER_LEFT, reinterpret_cast<uint64_t>(waits->barrier), false, 0, differs,
+            report(w, elsewhere || at_grid ? BARRIER_NOT_REACHED : BARRIER_LEFT, reinterpret_cast<uint64_t>(waits->barrier), false, 0, differs,
                    as_other(w, elsewhere ? *elsewhere : *ended));
             w.current = nullptr;
         }
+        if (at_grid && (ended || at_block)) run.stop = true;   // the block never comes to the barrier of the grid
+        if (at_grid && (run.stop || !wait_for_grid(w))) continue;
         pass_barrier(w, *waits);
         if (w.aborted) return;
     }
@@ -302,6 +311,18 @@ void merge(Counts& sum, const Counts& more) {
     sum.bytes += more.bytes;
     sum.units += more.units;
     sum.ideal += more.ideal;
+}
+
+void add_counts(Run& run, const std::vector<SiteCounts>& counts) {
+    for (size_t i = 0; i < counts.size(); ++i) {
+        SiteCounts& sum = run.counts[i];
+        sum.flops += counts[i].flops;
+        sum.barriers += counts[i].barriers;
+        for (int space = 0; space < 2; ++space) {
+            merge(sum.source[space], counts[i].source[space]);
+            merge(sum.sass[space], counts[i].sass[space]);
+        }
+    }
 }
 
 void* map_pages(size_t bytes) {
@@ -337,6 +358,16 @@ void tiledmm_sync_threads(unsigned instance) {
     w.current->instance = instance;
     leave(w, State::AT_BARRIER);
 }
+
+void tiledmm_sync_grid(unsigned instance) {
+    Worker& w = *worker;
+    if (!is_cooperative(w)) report_and_abort(w, BROKEN_RULE, CALLER, false, 0, 5);
+    w.current->barrier = CALLER;
+    w.current->instance = instance;
+    leave(w, State::AT_GRID);
+}
+
+bool tiledmm_is_cooperative() { return is_cooperative(*worker); }
 
 unsigned tiledmm_sync_threads_count(unsigned instance, bool predicate) {
     Worker& w = *worker;
@@ -510,6 +541,29 @@ void tiledmm_trap() {
     abort_launch(*worker);
 }
 
+// ---- malloc and free ----
+
+void* tiledmm_allocate(unsigned long bytes, unsigned long alignment, const void* place) {
+    Worker& w = *worker;
+    const void* const at = place ? place : CALLER;
+    end_if_told(w, at);
+    return allocate(w, bytes, alignment, at);
+}
+
+void tiledmm_free(void* memory, const void* place) {
+    Worker& w = *worker;
+    const void* const at = place ? place : CALLER;
+    const auto address = reinterpret_cast<uintptr_t>(memory);
+    end_if_told(w, at);
+    if (!memory) return;
+    if (in_heap(*w.run, address) && w.run->launch.checks) on_free(w, address, at);
+    const Freeing freeing = release_allocation(w, address, at);
+    if (freeing == Freeing::DONE) return;
+    const bool twice = freeing == Freeing::TWICE;
+    report(w, BAD_FREE, reinterpret_cast<uint64_t>(at), true, address, twice ? 1 : 2, twice ? who_freed(*w.run, address) : Other{});
+    abort_launch(w);
+}
+
 // ---- cp.async ----
 
 void tiledmm_copy_async(void* shared, const void* global, unsigned bytes, unsigned source_bytes) {
@@ -627,6 +681,18 @@ int tiledmm_compare_and_swap(void* at, void* expected, const void* desired, unsi
     return done;
 }
 
+bool tiledmm_carry(bool is_volatile) {
+    Worker& w = *worker;
+    const uint8_t carry = w.current->carry;
+    if (!carry) report_and_abort(w, BROKEN_RULE, CALLER, false, 0, 10);
+    if (!is_volatile || !(carry & CARRY_VOLATILE)) report(w, CARRY_NOT_KEPT, reinterpret_cast<uint64_t>(CALLER), false, 0, 0);
+    return carry & CARRY_IS_ONE;
+}
+
+void tiledmm_set_carry(bool carry, bool is_volatile) {
+    worker->current->carry = static_cast<uint8_t>(CARRY_SET | (carry ? CARRY_IS_ONE : 0) | (is_volatile ? CARRY_VOLATILE : 0));
+}
+
 unsigned tiledmm_shared_offset(const void* shared) {
     return static_cast<unsigned>(reinterpret_cast<uintptr_t>(shared) - worker->shared_base);
 }
@@ -651,7 +717,7 @@ void tiledmm_count_flops(unsigned operations) {
     Worker& w = *worker;
     if (!w.run->launch.counts) return;
     const unsigned site = find_site(*w.run, CALLER, 0, LOAD);
-    w.counts[site].flops += operations;
+    w.counters.counts[site].flops += operations;
     if (is_traced(w, AND_ARITHMETIC)) record(w, 0, site, SHARED);
 }
 
@@ -668,6 +734,7 @@ Run* tiledmm_begin(const Launch* launch) {
     run->counts.resize(SITES);
     run->turns.random = (launch->seed + 1) * 0x9e3779b97f4a7c15ull;
     run->turns.straggler = static_cast<unsigned>(launch->seed / STYLES);
+    if (launch->cooperative) run->resident.epochs.resize(run->blocks);
     faults::install();
     return run;
 }
@@ -676,11 +743,20 @@ int tiledmm_work(Run* run) {
     const Launch& launch = run->launch;
     Worker w;
     w.run = run;
-    w.stacks = static_cast<uint8_t*>(map_pages(MAX_THREADS * STACK_BYTES));
-    if (!w.stacks) return 1;
+    const size_t more = launch.cooperative ? STACKS_ALIGNMENT : 0, reserved = MAX_THREADS * STACK_BYTES + more;
+    void* const pages = map_pages(reserved);
+    w.stacks = static_cast<uint8_t*>(pages);
+    if (more) w.stacks += -reinterpret_cast<uintptr_t>(pages) % STACKS_ALIGNMENT;
     Shadow shadow;
-    if (launch.guarded && !shadow.map(w.stacks, MAX_THREADS * STACK_BYTES)) return 1;
-    for (unsigned i = 0; i < run->threads; ++i) mprotect(stack_of(w, i), GUARD_BYTES, PROT_NONE);
+    if (!pages || (launch.guarded && !shadow.map(w.stacks, MAX_THREADS * STACK_BYTES))) {
+        run->stop = true;   // others may wait for this one
+        return 1;
+    }
+    // The system allows 65,530 pieces of memory, and an inaccessible page makes two: without one, note_depth looks at a stack's end.
+    if (!launch.cooperative || run->blocks * run->threads <= MOST_GUARDS)
+        for (unsigned i = 0; i < run->threads; ++i) mprotect(stack_of(w, i), GUARD_BYTES, PROT_NONE);
+    else
+        madvise(w.stacks, MAX_THREADS * STACK_BYTES, MADV_NOHUGEPAGE);
     w.fibers.resize(run->threads);
     w.warps.resize(run->warps);
     w.thread = pthread_self();
@@ -708,10 +784,8 @@ int tiledmm_work(Run* run) {
     if (launch.checks) {
         for (auto* cells : {&w.reads, &w.more_reads, &w.writes}) cells->resize(w.shared_span >> w.granule_shift);
     }
-    if (launch.counts) {
-        w.log.resize(static_cast<size_t>(WARP) * (LOG_ENTRIES + 72));   // not a power of two, so that lanes use different cache sets
-        w.counts.resize(SITES);
-        w.patterns.resize(SITES * 2);
+    if (launch.counts && !launch.cooperative) {
+        w.counters.begin();
     }
     {
         std::lock_guard<std::mutex> guard(run->lock);
@@ -723,6 +797,8 @@ int tiledmm_work(Run* run) {
         w.earlier = run->next.fetch_add(1);
         if (w.earlier >= run->blocks) break;
         const uint64_t block = launch.chosen ? launch.chosen[w.earlier] : w.earlier;
+        w.block_number = block;
+        if (is_cooperative(w) && !is_preemptive(w) && !wait_for_all(w)) break;
         w.random = (launch.seed + 1) * 0x9e3779b97f4a7c15ull ^ (block + 1) * 0xbf58476d1ce4e5b9ull;
         run_block(w, block);
         if (!w.aborted) run->finished.fetch_add(1);
@@ -731,12 +807,13 @@ int tiledmm_work(Run* run) {
             w.most_steps = std::max(w.most_steps, fiber.steps);
         }
         get_on(w);
+        if (is_cooperative(w)) end_resident(w);
         if (is_preemptive(w)) hand_over(w);
     }
     if (is_preemptive(w)) give_up_turn(w);
     worker = nullptr;
     if (w.synchronizes) run->synchronizes = true;
-    munmap(w.stacks, MAX_THREADS * STACK_BYTES);
+    munmap(pages, reserved);
     std::lock_guard<std::mutex> guard(run->lock);
     run->workers.erase(std::find(run->workers.begin(), run->workers.end(), &w));
     run->barriers += w.barriers;
@@ -744,15 +821,7 @@ int tiledmm_work(Run* run) {
     run->steps += w.steps;
     run->most_steps = std::max(run->most_steps, w.most_steps);
     run->trace.insert(run->trace.end(), w.trace.begin(), w.trace.end());
-    for (size_t i = 0; i < w.counts.size(); ++i) {
-        SiteCounts& sum = run->counts[i];
-        sum.flops += w.counts[i].flops;
-        sum.barriers += w.counts[i].barriers;
-        for (int space = 0; space < 2; ++space) {
-            merge(sum.source[space], w.counts[i].source[space]);
-            merge(sum.sass[space], w.counts[i].sass[space]);
-        }
-    }
+    add_counts(*run, w.counters.counts);
     return 0;
 }
 
@@ -803,6 +872,18 @@ uint64_t tiledmm_steps(const Run* run, uint64_t* most) {
 }
 
 uint64_t tiledmm_findings(Run* run, const Finding** findings) {
+    for (const auto& [begin, each] : run->heap.all) {
+        if (each.freed_at || run->stop) continue;
+        Finding left = {};
+        left.kind = NOT_FREED;
+        left.count = 1;
+        left.pc = each.place;
+        left.bytes = static_cast<uint32_t>(each.bytes);
+        left.space = GLOBAL;
+        set(left.block, index_of(*run, each.block));
+        set(left.thread, thread_index(*run, each.thread));
+        keep(*run, left);
+    }
     for (const auto& each : run->deferred)
         for (const Finding& finding : each.second) {
             const uint64_t reader = finding.writes ? finding.other_pc : finding.pc;
@@ -813,8 +894,10 @@ uint64_t tiledmm_findings(Run* run, const Finding** findings) {
     return run->findings.size();
 }
 
-uint64_t tiledmm_counts(const Run* run, const SiteCounts** counts) {
-    auto& all = const_cast<Run*>(run)->counts;
+uint64_t tiledmm_counts(Run* run, const SiteCounts** counts) {
+    for (const Counters& each : run->resident.counters) add_counts(*run, each.counts);
+    run->resident.counters.clear();
+    auto& all = run->counts;
     size_t used = 0;
     for (size_t i = 0; i < all.size(); ++i) {
         if (!run->sites[i].pc) continue;
@@ -836,6 +919,7 @@ uint64_t tiledmm_trace(const Run* run, const TraceEvent** events) {
 
 void tiledmm_end(Run* run) {
     faults::remove();
+    end_heap(*run);
     delete run;
 }
 

@@ -15,6 +15,8 @@ unsigned tiledmm_lane() __attribute__((const));
 // Barriers of the block, and of the lanes of a mask in a warp.
 void tiledmm_sync_threads(unsigned instance);   // each in the text has its own number
 unsigned tiledmm_sync_threads_count(unsigned instance, bool predicate);
+void tiledmm_sync_grid(unsigned instance);   // of all blocks, in a cooperative launch
+bool tiledmm_is_cooperative() __attribute__((const));
 void tiledmm_sync_whole_warp();
 void tiledmm_sync_warp(unsigned mask);
 void tiledmm_named_barrier(unsigned id, unsigned threads, unsigned waits);   // bar.sync, or bar.arrive where it does not wait
@@ -42,6 +44,10 @@ void tiledmm_monotone_access(void* at, unsigned bytes);  // of one that changes 
 void tiledmm_block_scope(int begins);   // of atomics for threads of one block only
 int tiledmm_compare_and_swap(void* at, void* expected, const void* desired, unsigned bytes, int is_last);   // is_last: not tried again
 
+// malloc and new, free and delete; `place` is where they are called, or null for the caller.
+void* tiledmm_allocate(unsigned long bytes, unsigned long alignment, const void* place);
+void tiledmm_free(void* at, const void* place);
+
 int tiledmm_printf(const char* format, ...);   // printed after the launch
 void tiledmm_check_printf(const char* format, const char* kinds);   // kinds: of each argument, a letter of PrintedKind
 [[noreturn]] void tiledmm_assert_failed(const char* expression);
@@ -49,6 +55,10 @@ void tiledmm_check_printf(const char* format, const char* kinds);   // kinds: of
 [[noreturn]] void tiledmm_broken_rule(unsigned rule);   // of a library or of the language: see RULES in check/finding_kinds.py
 void tiledmm_beyond_range(unsigned function, double x);   // of a fast function: see RANGES in check/finding_kinds.py
 long long tiledmm_clock();
+
+// PTX's carry flag, which a thread keeps from one asm statement to the next.
+bool tiledmm_carry(bool is_volatile);
+void tiledmm_set_carry(bool carry, bool is_volatile);
 
 unsigned tiledmm_shared_offset(const void* shared);
 unsigned tiledmm_space(const void* address);   // 0: shared, 1: global, 2: local, 3: constant memory

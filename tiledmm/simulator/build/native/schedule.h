@@ -18,6 +18,7 @@ constexpr unsigned LATE_TURNS = 64;    // of others, for each of a late block's
 constexpr unsigned MOST_WAITS = 1 << 12;   // looks at threads that spin, while none gets on, after which they wait forever
 
 ALWAYS_INLINE bool is_preemptive(const Worker& w) { return w.run->launch.order == PREEMPTIVE; }
+ALWAYS_INLINE bool is_cooperative(const Worker& w) { return w.run->launch.cooperative; }
 ALWAYS_INLINE Style style_of(const Run& run) { return static_cast<Style>(run.launch.seed % STYLES); }
 
 inline uint64_t next_random(uint64_t& state) {   // xorshift64*
@@ -76,9 +77,13 @@ inline void choose_stragglers(Worker& w) {
 }
 
 // Whether no thread of any block has got on for so long that those that spin wait forever.
-ALWAYS_INLINE bool all_wait(Worker& w) { return is_preemptive(w) && ++w.run->turns.waits > MOST_WAITS; }
+ALWAYS_INLINE bool all_wait(Worker& w) {
+    if (!is_preemptive(w) && !is_cooperative(w)) return false;
+    const uint64_t most = is_cooperative(w) ? SPIN_ROUNDS + 4 * w.run->blocks * w.run->threads : MOST_WAITS;
+    return ++w.run->turns.waits > most;
+}
 ALWAYS_INLINE void get_on(Worker& w) {
-    if (is_preemptive(w)) w.run->turns.waits = 0;
+    if (is_preemptive(w) || is_cooperative(w)) w.run->turns.waits.store(0, std::memory_order_relaxed);
 }
 
 ALWAYS_INLINE void may_preempt(Worker& w) {
@@ -86,6 +91,21 @@ ALWAYS_INLINE void may_preempt(Worker& w) {
 }
 
 // ---- workers ----
+
+// Of a cooperative launch, in which there is a worker for each block, only those that run have something to count with.
+ALWAYS_INLINE bool shares_counters(const Worker& w) { return is_cooperative(w) && w.run->launch.counts; }
+
+inline void take_counters(Worker& w) {
+    if (!shares_counters(w)) return;
+    auto& all = w.run->resident.counters;
+    if (all.empty()) return w.counters.begin();
+    w.counters = std::move(all.back());
+    all.pop_back();
+}
+
+inline void put_counters(Worker& w) {
+    if (shares_counters(w) && !w.counters.log.empty()) w.run->resident.counters.push_back(std::move(w.counters));
+}
 
 inline void wait_for_turn(Turns& turns, std::unique_lock<std::mutex>& guard, Worker& w) {
     w.turn.wait(guard, [&] { return turns.current == &w; });
@@ -107,11 +127,13 @@ inline void take_part(Worker& w) {
     Turns& turns = w.run->turns;
     std::unique_lock<std::mutex> guard(turns.lock);
     turns.workers.push_back(&w);
-    const auto all = [&] { return turns.current || turns.workers.size() >= w.run->launch.workers; };
+    const uint64_t expected = is_cooperative(w) ? w.run->blocks : w.run->launch.workers;
+    const auto all = [&] { return turns.current || turns.workers.size() >= expected; };
     turns.begun.notify_all();
     turns.begun.wait_for(guard, std::chrono::seconds(2), all);
     if (!turns.current) choose_worker(*w.run);
     wait_for_turn(turns, guard, w);
+    take_counters(w);
 }
 
 // Lets another worker run, if there is one.
@@ -122,14 +144,23 @@ inline void hand_over(Worker& w, bool must = false) {
     std::unique_lock<std::mutex> guard(turns.lock);
     if (turns.workers.size() < 2) return;
     if (turns.changes) --turns.changes;
+    put_counters(w);
     choose_worker(*w.run);
     wait_for_turn(turns, guard, w);
+    take_counters(w);
+}
+
+// Takes a worker whose turn it is out of those that take turns. The lock is held, and another one is to be chosen.
+inline void leave_turns(Worker& w) {
+    Turns& turns = w.run->turns;
+    turns.workers.erase(std::remove(turns.workers.begin(), turns.workers.end(), &w), turns.workers.end());
+    if (turns.current == &w) turns.current = nullptr;
+    put_counters(w);
 }
 
 inline void give_up_turn(Worker& w) {
     Turns& turns = w.run->turns;
     std::lock_guard<std::mutex> guard(turns.lock);
-    turns.workers.erase(std::find(turns.workers.begin(), turns.workers.end(), &w));
-    turns.current = nullptr;
-    choose_worker(*w.run);
+    leave_turns(w);
+    if (!turns.current) choose_worker(*w.run);   // there is one if this waited at a barrier of the grid when the launch was to end
 }

@@ -33,8 +33,10 @@ constexpr unsigned WARP = 32;
 constexpr unsigned BANKS = 32;
 constexpr unsigned MAX_THREADS = 1024;
 constexpr size_t STACK_BYTES = 640 * 1024;   // a thread has at most 512 KiB of local memory
+constexpr size_t STACKS_ALIGNMENT = 8 * 65536;   // of the workers' of a cooperative launch, so that their shadows share no page
 constexpr size_t DEEP_BYTES = 2048;          // twice what a GPU gives to calls of unknown depth: frames are larger here
 constexpr size_t GUARD_BYTES = 4096;         // below each stack
+constexpr size_t MOST_GUARDS = 16384;        // of a launch whose blocks are all resident
 constexpr unsigned LOG_ENTRIES = 1 << 15;   // accesses of a lane before those of its warp are processed
 constexpr unsigned SITES = 1 << 14;         // instructions of a kernel that access memory
 constexpr unsigned SLOT_BITS = 16;          // shared arrays are aligned to 64 KiB
@@ -112,7 +114,7 @@ struct StampReaders {
 
 // SPINS: reads the same addresses again and again, and waits for others to run.
 // ASKS: for the lanes that run with it.
-enum class State : uint8_t { READY, AT_BARRIER, AT_NAMED, AT_WARP, PAUSED, SPINS, ASKS, DONE };
+enum class State : uint8_t { READY, AT_BARRIER, AT_GRID, AT_NAMED, AT_WARP, PAUSED, SPINS, ASKS, DONE };
 
 // What a thread waits for at a barrier of its warp: all lanes must wait for the same.
 constexpr unsigned WARP_BARRIER = 0;
@@ -127,6 +129,8 @@ constexpr uint64_t IDLE_BARRIERS = 1 << 20, IDLE_EXCHANGES = 1 << 24, MOST_BARRI
 constexpr uint64_t SPIN_ROUNDS = 1 << 16;   // looks without progress of any thread after which all wait forever
 
 struct Sync;
+
+constexpr uint8_t CARRY_SET = 1, CARRY_IS_ONE = 2, CARRY_VOLATILE = 4;   // the last: by asm volatile
 
 struct Acquired {   // what a thread knows from a location in memory: what was released there from one version up to another
     Sync* from;
@@ -188,6 +192,7 @@ struct Fiber {
     uint64_t steps = 0, limit = 0;
     uintptr_t floor = 0;          // below it, the stack is deeper than any thread's of the worker was so far
     unsigned samples = 0, spin_count = 0;
+    uint8_t carry = 0;            // of PTX: CARRY_SET and others, or 0 before any instruction has set it
     bool spin_writes = false;     // whether there was a write among those samples
     bool is_preempted = false;    // in state SPINS, and only lets others run
     bool is_straggler = false;    // PREEMPTIVE: it is kept waiting
@@ -251,6 +256,19 @@ struct Fault {   // a signal that ended a thread
     uintptr_t pc = 0, address = 0, frame = 0, stack = 0;
 };
 
+// What a worker counts accesses with.
+struct Counters {
+    std::vector<uint64_t> log;      // lane by lane
+    std::vector<SiteCounts> counts;
+    std::vector<Pattern> patterns;
+
+    void begin() {
+        log.resize(static_cast<size_t>(WARP) * (LOG_ENTRIES + 72));   // not a power of two, so that lanes use different cache sets
+        counts.resize(SITES);
+        patterns.resize(SITES * 2);
+    }
+};
+
 struct Worker {
     Run* run = nullptr;
     Fiber* current = nullptr;
@@ -280,10 +298,8 @@ struct Worker {
     std::unordered_map<size_t, std::vector<LaneReaders>> readers;   // further ones, by cell; of this epoch
     uint64_t epoch = 1, first_epoch = 1;
 
-    std::vector<uint64_t> log;      // lane by lane
+    Counters counters;
     unsigned logged[WARP] = {};
-    std::vector<SiteCounts> counts;
-    std::vector<Pattern> patterns;
     Joiner joiner;
     unsigned votes[2] = {}, vote_epoch = 0;
     uint64_t barriers = 0, barriers_before = 0;   // the second: when this block began
@@ -291,6 +307,8 @@ struct Worker {
     uint64_t random = 1;
     bool hands_over = false;      // to another worker, as soon as its thread has left
     std::condition_variable turn;
+    bool runs = false;            // COOPERATIVE: whether it has one of the cores
+    bool passes = false;          // and whether the barrier of the grid at which it waits has been passed
     bool synchronizes = false;    // whether threads used atomics, volatile accesses, fences or named barriers
     uint64_t ticks = 0, seen_steps = 0;   // of the clock; steps of the thread that last looked at it
     std::vector<TraceEvent> trace;
@@ -328,7 +346,36 @@ struct Turns {
     uint64_t random = 1;
     unsigned straggler = 0;
     unsigned preemptions = 1u << 18, changes = 1u << 14;   // how many are left
-    unsigned waits = 0;   // looks at threads that spin since any thread got on
+    std::atomic<unsigned> waits{0};   // looks at threads that spin since any thread got on
+};
+
+// The blocks of a cooperative launch, all of which are resident (grid_barriers.h). Guarded by Turns::lock.
+struct Grid {
+    std::vector<Worker*> queue;        // that wait for a core, in this order
+    std::vector<Worker*> at_barrier;
+    std::vector<Counters> counters;    // of cores on which no worker runs
+    std::vector<unsigned> epochs;      // by block: its epoch after the last barrier of the grid
+    unsigned cores = 0;                // on which no worker runs
+    uint64_t begun = 0, ended = 0;     // workers
+    uint64_t first_ended = 0;          // the block that ended first
+};
+
+struct Allocation {
+    uint64_t begin, bytes, place, freed_at;   // the places where it was made and freed; 0: it was not freed
+    unsigned block, thread;                   // that made it, or that freed it
+};
+
+struct Heap {   // of malloc (heap.h)
+    std::mutex lock;
+    static constexpr uintptr_t NOWHERE = 1ull << 63;   // no address of a process: nothing was allocated
+    std::atomic<uintptr_t> begin{NOWHERE};
+    uintptr_t next = 0;                // behind it, nothing ever was
+    uint64_t used = 0;
+    uint8_t* marks = nullptr;          // for each 16 bytes
+    uint64_t* stamps = nullptr;
+    Operand operand = {};
+    std::map<uintptr_t, Allocation> all;           // those that were freed, too
+    std::multimap<uint64_t, uintptr_t> freed;      // by size
 };
 
 struct ReaderShard {
@@ -359,6 +406,8 @@ struct Run {
     std::set<uint64_t> guards, polls;   // places of plain reads: those whose thread goes on to an atomic there, and those of loops that wait
     std::atomic<bool> synchronizes{false};
     Turns turns;
+    Grid resident;
+    Heap heap;
     ReaderShard shards[READER_SHARDS];
     std::string output;
     std::vector<TraceEvent> trace;

@@ -148,7 +148,7 @@ class _Statement:
     def __init__(self, source: str, begin: int, opening: int) -> None:
         self._source = source
         self._begin = begin
-        self._at = opening
+        self._at = self._opening = opening
         self._ptx = ""
         self._places: list[tuple[int, int]] = []  # offsets in the PTX and in the source, of each piece of the text
         self._operands: list[_Operand] = []
@@ -268,7 +268,9 @@ class _Statement:
                 after.append(f"tiledmm_ptx::output({reference}, {name});")
             initial = "{}" if operand.constraint[0] == "=" else f" = tiledmm_ptx::input<{kind}>({value})"
             before.append(f"{'' if is_output else 'const '}{kind} {name}{initial};")
-        run = translated(self._ptx.replace("%%", " %"), registers)
+        words = self._source[self._begin : self._opening]
+        is_volatile = "volatile" in words or not any(each.writable for each in registers)
+        run = translated(self._ptx.replace("%%", " %"), registers, is_volatile=is_volatile)
         return " ".join(["do {", *before, run, *after, "} while (0)"])
 
 

@@ -10,7 +10,6 @@ _LIBCUXX = (
     "libcu++ is not there: use atomicAdd and similar functions for atomic and atomic_ref, __syncthreads for barrier, "
     "cuda_pipeline.h for pipeline and memcpy_async, and <type_traits>, <limits>, <utility>, <tuple> or <array> for std"
 )
-_ALLOCATION = "device memory is not allocated in kernels here: pass an array to launch"
 
 #: Names that are refused: a pattern, and the reason with what to use instead.
 NAMES = tuple(
@@ -27,7 +26,7 @@ NAMES = tuple(
          f"{_HOST}: call launch once for each kernel"),
         (r"cuda(Error\w*|Success|Get\w*|Set\w*|Device\w*|Func\w*|Occupancy\w*|Host\w*|Peek\w*)", _HOST),
         (r"cu[A-Z]\w+", _HOST),
-        (r"malloc|free|calloc|realloc|alloca", _ALLOCATION),
+        (r"calloc|realloc|alloca|aligned_alloc", "a kernel has malloc and free, new and delete: use these"),
         (r"curand\w*", "cuRAND is not there: pass random numbers in an array, or compute them in the kernel"),
         (r"(cublas|cusparse|cufft|cusolver|cudnn|nccl|nvshmem)\w*", _HOST),
         (r"thrust|cub|cutlass|cute", f"thrust, CUB and CUTLASS are not there: {LIBRARY}"),
@@ -40,8 +39,8 @@ NAMES = tuple(
         (r"this_cluster|cluster_group|__cluster_dims__|__cluster\w*|clusterIdx|clusterDim",
          "clusters are not simulated: use blocks"),
         (r"this_multi_grid|multi_grid_group", "removed with CUDA 13: launch once for each GPU"),
-        (r"__nv_fp[468]\w*|__nv_cvt_\w+",
-         "8-bit and narrower floating-point types are not there: use __half or __nv_bfloat16"),
+        (r"__nv_fp[46]\w*|__nv_fp8\w*_e8m0|__nv_cvt_\w*(fp[46]|e8m0)\w*",
+         "of floating-point types of 8 bits and fewer, only e4m3 and e5m2 are there (cuda_fp8.h)"),
         (r"(__)?float128|__fp128\w*", "128-bit floating-point types are not there: use double"),
         (r"__mbarrier\w*|__pipeline_arrive_on",
          "barriers in shared memory are not simulated: use __syncthreads or cuda_pipeline.h"),
@@ -64,7 +63,7 @@ INCLUDES = tuple(
         (r"cuda/.*|nv/.*", _LIBCUXX),
         (r"curand.*", "cuRAND is not there: pass random numbers in an array, or compute them in the kernel"),
         (r"(cublas|cusparse|cufft|cusolver|cudnn|nccl|nvshmem|nvml|nvrtc|cupti|helper_).*", _HOST),
-        (r"cuda_fp[468].*", "8-bit and narrower floating-point types are not there: use cuda_fp16.h or cuda_bf16.h"),
+        (r"cuda_fp[46].*", "floating-point types of 6 and 4 bits are not there: use cuda_fp8.h"),
         (r"texture_.*|surface_.*|cuda_texture.*", "textures and surfaces are not simulated: use global memory"),
         (r"cuda_awbarrier.*", "barriers in shared memory are not simulated: use __syncthreads or cuda_pipeline.h"),
     )
@@ -77,14 +76,5 @@ TEXTS = (
             r"\b__shared__\b(?:(?:alignas|__align__|__attribute__)\s*\([^;{}\n]*?\)|[^;(){}\n])*?(?<![=!<>])=(?!=)"
         ),
         "shared memory has no initializer: threads write it, before a barrier",
-    ),
-    (re.compile(r"\bnew\s+[A-Za-z_]|::\s*operator\s+new\b"), f"new: {_ALLOCATION}"),
-    (
-        re.compile(r"(?<!operator )\bdelete\b\s*(?:\[\s*\]\s*)?[A-Za-z_(*:]|::\s*operator\s+delete\b"),
-        f"delete: {_ALLOCATION}",
-    ),
-    (
-        re.compile(r"\bnew\s*\([^()]*(?:\([^()]*\)[^()]*)*\)\s*[A-Za-z_]"),
-        "placement new is not simulated: assign to the element, or call a function that initializes it",
     ),
 )

@@ -120,7 +120,7 @@ def known_names(command: list[str], native: Path, folder: Path) -> dict[str, str
         For each name, the header that a kernel must include for it; ``""`` if it need not include one.
     """
     include = native / "include"
-    asked = ("cuda_fp16.h", "cuda_bf16.h", "cuComplex.h", "cuda_pipeline.h", "cooperative_groups.h")
+    asked = ("cuda_fp16.h", "cuda_bf16.h", "cuda_fp8.h", "cuComplex.h", "cuda_pipeline.h", "cooperative_groups.h")
     optional = [*asked, *sorted(str(file.relative_to(include)) for file in include.rglob("*.h"))]
     unit = folder / "names.cpp"
     unit.write_text(

@@ -38,6 +38,10 @@ HEADERS = {
 }
 
 
+# ``new (address) T``, which NVRTC knows without a header.
+_PLACEMENT_NEW = re.compile(r"\bnew\s*\(")
+
+
 def needed(text: str) -> list[str]:
     """Return the simulator's headers that a text needs: those that define a name in it.
 
@@ -58,8 +62,10 @@ def write_unit(source: str, symbol: str, folder: Path) -> None:
     text = inline_ptx.translate(source)
     (folder / "kernel.cu").write_text(text, encoding="utf-8")
     asm = ["inline_ptx.h"] if text != source else []
-    headers = ["cuda.h", *needed(text), *asm, "kernel.cu", "entry.h"]
+    placement = ["<new>"] if _PLACEMENT_NEW.search(text) else []
+    headers = [*placement, "cuda.h", *needed(text), *asm, "kernel.cu", "entry.h"]
     # The package's own functions (add, store) are visible to texts that say so: others may define the same names.
     own = "" if "tiledmm" in source.lower() else "#define TILEDMM_OTHER_TEXT\n"
-    unit = own + "".join(f'#include "{header}"\n' for header in headers) + launch_bounds(text, symbol)
+    quoted = (each if each.startswith("<") else f'"{each}"' for each in headers)
+    unit = own + "".join(f"#include {each}\n" for each in quoted) + launch_bounds(text, symbol)
     (folder / "unit.cpp").write_text(unit, encoding="utf-8")

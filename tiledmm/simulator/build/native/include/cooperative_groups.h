@@ -1,4 +1,4 @@
-// Thread blocks, tiles of a warp, coalesced threads, and a grid of one block.
+// Thread blocks, tiles of a warp, coalesced threads, and grids.
 #pragma once
 
 #include "intrinsics.h"
@@ -200,10 +200,14 @@ __forceinline__ coalesced_group binary_partition(const Group& group, bool predic
     return coalesced_group(predicate ? yes : mask & ~yes, predicate, 2);
 }
 
-// All blocks. They run one after the other on the CPU, so they cannot wait for each other.
+// All blocks, which wait for each other in a cooperative launch.
 class grid_group {
 public:
-    static __forceinline__ bool is_valid() { return true; }
+    struct arrival_token {};
+
+    static __forceinline__ bool is_valid() { return tiledmm_is_cooperative(); }
+    static __forceinline__ arrival_token barrier_arrive() { return {}; }   // the wait is for all
+    static __forceinline__ void barrier_wait(arrival_token&&) { tiledmm_sync_grid(__COUNTER__); }
     static __forceinline__ unsigned long long size() { return detail::blocks_of_grid() * detail::threads_of_block(); }
     static __forceinline__ unsigned long long num_threads() { return size(); }
     static __forceinline__ unsigned long long num_blocks() { return detail::blocks_of_grid(); }
@@ -214,10 +218,7 @@ public:
     static __forceinline__ dim3 group_dim() { return gridDim; }
     static __forceinline__ dim3 dim_blocks() { return gridDim; }
     static __forceinline__ dim3 block_index() { return blockIdx; }
-    static __forceinline__ void sync() {
-        if (detail::blocks_of_grid() != 1) tiledmm_broken_rule(5);
-        __syncthreads();
-    }
+    static __forceinline__ void sync() { tiledmm_sync_grid(__COUNTER__); }
 
 private:
     __forceinline__ grid_group() {}

@@ -45,17 +45,18 @@ _REFUSED = (
 )  # fmt: skip
 
 
-def translated(text: str, operands: list[Register]) -> str:
+def translated(text: str, operands: list[Register], *, is_volatile: bool) -> str:
     """Translate the PTX of an asm statement, and return it as C++ statements.
 
     Args:
         text: The PTX, in which ``%0`` and so on are the operands.
         operands: Registers of the operands.
+        is_volatile: Whether compilers keep the statement's order among others, as that of ``asm volatile``.
 
     Raises:
         RefusedError: If something in it cannot be translated.
     """
-    return _Translation(text, operands).code()
+    return _Translation(text, operands, is_volatile).code()
 
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
@@ -77,14 +78,16 @@ class _Translation:
     Args:
         text: The PTX.
         operands: Registers of the operands.
+        is_volatile: Whether compilers keep the statement's order among others.
     """
 
-    def __init__(self, text: str, operands: list[Register]) -> None:
+    def __init__(self, text: str, operands: list[Register], is_volatile: bool) -> None:
         self._text = _COMMENT.sub(lambda comment: re.sub(r"[^\n]", " ", comment[0]), text)
         self._operands = operands
         self._scopes: list[dict[str, Register]] = [{}]
         self._declared = 0
-        self._has_carry = False
+        self._is_volatile = is_volatile
+        self._sets_carry = self._reads_carry = False
 
     def code(self) -> str:
         text, at, out = self._text, 0, []
@@ -112,7 +115,12 @@ class _Translation:
                 at = end + 1
         if len(self._scopes) > 1:
             raise RefusedError("a { of the inline PTX has no }", len(text))
-        return " ".join([f"bool {CARRY} = false;", *out] if self._has_carry else out)
+        if self._sets_carry or self._reads_carry:
+            volatile = str(self._is_volatile).lower()
+            carry = f"tiledmm_carry({volatile})" if self._reads_carry else "false"
+            out = [f"bool {CARRY} = {carry};", *out]
+            out += [f"tiledmm_set_carry({CARRY}, {volatile});"] if self._sets_carry else []
+        return " ".join(out)
 
     def _statement(self, text: str) -> str:
         if text.startswith("."):
@@ -154,12 +162,8 @@ class _Translation:
         write = INSTRUCTIONS.get(opcode)
         if write is None:
             raise RefusedError(f"the simulator has no PTX instruction '{name}': {OWN_CODE}")
-        if opcode in ("addc", "subc", "madc") and not self._has_carry:
-            raise RefusedError(
-                f"the PTX instruction '{name}' reads the carry flag, which this asm statement does not set: "
-                "put it into one statement with the instruction that sets it (.cc)"
-            )
-        self._has_carry |= "cc" in modifiers
+        self._reads_carry |= opcode in ("addc", "subc", "madc") and not self._sets_carry
+        self._sets_carry |= "cc" in modifiers
         return write(Instruction(name, modifiers, split(text[found.end() :]), self.register))
 
     def register(self, text: str) -> Register:
