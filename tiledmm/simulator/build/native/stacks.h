@@ -50,3 +50,36 @@ void fiber_main() {
     w.current->barrier = nullptr;
     leave(w, State::DONE);
 }
+
+inline void* map_pages(size_t bytes) {
+    void* pages = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANON | MAP_NORESERVE, -1, 0);
+    return pages == MAP_FAILED ? nullptr : pages;
+}
+
+// Memory for the stacks of the threads of a block, of which the first have a guard page.
+struct Stacks {
+    uint8_t* memory = nullptr;
+    unsigned guarded = 0;
+};
+
+// What earlier launches used: to map it, and to protect each guard page, takes as long as a small launch does.
+inline std::mutex spare_lock;
+inline std::vector<Stacks> spare_stacks;
+constexpr size_t MOST_SPARE = 8;
+
+inline Stacks take_stacks() {
+    std::lock_guard<std::mutex> guard(spare_lock);
+    if (spare_stacks.empty()) return {static_cast<uint8_t*>(map_pages(MAX_THREADS * STACK_BYTES)), 0};
+    const Stacks last = spare_stacks.back();
+    spare_stacks.pop_back();
+    return last;
+}
+
+// Its pages are zeros the next time, so that what a thread finds there does not depend on earlier launches.
+inline void keep_stacks(Stacks stacks, unsigned threads) {
+    std::lock_guard<std::mutex> guard(spare_lock);
+    if (spare_stacks.size() < MOST_SPARE && !madvise(stacks.memory, threads * STACK_BYTES, MADV_DONTNEED))
+        spare_stacks.push_back(stacks);
+    else
+        munmap(stacks.memory, MAX_THREADS * STACK_BYTES);
+}
