@@ -29,7 +29,8 @@ class Bug:
     Attributes:
         old, new: Part of the kernel's text, and what replaces it; both empty if only the launch is wrong.
         says: Parts of the message, all of which must be in it.
-        at: Parts of lines of the edited text, one of which it must name; if empty, the lines of ``new``.
+        at: Parts of lines of the edited text, one of which it must name; if empty, the lines of
+            ``new``, and none for a launch that is refused.
         warns: Whether it is a warning.
         launch: Keywords of ``simulator.launch`` that differ from the kernel's.
     """
@@ -77,29 +78,35 @@ class Kernel:
         if bug.at:
             lines = enumerate(text.splitlines(), 1)
             return text, {number for number, line in lines if any(part in line for part in bug.at)}
+        if not bug.old:
+            return text, set()
         first = self.text[: self.text.index(bug.old)].count("\n") + 1
         return text, set(range(first, first + bug.new.count("\n") + 1))
 
 
 @dataclass(frozen=True)
 class Said:
-    """What the simulator says: its words, and the lines that it names."""
+    """What the simulator says."""
 
     words: str
-    lines: frozenset[int]
+
+    @property
+    def lines(self) -> set[int]:
+        """Lines of the text that it names."""
+        return set(map(int, re.findall(r"kernel\.cu:(\d+)", self.words)))
 
     def is_of(self, bug: Bug, lines: set[int]) -> bool:
         """Return whether this says the words of a bug and names one of the lines."""
-        return bool(self.lines & lines) and all(each in self.words for each in bug.says)
+        return (not lines or bool(self.lines & lines)) and all(each in self.words for each in bug.says)
 
 
 def run(kernel: Kernel, text: str, launch: Mapping[str, Any] = {}) -> tuple[list[Said], list[Said]]:
     """Run a kernel with full checks; return the errors and findings, and the warnings."""
     x = np.arange(SIZE).astype(kernel.dtype)
     expected = np.asarray(kernel.expected(x)).astype(kernel.dtype)
-    arguments: list[Any] = [x, cp.empty(expected.shape, kernel.dtype), kernel.n]
+    arguments: list[Any] = [x, np.asarray(cp.empty(expected.shape, kernel.dtype)), kernel.n]
     if kernel.scratch:
-        arguments.append(cp.empty(SIZE, kernel.scratch))
+        arguments.append(np.asarray(cp.empty(SIZE, kernel.scratch)))
     keywords = {"name": "k", "counts": False, "workers": 1, "timeout": 20, "checks": "full"}
     keywords |= {"block": kernel.block, **kernel.launch, **launch}
     block = keywords.pop("block")
@@ -107,15 +114,9 @@ def run(kernel: Kernel, text: str, launch: Mapping[str, Any] = {}) -> tuple[list
     try:
         report = simulator.launch(text, 1, block, arguments, expected={"out": expected}, **keywords)
     except TiledmmError as error:
-        lines = re.findall(r"kernel\.cu:(\d+)", str(error))
-        return [Said(str(error), frozenset(map(int, lines)))], []
-    return tuple(  # type: ignore[return-value]
-        [
-            Said(f"{each.kind}: {each.message}", frozenset({each.line, each.other_line, *each.also} - {None}))
-            for each in some
-        ]
-        for some in (report.findings, report.warnings)
-    )
+        return [Said(str(error))], []
+    findings, warnings = ([Said(each.message) for each in some] for some in (report.findings, report.warnings))
+    return findings, warnings
 
 
 def verdict(kernel: Kernel, name: str) -> tuple[str, list[Said]]:

@@ -321,7 +321,7 @@ __global__ void k(const int* x, int* out, int n) {
     out[t] = s[t] + s[t + 1] + s[t + 2];
 }
 """,
-    lambda x: np.where(T < 31, 3 * T, 61),
+    lambda x: np.select([T == 0, T < 31], [1, 3 * T], 61),
     {
         "no right halo": Bug("    if (t == blockDim.x - 1) s[t + 2] = 0;\n", "", (_SHARED,), at=("out[t] =",)),
         "left halo by the wrong thread": Bug("if (t == 0) s[0]", "if (t == n) s[0]", (_SHARED,), at=("out[t] =",)),
@@ -359,9 +359,9 @@ __global__ void k(const int* x, int* out, int n) {
 """,
     lambda x: np.sign(T - 10) + np.array([7, 9, 11])[T % 3] + np.where(T > 20, 100, 200),
     {
-        "no sign of 10": Bug("return 0;", "", (_NO_VALUE, "sign"), at=("int sign(", "= sign(", "value < 10")),
+        "no sign of 10": Bug("return 0;", "", (_NO_VALUE,), at=("int sign(", "= sign(", "value < 10")),
         "no weight of other kinds": Bug(
-            "default: return 11;", "default: break;", (_NO_VALUE, "weight"), at=("int weight(", "+= weight(")
+            "default: return 11;", "default: break;", (_NO_VALUE,), at=("int weight(", "+= weight(")
         ),
         "no order of equal numbers": Bug("return false;", "", (_NO_VALUE,), at=("operator()", "a != b", "+= greater(")),
     },
@@ -379,10 +379,10 @@ __global__ void k(const float* x, float* out, int n, float* scratch) {
     lambda x: 2 * (31 - T),
     {
         "half of it is written": Bug(
-            "scratch[t] = 2", "if (t < 16) scratch[t] = 2", (_ELEMENT, "scratch"), at=("= scratch[31 - t]",)
+            "scratch[t] = 2", "if (t < 16) scratch[t] = 2", (_RESULT, "scratch"), at=("= scratch[31 - t]",)
         ),
-        "not written": Bug("scratch[t] = 2 * x[t];", "", (_ELEMENT, "scratch"), at=("= scratch[31 - t]",)),
-        "reads one beyond": Bug("scratch[31 - t]", "scratch[32 - t]", (_ELEMENT, "scratch")),
+        "not written": Bug("scratch[t] = 2 * x[t];", "", (_RESULT, "scratch"), at=("= scratch[31 - t]",)),
+        "reads one beyond": Bug("scratch[31 - t]", "scratch[32 - t]", (_RESULT, "scratch")),
         "adds to the result": Bug("out[t] = ", "out[t] += ", (_RESULT, "out")),
     },
     dtype="float32",
@@ -404,9 +404,9 @@ __global__ void k(const float* x, float* out, int n, double* scratch) {
     lambda x: np.array([0.5 * sum(range(64))]),
     {
         "strides over two blocks": Bug(
-            "i += blockDim.x", "i += 2 * blockDim.x", (_ELEMENT, "scratch"), at=("sum += scratch",)
+            "i += blockDim.x", "i += 2 * blockDim.x", (_RESULT, "scratch"), at=("sum += scratch",)
         ),
-        "sums one more": Bug("i < n; ++i) sum", "i <= n; ++i) sum", (_ELEMENT, "scratch")),
+        "sums one more": Bug("i < n; ++i) sum", "i <= n; ++i) sum", (_RESULT, "scratch")),
     },
     dtype="float32",
     scratch="float64",
@@ -428,7 +428,7 @@ __global__ void k(const int* x, int* out, int n, int* scratch) {
         "one counter is not cleared": Bug(
             "if (threadIdx.x < 2) scratch",
             "if (threadIdx.x < 1) scratch",
-            (_ELEMENT, "scratch"),
+            (_RESULT, "scratch"),
             at=("atomicAdd(&scratch[1]",),
         ),
     },
@@ -447,9 +447,9 @@ __global__ void k(const int* x, int* out, int n, short* scratch) {
     lambda x: 7 * (T + 1) % 32,
     {
         "even ones only": Bug(
-            "scratch[t] = (7", "if (t % 2 == 0) scratch[t] = (7", (_ELEMENT, "scratch"), at=("x[scratch[",)
+            "scratch[t] = (7", "if (t % 2 == 0) scratch[t] = (7", (_RESULT, "scratch"), at=("x[scratch[",)
         ),
-        "reads another half": Bug("scratch[(t + 1) % 32]", "scratch[32 + (t + 1) % 32]", (_ELEMENT, "scratch")),
+        "reads another half": Bug("scratch[(t + 1) % 32]", "scratch[32 + (t + 1) % 32]", (_RESULT, "scratch")),
     },
     scratch="int16",
 )
@@ -468,7 +468,7 @@ __global__ void k(const int* x, int* out, int n, unsigned char* scratch) {
         "only true is written": Bug(
             "scratch[t] = x[t] % 3 == 0;",
             "if (x[t] % 3 == 0) scratch[t] = 1;",
-            (_ELEMENT, "scratch"),
+            (_RESULT, "scratch"),
             at=("scratch[t ^ 1]",),
         ),
     },
@@ -487,7 +487,7 @@ __global__ void k(const int* x, int* out, int n) {
     lambda x: 4 * T + 6,
     {
         "total without a value": Bug(
-            "int total = 0;", "int total;", (_VARIABLE, "total"), at=("int total;", "total += value", "= total;")
+            "int total = 0;", "int total;", (_ELEMENT, "total"), at=("int total;", "total += value", "= total;")
         ),
     },
 )
@@ -679,10 +679,10 @@ __global__ void k(const float* x, float* out, int n) {
     lambda x: 4 * np.eye(16).ravel(),
     {
         "accumulator is not filled": Bug(
-            "    wmma::fill_fragment(c, 0.0f);\n", "", (_VARIABLE, "c"), at=("float> c;", "mma_sync(c", "(out, c")
+            "    wmma::fill_fragment(c, 0.0f);\n", "", (_ELEMENT,), at=("float> c;", "mma_sync(c", "(out, c")
         ),
         "b is not loaded": Bug(
-            "    wmma::load_matrix_sync(b, s, 16);\n", "", (_VARIABLE, "b"), at=("row_major> b;", "mma_sync(c")
+            "    wmma::load_matrix_sync(b, s, 16);\n", "", (_ELEMENT,), at=("row_major> b;", "mma_sync(c")
         ),
     },
     dtype="float32",

@@ -170,7 +170,7 @@ class Placed:
         Args:
             fill: Value of each of their bytes; None for what is there.
         """
-        self.unwritten = unwritten_in(self.array, self.memory, self.granule)
+        self.unwritten = unwritten_in(self.array, self.memory, self.granule, self.start)
         if self.unwritten is not None and fill is not None:
             self.memory.reshape(-1, self.granule)[self.unwritten] = fill
 

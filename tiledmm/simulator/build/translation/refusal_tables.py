@@ -78,6 +78,11 @@ TEXTS = (
         ),
         "shared memory has no initializer: threads write it, before a barrier",
     ),
+    (
+        re.compile(r"\bthread_local\b"),
+        "device code has no thread_local: variables of a function are a thread's own",
+    ),
+    (re.compile(r"\bdynamic_cast\b"), "device code has no dynamic_cast: call a virtual function, or store the type"),
     (re.compile(r"\bnew\s+[A-Za-z_]|::\s*operator\s+new\b"), f"new: {_ALLOCATION}"),
     (
         re.compile(r"(?<!operator )\bdelete\b\s*(?:\[\s*\]\s*)?[A-Za-z_(*:]|::\s*operator\s+delete\b"),
