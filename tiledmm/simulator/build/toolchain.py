@@ -212,7 +212,7 @@ def runtime_library() -> Iterator[Path]:
         MissingDependencyError: If there is no compiler, or if it does not compile the library.
     """
     command = compiler()
-    target = cache_folder() / _runtime_name(command)
+    target = cache_folder() / runtime_path().name
     with in_use(target.parent):
         mark_used(target)
         try:
@@ -224,12 +224,13 @@ def runtime_library() -> Iterator[Path]:
 
 def runtime_path() -> Path:
     """Return the path of ``runtime_library``, which need not exist."""
-    return cache_path() / _runtime_name(compiler())
+    command = compiler()
+    return cache_path() / _runtime_name((*_RUNTIME_FLAGS, *command), version(command))
 
 
 @functools.lru_cache(maxsize=8)
-def _runtime_name(command: tuple[str, ...]) -> str:
-    return f"runtime-{_key(*_RUNTIME_FLAGS, *command, version(command), *machine_flags(), _own_text())}.so"
+def _runtime_name(flags: tuple[str, ...], compiled_by: str) -> str:
+    return f"runtime-{_key(*flags, compiled_by, *machine_flags(), _own_text())}.so"
 
 
 def _compile_runtime(command: tuple[str, ...], target: Path, folder: Path) -> Path:
