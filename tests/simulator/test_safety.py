@@ -298,7 +298,7 @@ def test_sums_that_no_gpu_has() -> None:
 
 def test_a_brace_that_is_not_closed_has_a_line() -> None:
     text = "// {\n__global__ void k(int* x) {\n    if (x[0] > '{') {\n        x[0] = 2;\n}\n"
-    with pytest.raises(CompilationError, match=r"kernel\.cu:2: .*brace"):
+    with pytest.raises(CompilationError, match=r"kernel\.cu:3: .*brace"):
         launch(text)
 
 

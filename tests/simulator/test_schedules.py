@@ -9,6 +9,8 @@ from tests.conftest import slow_unless
 from tests.simulator.synchronized_kernels import CASES, SIZE, Case
 from tiledmm import simulator
 from tiledmm.simulator.check import schedules
+from tiledmm.simulator.check.finding_kinds import BARRIER, WRONG_RESULT
+from tools.bugs.kernels import held_out_bugs
 
 BUGS = [(name, bug) for name, case in CASES.items() for bug in case.bugs]
 
@@ -34,7 +36,7 @@ def run(case: Case, text: str, **keywords) -> simulator.Report:
     )
 
 
-ORDERS = [{}, *({"threads": "preemptive", "seed": seed} for seed in range(schedules.SEEDS))]
+ORDERS = [{}, *({"threads": "preemptive", "seed": seed} for seed in schedules.SEEDS)]
 
 
 def test_there_are_enough_bugs() -> None:
@@ -44,7 +46,7 @@ def test_there_are_enough_bugs() -> None:
 @pytest.mark.parametrize("name", [pytest.param(each, marks=slow_unless(each in EVERYDAY_KERNELS)) for each in CASES])
 def test_a_correct_kernel_is_right_in_every_order(name: str) -> None:
     case = CASES[name]
-    for order in [*ORDERS, *({"threads": "preemptive", "seed": seed} for seed in range(schedules.SEEDS, 12))]:
+    for order in [*ORDERS, *({"threads": "preemptive", "seed": seed} for seed in range(len(schedules.SEEDS), 12))]:
         assert run(case, case.text, **order).findings == (), order
 
 
@@ -68,7 +70,7 @@ def test_full_checks_name_the_seed_with_which_a_finding_can_be_replayed() -> Non
     text = case.planted("threshold 31")
     assert run(case, text).ok
     found, *_ = run(case, text, checks="full").findings
-    assert found.kind == "race on global memory" and found.seed in range(schedules.SEEDS)
+    assert found.kind == "race on global memory" and found.seed in schedules.SEEDS
     assert f'threads="preemptive", seed={found.seed}' in found.message
     again, *_ = run(case, text, threads="preemptive", seed=found.seed).findings
     assert found.message.startswith(again.message) and again.seed is None
@@ -81,6 +83,18 @@ def test_a_wrong_result_of_another_order_is_found_and_the_arrays_stay() -> None:
     (found,) = report.findings
     assert (found.kind, found.line) == ("wrong result", 1) and found.seed is not None
     np.testing.assert_array_equal(x, expected)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "name"),
+    [("square_handoff", "does not wait for an empty buffer"), ("warp_ring", "row not made yet")],
+)
+def test_a_wrong_launch_is_explained_by_the_race_of_another_order(kernel: str, name: str) -> None:
+    bug = next(each for each in held_out_bugs() if (each.kernel, each.name) == (kernel, name))
+    text, lines = bug.planted(bug.edited.text())
+    first, *others = bug.edited.run(text, {}).findings
+    assert first.kind == "race on shared memory" and lines == {first.line, first.other_line}
+    assert "seed=0" in first.message and {each.kind for each in others} <= {WRONG_RESULT, BARRIER}
 
 
 @pytest.mark.parametrize(
@@ -124,7 +138,7 @@ def test_clocks_and_addresses_are_no_unset_variables(value: str) -> None:
 
 def test_kernels_without_atomics_run_in_no_other_order(monkeypatch: pytest.MonkeyPatch) -> None:
     runs: list[str] = []
-    monkeypatch.setattr(schedules.Schedules, "found", lambda self: runs.append(self.launch.kernel.name) or [])
+    monkeypatch.setattr(schedules.Schedules, "found", lambda self, _: runs.append(self.launch.kernel.name) or [])
     launch(
         "__shared__ int s[64]; s[threadIdx.x] = 1; __syncthreads(); x[threadIdx.x] = s[63 - threadIdx.x];",
         checks="full",

@@ -147,7 +147,7 @@ def _in_other_orders(
     choice: Choice, source: Source | None, settings: Settings, x1: Any, x2: Any, epilogue: EpilogueCall
 ) -> list[Finding]:
     """Run a product again in other orders of threads, and return the errors of the first in which there are any."""
-    for seed in range(SEEDS):
+    for seed in SEEDS:
         report = _ProductRun(choice, source, preemptive(settings, seed)).on(x1, x2, None, epilogue).report
         if report.findings:
             return at_seed(report.findings, seed)

@@ -15,11 +15,17 @@ from tiledmm.simulator.build.native_kernel import ModuleState, NativeKernel
 from tiledmm.simulator.build.program.program import Program
 from tiledmm.simulator.build.variable_values import copy_back, state_with
 from tiledmm.simulator.check.expected import Tolerance, expected_arrays, wrong_results
-from tiledmm.simulator.check.finding_kinds import IF_USED, NOT_RETURNED, UNWRITTEN_GLOBAL, VIEW
+from tiledmm.simulator.check.finding_kinds import (
+    BARRIER,
+    IF_USED,
+    NOT_RETURNED,
+    UNWRITTEN_GLOBAL,
+    VIEW,
+)
 from tiledmm.simulator.check.full_checks import FullChecks, block_number, blocks_again
 from tiledmm.simulator.check.kernel_findings import KernelFindings
 from tiledmm.simulator.check.limits import beyond_limits, too_many_blocks
-from tiledmm.simulator.check.schedules import Schedules
+from tiledmm.simulator.check.schedules import MANY_STEPS, Schedules
 from tiledmm.simulator.execute.launch import Launch
 from tiledmm.simulator.execute.settings import Settings
 from tiledmm.simulator.report.events import Event, events_of
@@ -76,7 +82,7 @@ def launch(
             floating-point numbers within 1e-10 (8 bytes), 1e-4 (4 bytes) or 1e-2 (2 bytes), relative to themselves and
             to the mean absolute value of what is expected.
         checks: Whether every access is checked. ``"full"`` runs the kernel four to eight times, to find variables that
-            are read before they are set, and accesses outside of a thread's local arrays; and up to six times more in
+            are read before they are set, and accesses outside of a thread's local arrays; and up to four times more in
             other orders of threads, if it has atomics, volatile accesses, fences or named barriers. Without checks a
             kernel runs several times as fast, but a wrong one can end the process.
         counts: Whether traffic is counted.
@@ -244,7 +250,8 @@ def launch_kernel(
     found += [findings.of_launch(VIEW, said) for said in this.views()]
     unreturned = any(each.kind == NOT_RETURNED for each in found)
     unwritten = [each for each in found if each.kind == UNWRITTEN_GLOBAL]
-    before = this.contents() if full or unreturned or unwritten or (settings.checks and wanted) else []
+    misses = [each for each in found if each.kind == BARRIER]
+    before = this.contents() if full or unreturned or unwritten or misses or (settings.checks and wanted) else []
     for placed in this.placed:
         if placed.writable:
             placed.array[...] = placed.result
@@ -262,6 +269,8 @@ def launch_kernel(
         if full or again.chosen:
             found += FullChecks(this, findings, again, values, before).findings(errors, wrong=bool(wrong))
     if full and outcome.synchronizes and not wrong and all(each.is_warning for each in found):
-        found += Schedules(this, findings, settings, values, before, wanted, tolerance).found()
+        found += Schedules(this, findings, settings, values, before, wanted, tolerance).found(outcome.steps)
+    elif before and outcome.synchronizes and outcome.steps <= MANY_STEPS and (misses or wrong) and errors == misses:
+        found = Schedules(this, findings, settings, values, before, wanted, tolerance).races() + found
     found += wrong
     return Report.of(kernel, [outcome], found, grid=this.grid, block=this.block, sass=has_sass)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from tiledmm.simulator.build.translation.syntax import loop_around, without_comments
+from tiledmm.simulator.build.translation.blocks import loop_around
+from tiledmm.simulator.build.translation.syntax import without_comments
 from tiledmm.simulator.report.report import Report
 
 # Only integers have remainders, and only they are subscripts.

@@ -25,8 +25,8 @@ PATTERN = 0xFE
 #: Builds that mark the bytes around variables.
 GUARDED_BUILDS = ("guarded", "unoptimized", "unoptimized zeroed")
 
-#: Most bytes of a function's variables: 512 KiB of local memory, and what instrumentation adds to it.
-MOST_FRAME = (512 + 16) * 1024
+#: Most bytes of a function's variables: 512 KiB of local memory, and what the CPU's registers and instrumentation add.
+MOST_FRAME = (512 + 1) * 1024
 
 #: Where the marks of such bytes begin (``native/guards.h``).
 SHADOW_OFFSET = 1 << 44

@@ -20,7 +20,7 @@ from elftools.elf.sections import SymbolTableSection
 from tiledmm.errors import CompilationError
 from tiledmm.hardware.architectures import Architecture
 from tiledmm.simulator.build import linkage
-from tiledmm.simulator.build.built_libraries import cache_folder, ensure, scratch
+from tiledmm.simulator.build.built_libraries import cache_folder, cache_path, ensure, scratch
 from tiledmm.simulator.build.cxx import compiler, is_clang, machine_flags, unfit, version
 from tiledmm.simulator.build.kernel_flags import KERNEL_FLAGS, build_flags
 from tiledmm.simulator.build.shared_folder import MAX_BYTES, bound, in_use, mark_used
@@ -212,8 +212,7 @@ def runtime_library() -> Iterator[Path]:
         MissingDependencyError: If there is no compiler, or if it does not compile the library.
     """
     command = compiler()
-    key = _key(*_RUNTIME_FLAGS, *command, version(command), *machine_flags(), _own_text())
-    target = cache_folder() / f"runtime-{key}.so"
+    target = cache_folder() / runtime_path().name
     with in_use(target.parent):
         mark_used(target)
         try:
@@ -221,6 +220,17 @@ def runtime_library() -> Iterator[Path]:
         except CompilationError as error:
             raise unfit(command, str(error)) from error
         yield target
+
+
+def runtime_path() -> Path:
+    """Return the path of ``runtime_library``, which need not exist."""
+    command = compiler()
+    return cache_path() / _runtime_name((*_RUNTIME_FLAGS, *command), version(command))
+
+
+@functools.lru_cache(maxsize=8)
+def _runtime_name(flags: tuple[str, ...], compiled_by: str) -> str:
+    return f"runtime-{_key(*flags, compiled_by, *machine_flags(), _own_text())}.so"
 
 
 def _compile_runtime(command: tuple[str, ...], target: Path, folder: Path) -> Path:
@@ -277,7 +287,6 @@ def _dynamic_memory(names: Sequence[str]) -> str:
     )
 
 
-@functools.lru_cache(maxsize=1)
 def _own_text() -> str:
     """Return the source of the runtime, and of the modules that write kernels' C++, in one string.
 
@@ -317,7 +326,7 @@ def _run(command: list[str], folder: Path, source: str = "") -> None:
     if done.returncode == 0:
         return
     if said := inline_ptx.refusal(done.stderr):
-        raise CompilationError(f"the kernel's inline PTX cannot be simulated, {said}")
+        raise CompilationError(f"the kernel's inline PTX cannot be simulated: {said}")
     output = "\n".join(done.stderr.strip().splitlines()[:_SHOWN_LINES])
     if source:
         known = refusals.known_names(command[:-4], NATIVE, folder)

@@ -117,12 +117,12 @@ def asnumpy(a: Any, stream: Any = None, order: Any = "C", out: Any = None, *, bl
 
 
 def empty(shape: Any, dtype: Any = float, order: Any = "C") -> ndarray:
-    """Return a new array whose floats are NaN, and whose integers are not to be guessed."""
+    """Return a new array without values: floats are NaN, and integers random."""
     return ndarray(shape, dtype, order=order)
 
 
 def empty_like(prototype: Any, dtype: Any = None, order: Any = "K", subok: Any = None, shape: Any = None) -> ndarray:
-    """Return a new array of the same shape and type as ``prototype``, as ``empty`` does."""
+    """Return a new array of the same shape and type as ``prototype``, without values as in ``empty``."""
     array: ndarray = on_device(np.empty_like(np.asarray(prototype), dtype, order, False, shape))
     leave_unwritten(array)
     return array

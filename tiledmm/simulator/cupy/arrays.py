@@ -28,7 +28,7 @@ class ndarray(np.ndarray[Any, Any]):
     Args:
         shape: Shape of the array.
         dtype: Type of its elements.
-        memptr: Pointer to existing memory; None for new memory whose bytes are all 0xff, so that floats are NaN.
+        memptr: Pointer to existing memory; None for new memory without values, as of ``empty``.
         strides: Strides in bytes; None for contiguous elements.
         order: ``"C"`` or ``"F"``.
     """

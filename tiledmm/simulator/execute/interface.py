@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import functools
 from ctypes import CFUNCTYPE, POINTER, Structure, c_int64, c_uint32, c_uint64, c_void_p
 from pathlib import Path
 from typing import Any
@@ -112,11 +111,17 @@ def runtime() -> Any:
 
     The library is compiled first if it is not in the cache.
     """
-    with toolchain.runtime_library() as path:
-        return _load_runtime(path)
+    loaded = _LOADED.get(toolchain.runtime_path())
+    if loaded is None:
+        with toolchain.runtime_library() as path:
+            loaded = _LOADED[path] = _load_runtime(path)
+    return loaded
 
 
-@functools.lru_cache(maxsize=4)
+# Libraries by their paths. No process unloads them, and to look for the file again takes as long as a small launch.
+_LOADED: dict[Path, Any] = {}
+
+
 def _load_runtime(path: Path) -> Any:
     library = ctypes.CDLL(str(path))
     library.tiledmm_begin.restype = c_void_p

@@ -1,8 +1,9 @@
 """Arrays that were made without values, such as those of ``cupy.empty``: elements of them that nobody has written yet.
 
-All bytes of such an element of a floating-point array are 0xff: a NaN that no arithmetic gives. In integers these bytes
-would be -1, which a program may write: they hold a pattern that differs from one 8 bytes to the next. An element that
-still has it was not written. Integers of one or two bytes may have it by chance, so there all of 8 bytes must.
+All bytes of a floating-point element, and of a bool, are 0xff: a NaN that no arithmetic gives. In integers these bytes
+are -1, which programs write. Memory of integers holds random bytes instead, the same in each process, which differ from
+element to element. What holds them still was not written, with one exception: a short element may have been written
+with its own bytes by chance, so at least four bytes beside it, and half of them, must hold theirs, too.
 """
 
 from __future__ import annotations
@@ -12,15 +13,14 @@ from typing import Any
 
 import numpy as np
 
-#: The value of each byte of a new array of floating-point numbers.
+#: The value of each byte of a new array, unless its elements are integers.
 BYTE = 0xFF
 
-# The 8 bytes at a place in a new array of integers are its number, from 1 on, times this.
-_FACTOR = np.uint64(0x9E3779B97F4A7C15)
-_WORD = 8
+# Random bytes of integers, over and over. Their number is prime, so that rows of matrices differ.
+_RANDOM = np.random.default_rng(0).integers(1, 255, 65_521, np.uint8)
 
-# Of integers of one or two bytes, the fewest bytes with the pattern that are not there by chance.
-_FEWEST = 4
+# Bytes that are looked at together with an element of fewer than _LONG bytes.
+_GROUP, _LONG = 16, 4
 
 _NEW: dict[int, weakref.ref[np.ndarray[Any, Any]]] = {}
 
@@ -29,8 +29,8 @@ def leave_unwritten(array: np.ndarray[Any, Any]) -> None:
     """Fill the memory of a new array, and remember that nobody has written its elements."""
     owner = _owner(array)
     memory = owner.view(np.ndarray).ravel(order="K").view(np.uint8)
-    memory[:] = _pattern(0, memory.size) if array.dtype.kind in "iu" else BYTE
-    if array.dtype.kind in "fciu":
+    memory[:] = np.resize(_RANDOM, memory.size) if array.dtype.kind in "iu" else BYTE
+    if array.dtype.kind in "fcbiu":
         number = id(owner)
         _NEW[number] = weakref.ref(owner, lambda _: _NEW.pop(number, None))
 
@@ -44,41 +44,34 @@ def unwritten_in(
         array: The array.
         memory: The bytes that it spans, which may be in a copy.
         granule: Size of an element in bytes.
-        start: Offset in bytes of the first of them from the array's first element, 0 or less.
+        start: Offset of the first of these bytes from the array's first element.
 
     Returns:
         A bool for each element of memory; None if all are written.
     """
     owner = _owner(array)
-    if id(owner) not in _NEW:
+    is_random, kinds = owner.dtype.kind in "iu", "fc" if owner.dtype.kind in "fc" else "fcbiu"
+    if id(owner) not in _NEW or array.dtype.kind not in kinds or array.dtype.itemsize % granule:
         return None
-    if owner.dtype.kind in "iu":
-        unwritten = _with_pattern(memory, granule, array.ctypes.data + start - owner.ctypes.data)
-    elif array.dtype.kind in "fc":
-        unwritten = (memory.reshape(-1, granule) == BYTE).all(axis=1)
+    if is_random:
+        offset = array.ctypes.data + start - owner.ctypes.data
+        same = memory == np.resize(np.roll(_RANDOM, -offset), memory.size)
     else:
-        return None
+        same = memory == BYTE
+    unwritten: np.ndarray[Any, Any] = same.reshape(-1, granule).all(axis=1)
+    if is_random and granule < _LONG:
+        unwritten &= _beside(same)[::granule]
     return unwritten if unwritten.any() else None
 
 
-def _with_pattern(memory: np.ndarray[Any, Any], granule: int, offset: int) -> np.ndarray[Any, Any]:
-    """Return which elements have the pattern of a new array of integers, in which they begin at an offset."""
-    same = memory == _pattern(offset, memory.size)
-    if granule < _FEWEST:
-        words = (np.arange(memory.size) + offset) // _WORD
-        words -= words[0]
-        differing, sizes = np.bincount(words, ~same), np.bincount(words)
-        same = ((differing == 0) & (sizes >= _FEWEST))[words]
-    elements: np.ndarray[Any, Any] = same.reshape(-1, granule).all(axis=1)
-    return elements
-
-
-def _pattern(offset: int, size: int) -> np.ndarray[Any, Any]:
-    """Return the bytes that a new array of integers holds from an offset on."""
-    first, last = offset // _WORD, -(-(offset + size) // _WORD)
-    words = np.arange(first + 1, last + 1, dtype=np.uint64) * _FACTOR
-    found: np.ndarray[Any, Any] = words.view(np.uint8)[offset - first * _WORD :][:size]
-    return found
+def _beside(same: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return for each byte whether half of the bytes of its group are as they were made, and at least ``_LONG``."""
+    padded = np.zeros(-(-same.size // _GROUP) * _GROUP, np.bool_)
+    padded[: same.size] = same
+    made = padded.reshape(-1, _GROUP).sum(axis=1)
+    sizes = np.full(made.size, _GROUP)
+    sizes[-1:] = same.size - _GROUP * (made.size - 1)
+    return np.repeat((2 * made >= sizes) & (made >= _LONG), _GROUP)[: same.size]
 
 
 def _owner(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from tiledmm.simulator.build.debug.debug_info import DebugInfo
 from tiledmm.simulator.build.source_map import SourceMap, own_line
 from tiledmm.simulator.build.translation.accesses import access_at
-from tiledmm.simulator.build.translation.syntax import loop_around
+from tiledmm.simulator.build.translation.blocks import loop_around
 
 
 class SourceLines:

@@ -660,7 +660,7 @@ ALWAYS_INLINE uintptr_t distance(uintptr_t address, uintptr_t begin, uintptr_t b
 // A thread whose stack is deeper than any was.
 [[gnu::noinline]] void note_depth(Worker& w, uintptr_t frame, const void* place) {
     Fiber& fiber = *w.current;
-    const uint64_t depth = reinterpret_cast<uintptr_t>(stack_of(w, fiber.thread)) + STACK_BYTES - frame;
+    const uint64_t depth = reinterpret_cast<uintptr_t>(stack_top(w, fiber.thread)) - frame;
     fiber.floor = frame;
     if (depth > STACK_BYTES - GUARD_BYTES) report_and_abort(w, STACK_OVERFLOW, place, false, 0, 0);
     if (depth <= w.deepest || depth > STACK_BYTES) return;

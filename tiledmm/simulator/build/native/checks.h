@@ -36,6 +36,11 @@ struct Other {   // the other party of a race, or of a barrier
 
 inline uint8_t* stack_of(const Worker& w, unsigned thread) { return w.stacks + thread * STACK_BYTES; }
 
+// Where a thread's first frame ends. The lanes of a warp begin in other cache lines, and addresses differ at another clock rate.
+inline uint8_t* stack_top(const Worker& w, unsigned thread) {
+    return stack_of(w, thread) + STACK_BYTES - thread % WARP * 192 - 4096 * (std::max(w.run->launch.clock_rate, 1u) - 1);
+}
+
 ALWAYS_INLINE bool in_code(const Run& run, uint64_t pc) { return pc - run.launch.code < run.launch.code_end - run.launch.code; }
 
 inline uint64_t pc_of(const Run& run, unsigned site) { return run.sites[site].pc; }

@@ -209,9 +209,8 @@ void begin_block(Worker& w, uint64_t number) {
         fiber.overwritten = {};
         fiber.others.reset();
         if (w.warps[i / WARP].synced) std::memset(fiber.known, 0, sizeof fiber.known);
-        const size_t moved = 4096 * (std::max(run.launch.clock_rate, 1u) - 1);   // addresses differ from those at another rate
-        fiber.floor = reinterpret_cast<uintptr_t>(stack_of(w, i)) + STACK_BYTES - w.deepest - moved;
-        fiber.stack_pointer = new_stack(w.stacks + (i + 1) * STACK_BYTES - i % 32 * 192 - moved, fiber_main);
+        fiber.floor = reinterpret_cast<uintptr_t>(stack_top(w, i)) - w.deepest;
+        fiber.stack_pointer = new_stack(stack_top(w, i), fiber_main);
     }
     for (Warp& warp : w.warps) warp = {};
     if (is_preemptive(w)) choose_stragglers(w);
@@ -323,11 +322,6 @@ void add_counts(Run& run, const std::vector<SiteCounts>& counts) {
             merge(sum.sass[space], counts[i].sass[space]);
         }
     }
-}
-
-void* map_pages(size_t bytes) {
-    void* pages = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANON | MAP_NORESERVE, -1, 0);
-    return pages == MAP_FAILED ? nullptr : pages;
 }
 
 // Adds the clocks up to which a thread knows what those of its block did, and its own.
@@ -731,7 +725,7 @@ Run* tiledmm_begin(const Launch* launch) {
     run->threads = run->block.x * run->block.y * run->block.z;
     run->warps = (run->threads + WARP - 1) / WARP;
     run->blocks = launch->chosen ? launch->chosen_count : static_cast<uint64_t>(run->grid.x) * run->grid.y * run->grid.z;
-    run->counts.resize(SITES);
+    if (launch->counts) run->counts.resize(SITES);
     run->turns.random = (launch->seed + 1) * 0x9e3779b97f4a7c15ull;
     run->turns.straggler = static_cast<unsigned>(launch->seed / STYLES);
     if (launch->cooperative) run->resident.epochs.resize(run->blocks);
@@ -743,24 +737,24 @@ int tiledmm_work(Run* run) {
     const Launch& launch = run->launch;
     Worker w;
     w.run = run;
-    const size_t more = launch.cooperative ? STACKS_ALIGNMENT : 0, reserved = MAX_THREADS * STACK_BYTES + more;
-    void* const pages = map_pages(reserved);
-    w.stacks = static_cast<uint8_t*>(pages);
-    if (more) w.stacks += -reinterpret_cast<uintptr_t>(pages) % STACKS_ALIGNMENT;
+    Stacks stacks = take_stacks(launch.cooperative);
+    w.stacks = stacks.memory;
     Shadow shadow;
-    if (!pages || (launch.guarded && !shadow.map(w.stacks, MAX_THREADS * STACK_BYTES))) {
+    if (!w.stacks || (launch.guarded && !shadow.map(w.stacks, MAX_THREADS * STACK_BYTES))) {
+        if (w.stacks) keep_stacks(stacks, 0);
         run->stop = true;   // others may wait for this one
         return 1;
     }
     // The system allows 65,530 pieces of memory, and an inaccessible page makes two: without one, note_depth looks at a stack's end.
     if (!launch.cooperative || run->blocks * run->threads <= MOST_GUARDS)
-        for (unsigned i = 0; i < run->threads; ++i) mprotect(stack_of(w, i), GUARD_BYTES, PROT_NONE);
+        for (; stacks.guarded < run->threads; ++stacks.guarded) mprotect(stack_of(w, stacks.guarded), GUARD_BYTES, PROT_NONE);
     else
         madvise(w.stacks, MAX_THREADS * STACK_BYTES, MADV_NOHUGEPAGE);
     w.fibers.resize(run->threads);
     w.warps.resize(run->warps);
     w.thread = pthread_self();
     const faults::SignalStack signals;
+    uintptr_t shared_bytes = 0;
     if (launch.array_count) {
         const auto anchor = reinterpret_cast<uintptr_t>(launch.anchor());
         uintptr_t first = UINTPTR_MAX, last = 0;
@@ -770,6 +764,7 @@ int tiledmm_work(Run* run) {
             last = std::max<uintptr_t>(last, begin + launch.arrays[i].bytes);
         }
         w.shared_base = first;
+        shared_bytes = (last - first + 3) >> 2 << 2;
         w.shared_span = (last - first + 0xffff) >> SLOT_BITS << SLOT_BITS;
         w.slots.resize(w.shared_span >> SLOT_BITS);
         for (unsigned i = 0; i < launch.array_count; ++i) {
@@ -782,7 +777,7 @@ int tiledmm_work(Run* run) {
         }
     }
     if (launch.checks) {
-        for (auto* cells : {&w.reads, &w.more_reads, &w.writes}) cells->resize(w.shared_span >> w.granule_shift);
+        for (auto* cells : {&w.reads, &w.more_reads, &w.writes}) cells->resize(shared_bytes >> w.granule_shift);
     }
     if (launch.counts && !launch.cooperative) {
         w.counters.begin();
@@ -813,7 +808,7 @@ int tiledmm_work(Run* run) {
     if (is_preemptive(w)) give_up_turn(w);
     worker = nullptr;
     if (w.synchronizes) run->synchronizes = true;
-    munmap(pages, reserved);
+    keep_stacks(stacks, run->threads);
     std::lock_guard<std::mutex> guard(run->lock);
     run->workers.erase(std::find(run->workers.begin(), run->workers.end(), &w));
     run->barriers += w.barriers;

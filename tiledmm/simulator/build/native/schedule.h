@@ -13,6 +13,7 @@
 enum Style : unsigned { ROUND_ROBIN, AT_RANDOM, LATE_THREADS, LATE_BLOCK, STYLES };
 
 constexpr unsigned HELD_ROUNDS = 64;   // for which a late thread is kept: the others reach a barrier, or wait for it
+constexpr unsigned FREE_PREEMPTIONS = 1 << 10, FREE_CHANGES = 1 << 5;   // of a launch, before they get rare
 constexpr unsigned MOST_HOLDS = 4;     // of one thread
 constexpr unsigned LATE_TURNS = 64;    // of others, for each of a late block's
 constexpr unsigned MOST_WAITS = 1 << 12;   // looks at threads that spin, while none gets on, after which they wait forever
@@ -26,6 +27,14 @@ inline uint64_t next_random(uint64_t& state) {   // xorshift64*
     state ^= state << 25;
     state ^= state >> 27;
     return state * 0x2545f4914f6cdd1dull >> 16;
+}
+
+// Whether a request is granted. The first are, and then fewer and fewer, so that n cost as much as about sqrt(2 n free) do:
+// bugs show at the begin of a launch, or in one of many equal places.
+inline bool is_granted(Turns& turns, unsigned& granted, unsigned free) {
+    if (granted >= free && next_random(turns.random) % (granted / free + 1)) return false;
+    ++granted;
+    return true;
 }
 
 // ---- threads ----
@@ -47,8 +56,7 @@ inline void choose_stragglers(Worker& w) {
 [[gnu::noinline]] inline void preempt(Worker& w) {
     Fiber& fiber = *w.current;
     Turns& turns = w.run->turns;
-    if (!turns.preemptions) return;
-    --turns.preemptions;
+    if (!is_granted(turns, turns.preemptions, FREE_PREEMPTIONS)) return;
     const uint64_t random = next_random(w.random);
     const auto one_in = [&](unsigned count, unsigned shift) { return (random >> shift) % count == 0; };
     State state = State::SPINS;
@@ -140,10 +148,9 @@ inline void take_part(Worker& w) {
 inline void hand_over(Worker& w, bool must = false) {
     Turns& turns = w.run->turns;
     w.hands_over = false;
-    if (!must && !turns.changes) return;
+    if (!must && !is_granted(turns, turns.changes, FREE_CHANGES)) return;
     std::unique_lock<std::mutex> guard(turns.lock);
     if (turns.workers.size() < 2) return;
-    if (turns.changes) --turns.changes;
     put_counters(w);
     choose_worker(*w.run);
     wait_for_turn(turns, guard, w);

@@ -50,3 +50,45 @@ void fiber_main() {
     w.current->barrier = nullptr;
     leave(w, State::DONE);
 }
+
+inline void* map_pages(size_t bytes) {
+    void* pages = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANON | MAP_NORESERVE, -1, 0);
+    return pages == MAP_FAILED ? nullptr : pages;
+}
+
+// Memory for the stacks of the threads of a block, of which the first have a guard page.
+struct Stacks {
+    uint8_t* memory = nullptr;
+    unsigned guarded = 0;
+    uint8_t* pages = nullptr;   // where the mapping begins
+    size_t bytes = 0;           // of the mapping
+};
+
+// What earlier launches used: to map it, and to protect each guard page, takes as long as a small launch does.
+inline std::mutex spare_lock;
+inline std::vector<Stacks> spare_stacks;
+constexpr size_t MOST_SPARE = 8;
+
+// Those of a cooperative launch, which has many, are aligned, and not kept.
+inline Stacks take_stacks(bool cooperative) {
+    std::lock_guard<std::mutex> guard(spare_lock);
+    if (cooperative || spare_stacks.empty()) {
+        const size_t more = cooperative ? STACKS_ALIGNMENT : 0, bytes = MAX_THREADS * STACK_BYTES + more;
+        const auto pages = static_cast<uint8_t*>(map_pages(bytes));
+        if (!pages) return {};
+        return {pages + (more ? -reinterpret_cast<uintptr_t>(pages) % more : 0), 0, pages, bytes};
+    }
+    const Stacks last = spare_stacks.back();
+    spare_stacks.pop_back();
+    return last;
+}
+
+// Its pages are zeros the next time, so that what a thread finds there does not depend on earlier launches.
+inline void keep_stacks(Stacks stacks, unsigned threads) {
+    std::lock_guard<std::mutex> guard(spare_lock);
+    const bool is_usual = stacks.bytes == MAX_THREADS * STACK_BYTES;
+    if (is_usual && spare_stacks.size() < MOST_SPARE && !madvise(stacks.memory, threads * STACK_BYTES, MADV_DONTNEED))
+        spare_stacks.push_back(stacks);
+    else
+        munmap(stacks.pages, stacks.bytes);
+}

@@ -345,7 +345,7 @@ struct Turns {
     Worker* current = nullptr;
     uint64_t random = 1;
     unsigned straggler = 0;
-    unsigned preemptions = 1u << 18, changes = 1u << 14;   // how many are left
+    unsigned preemptions = 0, changes = 0;   // how many there were
     std::atomic<unsigned> waits{0};   // looks at threads that spin since any thread got on
 };
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from tiledmm.simulator.build.program.items import OTHER, Item, members_of
 from tiledmm.simulator.build.program.tokens import Token, text_of
+from tiledmm.simulator.build.translation.syntax import without_comments
 
 # Namespaces that the simulator's headers define.
 _KNOWN_NAMESPACES = frozenset({"std", "nvcuda", "wmma", "cooperative_groups", "cg"})
@@ -66,6 +67,41 @@ def reached(tokens: Sequence[Token], items: Sequence[Item], kernel: Item) -> set
         if needed:
             kept.add(item)
     return kept
+
+
+def host_function(tokens: Sequence[Token], items: Sequence[Item], kernel: Item) -> Item | None:
+    """Return a function without ``__device__`` that a kernel, or what it needs, names; None if there is none."""
+    kept = reached(tokens, items, kernel)
+    named = set().union(*(item.mentions for item in kept)) - {name for item in kept for name in item.declares}
+    return next((item for item in items if item.is_host and item.body and item.name in named), None)
+
+
+# Heads of what is no function without __device__, and names that are followed by parentheses.
+_OTHER_HEAD = re.compile(r"\b(?:__device__|__global__|const|constexpr|consteval|struct|class|union|enum)\b|=")
+_CALLED = re.compile(r"([A-Za-z_]\w*)\s*\([^{}]*$")
+
+
+def may_call_the_host(text: str) -> bool:
+    """Return whether a text seems to define a function without ``__device__``, outside of classes, and to name it.
+
+    This takes much less time than to read the text as ``items_of`` does, and macros may hide that it is not so.
+    """
+    plain = re.sub(r"^[ \t]*#.*(?:\\\n.*)*", "", without_comments(text), flags=re.MULTILINE)
+    plain = re.sub(r'"(?:[^"\\\n]|\\.)*"', "", plain)
+    depth, head = 0, 0
+    for mark in re.finditer(r"[{};]", plain):
+        before = plain[head : mark.start()]
+        is_scope = depth == 0 and re.match(r"\s*(?:inline\s+)?namespace\b|\s*extern\s*$", before)
+        if mark[0] == "{" and not is_scope:
+            function = _CALLED.search(before) if depth == 0 and not _OTHER_HEAD.search(before) else None
+            if function and len(re.findall(rf"\b{function[1]}\b", plain)) > 1:
+                return True
+            depth += 1
+        elif mark[0] == "}":
+            depth = max(depth - 1, 0)
+        if depth == 0:
+            head = mark.end()
+    return False
 
 
 def _is_named(item: Item, names: set[str]) -> bool:

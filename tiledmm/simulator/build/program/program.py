@@ -12,7 +12,7 @@ from tiledmm.errors import CompilationError, ConfigError, OperandTypeError
 from tiledmm.hardware.architectures import Architecture, find_compile_target
 from tiledmm.simulator.build.compile_options import CompileOptions
 from tiledmm.simulator.build.program.expressions import Expression
-from tiledmm.simulator.build.program.host_code import device_text, reached
+from tiledmm.simulator.build.program.host_code import device_text, host_function, may_call_the_host, reached
 from tiledmm.simulator.build.program.items import FUNCTION, Item, items_of
 from tiledmm.simulator.build.program.kernel_declaration import KernelDeclaration, parameter_of
 from tiledmm.simulator.build.program.launches import HostCode
@@ -197,11 +197,22 @@ class Program:
             known = kernels_in(self.written)
             if (name is None and len(known) == 1) or (name is not None and short_name(name) in known):
                 symbol = name or known[0]
+                if may_call_the_host(self.written):
+                    self._refuse_calls_of_the_host(symbol)
                 if "<" in symbol:  # a template, whose namespace the name may lack
                     symbol = self._symbol(self.find_kernel(name), name)
                 return self.written, self.written_places, symbol
         kernel = self.find_kernel(name)
         return self.device_text(kernel), self.preprocessed.places, self._symbol(kernel, name)
+
+    def _refuse_calls_of_the_host(self, symbol: str) -> None:
+        """Raise an error if a kernel, or a function that it may call, names a function without ``__device__``."""
+        for kernel in self.kernels:
+            if kernel.short_name == short_name(symbol) and (
+                host := host_function(self.tokens, self.items, kernel.item)
+            ):
+                where = self.location(host)
+                raise CompilationError(f"{where}: {host.name} is a function of the host: write __device__ before it")
 
     def _symbol(self, kernel: KernelDeclaration, name: str | None) -> str:
         """Return the name of a kernel with its namespaces, and with the template arguments that a name has."""

@@ -34,7 +34,7 @@ _PIECE = re.compile(
     re.DOTALL,
 )
 _SIMULATOR = "TILEDMM_SIMULATOR"
-_REFUSED = re.compile(r"tiledmm_refused: (line \d+: .*?)(?: \[[-\w]+\])?$", re.MULTILINE)
+_REFUSED = re.compile(r"tiledmm_refused: (kernel\.cu:\d+: .*?)(?: \[[-\w]+\])?$", re.MULTILINE)
 
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "v": "\v", "f": "\f", "a": "\a", "b": "\b"}
 _ESCAPE = re.compile(r"\\(?:([0-7]{1,3})|x([0-9a-fA-F]+)|(\n)|(.))", re.DOTALL)
@@ -61,7 +61,7 @@ def translate(source: str) -> str:
         except RefusedError as refused:
             end = statement.end or _end_of_parentheses(source, opening)
             place = statement.place(refused.at)
-            code = _refused(f"line {bisect_right(lines, place)}: {refused.reason}", f"{PREFIX}refused{place}")
+            code = _refused(f"kernel.cu:{bisect_right(lines, place)}: {refused.reason}", f"{PREFIX}refused{place}")
         out += [source[done:begin], code, *re.findall(r"\\?\n", source[begin:end])]
         done = end
     return "".join([*out, source[done:]]) if done else source

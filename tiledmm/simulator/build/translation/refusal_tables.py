@@ -77,4 +77,9 @@ TEXTS = (
         ),
         "shared memory has no initializer: threads write it, before a barrier",
     ),
+    (
+        re.compile(r"\bthread_local\b"),
+        "device code has no thread_local: variables of a function are a thread's own",
+    ),
+    (re.compile(r"\bdynamic_cast\b"), "device code has no dynamic_cast: call a virtual function, or store the type"),
 )

@@ -13,8 +13,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from tiledmm.simulator.build.translation.blocks import largest_array, unclosed_brace
 from tiledmm.simulator.build.translation.refusal_tables import INCLUDES, LIBRARY, NAMES, TEXTS
-from tiledmm.simulator.build.translation.syntax import unclosed_brace, without_comments
+from tiledmm.simulator.build.translation.syntax import without_comments
 from tiledmm.simulator.build.translation.unit import FUNCTIONS, HEADERS
 
 _UNKNOWN = re.compile(
@@ -26,6 +27,10 @@ _UNKNOWN = re.compile(
 )
 _ERROR = re.compile(r"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+):(?:\d+:)? (?:fatal )?error: (?P<text>.*)$")
 _IN_KERNEL = re.compile(r"\bkernel\.cu:(\d+)")
+# What compilers say of a function that begins before the one above it has ended.
+_LEFT_OPEN = re.compile(
+    r"function[- ]definition is not allowed here|expected '\}'|a template declaration cannot appear"
+)
 _MISSING = re.compile(r"fatal error: '?([^\s':]+)'?(?:: No such file| file not found)")
 _STANDARD = (
     ("min|max|clamp|swap", "algorithm"),
@@ -90,10 +95,27 @@ def explain(output: str, source: str, known: Mapping[str, str]) -> Refusal | Non
     if len(errors) > 1 and errors[0][1]["text"].startswith("variable or field") and "kernel.cu" in errors[1][1]["file"]:
         errors = errors[1:]  # a function whose parameters have an unknown type, which is named next
     at, error = errors[0]
-    if Path(error["file"]).name != "kernel.cu" and (line := unclosed_brace(source)):
+    outside = Path(error["file"]).name != "kernel.cu"
+    if (outside or _LEFT_OPEN.search(error["text"])) and (line := unclosed_brace(source)):
         return Refusal(line, "this brace is not closed: a } is missing behind it")
+    if outside and (refused := _wrong_head(error["text"], source)):
+        return refused
     place = _place(error, lines, at)
+    if "frame size" in error["text"]:
+        place = largest_array(source, place) or place
     return Refusal(place, _reason(error, place, source, known))
+
+
+def _wrong_head(error: str, source: str) -> Refusal | None:
+    """Return what is wrong with the head of a kernel that cannot be called; None if its head is right."""
+    heads = [head for head in re.finditer(r"__global__\b[^;{}]*", without_comments(source))]
+    for head in heads:
+        line = source.count("\n", 0, head.start()) + 1
+        if "reference" in error and "&" in head[0]:
+            return Refusal(line, "a kernel's parameters are passed by value or by pointer, not by reference")
+        if not re.search(r"\bvoid\b", source[: head.start()].rpartition("\n")[2] + head[0].partition("(")[0]):
+            return Refusal(line, "a __global__ function returns void: it writes its results to arrays")
+    return None
 
 
 def refuse(source: str) -> Refusal | None:

@@ -1,9 +1,8 @@
-"""Declarations and loops of CUDA C, found by regular expressions because compilers do not report them."""
+"""Declarations of CUDA C, found by regular expressions because compilers do not report them."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 
 def short_name(name: str) -> str:
@@ -217,74 +216,3 @@ def _natural(words: list[str]) -> int:
     if not words or not all(word in _BYTES for word in words):
         return 0
     return next((_BYTES[word] for word in words if word not in ("unsigned", "signed", "int")), 4)
-
-
-def loop_around(text: str, line: int) -> int:
-    """Return the line, from 1, of the condition of the innermost loop around a line; 0 if no loop is around it."""
-    around = [loop for loop in _loops(_plain(text)) if loop[0] <= line <= loop[1]]
-    return min(around, key=lambda loop: loop[1] - loop[0])[2] if around else 0
-
-
-def unclosed_brace(text: str) -> int:
-    """Return the line, from 1, of the innermost opening brace that no other closes; 0 if there is none."""
-    open_braces: list[int] = []
-    for brace in re.finditer(r"[{}]", plain := re.sub(r"'\\?.'", "   ", _plain(text))):
-        if brace[0] == "{":
-            open_braces.append(brace.start())
-        elif open_braces:
-            open_braces.pop()
-    return plain.count("\n", 0, open_braces[-1]) + 1 if open_braces else 0
-
-
-def _plain(text: str) -> str:
-    """Return a text without its comments, strings and preprocessor directives. No line moves."""
-    kept = re.sub(r"/\*.*?\*/", lambda found: "\n" * found[0].count("\n"), text, flags=re.DOTALL)
-    return re.sub(r'"(?:[^"\\\n]|\\.)*"|^[ \t]*#.*', "", "\n".join(map(without_comments, kept.split("\n"))), flags=re.M)
-
-
-def _loops(text: str) -> Iterator[tuple[int, int, int]]:
-    """Yield, for each loop, its first line, its last line and the line of its condition, all from 1."""
-
-    def line(at: int) -> int:
-        return text.count("\n", 0, at) + 1
-
-    for head in re.finditer(r"\b(for|while|do)\b", text):
-        begin = head.start()
-        if head[1] == "do":
-            end = _end_of_statement(text, head.end())
-            condition = re.compile(r"\s*while\b").match(text, end)
-            if condition:
-                yield line(begin), line(_behind_closing(text, text.find("(", end), "()")), line(condition.end())
-        elif (opening := text.find("(", begin)) >= 0:
-            yield line(begin), line(_end_of_statement(text, _behind_closing(text, opening, "()")) - 1), line(begin)
-
-
-def _end_of_statement(text: str, begin: int) -> int:
-    """Return the offset after the statement at ``begin``.
-
-    The statement is a block, or ends at a semicolon outside of parentheses.
-    """
-    statement = re.compile(r"\s*").match(text, begin)
-    at = statement.end() if statement else begin
-    if text[at : at + 1] == "{":
-        return _behind_closing(text, at, "{}")
-    if nested := re.compile(r"(?:for|while|if)\s*(?=\()").match(text, at):
-        return _end_of_statement(text, _behind_closing(text, nested.end(), "()"))
-    end = text.find(";", at)
-    return len(text) if end < 0 else end + 1
-
-
-def _behind_closing(text: str, opening: int, pair: str) -> int:
-    """Return the offset after the bracket that closes an opening bracket; the text's length if there is none.
-
-    Args:
-        text: The text.
-        opening: Offset of the opening bracket.
-        pair: The two brackets: ``"()"`` or ``"{}"``.
-    """
-    depth = 0
-    for bracket in re.finditer(f"[{re.escape(pair)}]", text[opening:]):
-        depth += 1 if bracket[0] == pair[0] else -1
-        if depth == 0:
-            return opening + bracket.end()
-    return len(text)

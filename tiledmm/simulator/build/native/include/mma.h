@@ -247,6 +247,7 @@ __forceinline__ void fill_fragment(fragment<Use, M, N, K, T, Layout>& f, const t
 }
 template <class Use, int M, int N, int K, class T, class Layout>
 __forceinline__ void load_matrix_sync(fragment<Use, M, N, K, T, Layout>& f, const typename detail::Element<T>::Stored* at, unsigned ldm) {
+    static_assert(!__is_same(Use, accumulator), "load_matrix_sync of an accumulator needs its layout: mem_row_major or mem_col_major");
     detail::begin<typename detail::Element<T>::Stored>(at, ldm, tiledmm_detail::LOAD_MATRIX);
     for (int i = 0; i < f.num_elements; ++i) f.x[i] = at[detail::offset<fragment<Use, M, N, K, T, Layout>>(i, ldm, detail::BY_ROWS<Layout>)];
 }

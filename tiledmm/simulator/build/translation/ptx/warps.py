@@ -24,6 +24,11 @@ def _bar(it: Instruction) -> str:
     it.finish(*((2,) if way == "arrive" else (1, 2)))
     if it.operands == ["0"]:
         return "__syncthreads();"
+    number, threads = [int(each) if each.isdecimal() else 0 for each in (*it.operands, "0")][:2]
+    if number > 15:
+        raise it.refuse(f"a block has barriers 0 to 15, and no barrier {number}")
+    if threads % 32:
+        raise it.refuse(f"the number of threads is a multiple of 32; got {threads}")
     sources = [it.source(each, "u32") for each in it.operands]
     function = "sync_named" if way == "sync" else "arrive_at_named"
     return f"tiledmm_ptx::{function}({', '.join([*sources, '0'][:2])});"

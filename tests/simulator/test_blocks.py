@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tiledmm.simulator.build.translation.syntax import loop_around
+from tiledmm.simulator.build.translation.blocks import loop_around
 
 TEXT = """\
 #define LOOP for (;;)
