@@ -1,5 +1,6 @@
 // A sparse matrix of 4 x 4 blocks times a vector: four threads per row of blocks, each for one row.
-__global__ void bsr_rows(const float4* blocks, const int* starts, const int* cols, const float4* x, float* y, int rows) {
+__global__ void bsr_rows(const float4* blocks, const int* starts, const int* cols, const float4* x, float* y,
+                         int rows) {
     int t = blockIdx.x * blockDim.x + threadIdx.x;
     int blockRow = t / 4, r = t % 4;
     if (blockRow >= rows) return;

@@ -1,4 +1,4 @@
-// The mean loss of rows with labels: a warp per row, rows with a negative label are left out, and gradients are written.
+// The loss of rows with labels and its gradients: a warp per row; rows with a negative label are left out.
 __global__ void cross_entropy(const float* logits, const int* labels, float* grad, float* loss, int* used, int rows,
                               int classes) {
     int lane = threadIdx.x % 32;

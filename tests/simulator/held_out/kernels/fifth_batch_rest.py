@@ -1,4 +1,4 @@
-"""Launches of the second half of the fifth batch's kernels."""
+"""Launches of the fifth batch's other kernels."""
 
 from __future__ import annotations
 
@@ -8,37 +8,6 @@ import numpy as np
 
 from tests.simulator.held_out.kernels.launches import held_out
 from tests.simulator.kernels.launch import Launch, small, unset, zeros
-
-
-@held_out
-def wave_steps(rng: np.random.Generator) -> Launch:
-    start = small(rng, 2, 16, 16, dtype=np.int32)
-    before, now = start, start
-    for _ in range(5):
-        wide = np.pad(now, ((0, 0), (1, 1), (1, 1)))
-        sides = wide[:, :-2, 1:-1] + wide[:, 2:, 1:-1] + wide[:, 1:-1, :-2] + wide[:, 1:-1, 2:]
-        before, now = now, np.trunc(sides / 2).astype(np.int32) - before
-    return Launch(2, (16, 16), [start, unset(2, 16, 16, dtype=np.int32), 5], {"result": now})
-
-
-@held_out
-def batcher_sort(rng: np.random.Generator) -> Launch:
-    x = rng.integers(0, 60, (2, 109)).astype(np.int32)
-    places = np.argsort(x, 1, kind="stable").astype(np.int32)
-    expected = {"sorted": np.sort(x, 1), "places": places}
-    return Launch(2, 128, [x, unset(2, 109, dtype=np.int32), unset(2, 109, dtype=np.int32), 109], expected)
-
-
-@held_out
-def hash_join(rng: np.random.Generator) -> Launch:
-    every = np.arange(5000)
-    slots = ((every * 2654435769) & 0xFFFFFFFF) >> 25
-    keys = np.r_[every[slots == 127][:3], rng.permutation(every[slots < 120])[:60]].astype(np.int32)
-    values = rng.integers(0, 1000, 63).astype(np.int32)
-    probes = np.r_[keys[:3], rng.choice(keys, 70), rng.integers(5000, 9000, 30)].astype(np.int32)
-    joined = dict(zip(keys.tolist(), values.tolist(), strict=True))
-    expected = np.array([joined.get(key, -1) for key in probes.tolist()], np.int32)
-    return Launch(2, 64, [keys, values, 63, probes, unset(103, dtype=np.int32), 103], {"out": expected})
 
 
 @held_out
@@ -276,7 +245,7 @@ def byte_max_cas(rng: np.random.Generator) -> Launch:
 def lz_decode(rng: np.random.Generator) -> Launch:
     tokens: list[tuple[int, int]] = []
     text, starts, places = "", [0], [0]
-    for message in range(6):
+    for _ in range(6):
         begin = len(text)
         for step in range(12):
             if step < 3 or rng.random() < 0.4:

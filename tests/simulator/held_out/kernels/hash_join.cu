@@ -1,9 +1,10 @@
-// Joins two lists by key: each block puts the short list into a table in shared memory and looks up its part of the long.
+// Joins two lists by key: each block puts the short one into a table in shared memory; it looks up a part of the other.
 __device__ unsigned slot_of(int key) {
     return (unsigned)key * 2654435769u >> 25;
 }
 
-__global__ void hash_join(const int* buildKeys, const int* buildValues, int builds, const int* probes, int* out, int n) {
+__global__ void hash_join(const int* buildKeys, const int* buildValues, int builds, const int* probes, int* out,
+                          int n) {
     __shared__ int keys[128];
     __shared__ int values[128];
     for (int i = threadIdx.x; i < 128; i += blockDim.x) keys[i] = -1;

@@ -1,8 +1,8 @@
 // A matrix of four-bit weights times a vector: groups of 32 weights have a scale and a zero point; a warp per row.
 #include <cuda_fp16.h>
 
-__global__ void int4_matvec(const uint4* packed, const half* scales, const unsigned char* zeros, const float* x, float* y,
-                            int rows, int groups) {
+__global__ void int4_matvec(const uint4* packed, const half* scales, const unsigned char* zeros, const float* x,
+                            float* y, int rows, int groups) {
     int lane = threadIdx.x % 32;
     int row = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
     if (row >= rows) return;

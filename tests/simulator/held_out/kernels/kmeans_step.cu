@@ -1,6 +1,6 @@
 // A step of k-means on whole numbers: points add to the nearest centre's sum, and the last block divides.
-__global__ void kmeans_step(const int2* points, int2* centers, int* sums, unsigned* arrived, unsigned char* which, int n,
-                            int k) {
+__global__ void kmeans_step(const int2* points, int2* centers, int* sums, unsigned* arrived, unsigned char* which,
+                            int n, int k) {
     __shared__ int part[8][3];
     __shared__ int2 center[8];
     __shared__ bool last;

@@ -1,5 +1,6 @@
 // The best path through a model of 40 states: a thread per state, scores in two buffers, and each step's choices kept.
-__global__ void viterbi(const int* emit, const int* change, const unsigned char* seen, int* path, int* score, int steps) {
+__global__ void viterbi(const int* emit, const int* change, const unsigned char* seen, int* path, int* score,
+                        int steps) {
     constexpr int S = 40;
     __shared__ int best[2][S];
     __shared__ unsigned char choice[24][S];

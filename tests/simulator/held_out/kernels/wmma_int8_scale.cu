@@ -3,7 +3,8 @@
 #include <mma.h>
 using namespace nvcuda;
 
-__global__ void wmma_int8_scale(const signed char* A, const signed char* B, signed char* C, int N, int tiles, int shift) {
+__global__ void wmma_int8_scale(const signed char* A, const signed char* B, signed char* C, int N, int tiles,
+                                int shift) {
     __shared__ __align__(32) int tile[16 * 16];
     int row = blockIdx.y * 16, col = blockIdx.x * 16;
     wmma::fragment<wmma::matrix_a, 16, 16, 16, signed char, wmma::row_major> a;
