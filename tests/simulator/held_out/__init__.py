@@ -68,13 +68,15 @@ five are: a launch of 100 threads, whose partial warp the kernel leaves out of i
 never ends, where another loop runs out of time; two rings in which the threads' order here leads to a wrong result
 but no race; and a missing wait at a named barrier, after which another barrier is not reached.
 
-What the fifth batch showed, of 21 bugs that were missed or found elsewhere:
+What became of the 21 bugs of the fifth batch that were not found at their lines:
 
-- Three fences after a flag or a count, where a barrier follows before others read, and a barrier before a count.
-- Three waits that end too early between blocks, which do no harm here because blocks run in order.
-- Six votes, shuffles or barriers that some threads leave out before they end: a warning. Two more are also wrong
-  results, and the finding names the result.
-- Two rings with a wrong result but no race, and named barriers whose mistake shows first as a barrier not reached.
-- Two scalars without a start: one kept from a loop in which nothing was better, and one found without a line of a use.
+- Four are found with ``checks="full"``, which the other causes than "read before set" do not ask for: three waits
+  between blocks that end too early, and a count of a block before all its threads have added.
+- Three fences are missing after a flag or a count, and a barrier follows before other threads read.
+- Six votes, shuffles or barriers that some threads leave out before they end: a warning. For two more, the finding
+  names the wrong result.
+- Two rings have a wrong result but no race, and a missing wait at a named barrier shows first at another barrier.
+- Two scalars have no start. One was named without a line of a use. The other could not reach the result with the
+  inputs of then; with those of now, the finding is of the subscript that it becomes.
 - The line that was added.
 """
