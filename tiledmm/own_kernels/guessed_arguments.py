@@ -223,11 +223,12 @@ def _arguments(
         if each.kind == POINTER:
             dtype = element_type(each)
             assert dtype is not None
-            length = extents[at] * max(1, each.element_bytes // dtype.itemsize)
+            parts = max(1, each.element_bytes // dtype.itemsize)  # of a vector
+            length = extents[at] * parts
             if each.name in counters:
                 values.append(np.zeros(length, dtype))
             elif at in subscripts and dtype.kind in "iu":
-                values.append(_subscripts(length + 1, dtype, limit if subscripts[at] else 1))
+                values.append(_subscripts(length + parts, dtype, limit if subscripts[at] else 1))
             else:
                 values.append(small_numbers((length,), dtype, at))
         elif each.kind == FLOAT:

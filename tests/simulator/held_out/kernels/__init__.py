@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.simulator.held_out.kernels import fourth_batch, launches, third_batch
+from tests.simulator.held_out.kernels import fifth_batch, fifth_batch_rest, fourth_batch, launches, third_batch
 from tests.simulator.held_out.kernels.launches import HELD_OUT_KERNELS
 
-__all__ = ["HELD_OUT_KERNELS", "fourth_batch", "launches", "third_batch"]
+__all__ = ["HELD_OUT_KERNELS", "fifth_batch", "fifth_batch_rest", "fourth_batch", "launches", "third_batch"]
