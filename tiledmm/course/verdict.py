@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from tiledmm.course.attempt import Attempt, attempt
 from tiledmm.course.exercise import Exercise, Question, Target
 from tiledmm.course.figures import figure_of
-from tiledmm.course.run import Run, run
 from tiledmm.course.student_file import answers_of, code_of, solution_text
 from tiledmm.errors import CompilationError
 from tiledmm.own_kernels.trial import Trial
@@ -92,7 +92,7 @@ def check(exercise: Exercise, path: Path, seed: int) -> Verdict:
     if code_of(text) == code_of(exercise.start):
         return Verdict(exercise.name, False, "The code is still as you got it: its comments say where to begin.")
     try:
-        found = run(exercise, path, seed)
+        found = attempt(exercise, path, seed)
     except CompilationError as error:
         return Verdict(exercise.name, False, "It does not compile.", tuple(str(error).splitlines()))
     last = found.report.trials[-1]
@@ -108,7 +108,7 @@ def check(exercise: Exercise, path: Path, seed: int) -> Verdict:
     return Verdict(exercise.name, missed is None, sentence, (), True, (), tuple(counts), seed)
 
 
-def _praise(exercise: Exercise, found: Run) -> str:
+def _praise(exercise: Exercise, found: Attempt) -> str:
     hidden = len(found.report.trials) - len(exercise.shown)
     where = (
         f"at the {len(exercise.shown)} sizes of the exercise" if len(exercise.shown) > 1 else "at the exercise's sizes"
@@ -118,7 +118,7 @@ def _praise(exercise: Exercise, found: Run) -> str:
     return f"The result is right {where}{drawn}{reached}."
 
 
-def _what_is_wrong(trial: Trial, found: Run) -> str:
+def _what_is_wrong(trial: Trial, found: Attempt) -> str:
     sizes = ", ".join(f"{name} = {size}" for name, size in trial.sizes.items())
     whose = " (hidden sizes, which the check drew)" if found.hidden else ""
     if trial.right is False:
@@ -172,7 +172,7 @@ def keys_of(exercise: Exercise) -> dict[str, float]:
     with tempfile.TemporaryDirectory(prefix="tiledmm-exercise-") as folder:
         path = Path(folder, f"{exercise.name}.cu")
         path.write_text(solution_text(exercise), encoding="utf-8")
-        report = run(exercise, path, None).report
+        report = attempt(exercise, path, None).report
     return {each.name: figure_of(each.figure, report) for each in exercise.questions}
 
 

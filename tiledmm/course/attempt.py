@@ -34,7 +34,7 @@ _HIDDEN = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class Attempt:
     """A student's kernel at several sizes.
 
     Attributes:
@@ -46,7 +46,7 @@ class Run:
     hidden: bool
 
 
-def run(exercise: Exercise, path: Path, seed: int | None) -> Run:
+def attempt(exercise: Exercise, path: Path, seed: int | None) -> Attempt:
     """Run the kernel of a file until a result is wrong or something is found.
 
     Args:
@@ -66,7 +66,7 @@ def run(exercise: Exercise, path: Path, seed: int | None) -> Run:
         if not trials[-1].ok:
             break
     report = subject.report(rule, trials, (), None if exercise.expect else _itemsizes(subject))
-    return Run(report, len(trials) > len(exercise.shown))
+    return Attempt(report, len(trials) > len(exercise.shown))
 
 
 def hidden_sizes(exercise: Exercise, seed: int) -> list[tuple[int, int, int]]:
