@@ -1,4 +1,8 @@
+//[start]
+// tiledmm: grid=(M+31)/32,(N+7)/8 block=32,8
+//[solution]
 // tiledmm: grid=(N+31)/32,(M+7)/8 block=32,8
+//[end]
 __global__ void coalesced(const float* A, const float* B, float* C, int M, int N, int K) {
     //[start]
     // TODO: which row and which column of C is this thread's? Here, lanes of a warp take successive rows.

@@ -1,0 +1,14 @@
+// tiledmm: grid=(M+31)/32,(N+7)/8 block=32,8
+__global__ void rectangular(const float* A, const float* B, float* C, int M, int N, int K) {
+    int row = blockIdx.x * blockDim.x + threadIdx.x;
+    int col = blockIdx.y * blockDim.y + threadIdx.y;
+    if (row >= M || col >= N) return;
+    float sum = 0;
+    //[start]
+    for (int k = 0; k < K; ++k) sum += A[row * M + k] * B[col * N + k];
+    C[row * M + col] = sum;
+    //[solution]
+    for (int k = 0; k < K; ++k) sum += A[row * K + k] * B[col * K + k];
+    C[row * N + col] = sum;
+    //[end]
+}
