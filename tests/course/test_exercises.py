@@ -31,6 +31,12 @@ def by_name(exercise: Exercise) -> str:
     return exercise.name
 
 
+def test_places_in_a_lesson_are_numbered() -> None:
+    for lesson in {each.lesson for each in EXERCISES.values()}:
+        places = [each.place for each in EXERCISES.values() if each.lesson == lesson]
+        assert places == list(range(1, len(places) + 1))
+
+
 @pytest.mark.parametrize("exercise", EXERCISES.values(), ids=by_name)
 def test_files_are_complete(exercise: Exercise) -> None:
     assert exercise.kind in KINDS and len(exercise.hints) >= 3

@@ -110,6 +110,7 @@ class Exercise:
         name: Its name, which is also the kernel's.
         title: What it is about, in a few words.
         lesson: Number of its lesson.
+        place: Its place among the exercises of the lesson.
         kind: One of ``KINDS``.
         task: What the student does.
         look: Pages of the documentation to read.
@@ -129,6 +130,7 @@ class Exercise:
     name: str
     title: str
     lesson: int
+    place: int
     kind: str
     task: str
     look: tuple[str, ...]
@@ -169,9 +171,9 @@ def _part(source: str, wanted: str) -> str:
 
 @functools.cache
 def exercises() -> dict[str, Exercise]:
-    """Return all exercises by name, in the order of lessons."""
+    """Return all exercises by name, in the order of the course."""
     found = [_read(path) for path in sorted(FOLDER.glob("*.toml"))]
-    return {each.name: each for each in sorted(found, key=lambda each: (each.lesson, list(KINDS).index(each.kind)))}
+    return {each.name: each for each in sorted(found, key=lambda each: (each.lesson, each.place))}
 
 
 def find_exercise(name: str) -> Exercise:
@@ -194,6 +196,7 @@ def _read(path: Path) -> Exercise:
         name=path.stem,
         title=data["title"],
         lesson=data["lesson"],
+        place=data["place"],
         kind=data["kind"],
         task=data["task"].strip(),
         look=tuple(data.get("look", ())),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tempfile
 import textwrap
 from collections.abc import Iterator
@@ -98,7 +99,7 @@ def check(exercise: Exercise, path: Path, seed: int) -> Verdict:
     last = found.report.trials[-1]
     if not last.ok:
         return Verdict(
-            exercise.name, False, _what_is_wrong(last, found), tuple(_findings(last)), last.right,
+            exercise.name, False, _what_is_wrong(exercise, last, found), tuple(_findings(last)), last.right,
             tuple(dict.fromkeys(each.kind for each in last.report.findings)),
             seed=seed if found.hidden else None,
         )  # fmt: skip
@@ -118,13 +119,14 @@ def _praise(exercise: Exercise, found: Attempt) -> str:
     return f"The result is right {where}{drawn}{reached}."
 
 
-def _what_is_wrong(trial: Trial, found: Attempt) -> str:
-    sizes = ", ".join(f"{name} = {size}" for name, size in trial.sizes.items())
-    whose = " (hidden sizes, which the check drew)" if found.hidden else ""
+def _what_is_wrong(exercise: Exercise, trial: Trial, found: Attempt) -> str:
+    named = set(re.findall(r"\w+", exercise.args))
+    sizes = ", ".join(f"{name} = {size}" for name, size in trial.sizes.items() if name in named)
+    where = f"at {sizes}{' (hidden sizes, which the check drew)' if found.hidden else ''}"
+    first = next((each.message for each in trial.report.findings), "the first wrong element is below")
     if trial.right is False:
-        why = trial.explanations[0] if trial.explanations else "the first wrong element is below."
-        return f"The result is wrong at {sizes}{whose}: {why}"
-    return f"The result may be right by luck: at {sizes}{whose}, {trial.report.findings[0].message}"
+        return f"The result is wrong {where}: {next(iter(trial.explanations), first)}"
+    return f"The result may be right by luck {where}: {first}"
 
 
 def _findings(trial: Trial) -> Iterator[str]:
