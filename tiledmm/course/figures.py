@@ -38,6 +38,10 @@ def _per_request(space: str) -> Callable[[KernelReport, str], float]:
     return most
 
 
+def _conflicts(report: KernelReport, at: str) -> float:
+    return max((each.units - each.ideal for each in _accesses(report, at, "shared")), default=0.0)
+
+
 def _requests(space: str, kinds: tuple[str, ...]) -> Callable[[KernelReport, str], float]:
     def total(report: KernelReport, at: str) -> float:
         return sum(each.requests for each in _accesses(report, at, space) if each.kind in kinds)
@@ -79,6 +83,7 @@ def _resource(value: Callable[[Compiled], float]) -> Callable[[KernelReport, str
 FIGURES: dict[str, Callable[[KernelReport, str], float]] = {
     "sectors per request": _per_request("global"),
     "wavefronts per request": _per_request("shared"),
+    "bank conflicts per request": _conflicts,
     "global load requests": _requests("global", ("load", "copy")),
     "global store requests": _requests("global", ("store",)),
     "shared load requests": _requests("shared", ("load",)),
