@@ -27,6 +27,11 @@ def checked(exercise: Exercise, text: str, folder: Path) -> Verdict:
     return check(exercise, path, SEED)
 
 
+def everyday(exercise: Exercise) -> list[pytest.MarkDecorator]:
+    """Return the marks of an exercise of which one per lesson is tested every day."""
+    return slow_unless(exercise.place == 1)
+
+
 def by_name(exercise: Exercise) -> str:
     return exercise.name
 
@@ -51,7 +56,7 @@ def test_files_are_complete(exercise: Exercise) -> None:
         assert all(exercise.solution.count(each.old) == 1 for each in exercise.wrong)
 
 
-@pytest.mark.parametrize("exercise", KERNELS, ids=by_name)
+@pytest.mark.parametrize("exercise", [pytest.param(each, marks=everyday(each), id=each.name) for each in KERNELS])
 def test_the_solution_passes(exercise: Exercise, tmp_path: Path) -> None:
     found = checked(exercise, solution_text(exercise), tmp_path)
     assert found.done, str(found)
@@ -105,7 +110,7 @@ def test_another_solution_fails(exercise: Exercise, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("exercise", "wrong"),
     [
-        pytest.param(each, wrong, id=f"{each.name}-{at}", marks=slow_unless(at == 0))
+        pytest.param(each, wrong, id=f"{each.name}-{at}", marks=slow_unless(each.place == 1 and at == 0))
         for each in KERNELS
         for at, wrong in enumerate(each.wrong)
     ],
@@ -115,7 +120,7 @@ def test_wrong_answers_are_told(exercise: Exercise, wrong: WrongAnswer, tmp_path
     assert not found.done and re.search(wrong.says, " ".join(str(found).split())), str(found)
 
 
-@pytest.mark.parametrize("exercise", PREDICTIONS, ids=by_name)
+@pytest.mark.parametrize("exercise", [pytest.param(each, marks=everyday(each), id=each.name) for each in PREDICTIONS])
 def test_predictions(exercise: Exercise, tmp_path: Path) -> None:
     keys = keys_of(exercise)
     right = answered(solution_text(exercise), {name: f"{value:g}" for name, value in keys.items()})

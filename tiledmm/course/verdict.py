@@ -98,8 +98,9 @@ def check(exercise: Exercise, path: Path, seed: int) -> Verdict:
         return Verdict(exercise.name, False, "It does not compile.", tuple(str(error).splitlines()))
     last = found.report.trials[-1]
     if not last.ok:
+        sentence = _what_is_wrong(exercise, last, found)
         return Verdict(
-            exercise.name, False, _what_is_wrong(exercise, last, found), tuple(_findings(last)), last.right,
+            exercise.name, False, sentence, tuple(_findings(last, sentence)), last.right,
             tuple(dict.fromkeys(each.kind for each in last.report.findings)),
             seed=seed if found.hidden else None,
         )  # fmt: skip
@@ -129,12 +130,14 @@ def _what_is_wrong(exercise: Exercise, trial: Trial, found: Attempt) -> str:
     return f"The result may be right by luck {where}: {first}"
 
 
-def _findings(trial: Trial) -> Iterator[str]:
+def _findings(trial: Trial, said: str) -> Iterator[str]:
+    """Yield the first findings and explanations, without the words of what is said already."""
     for each in trial.report.findings[:3]:
-        yield from textwrap.wrap(each.message, _WIDTH)
+        if each.message not in said:
+            yield from textwrap.wrap(each.message, _WIDTH)
         for location, text in {each.location: each.text, each.other_location: each.other_text}.items():
             if location and text:
-                yield f"    {location} | {text.strip()}"[:_WIDTH]
+                yield f"    {location} | {text.strip()}"
     for sentence in trial.explanations[1:]:
         yield from textwrap.wrap(sentence, _WIDTH)
 
