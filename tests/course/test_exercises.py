@@ -128,3 +128,12 @@ def test_predictions(exercise: Exercise, tmp_path: Path) -> None:
     for wrong in exercise.wrong:
         found = checked(exercise, answered(right, {wrong.old: wrong.new}), tmp_path)
         assert not found.done and re.search(wrong.says, str(found)), str(found)
+
+
+def test_an_access_counts_however_it_is_written(tmp_path: Path) -> None:
+    """Check that a load whose array the report does not name, in a declaration, is no way around a target."""
+    exercise, product = EXERCISES["coalesced"], "sum += A[row * K + k] * B[k * N + col];"
+    assert product in exercise.start
+    hidden = "{ float a = A[row * K + k]; float b = B[k * N + col]; sum += a * b; }"
+    found = checked(exercise, start_text(exercise).replace(product, hidden), tmp_path)
+    assert not found.done and "sectors" in str(found), str(found)

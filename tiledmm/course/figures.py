@@ -25,9 +25,14 @@ def figure_of(figure: Figure, report: KernelReport) -> float:
 
 
 def _accesses(report: KernelReport, at: str, space: str = "") -> Iterator[Access]:
-    """Yield the accesses that match, of one space of memory if that is given."""
+    """Yield the accesses that match, of one space of memory if that is given.
+
+    An access whose text is not known matches if its kind does: how a line is written does not keep it from counting.
+    """
+    kind = at.partition(" ")[0]
     for each in report.accesses:
-        if (not space or each.space == space) and re.search(at, f"{each.kind} {each.text}"):
+        matches = re.search(at, f"{each.kind} {each.text}") if each.text else kind in ("", each.kind)
+        if matches and (not space or each.space == space):
             yield each
 
 

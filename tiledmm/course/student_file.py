@@ -98,4 +98,5 @@ def _head(exercise: Exercise) -> str:
 def _comment(text: str) -> list[str]:
     if text.startswith("    "):  # code and pictures keep their lines
         return [f"// {line}".rstrip() for line in text.splitlines()]
-    return textwrap.wrap(" ".join(text.split()), _WIDTH, initial_indent="// ", subsequent_indent="// ")
+    words = " ".join(text.split())
+    return textwrap.wrap(words, _WIDTH, initial_indent="// ", subsequent_indent="// ", break_on_hyphens=False)
