@@ -1,0 +1,26 @@
+// tiledmm: grid=(N+15)/16,(M+15)/16 block=16,16
+__global__ void half_the_barriers(const float* A, const float* B, float* C, int M, int N, int K) {
+    int tx = threadIdx.x, ty = threadIdx.y;
+    int row = blockIdx.y * 16 + ty, col = blockIdx.x * 16 + tx;
+    float sum = 0;
+    //[start]
+    // TODO: each step waits at two barriers. Let it wait at one.
+    __shared__ float As[16][16], Bs[16][16];
+    for (int k0 = 0; k0 < K; k0 += 16) {
+        As[ty][tx] = row < M && k0 + tx < K ? A[row * K + k0 + tx] : 0;
+        Bs[ty][tx] = k0 + ty < K && col < N ? B[(k0 + ty) * N + col] : 0;
+        __syncthreads();  // both tiles are complete
+        for (int k = 0; k < 16; ++k) sum += As[ty][k] * Bs[k][tx];
+        __syncthreads();  // no thread reads the tiles any more
+    }
+    //[solution]
+    __shared__ float As[2][16][16], Bs[2][16][16];
+    for (int k0 = 0, now = 0; k0 < K; k0 += 16, now ^= 1) {
+        As[now][ty][tx] = row < M && k0 + tx < K ? A[row * K + k0 + tx] : 0;
+        Bs[now][ty][tx] = k0 + ty < K && col < N ? B[(k0 + ty) * N + col] : 0;
+        __syncthreads();  // these tiles are complete, and no thread reads the other two any more
+        for (int k = 0; k < 16; ++k) sum += As[now][ty][k] * Bs[now][k][tx];
+    }
+    //[end]
+    if (row < M && col < N) C[row * N + col] = sum;
+}
