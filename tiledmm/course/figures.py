@@ -72,7 +72,14 @@ def _warps(report: KernelReport, at: str) -> float:
 
 
 def _barriers(report: KernelReport, at: str) -> float:
-    return report.trials[0].report.barriers / _blocks(report, at)
+    lines = report.trials[0].report.lines
+    return sum(each.barriers for each in lines if re.search(at, each.text)) / _blocks(report, at)
+
+
+def _on_tensor_cores(report: KernelReport, at: str) -> float:
+    """Return the floating-point operations of lines that multiply tiles by an instruction of a warp."""
+    lines = report.trials[0].report.lines
+    return sum(each.flops for each in lines if re.search(r"\bmma[._]sync\b", each.text.partition("//")[0]))
 
 
 def _resource(value: Callable[[Compiled], float]) -> Callable[[KernelReport, str], float]:
@@ -99,6 +106,7 @@ FIGURES: dict[str, Callable[[KernelReport, str], float]] = {
     "barriers per block": _barriers,
     "blocks": _blocks,
     "warps per block": _warps,
+    "operations on tensor cores": _on_tensor_cores,
     "operations": lambda report, at: float(report.trials[0].report.flops),
     "registers per thread": _resource(lambda each: each.registers),
     "bytes of spills per thread": _resource(lambda each: each.spill_bytes),
