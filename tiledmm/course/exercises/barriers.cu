@@ -10,14 +10,14 @@ __global__ void barriers(const float* A, const float* B, float* C, int M, int N,
     for (int k0 = 0; k0 < K / 2; k0 += 16) {
         As[0][ty][tx] = A[row * K + k0 + tx];
         Bs[0][ty][tx] = B[(k0 + ty) * N + col];
-        __syncthreads();  // one buffer: complete
+        __syncthreads();
         for (int k = 0; k < 16; ++k) sum += As[0][ty][k] * Bs[0][k][tx];
-        __syncthreads();  // one buffer: free
+        __syncthreads();
     }
     // The second half is multiplied with two buffers.
     for (int k0 = K / 2 - 16, now = 1; k0 < K; k0 += 16, now ^= 1) {  // the first step only begins copies
         __pipeline_wait_prior(0);
-        __syncthreads();  // two buffers: one is complete, the other free
+        __syncthreads();
         if (k0 + 16 < K) {
             __pipeline_memcpy_async(&As[now ^ 1][ty][tx], &A[row * K + k0 + 16 + tx], 4);
             __pipeline_memcpy_async(&Bs[now ^ 1][ty][tx], &B[(k0 + 16 + ty) * N + col], 4);
