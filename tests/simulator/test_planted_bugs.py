@@ -4,8 +4,8 @@ All 132 were written before the first of them ran, and before their author read 
 run 91 were found with the words and at a line of the table; 22 more at the line, in other words; 12 elsewhere, or by a
 wrong result alone (integers of ``cupy.empty`` that nobody wrote, heads of kernels, a brace, a barrier of half a warp);
 5 not at all (functions of the host, barrier 16, ``dynamic_cast``, local memory). One correct kernel had a false warning
-of deep calls. The table has the simulator's words since then. Two bugs were none and were removed: a logarithm below
-zero, which is NaN in every logarithm, and a target that no compiler has.
+of deep calls. Since then the table has the simulator's words. Two of the edits were correct and were removed: a
+logarithm below zero, which is NaN in every logarithm, and a target that no compiler has.
 """
 
 from __future__ import annotations

@@ -66,7 +66,9 @@ def start(
 ) -> None:
     """Write the file of an exercise: plain CUDA C with a hole, and its task as a comment.
 
-    tiledmm exercise start coalesced
+        tiledmm exercise start coalesced
+
+    A file that exists is kept.
     """
     from tiledmm.course.exercise import find_exercise
     from tiledmm.course.student_file import write_start
@@ -113,9 +115,11 @@ def check(
 
 
 def hint(file: File) -> None:
-    """Print the hints that a file has had, and one more.
+    """Print the hints that were shown for a file, and one more.
 
-    tiledmm exercise hint coalesced.cu
+        tiledmm exercise hint coalesced.cu
+
+    Each hint tells more than the one before it.
     """
     from tiledmm.course.progress import Progress
     from tiledmm.course.student_file import exercise_of
@@ -130,9 +134,11 @@ def hint(file: File) -> None:
 
 
 def solution(name: Name, yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False) -> None:
-    """Print the solution of an exercise, after a question.
+    """Print the solution of an exercise.
 
-    tiledmm exercise solution coalesced
+        tiledmm exercise solution coalesced
+
+    The command asks first, unless the exercise is done in the current folder.
     """
     from tiledmm.course.exercise import find_exercise
     from tiledmm.course.progress import Progress
@@ -152,7 +158,9 @@ def export(
 ) -> None:
     """Write all exercises for students, without solutions and hints, with their licence.
 
-    tiledmm exercise export handout --lesson 4
+        tiledmm exercise export handout --lesson 4
+
+    The folder must be new or empty.
     """
     from tiledmm.course.export import export as write
 

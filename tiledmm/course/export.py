@@ -23,12 +23,14 @@ def export(folder: Path, lesson: int | None = None) -> list[Path]:
     """Write the exercises' files, a README and the licence into a folder, and return the paths of the exercises.
 
     Args:
-        folder: The folder, which is made.
+        folder: The folder, which is new or empty.
         lesson: Number of a lesson; None for all.
 
     Raises:
-        ConfigError: If there is no such lesson, or a file exists.
+        ConfigError: If there is no such lesson, or if the folder has files.
     """
+    if folder.exists() and any(folder.iterdir()):
+        raise ConfigError(f"{folder} has files, which may hold work: name a new folder")
     wanted = [each for each in exercises().values() if lesson in (None, each.lesson)]
     if not wanted:
         known = sorted({each.lesson for each in exercises().values()})

@@ -53,11 +53,10 @@ class Progress:
     def __getitem__(self, name: str) -> State:
         return self._states.get(name, State())
 
-    def change(self, name: str, **fields: int | bool) -> State:
-        """Set fields of an exercise's state, write the file, and return the state."""
+    def change(self, name: str, **fields: int | bool) -> None:
+        """Set fields of an exercise's state, and write the file."""
         self._states[name] = replace(self[name], **fields)  # type: ignore[arg-type]
         data = {each: asdict(state) for each, state in sorted(self._states.items())}
         new = self._path.with_name(f"{FILE}.{os.getpid()}")
         new.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
         os.replace(new, self._path)
-        return self._states[name]

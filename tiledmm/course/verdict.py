@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-import tempfile
 import textwrap
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from tiledmm.course.attempt import Attempt, attempt
+from tiledmm.course.attempt import attempt
 from tiledmm.course.exercise import Exercise, Question, Target
 from tiledmm.course.figures import figure_of
-from tiledmm.course.student_file import answers_of, code_of, solution_text
+from tiledmm.course.student_file import answers_of, code_of
 from tiledmm.errors import CompilationError
 from tiledmm.own_kernels.trial import Trial
 
@@ -93,25 +92,24 @@ def check(exercise: Exercise, path: Path, seed: int) -> Verdict:
     if code_of(text) == code_of(exercise.start):
         return Verdict(exercise.name, False, "The code is still as you got it: its comments say where to begin.")
     try:
-        found = attempt(exercise, path, seed)
+        report = attempt(exercise, path, seed)
     except CompilationError as error:
         return Verdict(exercise.name, False, "It does not compile.", tuple(str(error).splitlines()))
-    last = found.report.trials[-1]
+    last, hidden = report.trials[-1], len(report.trials) - len(exercise.shown)
     if not last.ok:
-        sentence = _what_is_wrong(exercise, last, found)
+        sentence = _what_is_wrong(exercise, last, is_hidden=hidden > 0)
         return Verdict(
             exercise.name, False, sentence, tuple(_findings(last, sentence)), last.right,
             tuple(dict.fromkeys(each.kind for each in last.report.findings)),
-            seed=seed if found.hidden else None,
+            seed=seed if hidden > 0 else None,
         )  # fmt: skip
-    counts = [_count(each, figure_of(each.figure, found.report)) for each in exercise.targets]
+    counts = [_count(each, figure_of(each.figure, report)) for each in exercise.targets]
     missed = next((target for target, count in zip(exercise.targets, counts, strict=True) if not count.reached), None)
-    sentence = f"The result is right, but {missed.says}" if missed else _praise(exercise, found)
+    sentence = f"The result is right, but {missed.says}" if missed else _praise(exercise, hidden)
     return Verdict(exercise.name, missed is None, sentence, (), True, (), tuple(counts), seed)
 
 
-def _praise(exercise: Exercise, found: Attempt) -> str:
-    hidden = len(found.report.trials) - len(exercise.shown)
+def _praise(exercise: Exercise, hidden: int) -> str:
     where = (
         f"at the {len(exercise.shown)} sizes of the exercise" if len(exercise.shown) > 1 else "at the exercise's sizes"
     )
@@ -120,10 +118,10 @@ def _praise(exercise: Exercise, found: Attempt) -> str:
     return f"The result is right {where}{drawn}{reached}."
 
 
-def _what_is_wrong(exercise: Exercise, trial: Trial, found: Attempt) -> str:
+def _what_is_wrong(exercise: Exercise, trial: Trial, *, is_hidden: bool) -> str:
     named = set(re.findall(r"\w+", exercise.args))
     sizes = ", ".join(f"{name} = {size}" for name, size in trial.sizes.items() if name in named)
-    where = f"at {sizes}{' (hidden sizes, which the check drew)' if found.hidden else ''}"
+    where = f"at {sizes}{' (hidden sizes, which the check drew)' if is_hidden else ''}"
     first = next((each.message for each in trial.report.findings), "the first wrong element is below")
     if trial.right is False:
         return f"The result is wrong {where}: {next(iter(trial.explanations), first)}"
@@ -174,10 +172,7 @@ def _predicted(exercise: Exercise, text: str) -> Verdict:
 
 def keys_of(exercise: Exercise) -> dict[str, float]:
     """Return the right answers to an exercise's questions, which the simulator and occupancy give for its kernel."""
-    with tempfile.TemporaryDirectory(prefix="tiledmm-exercise-") as folder:
-        path = Path(folder, f"{exercise.name}.cu")
-        path.write_text(solution_text(exercise), encoding="utf-8")
-        report = attempt(exercise, path, None).report
+    report = attempt(exercise, exercise.solution, None)
     return {each.name: figure_of(each.figure, report) for each in exercise.questions}
 
 

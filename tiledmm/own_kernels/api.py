@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from tiledmm.own_kernels.subject import Subject
 from tiledmm.simulator.execute.settings import Settings
 
 #: Seconds after which a launch ends with a finding.
-_TIMEOUT = 8.0
+TIMEOUT = 8.0
 
 
 def check(
@@ -88,10 +87,12 @@ def check(
     said = Said(
         joined(grid), joined(block), joined(shared), args, joined(size), expect if isinstance(expect, str) else ""
     )
-    settings = Settings(checks=checks, target=find_target(target).name, timeout=_TIMEOUT)
     function = Function(expect, getattr(expect, "__name__", "expect")) if callable(expect) else None
     program = read_program(source, define, include, target)
-    settings = replace(settings, cooperative="LaunchCooperativeKernel" in program.written)
+    settings = Settings(
+        checks=checks, target=find_target(target).name, timeout=TIMEOUT,
+        cooperative="LaunchCooperativeKernel" in program.written,
+    )  # fmt: skip
     one = kernel is not None or len(program.kernels) == 1
     reports = []
     for chosen in chosen_kernels(program, kernel):

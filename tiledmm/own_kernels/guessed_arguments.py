@@ -223,7 +223,7 @@ def _arguments(
         if each.kind == POINTER:
             dtype = element_type(each)
             assert dtype is not None
-            parts = max(1, each.element_bytes // dtype.itemsize)  # of a vector
+            parts = max(1, each.element_bytes // dtype.itemsize)  # an element may be a vector
             length = extents[at] * parts
             if each.name in counters:
                 values.append(np.zeros(length, dtype))

@@ -108,8 +108,7 @@ def explain(output: str, source: str, known: Mapping[str, str]) -> Refusal | Non
 
 def _wrong_head(error: str, source: str) -> Refusal | None:
     """Return what is wrong with the head of a kernel that cannot be called; None if its head is right."""
-    heads = [head for head in re.finditer(r"__global__\b[^;{}]*", without_comments(source))]
-    for head in heads:
+    for head in re.finditer(r"__global__\b[^;{}]*", without_comments(source)):
         line = source.count("\n", 0, head.start()) + 1
         if "reference" in error and "&" in head[0]:
             return Refusal(line, "a kernel's parameters are passed by value or by pointer, not by reference")
