@@ -10,14 +10,16 @@ import tiledmm
 from tests.profile.fake_ncu import install, raw_page, source_page
 from tiledmm.bench.sizes import Size
 from tiledmm.bench.variant_tiles import VariantTile
+from tiledmm.codegen.rendering import render
 from tiledmm.errors import CompilationError, MissingDependencyError, ProfilingError
 from tiledmm.kernels.spec import KernelSpec
 from tiledmm.kernels.variants import kernel_spec
 from tiledmm.problem.arrays import Array
 from tiledmm.profile import application, collection
 from tiledmm.profile.collection import collect, command_of, machine_code_with_lines, shares
-from tiledmm.profile.kernel_profile import METRICS
-from tiledmm.profile.ncu import ProfiledLaunch
+from tiledmm.profile.kernel_profile import METRICS, reduced, with_lines
+from tiledmm.profile.ncu import Instructions, ProfiledLaunch
+from tiledmm.simulated.scheduled_launch import lines_of
 
 SIZE = Size(512, 256, 128)
 TILED, PADDED = (kernel_spec(name, tile=32, layout="NT") for name in ("tiled", "tiled_padded"))
@@ -101,11 +103,13 @@ def test_names_as_ncu_prints_them(tmp_path: Path) -> None:
         with pytest.raises(ProfilingError, match="math::mm"):
             shares([[mine]], launches_of("void math::other<double>(int)"))
         try:
-            code, source = machine_code_with_lines(mine, "sm_90")
+            code = machine_code_with_lines(mine, "sm_90")
         except (MissingDependencyError, RuntimeError, OSError) as error:
             pytest.skip(str(error))
-        lines = source.splitlines()
-        assert any("s += A" in lines[each.lines[0] - 1] for each in code.accesses if each.lines)
+        rows = [(place, f"{each.opcode} R1 ;", {"stall_mio": 1}) for place, each in code.instructions.items()]
+        ran = reduced("mine", ProfiledLaunch(mine.symbol, {}))
+        profile = with_lines(ran, Instructions(mine.symbol, tuple(rows)), code, *lines_of(mine))
+        assert any("s += A" in line.text and line.location.startswith("mine.cu:") for line in profile.lines)
     finally:
         tiledmm.unregister(name)
 
@@ -143,10 +147,10 @@ def test_operands_without_data(letter: str, strides: tuple[int, int]) -> None:
 def test_lines_of_a_kernel_as_it_is_compiled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Check that conflicts of reads of B's transpose are attributed to their line. Needs CuPy, NVRTC and nvdisasm."""
     try:
-        code, source = machine_code_with_lines(TILED, "sm_90")
+        code = machine_code_with_lines(TILED, "sm_90")
     except (MissingDependencyError, CompilationError, RuntimeError, OSError) as error:
         pytest.skip(str(error))
-    load = next(i for i, text in enumerate(source.splitlines(), start=1) if "frag_b = Bs[" in text)
+    load = next(i for i, text in enumerate(render(TILED).splitlines(), start=1) if "frag_b = Bs[" in text)
     instructions = [
         (f"{each.opcode}.X R1, [R2] ;", {"stall_mio": 5 if load in each.lines else 0, "stall_selected": 1})
         for each in code.instructions.values()

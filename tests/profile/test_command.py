@@ -18,6 +18,7 @@ from tiledmm.compile.disassembly import Instruction, MachineCode
 from tiledmm.kernels.variants import kernel_spec
 from tiledmm.profile import collection
 from tiledmm.profile.kernel_profile import METRICS
+from tiledmm.simulator.build.source_map import SourceMap
 
 TILED, NAIVE = kernel_spec("tiled", tile=16), kernel_spec("naive")
 CODE = MachineCode((), {}, {0: Instruction("BAR", (2,))})
@@ -34,7 +35,9 @@ def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeNcu:
     monkeypatch.setattr(device, "missing_gpu", lambda: None)
     monkeypatch.setattr(collection, "kernels_of", lambda rung, *product: kernels[rung.variant])
     monkeypatch.setattr(collection, "_target", lambda spec: "sm_90")
-    monkeypatch.setattr(collection, "machine_code_with_lines", lambda *kernel: (CODE, "int a;\n__syncthreads();\n"))
+    text = "int a;\n__syncthreads();\n"
+    monkeypatch.setattr(collection, "machine_code_with_lines", lambda *kernel: CODE)
+    monkeypatch.setattr(collection, "lines_of", lambda spec: (text, SourceMap.of_file("tiled.cu", text)))
     fake = install(monkeypatch, tmp_path)
     values = {metric: 0.5 for metric in METRICS.values()} | {"smsp__pcsamp_warps_issue_stalled_barrier": 5}
     at = [("BAR.SYNC 0x0 ;", {"stall_barrier": 5})]
@@ -50,7 +53,7 @@ def test_numbers_words_lines_and_the_command(fake: FakeNcu) -> None:
     assert result.exit_code == 0, result.output
     for text in (
         "64 x 32 x 16  float32  NT", "tiled 16", "L2 hit rate", "waiting: barrier", "Bound by latency",
-        "100% of all waiting is at preamble.cuh.j2:2: __syncthreads();", f"where {TILED.symbol} waits",
+        "100% of all waiting is at tiled.cu:2: __syncthreads();", f"where {TILED.symbol} waits",
         "tiledmm.profile.application 64x32x16 float32 NT naive tiled:16",
     ):  # fmt: skip
         assert text in result.output, text

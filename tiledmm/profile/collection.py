@@ -13,7 +13,6 @@ from pathlib import Path
 from tiledmm.bench.sizes import Size
 from tiledmm.bench.variant_tiles import VariantTile
 from tiledmm.codegen.rendering import render
-from tiledmm.codegen.source_map import source_places
 from tiledmm.compile.disassembly import MachineCode, disassemble_cubin
 from tiledmm.elements import compute_element
 from tiledmm.errors import CompilationError, MissingDependencyError, ProfilingError
@@ -26,7 +25,7 @@ from tiledmm.profile.application import CUBLAS, arguments
 from tiledmm.profile.kernel_profile import METRICS, SECTION, Profile, reduced, with_lines
 from tiledmm.schedule.schedule import schedule
 from tiledmm.selection.choose import choose
-from tiledmm.simulator.build.source_map import SourceMap
+from tiledmm.simulated.scheduled_launch import lines_of
 
 #: Options that select launches and leave the clocks as they are. At ncu's base clocks memory would seem faster than it
 #: is.
@@ -143,14 +142,14 @@ def _profile(
     if not counted.rows:
         return replace(profile, note="no source lines: this ncu has no counts by instruction")
     try:
-        code, source = machine_code_with_lines(specs[longest], _target(specs[longest]))
+        code = machine_code_with_lines(specs[longest], _target(specs[longest]))
     except (MissingDependencyError, CompilationError) as error:
         return replace(profile, note=f"no source lines: {error}")
-    return with_lines(profile, counted, code, source, SourceMap.of(source, source_places(specs[longest])))
+    return with_lines(profile, counted, code, *lines_of(specs[longest]))
 
 
-def machine_code_with_lines(spec: KernelSpec, target: str) -> tuple[MachineCode, str]:
-    """Compile a kernel with line information, and return its machine code and its CUDA C.
+def machine_code_with_lines(spec: KernelSpec, target: str) -> MachineCode:
+    """Compile a kernel with line information, and return its machine code.
 
     The instructions are the same as without line information.
 
@@ -165,9 +164,8 @@ def machine_code_with_lines(spec: KernelSpec, target: str) -> tuple[MachineCode,
     from tiledmm.compile.cubins import machine_code
     from tiledmm.compile.inspection import COMPILE_OPTIONS
 
-    source = render(spec)
     options = (*COMPILE_OPTIONS, f"-arch={target}", "-lineinfo")
-    return disassemble_cubin(machine_code(source, spec.symbol, options)), source
+    return disassemble_cubin(machine_code(render(spec), spec.symbol, options))
 
 
 def instructions_of(

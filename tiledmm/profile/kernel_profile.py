@@ -200,7 +200,7 @@ def with_lines(profile: Profile, counted: Instructions, code: MachineCode, sourc
                 profile,
                 note=f"no source lines: the code that ran is not the code that {profile.kernel} compiles to here",
             )
-    texts = source.splitlines()
+    texts = places.written or source.splitlines()
     waits: dict[int, Counter[str]] = {}
     others: dict[int, Counter[str]] = {}
     for place, _, numbers in counted.rows:

@@ -14,6 +14,7 @@ from tiledmm.codegen.source_map import source_places
 from tiledmm.errors import ConfigError
 from tiledmm.hardware.architectures import find_target
 from tiledmm.kernels import launches as geometry
+from tiledmm.kernels.spec import KernelSpec
 from tiledmm.simulator.build.native_kernel import NativeKernel
 from tiledmm.simulator.build.parameters import POINTER
 from tiledmm.simulator.build.source_map import SourceMap
@@ -63,6 +64,14 @@ class EpilogueMemory:
     scalars: bytes
 
 
+def lines_of(spec: KernelSpec) -> tuple[str, SourceMap]:
+    """Return a kernel's CUDA C, and where each of its lines comes from."""
+    if plain := spec.variant.plain:
+        return plain.text, plain.places
+    text = render(spec)
+    return text, SourceMap.of(text, source_places(spec))
+
+
 class ScheduledLaunch:
     """One launch of a product, its kernel compiled for the CPU.
 
@@ -84,14 +93,11 @@ class ScheduledLaunch:
         self._given = source if source is not None and has_kernel(source.text, self.spec.symbol) else None
         if self._given:
             text, places = self._given.text, SourceMap.of_file(self._given.name, self._given.text)
-        elif plain := self.spec.variant.plain:
-            text, places = plain.text, plain.places
-            if disassemble := settings.sass:  # NVRTC compiles the text with other headers
-                whole = plain.source
-                self.settings = replace(settings, sass=lambda text, name, target: disassemble(whole, name, target))
         else:
-            text = render(self.spec)
-            places = SourceMap.of(text, source_places(self.spec))
+            text, places = lines_of(self.spec)
+            if (plain := self.spec.variant.plain) and (disassemble := settings.sass):
+                whole = plain.source  # NVRTC compiles the text with other headers
+                self.settings = replace(settings, sass=lambda text, name, target: disassemble(whole, name, target))
         target = find_target(settings.target)
         if why := self.spec.why_not_on(target):
             raise ConfigError(why)
