@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import missing_simulator, slow_unless
+from tiledmm.course import verdict
 from tiledmm.course.exercise import KINDS, Exercise, WrongAnswer, exercises
 from tiledmm.course.figures import FIGURES
+from tiledmm.course.on_gpu import GpuRun
 from tiledmm.course.student_file import answered, solution_text, start_text
 from tiledmm.course.verdict import Verdict, check, keys_of
 
@@ -137,3 +139,20 @@ def test_an_access_counts_however_it_is_written(tmp_path: Path) -> None:
     hidden = "{ float a = A[row * K + k]; float b = B[k * N + col]; sum += a * b; }"
     found = checked(exercise, start_text(exercise).replace(product, hidden), tmp_path)
     assert not found.done and "sectors" in str(found), str(found)
+
+
+def test_a_gpu_has_the_last_word(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Check what a verdict says of a kernel that is right on the simulator, with made-up runs on a GPU."""
+    exercise = next(each for each in KERNELS if each.kind == "fast")
+    path = tmp_path / f"{exercise.name}.cu"
+    path.write_text(solution_text(exercise))
+    times = {"your kernel": 20.0, "the solution": 10.0, "cupy.matmul": 5.0}
+    for run, done, said in (
+        (GpuRun("H100", "C[0, 1] is nan at M = 3, and should be 1", {}, {}), False, "wrong on the H100: C"),
+        (GpuRun("H100", "", {}, {}, "it does not compile:\nno mma.h"), True, "did not run on the H100, .* no mma.h"),
+        (GpuRun("H100", "", {"M": 2048}, times), False, "0.50 times as fast as the solution"),
+        (GpuRun("H100", "", {"M": 2048}, times | {"your kernel": 10.0}), True, r"(?s)M = 2,048 .*cupy.matmul +5.0"),
+    ):
+        monkeypatch.setattr(verdict, "_on_gpu", lambda mine, report, run=run: run)
+        found = check(exercise, path, SEED, has_gpu=True)
+        assert found.done == done and re.search(said, " ".join(str(found).split())), str(found)

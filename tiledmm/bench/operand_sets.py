@@ -46,11 +46,20 @@ def operand_sets(size: Size, dtype: str, layout: str) -> list[Operands]:
     kind, result = compute.dtype, compute.result.dtype
     rng = np.random.default_rng(_SEED)
     set_bytes = (size.m + size.n) * size.k * kind.itemsize + size.m * size.n * result.itemsize
-    cache = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.runtime.getDevice())["l2CacheSize"]
-    count = max(1, min(_MAX_SETS, -(-2 * cache // set_bytes)))
+    count = sets_beyond_cache(set_bytes)
     new_a = _drawn(rng, size.m, size.k, kind, size.k, layout[0])
     new_b = _drawn(rng, size.k, size.n, kind, size.k, layout[1])
     return [Operands(new_a(), new_b(), cupy.empty((size.m, size.n), result)) for _ in range(count)]
+
+
+def sets_beyond_cache(set_bytes: int) -> int:
+    """Return how many sets of operands fill the current device's L2 cache twice, at most 64.
+
+    Args:
+        set_bytes: Bytes of one set.
+    """
+    cache: int = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.runtime.getDevice())["l2CacheSize"]
+    return max(1, min(_MAX_SETS, -(-2 * cache // set_bytes)))
 
 
 def _drawn(

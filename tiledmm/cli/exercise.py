@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tiledmm.cli.device import missing_gpu
 from tiledmm.cli.output import Csv, Json, Markdown, Output
 from tiledmm.cli.watch import watch as watch_folder
 
@@ -87,8 +88,9 @@ def check(
 ) -> None:
     """Check a file: is it right, at the sizes that it shows and at hidden ones, and does it cost what it may?
 
-    The kernel runs on the simulator, as native code of this machine, with all of its checks. The exit status is 1 if
-    the exercise is not done.
+    The kernel runs on the simulator, as native code of this machine, with all of its checks. If that is right, and the
+    machine has a GPU, it also runs there, with its time beside those of the solution and of cuBLAS. The exit status is
+    1 if the exercise is not done.
 
         tiledmm exercise check coalesced.cu
         tiledmm exercise check coalesced.cu --watch
@@ -100,9 +102,11 @@ def check(
         from tiledmm.course.progress import Progress
         from tiledmm.course.student_file import exercise_of
         from tiledmm.course.verdict import check as check_file
+        from tiledmm.hardware.device import has_driver
 
         found = exercise_of(file)
-        verdict = check_file(found, file, secrets.randbelow(10**6) if seed is None else seed)
+        seed_now = secrets.randbelow(10**6) if seed is None else seed
+        verdict = check_file(found, file, seed_now, has_gpu=has_driver() and missing_gpu() is None)
         progress = Progress(file.parent)
         before = progress[found.name]
         progress.change(found.name, checks=before.checks + 1, done=before.done or verdict.done)

@@ -15,7 +15,7 @@ from cupy.cuda import driver
 
 from tiledmm.compile.cubins import cubin_file
 from tiledmm.compile.disk_cache import find_text, keep_text
-from tiledmm.compile.inspection import COMPILE_OPTIONS
+from tiledmm.compile.inspection import COMPILE_OPTIONS, toolkit_header_folders
 from tiledmm.errors import CompilationError, ConfigError, DeviceError, UnsupportedTypeError
 from tiledmm.kernels.spec import KernelSpec
 from tiledmm.kernels.variants import kernel_variants
@@ -199,8 +199,7 @@ def _loaded(spec: KernelSpec, target: str, found: str | None) -> Any:
         with cubin_file(source, symbol, (*COMPILE_OPTIONS, f"-arch={arch}")) as path:
             raw = cupy.RawModule(path=str(path)).get_function(symbol)
     elif spec.variant.plain:  # whose name may be one of C++
-        module = cupy.RawModule(code=source, options=COMPILE_OPTIONS, name_expressions=(symbol,))
-        raw = module.get_function(symbol)
+        raw = load_plain(source, symbol)
     else:
         raw = cupy.RawKernel(source, symbol, options=COMPILE_OPTIONS)
         raw.compile()
@@ -209,6 +208,25 @@ def _loaded(spec: KernelSpec, target: str, found: str | None) -> Any:
     if shared := spec.dynamic_shared_bytes:
         raw.max_dynamic_shared_size_bytes = shared
     return raw
+
+
+def load_plain(source: str, symbol: str) -> Any:
+    """Compile plain CUDA C for the current device, and return a kernel of it.
+
+    Args:
+        source: CUDA C, as NVRTC compiles it.
+        symbol: The kernel's name, with namespaces and template arguments.
+
+    Raises:
+        CompilationError: If NVRTC refuses the source.
+    """
+    folders = toolkit_header_folders() if "mma.h" in source else []
+    options = (*COMPILE_OPTIONS, *(f"-I{folder}" for folder in folders))
+    module = cupy.RawModule(code=source, options=options, name_expressions=(symbol,))
+    try:
+        return module.get_function(symbol)
+    except cupy.cuda.compiler.CompileException as error:
+        raise CompilationError(f"{symbol} does not compile:\n{error}") from error
 
 
 def _rendered(spec: KernelSpec) -> str:

@@ -6,9 +6,11 @@ It calls NVRTC through the package cuda-core, which is imported when it is first
 from __future__ import annotations
 
 import io
+import os
 import re
 import threading
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from tiledmm.errors import INSTALL, CompilationError, ConfigError, MissingDependencyError
@@ -208,7 +210,14 @@ def _header_folders() -> list[str]:
     from cuda.pathfinder import find_nvidia_header_directory
 
     found = find_nvidia_header_directory("cudart")
-    return [found] if found else []
+    return [*([found] if found else []), *toolkit_header_folders()]
+
+
+def toolkit_header_folders() -> list[str]:
+    """Return the header folders of CUDA toolkits on this machine: they have ``crt/mma.h``, which packages may lack."""
+    homes = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
+    folders = [Path(home, "include") for home in homes if home]
+    return [str(each) for each in dict.fromkeys(folders) if (each / "crt" / "mma.h").is_file()]
 
 
 def _clean(log: str) -> str:

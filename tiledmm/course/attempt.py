@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,33 +33,122 @@ _TARGET = "sm_90"
 _HIDDEN = 2
 
 
-def attempt(exercise: Exercise, source: str | Path, seed: int | None) -> KernelReport:
-    """Run a kernel at the sizes that are shown, then at hidden ones, until a result is wrong or something is found.
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A kernel that is meant to solve an exercise, and how the exercise launches it.
 
-    Args:
+    Attributes:
         exercise: The exercise.
-        source: Path of the file, or CUDA C.
-        seed: Seed of the hidden sizes; None to run the sizes that are shown only.
-
-    Returns:
-        The report, with a trial for each of the sizes.
-
-    Raises:
-        ConfigError: If the file has no such kernel, or the kernel takes other parameters.
-        CompilationError: If it does not compile.
+        subject: The kernel.
+        rule: How it is launched.
     """
-    subject, rule = _subject(exercise, source)
-    hidden = [] if seed is None else _hidden_sizes(exercise, seed)
-    trials: list[Trial] = []
-    for numbers in (*exercise.shown, *hidden):
-        trials.append(_trial(exercise, subject, rule, dict(zip(SIZES, numbers, strict=True))))
-        if not trials[-1].ok:
-            break
-    itemsizes = None
-    if not exercise.expect:
-        a, b, c = [each.dtype.itemsize for each in subject.said.arguments if each.dtype is not None]
-        itemsizes = a, b, c
-    return subject.report(rule, trials, (), itemsizes)
+
+    exercise: Exercise
+    subject: Subject
+    rule: LaunchRule
+
+    @classmethod
+    def of(cls, exercise: Exercise, source: str | Path) -> Attempt:
+        """Read a kernel from a file, or from CUDA C.
+
+        Raises:
+            ConfigError: If the file has no such kernel, or the kernel takes other parameters.
+            CompilationError: If it does not compile.
+        """
+        program = read_program(source, (), (), _TARGET)
+        names = [each.short_name for each in program.kernels]
+        if exercise.name not in names:
+            there = f"it has {', '.join(names)}" if names else "it has no kernel at all"
+            raise ConfigError(f"{program.file} has no kernel {exercise.name}, which the exercise is about; {there}")
+        (chosen,) = chosen_kernels(program, exercise.name)
+        said = Said(args=exercise.args).with_comment(program.written, exercise.name)
+        own = Said().with_comment(exercise.solution, exercise.name)
+        said = replace(
+            said, grid=said.grid or own.grid, block=said.block or own.block, shared=said.shared or own.shared
+        )
+        function = Function(_expected(exercise), exercise.name) if exercise.expect else None
+        subject = Subject(program, chosen, said, function, Settings(checks="full", target=_TARGET, timeout=TIMEOUT))
+        (right,) = chosen_kernels(read_program(exercise.solution, (), (), _TARGET), exercise.name)
+        got, wanted = ([kind for kind, _ in each.declaration.parameters] for each in (chosen, right))
+        if got != wanted:
+            raise ConfigError(
+                f"{chosen.declaration.location}: {exercise.name} takes ({', '.join(got)}), and the exercise's kernel "
+                f"({', '.join(wanted)}): leave the parameters as they were"
+            )
+        subject.start()
+        return cls(exercise, subject, subject.rule(None))
+
+    def report(self, seed: int | None) -> KernelReport:
+        """Run the kernel at the sizes that are shown, then at hidden ones, until something is wrong.
+
+        Args:
+            seed: Seed of the hidden sizes; None to run the sizes that are shown only.
+
+        Returns:
+            The report, with a trial for each of the sizes.
+        """
+        exercise = self.exercise
+        hidden = [] if seed is None else _hidden_sizes(exercise, seed)
+        trials: list[Trial] = []
+        for numbers in (*exercise.shown, *hidden):
+            trials.append(self._trial(dict(zip(SIZES, numbers, strict=True))))
+            if not trials[-1].ok:
+                break
+        itemsizes = None
+        if not exercise.expect:
+            a, b, c = [each.dtype.itemsize for each in self.subject.said.arguments if each.dtype is not None]
+            itemsizes = a, b, c
+        return self.subject.report(self.rule, trials, (), itemsizes)
+
+    def _trial(self, sizes: dict[str, int]) -> Trial:
+        subject, geometry, kernel = self.subject, self.rule.geometry(sizes), self.subject.kernel
+        if product := self.product:
+            return try_product(kernel, product, sizes, geometry, subject.settings, divides=True, layout=self.layout)
+        arguments = self.arguments(sizes)
+        return replace(try_launch(kernel, arguments, geometry, subject.settings, subject.function, sizes), sizes=sizes)
+
+    @property
+    def product(self) -> Product | None:
+        """The product of matrices that the kernel computes; None for another exercise.
+
+        Raises:
+            ConfigError: If the exercise's arguments are no product of matrices.
+        """
+        if self.exercise.expect:
+            return None
+        roles = roles_of_arguments(self.subject.said.arguments, self.subject.kernel.parameters)
+        if roles is None:
+            raise ConfigError(f"the arguments of {self.exercise.name} are no product: {self.exercise.args}")
+        return Product.of(roles, self.subject.kernel.parameters)
+
+    @property
+    def layout(self) -> Layout:
+        """How the product's matrices are stored."""
+        values = ["".join(each.value.split()) for each in self.subject.said.arguments if each.dtype is not None]
+        return Layout(*(got == columns for got, columns in zip(values, ("K,M", "N,K", "N,M"), strict=True)))
+
+    def arguments(self, sizes: Mapping[str, int]) -> list[Any]:
+        """Return new arguments for a launch, with what the kernel writes unset."""
+        if product := self.product:
+            return product.arguments(sizes, self.layout)
+        said = self.subject.said.arguments
+        arguments, at = given_arguments(said, self.subject.kernel.parameters, sizes), _written(said)
+        if not re.search(rf"\b{said[at].name}\b", self.exercise.expect):
+            arguments[at] = unset(arguments[at].shape, arguments[at].dtype)
+        return arguments
+
+    def expected(self, before: Sequence[Any], sizes: Mapping[str, int]) -> tuple[int, Any]:
+        """Return which argument the kernel writes, and what it should write there.
+
+        Args:
+            before: Arguments of the launch, before it.
+            sizes: M, N and K.
+        """
+        if product := self.product:
+            return product.roles.c, product.result(before, sizes, self.layout)
+        assert self.subject.function is not None
+        ((at, array),) = self.subject.function.expected(before, self.subject.kernel.parameters).items()
+        return int(at), array
 
 
 def _hidden_sizes(exercise: Exercise, seed: int) -> list[tuple[int, int, int]]:
@@ -76,45 +165,6 @@ def _hidden_sizes(exercise: Exercise, seed: int) -> list[tuple[int, int, int]]:
         if (m, n, k) not in (*found, *exercise.shown):
             found.append((m, n, k))
     return found
-
-
-def _subject(exercise: Exercise, source: str | Path) -> tuple[Subject, LaunchRule]:
-    program = read_program(source, (), (), _TARGET)
-    names = [each.short_name for each in program.kernels]
-    if exercise.name not in names:
-        there = f"it has {', '.join(names)}" if names else "it has no kernel at all"
-        raise ConfigError(f"{program.file} has no kernel {exercise.name}, which the exercise is about; {there}")
-    (chosen,) = chosen_kernels(program, exercise.name)
-    said = Said(args=exercise.args).with_comment(program.written, exercise.name)
-    own = Said().with_comment(exercise.solution, exercise.name)
-    said = replace(said, grid=said.grid or own.grid, block=said.block or own.block, shared=said.shared or own.shared)
-    function = Function(_expected(exercise), exercise.name) if exercise.expect else None
-    subject = Subject(program, chosen, said, function, Settings(checks="full", target=_TARGET, timeout=TIMEOUT))
-    (right,) = chosen_kernels(read_program(exercise.solution, (), (), _TARGET), exercise.name)
-    got, wanted = ([kind for kind, _ in each.declaration.parameters] for each in (chosen, right))
-    if got != wanted:
-        raise ConfigError(
-            f"{chosen.declaration.location}: {exercise.name} takes ({', '.join(got)}), and the exercise's kernel "
-            f"({', '.join(wanted)}): leave the parameters as they were"
-        )
-    subject.start()
-    return subject, subject.rule(None)
-
-
-def _trial(exercise: Exercise, subject: Subject, rule: LaunchRule, sizes: dict[str, int]) -> Trial:
-    said, geometry, kernel = subject.said.arguments, rule.geometry(sizes), subject.kernel
-    if not exercise.expect:
-        roles = roles_of_arguments(said, kernel.parameters)
-        if roles is None:
-            raise ConfigError(f"the arguments of {exercise.name} are no product of matrices: {exercise.args}")
-        extents = ["".join(said[at].value.split()) for at in roles.order]
-        layout = Layout(*(got == columns for got, columns in zip(extents, ("K,M", "N,K", "N,M"), strict=True)))
-        product = Product.of(roles, kernel.parameters)
-        return try_product(kernel, product, sizes, geometry, subject.settings, divides=True, layout=layout)
-    arguments, at = given_arguments(said, kernel.parameters, sizes), _written(said)
-    if not re.search(rf"\b{said[at].name}\b", exercise.expect):
-        arguments[at] = unset(arguments[at].shape, arguments[at].dtype)
-    return replace(try_launch(kernel, arguments, geometry, subject.settings, subject.function, sizes), sizes=sizes)
 
 
 def _expected(exercise: Exercise) -> Any:

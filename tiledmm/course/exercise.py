@@ -18,6 +18,9 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
+# Each of M, N and K at which a GPU times a kernel, by how many of them it has: arrays do not fit into an L2 cache.
+_TIMED = {1: 2**24, 2: 4096, 3: 2048}
+
 FOLDER = Path(__file__).parent / "exercises"
 
 #: Kinds of exercises, and what a student does in each.
@@ -144,6 +147,17 @@ class Exercise:
     questions: tuple[Question, ...]
     wrong: tuple[WrongAnswer, ...]
     source: str
+
+    @property
+    def size_names(self) -> list[str]:
+        """The names of the sizes that the exercise has, of M, N and K."""
+        return [size for size in SIZES if re.search(rf"\b{size}\b", self.args)]
+
+    @property
+    def timed(self) -> dict[str, int]:
+        """M, N and K at which a GPU times the kernel; 1 for those that the exercise does not have."""
+        names = self.size_names
+        return {size: _TIMED[len(names)] if size in names else 1 for size in SIZES}
 
     @property
     def start(self) -> str:

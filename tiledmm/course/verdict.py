@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import json
-import re
 import textwrap
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from tiledmm.course.attempt import attempt
+from tiledmm.course.attempt import Attempt
 from tiledmm.course.exercise import Exercise, Question, Target
 from tiledmm.course.figures import figure_of
 from tiledmm.course.student_file import answers_of, code_of
 from tiledmm.errors import CompilationError
+from tiledmm.own_kernels.check_report import KernelReport
 from tiledmm.own_kernels.trial import Trial
+
+if TYPE_CHECKING:
+    from tiledmm.course.on_gpu import GpuRun
+
+#: Speed beside the solution's that an exercise of the kind ``fast`` asks for on a GPU.
+FAST = 0.9
 
 _WIDTH = 90
 
@@ -75,13 +82,14 @@ class Count:
     reached: bool
 
 
-def check(exercise: Exercise, path: Path, seed: int) -> Verdict:
+def check(exercise: Exercise, path: Path, seed: int, *, has_gpu: bool = False) -> Verdict:
     """Check a student's file.
 
     Args:
         exercise: The exercise.
         path: The file.
         seed: Seed of the hidden sizes.
+        has_gpu: Whether a kernel that is right on the simulator also runs on this machine's GPU.
 
     Raises:
         ConfigError: If the file has no kernel of the exercise's name and parameters.
@@ -92,7 +100,8 @@ def check(exercise: Exercise, path: Path, seed: int) -> Verdict:
     if code_of(text) == code_of(exercise.start):
         return Verdict(exercise.name, False, "The code is still as you got it: its comments say where to begin.")
     try:
-        report = attempt(exercise, path, seed)
+        mine = Attempt.of(exercise, path)
+        report = mine.report(seed)
     except CompilationError as error:
         return Verdict(exercise.name, False, "It does not compile.", tuple(str(error).splitlines()))
     last, hidden = report.trials[-1], len(report.trials) - len(exercise.shown)
@@ -103,10 +112,41 @@ def check(exercise: Exercise, path: Path, seed: int) -> Verdict:
             tuple(dict.fromkeys(each.kind for each in last.report.findings)),
             seed=seed if hidden > 0 else None,
         )  # fmt: skip
-    counts = [_count(each, figure_of(each.figure, report)) for each in exercise.targets]
+    counts = tuple(_count(each, figure_of(each.figure, report)) for each in exercise.targets)
     missed = next((target for target, count in zip(exercise.targets, counts, strict=True) if not count.reached), None)
-    sentence = f"The result is right, but {missed.says}" if missed else _praise(exercise, hidden)
-    return Verdict(exercise.name, missed is None, sentence, (), True, (), tuple(counts), seed)
+    run = _on_gpu(mine, report) if has_gpu else None
+    sentence, done = _praise(exercise, hidden), False
+    if run and run.wrong:
+        sentence = f"The result is right on the simulator, but wrong on the {run.gpu}: {run.wrong}."
+    elif missed:
+        sentence = f"The result is right, but {missed.says}"
+    elif run and run.times and exercise.kind == "fast" and run.speed < FAST:
+        sentence = (
+            f"The result is right, and every count is reached, but on the {run.gpu} the kernel is {run.speed:.2f} "
+            f"times as fast as the solution, and should be {FAST:g} times as fast."
+        )
+    else:
+        done = True
+    right = not (run and run.wrong)
+    times = tuple(_times(run)) if run and right else ()
+    return Verdict(exercise.name, done, sentence, times, right, (), counts, seed)
+
+
+def _on_gpu(mine: Attempt, report: KernelReport) -> GpuRun:
+    from tiledmm.course.on_gpu import run_on_gpu  # imports CuPy
+
+    return run_on_gpu(mine, [each.sizes for each in report.trials])
+
+
+def _times(run: GpuRun) -> Iterator[str]:
+    if run.refused:
+        yield f"It did not run on the {run.gpu}, for which NVRTC does not compile it:"
+        yield from run.refused.splitlines()[1:4]
+        return
+    sizes = ", ".join(f"{name} = {size:,}" for name, size in run.sizes.items())
+    yield f"Time per launch at {sizes} on the {run.gpu}, in microseconds:"
+    for name, microseconds in run.times.items():
+        yield f"   {name:12}  {microseconds:12,.1f}"
 
 
 def _praise(exercise: Exercise, hidden: int) -> str:
@@ -119,8 +159,7 @@ def _praise(exercise: Exercise, hidden: int) -> str:
 
 
 def _what_is_wrong(exercise: Exercise, trial: Trial, *, is_hidden: bool) -> str:
-    named = set(re.findall(r"\w+", exercise.args))
-    sizes = ", ".join(f"{name} = {size}" for name, size in trial.sizes.items() if name in named)
+    sizes = ", ".join(f"{name} = {trial.sizes[name]}" for name in exercise.size_names)
     where = f"at {sizes}{' (hidden sizes, which the check drew)' if is_hidden else ''}"
     first = next((each.message for each in trial.report.findings), "the first wrong element is below")
     if trial.right is False:
@@ -172,7 +211,7 @@ def _predicted(exercise: Exercise, text: str) -> Verdict:
 
 def keys_of(exercise: Exercise) -> dict[str, float]:
     """Return the right answers to an exercise's questions, which the simulator and occupancy give for its kernel."""
-    report = attempt(exercise, exercise.solution, None)
+    report = Attempt.of(exercise, exercise.solution).report(None)
     return {each.name: figure_of(each.figure, report) for each in exercise.questions}
 
 

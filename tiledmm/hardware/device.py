@@ -22,6 +22,15 @@ def driver() -> Any:
     return ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
 
 
+def has_driver() -> bool:
+    """Return whether a CUDA driver is installed."""
+    try:
+        driver()
+    except OSError:
+        return False
+    return True
+
+
 def gpu_of(properties: Mapping[str, Any], attributes: Mapping[str, int]) -> Gpu:
     """Return the ``Gpu`` of a device, given its properties.
 

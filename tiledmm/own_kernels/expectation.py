@@ -89,6 +89,13 @@ def element_type(parameter: Parameter) -> np.dtype[Any] | None:
     return _ELEMENTS.get(" ".join(words))
 
 
+def number_type(parameter: Parameter) -> np.dtype[Any]:
+    """Return the NumPy type of a number that a kernel takes."""
+    if parameter.type in HALVES:
+        return np.dtype(ml_dtypes.bfloat16 if "bfloat16" in parameter.type else np.float16)
+    return np.dtype({SIGNED: "i", UNSIGNED: "u"}.get(parameter.kind, "f") + str(parameter.bytes))
+
+
 #: Function ``(parameter, sizes) -> number``.
 NumberOf: TypeAlias = Callable[[int, Mapping[str, int]], "int | float | None"]
 

@@ -7,10 +7,6 @@ import math
 import re
 import threading
 from collections.abc import Mapping, Sequence
-from typing import Any
-
-import ml_dtypes
-import numpy as np
 
 from tiledmm.elements import Element, element
 from tiledmm.errors import ConfigError, UnsupportedTypeError
@@ -22,13 +18,13 @@ from tiledmm.own_kernels.argument_text import Argument
 from tiledmm.own_kernels.arguments import roles_of_arguments
 from tiledmm.own_kernels.compiled import nvrtc_text
 from tiledmm.own_kernels.declared_types import declared_parameters
-from tiledmm.own_kernels.expectation import Product
+from tiledmm.own_kernels.expectation import Product, number_type
 from tiledmm.own_kernels.guessed_launch import guesses
 from tiledmm.own_kernels.indices import Indices
 from tiledmm.own_kernels.launch_rule import Geometry, LaunchRule, rounds_up, tile_of
-from tiledmm.own_kernels.roles import HALVES, Roles, has_size_names, roles_of
+from tiledmm.own_kernels.roles import Roles, has_size_names, roles_of
 from tiledmm.own_kernels.subject import Subject
-from tiledmm.simulator.build.parameters import POINTER, SIGNED, UNSIGNED, Parameter
+from tiledmm.simulator.build.parameters import POINTER, Parameter
 
 # Instructions of tensor cores, and functions that execute them.
 _TENSOR_CORES = re.compile(r"\bmma_sync\b|\bmma\.sync\b|\bwgmma\b")
@@ -261,19 +257,13 @@ def _types(subject: Subject, parameters: Sequence[Parameter], roles: Roles) -> t
 def _plain_parameter(at: int, parameter: Parameter, roles: Roles) -> PlainParameter:
     if parameter.kind == POINTER:
         return PlainParameter(parameter.name, "ABC"[roles.order.index(at)])
-    dtype = _number_type(parameter)
+    dtype = number_type(parameter)
     if at in roles.sizes:
         return PlainParameter(parameter.name, roles.sizes[at][0], dtype)
     if at in roles.leading:
         matrix = roles.leading[at]
         return PlainParameter(parameter.name, f"ld{matrix.lower()}" if matrix in "ABC" else "N", dtype)
     return PlainParameter(parameter.name, "", dtype, 1.0 if at == roles.alpha else 0.0)
-
-
-def _number_type(parameter: Parameter) -> np.dtype[Any]:
-    if parameter.type in HALVES:
-        return np.dtype(ml_dtypes.bfloat16 if "bfloat16" in parameter.type else np.float16)
-    return np.dtype({SIGNED: "i", UNSIGNED: "u"}.get(parameter.kind, "f") + str(parameter.bytes))
 
 
 def _adds_to(name: str, text: str) -> bool:

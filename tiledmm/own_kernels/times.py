@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tiledmm.errors import ConfigError, TiledmmError
-from tiledmm.hardware.device import driver
+from tiledmm.hardware.device import has_driver
 from tiledmm.own_kernels.check_report import KernelReport, Timed
 from tiledmm.own_kernels.expectation import Layout
 from tiledmm.own_kernels.launch_rule import LaunchRule
@@ -31,7 +31,7 @@ def with_times(
         rule: How it is launched.
         layout: How it reads A and B and writes C; None if no result is right.
     """
-    if layout is None or report.bound is None or not report.ok or not _has_driver():
+    if layout is None or report.bound is None or not report.ok or not has_driver():
         return report
     from tiledmm.own_kernels.plain_variant import plain_kernel, variant_of
 
@@ -65,11 +65,3 @@ def with_times(
     ]
     wrong = [f"On the GPU, {row.label} gives a wrong result. {row.note}".strip() for row in found.rows if not row.ok]
     return replace(report, times=tuple(times), timed=str(size), notes=(*report.notes, *wrong))
-
-
-def _has_driver() -> bool:
-    try:
-        driver()
-    except OSError:
-        return False
-    return True
