@@ -101,3 +101,10 @@ def test_tiles_in_registers_and_shared_memory_count_the_products_of_their_loops(
     report = simulator.launch(text, 1, 64, (a, b, c, 32), expected={"C": np.full((32, 32), 32, np.float32)})
     report.check()
     assert report.flops == 2 * 32**3
+
+
+def test_complex_multiply_adds_count_once() -> None:
+    """Check that an instruction of a header's function does not count again as the line that uses its result."""
+    a = np.ones((40, 40), np.complex64)
+    _, report = simulator.run(a, a, variant="tiled", tile=8, checks=False)
+    assert report.flops == 8 * 40**3

@@ -276,7 +276,7 @@ __forceinline__ T fma(T x, T y, T z) {
     } else {
         TILEDMM_COUNT_FLOPS(2);
         if constexpr (SAME<T, double>)
-            return __builtin_fma(x, y, z);
+            return rounded(__builtin_fma(x, y, z));
         else if constexpr (SAME<T, float> && TO == TO_NEAREST)
             return canonical(__builtin_fmaf(x, y, z));
         else

@@ -248,11 +248,11 @@ __forceinline__ long long llabs(long long x) { return x < 0 ? -x : x; }
 
 __forceinline__ float fmaf(float x, float y, float z) {
     TILEDMM_COUNT_FLOPS(2);
-    return __builtin_fmaf(x, y, z);
+    return tiledmm_detail::rounded(__builtin_fmaf(x, y, z));
 }
 __forceinline__ double fma(double x, double y, double z) {
     TILEDMM_COUNT_FLOPS(2);
-    return __builtin_fma(x, y, z);
+    return tiledmm_detail::rounded(__builtin_fma(x, y, z));
 }
 __forceinline__ float __fmaf_rn(float x, float y, float z) { return fmaf(x, y, z); }
 __forceinline__ float __fmaf_ieee_rn(float x, float y, float z) { return fmaf(x, y, z); }
