@@ -26,6 +26,7 @@ from tiledmm.cli import (
     doctor,
     exercise,
     explain,
+    grade,
     inspect,
     precompile,
     profile,
@@ -130,6 +131,7 @@ _exercise.callback(invoke_without_command=True, help=_help(exercise.exercise))(r
 for _command in (exercise.start, exercise.check, exercise.hint, exercise.solution, exercise.export):
     _add(_exercise, _command)
 app.add_typer(_exercise, name="exercise", rich_help_panel="Learn")
+_add(app, grade.grade, "Learn")
 
 
 def main() -> None:

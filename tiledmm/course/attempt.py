@@ -78,11 +78,12 @@ class Attempt:
         subject.start()
         return cls(exercise, subject, subject.rule(None))
 
-    def report(self, seed: int | None) -> KernelReport:
+    def report(self, seed: int | None, *, goes_on: bool = False) -> KernelReport:
         """Run the kernel at the sizes that are shown, then at hidden ones, until something is wrong.
 
         Args:
             seed: Seed of the hidden sizes; None to run the sizes that are shown only.
+            goes_on: Whether it goes on after what is wrong, unless that is a launch that does not end.
 
         Returns:
             The report, with a trial for each of the sizes.
@@ -92,7 +93,7 @@ class Attempt:
         trials: list[Trial] = []
         for numbers in (*exercise.shown, *hidden):
             trials.append(self._trial(dict(zip(SIZES, numbers, strict=True))))
-            if not trials[-1].ok:
+            if not trials[-1].ok and not (goes_on and trials[-1].ends):
                 break
         itemsizes = None
         if not exercise.expect:

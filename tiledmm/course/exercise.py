@@ -6,7 +6,7 @@ import functools
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -168,6 +168,13 @@ class Exercise:
     def solution(self) -> str:
         """CUDA C with every hole filled in, which a check must accept."""
         return _part(self.source, "solution")
+
+    def without_solution(self) -> Exercise:
+        """Return this exercise as one whose solution is what the student gets, and whose hints are gone.
+
+        A check of a kernel needs no more: parameters and launch are the same.
+        """
+        return replace(self, source=self.start, hints=(), wrong=())
 
 
 def _part(source: str, wanted: str) -> str:

@@ -104,13 +104,26 @@ def check(exercise: Exercise, path: Path, seed: int, *, has_gpu: bool = False) -
         report = mine.report(seed)
     except CompilationError as error:
         return Verdict(exercise.name, False, "It does not compile.", tuple(str(error).splitlines()))
-    last, hidden = report.trials[-1], len(report.trials) - len(exercise.shown)
-    if not last.ok:
-        sentence = _what_is_wrong(exercise, last, is_hidden=hidden > 0)
+    return verdict_of(mine, report, seed, has_gpu=has_gpu)
+
+
+def verdict_of(mine: Attempt, report: KernelReport, seed: int, *, has_gpu: bool = False) -> Verdict:
+    """Return the verdict on a kernel that ran.
+
+    Args:
+        mine: The kernel.
+        report: Its report.
+        seed: Seed of the hidden sizes.
+        has_gpu: Whether a kernel that is right on the simulator also runs on this machine's GPU.
+    """
+    exercise, hidden = mine.exercise, len(report.trials) - len(mine.exercise.shown)
+    at = next((at for at, each in enumerate(report.trials) if not each.ok), None)
+    if at is not None:
+        failed, is_hidden = report.trials[at], at >= len(exercise.shown)
+        sentence = _what_is_wrong(exercise, failed, is_hidden=is_hidden)
         return Verdict(
-            exercise.name, False, sentence, tuple(_findings(last, sentence)), last.right,
-            tuple(dict.fromkeys(each.kind for each in last.report.findings)),
-            seed=seed if hidden > 0 else None,
+            exercise.name, False, sentence, tuple(_findings(failed, sentence)), failed.right,
+            tuple(dict.fromkeys(each.kind for each in failed.report.findings)), seed=seed if is_hidden else None,
         )  # fmt: skip
     counts = tuple(_count(each, figure_of(each.figure, report)) for each in exercise.targets)
     missed = next((target for target, count in zip(exercise.targets, counts, strict=True) if not count.reached), None)
@@ -199,14 +212,21 @@ def _predicted(exercise: Exercise, text: str) -> Verdict:
         return Verdict(exercise.name, False, f"Write a number instead of ? for {', '.join(missing)}.")
     keys = keys_of(exercise)
     for each in exercise.questions:
-        try:
-            answer = float(answers[each.name].replace(",", "").rstrip("%"))
-        except ValueError:
+        answer = _number(answers[each.name])
+        if answer is None:
             return Verdict(exercise.name, False, f"The answer {each.name} is no number: {answers[each.name]}")
-        if abs(answer - keys[each.name]) > 0.005 * abs(keys[each.name]):
+        if not _is_about(answer, keys[each.name]):
             return Verdict(exercise.name, False, f"{each.name} is not {answer:g}. {_hint(each, answer)}")
     counted = ", ".join(f"{name} {value:g}" for name, value in keys.items())
     return Verdict(exercise.name, True, f"The simulator counts the same: {counted}.", right=True)
+
+
+def share_of_right_answers(exercise: Exercise, text: str) -> float:
+    """Return the fraction of the questions that a student's file answers rightly."""
+    keys = keys_of(exercise)
+    numbers = {name: _number(answer) for name, answer in answers_of(text).items()}
+    right = [_is_about(numbers.get(name), key) for name, key in keys.items()]
+    return sum(right) / len(right)
 
 
 def keys_of(exercise: Exercise) -> dict[str, float]:
@@ -217,6 +237,18 @@ def keys_of(exercise: Exercise) -> dict[str, float]:
 
 def _hint(question: Question, answer: float) -> str:
     for wrong, sentence in question.mistakes.items():
-        if abs(answer - wrong) <= 0.005 * abs(wrong):
+        if _is_about(answer, wrong):
             return sentence
     return f"The question is about {question.figure.name}: count again."
+
+
+def _number(answer: str) -> float | None:
+    try:
+        return float(answer.replace(",", "").rstrip("%"))
+    except ValueError:
+        return None
+
+
+def _is_about(answer: float | None, key: float) -> bool:
+    """Return whether an answer is right but for rounding."""
+    return answer is not None and abs(answer - key) <= 0.005 * abs(key)

@@ -54,6 +54,11 @@ class Trial:
         """True if nothing is wrong: no findings, and no wrong result."""
         return self.report.ok and self.right is not False
 
+    @property
+    def ends(self) -> bool:
+        """False if the launch does not end by itself."""
+        return not any(each.kind in ENDLESS for each in self.report.findings)
+
 
 def try_product(
     kernel: NativeKernel,

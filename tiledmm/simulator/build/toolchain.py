@@ -5,9 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
-import os
 import re
-import subprocess
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -21,6 +19,7 @@ from tiledmm.errors import CompilationError
 from tiledmm.hardware.architectures import Architecture
 from tiledmm.simulator.build import linkage
 from tiledmm.simulator.build.built_libraries import cache_folder, cache_path, ensure, scratch
+from tiledmm.simulator.build.compiler_process import run_compiler
 from tiledmm.simulator.build.cxx import compiler, is_clang, machine_flags, unfit, version
 from tiledmm.simulator.build.kernel_flags import KERNEL_FLAGS, build_flags
 from tiledmm.simulator.build.shared_folder import MAX_BYTES, bound, in_use, mark_used
@@ -110,7 +109,7 @@ def unset_variables(source: str, symbol: str, *, target: Architecture) -> list[U
     with scratch() as folder:
         write_unit(source, symbol, folder)
         unit = [*command, *flags, *warnings, *_COMPILE_UNIT]
-        done = subprocess.run(unit, capture_output=True, text=True, cwd=folder, env={**os.environ, "LC_ALL": "C"})
+        done = run_compiler(unit, folder)
     found: list[UnsetVariable] = []
     chain: list[int] = []
     for line in done.stderr.splitlines():
@@ -305,7 +304,7 @@ def _key(*texts: str) -> str:
 def _run_unit(command: list[str], folder: Path, source: str) -> None:
     """Compile a kernel, whose functions return a value where their text has no statement that does."""
     named = [*command[:-4], returns.NAMED, *command[-4:]]
-    done = subprocess.run(named, capture_output=True, text=True, cwd=folder, env={**os.environ, "LC_ALL": "C"})
+    done = run_compiler(named, folder)
     if done.returncode:
         returns.complete(folder / "kernel.cu", done.stderr)
         _run(command, folder, source)
@@ -322,7 +321,7 @@ def _run(command: list[str], folder: Path, source: str = "") -> None:
     Raises:
         CompilationError: If the compiler fails.
     """
-    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env={**os.environ, "LC_ALL": "C"})
+    done = run_compiler(command, folder)
     if done.returncode == 0:
         return
     if said := inline_ptx.refusal(done.stderr):

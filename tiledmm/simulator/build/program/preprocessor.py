@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import functools
-import os
 import re
-import subprocess
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +11,7 @@ from pathlib import Path
 from tiledmm.errors import CompilationError
 from tiledmm.hardware.architectures import Architecture
 from tiledmm.simulator.build.built_libraries import scratch
+from tiledmm.simulator.build.compiler_process import run_compiler
 from tiledmm.simulator.build.cxx import compiler
 from tiledmm.simulator.build.kernel_flags import target_macros
 from tiledmm.simulator.build.source_map import Place, SourceMap
@@ -76,9 +75,7 @@ def preprocess(text: str, places: SourceMap, target: Architecture) -> Preprocess
     with scratch() as folder:
         (folder / "kernel.cu").write_text(_INCLUDE.sub(header, text), encoding="utf-8")
         command = [*compiler(), "-x", "c++", "-std=c++17", "-E", "-dD", *_of_nvcc(target)]
-        done = subprocess.run(
-            [*command, "kernel.cu"], capture_output=True, text=True, cwd=folder, env={**os.environ, "LC_ALL": "C"}
-        )
+        done = run_compiler([*command, "kernel.cu"], folder)
     if done.returncode:
         error = _ERROR.search(done.stderr)
         said = f"{places.location(int(error[1]))}: {error[2]}" if error else done.stderr.strip()

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import difflib
 import re
-import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from tiledmm.simulator.build.compiler_process import run_compiler
 from tiledmm.simulator.build.translation.blocks import largest_array, unclosed_brace
 from tiledmm.simulator.build.translation.refusal_tables import INCLUDES, LIBRARY, NAMES, TEXTS
 from tiledmm.simulator.build.translation.syntax import without_comments
@@ -149,7 +149,7 @@ def known_names(command: list[str], native: Path, folder: Path) -> dict[str, str
         + "".join(f'#pragma tiledmm "{header}"\n#include <{header}>\n' for header in dict.fromkeys(optional)),
         encoding="utf-8",
     )
-    done = subprocess.run([*command, "-E", "-P", "-dD", str(unit)], capture_output=True, text=True)
+    done = run_compiler([*command, "-E", "-P", "-dD", str(unit)], folder)
     names: dict[str, str] = {"__launch_bounds__": ""}
     parts = re.split(r'^#pragma tiledmm "(.*)"$', "\n" + done.stdout, flags=re.MULTILINE)
     for header, text in zip(["", *parts[1::2]], parts[::2], strict=True):

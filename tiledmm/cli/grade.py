@@ -1,0 +1,50 @@
+"""Command ``tiledmm grade``: points and feedback for a class's submissions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tiledmm.cli.output import Csv, Json, Markdown, Output, progress
+
+
+def grade(
+    submissions: Annotated[Path, typer.Argument(help="A folder with a folder or a file per student.")],
+    rubric: Annotated[str, typer.Option(help="A TOML file, or the name of one of the package's labs.")],
+    feedback: Annotated[
+        Path | None, typer.Option(help="Write what each student reads into this folder.", show_default="not written")
+    ] = None,
+    jobs: Annotated[
+        int, typer.Option(min=0, help="How many files are checked at a time.", show_default="one per core")
+    ] = 0,
+    unsafe: Annotated[
+        bool, typer.Option("--unsafe", help="Run what students wrote with your rights, without a sandbox.")
+    ] = False,
+    json: Json = False,
+    csv: Csv = False,
+    markdown: Markdown = False,
+) -> None:
+    """Grade a class: check every student's exercises, and give points by a rubric.
+
+    Each file is compiled and run in a process of its own, without a network, with a read-only file system, and with
+    limits on time, memory and processes. The exit status is 0 if every file was checked, and 1 if there is something
+    to look at.
+
+        tiledmm grade submissions --rubric memory --feedback feedback
+        tiledmm grade submissions --rubric lab.toml --csv > points.csv
+    """
+    from tiledmm.course.grading.feedback import details, points_table, write_feedback
+    from tiledmm.course.grading.grade import grade as grade_all
+    from tiledmm.course.grading.rubric import read_rubric
+
+    out, lab = Output(json=json, csv=csv, markdown=markdown), read_rubric(rubric)
+    with progress(out=out) as tell:
+        graded = grade_all(
+            submissions, lab, unsafe=unsafe, jobs=jobs, progress=lambda done, of: tell("submissions", done, of)
+        )
+    out.table(points_table(graded, lab))
+    if feedback is not None:
+        out.say(f"{len(write_feedback(graded, lab, feedback))} files of feedback are in {feedback}.")
+    out.end(ok=not any(each.problem for each in graded), grades=details(graded))

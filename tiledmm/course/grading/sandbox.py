@@ -1,0 +1,162 @@
+"""Runs of a program in namespaces of its own: without a network, and with one private folder that it can write to."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import tiledmm
+from tiledmm.simulator.build.cxx import compiler
+
+#: Where a program in the sandbox finds the file that it is about, and where it may write.
+FOLDER, SCRATCH = Path("/submission"), Path("/tmp")
+
+# The user that has no files, whose number is the same on every system.
+_NOBODY = 65534
+
+# Folders of the system with programs, libraries, and what the linker and the compiler read.
+_SYSTEM = (
+    "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/nix/store", "/etc/alternatives", "/etc/ld.so.cache",
+    "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/localtime",
+)  # fmt: skip
+
+# A folder in memory counts as memory of no process, so it has a limit of its own.
+_FOLDER_BYTES = 2**28
+
+# Variables that a program keeps: which compiler to use, and where shared libraries are.
+_KEPT = ("PATH", "CXX", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", "LANG")
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a program ended.
+
+    Attributes:
+        status: Its exit status, negative for a signal; None if it was stopped because it took too long.
+        output, errors: What it wrote to stdout and stderr.
+    """
+
+    status: int | None
+    output: str
+    errors: str
+
+
+def missing() -> str:
+    """Return why programs cannot be confined on this machine, and what mends that; empty if they can."""
+    if sys.platform != "linux":
+        return f"confining a program needs Linux's namespaces, and this is {sys.platform}"
+    if shutil.which("bwrap") is None:
+        return "confining a program needs bubblewrap: install the package bubblewrap of your system"
+    try:
+        import pyseccomp  # noqa: F401
+    except (ImportError, RuntimeError, OSError) as error:
+        return f"confining a program needs libseccomp and pyseccomp ({error}): pip install 'tiledmm[grade]'"
+    if os.geteuid() == 0 and shutil.which("setpriv") is None:
+        return "confining a program that root starts needs setpriv, of the package util-linux"
+    done = subprocess.run([*_bubblewrap(()), "true"], capture_output=True, text=True, env=_environment({}))
+    if done.returncode:
+        return f"bubblewrap cannot make namespaces for users here: {done.stderr.strip()}"
+    return ""
+
+
+def run_confined(
+    command: Sequence[str],
+    *,
+    seconds: float,
+    input_bytes: bytes = b"",
+    shown: Mapping[Path, Path] | None = None,
+    empty: Sequence[Path] = (),
+    variables: Mapping[str, str] | None = None,
+) -> Ended:
+    """Run a program in a sandbox.
+
+    It is an unprivileged user's, also for root. It has its own processes, no network, a private folder ``/tmp`` in
+    memory, and sees, read-only, the system's programs and libraries, Python and this package.
+
+    Args:
+        command: The program and its arguments.
+        seconds: Seconds after which it is stopped, with all of its processes.
+        input_bytes: What it reads from stdin.
+        shown: Files and folders that it sees, by their paths there.
+        empty: Folders that it sees empty; what it writes there is gone when it ends.
+        variables: Further environment variables.
+    """
+    options = [word for there, here in (shown or {}).items() for word in ("--ro-bind", str(here), str(there))]
+    for folder in empty:
+        options += [*_parents(folder), "--perms", "1777", "--size", str(_FOLDER_BYTES), "--tmpfs", str(folder)]
+    return _run([*_bubblewrap(options), *command], seconds, input_bytes, _environment(variables or {}))
+
+
+def run_unconfined(
+    command: Sequence[str], *, seconds: float, input_bytes: bytes = b"", variables: Mapping[str, str] | None = None
+) -> Ended:
+    """Run a program as this user's, with a limit of time only; the arguments are those of ``run_confined``."""
+    return _run(command, seconds, input_bytes, {**os.environ, **_paths(), **(variables or {})})
+
+
+def _run(command: Sequence[str], seconds: float, input_bytes: bytes, environment: Mapping[str, str]) -> Ended:
+    # What a program prints goes to files, whose size is limited: a pipe would have to be kept in memory.
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors, tempfile.TemporaryFile() as given:
+        given.write(input_bytes)
+        given.seek(0)
+        process = subprocess.Popen(
+            command, stdin=given, stdout=output, stderr=errors, env=dict(environment), start_new_session=True
+        )
+        try:
+            status: int | None = process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            status = None
+        texts = []
+        for file in (output, errors):
+            file.seek(0)
+            texts.append(file.read(2**20).decode(errors="replace"))
+    return Ended(status, *texts)
+
+
+def _bubblewrap(options: Sequence[str]) -> list[str]:
+    """Return the command line that makes a sandbox, to which a program is added."""
+    is_root = os.geteuid() == 0
+    found = ["bwrap", "--die-with-parent", "--new-session"]
+    # Root needs no namespace of users to make the others. Limits on processes hold for nobody, but not for root.
+    found += [f"--unshare-{each}" for each in ("ipc", "pid", "net", "uts", *(() if is_root else ("user",)))]
+    for folder in dict.fromkeys([*map(Path, _SYSTEM), *_readable()]):
+        found += [*_parents(folder), "--ro-bind-try", str(folder), str(folder)]
+    found += ["--proc", "/proc", "--dev", "/dev"]
+    found += ["--perms", "1777", "--size", str(_FOLDER_BYTES), "--tmpfs", str(SCRATCH)]
+    found += ["--perms", "1777", "--size", str(2**20), "--tmpfs", "/dev/shm"]  # where Python keeps semaphores
+    found += ["--dir", str(FOLDER), *options, "--chdir", str(SCRATCH), "--"]
+    nobody = ("setpriv", f"--reuid={_NOBODY}", f"--regid={_NOBODY}", "--clear-groups", "--bounding-set=-all")
+    return [*found, *(nobody if is_root else ())]
+
+
+def _parents(folder: Path) -> list[str]:
+    """Return the options that make the folders around a folder, so that all users may enter them."""
+    return [word for parent in reversed(folder.parents[:-1]) for word in ("--dir", str(parent))]
+
+
+def _readable() -> list[Path]:
+    """Return the folders with Python, its packages, this package and the compiler."""
+    package = Path(tiledmm.__file__).resolve().parent
+    found = [Path(sys.prefix), Path(sys.base_prefix), Path(sys.executable).resolve().parent.parent, package]
+    found += [package.parent / "cuda_src", Path(shutil.which(compiler()[0]) or "/usr/bin/c++").resolve().parent.parent]
+    usual = [Path(each) for each in _SYSTEM]
+    return [each for each in found if each.exists() and not any(each.is_relative_to(folder) for folder in usual)]
+
+
+def _environment(variables: Mapping[str, str]) -> dict[str, str]:
+    kept = {name: value for name in _KEPT if (value := os.environ.get(name))}
+    own = {name: value for name, value in os.environ.items() if name.startswith("TILEDMM_")}
+    return {"PATH": os.defpath, "HOME": str(SCRATCH), **kept, **own, **_paths(), **variables}
+
+
+def _paths() -> dict[str, str]:
+    """Return the variable by which Python finds this package also from a source tree."""
+    return {"PYTHONPATH": str(Path(tiledmm.__file__).resolve().parent.parent), "PYTHONDONTWRITEBYTECODE": "1"}

@@ -1,0 +1,126 @@
+"""The program that checks one submission, in a process of its own: a ``Job`` on stdin, an ``Outcome`` on stdout."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import shutil
+import sys
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from tiledmm.course.attempt import Attempt
+from tiledmm.course.exercise import Exercise
+from tiledmm.course.figures import figure_of
+from tiledmm.course.grading.confine import Limits, refuse_processes_and_sockets
+from tiledmm.course.student_file import code_of
+from tiledmm.course.verdict import check, share_of_right_answers, verdict_of
+from tiledmm.errors import CompilationError, ConfigError, TiledmmError
+from tiledmm.own_kernels.check_report import KernelReport
+from tiledmm.simulator.build.compiler_process import start_compiler_process
+from tiledmm.simulator.build.cxx import compiler, version
+from tiledmm.simulator.check.finding_kinds import WRONG_RESULT
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A submission to check.
+
+    Attributes:
+        exercise: The exercise, without its solution.
+        file: The file.
+        seed: Seed of the hidden sizes.
+        limits: What the process may use; None for no limits.
+        cache: Folder with the simulator's compiled runtime, which is copied; None for the user's cache.
+    """
+
+    exercise: Exercise
+    file: Path
+    seed: int
+    limits: Limits | None
+    cache: Path | None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a check says of a submission.
+
+    Attributes:
+        shares: Fraction of the points that it gets for each item that a rubric may have, from 0 to 1.
+        done: Whether the exercise is done.
+        feedback: What the student reads.
+    """
+
+    shares: dict[str, float] = field(default_factory=dict)
+    done: bool = False
+    feedback: str = ""
+
+
+def examine(exercise: Exercise, file: Path, seed: int) -> Outcome:
+    """Check a file, at all sizes also where one is wrong.
+
+    Args:
+        exercise: The exercise.
+        file: The file.
+        seed: Seed of the hidden sizes.
+
+    Raises:
+        ConfigError: If the check needs something that is not installed.
+    """
+    text = file.read_text(encoding="utf-8")
+    if exercise.questions:
+        verdict = check(exercise, file, seed)
+        return Outcome({"answers": share_of_right_answers(exercise, text)}, verdict.done, str(verdict))
+    if code_of(text) == code_of(exercise.start):
+        return Outcome(feedback=str(check(exercise, file, seed)))
+    try:
+        mine = Attempt.of(exercise, file)
+        report = mine.report(seed, goes_on=True)
+    except (CompilationError, ConfigError) as error:
+        return Outcome(feedback=f"Not yet. It cannot be run.\n\n{error}")
+    verdict = verdict_of(mine, report, seed)
+    return Outcome(_shares(exercise, report), verdict.done, str(verdict))
+
+
+def _shares(exercise: Exercise, report: KernelReport) -> dict[str, float]:
+    """Return the fraction of the points for each item. A kernel that is wrong gets none for how it works."""
+    trials, few = report.trials, len(exercise.shown)
+    shown, hidden = trials[:few], trials[few:]
+    right = len(shown) == few and all(each.right for each in shown)
+    found = {each.kind for trial in trials for each in trial.report.findings} - {WRONG_RESULT}
+    reached = [each.is_reached(figure_of(each.figure, report)) for each in exercise.targets] if right else []
+    requests = sum(each.requests for each in report.accesses)
+    ideal = sum(each.requests for each in report.accesses if each.units <= each.ideal)
+    return {
+        "runs": float(all(each.ends for each in trials)),
+        "shown": float(right),
+        "hidden": float(right and len(hidden) > 0 and all(each.right for each in hidden)),
+        "findings": float(right and not found),
+        "counts": sum(reached) / len(reached) if reached else 0.0,
+        "access": ideal / requests if right and requests else 0.0,
+    }
+
+
+def main() -> None:
+    """Check the submission of the job on stdin, and print the outcome as JSON."""
+    job: Job = pickle.load(sys.stdin.buffer)
+    answer = os.dup(1)
+    os.dup2(2, 1)  # only the outcome goes to stdout
+    if job.cache is not None:
+        own = Path(os.environ["TILEDMM_CACHE_DIR"])
+        shutil.copytree(job.cache, own, dirs_exist_ok=True)
+    if job.limits is not None:
+        version(compiler())
+        job.limits.apply()
+        start_compiler_process()
+        refuse_processes_and_sockets()
+    try:
+        outcome = asdict(examine(job.exercise, job.file, job.seed))
+    except TiledmmError as error:
+        outcome = {"problem": str(error)}
+    os.write(answer, json.dumps(outcome).encode())
+
+
+if __name__ == "__main__":
+    main()
