@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,20 +15,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tiledmm.course.exercise import FOLDER as EXERCISES
-from tiledmm.course.exercise import exercises
+from tiledmm.course.exercise import Exercise
 from tiledmm.course.grading import sandbox
 from tiledmm.course.grading.confine import Limits
 from tiledmm.course.grading.rubric import Rubric, Task
 from tiledmm.course.grading.submissions import Submission, submissions_in
 from tiledmm.course.grading.worker import Job, Outcome
-from tiledmm.course.student_file import start_text
 from tiledmm.errors import ConfigError
+from tiledmm.simulator.build.built_libraries import cache_path
+from tiledmm.simulator.build.toolchain import runtime_library
 
 _WORKER = (sys.executable, "-m", "tiledmm.course.grading.worker")
-
-# Where a confined worker finds the runtime that was compiled before. It copies that to where it was compiled: libraries
-# of kernels name it by its path.
-_WARM = sandbox.FOLDER / "cache"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,41 +80,46 @@ def grade(
 
     def graded(submission: Submission) -> Graded:
         nonlocal done
-        found = _graded(submission, tasks[submission.exercise], rubric, None if unsafe else warm)
+        found = _graded(submission, tasks[submission.exercise], rubric, None if unsafe else runtime)
         done += 1
         progress(done, len(handed_in))
         return found
 
-    with _warm_cache(rubric) as warm, ThreadPoolExecutor(jobs or os.cpu_count() or 1) as pool:
+    with _runtime() as runtime, ThreadPoolExecutor(jobs or os.cpu_count() or 1) as pool:
         return list(pool.map(graded, handed_in))
 
 
-def _graded(submission: Submission, task: Task, rubric: Rubric, warm: Path | None) -> Graded:
-    """Check one file; ``warm`` is the folder of the compiled runtime, or None to run it without a sandbox."""
+def _graded(submission: Submission, task: Task, rubric: Rubric, runtime: Path | None) -> Graded:
+    """Check one file; ``runtime`` is the simulator's compiled runtime, or None to check it without a sandbox."""
     if submission.file is None:
         return Graded(submission.student, task, problem=submission.problem)
-    name = f"{task.exercise.name}.cu"
     exercise = task.exercise.without_solution()
-    if warm is None:
+    if runtime is None:
         job = Job(exercise, submission.file.resolve(), rubric.seed, None, None)
         ended = sandbox.run_unconfined(_WORKER, seconds=rubric.seconds, input_bytes=pickle.dumps(job))
     else:
-        limits = Limits(rubric.seconds, rubric.memory)
-        with tempfile.TemporaryDirectory(prefix="tiledmm-") as copies:
-            Path(copies).chmod(0o755)  # an unprivileged user reads it
-            copy = Path(copies) / name
-            copy.write_bytes(submission.file.read_bytes())
-            copy.chmod(0o644)
-            job = Job(exercise, sandbox.FOLDER / name, rubric.seed, limits, _WARM)
-            ended = sandbox.run_confined(
-                _WORKER,
-                seconds=rubric.seconds,
-                input_bytes=pickle.dumps(job),
-                shown={_WARM: warm, sandbox.FOLDER / name: copy},
-                empty=[EXERCISES, warm.parent],
-                variables={"TILEDMM_CACHE_DIR": str(warm)},
-            )
+        ended = _confined(submission.file, exercise, rubric, runtime)
     return _with_points(submission, task, ended, rubric.seconds)
+
+
+def _confined(file: Path, exercise: Exercise, rubric: Rubric, runtime: Path) -> sandbox.Ended:
+    """Check one file in a sandbox, which sees a copy of it that its user may read."""
+    there, runtime_there = sandbox.FOLDER / f"{exercise.name}.cu", sandbox.FOLDER / runtime.name
+    # Libraries of kernels name the runtime by the path at which it was compiled, so the cache is at the same path.
+    cache = cache_path().parent
+    job = Job(exercise, there, rubric.seed, Limits(rubric.seconds, rubric.memory), runtime_there)
+    with tempfile.NamedTemporaryFile(prefix="tiledmm-") as copy:
+        copy.write(file.read_bytes())
+        copy.flush()
+        os.fchmod(copy.fileno(), 0o644)
+        return sandbox.run_confined(
+            _WORKER,
+            seconds=rubric.seconds,
+            input_bytes=pickle.dumps(job),
+            shown={there: Path(copy.name), runtime_there: runtime},
+            empty=[EXERCISES, cache],
+            variables={"TILEDMM_CACHE_DIR": str(cache)},
+        )
 
 
 def _with_points(submission: Submission, task: Task, ended: sandbox.Ended, seconds: float) -> Graded:
@@ -138,23 +141,13 @@ def _with_points(submission: Submission, task: Task, ended: sandbox.Ended, secon
 
 
 @contextmanager
-def _warm_cache(rubric: Rubric) -> Iterator[Path]:
-    """Return a context manager that yields a folder with the simulator's compiled runtime, which each check needs."""
-    with tempfile.TemporaryDirectory(prefix="tiledmm-") as folder:
+def _runtime() -> Iterator[Path]:
+    """Return a context manager that yields a copy of the simulator's compiled runtime, which every user may read."""
+    with tempfile.TemporaryDirectory(prefix="tiledmm-") as folder, runtime_library() as runtime:
         Path(folder).chmod(0o755)
-        exercise = next(each for each in exercises().values() if not each.questions).without_solution()
-        start, cache = Path(folder) / f"{exercise.name}.cu", Path(folder) / "cache"
-        start.write_text(f"{start_text(exercise)}\n__device__ int any;\n", encoding="utf-8")
-        cache.mkdir(0o755)
-        job = Job(exercise, start, rubric.seed, None, None)
-        ended = sandbox.run_unconfined(
-            _WORKER, seconds=600, input_bytes=pickle.dumps(job), variables={"TILEDMM_CACHE_DIR": str(cache)}
-        )
-        if ended.status:
-            raise ConfigError(f"the simulator does not run here: {ended.errors.strip()[-500:]}")
-        for each in cache.rglob("*"):
-            each.chmod(0o755 if each.is_dir() else 0o644)
-        yield cache
+        copy = Path(shutil.copy(runtime, folder))
+        copy.chmod(0o644)
+        yield copy
 
 
 def by_student(graded: Sequence[Graded]) -> dict[str, list[Graded]]:

@@ -18,6 +18,7 @@ from tiledmm.course.student_file import code_of
 from tiledmm.course.verdict import check, share_of_right_answers, verdict_of
 from tiledmm.errors import CompilationError, ConfigError, TiledmmError
 from tiledmm.own_kernels.check_report import KernelReport
+from tiledmm.simulator.build.built_libraries import cache_folder
 from tiledmm.simulator.build.compiler_process import start_compiler_process
 from tiledmm.simulator.build.cxx import compiler, version
 from tiledmm.simulator.check.finding_kinds import WRONG_RESULT
@@ -32,14 +33,14 @@ class Job:
         file: The file.
         seed: Seed of the hidden sizes.
         limits: What the process may use; None for no limits.
-        cache: Folder with the simulator's compiled runtime, which is copied; None for the user's cache.
+        runtime: The simulator's compiled runtime, which is copied into the cache; None for the user's own cache.
     """
 
     exercise: Exercise
     file: Path
     seed: int
     limits: Limits | None
-    cache: Path | None
+    runtime: Path | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +108,8 @@ def main() -> None:
     job: Job = pickle.load(sys.stdin.buffer)
     answer = os.dup(1)
     os.dup2(2, 1)  # only the outcome goes to stdout
-    if job.cache is not None:
-        own = Path(os.environ["TILEDMM_CACHE_DIR"])
-        shutil.copytree(job.cache, own, dirs_exist_ok=True)
+    if job.runtime is not None:
+        shutil.copy(job.runtime, cache_folder())
     if job.limits is not None:
         version(compiler())
         job.limits.apply()
