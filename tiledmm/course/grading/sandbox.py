@@ -127,11 +127,11 @@ def _bubblewrap(options: Sequence[str]) -> list[str]:
     found = ["bwrap", "--die-with-parent", "--new-session"]
     # Root needs no namespace of users to make the others. Limits on processes hold for nobody, but not for root.
     found += [f"--unshare-{each}" for each in ("ipc", "pid", "net", "uts", *(() if is_root else ("user",)))]
-    for folder in dict.fromkeys([*map(Path, _SYSTEM), *_readable()]):
-        found += [*_parents(folder), "--ro-bind-try", str(folder), str(folder)]
     found += ["--proc", "/proc", "--dev", "/dev"]
     found += ["--perms", "1777", "--size", str(_FOLDER_BYTES), "--tmpfs", str(SCRATCH)]
     found += ["--perms", "1777", "--size", str(2**20), "--tmpfs", "/dev/shm"]  # where Python keeps semaphores
+    for folder in dict.fromkeys([*map(Path, _SYSTEM), *_readable()]):
+        found += [*_parents(folder), "--ro-bind-try", str(folder), str(folder)]
     found += ["--dir", str(FOLDER), *options, "--chdir", str(SCRATCH), "--"]
     nobody = ("setpriv", f"--reuid={_NOBODY}", f"--regid={_NOBODY}", "--clear-groups", "--bounding-set=-all")
     return [*found, *(nobody if is_root else ())]
@@ -145,8 +145,9 @@ def _parents(folder: Path) -> list[str]:
 def _readable() -> list[Path]:
     """Return the folders with Python, its packages, this package and the compiler."""
     package = Path(tiledmm.__file__).resolve().parent
-    found = [Path(sys.prefix), Path(sys.base_prefix), Path(sys.executable).resolve().parent.parent, package]
-    found += [package.parent / "cuda_src", Path(shutil.which(compiler()[0]) or "/usr/bin/c++").resolve().parent.parent]
+    programs = [Path(sys.executable), Path(shutil.which(compiler()[0]) or "/usr/bin/c++")]
+    found = [Path(sys.prefix), Path(sys.base_prefix), *(each.resolve().parent.parent for each in programs)]
+    found += [*_packages(), package, package.parent / "cuda_src"]
     usual = [Path(each) for each in _SYSTEM]
     return [each for each in found if each.exists() and not any(each.is_relative_to(folder) for folder in usual)]
 
@@ -157,6 +158,12 @@ def _environment(variables: Mapping[str, str]) -> dict[str, str]:
     return {"PATH": os.defpath, "HOME": str(SCRATCH), **kept, **own, **_paths(), **variables}
 
 
+def _packages() -> list[Path]:
+    """Return the folders of installed packages, which may be a user's own."""
+    return [Path(each) for each in sys.path if each.endswith(("site-packages", "dist-packages"))]
+
+
 def _paths() -> dict[str, str]:
-    """Return the variable by which Python finds this package also from a source tree."""
-    return {"PYTHONPATH": str(Path(tiledmm.__file__).resolve().parent.parent), "PYTHONDONTWRITEBYTECODE": "1"}
+    """Return the variables by which Python finds the same packages, and this one also from a source tree."""
+    folders = [Path(tiledmm.__file__).resolve().parent.parent, *_packages()]
+    return {"PYTHONPATH": os.pathsep.join(map(str, folders)), "PYTHONDONTWRITEBYTECODE": "1"}
