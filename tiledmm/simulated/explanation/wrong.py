@@ -35,7 +35,12 @@ _UNORDERED = {
     "copy not waited for": "an element of shared memory is read before its cp.async at {at} has ended",
     "uninitialised shared memory": "an element of shared memory is read at {at} that no thread has written",
     "race on global memory": _AT_ONE_LINE,
+    "element read before it is set": "an element of a local array is read at {at} that nothing has set",
 }
+
+
+# Patterns that say where the wrong elements are, and not why: a finding says more.
+_PLACES = ("first rows or columns", "last rows or columns")
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +121,8 @@ def explain_wrong_product(
     begins = ["looks as if", *["or as if"] * len(found)][: len(found)]
     if report is not None:
         others = list(_of_findings(report))
+        if others and found and found[0].pattern in _PLACES:
+            found, begins = [], []
         found, begins = found + others, begins + ["looks as if"] * len(others)
     where = _stored_at(report)
     return [
