@@ -133,7 +133,8 @@ def _register_tile_transposed(wrong: WrongProduct, tile: int) -> Iterator[Guess]
         def place(own: Array, other: Array, inner: int = inner) -> Array:
             group = tile * inner
             at: Array = own // (tile * per_row) * (tile * per_row) + other % (tile * per_row) // group * group
-            return at + own % group // inner * inner + other % inner
+            at += own % group // inner * inner + other % inner
+            return at
 
         def values(rows: Array, cols: Array, place: Callable[[Array, Array], Array] = place) -> tuple[Array, Array]:
             row, col = np.meshgrid(rows, cols, indexing="ij")

@@ -186,8 +186,13 @@ def _holding(wrong: WrongProduct) -> list[Guess]:
         verdicts += itertools.islice((each for each in of_tiles if each[1] is not Verdict.REFUTED), 1)
     for verdict in (Verdict.HOLDS, Verdict.HOLDS_IN_PART):
         if found := [guess for guess, given in verdicts if given is verdict]:
-            return found
+            return [each for each in found if not any(_adds_to(each, other) for other in found)]
     return []
+
+
+def _adds_to(guess: Guess, other: Guess) -> bool:
+    """Return whether a guess is another one and a second mistake, which a launch that ended early does not rule out."""
+    return guess.said.startswith(f"{other.said}, and ") or guess.said.endswith(f", and {other.said}")
 
 
 def _explain_batch(
