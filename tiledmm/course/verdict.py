@@ -7,6 +7,7 @@ import re
 import textwrap
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from fractions import Fraction
 from pathlib import Path
 
 from tiledmm.course.attempt import attempt
@@ -15,6 +16,8 @@ from tiledmm.course.figures import figure_of
 from tiledmm.course.student_file import answers_of, code_of
 from tiledmm.errors import CompilationError
 from tiledmm.own_kernels.trial import Trial
+from tiledmm.simulator.check.finding_kinds import BARRIER
+from tiledmm.simulator.check.findings import Finding
 
 _WIDTH = 90
 
@@ -89,7 +92,7 @@ def check(exercise: Exercise, path: Path, seed: int) -> Verdict:
     text = path.read_text(encoding="utf-8")
     if exercise.questions:
         return _predicted(exercise, text)
-    if code_of(text) == code_of(exercise.start):
+    if exercise.kind == "fill" and code_of(text) == code_of(exercise.start):
         return Verdict(exercise.name, False, "The code is still as you got it: its comments say where to begin.")
     try:
         report = attempt(exercise, path, seed)
@@ -122,15 +125,27 @@ def _what_is_wrong(exercise: Exercise, trial: Trial, *, is_hidden: bool) -> str:
     named = set(re.findall(r"\w+", exercise.args))
     sizes = ", ".join(f"{name} = {size}" for name, size in trial.sizes.items() if name in named)
     where = f"at {sizes}{' (hidden sizes, which the check drew)' if is_hidden else ''}"
-    first = next((each.message for each in trial.report.findings), "the first wrong element is below")
-    if trial.right is False:
-        return f"The result is wrong {where}: {next(iter(trial.explanations), first)}"
-    return f"The result may be right by luck {where}: {first}"
+    findings = _causes(trial)
+    said = trial.explanations[:1] if not findings or findings[0].kind != BARRIER else ()
+    first = next(iter((*said, *(each.message for each in findings), "the first wrong element is below")))
+    return f"The result {'is wrong' if trial.right is False else 'may be right by luck'} {where}: {first}"
+
+
+def _causes(trial: Trial) -> list[Finding]:
+    """Return a trial's findings without those that follow from another, the likeliest cause first.
+
+    Threads that wait at different barriers race as well, and the processor faults at an address that is not aligned.
+    """
+    found = {each.kind for each in trial.report.findings}
+    follows = {"memory fault"} if "misaligned access" in found else set()
+    return sorted(
+        (each for each in trial.report.findings if each.kind not in follows), key=lambda each: each.kind != BARRIER
+    )
 
 
 def _findings(trial: Trial, said: str) -> Iterator[str]:
     """Yield the first findings and explanations, without the words of what is said already."""
-    for each in trial.report.findings[:3]:
+    for each in _causes(trial)[:3]:
         if each.message not in said:
             yield from textwrap.wrap(each.message, _WIDTH)
         for location, text in {each.location: each.text, each.other_location: each.other_text}.items():
@@ -161,8 +176,8 @@ def _predicted(exercise: Exercise, text: str) -> Verdict:
     keys = keys_of(exercise)
     for each in exercise.questions:
         try:
-            answer = float(answers[each.name].replace(",", "").rstrip("%"))
-        except ValueError:
+            answer = float(Fraction(re.sub(r"[,%\s]", "", answers[each.name])))
+        except (ValueError, ZeroDivisionError):
             return Verdict(exercise.name, False, f"The answer {each.name} is no number: {answers[each.name]}")
         if abs(answer - keys[each.name]) > 0.005 * abs(keys[each.name]):
             return Verdict(exercise.name, False, f"{each.name} is not {answer:g}. {_hint(each, answer)}")
