@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from tests.conftest import missing_simulator
 from tiledmm.cli import app
 from tiledmm.course.exercise import exercises, find_exercise
+from tiledmm.course.grading.rubric import read_rubric
 from tiledmm.course.progress import FILE, Progress
 from tiledmm.course.student_file import solution_text
 
@@ -71,6 +72,14 @@ def test_students_get_no_solutions(run) -> None:
         if each.lesson == 4 and not each.questions:
             assert each.solution not in Path(f"handout/{each.name}.cu").read_text()
     assert run("export", "other", "--lesson", "77").exit_code == 2 and not Path("other").exists()
+
+
+def test_a_labs_rubric_goes_with_its_exercises(run) -> None:
+    assert run("export", "handout", "--lab", "memory").exit_code == 0
+    lab = read_rubric("handout/lab.toml")
+    files = {each.name for each in Path("handout").iterdir()} - {"lab.toml", "LICENSE", "README.txt"}
+    assert files == {f"{each.exercise.name}.cu" for each in lab.tasks}
+    assert "the labs are memory" in run("export", "other", "--lab", "nothing").output
 
 
 def test_a_damaged_record_is_named_and_kept(run) -> None:

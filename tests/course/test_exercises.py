@@ -34,6 +34,11 @@ def everyday(exercise: Exercise) -> list[pytest.MarkDecorator]:
     return slow_unless(exercise.place == 1)
 
 
+def runs_a_hole(exercise: Exercise) -> list[pytest.MarkDecorator]:
+    """Return the marks of an exercise whose hole is checked: it runs if it is a kernel with a bug, or a slow one."""
+    return slow_unless(exercise.kind in ("fill", "predict") or exercise.place == 1)
+
+
 def by_name(exercise: Exercise) -> str:
     return exercise.name
 
@@ -49,6 +54,7 @@ def test_files_are_complete(exercise: Exercise) -> None:
     assert exercise.kind in KINDS and len(exercise.hints) >= 3
     assert len(exercise.wrong) >= 3, "three wrong answers with what a check says of them"
     assert (exercise.kind == "predict") == bool(exercise.questions)
+    assert exercise.expect or not exercise.mistakes, "wrong products are explained by variants of the product"
     named = [each.figure for each in (*exercise.targets, *exercise.questions)]
     assert {each.name for each in named} <= set(FIGURES)
     for page in exercise.look:
@@ -64,10 +70,13 @@ def test_the_solution_passes(exercise: Exercise, tmp_path: Path) -> None:
     assert found.done, str(found)
 
 
-@pytest.mark.parametrize("exercise", EXERCISES.values(), ids=by_name)
+@pytest.mark.parametrize(
+    "exercise", [pytest.param(each, marks=runs_a_hole(each), id=each.name) for each in EXERCISES.values()]
+)
 def test_the_hole_fails(exercise: Exercise, tmp_path: Path) -> None:
     found = checked(exercise, start_text(exercise), tmp_path)
-    assert not found.done and re.search("as you got it|Write a number", found.sentence)
+    asks = {"fill": "as you got it", "predict": "Write a number"}.get(exercise.kind, "The result")
+    assert not found.done and asks in found.sentence
 
 
 @pytest.mark.slow
@@ -130,6 +139,20 @@ def test_predictions(exercise: Exercise, tmp_path: Path) -> None:
     for wrong in exercise.wrong:
         found = checked(exercise, answered(right, {wrong.old: wrong.new}), tmp_path)
         assert not found.done and re.search(wrong.says, str(found)), str(found)
+
+
+def test_another_launch_is_another_kernel(tmp_path: Path) -> None:
+    text = start_text(EXERCISES["coalesced"])
+    assert "block=32,8" in text
+    found = checked(EXERCISES["coalesced"], text.replace("block=32,8", "block=32,4"), tmp_path)
+    assert not found.done and found.right is False, str(found)
+
+
+@pytest.mark.parametrize(("ratio", "is_right"), [("1/8", True), ("0.125", True), ("2 / 16", True), ("1/0", False)])
+def test_an_answer_may_be_a_fraction(ratio: str, is_right: bool, tmp_path: Path) -> None:
+    exercise = EXERCISES["tiled_loads"]
+    text = answered(solution_text(exercise), {"global_loads": ratio, "shared_loads": "2", "barriers": "10"})
+    assert checked(exercise, text, tmp_path).done == is_right
 
 
 def test_an_access_counts_however_it_is_written(tmp_path: Path) -> None:

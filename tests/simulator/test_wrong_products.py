@@ -66,6 +66,22 @@ __global__ void mm(const T* A, const T* B, T* C, int M, int N, int K) {
 }
 """
 
+REGISTERS = """
+__global__ void mm(const T* A, const T* B, T* C, int M, int N, int K) {
+    int tx = threadIdx.x, ty = threadIdx.y, row = blockIdx.y * 64, col = blockIdx.x * 64;
+    T acc[4][4] = {};
+    for (int k = 0; k < K; ++k) {
+        T a[4], b[4];
+        for (int i = 0; i < 4; ++i) a[i] = A[(row + ty + 16 * i) * K + k];
+        for (int j = 0; j < 4; ++j) b[j] = B[k * N + col + tx + 16 * j];
+        for (int i = 0; i < 4; ++i)
+            for (int j = 0; j < 4; ++j) acc[i][j] += a[i] * b[j];
+    }
+    for (int i = 0; i < 4; ++i)
+        for (int j = 0; j < 4; ++j) C[(row + ty + 16 * i) * N + col + tx + 16 * j] = acc[i][j];
+}
+"""
+
 SIZES = ((40, 52, 37), (48, 32, 80), (33, 65, 50))
 
 
@@ -173,6 +189,26 @@ CASES = (
         "B advances by rows", TILED,
         _edit("B[(t * TILE + ty) * N + col]", "B[ty * N + t * TILE + col]"),
         "tile not advanced",
+    ),
+    Case(
+        "a and b exchanged", REGISTERS,
+        _edit("a[i] * b[j]", "a[j] * b[i]"),
+        "register tile transposed", grid=(2, 1), sizes=((64, 128, 20),),
+    ),
+    Case(
+        "rows side by side", REGISTERS,
+        _edit("A[(row + ty + 16 * i) * K + k]", "A[(row + 4 * ty + i) * K + k]"),
+        "rows or columns at other places", grid=(2, 1), sizes=((64, 128, 20),),
+    ),
+    Case(
+        "fourth row not read", REGISTERS,
+        _edit("i < 4; ++i) a[i]", "i < 3; ++i) a[i]"),
+        "read before written", grid=(2, 1), sizes=((64, 128, 20),),
+    ),
+    Case(
+        "threads that return", TILED,
+        _edit("T sum = 0;", "T sum = 0;\n    if (row >= M || col >= N) return;"),
+        "read before written", sizes=((37, 45, 19),),
     ),
     # Parts of C.
     Case(

@@ -159,16 +159,20 @@ def solution(name: Name, yes: Annotated[bool, typer.Option("--yes", help="Do not
 def export(
     folder: Annotated[Path, typer.Argument(help="Where the files go.", show_default=False)],
     lesson: Annotated[int | None, typer.Option(help="Only the exercises of one lesson.", show_default="all")] = None,
+    lab: Annotated[
+        str | None, typer.Option(help="Only those of a lab, by its rubric, which goes with them.", show_default="all")
+    ] = None,
 ) -> None:
     """Write all exercises for students, without solutions and hints, with their licence.
 
         tiledmm exercise export handout --lesson 4
+        tiledmm exercise export handout --lab memory
 
     The folder must be new or empty.
     """
     from tiledmm.course.export import export as write
 
-    written = write(folder, lesson)
+    written = write(folder, lesson, lab)
     typer.echo(f"{len(written)} exercises are in {folder}, without solutions.")
 
 

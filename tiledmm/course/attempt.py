@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import re
 from collections.abc import Mapping, Sequence
@@ -106,7 +107,11 @@ class Attempt:
         if product := self.product:
             return try_product(kernel, product, sizes, geometry, subject.settings, divides=True, layout=self.layout)
         arguments = self.arguments(sizes)
-        return replace(try_launch(kernel, arguments, geometry, subject.settings, subject.function, sizes), sizes=sizes)
+        before = [each.copy() if isinstance(each, np.ndarray) else each for each in arguments]
+        trial = try_launch(kernel, arguments, geometry, subject.settings, subject.function, sizes)
+        got = arguments[_written(subject.said.arguments)]
+        explanations = () if trial.ok else _mistakes(self.exercise, before, got, trial)
+        return replace(trial, sizes=sizes, explanations=explanations)
 
     @property
     def product(self) -> Product | None:
@@ -134,7 +139,7 @@ class Attempt:
             return product.arguments(sizes, self.layout)
         said = self.subject.said.arguments
         arguments, at = given_arguments(said, self.subject.kernel.parameters, sizes), _written(said)
-        if not re.search(rf"\b{said[at].name}\b", self.exercise.expect):
+        if not re.search(rf"(?<!\.)\b{said[at].name}\b", self.exercise.expect):  # A.T is not the argument T
             arguments[at] = unset(arguments[at].shape, arguments[at].dtype)
         return arguments
 
@@ -168,11 +173,30 @@ def _hidden_sizes(exercise: Exercise, seed: int) -> list[tuple[int, int, int]]:
     return found
 
 
+def _mistakes(exercise: Exercise, before: Sequence[Any], got: np.ndarray[Any, Any], trial: Trial) -> tuple[str, ...]:
+    """Return the sentence of the first mistake that gives what a kernel computed; empty if there is none.
+
+    Args:
+        exercise: The exercise.
+        before: The arguments before the launch.
+        got: The array that the kernel wrote.
+        trial: The launch.
+    """
+    names = {
+        "np": np,
+        **dict(zip(_names(exercise), before, strict=True)),
+        "got": got,
+        "want": _expected(exercise)(*before),
+        "found": {each.kind: each for each in reversed(trial.report.findings)},
+    }
+    made = (each.says for each in exercise.mistakes if eval(each.when, names))
+    return tuple(itertools.islice(made, 1))
+
+
 def _expected(exercise: Exercise) -> Any:
     """Return the function that computes what the kernel should write, in float64, from the exercise's expression."""
     code = compile(exercise.expect, f"{exercise.name}.toml", "eval")
-    said = arguments_of(exercise.args)
-    names, at = [each.name or each.value for each in said], _written(said)
+    names, at = _names(exercise), _written(arguments_of(exercise.args))
 
     def expected(*arguments: Any) -> Any:
         values = dict(zip(names, arguments, strict=True))
@@ -183,6 +207,11 @@ def _expected(exercise: Exercise) -> Any:
         return np.asarray(eval(code, {"np": np}, wide)).astype(arguments[at].dtype)
 
     return expected
+
+
+def _names(exercise: Exercise) -> list[str]:
+    """Return the names of an exercise's arguments in its expressions."""
+    return [each.name or each.value for each in arguments_of(exercise.args)]
 
 
 def _written(arguments: Sequence[Argument]) -> int:

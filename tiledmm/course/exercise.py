@@ -92,6 +92,21 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
+class Mistake:
+    """A usual mistake, by what a wrong kernel computed.
+
+    Attributes:
+        when: Expression of NumPy that is true if it was made. Its names are ``np``, those of the arguments with their
+            values before the launch, ``got`` and ``want``, the array that the kernel wrote and the right one, and
+            ``found``, the first finding of each kind.
+        says: Sentence that says what is wrong.
+    """
+
+    when: str
+    says: str
+
+
+@dataclass(frozen=True, slots=True)
 class WrongAnswer:
     """A wrong answer that a check must tell, for tests.
 
@@ -126,6 +141,7 @@ class Exercise:
         multiple_of: Numbers that drawn M, N and K are multiples of.
         targets: Counts that a solution reaches.
         questions: What the student predicts.
+        mistakes: Usual mistakes, of which the first that was made is told.
         wrong: Wrong answers with what a check says.
         source: The ``.cu`` file, with both parts.
     """
@@ -145,6 +161,7 @@ class Exercise:
     multiple_of: tuple[int, int, int]
     targets: tuple[Target, ...]
     questions: tuple[Question, ...]
+    mistakes: tuple[Mistake, ...]
     wrong: tuple[WrongAnswer, ...]
     source: str
 
@@ -227,6 +244,7 @@ def _read(path: Path) -> Exercise:
         questions=tuple(
             Question(each["name"], each["ask"], _figure(each), _mistakes(each)) for each in data.get("question", ())
         ),
+        mistakes=tuple(Mistake(each["when"], each["says"].strip()) for each in data.get("mistake", ())),
         wrong=tuple(WrongAnswer(each["old"], str(each["new"]), each["says"]) for each in data.get("wrong", ())),
         source=path.with_suffix(".cu").read_text(encoding="utf-8"),
     )

@@ -6,6 +6,7 @@ from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 from tiledmm.course.exercise import exercises
+from tiledmm.course.grading.rubric import read_rubric, rubric_path
 from tiledmm.course.student_file import write_start
 from tiledmm.errors import ConfigError
 
@@ -19,25 +20,29 @@ They are part of tiledmm, and have its licence, which is in LICENSE.
 """
 
 
-def export(folder: Path, lesson: int | None = None) -> list[Path]:
-    """Write the exercises' files, a README and the licence into a folder, and return the paths of the exercises.
+def export(folder: Path, lesson: int | None = None, lab: str | None = None) -> list[Path]:
+    """Write exercises' files, a README and the licence into a folder, and return the paths of the exercises.
 
     Args:
         folder: The folder, which is new or empty.
         lesson: Number of a lesson; None for all.
+        lab: A rubric as ``read_rubric`` takes it, whose exercises are written, and which goes with them; None for none.
 
     Raises:
-        ConfigError: If there is no such lesson, or if the folder has files.
+        ConfigError: If there is no such lesson or lab, or if the folder has files.
     """
     if folder.exists() and any(folder.iterdir()):
         raise ConfigError(f"{folder} has files, which may hold work: name a new folder")
-    wanted = [each for each in exercises().values() if lesson in (None, each.lesson)]
+    own = [each.exercise.name for each in read_rubric(lab).tasks] if lab is not None else list(exercises())
+    wanted = [each for each in exercises().values() if lesson in (None, each.lesson) and each.name in own]
     if not wanted:
-        known = sorted({each.lesson for each in exercises().values()})
+        known = sorted({each.lesson for each in exercises().values() if each.name in own})
         raise ConfigError(f"lesson {lesson} has no exercises; there are lessons {', '.join(map(str, known))}")
     written = [write_start(each, folder) for each in wanted]
     (folder / "README.txt").write_text(_README, encoding="utf-8")
     (folder / "LICENSE").write_text(_licence(), encoding="utf-8")
+    if lab is not None:
+        (folder / "lab.toml").write_bytes(rubric_path(lab).read_bytes())
     return written
 
 

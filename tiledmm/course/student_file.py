@@ -61,8 +61,8 @@ def exercise_of(path: Path) -> Exercise:
 
 
 def code_of(text: str) -> str:
-    """Return a file's code without the task, comments and layout, to compare it with another's."""
-    code = re.sub(r"//[^\n]*|/\*.*?\*/", "", text.rpartition(_RULE)[2], flags=re.DOTALL)
+    """Return a file's code and launch, without the task, other comments and layout, to compare it with another's."""
+    code = re.sub(r"//(?![ \t]*tiledmm:)[^\n]*|/\*.*?\*/", "", text.rpartition(_RULE)[2], flags=re.DOTALL)
     return re.sub(r"\s+", " ", code).strip()
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import textwrap
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +18,8 @@ from tiledmm.course.student_file import answers_of, code_of
 from tiledmm.errors import CompilationError
 from tiledmm.own_kernels.check_report import KernelReport
 from tiledmm.own_kernels.trial import Trial
+from tiledmm.simulator.check.finding_kinds import BARRIER
+from tiledmm.simulator.check.findings import Finding
 
 if TYPE_CHECKING:
     from tiledmm.course.on_gpu import GpuRun
@@ -97,7 +101,7 @@ def check(exercise: Exercise, path: Path, seed: int, *, has_gpu: bool = False) -
     text = path.read_text(encoding="utf-8")
     if exercise.questions:
         return _predicted(exercise, text)
-    if code_of(text) == code_of(exercise.start):
+    if is_untouched(exercise, text):
         return Verdict(exercise.name, False, "The code is still as you got it: its comments say where to begin.")
     try:
         mine = Attempt.of(exercise, path)
@@ -105,6 +109,11 @@ def check(exercise: Exercise, path: Path, seed: int, *, has_gpu: bool = False) -
     except CompilationError as error:
         return Verdict(exercise.name, False, "It does not compile.", tuple(str(error).splitlines()))
     return verdict_of(mine, report, seed, has_gpu=has_gpu)
+
+
+def is_untouched(exercise: Exercise, text: str) -> bool:
+    """Return whether a file has the hole that the student got. Kernels of the other kinds run as they are."""
+    return exercise.kind == "fill" and code_of(text) == code_of(exercise.start)
 
 
 def verdict_of(mine: Attempt, report: KernelReport, seed: int, *, has_gpu: bool = False) -> Verdict:
@@ -174,15 +183,27 @@ def _praise(exercise: Exercise, hidden: int) -> str:
 def _what_is_wrong(exercise: Exercise, trial: Trial, *, is_hidden: bool) -> str:
     sizes = ", ".join(f"{name} = {trial.sizes[name]}" for name in exercise.size_names)
     where = f"at {sizes}{' (hidden sizes, which the check drew)' if is_hidden else ''}"
-    first = next((each.message for each in trial.report.findings), "the first wrong element is below")
-    if trial.right is False:
-        return f"The result is wrong {where}: {next(iter(trial.explanations), first)}"
-    return f"The result may be right by luck {where}: {first}"
+    findings = _causes(trial)
+    said = trial.explanations[:1] if not findings or findings[0].kind != BARRIER else ()
+    first = next(iter((*said, *(each.message for each in findings), "the first wrong element is below")))
+    return f"The result {'is wrong' if trial.right is False else 'may be right by luck'} {where}: {first}"
+
+
+def _causes(trial: Trial) -> list[Finding]:
+    """Return a trial's findings without those that follow from another, the likeliest cause first.
+
+    Threads that wait at different barriers race as well, and the processor faults at an address that is not aligned.
+    """
+    found = {each.kind for each in trial.report.findings}
+    follows = {"memory fault"} if "misaligned access" in found else set()
+    return sorted(
+        (each for each in trial.report.findings if each.kind not in follows), key=lambda each: each.kind != BARRIER
+    )
 
 
 def _findings(trial: Trial, said: str) -> Iterator[str]:
     """Yield the first findings and explanations, without the words of what is said already."""
-    for each in trial.report.findings[:3]:
+    for each in _causes(trial)[:3]:
         if each.message not in said:
             yield from textwrap.wrap(each.message, _WIDTH)
         for location, text in {each.location: each.text, each.other_location: each.other_text}.items():
@@ -244,8 +265,8 @@ def _hint(question: Question, answer: float) -> str:
 
 def _number(answer: str) -> float | None:
     try:
-        return float(answer.replace(",", "").rstrip("%"))
-    except ValueError:
+        return float(Fraction(re.sub(r"[,%\s]", "", answer)))
+    except (ValueError, ZeroDivisionError):
         return None
 
 

@@ -78,12 +78,7 @@ def read_rubric(name: str) -> Rubric:
     Raises:
         ConfigError: If it cannot be read, or has something that a rubric does not have.
     """
-    path = Path(name)
-    if not path.suffix:
-        path = LABS / f"{name}.toml"
-        if not path.is_file():
-            known = ", ".join(sorted(each.stem for each in LABS.glob("*.toml")))
-            raise ConfigError(f"no lab is named {name!r}; the labs are {known}, and a file of yours ends in .toml")
+    path = rubric_path(name)
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
@@ -104,6 +99,22 @@ def read_rubric(name: str) -> Rubric:
         memory=round(_number(limits, "memory_gb", 4, f"{path}: [limits]") * 2**30),
         tasks=tasks,
     )
+
+
+def rubric_path(name: str) -> Path:
+    """Return the path of a rubric: a file, or one of the package's labs by its name.
+
+    Raises:
+        ConfigError: If the package has no such lab.
+    """
+    path = Path(name)
+    if path.suffix:
+        return path
+    path = LABS / f"{name}.toml"
+    if not path.is_file():
+        known = ", ".join(sorted(each.stem for each in LABS.glob("*.toml")))
+        raise ConfigError(f"no lab is named {name!r}; the labs are {known}, and a file of yours ends in .toml")
+    return path
 
 
 def _task(data: Mapping[str, Any], path: Path) -> Task:

@@ -61,7 +61,10 @@ def missing() -> str:
         return "confining a program that root starts needs setpriv, of the package util-linux"
     done = subprocess.run([*_bubblewrap(()), "true"], capture_output=True, text=True, env=_environment({}))
     if done.returncode:
-        return f"bubblewrap cannot make namespaces for users here: {done.stderr.strip()}"
+        return (
+            f"bubblewrap cannot make namespaces here ({done.stderr.strip()}): where the system keeps them from users, "
+            "as Ubuntu 24.04 does, start this command as root, which gives up its rights itself"
+        )
     return ""
 
 

@@ -14,8 +14,7 @@ from tiledmm.course.attempt import Attempt
 from tiledmm.course.exercise import Exercise
 from tiledmm.course.figures import figure_of
 from tiledmm.course.grading.confine import Limits, refuse_processes_and_sockets
-from tiledmm.course.student_file import code_of
-from tiledmm.course.verdict import check, share_of_right_answers, verdict_of
+from tiledmm.course.verdict import check, is_untouched, share_of_right_answers, verdict_of
 from tiledmm.errors import CompilationError, ConfigError, TiledmmError
 from tiledmm.own_kernels.check_report import KernelReport
 from tiledmm.simulator.build.built_libraries import cache_folder
@@ -73,7 +72,7 @@ def examine(exercise: Exercise, file: Path, seed: int) -> Outcome:
     if exercise.questions:
         verdict = check(exercise, file, seed)
         return Outcome({"answers": share_of_right_answers(exercise, text)}, verdict.done, str(verdict))
-    if code_of(text) == code_of(exercise.start):
+    if is_untouched(exercise, text):
         return Outcome(feedback=str(check(exercise, file, seed)))
     try:
         mine = Attempt.of(exercise, file)

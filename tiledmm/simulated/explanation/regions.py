@@ -67,7 +67,11 @@ def wrong_region(wrong: WrongProduct) -> Region | None:
             continue
         if not content and bad.sum() > bad.size // 2:
             continue  # where most is wrong, what is right is no hint
-        found = [each for part in parts if (each := _edge(wrong, part) or _periodic(wrong, part, bool(content)))]
+        found = [
+            each
+            for part in parts
+            if (each := _edge(wrong, part, bool(content)) or _periodic(wrong, part, bool(content)))
+        ]
         if len(found) == len(parts):
             whys = "; ".join(dict.fromkeys(why for _, _, why in found if why))
             return Region(found[0][0], " and ".join(part for _, part, _ in found), content, whys)
@@ -84,8 +88,14 @@ def _content(wrong: WrongProduct) -> str:
     return "are zero" if not got.any() else ""
 
 
-def _edge(wrong: WrongProduct, lines: _Lines) -> tuple[str, str, str] | None:
-    """Return pattern, clause and cause if all rows or columns from a number on are wrong, or all up to one."""
+def _edge(wrong: WrongProduct, lines: _Lines, is_known: bool) -> tuple[str, str, str] | None:
+    """Return pattern, clause and cause if all rows or columns from a number on are wrong, or all up to one.
+
+    Args:
+        wrong: The wrong product.
+        lines: The rows or the columns.
+        is_known: Whether no thread computed the elements. Others have no cause in the grid or in a guard.
+    """
     first, size = int(np.flatnonzero(lines.bad)[0]), lines.size
     if not lines.bad[first:].all():
         right = np.flatnonzero(~lines.bad)
@@ -96,6 +106,8 @@ def _edge(wrong: WrongProduct, lines: _Lines) -> tuple[str, str, str] | None:
     count = size - first
     numbers = f"{lines.name} {first}" + (f" to {size - 1}" if count > 1 else "")
     said = f"elements of the last {_count(count, lines.name)} ({numbers})"
+    if not is_known:
+        return "last rows or columns", said, ""
     other, sizes = ("N", wrong.n) if lines.name == "row" else ("M", wrong.m)
     threads = " x ".join(map(str, wrong.covered))
     if wrong.covered and max(wrong.covered) < size:

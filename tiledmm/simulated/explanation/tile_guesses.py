@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import product as pairs
 
 import numpy as np
@@ -16,6 +16,7 @@ def tile_guesses(wrong: WrongProduct) -> Iterator[Guess]:
     yield _exchange(wrong, max(wrong.c.shape), (True, True), (False, False))
     yield _exchange(wrong, max(wrong.c.shape), (False, False), (True, True))
     for tile in wrong.tiles:
+        yield from _register_tile_transposed(wrong, tile)
         yield from _transposed(wrong, tile)
         yield from _not_advanced(wrong, tile)
         yield from _exchanged(wrong, tile)
@@ -111,6 +112,43 @@ def _tiles_transposed(matrix: Array, tile: int) -> Array:
     return exchanged
 
 
+def _register_tile_transposed(wrong: WrongProduct, tile: int) -> Iterator[Guess]:
+    """Yield guesses in which row and column are exchanged among the elements of C that one thread computes.
+
+    A thread's rows are ``inner`` contiguous ones, the next ``inner`` after those of all threads, and so on.
+
+    Args:
+        wrong: The wrong product.
+        tile: Number of threads of a block along x and along y.
+    """
+    if not wrong.has_register_tiles:
+        return
+    per_row, per_col = (
+        -(-size // threads) for size, threads in ((wrong.m, wrong.covered[1]), (wrong.n, wrong.covered[0]))
+    )
+    if per_row != per_col:
+        return
+    for inner in dict.fromkeys(each for each in (1, 4, per_row) if per_row % each == 0):
+
+        def place(own: Array, other: Array, inner: int = inner) -> Array:
+            group = tile * inner
+            at: Array = own // (tile * per_row) * (tile * per_row) + other % (tile * per_row) // group * group
+            at += own % group // inner * inner + other % inner
+            return at
+
+        def values(rows: Array, cols: Array, place: Callable[[Array, Array], Array] = place) -> tuple[Array, Array]:
+            row, col = np.meshgrid(rows, cols, indexing="ij")
+            of_row, of_col = place(row, col), place(col, row)
+            known = (of_row < wrong.m) & (of_col < wrong.n)
+            return wrong.sums[np.where(known, of_row, 0), np.where(known, of_col, 0)], known
+
+        said = (
+            f"the {per_row} x {per_row} elements of each thread are transposed: A's and B's factors are exchanged "
+            "(a[j] * b[i] where a[i] * b[j] is right), or the subscripts of the sums are (acc[j][i] for acc[i][j])"
+        )
+        yield Guess("register tile transposed", said, values)
+
+
 def _exchanged(wrong: WrongProduct, tile: int) -> Iterator[Guess]:
     """Yield guesses in which the row of A, or the column of B, is that of another block or thread."""
     each = tuple(pairs((False, True), repeat=2))
@@ -144,8 +182,10 @@ def _exchange(wrong: WrongProduct, tile: int, of_a: tuple[bool, ...], of_b: tupl
         said = f"each tile of C ({tile} x {tile}) is transposed: threadIdx.x and threadIdx.y are exchanged"
         return Guess("tile transposed", said, values)
     if of_a == of_b == (True, False):
-        said = f"the tiles of C ({tile} x {tile}) are at each other's places: blockIdx.x and blockIdx.y are exchanged"
-        return Guess("block index exchanged", said, values)
+        said = f"the tiles of C ({tile} x {tile}) are at each other's places"
+        if wrong.has_register_tiles:  # a block's tile is larger
+            return Guess("tiles exchanged", said, values)
+        return Guess("block index exchanged", f"{said}: blockIdx.x and blockIdx.y are exchanged", values)
     if all(of_a) and not any(of_b):
         return Guess(
             "indices exchanged", "the rows of A are read by the column's index: col where row is right", values

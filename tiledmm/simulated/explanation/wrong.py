@@ -35,7 +35,12 @@ _UNORDERED = {
     "copy not waited for": "an element of shared memory is read before its cp.async at {at} has ended",
     "uninitialised shared memory": "an element of shared memory is read at {at} that no thread has written",
     "race on global memory": _AT_ONE_LINE,
+    "element read before it is set": "an element of a local array is read at {at} that nothing has set",
 }
+
+
+# Patterns that say where the wrong elements are, and not why: a finding says more.
+_PLACES = ("first rows or columns", "last rows or columns")
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +121,8 @@ def explain_wrong_product(
     begins = ["looks as if", *["or as if"] * len(found)][: len(found)]
     if report is not None:
         others = list(_of_findings(report))
+        if others and found and found[0].pattern in _PLACES:
+            found, begins = [], []
         found, begins = found + others, begins + ["looks as if"] * len(others)
     where = _stored_at(report)
     return [
@@ -179,8 +186,13 @@ def _holding(wrong: WrongProduct) -> list[Guess]:
         verdicts += itertools.islice((each for each in of_tiles if each[1] is not Verdict.REFUTED), 1)
     for verdict in (Verdict.HOLDS, Verdict.HOLDS_IN_PART):
         if found := [guess for guess, given in verdicts if given is verdict]:
-            return found
+            return [each for each in found if not any(_adds_to(each, other) for other in found)]
     return []
+
+
+def _adds_to(guess: Guess, other: Guess) -> bool:
+    """Return whether a guess is another one and a second mistake, which a launch that ended early does not rule out."""
+    return guess.said.startswith(f"{other.said}, and ") or guess.said.endswith(f", and {other.said}")
 
 
 def _explain_batch(

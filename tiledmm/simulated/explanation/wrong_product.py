@@ -151,6 +151,11 @@ class WrongProduct:
         return Memory(self.c)
 
     @property
+    def has_register_tiles(self) -> bool:
+        """Whether C has more elements than the grid has threads along both axes, so that a thread computes several."""
+        return len(self.covered) == 2 and self.covered[1] < self.m and self.covered[0] < self.n
+
+    @property
     def names(self) -> dict[int, str]:
         """Names of the product's sizes by value: ``{0: "0", 1: "1", 37: "K", 64: "M = N"}``."""
         found: dict[int, list[str]] = {0: ["0"], 1: ["1"]}
