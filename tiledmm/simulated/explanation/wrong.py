@@ -238,7 +238,9 @@ def _of_findings(report: Report) -> Iterator[Resemblance]:
             yield Resemblance("index overflow", f"an index overflows 32 bits at {each.location}: {each.text.strip()}")
             return
         if each.kind in _UNORDERED:
-            lines = list(dict.fromkeys(location for location in (each.other_location, each.location) if location))
+            # The other line of an element that is not set is its declaration.
+            other = None if each.kind == "element read before it is set" else each.other_location
+            lines = list(dict.fromkeys(location for location in (other, each.location) if location))
             said = _UNORDERED[each.kind] if len(lines) > 1 or "race" not in each.kind else _AT_ONE_LINE
             yield Resemblance("read before written", said.format(at=" and ".join(lines)))
             return
