@@ -16,9 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from docs.tools import plain, programs
+from docs.tools import notebook, plain, programs
 from tests.conftest import missing_simulator, slow_unless
 from tiledmm.bench.chart_lines import is_for_any_matrices
+from tiledmm.course.exercise import exercises
 from tiledmm.kernels.variants import find_variant
 
 if sys.version_info >= (3, 11):
@@ -35,9 +36,9 @@ DOCUMENTS = {
 }
 
 
-def run(*command: str) -> str:
+def run(*command: str, cwd: Path = ROOT) -> str:
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, f"{shlex.join(command)}\n{done.stdout}\n{done.stderr}"
     return done.stdout
 
@@ -106,6 +107,24 @@ def test_the_notebook_runs_from_top_to_bottom() -> None:
     pytest.importorskip("ipykernel")
     printed = run(sys.executable, "-c", EXECUTE, str(NOTEBOOK))
     assert "race on shared memory" in printed
+
+
+@pytest.mark.skipif(bool(reason), reason=str(reason))
+@pytest.mark.slow
+def test_the_courses_notebook_runs_from_top_to_bottom(tmp_path: Path) -> None:
+    """Check that each exercise is written and checked; the cell that installs the package is left out."""
+    pytest.importorskip("nbclient")
+    pytest.importorskip("ipykernel")
+    text = json.loads(notebook.NOTEBOOK.read_text(encoding="utf-8"))
+    text["cells"] = [cell for cell in text["cells"] if not "".join(cell["source"]).startswith("%pip")]
+    (tmp_path / "lessons.ipynb").write_text(json.dumps(text).replace("!tiledmm", f"!{sys.executable} -m tiledmm"))
+    printed = run(sys.executable, "-c", EXECUTE, str(tmp_path / "lessons.ipynb"), cwd=tmp_path)
+    asked = [each for each in exercises().values() if each.lesson in notebook.LESSONS]
+    assert printed.count("Not yet.") == len(asked)
+
+
+def test_the_courses_notebook_is_of_todays_lessons() -> None:
+    assert notebook.main(["--check"]) == 0, "python -m docs.tools.notebook"
 
 
 def test_the_notebook_has_no_outputs() -> None:
