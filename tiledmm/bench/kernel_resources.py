@@ -6,8 +6,9 @@ import itertools
 import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from tiledmm.bench.kept import kept
 from tiledmm.bench.variant_tiles import VariantTile, multiplying
 from tiledmm.codegen.rendering import render
 from tiledmm.compile.inspection import Resources, compile_for
@@ -81,6 +82,11 @@ def specs(variant_tiles: Iterable[VariantTile], dtype: str, layout: str) -> list
     return list(dict.fromkeys(kernels))  # two tiles may be one kernel, as with complex128
 
 
+def _resources(text: str, symbol: str, target: str) -> Resources:
+    """Compile a kernel, and return its resources without its machine code, which no table shows."""
+    return replace(compile_for(text, symbol, target), cubin=b"")
+
+
 def compile_all(
     specs: Iterable[KernelSpec],
     targets: Iterable[str] = tuple(TARGETS),
@@ -109,8 +115,9 @@ def compile_all(
 
     def one(job: tuple[KernelSpec, str]) -> Compiled:
         spec, target = job
+        text, arch = render(spec), spec.variant.hopper.arch or target
         try:
-            return Compiled(spec, target, compile_for(render(spec), spec.symbol, spec.variant.hopper.arch or target))
+            return Compiled(spec, target, kept((text, spec.symbol, arch), lambda: _resources(text, spec.symbol, arch)))
         except CompilationError as error:
             return Compiled(spec, target, None, error=str(error))
         except ConfigError:

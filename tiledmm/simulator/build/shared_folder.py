@@ -133,7 +133,7 @@ def _files(folder: Path) -> Iterator[tuple[str, os.stat_result]]:
     """Yield the name and the status of each kernel in a folder."""
     with contextlib.suppress(FileNotFoundError), os.scandir(folder) as entries:
         for entry in entries:
-            if entry.name.endswith((".so", ".cubin", ".cu")):
+            if entry.name.endswith((".so", ".cubin", ".cu", ".result")):
                 with contextlib.suppress(FileNotFoundError):  # another process removed it
                     yield entry.name, entry.stat()
 
