@@ -19,6 +19,7 @@ from tiledmm.simulator.check.finding_kinds import (
     BARRIER,
     IF_USED,
     NOT_RETURNED,
+    SHUFFLE_UNDEFINED,
     UNWRITTEN_GLOBAL,
     VIEW,
 )
@@ -250,8 +251,10 @@ def launch_kernel(
     found += [findings.of_launch(VIEW, said) for said in this.views()]
     unreturned = any(each.kind == NOT_RETURNED for each in found)
     unwritten = [each for each in found if each.kind == UNWRITTEN_GLOBAL]
+    undefined = [each for each in found if each.kind == SHUFFLE_UNDEFINED and settings.checks]
     misses = [each for each in found if each.kind == BARRIER]
-    before = this.contents() if full or unreturned or unwritten or misses or (settings.checks and wanted) else []
+    uncertain = unreturned or unwritten or undefined or misses
+    before = this.contents() if full or uncertain or (settings.checks and wanted) else []
     for placed in this.placed:
         if placed.writable:
             placed.array[...] = placed.result
@@ -259,15 +262,19 @@ def launch_kernel(
     wrong = list(wrong_results(this, findings, outcome, wanted, tolerance))
     errors = [each for each in found if not each.is_warning]
     found = [each for each in found if each.kind not in IF_USED]
+    blocks = tuple(sorted({block_number(this, each) for each in (*unwritten, *undefined, *wrong)}))
+    again = FullChecks(this, findings, settings if full else replace(settings, chosen=blocks), values, before)
     if unwritten:
-        blocks = tuple(sorted({block_number(this, each) for each in unwritten}))
-        again = replace(settings, chosen=blocks)
-        found += FullChecks(this, findings, again, values, before).reads_of_unwritten(unwritten)
+        found += again.reads_of_unwritten(unwritten)
+    if undefined and not errors:
+        used = again.undefined_shuffles(outcome)
+        found = [each for each in found if each.kind != SHUFFLE_UNDEFINED or each.line not in {it.line for it in used}]
+        found += used
     if before and (full or wrong or unreturned):
         blocks = blocks_again(this, outcome, [*wrong, *errors], whole=settings.cooperative)
-        again = settings if full else replace(settings, chosen=blocks)
-        if full or again.chosen:
-            found += FullChecks(this, findings, again, values, before).findings(errors, wrong=bool(wrong))
+        if full or blocks:
+            again = FullChecks(this, findings, settings if full else replace(settings, chosen=blocks), values, before)
+            found += again.findings(errors, wrong=bool(wrong))
     if full and outcome.synchronizes and not wrong and all(each.is_warning for each in found):
         found += Schedules(this, findings, settings, values, before, wanted, tolerance).found(outcome.steps)
     elif before and outcome.synchronizes and outcome.steps <= MANY_STEPS and (misses or wrong) and errors == misses:

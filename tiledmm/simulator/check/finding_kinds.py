@@ -79,6 +79,9 @@ NOT_WRITTEN = "result not written"
 WRONG_RESULT = "wrong result"
 UNSET = "variable read before it is set"
 
+#: Kinds for values that shuffles take from lanes outside the mask: a warning, and an error if a result depends on them.
+SHUFFLE_UNDEFINED, SHUFFLE_OUTSIDE = "shuffle of an undefined value", "shuffle from a lane outside the mask"
+
 #: The kind for an element of a thread's local array: an error if the result depends on it.
 UNSET_ELEMENT = "element read before it is set"
 

@@ -103,6 +103,8 @@ struct Launch {
     uint32_t cooperative;     // whether all blocks are resident: each has a worker, of which as many run as `workers` says
     // For a place in the code: its group, and the widest access in machine code to shared and global memory. May be null.
     void (*describe)(uint64_t pc, uint32_t kind, uint64_t answer[3]);
+    uint64_t undefined_at;    // a place at which undefined values of shuffles are bytes of undefined_fill; 0: none, they are NaN
+    uint64_t undefined_fill;
 };
 
 // What a kernel's code calls: partial barriers, fences or atomics, which order some threads and not others; volatile accesses.

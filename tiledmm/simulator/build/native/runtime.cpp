@@ -392,10 +392,12 @@ unsigned long long tiledmm_shuffled(unsigned lane, unsigned mask, unsigned stric
     if (w.current->present >> lane & 1) return tiledmm_exchanged(lane);
     const bool ended = mask >> lane & 1 && w.current->thread / WARP * WARP + lane < w.run->threads;
     const FindingKind kind = ended ? SHUFFLE_ENDED : strict ? SHUFFLE_SOURCE : SHUFFLE_UNDEFINED;
-    Finding finding = make_finding(w, kind, reinterpret_cast<uint64_t>(CALLER), false, 0, lane, {});
+    const auto place = reinterpret_cast<uint64_t>(CALLER);
+    Finding finding = make_finding(w, kind, place, false, 0, lane, {});
     finding.mask = mask;
     report(w, finding);
-    return 0xfff7badbadbadbadull;   // a NaN, as 4 or 8 bytes
+    if (place == w.run->launch.undefined_at) return w.run->launch.undefined_fill * 0x0101010101010101ull;
+    return 0xfffafffafffafffaull;   // a NaN, as 2, 4 or 8 bytes
 }
 
 void tiledmm_bad_shuffle_width(int width) {
