@@ -263,18 +263,18 @@ def launch_kernel(
     errors = [each for each in found if not each.is_warning]
     found = [each for each in found if each.kind not in IF_USED]
     blocks = tuple(sorted({block_number(this, each) for each in (*unwritten, *undefined, *wrong)}))
-    again = FullChecks(this, findings, settings if full else replace(settings, chosen=blocks), values, before)
+    chosen = settings if full else replace(settings, chosen=blocks)
     if unwritten:
-        found += again.reads_of_unwritten(unwritten)
+        found += FullChecks(this, findings, chosen, values, before).reads_of_unwritten(unwritten)
     if undefined and not errors:
-        used = again.undefined_shuffles(outcome)
+        used = FullChecks(this, findings, chosen, values, before).undefined_shuffles(outcome)
         found = [each for each in found if each.kind != SHUFFLE_UNDEFINED or each.line not in {it.line for it in used}]
         found += used
     if before and (full or wrong or unreturned):
         blocks = blocks_again(this, outcome, [*wrong, *errors], whole=settings.cooperative)
         if full or blocks:
-            again = FullChecks(this, findings, settings if full else replace(settings, chosen=blocks), values, before)
-            found += again.findings(errors, wrong=bool(wrong))
+            chosen = settings if full else replace(settings, chosen=blocks)
+            found += FullChecks(this, findings, chosen, values, before).findings(errors, wrong=bool(wrong))
     if full and outcome.synchronizes and not wrong and all(each.is_warning for each in found):
         found += Schedules(this, findings, settings, values, before, wanted, tolerance).found(outcome.steps)
     elif before and outcome.synchronizes and outcome.steps <= MANY_STEPS and (misses or wrong) and errors == misses:

@@ -144,7 +144,7 @@ SENTENCES = {
     "race on global memory": "{access}, which {other} {did} at {at} {unordered}",
     BARRIER: "waits at a barrier, and {other} {elsewhere}",
     "warp not converged": "waits for the lanes of its warp, and {other} {doing}",
-    "copy not waited for": "{access}, to which a cp.async of {other} at {at} has not been waited for",
+    "copy not waited for": "{access}, to which a cp.async of {other} at {at} {uncommitted}",
     "runaway thread": "made more accesses than the limit and did not end",
     "trap": "executed a trap",
     "subscript out of bounds": "uses the subscript {address} of an array of {bytes} elements",

@@ -271,6 +271,8 @@ def run_grid(
             found.other_pc -= library.base
         if found.allocated_at:
             found.allocated_at -= library.base
+        if found.waited_at:
+            found.waited_at -= library.base
         for i, place in enumerate(found.calls):
             found.calls[i] = max(place - library.base, 0)
     return outcome

@@ -79,6 +79,7 @@ class RawFinding(Structure):
         ("other_thread", c_uint32 * 3), ("unfenced", c_uint32), ("one_warp", c_uint32), ("warp", c_uint32),
         ("present", c_uint32), ("mask", c_uint32), ("other_mask", c_uint32),
         ("allocation", c_uint64), ("allocated", c_uint64), ("allocated_at", c_uint64),
+        ("waited_at", c_uint64), ("uncommitted", c_uint64),
     ]  # fmt: skip
 
 

@@ -341,7 +341,9 @@ private:
         const Cell written = w.writes[i];
         if (written & IN_FLIGHT && epoch_of(written) >= w.first_epoch) {
             const Other other = {pc_of(run, site_of(written)), w.block_number, thread_of(written), true};
-            report(w, ASYNC_NOT_WAITED, pc_of(run, site), writes, w.shared_base + offset, bytes, other);
+            Finding finding = make_finding(w, ASYNC_NOT_WAITED, pc_of(run, site), writes, w.shared_base + offset, bytes, other);
+            add_wait(finding, w.fibers[other.thread], w.shared_base + (i << w.granule_shift));
+            report(w, finding);
             if (writes) w.writes[i] = mine;
             continue;
         }

@@ -61,6 +61,16 @@ void look_at_overwritten(Worker& w, Fiber& fiber);
 Finding make_finding(const Worker& w, FindingKind kind, uint64_t pc, bool writes, uintptr_t address, unsigned bytes, Other other,
                      uintptr_t frame = 0);
 
+// Adds to a finding about a copy to an address whether its thread has committed it, and a wait that was not for it.
+inline void add_wait(Finding& finding, const Fiber& fiber, uintptr_t address) {
+    for (size_t i = fiber.groups.empty() ? 0 : fiber.groups.back(); i < fiber.pending.size(); ++i) {
+        const Pending& copy = fiber.pending[i];
+        if (address - reinterpret_cast<uintptr_t>(copy.shared) >= copy.bytes) continue;
+        finding.uncommitted = true;
+        finding.waited_at = reinterpret_cast<uint64_t>(copy.passed_at);
+    }
+}
+
 void report(Worker& w, const Finding& finding);
 
 // Keeps a finding of the current thread, whose calls are those of `frame` or of the caller of this.

@@ -122,6 +122,8 @@ struct Finding {
     uint32_t warp, present;      // number of the thread's warp in the block, and a mask of the lanes that the warp has
     uint32_t mask, other_mask;   // of a barrier or an exchange of lanes: which lanes it names
     uint64_t allocation, allocated, allocated_at;   // of an address in the heap: address and bytes of the allocation, and where it was made
+    uint64_t waited_at;          // of a copy: a wait of its thread that was for committed copies only; 0: none, or it is committed
+    uint64_t uncommitted;        // whether the copy is in no group
 };
 
 // Requests are accesses of a warp. Units are wavefronts in shared memory and sectors in global memory.

@@ -57,8 +57,10 @@ void check_copies(Worker& w, Fiber& fiber) {
     if (fiber.pending.size() == committed || !w.run->launch.checks) return;
     w.current = &fiber;
     const Pending& copy = fiber.pending[committed];
-    report(w, ASYNC_NOT_WAITED, pc_of(*w.run, copy.site), true, reinterpret_cast<uintptr_t>(copy.shared), copy.bytes,
-           {0, w.block_number, fiber.thread, true});
+    Finding finding = make_finding(w, ASYNC_NOT_WAITED, pc_of(*w.run, copy.site), true, reinterpret_cast<uintptr_t>(copy.shared),
+                                   copy.bytes, {0, w.block_number, fiber.thread, true});
+    add_wait(finding, fiber, reinterpret_cast<uintptr_t>(copy.shared));
+    report(w, finding);
     w.current = nullptr;
     fiber.pending.clear();
 }
@@ -575,7 +577,7 @@ void tiledmm_copy_async(void* shared, const void* global, unsigned bytes, unsign
         report_and_abort(w, BAD_COPY, place, true, reinterpret_cast<uintptr_t>(shared), bytes);
     if (source_bytes) on_other_access(reinterpret_cast<uintptr_t>(global), source_bytes, READS, COPY, place, bytes);
     on_other_access(reinterpret_cast<uintptr_t>(shared), bytes, WRITES | IS_COPY, COPY, place, bytes);
-    Pending copy = {static_cast<uint8_t*>(shared), bytes, find_site(*w.run, place, bytes, COPY), {}};
+    Pending copy = {static_cast<uint8_t*>(shared), bytes, find_site(*w.run, place, bytes, COPY), {}, nullptr};
     std::memcpy(copy.data, global, source_bytes);
     w.current->pending.push_back(copy);
 }
@@ -607,6 +609,7 @@ static void finish_copies(Worker& w, size_t done) {
 void tiledmm_wait_for_copies(unsigned pending) {
     Worker& w = *worker;
     const auto& groups = w.current->groups;
+    for (size_t i = groups.empty() ? 0 : groups.back(); i < w.current->pending.size(); ++i) w.current->pending[i].passed_at = CALLER;
     if (groups.size() > pending) finish_copies(w, groups[groups.size() - pending - 1]);
 }
 

@@ -141,6 +141,7 @@ struct Pending {   // a copy by cp.async without a wait so far
     uint8_t* shared;
     uint32_t bytes, site;
     uint8_t data[16];
+    const void* passed_at;   // a wait of its thread since, which was for committed copies only; null: none, or it is committed
 };
 
 struct Fence {
