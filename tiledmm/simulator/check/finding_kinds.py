@@ -128,6 +128,7 @@ OUTSIDE = frozenset({"global access out of bounds", "shared access out of bounds
 BARRIER = "barrier not reached by all"
 LANES = "lanes of a warp differ"
 COPY = "copy not waited for"
+MISALIGNED, FAULT = "misaligned access", "memory fault"
 
 # What lanes of a warp differ in (``build/native/warp_barriers.h``).
 OTHER_PLACE = 2
