@@ -15,6 +15,10 @@ inline Index index_of(const Run& run, uint64_t number) {
             static_cast<unsigned>(number / xy)};
 }
 
+inline uint64_t number_of(const Run& run, const Finding& finding) {
+    return finding.block[0] + static_cast<uint64_t>(run.grid.x) * (finding.block[1] + static_cast<uint64_t>(run.grid.y) * finding.block[2]);
+}
+
 inline Index thread_index(const Run& run, unsigned thread) {
     return {thread % run.block.x, thread / run.block.x % run.block.y, thread / (run.block.x * run.block.y)};
 }
@@ -54,6 +58,9 @@ unsigned find_calls(const Worker& w, uintptr_t frame, uint64_t (&calls)[MAX_CALL
 // Keeps a finding, or counts it if it is known. The run is locked. Few places remain for races: the finding that ends a launch
 // must find one.
 void keep(Run& run, const Finding& finding);
+
+// Sorts the findings by their blocks, and drops those of blocks behind the one that ended the launch: that others had begun is chance.
+void sort_findings(Run& run);
 
 // After a write that nothing orders after another: whether it has changed the value.
 void look_at_overwritten(Worker& w, Fiber& fiber);

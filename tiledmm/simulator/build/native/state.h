@@ -387,13 +387,18 @@ struct ReaderShard {
 constexpr unsigned READER_SHARDS = 64;
 constexpr size_t MOST_READERS = 1 << 16;   // of each
 
+constexpr uint64_t EVERYTHING_RUNS = UINT64_MAX;
+
 struct Run {
     Launch launch;
     Index grid, block;
     unsigned threads, warps;
     uint64_t blocks;
     std::atomic<uint64_t> next{0}, finished{0};
-    std::atomic<bool> stop{false};
+    // Blocks from this number on end, in the order in which blocks begin; earlier ones run to their end, so that the same findings
+    // come first however many workers there are.
+    std::atomic<uint64_t> ends_from{EVERYTHING_RUNS}, first_failed{EVERYTHING_RUNS};   // the second: the block that ended the launch
+    uint64_t ran_until = 0;   // in milliseconds, when the watch last saw that no block was to end
     std::mutex lock;
     std::vector<Finding> findings;
     std::unordered_map<uint64_t, size_t> finding_index;
@@ -416,6 +421,22 @@ struct Run {
     uint64_t deepest = 0, deepest_pc = 0;
     Site sites[SITES];
 };
+
+ALWAYS_INLINE bool is_stopping(const Run& run) { return run.ends_from.load(std::memory_order_relaxed) != EVERYTHING_RUNS; }
+ALWAYS_INLINE bool is_stopped(const Worker& w) { return w.earlier >= w.run->ends_from.load(std::memory_order_relaxed); }
+inline void stop_all(Run& run) { run.ends_from = 0; }
+
+// The current block ends the launch. Blocks that run in turn, or wait for each other, end together.
+inline void stop_from_here(Worker& w) {
+    Run& run = *w.run;
+    if (is_stopped(w)) return;
+    if (run.launch.order == PREEMPTIVE || run.launch.cooperative) return stop_all(run);
+    for (auto* number : {&run.ends_from, &run.first_failed}) {
+        uint64_t known = *number;
+        while (w.earlier < known && !number->compare_exchange_weak(known, w.earlier)) {
+        }
+    }
+}
 
 // Whether events of the current block are recorded in this detail.
 ALWAYS_INLINE bool is_traced(const Worker& w, Traced detail) {
