@@ -149,7 +149,9 @@ SENTENCES = {
     "runaway thread": "made more accesses than the limit and did not end",
     "trap": "executed a trap",
     "subscript out of bounds": "uses the subscript {address} of an array of {bytes} elements",
-    "barrier not reached by threads that have ended": "waits for {other}, which has ended, and counts as arrived",
+    "barrier not reached by threads that have ended": (
+        "waits for {other}, which has ended, and counts as arrived, as on GPUs of compute capability 7.0 and later"
+    ),
     LANES: "waits for lanes of its warp, and {other}, at {at}{for_what}",
     "shuffle from a lane outside the mask": "takes a value from lane {bytes}, which the mask does not have",
     "shuffle of an undefined value": "takes a value from lane {bytes}, which the mask does not have",
