@@ -26,7 +26,7 @@ from tiledmm.simulator.check.finding_kinds import (
 from tiledmm.simulator.check.full_checks import FullChecks, block_number, blocks_again
 from tiledmm.simulator.check.kernel_findings import KernelFindings
 from tiledmm.simulator.check.limits import beyond_limits, too_many_blocks
-from tiledmm.simulator.check.schedules import MANY_STEPS, Schedules
+from tiledmm.simulator.check.schedules import MANY_STEPS, Schedules, may_differ
 from tiledmm.simulator.execute.launch import Launch
 from tiledmm.simulator.execute.settings import Settings
 from tiledmm.simulator.report.events import Event, events_of
@@ -84,8 +84,8 @@ def launch(
             to the mean absolute value of what is expected.
         checks: Whether every access is checked. ``"full"`` runs the kernel four to eight times, to find variables that
             are read before they are set, and accesses outside of a thread's local arrays; and up to four times more in
-            other orders of threads, if it has atomics, volatile accesses, fences or named barriers. Without checks a
-            kernel runs several times as fast, but a wrong one can end the process.
+            other orders of threads, if it has atomics other than sums, volatile accesses, fences or named barriers.
+            Without checks a kernel runs several times as fast, but a wrong one can end the process.
         counts: Whether traffic is counted.
         sass: Whether traffic is also counted as in the machine code (SASS) of ``target``, where contiguous accesses are
             vectorized. Needs the extra ``inspect``.
@@ -275,9 +275,10 @@ def launch_kernel(
         if full or blocks:
             chosen = settings if full else replace(settings, chosen=blocks)
             found += FullChecks(this, findings, chosen, values, before).findings(errors, wrong=bool(wrong))
-    if full and outcome.synchronizes and not wrong and all(each.is_warning for each in found):
+    differs = bool(before) and outcome.synchronizes and may_differ(kernel)
+    if full and differs and not wrong and all(each.is_warning for each in found):
         found += Schedules(this, findings, settings, values, before, wanted, tolerance).found(outcome.steps)
-    elif before and outcome.synchronizes and outcome.steps <= MANY_STEPS and (misses or wrong) and errors == misses:
+    elif differs and outcome.steps <= MANY_STEPS and (misses or wrong) and errors == misses:
         found = Schedules(this, findings, settings, values, before, wanted, tolerance).races() + found
     found += wrong
     return Report.of(kernel, [outcome], found, grid=this.grid, block=this.block, sass=has_sass)

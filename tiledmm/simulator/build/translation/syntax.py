@@ -143,6 +143,26 @@ def without_comments(text: str) -> str:
     return re.sub(r"//[^\n]*|/\*.*?\*/", lambda comment: " " + "\n" * comment[0].count("\n"), text, flags=re.DOTALL)
 
 
+def discards_sums(text: str) -> bool:
+    """Return whether all atomics of a text add or subtract, and nobody uses what they return.
+
+    Such atomics give the same sums in each order. The result is False where the text does not show it, as in macros.
+    """
+    plain = without_comments(text)
+    if re.search(r"\basm\b|__asm|\(\s*\{", plain):
+        return False
+    atomics = list(re.finditer(r"\batomic\w*", plain))
+    return bool(atomics) and all(
+        re.fullmatch(r"atomic(Add|Sub)(_block|_system)?", each[0])
+        and re.match(rf"\s*{_PARENTHESES}\s*;", plain[each.end() :])
+        and re.search(
+            rf"([;{{}}]|\belse|\b(if|for|while)\s*{_PARENTHESES})\s*$", (before := plain[: each.start()])[-300:]
+        )
+        and before.count("(") == before.count(")")  # in no head of a loop
+        for each in atomics
+    )
+
+
 # Parentheses with up to two levels of others in them.
 _PARENTHESES = r"\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
 _BOUNDS = rf"__(?:launch_bounds|maxnreg)__\s*{_PARENTHESES}"
