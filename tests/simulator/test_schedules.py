@@ -47,7 +47,7 @@ def test_there_are_enough_bugs() -> None:
 @pytest.mark.parametrize("name", [pytest.param(each, marks=slow_unless(each in EVERYDAY_KERNELS)) for each in CASES])
 def test_a_correct_kernel_is_right_in_every_order(name: str) -> None:
     case = CASES[name]
-    for order in [*ORDERS, *({"threads": "preemptive", "seed": seed} for seed in range(len(schedules.SEEDS), 12))]:
+    for order in [{}, *({"threads": "preemptive", "seed": seed} for seed in range(12))]:
         assert run(case, case.text, **order).findings == (), order
 
 

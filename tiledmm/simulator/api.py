@@ -83,7 +83,7 @@ def launch(
             floating-point numbers within 1e-10 (8 bytes), 1e-4 (4 bytes) or 1e-2 (2 bytes), relative to themselves and
             to the mean absolute value of what is expected.
         checks: Whether every access is checked. ``"full"`` runs the kernel four to eight times, to find variables that
-            are read before they are set, and accesses outside of a thread's local arrays; and up to four times more in
+            are read before they are set, and accesses outside of a thread's local arrays; and up to three times more in
             other orders of threads, if it has atomics other than sums, volatile accesses, fences or named barriers.
             Without checks a kernel runs several times as fast, but a wrong one can end the process.
         counts: Whether traffic is counted.

@@ -29,9 +29,9 @@ from tiledmm.simulator.execute.settings import Settings
 #: Name of the order in which threads are preempted.
 PREEMPTIVE = "preemptive"
 
-#: Seeds that are tried, for launches of up to ``MANY_STEPS`` accesses and for larger ones: one of each style, or all
-#: styles but the random one. Of the bugs in ``synchronized_kernels`` further seeds find no more.
-SEEDS, FEWER_SEEDS = (0, 1, 2, 3), (0, 2, 3)
+#: Seeds that are tried, for launches of up to ``MANY_STEPS`` accesses and for larger ones: one of each style but the
+#: random one, and those with which all bugs in ``synchronized_kernels`` are found.
+SEEDS, FEWER_SEEDS = (0, 2, 3), (0, 2)
 MANY_STEPS = 1 << 16
 
 
