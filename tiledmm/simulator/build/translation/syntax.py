@@ -28,7 +28,7 @@ def has_c_linkage(text: str, kernel: str) -> bool:
     The result is True for a kernel that the text does not declare.
     """
     plain = without_comments(text)
-    blocks = [_closed(plain, match.end()) for match in re.finditer(r'\bextern\s*"C"\s*\{', plain)]
+    blocks = [closed(plain, match.end()) for match in re.finditer(r'\bextern\s*"C"\s*\{', plain)]
     heads = rf"(?P<void>\bvoid\s+)?__global__\b(?P<rest>[^;{{}}\"]*?\b{re.escape(kernel)}\s*\()"
     declared = [match for match in re.finditer(heads, plain) if match["void"] or re.search(r"\bvoid\b", match["rest"])]
     for match in declared:
@@ -177,7 +177,7 @@ def _first_argument(text: str) -> str:
     return text
 
 
-def _closed(text: str, begin: int) -> tuple[int, int]:
+def closed(text: str, begin: int) -> tuple[int, int]:
     """Return the range of offsets between an opening brace and the brace that closes it.
 
     Args:
