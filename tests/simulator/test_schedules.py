@@ -87,15 +87,18 @@ def test_a_wrong_result_of_another_order_is_found_and_the_arrays_stay() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kernel", "name"),
-    [("square_handoff", "does not wait for an empty buffer"), ("warp_ring", "row not made yet")],
-)
-def test_a_wrong_launch_is_explained_by_the_race_of_another_order(kernel: str, name: str) -> None:
+    ("kernel", "name", "seed"),
+    [
+        ("square_handoff", "does not wait for an empty buffer", 0), ("warp_ring", "row not made yet", 0),
+        ("warp_ring", "one row too far", 6),
+    ],
+)  # fmt: skip
+def test_a_wrong_launch_is_explained_by_the_race_of_another_order(kernel: str, name: str, seed: int) -> None:
     bug = next(each for each in held_out_bugs() if (each.kernel, each.name) == (kernel, name))
     text, lines = bug.planted(bug.edited.text())
     first, *others = bug.edited.run(text, {}).findings
     assert first.kind == "race on shared memory" and lines == {first.line, first.other_line}
-    assert "seed=0" in first.message and {each.kind for each in others} <= {WRONG_RESULT, BARRIER}
+    assert first.seed == seed and {each.kind for each in others} <= {WRONG_RESULT, BARRIER}
 
 
 @pytest.mark.parametrize(

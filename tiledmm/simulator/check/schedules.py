@@ -32,6 +32,9 @@ PREEMPTIVE = "preemptive"
 #: Seeds that are tried, for launches of up to ``MANY_STEPS`` accesses and for larger ones: one of each style but the
 #: random one, and those with which all bugs in ``synchronized_kernels`` are found.
 SEEDS, FEWER_SEEDS = (0, 2, 3), (0, 2)
+
+#: Seeds that are tried until a race is found, for launches that are known to be wrong: two of each style.
+SEEDS_OF_WRONG = range(8)
 MANY_STEPS = 1 << 16
 
 
@@ -115,7 +118,7 @@ class Schedules:
 
         An order can hide the race that makes a result wrong, or that has threads wait at different barriers.
         """
-        for seed in SEEDS:
+        for seed in SEEDS_OF_WRONG:
             outcome = self._run(preemptive(self.settings, seed))
             found = self.findings.of([outcome], self.launch.placed, self.launch.shared_bytes)
             if races := [each for each in found if each.kind in RACES]:

@@ -296,14 +296,15 @@ ALWAYS_INLINE void keep_reader(Worker& w, size_t at, Cell mine) {
 
 // A plain read beside atomics of others is a race, unless the reader goes on to an atomic of its own there: the usual loop
 // around atomicCAS begins with one, and so does `if (x > *most) atomicMax(most, x)`, where threads that do not go on read at
-// the same place (Run::guards). A loop that waits by plain reads is no such place (Run::polls). These races wait until the
-// launch ends, or until forget_deferred. `slot` has the stamp of a
-// reader in another worker, which may come to its atomic meanwhile: either it is seen there, or that worker sees `defers`.
+// the same place (Run::guards). An atomic behind the next barrier of the block is none that the read was for. A loop that
+// waits by plain reads is no such place (Run::polls). These races wait until the launch ends, or until forget_deferred.
+// `slot` has the stamp of a reader in another worker, which may come to its atomic meanwhile: either it is seen there, or
+// that worker sees `defers`.
 void report_unless_swapped(Worker& w, const Stamp& reader, uintptr_t cell, const Finding& finding, const uint64_t* slot = nullptr) {
     std::lock_guard<std::mutex> guard(w.run->lock);
     w.run->defers = true;
     if (slot && __atomic_load_n(slot, __ATOMIC_SEQ_CST) != reader.who) return;
-    auto& all = w.run->deferred[{reader.who >> 22, cell}];
+    auto& all = w.run->deferred[{reader.who >> 22, reader.epoch(), cell}];
     for (Finding& each : all)
         if (each.pc == finding.pc && each.other_pc == finding.other_pc) {
             ++each.count;
@@ -316,7 +317,7 @@ void forget_deferred(Worker& w, const Stamp& reader, uintptr_t cell) {
     Run& run = *w.run;
     if (!run.defers) return;
     std::lock_guard<std::mutex> guard(run.lock);
-    const auto found = run.deferred.find({reader.who >> 22, cell});
+    const auto found = run.deferred.find({reader.who >> 22, reader.epoch(), cell});
     if (found == run.deferred.end()) return;
     for (const Finding& each : found->second) run.guards.insert(each.writes ? each.other_pc : each.pc);
     run.deferred.erase(found);
@@ -516,7 +517,9 @@ constexpr uint64_t NO_DATA = ATOMIC_STAMP | FLAG_STAMP;
 }
 
 void forgive_swapped(Worker& w, const Stamp& mine, uintptr_t cell, uint64_t* read) {
-    const auto is_mine = [&](const Stamp& reader) { return reader.who >> 22 == mine.who >> 22 && !reader.is_strong(); };
+    const auto is_mine = [&](const Stamp& reader) {
+        return reader.who >> 22 == mine.who >> 22 && reader.epoch() == mine.epoch() && !reader.is_strong();
+    };
     for (unsigned slot = 0; slot < 2; ++slot) {
         const Stamp reader = load_stamp(read + 2 * slot);
         if (is_mine(reader) && is_guard(w, reader.site())) __atomic_fetch_or(read + 2 * slot, ATOMIC_STAMP, __ATOMIC_SEQ_CST);

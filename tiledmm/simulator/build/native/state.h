@@ -18,6 +18,7 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -407,7 +408,7 @@ struct Run {
     std::atomic<bool> released{false};             // whether any thread released something
     std::unordered_map<uintptr_t, Sync> syncs;     // by place, see place_of
     std::atomic<bool> timed_out{false};
-    std::map<std::pair<uint64_t, uintptr_t>, std::vector<Finding>> deferred;   // by block and thread, and by element
+    std::map<std::tuple<uint64_t, unsigned, uintptr_t>, std::vector<Finding>> deferred;   // by block and thread, epoch, and element
     std::atomic<bool> defers{false};
     std::set<uint64_t> guards, polls;   // places of plain reads: those whose thread goes on to an atomic there, and those of loops that wait
     std::atomic<bool> synchronizes{false};
