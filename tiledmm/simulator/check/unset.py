@@ -27,9 +27,11 @@ def unset_variables(kernel: NativeKernel) -> list[LocalVariable]:
     Args:
         kernel: The kernel.
     """
-    found = [each for each in kernel.local_variables if filled(kernel.text, [each], "Ones") != kernel.text]
-    members: list[LocalVariable] = constructed_members(kernel.text)
-    return found + members if filled_kernel(kernel, members, "Ones") else found
+    found: list[LocalVariable] = [
+        each for each in kernel.local_variables if filled(kernel.text, [each], "Ones") != kernel.text
+    ]
+    members = constructed_members(kernel.text)
+    return [*found, *members] if filled_kernel(kernel, members, "Ones") else found
 
 
 # A declaration of members without values, each of which is a number or a structure; the group has their names.
