@@ -68,3 +68,14 @@ def test_the_finding_names_the_alignment_to_declare():
     (found,) = simulator.launch(text, 1, 1, (np.ones(2, np.float32),)).warnings
     assert "writes 8 bytes at s[2], byte 8 of shared array s (16 bytes)" in found.message
     assert "__align__(8)" in found.message
+
+
+def test_a_misaligned_access_is_one_finding():
+    """Check it with full checks, too, one build of which leaves such accesses to the CPU."""
+    text = """__global__ void k(const float* x, float* y) {
+        reinterpret_cast<float4*>(y)[threadIdx.x] = reinterpret_cast<const float4*>(x + 1)[threadIdx.x];
+    }"""
+    arrays = np.ones(64, np.float32), np.ones(64, np.float32)
+    for checks in (True, "full"):
+        (found,) = simulator.launch(text, 1, 8, arrays, checks=checks).findings
+        assert (found.kind, found.line) == ("misaligned access", 2)

@@ -56,6 +56,27 @@ def test_results_and_counts_do_not_depend_on_the_compiler(compiler, monkeypatch,
     assert report.source == expected.source
 
 
+def test_every_compiler_keeps_shared_variables(compiler):
+    """Check dynamic shared memory, and variables that an optimizer could split or fold."""
+    text = """
+    struct Pair { float a, b; };
+    __global__ void k(float* x) {
+        extern __shared__ float d[];
+        __shared__ Pair pair;
+        d[threadIdx.x] = x[threadIdx.x];
+        if (threadIdx.x == 0) pair.a = 1;
+        __syncthreads();
+        x[threadIdx.x] = d[31 - threadIdx.x] + pair.a + pair.b;
+    }
+    """
+    x = np.arange(32, dtype=np.float32)
+    (found,) = simulator.launch(text, 1, 32, (x,), shared_bytes=128).findings
+    assert (found.kind, found.line) == ("uninitialised shared memory", 9)
+    x = np.arange(32, dtype=np.float32)
+    simulator.launch(text.replace(" + pair.b", ""), 1, 32, (x,), shared_bytes=128).check()
+    assert x.tolist() == [32 - i for i in range(32)]
+
+
 #: Bugs whose findings need the compiler's line numbers, its registers, or its order of accesses.
 BUGS = (
     "tiled_16: no barrier after the stores",

@@ -119,3 +119,22 @@ def test_no_lane_may_end_before_a_product_on_tensor_cores():
     (found,) = report.findings
     assert (found.kind, found.line) == ("warp not converged", 11)
     assert "thread (7, 0) has ended" in found.message
+
+
+@pytest.mark.parametrize(
+    ("body", "found", "warned"),
+    [
+        ("if (lane >= 16) return;\n__syncthreads();\nout[lane] = 1;", [], [4]),
+        ("if (lane < 16) __syncthreads();\nout[lane] = 1;", [], [3]),
+        ("if (lane < 16) __syncthreads();\nout[lane] = 1;\n__syncthreads();", [("barrier not reached by all", 3)], [5]),
+        ("__shared__ int s;\nif (lane < 16) { s = 1;\n__syncthreads(); }\nout[lane] = s;",
+         [("race on shared memory", 6)], [5]),
+        ("if (lane < 16) { __syncthreads(); atomicAdd(out, 1); }\nelse while (atomicAdd(out, 0) < 15) {}",
+         [("thread that waits forever", 4)], []),
+    ],
+)  # fmt: skip
+def test_a_barrier_in_a_branch_is_an_error_unless_the_other_threads_end(body, found, warned):
+    _, report = launch(body, threads=64)
+    assert [(each.kind, each.line) for each in report.findings] == found
+    kind = "barrier not reached by threads that have ended"
+    assert [each.line for each in report.warnings if each.kind == kind] == warned

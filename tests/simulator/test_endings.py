@@ -159,3 +159,31 @@ def test_interrupting_ends_a_launch_within_a_second(code, after):
     first, second = done.stdout.splitlines()
     assert first.startswith("interrupted") and float(first.split()[1]) < after + 1
     assert second == "64"
+
+
+@pytest.mark.parametrize("order", ["forward", "random"])
+def test_the_same_block_ends_the_launch_however_many_run_at_a_time(order):
+    """Check that a block which fails late is named before a later one that fails at once."""
+    text = """__global__ void k(const float* x, float* y, int n) {
+        float sum = 0;
+        for (int i = 0; i < n && blockIdx.x < 2; ++i) sum += x[i % 8];
+        if (blockIdx.x == 1) sum += x[8];
+        if (blockIdx.x == 2) sum += x[9];
+        if (threadIdx.x >= 0) y[8 * blockIdx.x + threadIdx.x] = sum;
+    }"""
+    said = set()
+    for workers in (1, 2, 3):
+        arrays = np.ones(8, np.float32), np.ones(64, np.float32)
+        (found,) = simulator.launch(text, 8, 8, (*arrays, 5000), workers=workers, threads=order).findings
+        assert (found.line, found.block) == (4, (1, 0, 0))
+        said.add(found.message)
+    assert len(said) == 1
+
+
+def test_a_block_that_waits_for_one_that_has_failed_ends():
+    text = """__global__ void k(volatile int* flag, int* x) {
+        if (blockIdx.x == 0) while (!*flag) {}
+        if (blockIdx.x == 1) x[99] = 1;
+    }"""
+    report = simulator.launch(text, 4, 1, (np.zeros(1, np.int32), np.zeros(1, np.int32)), workers=2)
+    assert [(each.kind, each.line) for each in report.findings] == [("global access out of bounds", 3)]

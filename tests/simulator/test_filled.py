@@ -7,7 +7,7 @@ import pytest
 from tiledmm.hardware.architectures import TARGETS
 from tiledmm.simulator.build import toolchain
 from tiledmm.simulator.build.debug.variables import LocalVariable, local_variables_of
-from tiledmm.simulator.check.unset import VALUES, filled
+from tiledmm.simulator.check.unset import VALUES, constructed_members, filled
 
 
 @pytest.mark.parametrize(
@@ -56,3 +56,25 @@ def test_a_threads_own_variables() -> None:
     assert {(each.name, each.declared) for each in found if not each.has_parts} == {
         ("number", 9), ("pointer", 9), ("reference", 9)
     }  # fmt: skip
+
+
+def test_members_that_a_constructor_may_leave_out() -> None:
+    text = """template <class T> class A : public B<T> {
+     public:
+      T re, /* the real part */
+        im;
+      unsigned long long n; int v[3]; float* p; static int s; const int c; int set = 1;
+      A(T r) : re(r) { int local; }
+      ~A() {}
+      int f(int x) { return x; }
+      int g;
+    };
+    struct Plain { int a; };
+    struct WithoutParameters { int a; WithoutParameters() {} };
+    struct Shared { int a; Shared() {} Shared(int i) : a(i) {} };
+    __global__ void k() { __shared__ Shared s[2]; }"""
+    members = constructed_members(text)
+    assert [(each.name, each.declared) for each in members] == [("re", 3), ("im", 4), ("n", 5), ("g", 9)]
+    value = " = tiledmm_detail::Ones()"
+    wanted = text.replace("re,", f"re{value},").replace("im;", f"im{value};").replace(" n;", f" n{value};")
+    assert filled(text, members, "Ones") == wanted.replace("g;", f"g{value};")

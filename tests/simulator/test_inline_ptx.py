@@ -575,6 +575,36 @@ def test_copies_of_no_group_are_not_waited_for():
     assert findings(text, np.ones(256, "f4"), np.zeros(128, "f4")) == [("copy not waited for", 11)]
 
 
+COMMITS = """
+#include <cuda_pipeline.h>
+__global__ void kernel(const float* x, float* y) {
+    __shared__ float s[64];
+    FIRST
+    __pipeline_memcpy_async(&s[threadIdx.x], &x[threadIdx.x], 4);
+    NEXT
+    __syncthreads();
+    y[threadIdx.x] = s[63 - threadIdx.x];
+    LAST
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "following", "last", "said"),
+    [
+        ("", "__pipeline_wait_prior(0);", "", "not been committed: a commit is missing before the wait at kernel.cu:7"),
+        ("", "__pipeline_wait_prior(0);", "__pipeline_commit();", "a commit is missing before the wait at kernel.cu:7"),
+        ("__pipeline_wait_prior(0);", "", "", "has not been committed: a commit is missing, and"),
+        ("", "__pipeline_commit(); __pipeline_wait_prior(1);", "", "has not been waited for"),
+    ],
+)  # fmt: skip
+def test_a_copy_that_is_not_committed_is_named_so(first, following, last, said):
+    text = COMMITS.replace("FIRST", first).replace("NEXT", following).replace("LAST", last)
+    (found,) = simulator.launch(text, 1, 64, (np.ones(64, "f4"), np.zeros(64, "f4"))).findings
+    assert (found.kind, found.line, found.other_line) == ("copy not waited for", 9, 6)
+    assert said in found.message
+
+
 def test_copies_are_predicated_or_ignored():
     text = """extern "C" __global__ void kernel(const int* x, int* out) {
     __shared__ alignas(16) int s[64];

@@ -455,6 +455,16 @@ def test_loops_that_wait(read, found):
         ("if (x[0] < 5) atomicAdd(&x[0], 1);", [RACE_GLOBAL]),
         ("if (x[0] == 0) atomicExch(&x[0], 1);", [RACE_GLOBAL]),
         ("while (x[0] == 0 && threadIdx.x < 63) {} atomicMax(&x[0], 1);", [RACE_GLOBAL]),
+        ("for (int i = 0; i < 2; ++i) { if (threadIdx.x > x[0]) atomicMax(&x[0], threadIdx.x); __syncthreads(); }", []),
+        (
+            "for (int i = 0; i < 2; ++i) { int was = x[0]; __syncthreads(); atomicOr(&x[0], was + threadIdx.x); }",
+            [RACE_GLOBAL],
+        ),
+        (
+            "__shared__ int s; if (threadIdx.x == 0) s = 0; __syncthreads();"
+            "for (int i = 0; i < 2; ++i) { const int was = s; __syncthreads(); atomicOr(&s, was + threadIdx.x); }",
+            ["race on shared memory"],
+        ),
     ],
 )
 def test_a_look_before_an_atomic_that_may_not_be_needed(body, found):

@@ -131,6 +131,24 @@ def test_what_a_constructor_sets_is_set() -> None:
     launch(ZEROS.format(declared="Set v;", set="v.a = x[i]", read="v.a"), checks="full").check()
 
 
+@pytest.mark.parametrize(("initialized", "declared"), [("re(r), im(i)", None), ("re(r)", 4), ("im(i)", 3)])
+def test_a_member_that_a_constructor_of_a_temporary_leaves_out(initialized: str, declared: int | None) -> None:
+    text = f"""
+    struct Complex {{
+        float re,
+            im;
+        __device__ Complex(float r, float i) : {initialized} {{}}
+        __device__ Complex operator*(float by) const {{ return Complex(re * by, im * by); }}
+    }};
+    __global__ void k(Complex* x, int n) {{
+        if (threadIdx.x < n) x[threadIdx.x] = x[threadIdx.x] * 2;
+    }}
+    """
+    report = simulator.launch(text, 1, 32, (np.ones(32, np.complex64), 32), checks="full")
+    found = [(each.kind, each.line, each.other_line) for each in report.findings]
+    assert found == ([] if declared is None else [("variable read before it is set", 9, declared)])
+
+
 def test_an_element_that_is_not_set_and_leads_to_a_wild_access():
     text = """
     __global__ void k(float* x, int n) {

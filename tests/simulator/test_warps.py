@@ -77,3 +77,41 @@ def test_halves_are_shuffled():
     x = np.arange(32).astype(np.float16)
     simulator.launch(text, 1, 32, (x,)).check()
     assert x.tolist() == [(i + 2 if i < 30 else i) ^ 1 for i in LANES]
+
+
+@pytest.mark.parametrize("kind", ["float", "double", "int", "__half"])
+@pytest.mark.parametrize(("used", "steps"), [("lane == 0", (8, 4, 2, 1)), ("lane == 5", (16,))])
+def test_a_value_from_outside_the_mask_is_an_error_if_a_result_depends_on_it(kind, used, steps):
+    """Check sums of 16 lanes, whose last lanes take values of lanes that the mask does not name."""
+    shuffles = "".join(f"v = v + __shfl_down_sync(0xffff, v, {step});" for step in steps)
+    text = f"""#include <cuda_fp16.h>
+    __global__ void kernel({kind}* out) {{
+        const int lane = threadIdx.x;
+        {kind} v = 1;
+        if (lane < 16) {{
+            {shuffles}
+            if ({used}) *out = v;
+        }}
+    }}"""
+    out = np.zeros(1, {"float": np.float32, "double": np.float64, "int": np.int32, "__half": np.float16}[kind])
+    report = simulator.launch(text, 1, 32, (out,))
+    if steps[0] == 8:
+        assert (out[0], report.ok, {each.kind for each in report.warnings}) == (
+            16,
+            True,
+            {"shuffle of an undefined value"},
+        )
+    else:
+        assert [(each.kind, each.line) for each in report.findings] == [("shuffle from a lane outside the mask", 6)]
+        assert np.isnan(out[0]) or (kind == "int" and out[0] < 0)
+        assert not report.warnings
+
+
+def test_a_maximum_depends_on_a_value_from_outside_the_mask_though_it_drops_nan():
+    text = """__global__ void kernel(float* out) {
+        if (threadIdx.x < 4) out[threadIdx.x] = fmaxf(1.0f, __shfl_down_sync(0xf, 3.0f, 2));
+    }"""
+    out = np.zeros(4, np.float32)
+    report = simulator.launch(text, 1, 32, (out,))
+    assert out.tolist() == [3, 3, 1, 1]
+    assert [(each.kind, each.line) for each in report.findings] == [("shuffle from a lane outside the mask", 2)]

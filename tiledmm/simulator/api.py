@@ -19,13 +19,14 @@ from tiledmm.simulator.check.finding_kinds import (
     BARRIER,
     IF_USED,
     NOT_RETURNED,
+    SHUFFLE_UNDEFINED,
     UNWRITTEN_GLOBAL,
     VIEW,
 )
 from tiledmm.simulator.check.full_checks import FullChecks, block_number, blocks_again
 from tiledmm.simulator.check.kernel_findings import KernelFindings
 from tiledmm.simulator.check.limits import beyond_limits, too_many_blocks
-from tiledmm.simulator.check.schedules import MANY_STEPS, Schedules
+from tiledmm.simulator.check.schedules import MANY_STEPS, Schedules, may_differ
 from tiledmm.simulator.execute.launch import Launch
 from tiledmm.simulator.execute.settings import Settings
 from tiledmm.simulator.report.events import Event, events_of
@@ -82,9 +83,9 @@ def launch(
             floating-point numbers within 1e-10 (8 bytes), 1e-4 (4 bytes) or 1e-2 (2 bytes), relative to themselves and
             to the mean absolute value of what is expected.
         checks: Whether every access is checked. ``"full"`` runs the kernel four to eight times, to find variables that
-            are read before they are set, and accesses outside of a thread's local arrays; and up to four times more in
-            other orders of threads, if it has atomics, volatile accesses, fences or named barriers. Without checks a
-            kernel runs several times as fast, but a wrong one can end the process.
+            are read before they are set, and accesses outside of a thread's local arrays; and up to three times more in
+            other orders of threads, if it has atomics other than sums, volatile accesses, fences or named barriers.
+            Without checks a kernel runs several times as fast, but a wrong one can end the process.
         counts: Whether traffic is counted.
         sass: Whether traffic is also counted as in the machine code (SASS) of ``target``, where contiguous accesses are
             vectorized. Needs the extra ``inspect``.
@@ -250,8 +251,10 @@ def launch_kernel(
     found += [findings.of_launch(VIEW, said) for said in this.views()]
     unreturned = any(each.kind == NOT_RETURNED for each in found)
     unwritten = [each for each in found if each.kind == UNWRITTEN_GLOBAL]
+    undefined = [each for each in found if each.kind == SHUFFLE_UNDEFINED and settings.checks]
     misses = [each for each in found if each.kind == BARRIER]
-    before = this.contents() if full or unreturned or unwritten or misses or (settings.checks and wanted) else []
+    uncertain = unreturned or unwritten or undefined or misses
+    before = this.contents() if full or uncertain or (settings.checks and wanted) else []
     for placed in this.placed:
         if placed.writable:
             placed.array[...] = placed.result
@@ -259,18 +262,23 @@ def launch_kernel(
     wrong = list(wrong_results(this, findings, outcome, wanted, tolerance))
     errors = [each for each in found if not each.is_warning]
     found = [each for each in found if each.kind not in IF_USED]
+    blocks = tuple(sorted({block_number(this, each) for each in (*unwritten, *undefined, *wrong)}))
+    chosen = settings if full else replace(settings, chosen=blocks)
     if unwritten:
-        blocks = tuple(sorted({block_number(this, each) for each in unwritten}))
-        again = replace(settings, chosen=blocks)
-        found += FullChecks(this, findings, again, values, before).reads_of_unwritten(unwritten)
+        found += FullChecks(this, findings, chosen, values, before).reads_of_unwritten(unwritten)
+    if undefined and not errors:
+        used = FullChecks(this, findings, chosen, values, before).undefined_shuffles(outcome)
+        found = [each for each in found if each.kind != SHUFFLE_UNDEFINED or each.line not in {it.line for it in used}]
+        found += used
     if before and (full or wrong or unreturned):
         blocks = blocks_again(this, outcome, [*wrong, *errors], whole=settings.cooperative)
-        again = settings if full else replace(settings, chosen=blocks)
-        if full or again.chosen:
-            found += FullChecks(this, findings, again, values, before).findings(errors, wrong=bool(wrong))
-    if full and outcome.synchronizes and not wrong and all(each.is_warning for each in found):
+        if full or blocks:
+            chosen = settings if full else replace(settings, chosen=blocks)
+            found += FullChecks(this, findings, chosen, values, before).findings(errors, wrong=bool(wrong))
+    differs = bool(before) and outcome.synchronizes and may_differ(kernel)
+    if full and differs and not wrong and all(each.is_warning for each in found):
         found += Schedules(this, findings, settings, values, before, wanted, tolerance).found(outcome.steps)
-    elif before and outcome.synchronizes and outcome.steps <= MANY_STEPS and (misses or wrong) and errors == misses:
+    elif differs and outcome.steps <= MANY_STEPS and (misses or wrong) and errors == misses:
         found = Schedules(this, findings, settings, values, before, wanted, tolerance).races() + found
     found += wrong
     return Report.of(kernel, [outcome], found, grid=this.grid, block=this.block, sass=has_sass)

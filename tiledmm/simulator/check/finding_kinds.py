@@ -79,6 +79,9 @@ NOT_WRITTEN = "result not written"
 WRONG_RESULT = "wrong result"
 UNSET = "variable read before it is set"
 
+#: Kinds for values that shuffles take from lanes outside the mask: a warning, and an error if a result depends on them.
+SHUFFLE_UNDEFINED, SHUFFLE_OUTSIDE = "shuffle of an undefined value", "shuffle from a lane outside the mask"
+
 #: The kind for an element of a thread's local array: an error if the result depends on it.
 UNSET_ELEMENT = "element read before it is set"
 
@@ -125,6 +128,7 @@ OUTSIDE = frozenset({"global access out of bounds", "shared access out of bounds
 BARRIER = "barrier not reached by all"
 LANES = "lanes of a warp differ"
 COPY = "copy not waited for"
+MISALIGNED, FAULT = "misaligned access", "memory fault"
 
 # What lanes of a warp differ in (``build/native/warp_barriers.h``).
 OTHER_PLACE = 2
@@ -141,11 +145,13 @@ SENTENCES = {
     "race on global memory": "{access}, which {other} {did} at {at} {unordered}",
     BARRIER: "waits at a barrier, and {other} {elsewhere}",
     "warp not converged": "waits for the lanes of its warp, and {other} {doing}",
-    "copy not waited for": "{access}, to which a cp.async of {other} at {at} has not been waited for",
+    "copy not waited for": "{access}, to which a cp.async of {other} at {at} {uncommitted}",
     "runaway thread": "made more accesses than the limit and did not end",
     "trap": "executed a trap",
     "subscript out of bounds": "uses the subscript {address} of an array of {bytes} elements",
-    "barrier not reached by threads that have ended": "waits for {other}, which has ended, and counts as arrived",
+    "barrier not reached by threads that have ended": (
+        "waits for {other}, which has ended, and counts as arrived, as on GPUs of compute capability 7.0 and later"
+    ),
     LANES: "waits for lanes of its warp, and {other}, at {at}{for_what}",
     "shuffle from a lane outside the mask": "takes a value from lane {bytes}, which the mask does not have",
     "shuffle of an undefined value": "takes a value from lane {bytes}, which the mask does not have",

@@ -267,13 +267,14 @@ def finding(
         barriers=BARRIERS.get(raw.bytes, ""),
         fast=RANGES.get(raw.bytes, "").format(value=_double(raw.address)),
         unordered=_unordered(raw, other_block == block, lines, {line, other_line}),
+        uncommitted=_uncommitted(raw, lines) if raw.uncommitted else "has not been waited for",
         for_what=", which is at another place" if raw.bytes == OTHER_PLACE else ", for another mask or operation",
     )
     own = kind == LANES and not raw.bytes  # the mask of the lane's own call
     if own:
         said = "waits for lanes of its warp by a mask that does not have its own lane"
     if kind == COPY and not raw.other_pc:  # found when the thread ended
-        said = f"copies {what} by cp.async, and commits the copy to no group"
+        said = f"copies {what} by cp.async, and the copy {_uncommitted(raw, lines)}"
     said += masks_in_words(raw, kind)
     called = f"; called at {', '.join(map(lines.location, calls))}" if calls else ""
     loop = lines.loop(line) if kind in ENDLESS else 0
@@ -331,6 +332,12 @@ def _unordered(raw: RawFinding, one_block: bool, lines: SourceLines, both: set[i
             "with no barrier in between: one is between the two lines, and one is missing at the end of the loop's body"
         )
     return "with no barrier in between"
+
+
+def _uncommitted(raw: RawFinding, lines: SourceLines) -> str:
+    """Return what a message says of a copy that is in no group."""
+    at = f" before the wait at {lines.location(lines.line(raw.waited_at))}" if raw.waited_at else ""
+    return f"has not been committed: a commit is missing{at}, and a wait is for committed copies only"
 
 
 def _triple(values: Any) -> tuple[int, int, int]:

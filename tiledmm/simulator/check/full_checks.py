@@ -15,7 +15,20 @@ from tiledmm.errors import CompilationError
 from tiledmm.simulator.build.debug.variables import LocalVariable
 from tiledmm.simulator.build.kernel_flags import PATTERN
 from tiledmm.simulator.build.native_kernel import ModuleState, NativeKernel
-from tiledmm.simulator.check.finding_kinds import ENDLESS, NOT_RETURNED, OUTSIDE, TIMED, UNSET, UNSET_ELEMENT
+from tiledmm.simulator.check.finding_kinds import (
+    ENDLESS,
+    FAULT,
+    KINDS,
+    MISALIGNED,
+    NOT_RETURNED,
+    OUTSIDE,
+    SHUFFLE_OUTSIDE,
+    SHUFFLE_UNDEFINED,
+    TIMED,
+    UNSET,
+    UNSET_ELEMENT,
+    WARNINGS,
+)
 from tiledmm.simulator.check.findings import Finding
 from tiledmm.simulator.check.kernel_findings import KernelFindings
 from tiledmm.simulator.check.schedules import with_the_same_writer
@@ -37,6 +50,10 @@ _LITTLE_WORK = 1 << 18
 # Another value of an unset variable may be a number of iterations: a thread may make this many times the accesses of
 # the first run, and some more.
 _MORE_STEPS, _FEW_STEPS = 64, 1 << 16
+
+# What each byte of an undefined value is, instead of NaN: zero, a great number, and the negative of one. A maximum, a
+# minimum or a condition may take no notice of the others.
+_UNDEFINED = (0, 0x7B, 0xFB)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +175,9 @@ class FullChecks:
             *((lambda value=value: filled_kernel(kernel, unset, value)) for value in ("Ones", "Great") if unset),
         ])  # fmt: skip
         guarded = self._run("guarded")
-        known = {UNSET_ELEMENT, NOT_RETURNED, *ENDLESS, *(each.kind for each in found)}
+        known = {UNSET_ELEMENT, NOT_RETURNED, *ENDLESS, *WARNINGS, *(each.kind for each in found)}
+        if MISALIGNED in known:  # which this build leaves to the CPU
+            known.add(FAULT)
         if outside := [each for each in guarded.findings if each.kind not in known]:
             return outside
         one = self._run("checked")
@@ -182,6 +201,30 @@ class FullChecks:
             if self._difference(one, self._run("checked", unwritten_fill={placed.name: value}))
         }
         return [each for each in found if any(f" of global array {name} (" in each.message for name in used)]
+
+    def undefined_shuffles(self, outcome: Outcome) -> list[Finding]:
+        """Return the shuffles of undefined values on which a result depends, as errors.
+
+        Args:
+            outcome: Outcome of the first run.
+        """
+        shuffles = [each for each in outcome.findings if KINDS[each.kind] == SHUFFLE_UNDEFINED]
+        one = self._run("checked")
+        used = [
+            each
+            for each in shuffles
+            if any(self._difference(one, self._run("checked", undefined=(each.pc, fill))) for fill in _UNDEFINED)
+        ]
+        found = self._findings.of([replace(outcome, findings=used)], self._launch.placed, self._launch.shared_bytes)
+        return [
+            replace(
+                each,
+                kind=SHUFFLE_OUTSIDE,
+                message=each.message.replace(SHUFFLE_UNDEFINED, SHUFFLE_OUTSIDE) + "; a result depends on the value",
+            )
+            for each in found
+            if each.kind == SHUFFLE_UNDEFINED
+        ]
 
     def _compile(self, builds: Sequence[Callable[[], object]]) -> None:
         """Compile builds of the kernel at the same time, so that they are in the cache when they are needed."""
@@ -298,6 +341,7 @@ class FullChecks:
         *,
         shared_fill: int = PATTERN,
         unwritten_fill: Mapping[str, int] | None = None,
+        undefined: tuple[int, int] | None = None,
         moved: bool = False,
     ) -> _Shown:
         """Run the launch again on one worker, and return its findings and results.
@@ -308,6 +352,7 @@ class FullChecks:
             shared_fill: What each byte of shared memory is when a block begins.
             unwritten_fill: Value of each byte of elements that nobody has written, by the array's name; None for
                 what is there.
+            undefined: As in ``Settings``.
             moved: Whether addresses and clocks are to differ from those of other runs.
         """
         launch, kernel = self._launch, kernel or self._launch.kernel.rebuilt(build)
@@ -315,6 +360,7 @@ class FullChecks:
             self._settings.alone(build),
             clock_rate=3 if moved else 1,
             shared_fill=shared_fill,
+            undefined=undefined,
             max_steps=self._max_steps,
         )
         own = {name: raw.copy() for name, raw in self._state.items()} if self._state is not None else None

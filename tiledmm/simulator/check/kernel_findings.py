@@ -15,6 +15,7 @@ from tiledmm.simulator.build.native_kernel import NativeKernel
 from tiledmm.simulator.build.source_map import own_line
 from tiledmm.simulator.check.causes import Pair, one_for_each_cause
 from tiledmm.simulator.check.finding_kinds import (
+    COPY,
     DEEP_CALLS,
     RACES,
     TIMEOUT,
@@ -151,10 +152,12 @@ class KernelFindings:
             for raw, each in named
             if each and each.kind in UNWRITTEN and (self._array(raw, shared, operands), each.line) not in early
         ]
+        read = {each.other_line for _, each in named if each and each.kind == COPY}
         others = [
             replace(each, message=f"{each.message}; {done}") if each.kind == TIMEOUT else each
             for _, each in named
             if each and each.kind not in RACES | UNWRITTEN
+            if each.kind != COPY or each.other_line or each.line not in read  # what is read is the same copy
         ]
         return [*races, *others, *late, *unwritten]
 

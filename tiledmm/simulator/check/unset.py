@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from tiledmm.simulator.build.debug.variables import LocalVariable
 from tiledmm.simulator.build.native_kernel import NativeKernel
+from tiledmm.simulator.build.translation.syntax import closed, without_comments
 
 #: The values (``build/native/cuda.h``), and what each of their bytes is: zeros; all bits set, which is NaN, and -1 in
 #: integers; a great number.
@@ -21,10 +22,56 @@ VALUES = {"Zeros": 0, "Ones": 0xFF, "Great": 0x7B}
 def unset_variables(kernel: NativeKernel) -> list[LocalVariable]:
     """Return the variables that are local to a thread and declared without a value, and that can be given one.
 
+    Members of structures with a constructor are among them: it may leave some out.
+
     Args:
         kernel: The kernel.
     """
-    return [each for each in kernel.local_variables if filled(kernel.text, [each], "Ones") != kernel.text]
+    found: list[LocalVariable] = [
+        each for each in kernel.local_variables if filled(kernel.text, [each], "Ones") != kernel.text
+    ]
+    members = constructed_members(kernel.text)
+    return [*found, *members] if filled_kernel(kernel, members, "Ones") else found
+
+
+# A declaration of members without values, each of which is a number or a structure; the group has their names.
+_MEMBERS = re.compile(
+    r"(?:^|(?<=[;:]))\s*(?!(?:using|typedef|friend|static|const|constexpr|return)\b)"
+    r"[\w:<>]+(?:\s+\w+)*?\s+(\w+(?:\s*,\s*\w+)*)\s*(?=;)"
+)
+
+
+class Member(LocalVariable):
+    """A member of a structure, which has a value where no constructor gives it another."""
+
+    __slots__ = ()
+
+
+def constructed_members(text: str) -> list[Member]:
+    """Return the members without a value of structures whose constructors have parameters.
+
+    Structures of which there are variables outside of functions or in shared memory are left out: their members may
+    have no values.
+
+    Args:
+        text: CUDA C.
+    """
+    plain = without_comments(text)
+    found = []
+    for head in re.finditer(r"\b(?:struct|class)\s+(\w+)\s*(?:final\s*)?(?::[^;{}()]*)?\{", plain):
+        name, (begin, end) = head[1], closed(plain, head.end())
+        body, inner = "", plain[begin:end]
+        while body != inner:  # bodies of functions end as declarations do
+            body, inner = inner, re.sub(r"\{[^{}]*\}", lambda block: ";" + re.sub(r"[^\n]", " ", block[0][1:]), inner)
+        has_parameters = re.search(rf"(?<!~)\b{name}\s*\(\s*(?!void\b)\w", body)
+        is_elsewhere = rf"__(?:shared|constant|device)__[^;{{}}()]*\b{name}\b\s+\w+\s*[\[;,=]"
+        if not has_parameters or re.search(is_elsewhere, plain):
+            continue
+        for declaration in _MEMBERS.finditer(body):
+            for each in re.finditer(r"\w+", declaration[1]):
+                at = begin + declaration.start(1) + each.start()
+                found.append(Member(each[0], plain.count("\n", 0, at) + 1))
+    return found
 
 
 def filled_kernel(kernel: NativeKernel, variables: Sequence[LocalVariable], value: str) -> NativeKernel | None:
@@ -53,9 +100,13 @@ def filled(source: str, variables: Iterable[LocalVariable], value: str) -> str:
     """
     begins = [0, *(found.end() for found in re.finditer("\n", source))]
     statements: dict[int, list[str]] = {}
-    for name, line in dict.fromkeys((each.name, each.declared) for each in variables):
-        if 0 < line <= len(begins) and (end := _end_of_declaration(source, name, begins[line - 1])):
-            statements.setdefault(end, []).append(f" tiledmm_detail::{value}::fill({name});")
+    for each in dict.fromkeys(variables):
+        begin = begins[each.declared - 1] if 0 < each.declared <= len(begins) else len(source)
+        if isinstance(each, Member):
+            if member := re.compile(rf"(?<!\w){re.escape(each.name)}(?=\s*[,;])").search(source, begin):
+                statements.setdefault(member.end(), []).append(f" = tiledmm_detail::{value}()")
+        elif end := _end_of_declaration(source, each.name, begin):
+            statements.setdefault(end, []).append(f" tiledmm_detail::{value}::fill({each.name});")
     for end in sorted(statements, reverse=True):
         source = source[:end] + "".join(statements[end]) + source[end:]
     return source

@@ -158,6 +158,7 @@ def run_grid(
     clock_rate: int = 1,
     shared_fill: int | None = None,
     cooperative: bool = False,
+    undefined: tuple[int, int] | None = None,
 ) -> Outcome:
     """Run all blocks of a launch on the CPU, and return findings, counts and events.
 
@@ -188,6 +189,7 @@ def run_grid(
         shared_fill: What each byte of shared memory is when a block begins; None for what the block before it left.
         cooperative: Whether all blocks of the grid are resident, so that they can wait for each other; ``chosen`` is
             None then.
+        undefined: Place in code of a shuffle, and what each byte of its undefined values is; None for NaN.
 
     Raises:
         MemoryError: If there is no memory for the stacks of a block's threads, or if there are fewer threads of the
@@ -236,6 +238,8 @@ def run_grid(
         stall=round(1000 * (GUARDED_STALL_SECONDS if guarded else STALL_SECONDS)),
         cooperative=cooperative,
         describe=DESCRIBE(answer) if describe is not None else DESCRIBE(0),
+        undefined_at=library.base + undefined[0] if undefined else 0,
+        undefined_fill=undefined[1] if undefined else 0,
     )
     run = native.tiledmm_begin(byref(launch))
     try:
@@ -267,6 +271,8 @@ def run_grid(
             found.other_pc -= library.base
         if found.allocated_at:
             found.allocated_at -= library.base
+        if found.waited_at:
+            found.waited_at -= library.base
         for i, place in enumerate(found.calls):
             found.calls[i] = max(place - library.base, 0)
     return outcome

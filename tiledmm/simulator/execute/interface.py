@@ -65,7 +65,7 @@ class NativeLaunch(Structure):
         ("constants", c_uint64), ("constants_end", c_uint64), ("guarded", c_uint32), ("workers", c_uint32),
         ("uses", c_uint32), ("clock_rate", c_uint32), ("shared_fill", c_uint32), ("arch", c_uint32),
         ("stall", c_uint32), ("cooperative", c_uint32),
-        ("describe", DESCRIBE),
+        ("describe", DESCRIBE), ("undefined_at", c_uint64), ("undefined_fill", c_uint64),
     ]  # fmt: skip
 
 
@@ -79,6 +79,7 @@ class RawFinding(Structure):
         ("other_thread", c_uint32 * 3), ("unfenced", c_uint32), ("one_warp", c_uint32), ("warp", c_uint32),
         ("present", c_uint32), ("mask", c_uint32), ("other_mask", c_uint32),
         ("allocation", c_uint64), ("allocated", c_uint64), ("allocated_at", c_uint64),
+        ("waited_at", c_uint64), ("uncommitted", c_uint64),
     ]  # fmt: skip
 
 

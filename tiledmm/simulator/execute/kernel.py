@@ -81,6 +81,7 @@ def run_kernel(
             clock_rate=settings.clock_rate,
             shared_fill=settings.shared_fill,
             cooperative=settings.cooperative,
+            undefined=settings.undefined,
         )
 
 

@@ -40,6 +40,7 @@ class Settings:
         clock_rate: Ticks of the kernel's clock per access to memory, in units of the usual number.
         cooperative: Whether all blocks of a grid are resident, so that they can wait for each other. Then all run,
             whatever ``chosen`` says.
+        undefined: Place in code of a shuffle, and what each byte of its undefined values is; None for NaN.
     """
 
     checks: bool | str = True
@@ -59,6 +60,7 @@ class Settings:
     clock_rate: int = 1
     shared_fill: int | None = None
     cooperative: bool = False
+    undefined: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
         if self.checks not in (True, False, "full"):

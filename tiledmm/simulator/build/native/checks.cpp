@@ -110,18 +110,36 @@ Finding make_finding(const Worker& w, FindingKind kind, uint64_t pc, bool writes
     return finding;
 }
 
+uint64_t key_of(const Finding& finding) {
+    return (finding.pc * 0x9e3779b97f4a7c15ull ^ finding.other_pc) * 0x9e3779b97f4a7c15ull + finding.kind;
+}
+
+void sort_findings(Run& run) {
+    if (run.launch.order == PREEMPTIVE || run.launch.cooperative) return;
+    auto& all = run.findings;
+    const uint64_t failed = run.first_failed;
+    const uint64_t last = failed < EVERYTHING_RUNS && run.launch.chosen ? run.launch.chosen[failed] : failed;
+    const auto number = [&](const Finding& each) { return number_of(run, each); };
+    all.erase(std::remove_if(all.begin(), all.end(), [&](const Finding& each) { return number(each) > last; }), all.end());
+    std::stable_sort(all.begin(), all.end(), [&](const Finding& a, const Finding& b) { return number(a) < number(b); });
+    run.finding_index.clear();
+    for (size_t i = 0; i < all.size(); ++i) run.finding_index[key_of(all[i])] = i;
+}
+
 void keep(Run& run, const Finding& finding) {
-    const uint64_t key = (finding.pc * 0x9e3779b97f4a7c15ull ^ finding.other_pc) * 0x9e3779b97f4a7c15ull + finding.kind;
-    const auto known = run.finding_index.find(key);
+    const auto known = run.finding_index.find(key_of(finding));
     if (known != run.finding_index.end()) {
         Finding& first = run.findings[known->second];
-        first.count += finding.count;
-        first.one_warp &= finding.one_warp;
+        const uint64_t count = first.count + finding.count;
+        const uint32_t one_warp = first.one_warp & finding.one_warp;
+        if (run.launch.order != PREEMPTIVE && number_of(run, finding) < number_of(run, first)) first = finding;
+        first.count = count;
+        first.one_warp = one_warp;
         return;
     }
     const bool is_race = finding.kind == RACE_SHARED || finding.kind == RACE_GLOBAL;
     if (run.findings.size() >= (is_race ? MAX_RACES : MAX_FINDINGS)) return;
-    run.finding_index.emplace(key, run.findings.size());
+    run.finding_index.emplace(key_of(finding), run.findings.size());
     run.findings.push_back(finding);
 }
 
@@ -278,14 +296,15 @@ ALWAYS_INLINE void keep_reader(Worker& w, size_t at, Cell mine) {
 
 // A plain read beside atomics of others is a race, unless the reader goes on to an atomic of its own there: the usual loop
 // around atomicCAS begins with one, and so does `if (x > *most) atomicMax(most, x)`, where threads that do not go on read at
-// the same place (Run::guards). A loop that waits by plain reads is no such place (Run::polls). These races wait until the
-// launch ends, or until forget_deferred. `slot` has the stamp of a
-// reader in another worker, which may come to its atomic meanwhile: either it is seen there, or that worker sees `defers`.
+// the same place (Run::guards). An atomic behind the next barrier of the block is none that the read was for. A loop that
+// waits by plain reads is no such place (Run::polls). These races wait until the launch ends, or until forget_deferred.
+// `slot` has the stamp of a reader in another worker, which may come to its atomic meanwhile: either it is seen there, or
+// that worker sees `defers`.
 void report_unless_swapped(Worker& w, const Stamp& reader, uintptr_t cell, const Finding& finding, const uint64_t* slot = nullptr) {
     std::lock_guard<std::mutex> guard(w.run->lock);
     w.run->defers = true;
     if (slot && __atomic_load_n(slot, __ATOMIC_SEQ_CST) != reader.who) return;
-    auto& all = w.run->deferred[{reader.who >> 22, cell}];
+    auto& all = w.run->deferred[{reader.who >> 22, reader.epoch(), cell}];
     for (Finding& each : all)
         if (each.pc == finding.pc && each.other_pc == finding.other_pc) {
             ++each.count;
@@ -298,7 +317,7 @@ void forget_deferred(Worker& w, const Stamp& reader, uintptr_t cell) {
     Run& run = *w.run;
     if (!run.defers) return;
     std::lock_guard<std::mutex> guard(run.lock);
-    const auto found = run.deferred.find({reader.who >> 22, cell});
+    const auto found = run.deferred.find({reader.who >> 22, reader.epoch(), cell});
     if (found == run.deferred.end()) return;
     for (const Finding& each : found->second) run.guards.insert(each.writes ? each.other_pc : each.pc);
     run.deferred.erase(found);
@@ -341,7 +360,9 @@ private:
         const Cell written = w.writes[i];
         if (written & IN_FLIGHT && epoch_of(written) >= w.first_epoch) {
             const Other other = {pc_of(run, site_of(written)), w.block_number, thread_of(written), true};
-            report(w, ASYNC_NOT_WAITED, pc_of(run, site), writes, w.shared_base + offset, bytes, other);
+            Finding finding = make_finding(w, ASYNC_NOT_WAITED, pc_of(run, site), writes, w.shared_base + offset, bytes, other);
+            add_wait(finding, w.fibers[other.thread], w.shared_base + (i << w.granule_shift));
+            report(w, finding);
             if (writes) w.writes[i] = mine;
             continue;
         }
@@ -496,7 +517,9 @@ constexpr uint64_t NO_DATA = ATOMIC_STAMP | FLAG_STAMP;
 }
 
 void forgive_swapped(Worker& w, const Stamp& mine, uintptr_t cell, uint64_t* read) {
-    const auto is_mine = [&](const Stamp& reader) { return reader.who >> 22 == mine.who >> 22 && !reader.is_strong(); };
+    const auto is_mine = [&](const Stamp& reader) {
+        return reader.who >> 22 == mine.who >> 22 && reader.epoch() == mine.epoch() && !reader.is_strong();
+    };
     for (unsigned slot = 0; slot < 2; ++slot) {
         const Stamp reader = load_stamp(read + 2 * slot);
         if (is_mine(reader) && is_guard(w, reader.site())) __atomic_fetch_or(read + 2 * slot, ATOMIC_STAMP, __ATOMIC_SEQ_CST);
@@ -618,8 +641,10 @@ ALWAYS_INLINE bool is_constant(const Run& run, uintptr_t address) {
         fiber.limit = fiber.steps + 1;
         const uint64_t finished = w.run->finished.load(std::memory_order_relaxed);
         const bool alone = finished >= w.earlier && !is_cooperative(w);   // all blocks before this one have ended
-        w.spin_rounds = finished == w.seen_finished && alone ? w.spin_rounds + 1 : 0;
+        const bool stopping = is_stopping(*w.run);   // it may wait for a block that has ended
+        w.spin_rounds = finished == w.seen_finished && (alone || stopping) ? w.spin_rounds + 1 : 0;
         w.seen_finished = finished;
+        if (w.spin_rounds > SPIN_ROUNDS && stopping) abort_block(w);
         if (w.spin_rounds > SPIN_ROUNDS || all_wait(w)) report_and_abort(w, WAITS_FOR_EVER, place, writes, address, bytes);
         if (how == READS && !fiber.spin_writes) {
             std::lock_guard<std::mutex> guard(w.run->lock);
@@ -713,7 +738,7 @@ ALWAYS_INLINE void on_access(uintptr_t address, unsigned bytes, unsigned how, un
         return;
     }
     if (++w.current->steps >= w.current->limit) look_at_steps(w, place, how, address, bytes);
-    if (run.stop.load(std::memory_order_relaxed)) stop_thread(w, place, writes, address, bytes);
+    if (is_stopped(w)) stop_thread(w, place, writes, address, bytes);
     if (writes) w.idle_barriers = w.idle_exchanges = 0;
     if (shared) {
         Slot& slot = w.slots[offset >> SLOT_BITS];
@@ -771,7 +796,7 @@ void on_guarded(uintptr_t address, unsigned bytes, bool writes, const void* plac
         on_other_access(address, bytes, writes ? WRITES : READS, writes ? STORE : LOAD, place, 1);
         return;
     }
-    if (w.run->stop.load(std::memory_order_relaxed)) abort_launch(w);
+    if (is_stopped(w)) abort_launch(w);
     const auto pc = reinterpret_cast<uint64_t>(place);
     bool inside = address - reinterpret_cast<uintptr_t>(stack_of(w, w.current->thread)) < STACK_BYTES;
     for (uintptr_t at = address / 8 * 8; at < address + bytes && inside; at += 8) {

@@ -15,6 +15,10 @@ inline Index index_of(const Run& run, uint64_t number) {
             static_cast<unsigned>(number / xy)};
 }
 
+inline uint64_t number_of(const Run& run, const Finding& finding) {
+    return finding.block[0] + static_cast<uint64_t>(run.grid.x) * (finding.block[1] + static_cast<uint64_t>(run.grid.y) * finding.block[2]);
+}
+
 inline Index thread_index(const Run& run, unsigned thread) {
     return {thread % run.block.x, thread / run.block.x % run.block.y, thread / (run.block.x * run.block.y)};
 }
@@ -55,11 +59,24 @@ unsigned find_calls(const Worker& w, uintptr_t frame, uint64_t (&calls)[MAX_CALL
 // must find one.
 void keep(Run& run, const Finding& finding);
 
+// Sorts the findings by their blocks, and drops those of blocks behind the one that ended the launch: that others had begun is chance.
+void sort_findings(Run& run);
+
 // After a write that nothing orders after another: whether it has changed the value.
 void look_at_overwritten(Worker& w, Fiber& fiber);
 
 Finding make_finding(const Worker& w, FindingKind kind, uint64_t pc, bool writes, uintptr_t address, unsigned bytes, Other other,
                      uintptr_t frame = 0);
+
+// Adds to a finding about a copy to an address whether its thread has committed it, and a wait that was not for it.
+inline void add_wait(Finding& finding, const Fiber& fiber, uintptr_t address) {
+    for (size_t i = fiber.groups.empty() ? 0 : fiber.groups.back(); i < fiber.pending.size(); ++i) {
+        const Pending& copy = fiber.pending[i];
+        if (address - reinterpret_cast<uintptr_t>(copy.shared) >= copy.bytes) continue;
+        finding.uncommitted = true;
+        finding.waited_at = reinterpret_cast<uint64_t>(copy.passed_at);
+    }
+}
 
 void report(Worker& w, const Finding& finding);
 

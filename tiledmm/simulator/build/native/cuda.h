@@ -34,7 +34,10 @@
 #define __launch_bounds__(...)
 #define __maxnreg__(registers)
 #define __align__(bytes) __attribute__((aligned(bytes)))
-#if defined(__clang__) || __GNUC__ < 10
+#if defined(__clang__)
+// Clang would split a variable that no other unit sees, or fold one that nothing writes.
+#define __shared__ thread_local __attribute__((aligned(65536), used))
+#elif __GNUC__ < 10
 #define __shared__ thread_local __attribute__((aligned(65536)))
 #else
 // GCC would look up whether an array of a class is initialised, although its constructor does nothing.

@@ -13,10 +13,15 @@ ALWAYS_INLINE void leave(Worker& w, State state) {
     tiledmm_switch(&fiber.stack_pointer, w.scheduler);
 }
 
-// Ends the current thread and the whole launch.
-[[noreturn]] inline void abort_launch(Worker& w) {
+// Ends the current thread and its block.
+[[noreturn]] inline void abort_block(Worker& w) {
     w.aborted = true;
-    w.run->stop = true;
     leave(w, State::DONE);
     std::abort();   // a finished thread is not resumed
+}
+
+// Ends the current thread and the whole launch.
+[[noreturn]] inline void abort_launch(Worker& w) {
+    stop_from_here(w);
+    abort_block(w);
 }

@@ -40,7 +40,7 @@ inline void release_core(Worker& w) {
 template <class May>
 bool wait_to_run(Worker& w, std::unique_lock<std::mutex>& guard, May may) {
     while (!may()) {
-        if (w.run->stop) {
+        if (is_stopping(*w.run)) {
             Grid& grid = w.run->resident;
             for (auto* all : {&grid.queue, &grid.at_barrier}) all->erase(std::remove(all->begin(), all->end(), &w), all->end());
             return false;
@@ -79,7 +79,7 @@ inline void let_others_run(Worker& w) {
 // A block waits at a barrier of the grid, all others wait there or have ended, and some have ended: nobody goes on.
 inline void report_ended(Run& run) {
     Grid& grid = run.resident;
-    if (grid.at_barrier.empty() || !grid.ended || grid.at_barrier.size() + grid.ended < run.blocks || run.stop) return;
+    if (grid.at_barrier.empty() || !grid.ended || grid.at_barrier.size() + grid.ended < run.blocks || is_stopping(run)) return;
     Worker& w = **std::min_element(grid.at_barrier.begin(), grid.at_barrier.end(),
                                    [](auto* a, auto* b) { return a->block_number < b->block_number; });
     for (Fiber& fiber : w.fibers) {
@@ -89,7 +89,7 @@ inline void report_ended(Run& run) {
         w.current = nullptr;
         break;
     }
-    run.stop = true;
+    stop_all(run);
 }
 
 // All blocks wait at a barrier of the grid: what they did before it is ordered before what they do next.

@@ -103,6 +103,8 @@ struct Launch {
     uint32_t cooperative;     // whether all blocks are resident: each has a worker, of which as many run as `workers` says
     // For a place in the code: its group, and the widest access in machine code to shared and global memory. May be null.
     void (*describe)(uint64_t pc, uint32_t kind, uint64_t answer[3]);
+    uint64_t undefined_at;    // a place at which undefined values of shuffles are bytes of undefined_fill; 0: none, they are NaN
+    uint64_t undefined_fill;
 };
 
 // What a kernel's code calls: partial barriers, fences or atomics, which order some threads and not others; volatile accesses.
@@ -120,6 +122,8 @@ struct Finding {
     uint32_t warp, present;      // number of the thread's warp in the block, and a mask of the lanes that the warp has
     uint32_t mask, other_mask;   // of a barrier or an exchange of lanes: which lanes it names
     uint64_t allocation, allocated, allocated_at;   // of an address in the heap: address and bytes of the allocation, and where it was made
+    uint64_t waited_at;          // of a copy: a wait of its thread that was for committed copies only; 0: none, or it is committed
+    uint64_t uncommitted;        // whether the copy is in no group
 };
 
 // Requests are accesses of a warp. Units are wavefronts in shared memory and sectors in global memory.

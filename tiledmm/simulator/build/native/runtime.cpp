@@ -48,7 +48,7 @@ void end_with_fault(Worker& w) {
     faults::report_fault(w);
     w.current = nullptr;
     w.aborted = true;
-    w.run->stop = true;
+    stop_from_here(w);
 }
 
 // Copies of a thread that has ended: those in no group are an error. Others nobody can have used: that is one already.
@@ -57,8 +57,10 @@ void check_copies(Worker& w, Fiber& fiber) {
     if (fiber.pending.size() == committed || !w.run->launch.checks) return;
     w.current = &fiber;
     const Pending& copy = fiber.pending[committed];
-    report(w, ASYNC_NOT_WAITED, pc_of(*w.run, copy.site), true, reinterpret_cast<uintptr_t>(copy.shared), copy.bytes,
-           {0, w.block_number, fiber.thread, true});
+    Finding finding = make_finding(w, ASYNC_NOT_WAITED, pc_of(*w.run, copy.site), true, reinterpret_cast<uintptr_t>(copy.shared),
+                                   copy.bytes, {0, w.block_number, fiber.thread, true});
+    add_wait(finding, fiber, reinterpret_cast<uintptr_t>(copy.shared));
+    report(w, finding);
     w.current = nullptr;
     fiber.pending.clear();
 }
@@ -87,7 +89,7 @@ void end_endless(Worker& w, const Fiber& waits, uint64_t barriers) {
     report(w, ENDLESS_BARRIERS, reinterpret_cast<uint64_t>(waits.barrier), false, 0, static_cast<unsigned>(barriers));
     w.current = nullptr;
     w.aborted = true;
-    w.run->stop = true;
+    stop_from_here(w);
 }
 
 // Where lanes ask which lanes run with them, those that only let others run come first: they would have come along.
@@ -131,7 +133,7 @@ void run_warp(Worker& w, unsigned warp) {
             check_copies(w, fiber);
             release_waiting(w, first, lanes);
         }
-        if (run.stop.load(std::memory_order_relaxed)) return;   // run_block says so
+        if (is_stopped(w)) return;   // run_block says so
         if (w.idle_exchanges > IDLE_EXCHANGES * run.warps && sees_accesses(run.launch))
             for (unsigned i = 0; i < lanes; ++i)
                 if (w.fibers[first + i].state != State::DONE) return end_endless(w, w.fibers[first + i], IDLE_EXCHANGES);
@@ -164,7 +166,7 @@ void run_warp(Worker& w, unsigned warp) {
                other ? as_other(w, *other) : Other{});
         w.current = nullptr;
         w.aborted = true;
-        run.stop = true;
+        stop_from_here(w);
         return;
     }
 }
@@ -267,7 +269,7 @@ void run_block(Worker& w, uint64_t number) {
             else if (fiber.barrier != waits->barrier)
                 elsewhere = &fiber;
         }
-        if (run.stop.load(std::memory_order_relaxed)) {
+        if (is_stopped(w)) {
             if (left && run.timed_out.exchange(false)) {
                 w.current = const_cast<Fiber*>(left);
                 report(w, TIMED_OUT, reinterpret_cast<uint64_t>(left->barrier), false, 0, 0);
@@ -285,7 +287,7 @@ void run_block(Worker& w, uint64_t number) {
             report(w, BARRIER_NOT_REACHED, reinterpret_cast<uint64_t>(named->barrier), false, 0, 1, other ? as_other(w, *other) : Other{});
             w.current = nullptr;
             w.aborted = true;
-            run.stop = true;
+            stop_from_here(w);
             return;
         }
         if (!waits) break;
@@ -296,8 +298,8 @@ void run_block(Worker& w, uint64_t number) {
                    as_other(w, elsewhere ? *elsewhere : *ended));
             w.current = nullptr;
         }
-        if (at_grid && (ended || at_block)) run.stop = true;   // the block never comes to the barrier of the grid
-        if (at_grid && (run.stop || !wait_for_grid(w))) continue;
+        if (at_grid && (ended || at_block)) stop_all(run);   // the block never comes to the barrier of the grid
+        if (at_grid && (is_stopping(run) || !wait_for_grid(w))) continue;
         pass_barrier(w, *waits);
         if (w.aborted) return;
     }
@@ -392,10 +394,12 @@ unsigned long long tiledmm_shuffled(unsigned lane, unsigned mask, unsigned stric
     if (w.current->present >> lane & 1) return tiledmm_exchanged(lane);
     const bool ended = mask >> lane & 1 && w.current->thread / WARP * WARP + lane < w.run->threads;
     const FindingKind kind = ended ? SHUFFLE_ENDED : strict ? SHUFFLE_SOURCE : SHUFFLE_UNDEFINED;
-    Finding finding = make_finding(w, kind, reinterpret_cast<uint64_t>(CALLER), false, 0, lane, {});
+    const auto place = reinterpret_cast<uint64_t>(CALLER);
+    Finding finding = make_finding(w, kind, place, false, 0, lane, {});
     finding.mask = mask;
     report(w, finding);
-    return 0xfff7badbadbadbadull;   // a NaN, as 4 or 8 bytes
+    if (place == w.run->launch.undefined_at) return w.run->launch.undefined_fill * 0x0101010101010101ull;
+    return 0xfffafffafffafffaull;   // a NaN, as 2, 4 or 8 bytes
 }
 
 void tiledmm_bad_shuffle_width(int width) {
@@ -573,7 +577,7 @@ void tiledmm_copy_async(void* shared, const void* global, unsigned bytes, unsign
         report_and_abort(w, BAD_COPY, place, true, reinterpret_cast<uintptr_t>(shared), bytes);
     if (source_bytes) on_other_access(reinterpret_cast<uintptr_t>(global), source_bytes, READS, COPY, place, bytes);
     on_other_access(reinterpret_cast<uintptr_t>(shared), bytes, WRITES | IS_COPY, COPY, place, bytes);
-    Pending copy = {static_cast<uint8_t*>(shared), bytes, find_site(*w.run, place, bytes, COPY), {}};
+    Pending copy = {static_cast<uint8_t*>(shared), bytes, find_site(*w.run, place, bytes, COPY), {}, nullptr};
     std::memcpy(copy.data, global, source_bytes);
     w.current->pending.push_back(copy);
 }
@@ -605,6 +609,7 @@ static void finish_copies(Worker& w, size_t done) {
 void tiledmm_wait_for_copies(unsigned pending) {
     Worker& w = *worker;
     const auto& groups = w.current->groups;
+    for (size_t i = groups.empty() ? 0 : groups.back(); i < w.current->pending.size(); ++i) w.current->pending[i].passed_at = CALLER;
     if (groups.size() > pending) finish_copies(w, groups[groups.size() - pending - 1]);
 }
 
@@ -742,7 +747,7 @@ int tiledmm_work(Run* run) {
     Shadow shadow;
     if (!w.stacks || (launch.guarded && !shadow.map(w.stacks, MAX_THREADS * STACK_BYTES))) {
         if (w.stacks) keep_stacks(stacks, 0);
-        run->stop = true;   // others may wait for this one
+        stop_all(*run);   // others may wait for this one
         return 1;
     }
     // The system allows 65,530 pieces of memory, and an inaccessible page makes two: without one, note_depth looks at a stack's end.
@@ -788,9 +793,9 @@ int tiledmm_work(Run* run) {
     }
     worker = &w;
     if (is_preemptive(w)) take_part(w);
-    while (!run->stop.load(std::memory_order_relaxed)) {
+    for (;;) {
         w.earlier = run->next.fetch_add(1);
-        if (w.earlier >= run->blocks) break;
+        if (w.earlier >= run->blocks || is_stopped(w)) break;
         const uint64_t block = launch.chosen ? launch.chosen[w.earlier] : w.earlier;
         w.block_number = block;
         if (is_cooperative(w) && !is_preemptive(w) && !wait_for_all(w)) break;
@@ -826,10 +831,10 @@ uint64_t tiledmm_deepest(const Run* run, uint64_t* pc) {
     return run->deepest;
 }
 uint64_t tiledmm_ran_out(const Run* run) { return run->timed_out; }
-void tiledmm_stop(Run* run) { run->stop = true; }
+void tiledmm_stop(Run* run) { stop_all(*run); }
 void tiledmm_time_out(Run* run) {
-    if (!run->stop) run->timed_out = true;
-    run->stop = true;
+    if (run->ends_from) run->timed_out = true;
+    stop_all(*run);
 }
 
 // A worker whose thread makes no access, or is to stop, is sent a signal: again and again, until that finds it in the kernel.
@@ -838,6 +843,8 @@ void tiledmm_watch(Run* run) {
     clock_gettime(CLOCK_MONOTONIC, &now);
     const uint64_t milliseconds = now.tv_sec * 1000ull + now.tv_nsec / 1000000;
     std::lock_guard<std::mutex> guard(run->lock);
+    if (!is_stopping(*run) || !run->ran_until) run->ran_until = milliseconds;
+    else if (run->launch.stall && milliseconds - run->ran_until > run->launch.stall) stop_all(*run);   // an earlier block goes on and on
     for (Worker* each : run->workers) {
         const Fiber* current = *const_cast<Fiber* volatile*>(&each->current);
         const uint64_t state = current ? (reinterpret_cast<uintptr_t>(current) * 0x9e3779b97f4a7c15ull) ^ current->steps ^ each->epoch << 40 : 0;
@@ -846,8 +853,9 @@ void tiledmm_watch(Run* run) {
             each->seen_at = milliseconds;
         }
         const bool stalled = run->launch.stall && milliseconds - each->seen_at > run->launch.stall;
-        if (!run->stop && !stalled) continue;
-        each->ends = 1 + (run->stop ? TIMED_OUT : STALLED);
+        const bool stopped = is_stopped(*each);
+        if (!stopped && !stalled) continue;
+        each->ends = 1 + (stopped ? TIMED_OUT : STALLED);
         pthread_kill(each->thread, faults::END);
     }
 }
@@ -867,8 +875,9 @@ uint64_t tiledmm_steps(const Run* run, uint64_t* most) {
 }
 
 uint64_t tiledmm_findings(Run* run, const Finding** findings) {
+    sort_findings(*run);
     for (const auto& [begin, each] : run->heap.all) {
-        if (each.freed_at || run->stop) continue;
+        if (each.freed_at || is_stopping(*run)) continue;
         Finding left = {};
         left.kind = NOT_FREED;
         left.count = 1;

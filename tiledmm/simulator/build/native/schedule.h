@@ -12,7 +12,7 @@
 
 enum Style : unsigned { ROUND_ROBIN, AT_RANDOM, LATE_THREADS, LATE_BLOCK, STYLES };
 
-constexpr unsigned HELD_ROUNDS = 64;   // for which a late thread is kept: the others reach a barrier, or wait for it
+constexpr unsigned HELD_ROUNDS = 16;   // for which a late thread is kept: the others reach a barrier, or wait for it
 constexpr unsigned FREE_PREEMPTIONS = 1 << 10, FREE_CHANGES = 1 << 5;   // of a launch, before they get rare
 constexpr unsigned MOST_HOLDS = 4;     // of one thread
 constexpr unsigned LATE_TURNS = 64;    // of others, for each of a late block's

@@ -18,6 +18,7 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -141,6 +142,7 @@ struct Pending {   // a copy by cp.async without a wait so far
     uint8_t* shared;
     uint32_t bytes, site;
     uint8_t data[16];
+    const void* passed_at;   // a wait of its thread since, which was for committed copies only; null: none, or it is committed
 };
 
 struct Fence {
@@ -386,13 +388,18 @@ struct ReaderShard {
 constexpr unsigned READER_SHARDS = 64;
 constexpr size_t MOST_READERS = 1 << 16;   // of each
 
+constexpr uint64_t EVERYTHING_RUNS = UINT64_MAX;
+
 struct Run {
     Launch launch;
     Index grid, block;
     unsigned threads, warps;
     uint64_t blocks;
     std::atomic<uint64_t> next{0}, finished{0};
-    std::atomic<bool> stop{false};
+    // Blocks from this number on end, in the order in which blocks begin; earlier ones run to their end, so that the same findings
+    // come first however many workers there are.
+    std::atomic<uint64_t> ends_from{EVERYTHING_RUNS}, first_failed{EVERYTHING_RUNS};   // the second: the block that ended the launch
+    uint64_t ran_until = 0;   // in milliseconds, when the watch last saw that no block was to end
     std::mutex lock;
     std::vector<Finding> findings;
     std::unordered_map<uint64_t, size_t> finding_index;
@@ -401,7 +408,7 @@ struct Run {
     std::atomic<bool> released{false};             // whether any thread released something
     std::unordered_map<uintptr_t, Sync> syncs;     // by place, see place_of
     std::atomic<bool> timed_out{false};
-    std::map<std::pair<uint64_t, uintptr_t>, std::vector<Finding>> deferred;   // by block and thread, and by element
+    std::map<std::tuple<uint64_t, unsigned, uintptr_t>, std::vector<Finding>> deferred;   // by block and thread, epoch, and element
     std::atomic<bool> defers{false};
     std::set<uint64_t> guards, polls;   // places of plain reads: those whose thread goes on to an atomic there, and those of loops that wait
     std::atomic<bool> synchronizes{false};
@@ -415,6 +422,22 @@ struct Run {
     uint64_t deepest = 0, deepest_pc = 0;
     Site sites[SITES];
 };
+
+ALWAYS_INLINE bool is_stopping(const Run& run) { return run.ends_from.load(std::memory_order_relaxed) != EVERYTHING_RUNS; }
+ALWAYS_INLINE bool is_stopped(const Worker& w) { return w.earlier >= w.run->ends_from.load(std::memory_order_relaxed); }
+inline void stop_all(Run& run) { run.ends_from = 0; }
+
+// The current block ends the launch. Blocks that run in turn, or wait for each other, end together.
+inline void stop_from_here(Worker& w) {
+    Run& run = *w.run;
+    if (is_stopped(w)) return;
+    if (run.launch.order == PREEMPTIVE || run.launch.cooperative) return stop_all(run);
+    for (auto* number : {&run.ends_from, &run.first_failed}) {
+        uint64_t known = *number;
+        while (w.earlier < known && !number->compare_exchange_weak(known, w.earlier)) {
+        }
+    }
+}
 
 // Whether events of the current block are recorded in this detail.
 ALWAYS_INLINE bool is_traced(const Worker& w, Traced detail) {

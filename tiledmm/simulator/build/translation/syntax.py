@@ -28,7 +28,7 @@ def has_c_linkage(text: str, kernel: str) -> bool:
     The result is True for a kernel that the text does not declare.
     """
     plain = without_comments(text)
-    blocks = [_closed(plain, match.end()) for match in re.finditer(r'\bextern\s*"C"\s*\{', plain)]
+    blocks = [closed(plain, match.end()) for match in re.finditer(r'\bextern\s*"C"\s*\{', plain)]
     heads = rf"(?P<void>\bvoid\s+)?__global__\b(?P<rest>[^;{{}}\"]*?\b{re.escape(kernel)}\s*\()"
     declared = [match for match in re.finditer(heads, plain) if match["void"] or re.search(r"\bvoid\b", match["rest"])]
     for match in declared:
@@ -143,6 +143,26 @@ def without_comments(text: str) -> str:
     return re.sub(r"//[^\n]*|/\*.*?\*/", lambda comment: " " + "\n" * comment[0].count("\n"), text, flags=re.DOTALL)
 
 
+def discards_sums(text: str) -> bool:
+    """Return whether all atomics of a text add or subtract, and nobody uses what they return.
+
+    Such atomics give the same sums in each order. The result is False where the text does not show it, as in macros.
+    """
+    plain = without_comments(text)
+    if re.search(r"\basm\b|__asm|\(\s*\{", plain):
+        return False
+    atomics = list(re.finditer(r"\batomic\w*", plain))
+    return bool(atomics) and all(
+        re.fullmatch(r"atomic(Add|Sub)(_block|_system)?", each[0])
+        and re.match(rf"\s*{_PARENTHESES}\s*;", plain[each.end() :])
+        and re.search(
+            rf"([;{{}}]|\belse|\b(if|for|while)\s*{_PARENTHESES})\s*$", (before := plain[: each.start()])[-300:]
+        )
+        and before.count("(") == before.count(")")  # in no head of a loop
+        for each in atomics
+    )
+
+
 # Parentheses with up to two levels of others in them.
 _PARENTHESES = r"\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
 _BOUNDS = rf"__(?:launch_bounds|maxnreg)__\s*{_PARENTHESES}"
@@ -157,7 +177,7 @@ def _first_argument(text: str) -> str:
     return text
 
 
-def _closed(text: str, begin: int) -> tuple[int, int]:
+def closed(text: str, begin: int) -> tuple[int, int]:
     """Return the range of offsets between an opening brace and the brace that closes it.
 
     Args:
