@@ -105,17 +105,31 @@ def test_without_a_gpu_kernels_are_compiled(no_gpu: None) -> None:
         inspection.compile_for('extern "C" __global__ void f() {}', "f", "sm_90")
     except MissingDependencyError as error:
         pytest.skip(str(error))
-    result = invoke("8", "10x7x5", "--variants", "naive", "--layout", "NN")
+    result = invoke("--full", "8", "10x7x5", "--variants", "naive", "--layout", "NN")
     assert result.exit_code == 0, result.output
     for text in ("none in this test", "sm_90", "sm_75", "8 x 8 x 8", "10 x 7 x 5"):
         assert text in result.output
     assert "FAILED" not in result.output
 
 
+def test_by_default_a_table_fits_a_terminal(no_gpu: None) -> None:
+    """Check the short table: one per product, in 90 columns, with what to see in it."""
+    result = invoke("64", "--variant", "naive,coalesced,tiled,tiled_padded", "--tile", "32")
+    assert result.exit_code == 0, result.output
+    table = re.search(r"Simulated +64 x 64 x 64.*?\n\n", result.output, re.DOTALL)
+    assert table and re.search(r"tiled +32 +right .* [1-9][\d,]{4,} ", table[0])
+    assert max(map(len, table[0].split("Sectors:")[0].splitlines())) <= 92
+    for said in ("Coalescing: naive", "Reuse: tiled", "NT: padding pays."):
+        assert said in result.output, said
+    assert "registers" not in result.output and "Bounds" not in result.output
+
+
 def test_spills_fail(no_gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_compile(monkeypatch, spill_load_bytes=4)
     monkeypatch.setattr(simulated, "simulate_all", lambda *_, **__: [Simulated(VariantTile("tiled", 8), None, None)])
-    result = invoke("64", "--variants", "tiled", "--tiles", "all", "--dtypes", "int8,complex64", "--layouts", "nt")
+    result = invoke(
+        "--full", "64", "--variants", "tiled", "--tiles", "all", "--dtypes", "int8,complex64", "--layouts", "nt"
+    )
     assert result.exit_code == 1
     assert "4 B" in result.output
     assert "FAILED" in result.output
@@ -127,7 +141,7 @@ def test_spills_fail(no_gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_one_kernel_of_many_that_spills_fails(no_gpu: None, monkeypatch: pytest.MonkeyPatch, only: str) -> None:
     fake_compile(monkeypatch, only, spill_store_bytes=4)
     monkeypatch.setattr(simulated, "simulate_all", lambda *_, **__: [Simulated(VariantTile("naive"), None, None)])
-    result = invoke("8", "--variants", "naive,coalesced", "--dtypes", "float32,float64")
+    result = invoke("--full", "8", "--variants", "naive,coalesced", "--dtypes", "float32,float64")
     assert result.exit_code == (only != "no kernel"), result.output
     assert ("FAILED" in result.output) is (only != "no kernel")
 
@@ -255,7 +269,7 @@ def test_variants_that_are_left_out_on_a_gpu_are_named(gpu: SimpleNamespace) -> 
 
 def test_markdown(no_gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_compile(monkeypatch)
-    result = invoke("8", "--markdown", "--target", "sm_75", "--variants", "naive")
+    result = invoke("--full", "8", "--markdown", "--target", "sm_75", "--variants", "naive")
     assert result.exit_code == 0
     assert re.search(r"^\| naive \| - \| \d+ \| 32 \| 0 \| 0 \| \d+ \| \d+% \|", result.output, re.MULTILINE)
     assert "\n|---|---:|" in result.output
@@ -266,7 +280,7 @@ def test_without_a_compiler_bounds_are_left(no_gpu: None, monkeypatch: pytest.Mo
         raise MissingDependencyError(f"cuda-core is missing; {INSTALL}")
 
     monkeypatch.setattr(inspection, "_cuda_core", missing)
-    result = invoke("64", "--variants", "naive")
+    result = invoke("--full", "64", "--variants", "naive")
     assert result.exit_code == 0
     assert INSTALL in result.output
     assert "Compiled for" not in result.output
@@ -281,7 +295,7 @@ def test_without_a_cpp_compiler_nothing_is_simulated_and_the_rest_is_shown(
 
     fake_compile(monkeypatch)
     monkeypatch.setattr(simulated, "simulate_all", missing)
-    result = invoke("64", "--variants", "naive")
+    result = invoke("--full", "64", "--variants", "naive")
     assert result.exit_code == 0, result.output
     assert "no C++ compiler in this test" in result.output
     assert "Bounds on H100" in result.output
@@ -437,7 +451,7 @@ def test_what_stops_a_comparison_is_named(
 
 def test_no_gpu_can_be_asked_for(gpu: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_compile(monkeypatch)
-    result = invoke("8", "--no-gpu", "--variants", "naive")
+    result = invoke("--full", "8", "--no-gpu", "--variants", "naive")
     assert result.exit_code == 0
     assert not gpu.asked
     assert "Bounds on" in result.output
@@ -615,7 +629,7 @@ def test_flags_are_off_unless_they_are_given() -> None:
 def test_sizes_may_be_an_option(no_gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_compile(monkeypatch)
     monkeypatch.setattr(simulated, "simulate_all", lambda *_, **__: [Simulated(VariantTile("naive"), None, None)])
-    result = invoke("8", "--size", "9,3x4x5", "--variant", "naive")
+    result = invoke("--full", "8", "--size", "9,3x4x5", "--variant", "naive")
     assert result.exit_code == 0, result.output
     for size in ("8 x 8 x 8", "9 x 9 x 9", "3 x 4 x 5"):
         assert f"Bounds on H100 SXM 80 GB  {size}" in result.output

@@ -26,6 +26,7 @@ from tiledmm.report.cells import NONE, count, error_figure, significant, value_o
 from tiledmm.report.tables import Table
 from tiledmm.simulator import ProductReport, run
 from tiledmm.simulator.build.cxx import compiler, version
+from tiledmm.simulator.report.traffic import GlobalTraffic
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +206,7 @@ def layouts_table(found: dict[str, list[Simulated]], size: Size, *, dtype: str, 
             *(f"{'<' if name == 'result' else ''}{layout} {name}" for layout in found for name in _OF_A_LAYOUT),
         ),
         rows=tuple((*_head(each[0]), *(cell for row in each for cell in _shared_cells(row))) for each in rows),
-        notes=(*_padding_pays(found), *dict.fromkeys(notes)),
+        notes=(*padding_pays(found), *dict.fromkeys(notes)),
         bad=frozenset(i for i, each in enumerate(rows) if not all(row.ok for row in each)),
         about={"target": target, **size._asdict(), "dtype": dtype},
     )  # fmt: skip
@@ -220,7 +221,7 @@ def _shared_cells(row: Simulated) -> tuple[str, ...]:
     return result, wavefronts, conflicts
 
 
-def _padding_pays(found: dict[str, list[Simulated]]) -> Iterator[str]:
+def padding_pays(found: dict[str, list[Simulated]]) -> Iterator[str]:
     """Yield sentences that state whether padding pays: one per layout and pair of kernels that differ only in padding.
 
     Args:
@@ -253,13 +254,20 @@ def _head(row: Simulated) -> tuple[str, str]:
     return row.variant_tile.variant, count(row.variant_tile.tile)
 
 
+def global_loads(row: Simulated) -> GlobalTraffic:
+    """Return the loads from global memory of a kernel that ran, to registers and to shared memory."""
+    assert row.report is not None
+    traffic = row.report.sass or row.report.source
+    return traffic.global_load + traffic.copy_load
+
+
 def _cells(row: Simulated) -> tuple[str, ...]:
     head = _head(row)
     if row.report is None or row.verdict is None:
         return (*head, "on a GPU only" if row.left_out else "does not compile", *[NONE] * 8)
     report, traffic = row.report, row.report.sass or row.report.source
     result = "right" if row.ok else "WRONG" if not row.verdict.ok else f"{len(report.findings)} FINDINGS"
-    loads = traffic.global_load + traffic.copy_load
+    loads = global_loads(row)
     shared = traffic.shared_load
     of_a_warp = report.multiply_adds / 32
     wavefronts = shared.wavefronts + traffic.shared_store.wavefronts

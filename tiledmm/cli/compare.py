@@ -73,6 +73,14 @@ def compare(
     peers: Annotated[
         bool, typer.Option(help="Rows for PyTorch, JAX and Triton, where they are installed, and for NumPy on the CPU.")
     ] = True,
+    full: Annotated[
+        bool,
+        typer.Option(
+            "--full",
+            help="All tables and columns: counts of each product, registers on every target, bounds. --json and --csv "
+            "have them always.",
+        ),
+    ] = False,
     no_gpu: NoGpu = False,
     target: Target = "sm_90",
     imported: Import = None,
@@ -85,12 +93,14 @@ def compare(
 
     Every result is checked against float64 before anything is timed; a mismatch makes the exit status 1.
 
-    Without a GPU, the simulator runs each kernel, checks its result and counts its memory accesses. Each kernel is also
-    compiled for every target, and its speed on a reference GPU is bounded by a model. Smaller products replace those
-    that would take longer than a minute. The exit status is 1 if a kernel is wrong, does not compile or spills.
+    Without a GPU, the simulator runs each kernel, checks its result and counts its memory accesses, and a model bounds
+    its speed on a reference GPU. Smaller products replace those that would take longer than a minute. With --full, each
+    kernel is also compiled for every target. The exit status is 1 if a kernel is wrong, does not compile or spills.
+    What was simulated and compiled is kept, so that the next run takes seconds.
 
         tiledmm compare
         tiledmm compare 4096 --variant tiled,auto --layout NN,NT
+        tiledmm compare --full
         tiledmm compare 512 --json > results.json
         tiledmm compare 1024 --kernel mine.cu
     """
@@ -117,10 +127,10 @@ def compare(
     by_type = dict.fromkeys(kinds, variant_tiles)
     out.say("\n".join([*left_out(by_type, target if reason else ""), ""]))
     if reason:
-        _without_gpu(out, _Asked(runnable(by_type, target), products, orders, target, bool(named)))
+        _without_gpu(out, _Asked(runnable(by_type, target), products, orders, target, bool(named), full))
     if not variants:
         variant_tiles.append(VariantTile("auto"))
-    _on_gpu(out, variant_tiles, products, kinds, orders or ["NN"], seconds, peers)
+    _on_gpu(out, variant_tiles, products, kinds, orders or ["NN"], seconds, peers, full)
 
 
 def _on_gpu(
@@ -131,7 +141,9 @@ def _on_gpu(
     orders: list[str],
     seconds: float,
     peers: bool,
+    full: bool,
 ) -> NoReturn:
+    from tiledmm.bench.brief_tables import brief_comparison
     from tiledmm.bench.comparison import compare as compare_rivals
     from tiledmm.bench.comparison_tables import comparison_table
     from tiledmm.bench.environment import this_machine
@@ -166,7 +178,8 @@ def _on_gpu(
                 stopped = f"{type(error).__name__}: {error}"
                 break
             comparisons.append(found)
-            out.table(comparison_table(found))
+            table = comparison_table(found)
+            out.table(table if full or out.for_programs else brief_comparison(table))
             tell.next_job()
     report = ComparisonReport(machine, tuple(comparisons))
     out.say(f"\nStopped: {stopped}" if stopped else f"{_METHOD}\n")
@@ -195,6 +208,7 @@ class _Asked:
         orders: Layouts; empty for the default.
         target: Target architecture of the simulator and the tables.
         named: True if the products were given on the command line.
+        full: Whether all tables are printed.
     """
 
     kinds: dict[str, list[VariantTile]]
@@ -202,16 +216,18 @@ class _Asked:
     orders: list[str]
     target: str
     named: bool
+    full: bool
 
 
 def _without_gpu(out: Output, asked: _Asked) -> NoReturn:
     from tiledmm.bench import resource_tables
 
     orders = asked.orders or ["NN"]
+    is_full = asked.full or out.for_programs
     # Parts of the progress bar: the simulated products of each type, then the compiled kernels of each type and layout.
-    with progress(len(asked.kinds) * (1 + len(orders)), out) as tell:
-        right = _simulate(out, asked, tell)
-        compiles = _compile_and_bound(out, asked, orders, tell)
+    with progress(len(asked.kinds) * (1 + len(orders) * is_full), out) as tell:
+        right = _simulate(out, asked, tell, is_full=is_full)
+        compiles = _compile_and_bound(out, asked, orders, tell) if is_full else None
     if compiles is not None:
         out.say(f"{resource_tables.BOUNDS_NOTE}\n")
     ok = right is not False and compiles is not False
@@ -259,13 +275,13 @@ def _compile_and_bound(out: Output, asked: _Asked, orders: list[str], tell: Prog
     return ok
 
 
-def _simulate(out: Output, asked: _Asked, tell: Progress) -> bool | None:
+def _simulate(out: Output, asked: _Asked, tell: Progress, *, is_full: bool) -> bool | None:
     """Run every kernel on the simulator, and print tables of the counts.
 
     Returns:
         Whether all results are right; None if no kernel ran.
     """
-    from tiledmm.bench import simulated
+    from tiledmm.bench import brief_tables, simulated
     from tiledmm.bench.simulable import simulable
     from tiledmm.bench.variant_tiles import refusals
     from tiledmm.errors import MissingDependencyError
@@ -294,9 +310,11 @@ def _simulate(out: Output, asked: _Asked, tell: Progress) -> bool | None:
                     )  # fmt: skip
                     found[layout] = rows
                     right += [row.ok for row in rows if not row.left_out]
-                    if asked.orders or layout == "NN":
+                    if is_full and (asked.orders or layout == "NN"):
                         out.table(simulated.simulated_table(rows, size, dtype=kind, layout=layout, target=asked.target))
-                if len(found) > 1:
+                if not is_full and (asked.named or size == chosen.sizes[0]):
+                    out.table(brief_tables.brief_simulation(found, size, dtype=kind, target=asked.target))
+                if is_full and len(found) > 1:
                     out.table(simulated.layouts_table(found, size, dtype=kind, target=asked.target))
             tell.next_job()
     except MissingDependencyError as error:
