@@ -14,6 +14,7 @@ import pytest
 pytest.importorskip("cupy", reason="needs CuPy, which needs no GPU to be imported")
 
 import tiledmm
+from tests.conftest import slow_unless
 from tests.host_gpu import HostGpu, run_on_simulator
 from tests.strategies import tight
 from tiledmm.errors import ConfigError, OperandTypeError
@@ -44,8 +45,14 @@ def integers(seed: int, *shape: int, dtype: str = "float32") -> Any:
     return np.random.default_rng(seed).integers(-4, 5, shape).astype(dtype)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float16", "float64", "complex64", "int32", "int8"])
-@pytest.mark.parametrize("layout", ["N", "T", "G"])
+@pytest.mark.parametrize(
+    ("dtype", "layout"),
+    [
+        pytest.param(dtype, layout, marks=slow_unless(i % 3 == j))
+        for i, dtype in enumerate(("float32", "float16", "float64", "complex64", "int32", "int8"))
+        for j, layout in enumerate("NTG")
+    ],
+)
 def test_alpha_beta_and_bias(gpu: HostGpu, dtype: str, layout: str) -> None:
     a, b, c, bias = (
         integers(i, *shape, dtype=dtype) for i, shape in enumerate(((50, 20), (20, 70), (50, 70), (50, 1)))
@@ -123,7 +130,10 @@ def test_nothing_to_multiply(gpu: HostGpu) -> None:
     assert tiledmm.gemm(gpu.array(np.zeros((0, 4), "f4")), gpu.array(np.zeros((4, 3), "f4")), alpha=2).shape == (0, 3)
 
 
-@pytest.mark.parametrize("activation", [None, "relu", "gelu_tanh", "silu", "sigmoid", "tanh"])
+@pytest.mark.parametrize(
+    "activation",
+    [None, "gelu_tanh", *(pytest.param(name, marks=pytest.mark.slow) for name in ("relu", "silu", "sigmoid", "tanh"))],
+)
 def test_cublas_computes_the_same(gpu: HostGpu, activation: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(by_cupy, "cupy", np)
     monkeypatch.setattr(by_cupy, "cupy_matmul", np.matmul)

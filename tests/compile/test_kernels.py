@@ -158,8 +158,14 @@ def check_kernel(spec: KernelSpec, target: str) -> None:
     assert room.blocks >= 1
 
 
-@pytest.mark.parametrize("tile", [32, 64])
-@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+@pytest.mark.parametrize(
+    ("tile", "dtype"),
+    [
+        pytest.param(tile, dtype, marks=slow_unless((tile, dtype) == (64, "float64")))
+        for tile in (32, 64)
+        for dtype in ("float64", "complex128")
+    ],
+)
 def test_kernel_whose_clusters_share_k(tile, dtype):
     for layout, blocks in zip(("NN", "TN"), (2, 4), strict=True):
         spec = kernel_spec("tensor_core", tile=tile, dtype=dtype, layout=layout, config={"cluster_k": blocks})
@@ -294,8 +300,14 @@ def test_shared_memory_of_wgmma_has_the_size_that_is_counted(tile, dtype, out_dt
     assert compile_for(render(spec) + check, spec.symbol, "sm_90a").spill_store_bytes == 0
 
 
-@pytest.mark.parametrize("tile", [64, 256])
-@pytest.mark.parametrize("name", ["addend", "bias"])
+@pytest.mark.parametrize(
+    ("name", "tile"),
+    [
+        pytest.param(name, tile, marks=slow_unless((name, tile) in {("addend", 64), ("bias", 256)}))
+        for name in ("addend", "bias")
+        for tile in (64, 256)
+    ],
+)
 def test_an_epilogue_lets_products_overlap(name, tile):
     """Check that ptxas keeps wgmma asynchronous, which it gives up if other code moves accumulators."""
     strides = (0, 1) if name == "bias" else (None, 1)

@@ -9,9 +9,13 @@ from pathlib import Path
 import pytest
 
 import tiledmm
+from tests.conftest import slow_unless
 from tiledmm.errors import CompilationError, ConfigError, SimulationError
 
 FILES = Path(__file__).with_name("files")
+
+# Files of which everyday tests check another of the same kind.
+RARER = {"grid_stride", "macro_sizes", "member_launch", "race", "six_extents", "vector_add"}
 
 MATMUL = """
 __global__ void mm(const float* A, const float* B, float* C, int M, int N, int K) {
@@ -28,24 +32,27 @@ __global__ void mm(const float* A, const float* B, float* C, int M, int N, int K
 @pytest.mark.parametrize(
     ("file", "verdicts"),
     [
-        ("atomic_splitk", ["right"]),
-        ("block_size_template", ["right where the tile divides the sizes"]),
-        ("colmajor", ["right"]),
-        ("dynamic_shared", ["right"]),
-        ("extension", ["right"]),
-        ("grid_stride", ["right"]),
-        ("host_vectors", ["right where the tile divides the sizes"]),
-        ("last_step_missing", ["WRONG"]),
-        ("launchers", ["right where the tile divides the sizes", "right"]),
-        ("macro_sizes", ["right"]),
-        ("member_launch", ["right"]),
-        ("race", ["WRONG"]),
-        ("reduce", ["no findings; no result to compare with"]),
-        ("rows_of_arrays", ["right where the tile divides the sizes"]),
-        ("six_extents", ["right"]),
-        ("template_launcher", ["right"]),
-        ("vector_add", ["no findings; no result to compare with"]),
-        ("wmma_simple", ["right"]),
+        pytest.param(file, verdicts, marks=slow_unless(file not in RARER))
+        for file, verdicts in [
+            ("atomic_splitk", ["right"]),
+            ("block_size_template", ["right where the tile divides the sizes"]),
+            ("colmajor", ["right"]),
+            ("dynamic_shared", ["right"]),
+            ("extension", ["right"]),
+            ("grid_stride", ["right"]),
+            ("host_vectors", ["right where the tile divides the sizes"]),
+            ("last_step_missing", ["WRONG"]),
+            ("launchers", ["right where the tile divides the sizes", "right"]),
+            ("macro_sizes", ["right"]),
+            ("member_launch", ["right"]),
+            ("race", ["WRONG"]),
+            ("reduce", ["no findings; no result to compare with"]),
+            ("rows_of_arrays", ["right where the tile divides the sizes"]),
+            ("six_extents", ["right"]),
+            ("template_launcher", ["right"]),
+            ("vector_add", ["no findings; no result to compare with"]),
+            ("wmma_simple", ["right"]),
+        ]
     ],
 )
 def test_files_as_people_have_them(file, verdicts):
@@ -149,9 +156,12 @@ def test_a_wrong_kernel_is_wrong_with_its_line(edit, said):
 @pytest.mark.parametrize(
     ("matrices", "sums", "ok"),
     [
-        ("float", "float", True), ("float", "__half", False), ("double", "double", True), ("double", "float", False),
-        ("int", "int", True), ("int", "short", False), ("int", "float", False), ("char", "int", True),
-        ("half", "float", True),
+        pytest.param(*types, marks=slow_unless(i % 3 == 0))
+        for i, types in enumerate([
+            ("double", "float", False), ("float", "float", True), ("float", "__half", False), ("char", "int", True),
+            ("double", "double", True), ("int", "int", True), ("int", "short", False), ("int", "float", False),
+            ("half", "float", True),
+        ])
     ],
 )  # fmt: skip
 def test_sums_have_room_in_their_type(matrices, sums, ok):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.conftest import slow_unless
 from tiledmm import simulator
 from tiledmm.simulator.build.cxx import compiler, is_clang
 
@@ -29,25 +30,33 @@ struct Node { int value; Node* next; };
 """
 
 
-@pytest.mark.parametrize("options", [{}, {"checks": False, "counts": False}, {"checks": "full"}], ids=str)
+#: Launches with the usual checks, without any, and with all.
+OPTIONS = ({}, {"checks": False, "counts": False}, {"checks": "full"})
+USES = [
+    ("int* p = (int*)malloc(4 * sizeof(int)); for (int i = 0; i < 4; ++i) p[i] = i + t; x[t] = p[3]; free(p);",
+     [3, 4, 5, 6]),
+    ("int* p = new int[3]; p[2] = t; x[t] = p[2] + 1; delete[] p;", [1, 2, 3, 4]),
+    ("Point* p = new Point(t); x[t] = p->x + p->y; delete p;", [0, 3, 6, 9]),
+    ("Point* p = new Point[5]; x[t] = p[4].y; delete[] p;", [6] * 4),
+    ("Shape* s = new Square(t); x[t] = s->area(); delete s;", [0, 1, 4, 9]),
+    ("Wide* w = new Wide; w->a[15] = t; x[t] = w->a[15] + (size_t)w % 64; delete w;", [0, 1, 2, 3]),
+    ("int* p = new int(7); x[t] = *p; delete p; p = nullptr; delete p; free(p);", [7] * 4),
+    ("Point room; Point* p = new (&room) Point(t); x[t] = p->y;", [0, 2, 4, 6]),
+    ("Node* list = nullptr; for (int i = 0; i < 9; ++i) list = new Node{i, list};"
+     "int sum = 0; while (list) { Node* next = list->next; sum += list->value; delete list; list = next; }"
+     "x[t] = sum;",
+     [36] * 4),
+]  # fmt: skip
+
+
 @pytest.mark.parametrize(
-    ("code", "expected"),
+    ("code", "expected", "options"),
     [
-        ("int* p = (int*)malloc(4 * sizeof(int)); for (int i = 0; i < 4; ++i) p[i] = i + t; x[t] = p[3]; free(p);",
-         [3, 4, 5, 6]),
-        ("int* p = new int[3]; p[2] = t; x[t] = p[2] + 1; delete[] p;", [1, 2, 3, 4]),
-        ("Point* p = new Point(t); x[t] = p->x + p->y; delete p;", [0, 3, 6, 9]),
-        ("Point* p = new Point[5]; x[t] = p[4].y; delete[] p;", [6] * 4),
-        ("Shape* s = new Square(t); x[t] = s->area(); delete s;", [0, 1, 4, 9]),
-        ("Wide* w = new Wide; w->a[15] = t; x[t] = w->a[15] + (size_t)w % 64; delete w;", [0, 1, 2, 3]),
-        ("int* p = new int(7); x[t] = *p; delete p; p = nullptr; delete p; free(p);", [7] * 4),
-        ("Point room; Point* p = new (&room) Point(t); x[t] = p->y;", [0, 2, 4, 6]),
-        ("Node* list = nullptr; for (int i = 0; i < 9; ++i) list = new Node{i, list};"
-         "int sum = 0; while (list) { Node* next = list->next; sum += list->value; delete list; list = next; }"
-         "x[t] = sum;",
-         [36] * 4),
+        pytest.param(*use, options, marks=slow_unless(i % len(OPTIONS) == j))
+        for i, use in enumerate(USES)
+        for j, options in enumerate(OPTIONS)
     ],
-)  # fmt: skip
+)
 def test_memory_is_allocated_and_freed(code, expected, options):
     report, x = launch(code, POINT, block=4, **options)
     report.check()

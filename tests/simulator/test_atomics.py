@@ -42,7 +42,7 @@ CALLS = [
 @pytest.mark.parametrize(
     ("name", "arguments", "expected", "kind", "scope"),
     [
-        pytest.param(*call, kind, scope, marks=slow_unless((i + j + k) % 3 == 0))
+        pytest.param(*call, kind, scope, marks=slow_unless((i + j + k) % 3 == 0 and (j == 0 or i == 0)))
         for i, (*call, kinds) in enumerate(CALLS)
         for j, kind in enumerate(kinds)
         for k, scope in enumerate(("", "_block", "_system"))

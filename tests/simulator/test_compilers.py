@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import tiledmm
+from tests.conftest import slow_unless
 from tests.strategies import small_integers
 from tiledmm import simulator
 from tiledmm.hardware.architectures import TARGETS
@@ -40,8 +41,11 @@ def compiler(request, monkeypatch):
     monkeypatch.setenv("CXX", request.param)
 
 
-KERNELS = [("naive", None, "float32"), ("tiled", 16, "float16"), ("tiled_padded", 32, "complex64"),
-           ("double_buffered", 64, "float32")]  # fmt: skip
+KERNELS = [
+    pytest.param(*case, marks=slow_unless(case[0] == "tiled"))
+    for case in (("naive", None, "float32"), ("tiled", 16, "float16"), ("tiled_padded", 32, "complex64"),
+                 ("double_buffered", 64, "float32"))
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("variant", "tile", "dtype"), KERNELS)
@@ -87,7 +91,9 @@ BUGS = (
 )
 
 
-@pytest.mark.parametrize("name", BUGS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=slow_unless(name == "naive: the sum begins nowhere")) for name in BUGS]
+)
 def test_every_compiler_lets_a_planted_bug_be_found(compiler, name):
     bug = next(bug for bug in every_bug() if bug.id == name)
     text, lines = bug.planted(bug.edited.text())

@@ -73,7 +73,7 @@ def test_activations_have_small_relative_errors(activation: str, dtype: str, nea
     np.testing.assert_allclose(found, wanted, rtol=far, atol=1e-300)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("dtype", ["float32", pytest.param("float64", marks=pytest.mark.slow)])
 def test_activations_of_infinities_and_nan(dtype: str) -> None:
     x = np.array([[np.inf], [np.nan], [1e30], [0]], dtype)
     for activation, of_infinity in zip(ACTIVATIONS, (np.inf, np.inf, np.inf, np.inf, np.inf, 1, 1), strict=True):
@@ -139,8 +139,15 @@ def laid_out(x: Any, letter: str) -> Any:
     return np.asfortranarray(x) if letter == "T" else x
 
 
-@pytest.mark.parametrize(("variant", "dtype", "layout"), KERNELS)
-def test_every_kernel(variant: str, dtype: str, layout: str) -> None:
+@pytest.mark.parametrize(
+    ("variant", "dtype", "layout", "epilogue"),
+    [
+        pytest.param(*kernel.values, epilogue, marks=[*kernel.marks, *slow_unless((number + i) % 2 == 0)])
+        for number, kernel in enumerate(KERNELS)
+        for i, epilogue in enumerate(("all of it", "activation"))
+    ],
+)
+def test_every_kernel(variant: str, dtype: str, layout: str, epilogue: str) -> None:
     rng = np.random.default_rng(len(variant) + len(dtype))
     decomposed, few = "split" in variant, variant in ("axpy", "tiny", "dot_products", "block_dot_products")
     k = 256 if decomposed else 4 if variant == "outer_products" else 37
@@ -148,10 +155,12 @@ def test_every_kernel(variant: str, dtype: str, layout: str) -> None:
     tile = 64 if decomposed else None
     a, b = laid_out(random(rng, (m, k), dtype), layout[0]), laid_out(random(rng, (k, n), dtype), layout[1])
     c, bias = random(rng, (m, n), dtype), random(rng, (n,), dtype)
-    alpha, beta = (3, -2) if np.dtype(dtype).kind in "iu" else (0.5, -2.0)
-    out = laid_out(np.empty((m, n), dtype), layout[0])
-    found = simulator.gemm(a, b, c, alpha=alpha, beta=beta, bias=bias, variant=variant, tile=tile, out=out)
-    check(found, expected(a, b, c, alpha, beta, bias), k)
+    if epilogue == "all of it":
+        alpha, beta = (3, -2) if np.dtype(dtype).kind in "iu" else (0.5, -2.0)
+        out = laid_out(np.empty((m, n), dtype), layout[0])
+        found = simulator.gemm(a, b, c, alpha=alpha, beta=beta, bias=bias, variant=variant, tile=tile, out=out)
+        check(found, expected(a, b, c, alpha, beta, bias), k)
+        return
     activation = None if np.dtype(dtype).kind == "c" else "relu"
     found = simulator.gemm(a, b, bias=bias[:1], activation=activation, variant=variant, tile=tile)
     check(found, expected(a, b, None, 1, 0, bias[:1], activation), k)
@@ -179,7 +188,9 @@ def test_reads_of_several_elements(variant: str, dtype: str, n: int, first: int,
     check(found, expected(a, b, c, 1, 2, bias), 40)
 
 
-@pytest.mark.parametrize("activation", [name for name in ACTIVATIONS if name])
+@pytest.mark.parametrize(
+    "activation", [pytest.param(name, marks=slow_unless(name in ("relu", "gelu"))) for name in ACTIVATIONS if name]
+)
 def test_activations_of_rounded_results(activation: str) -> None:
     rng = np.random.default_rng(1)
     a, b = 3 * random(rng, (20, 24), "float16"), random(rng, (24, 33), "float16")
@@ -193,7 +204,7 @@ def test_activations_of_rounded_results(activation: str) -> None:
      pytest.param("split_tensor_core", "float32", marks=pytest.mark.slow),
      pytest.param("warp_tiled", "int8", marks=pytest.mark.slow),
      pytest.param("tensor_core", "complex128", marks=pytest.mark.slow), ("dot_products", "float64"),
-     ("axpy", "complex64")],
+     pytest.param("axpy", "complex64", marks=pytest.mark.slow)],
 )  # fmt: skip
 def test_split_k_applies_it_once(variant: str, dtype: str, split_k: int) -> None:
     rng, k = np.random.default_rng(2), 150 if split_k == 2 else 700
@@ -276,7 +287,8 @@ def test_arrays_that_differ_along_some_batch_dimensions(shape: tuple[int, ...]) 
 
 
 @pytest.mark.parametrize(
-    "dtype", ["float32", "int32", *(pytest.param(each, marks=pytest.mark.slow) for each in ("complex64", "float16"))]
+    "dtype",
+    ["float32", *(pytest.param(each, marks=pytest.mark.slow) for each in ("int32", "complex64", "float16"))],
 )
 def test_what_is_scaled_by_0_is_not_read(dtype: str) -> None:
     rng = np.random.default_rng(6)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.conftest import slow_unless
 from tiledmm import simulator
 from tiledmm.errors import AlignmentError, ConfigError, OperandTypeError, SimulationError
 from tiledmm.simulator import cupy as cp
@@ -56,7 +57,14 @@ MAKERS = {
 }
 
 
-@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+@pytest.mark.parametrize(
+    "make",
+    # A tuple with names is a tuple, and the bytes are those of a structure of ctypes.
+    [
+        pytest.param(make, marks=slow_unless(name not in ("namedtuple", "bytes")), id=name)
+        for name, make in MAKERS.items()
+    ],
+)
 def test_structures_with_pointers(make: Any) -> None:
     """Pass matrices in each form to ``launch``: the product is right, and an access beyond one names it."""
     a, b = np.arange(64, dtype=np.float32).reshape(8, 8), np.ones((8, 12), np.float32)

@@ -68,7 +68,9 @@ def test_every_instruction_is_one_of_every_target(dtype: str, target: str) -> No
 @pytest.mark.parametrize(
     ("dtype", "layout"),
     [
-        pytest.param(dtype, layout, marks=slow_unless((i + j) % 2 == 0))
+        pytest.param(
+            dtype, layout, marks=slow_unless((i + j) % 2 == 0 and dtype in ("float16", "float32", "float64", "int8"))
+        )
         for i, dtype in enumerate(TYPES)
         for j, layout in enumerate(("NN", "TT"))
     ],
@@ -110,7 +112,7 @@ def test_tf32_ignores_13_bits() -> None:
     assert simulator.matmul(a, b, variant="fragments")[0, 0] == 1 + 2.0**-10
 
 
-@pytest.mark.parametrize("layout", ["NN", "TT", "GG", *slow("NT", "TN")])
+@pytest.mark.parametrize("layout", ["TT", "GG", *slow("NN", "NT", "TN")])
 def test_operands_are_rounded_to_tf32(layout: str) -> None:
     # To the nearest, ties away from zero, past the largest to infinity; subnormals too. NaNs stay NaNs.
     x = awkward_floats(np.random.default_rng(3), 150)
@@ -131,7 +133,7 @@ def test_tf32_is_as_exact_as_its_operands() -> None:
     assert 2.0**-16 < error < 2 * 2.0**-11, "each off by 2^-11 at most, one way as often as the other"
 
 
-@pytest.mark.parametrize("dtype", [*slow("float16", "bfloat16", "complex128"), "tf32", "float64"])
+@pytest.mark.parametrize("dtype", ["tf32", *slow("float16", "bfloat16", "float64", "complex128")])
 def test_errors_are_those_of_the_sums_type(dtype: str) -> None:
     rng = np.random.default_rng(1)
     a, b = (random_matrix(rng, shape, dtype) for shape in ((20, 300), (300, 40)))
@@ -189,7 +191,7 @@ def test_configs_of_large_tiles_are_exact(dtype: str, config: dict[str, int], la
 @pytest.mark.parametrize(
     ("dtype", "tile", "layout", "shape"),
     [
-        pytest.param(dtype, tile, layout, shape, marks=slow_unless((g + h + i + j) % 4 == 0 and g == h))
+        pytest.param(dtype, tile, layout, shape, marks=slow_unless((g + h + i + j) % 4 == 0 and g == h and i < 2))
         for g, dtype in enumerate(("float16", "int8", "uint8"))
         for h, tile in enumerate((64, 128))
         for i, layout in enumerate(("NN", "NT", "TN", "TT"))
@@ -254,26 +256,28 @@ def test_skinny_tiles_are_exact(dtype: str, tile: int, layout: str, shape: tuple
     check_exact(dtype, layout, shape, tile=tile)
 
 
+@pytest.mark.parametrize(
+    ("layout", "shape"), [("TT", (20, 9, 75)), pytest.param("TN", (20, 9, 0), marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("tile", [16, *slow(32)])
 @pytest.mark.parametrize("dtype", ["float16", *slow("float64", "tf32", "int8", "complex128")])
-def test_skinny_tiles_read_nothing_unset(dtype: str, tile: int) -> None:
-    for layout, shape in (("TT", (20, 9, 75)), ("TN", (20, 9, 0))):
-        check_exact(dtype, layout, shape, tile=tile, checks="full")
+def test_skinny_tiles_read_nothing_unset(dtype: str, tile: int, layout: str, shape: tuple[int, int, int]) -> None:
+    check_exact(dtype, layout, shape, tile=tile, checks="full")
 
 
 @pytest.mark.parametrize("layout", ["NN", *slow("NT", "TN", "TT")])
 @pytest.mark.parametrize("dtype", ["float16", *slow("float64", "int8", "complex128")])
-def test_skinny_tiles_of_partitions_and_batches(dtype: str, layout: str) -> None:
-    for tile, split in ((16, 3), (32, 5)):
-        check_exact(dtype, layout, (28, 70, 400), tile=tile, config={"split_k": split})
-        check_exact(dtype, layout, (19, 67, 67), batch=2, tile=tile)
-        check_exact(dtype, layout, (70, 18, 259), batch=2, tile=tile, config={"split_k": split})
+@pytest.mark.parametrize(("tile", "split"), [(16, 3), pytest.param(32, 5, marks=pytest.mark.slow)])
+def test_skinny_tiles_of_partitions_and_batches(dtype: str, layout: str, tile: int, split: int) -> None:
+    check_exact(dtype, layout, (28, 70, 400), tile=tile, config={"split_k": split})
+    check_exact(dtype, layout, (19, 67, 67), batch=2, tile=tile)
+    check_exact(dtype, layout, (70, 18, 259), batch=2, tile=tile, config={"split_k": split})
 
 
 @pytest.mark.parametrize(
     ("dtype", "layout"),
     [
-        pytest.param(dtype, layout, marks=slow_unless((i, j) in {(0, 0), (1, 2)}))
+        pytest.param(dtype, layout, marks=slow_unless((i, j) == (0, 2)))
         for i, dtype in enumerate(("float16", "float64", "bfloat16", "tf32", "int8", "complex128"))
         for j, layout in enumerate(("NN", "NT", "TN", "TT"))
     ],
@@ -312,13 +316,21 @@ def test_configs_of_skinny_tiles_are_exact(dtype: str, config: dict[str, int], l
     check_exact(dtype, layout, (32, 128, 192), tile=16, config=config)
 
 
-def test_skinny_tiles_convert_as_they_store() -> None:
+@pytest.mark.parametrize(
+    ("wide", "narrow"),
+    [
+        pytest.param(*types, marks=slow_unless(i in (0, 2)))
+        for i, types in enumerate(
+            [("float16", "int8"), ("float64", "float32"), ("complex128", "float64"), ("float64", "int32")]
+        )
+    ],
+)
+def test_skinny_tiles_convert_as_they_store(wide: str, narrow: str) -> None:
     rng = np.random.default_rng(8)
-    for wide, narrow in (("float16", "int8"), ("float64", "float32"), ("complex128", "float64"), ("float64", "int32")):
-        a, b = (small_integers(rng, s, np_dtype(d)) for s, d in (((21, 75), wide), ((75, 70), narrow)))
-        for left, right in ((a, b), (b.T, a.T)):
-            found = simulator.matmul(left, right, variant="tensor_core", tile=16)
-            np.testing.assert_array_equal(found, (left.astype(wide) @ right.astype(wide)).astype(wide))
+    a, b = (small_integers(rng, s, np_dtype(d)) for s, d in (((21, 75), wide), ((75, 70), narrow)))
+    for left, right in ((a, b), (b.T, a.T)):
+        found = simulator.matmul(left, right, variant="tensor_core", tile=16)
+        np.testing.assert_array_equal(found, (left.astype(wide) @ right.astype(wide)).astype(wide))
 
 
 def check_exact(

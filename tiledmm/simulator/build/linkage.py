@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import functools
 import re
-import struct
-from collections.abc import Iterator
-from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 
 from elftools.elf.constants import SH_FLAGS
 from elftools.elf.elffile import ELFFile
 from elftools.elf.relocation import RelocationSection
+from elftools.elf.sections import Section
 
 from tiledmm.simulator.build.debug.debug_info import source_name
+from tiledmm.simulator.build.debug.symbols import FUNCTION, INDIRECT, OBJECT, UNDEFINED, Symbol, symbols_of
 from tiledmm.simulator.build.translation.refusals import Refusal
 from tiledmm.simulator.build.translation.syntax import without_comments
 from tiledmm.simulator.build.translation.unit import FUNCTIONS
@@ -91,9 +90,6 @@ _FOREIGN = re.compile(r"^[ \t]*(syscall|sysenter|int[ \t]+\$|svc\b|\.incbin|\.in
 # Bytes of a shared array for which there may be no memory; less is a finding (check/kernel_findings.py).
 _MOST_SHARED = 64 << 20
 
-_SYMBOL = struct.Struct("<IBBHQQ")
-_OBJECT, _FUNCTION, _INDIRECT = 1, 2, 10
-_UNDEFINED, _LOCAL = 0, 0
 _RUN_AT_LOAD = re.compile(r"\.(preinit_array|init_array|fini_array|ctors|dtors)\b.*")
 
 
@@ -162,23 +158,24 @@ def refuse_object(unit: Path, source: str, *, dynamic: bool) -> Refusal | None:
         source: The kernel's text, in which the line of a refused name is looked for.
         dynamic: Whether undefined variables in shared memory are dynamic arrays.
     """
-    elf = ELFFile(BytesIO(unit.read_bytes()))
-    symbols = list(_symbols(elf))
-    sections = [(each.name, each["sh_flags"]) for each in elf.iter_sections()]
+    sections = list(ELFFile(BytesIO(unit.read_bytes())).iter_sections())
+    symbols = list(symbols_of(sections))
     for each in symbols:
         if each.is_thread_local and each.bytes > _MOST_SHARED:
             return _refusal(
                 each.name, source, f"has {each.bytes:,} bytes of static shared memory, and no GPU has as much"
             )
-        if each.section == _UNDEFINED and each.name and not (each.is_thread_local and dynamic):
+        if each.section == UNDEFINED and each.name and not (each.is_thread_local and dynamic):
             if not (each.name in _provided() or each.name in _MATHEMATICS or _OF_COMPILERS.fullmatch(each.name)):
                 return _undefined(each.name, source)
-        elif each.kind == _INDIRECT:
+        elif each.kind == INDIRECT:
             return _refusal(
                 each.name, source, "is chosen by a function when the library is loaded (ifunc), which no GPU has"
             )
         elif (
-            each.kind == _OBJECT and each.section < len(sections) and sections[each.section][1] & SH_FLAGS.SHF_EXECINSTR
+            each.kind == OBJECT
+            and each.section < len(sections)
+            and sections[each.section]["sh_flags"] & SH_FLAGS.SHF_EXECINSTR
         ):
             return _refusal(each.name, source, "is a variable among the instructions (section), which no GPU has")
         elif each.is_exported and not _ENTRIES.fullmatch(each.name):
@@ -189,40 +186,7 @@ def refuse_object(unit: Path, source: str, *, dynamic: bool) -> Refusal | None:
         return Refusal(
             0, f"the text redefines a word that the simulator's headers use ({min(missing)} is missing): #undef it"
         )
-    return _at_load(elf, symbols, source)
-
-
-@dataclass(frozen=True, slots=True)
-class _Symbol:
-    """A symbol of an object file.
-
-    Attributes:
-        name: Its name.
-        kind: Its type: ``_OBJECT``, ``_FUNCTION``, ``_INDIRECT`` or another.
-        section: Number of its section; 0 if it is undefined.
-        value: Its offset in the section.
-        bytes: Its size.
-        is_thread_local: Whether it is a variable in shared memory.
-        is_exported: Whether other libraries would find it.
-    """
-
-    name: str
-    kind: int
-    section: int
-    value: int
-    bytes: int
-    is_thread_local: bool
-    is_exported: bool
-
-
-def _symbols(elf: ELFFile) -> Iterator[_Symbol]:
-    table = elf.get_section_by_name(".symtab")
-    names = elf.get_section(table["sh_link"]).data() if table else b""
-    for at, info, other, section, value, size in _SYMBOL.iter_unpack(table.data()) if table else ():
-        name = names[at : names.index(b"\0", at)].decode(errors="replace")
-        kind, binding = info & 15, info >> 4
-        exported = binding != _LOCAL and section != _UNDEFINED and other & 3 == 0
-        yield _Symbol(name, kind, section, value, size, kind == 6, exported)
+    return _at_load(sections, symbols, source)
 
 
 @functools.lru_cache(maxsize=1)
@@ -231,15 +195,15 @@ def _provided() -> frozenset[str]:
     return frozenset(_OWN.findall((_NATIVE / "runtime.h").read_text(encoding="utf-8")))
 
 
-def _at_load(elf: ELFFile, symbols: list[_Symbol], source: str) -> Refusal | None:
+def _at_load(sections: list[Section], symbols: list[Symbol], source: str) -> Refusal | None:
     """Return a refusal of functions that would run when the library is loaded, or when it is unloaded."""
-    functions = [each for each in symbols if each.kind == _FUNCTION]
-    for section in elf.iter_sections():
+    functions = [each for each in symbols if each.kind == FUNCTION]
+    for section in sections:
         if section.name in (".init", ".fini"):
             return Refusal(0, f"the text puts code into the section {section.name}, which runs when it is loaded")
         if not isinstance(section, RelocationSection):
             continue
-        target = elf.get_section(section["sh_info"])
+        target = sections[section["sh_info"]]
         if not _RUN_AT_LOAD.fullmatch(target.name):
             continue
         for entry in section.iter_relocations():

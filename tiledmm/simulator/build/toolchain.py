@@ -13,7 +13,6 @@ from io import BytesIO
 from pathlib import Path
 
 from elftools.elf.elffile import ELFFile
-from elftools.elf.sections import SymbolTableSection
 
 from tiledmm.errors import CompilationError
 from tiledmm.hardware.architectures import Architecture
@@ -21,7 +20,8 @@ from tiledmm.simulator.build import linkage
 from tiledmm.simulator.build.built_libraries import cache_folder, cache_path, ensure, scratch
 from tiledmm.simulator.build.compiler_process import run_compiler
 from tiledmm.simulator.build.cxx import compiler, is_clang, machine_flags, unfit, version
-from tiledmm.simulator.build.kernel_flags import KERNEL_FLAGS, build_flags
+from tiledmm.simulator.build.debug.symbols import UNDEFINED, symbols_of
+from tiledmm.simulator.build.kernel_flags import GCC_MEMORY, KERNEL_FLAGS, build_flags
 from tiledmm.simulator.build.shared_folder import MAX_BYTES, bound, in_use, mark_used
 from tiledmm.simulator.build.translation import casts, flops, inline_ptx, refusals, returns
 from tiledmm.simulator.build.translation.unit import write_unit
@@ -42,11 +42,10 @@ _RUNTIME_FLAGS = (
     "-x", "c++", "-std=c++17", "-O1", "-g1", "-fPIC", "-fvisibility=hidden", "-pthread", "-fno-omit-frame-pointer",
 )  # fmt: skip
 
-# GCC looks for garbage later, which takes it a tenth of its time otherwise.
-_GCC_MEMORY = ("--param", "ggc-min-expand=400", "--param", "ggc-min-heapsize=400000")
-
 # Without -fsanitize, and with -O2 for Zig: both keep the sanitizers' own runtimes out.
 _LINK_FLAGS = ("-shared", "-O2")
+# Kernels call no function of the C++ library, and reading it takes GCC more time than all else of a link.
+_GCC_KERNEL_LIBRARIES = ("-nodefaultlibs", "-lm", "-lc", "-lgcc")
 
 
 @contextlib.contextmanager
@@ -188,7 +187,7 @@ def _compile_kernel(source: str, symbol: str, command: list[str], runtime: Path,
     if found := refusals.refuse(source):
         raise CompilationError(f"{_DOES_NOT_COMPILE}: {found.message(source)}")
     _compile_unit(source, symbol, command, folder, build)
-    has_dynamic = re.search(r"\bextern\b[^;]*\b__shared__\b", source) is not None
+    has_dynamic = re.search(r"\bextern\b[^;{]*\b__shared__\b", source) is not None
     if found := linkage.refuse_object(folder / "unit.o", source, dynamic=has_dynamic):
         raise CompilationError(f"{_DOES_NOT_COMPILE}: {found.message(source)}")
     objects = ["unit.o"]
@@ -197,7 +196,8 @@ def _compile_kernel(source: str, symbol: str, command: list[str], runtime: Path,
         _run([*compiler(), *KERNEL_FLAGS, "-c", "-o", "arrays.o", "arrays.cpp"], folder)
         objects.append("arrays.o")
     library = folder / "kernel.so"
-    _run([*compiler(), *_LINK_FLAGS, "-o", library.name, *objects, str(runtime)], folder)
+    libraries = () if is_clang(compiler()) else _GCC_KERNEL_LIBRARIES
+    _run([*compiler(), *_LINK_FLAGS, "-o", library.name, *objects, str(runtime), *libraries], folder)
     return library
 
 
@@ -233,7 +233,7 @@ def _runtime_name(flags: tuple[str, ...], compiled_by: str) -> str:
 
 
 def _compile_runtime(command: tuple[str, ...], target: Path, folder: Path) -> Path:
-    flags = [*command, *_RUNTIME_FLAGS, *(() if is_clang(command) else _GCC_MEMORY)]
+    flags = [*command, *_RUNTIME_FLAGS, *(() if is_clang(command) else GCC_MEMORY)]
     objects = [f"{unit.stem}.o" for unit in _RUNTIME]
     commands = [[*flags, "-c", "-o", name, str(unit)] for name, unit in zip(objects, _RUNTIME, strict=True)]
     with ThreadPoolExecutor(len(commands)) as pool:
@@ -268,12 +268,8 @@ def _dynamic_arrays(unit: Path) -> list[str]:
     Args:
         unit: The compiled object file.
     """
-    table = ELFFile(BytesIO(unit.read_bytes())).get_section_by_name(".symtab")
-    return sorted(
-        symbol.name
-        for symbol in (table.iter_symbols() if isinstance(table, SymbolTableSection) else ())
-        if symbol["st_shndx"] == "SHN_UNDEF" and symbol["st_info"]["type"] == "STT_TLS"
-    )
+    symbols = symbols_of(list(ELFFile(BytesIO(unit.read_bytes())).iter_sections()))
+    return sorted(each.name for each in symbols if each.section == UNDEFINED and each.is_thread_local)
 
 
 def _dynamic_memory(names: Sequence[str]) -> str:

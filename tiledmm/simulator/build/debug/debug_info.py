@@ -12,9 +12,9 @@ from pathlib import Path
 
 from elftools.elf.constants import SH_FLAGS
 from elftools.elf.elffile import ELFFile
-from elftools.elf.sections import SymbolTableSection
 
 from tiledmm.simulator.build.debug.dwarf import Frame, Unit
+from tiledmm.simulator.build.debug.symbols import OBJECT, UNDEFINED, symbols_of
 
 __all__ = ["DebugInfo", "Frame", "SharedArray", "debug_info", "source_name"]
 
@@ -75,37 +75,36 @@ class DebugInfo:
         self._symbols: dict[str, int] = {}
         self._variables: list[Variable] = []
         elf = ELFFile(BytesIO(library.read_bytes()))
-        table = elf.get_section_by_name(".symtab")
+        sections = list(elf.iter_sections())
         imports: set[str] = set()
-        for symbol in table.iter_symbols() if isinstance(table, SymbolTableSection) else ():
-            if symbol["st_shndx"] == "SHN_UNDEF":
+        for symbol in symbols_of(sections):
+            if symbol.section == UNDEFINED:
                 imports.add(symbol.name)
                 continue
-            self._symbols[symbol.name] = symbol["st_value"]  # global symbols come last: they win
-            if symbol["st_info"]["type"] == "STT_TLS":
+            self._symbols[symbol.name] = symbol.value  # global symbols come last: they win
+            if symbol.is_thread_local:
                 self._arrays.append(
-                    SharedArray(source_name(symbol.name), symbol["st_value"], symbol["st_size"], symbol=symbol.name)
+                    SharedArray(source_name(symbol.name), symbol.value, symbol.bytes, symbol=symbol.name)
                 )
-            elif symbol["st_info"]["type"] == "STT_OBJECT" and symbol["st_size"]:
-                section = elf.get_section(symbol["st_shndx"]) if isinstance(symbol["st_shndx"], int) else None
+            elif symbol.kind == OBJECT and symbol.bytes:
+                section = sections[symbol.section] if symbol.section < len(sections) else None
                 # Constants with pointers, such as tables of functions, are written once: when the library is loaded.
                 constant = section is None or section.name.startswith(".data.rel.ro")
                 writable = section is not None and not constant and bool(section["sh_flags"] & SH_FLAGS.SHF_WRITE)
-                name = source_name(symbol.name)
-                self._variables.append(Variable(name, symbol["st_value"], symbol["st_size"], writable))
+                self._variables.append(Variable(source_name(symbol.name), symbol.value, symbol.bytes, writable))
         #: Names of the functions that the code calls and another library has.
         self.imports = frozenset(imports)
-        text = elf.get_section_by_name(".text")
+        text = next((each for each in sections if each.name == ".text"), None)
         #: The first address of machine code, and the one behind the last.
         self.text = (text["sh_addr"], text["sh_addr"] + text["sh_size"]) if text else (0, 0)
-        constants = [each for each in elf.iter_sections() if each.name.startswith(".rodata")]
+        constants = [each for each in sections if each.name.startswith(".rodata")]
         #: The first address of constants without names, such as string literals and jump tables, and the one behind the
         #: last.
         self.constants = (
             min((each["sh_addr"] for each in constants), default=0),
             max((each["sh_addr"] + each["sh_size"] for each in constants), default=0),
         )
-        if elf.get_section_by_name(".debug_info"):
+        if any(each.name == ".debug_info" for each in sections):
             dwarf = elf.get_dwarf_info(relocate_dwarf_sections=False, follow_links=False)
             self._units = [Unit(unit) for unit in dwarf.iter_CUs()]
 

@@ -19,6 +19,7 @@ CLANG_FLAG = "-fsanitize-coverage=bb,no-prune,trace-pc"
 
 _FILE = re.compile(r'\s*\.file\s+(?P<number>\d+)\s+(?:"[^"]*"\s+)?"(?P<name>[^"]*)"')
 _LOC = re.compile(r"\s*\.loc\s+(?P<file>\d+)\s+(?P<line>\d+)")
+_OF_PLACES = ("\t.loc", "\t.file")
 _LABEL = re.compile(r"(?P<name>[.\w$]+):")
 _NO_RETURN = re.compile(r"\s*(call|bl)\s+__ubsan_\w+_abort\b")
 
@@ -107,6 +108,8 @@ def _blocks(lines: list[str], file: str, machine: _Machine) -> tuple[list[_Block
     own: set[str] = set()
     loc, place = "", ("", "")
     for at, line in enumerate(lines):
+        if line.startswith("\t.") and not line.startswith(_OF_PLACES):
+            continue  # half of all lines, and no pattern matches them
         if found := _LOC.match(line):
             loc, place = line, (found["file"], found["line"])
         elif found := _LABEL.match(line):
