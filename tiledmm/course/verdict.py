@@ -190,15 +190,8 @@ def _what_is_wrong(exercise: Exercise, trial: Trial, *, is_hidden: bool) -> str:
 
 
 def _causes(trial: Trial) -> list[Finding]:
-    """Return a trial's findings without those that follow from another, the likeliest cause first.
-
-    Threads that wait at different barriers race as well, and the processor faults at an address that is not aligned.
-    """
-    found = {each.kind for each in trial.report.findings}
-    follows = {"memory fault"} if "misaligned access" in found else set()
-    return sorted(
-        (each for each in trial.report.findings if each.kind not in follows), key=lambda each: each.kind != BARRIER
-    )
+    """Return a trial's findings, the likeliest cause first: threads that wait at different barriers race as well."""
+    return sorted(trial.report.findings, key=lambda each: each.kind != BARRIER)
 
 
 def _findings(trial: Trial, said: str) -> Iterator[str]:
