@@ -6,7 +6,9 @@ import json
 import re
 import sys
 import textwrap
+import time
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -16,9 +18,9 @@ from tests.conftest import missing_simulator
 from tiledmm import cli
 from tiledmm.course.exercise import FOLDER, exercises
 from tiledmm.course.grading import sandbox
-from tiledmm.course.grading.grade import Graded, grade
+from tiledmm.course.grading.grade import Graded, grade, outcome_of
 from tiledmm.course.grading.rubric import LABS, read_rubric
-from tiledmm.course.grading.submissions import submissions_in
+from tiledmm.course.grading.worker import examine
 from tiledmm.course.student_file import answered, solution_text, start_text
 from tiledmm.course.verdict import keys_of
 from tiledmm.errors import ConfigError
@@ -72,6 +74,9 @@ def test_the_packages_labs(lab: Path) -> None:
         ("[[exercise]]\nname = 'sectors'\npoints = { shown = 1 }", "it is a prediction"),
         ("[[exercise]]\nname = 'guard'\npoints = { shown = -1 }", "a number from 0; got -1"),
         ("[[exercise]]\nname = 'guard'\npoints = 3", "is a table"),
+        ("[[exercise]]\nname = 'guard'\npoints = { shown = nan }", "a number from 0; got nan"),
+        ("limits = { memory_gb = 1 }\n[[exercise]]\nname = 'guard'\npoints.shown = 1", "memory_gb is a number from 3"),
+        ("limits = { seconds = inf }\n[[exercise]]\nname = 'guard'\npoints.shown = 1", "seconds is a number from 10"),
         ("limits = { minutes = 1 }", "has minutes; it may have memory_gb, seconds"),
         ("[[exercise", "cannot be read"),
     ],
@@ -80,24 +85,6 @@ def test_wrong_rubrics(text: str, said: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as error:
         read_rubric(rubric_of(tmp_path, text))
     assert said in str(error.value)
-
-
-def test_submissions_are_found(tmp_path: Path) -> None:
-    asked = [EXERCISES["guard"], EXERCISES["coalesced"]]
-    (tmp_path / "ann" / "deep").mkdir(parents=True)
-    (tmp_path / "ann" / "deep" / "mine.cu").write_text(start_text(EXERCISES["guard"]))
-    (tmp_path / "ann" / "coalesced.cu").write_text("no first line")
-    (tmp_path / "ben").mkdir()
-    for name in ("one.cu", "two.cu"):
-        (tmp_path / "ben" / name).write_text(start_text(EXERCISES["guard"]))
-    (tmp_path / "ben" / "coalesced.cu").symlink_to("/etc/passwd")
-    found = {(each.student, each.exercise): each for each in submissions_in(tmp_path, asked)}
-    assert found["ann", "guard"].file == tmp_path / "ann" / "deep" / "mine.cu"
-    assert found["ann", "coalesced"].file == tmp_path / "ann" / "coalesced.cu"
-    assert found["ben", "guard"].problem == "2 files are of this exercise: one.cu, two.cu"
-    assert "no file of text" in found["ben", "coalesced"].problem
-    with pytest.raises(ConfigError, match="is no folder"):
-        submissions_in(tmp_path / "nowhere", asked)
 
 
 @simulated
@@ -274,3 +261,129 @@ def test_a_machine_without_a_sandbox_refuses(monkeypatch: pytest.MonkeyPatch, tm
     monkeypatch.setattr(sandbox.sys, "platform", "linux")
     with pytest.raises(ConfigError, match=r"install the package bubblewrap .* --unsafe"):
         graded(tmp_path, {"ann": "x"})
+
+
+@pytest.mark.parametrize(
+    "printed",
+    [
+        '{"shares": {"runs": 1e9}, "done": true, "feedback": ""}',
+        '{"shares": {"runs": NaN}, "done": true, "feedback": ""}',
+        '{"shares": {"runs": "x"}, "done": true, "feedback": ""}',
+        '{"shares": null, "done": true, "feedback": ""}',
+        '{"shares": {}, "done": 1, "feedback": ""}',
+        '{"shares": {}, "done": true, "feedback": ""} {}',
+        '{"problem": ["x"]}',
+        "[" * 100_000,
+        "",
+    ],
+)
+def test_forged_outcomes_are_refused(printed: str, tmp_path: Path) -> None:
+    rubric = read_rubric(rubric_of(tmp_path))
+    outcome, problem = outcome_of(sandbox.Ended(0, printed, "first\n\x1b[2Jlast"), rubric)
+    assert outcome is None and problem and "\x1b" not in problem
+
+
+def test_an_outcomes_feedback_is_text_that_can_be_written(tmp_path: Path) -> None:
+    printed = json.dumps({"shares": {"runs": 0.5}, "done": False, "feedback": "\ud800\x1b[2J" + "x" * 10**6})
+    outcome, problem = outcome_of(sandbox.Ended(0, printed, ""), read_rubric(rubric_of(tmp_path)))
+    assert outcome is not None and not problem and outcome.shares == {"runs": 0.5}
+    assert len(outcome.feedback.encode()) < 10**5 and "\x1b" not in outcome.feedback
+
+
+@simulated
+def test_points_are_relative_to_the_solution(tmp_path: Path) -> None:
+    """Check that a solution has all points for ``access`` also where it takes more sectors than it needs."""
+    exercise = EXERCISES["guard"]
+    (tmp_path / "class" / "ann").mkdir(parents=True)
+    (tmp_path / "class" / "ann" / "guard.cu").write_text(solution_text(exercise))
+    rubric = read_rubric(rubric_of(tmp_path, "[[exercise]]\nname = 'guard'\npoints = { shown = 1, access = 2 }"))
+    (found,) = grade(tmp_path / "class", rubric, unsafe=True, progress=lambda *far: None)
+    assert found.points == {"shown": 1, "access": 2}
+
+
+@simulated
+@pytest.mark.parametrize(
+    ("name", "old", "new", "share"),
+    [
+        ("padding", "", "", 0.0),  # the code as it was handed out is right
+        ("padding", "As[32][32]", "As[32][33]", 0.0),  # the wrong array
+        ("missing_barrier", "__syncthreads();\n    }", "__syncthreads();\n        __syncthreads();\n    }", 0.5),
+    ],
+)
+def test_counts_that_the_handed_out_code_reaches_are_worth_nothing(
+    name: str, old: str, new: str, share: float, tmp_path: Path
+) -> None:
+    exercise = EXERCISES[name]
+    text = start_text(exercise) if name == "padding" else re.sub("  // no thread.*", "", solution_text(exercise))
+    assert old in text
+    (tmp_path / "mine.cu").write_text(text.replace(old, new) + "\n__device__ int mine;\n")
+    found = examine(exercise.without_solution(), tmp_path / "mine.cu", 1)
+    assert found.shares["shown"] == 1 and found.shares["counts"] == share, found
+
+
+def test_an_unchanged_file_gets_no_points(tmp_path: Path) -> None:
+    for name in ("padding", "guard", "tiled"):
+        (tmp_path / "mine.cu").write_text(start_text(EXERCISES[name]))
+        found = examine(EXERCISES[name].without_solution(), tmp_path / "mine.cu", 1)
+        assert not found.shares and "as it was handed out" in found.feedback
+
+
+def test_a_failing_solution_stops_the_grading(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Check that a fault of the machine, or limits that are too low, do not cost a whole class its points."""
+    monkeypatch.setattr(
+        sandbox, "run_unconfined", lambda *given, **more: sandbox.Ended(1, "", "MemoryError: no memory")
+    )
+    with pytest.raises(ConfigError, match=r"own solution of coalesced does not pass here.* more than 4 GB"):
+        graded(tmp_path, {"ann": solution_text(EXERCISES["coalesced"])}, unsafe=True)
+
+
+@confined
+def test_one_check_needs_the_same_memory_on_a_machine_with_many_cores() -> None:
+    ended = sandbox.run_confined(
+        [sys.executable, "-c", "from tiledmm.course.grading import worker\n"
+         "from tiledmm.simulator.execute.workers import cores\n"
+         "worker.use_at_most(1); print(cores())"], seconds=60,
+    )  # fmt: skip
+    assert ended.output == "1\n", ended.errors
+
+
+@confined
+def test_nothing_outside_the_private_folders_can_be_written() -> None:
+    places = ["/mine", "/dev/mine", "/etc/mine", "/submission/mine", f"{Path(sys.prefix)}/mine", "/usr/mine"]
+    ended = run_script(before=f"for each in {places!r}: attempt(lambda: open(each, 'w'))")
+    assert ended.output.split() == ["OSError"] * len(places), (ended.output, ended.errors)
+
+
+@confined
+def test_a_hidden_folder_is_empty_inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Check that other submissions are not seen even where they are in a folder with programs, as a venv's."""
+    (tmp_path / "class" / "ann").mkdir(parents=True)
+    monkeypatch.setattr(sandbox, "_SYSTEM", (*sandbox._SYSTEM, str(tmp_path)))
+    tmp_path.chmod(0o755)
+    for hidden, seen in (([], "['ann']"), ([tmp_path / "class"], "[]")):
+        script = f"import os; print(os.listdir({str(tmp_path / 'class')!r}))"
+        ended = sandbox.run_confined([sys.executable, "-c", script], seconds=60, hidden=hidden)
+        assert ended.output.strip() == seen, (hidden, ended.output, ended.errors)
+
+
+def test_a_home_folder_is_never_a_folder_of_programs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert tmp_path not in sandbox._without_home(tmp_path) and sandbox._without_home(Path("/usr")) == [Path("/usr")]
+    assert Path("/") not in sandbox._without_home(Path("/"))
+
+
+def test_running_checks_are_stopped_with_their_children(tmp_path: Path) -> None:
+    """Check that what a stopped program started is stopped, too, as Ctrl-C does with the checks that are running."""
+    note = tmp_path / "child"
+    script = f"import os, time\nif child := os.fork(): open({str(note)!r}, 'w').write(f'{{child}} ')\ntime.sleep(100)"
+    ended: list[sandbox.Ended] = []
+    thread = Thread(target=lambda: ended.append(sandbox.run_unconfined([sys.executable, "-c", script], seconds=90)))
+    thread.start()
+    while not (note.exists() and note.read_text().endswith(" ")):
+        assert thread.is_alive()
+        time.sleep(0.1)
+    sandbox.stop_all()
+    thread.join(10)
+    assert ended and ended[0].status == -9
+    child = note.read_text().strip()
+    assert not Path(f"/proc/{child}").exists() or "Z" in Path(f"/proc/{child}/stat").read_text().split()[2]

@@ -40,11 +40,23 @@ def grade(
     from tiledmm.course.grading.rubric import read_rubric
 
     out, lab = Output(json=json, csv=csv, markdown=markdown), read_rubric(rubric)
+    if feedback is not None:
+        _check_folder(feedback, submissions)
     with progress(out=out) as tell:
         graded = grade_all(
-            submissions, lab, unsafe=unsafe, jobs=jobs, progress=lambda done, of: tell("submissions", done, of)
+            submissions, lab, unsafe=unsafe, jobs=jobs, progress=lambda done, of: tell("checking files", done, of)
         )
-    out.table(points_table(graded, lab))
+    out.table(points_table(graded, lab, for_spreadsheets=csv))
     if feedback is not None:
         out.say(f"{len(write_feedback(graded, lab, feedback))} files of feedback are in {feedback}.")
     out.end(ok=not any(each.problem for each in graded), grades=details(graded))
+
+
+def _check_folder(feedback: Path, submissions: Path) -> None:
+    """Refuse a folder for feedback that cannot be one, before anything is checked."""
+    if feedback.exists() and not feedback.is_dir():
+        raise typer.BadParameter(f"{feedback} is a file: name a folder for the feedback")
+    if feedback.resolve().is_relative_to(submissions.resolve()):
+        raise typer.BadParameter(
+            f"{feedback} is in {submissions}, where it would be taken for a student's next time: name a folder outside"
+        )

@@ -49,15 +49,36 @@ def exercise_of(path: Path) -> Exercise:
     Raises:
         ConfigError: If there is no such file, or its first lines name no exercise.
     """
-    try:
-        found = _FIRST.search(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}") from error
-    if found is None:
+    name = exercise_name_in(text_of(path))
+    if not name:
         raise ConfigError(
             f"{path} begins with no line '// Exercise NAME: ...': tiledmm exercise start writes such files"
         )
-    return find_exercise(found[1])
+    return find_exercise(name)
+
+
+def exercise_name_in(text: str) -> str:
+    """Return the name of the exercise that a file's first lines name; empty if they name none."""
+    found = _FIRST.search(text)
+    return found[1] if found else ""
+
+
+def text_of(path: Path) -> str:
+    """Return a file's text: in UTF-8, in UTF-16 with its mark, or else in Latin-1, as editors of Windows write it.
+
+    Raises:
+        ConfigError: If the file cannot be read, or is no text.
+    """
+    try:
+        data = path.read_bytes()
+        text = data.decode("utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig")
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error}") from error
+    except UnicodeDecodeError:
+        text = data.decode("latin-1")
+    if "\0" in text:
+        raise ConfigError(f"{path} is no file of text")
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def code_of(text: str) -> str:

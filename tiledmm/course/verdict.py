@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from tiledmm.course.attempt import Attempt
 from tiledmm.course.exercise import Exercise, Question, Target
 from tiledmm.course.figures import figure_of
-from tiledmm.course.student_file import answers_of, code_of
+from tiledmm.course.student_file import answers_of, code_of, text_of
 from tiledmm.errors import CompilationError
 from tiledmm.own_kernels.check_report import KernelReport
 from tiledmm.own_kernels.trial import Trial
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 FAST = 0.9
 
 _WIDTH = 90
+
+# What the message of a wrong result says of a launch that a finding has ended.
+_STOPPED = "the launch ended before it was written"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +64,7 @@ class Verdict:
         if self.details:
             lines += ["", *self.details]
         if self.seed is not None and not self.done:
-            lines += ["", f"The hidden sizes are drawn anew at each check; --seed {self.seed} draws these again."]
+            lines += ["", f"The hidden sizes are those of --seed {self.seed}; another seed draws others."]
         return "\n".join(lines)
 
     def json(self) -> str:
@@ -98,7 +101,7 @@ def check(exercise: Exercise, path: Path, seed: int, *, has_gpu: bool = False) -
     Raises:
         ConfigError: If the file has no kernel of the exercise's name and parameters.
     """
-    text = path.read_text(encoding="utf-8")
+    text = text_of(path)
     if exercise.questions:
         return _predicted(exercise, text)
     if is_untouched(exercise, text):
@@ -186,7 +189,12 @@ def _what_is_wrong(exercise: Exercise, trial: Trial, *, is_hidden: bool) -> str:
     findings = _causes(trial)
     said = trial.explanations[:1] if not findings or findings[0].kind != BARRIER else ()
     first = next(iter((*said, *(each.message for each in findings), "the first wrong element is below")))
-    return f"The result {'is wrong' if trial.right is False else 'may be right by luck'} {where}: {first}"
+    if not trial.ends:
+        return f"The kernel does not end {where}: {first}"
+    if any(_STOPPED in each.message for each in findings):
+        return f"The kernel stops {where}, and its result is not complete: {first}"
+    wrong = "is right at the sizes of the exercise, but wrong" if is_hidden else "is wrong"
+    return f"The result {wrong if trial.right is False else 'may be right by luck'} {where}: {first}"
 
 
 def _causes(trial: Trial) -> list[Finding]:
@@ -228,7 +236,7 @@ def _predicted(exercise: Exercise, text: str) -> Verdict:
     for each in exercise.questions:
         answer = _number(answers[each.name])
         if answer is None:
-            return Verdict(exercise.name, False, f"The answer {each.name} is no number: {answers[each.name]}")
+            return Verdict(exercise.name, False, f"The answer to {each.name} is not a number: {answers[each.name]}")
         if not _is_about(answer, keys[each.name]):
             return Verdict(exercise.name, False, f"{each.name} is not {answer:g}. {_hint(each, answer)}")
     counted = ", ".join(f"{name} {value:g}" for name, value in keys.items())

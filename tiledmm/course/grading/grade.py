@@ -8,24 +8,29 @@ import pickle
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from threading import Lock
 
 from tiledmm.course.exercise import FOLDER as EXERCISES
 from tiledmm.course.exercise import Exercise
 from tiledmm.course.grading import sandbox
 from tiledmm.course.grading.confine import Limits
 from tiledmm.course.grading.rubric import Rubric, Task
-from tiledmm.course.grading.submissions import Submission, submissions_in
+from tiledmm.course.grading.submissions import Submission, printable, submissions_in
 from tiledmm.course.grading.worker import Job, Outcome
+from tiledmm.course.student_file import solution_text, text_of
 from tiledmm.errors import ConfigError
 from tiledmm.simulator.build.built_libraries import cache_path
 from tiledmm.simulator.build.toolchain import runtime_library
 
 _WORKER = (sys.executable, "-m", "tiledmm.course.grading.worker")
+
+# Characters of feedback that a student gets: a kernel may print without end.
+_MAX_FEEDBACK = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +43,9 @@ class Graded:
         points: Points by item.
         done: Whether the exercise is done.
         feedback: What the student reads.
-        problem: What a teacher should look at: no file, or a check that did not end as it should.
+        problem: What a teacher should look at: no file, several, or a check that did not end as it should.
+        file: Name of the file that was checked; empty if none was.
+        others: Names of the student's files that belong to no exercise of the lab.
     """
 
     student: str
@@ -47,17 +54,27 @@ class Graded:
     done: bool = False
     feedback: str = ""
     problem: str = ""
+    file: str = ""
+    others: tuple[str, ...] = ()
 
     @property
     def total(self) -> float:
         """The points of all items."""
-        return sum(self.points.values())
+        return total_of(self.points.values())
+
+
+def total_of(points: Iterable[float]) -> float:
+    """Return a sum of points, which are hundredths, without the errors of binary fractions."""
+    return round(sum(points), 2)
 
 
 def grade(
     folder: Path, rubric: Rubric, *, unsafe: bool = False, jobs: int = 0, progress: Callable[[int, int], None]
 ) -> list[Graded]:
     """Grade a class's submissions.
+
+    First, the package's own solutions are checked in the same way: if one of them does not pass, then no student's
+    file could, and the limits or the machine are at fault.
 
     Args:
         folder: The submissions, as ``submissions_in`` finds them.
@@ -70,74 +87,121 @@ def grade(
         One entry per student and exercise, in this order.
 
     Raises:
-        ConfigError: If there are no submissions, or if this machine cannot confine a process.
+        ConfigError: If there are no submissions, if this machine cannot confine a process, or if a solution of the
+            package does not pass here.
     """
     if not unsafe and (why := sandbox.missing()):
         raise ConfigError(f"{why}. --unsafe runs what students wrote with your rights")
     handed_in = submissions_in(folder, [each.exercise for each in rubric.tasks])
     tasks = {each.exercise.name: each for each in rubric.tasks}
-    done = 0
+    of = len(tasks) + sum(each.file is not None for each in handed_in)
+    lock, done = Lock(), 0
+    full: dict[str, Mapping[str, float]] = {}  # the shares of the solutions, which have all points
 
-    def graded(submission: Submission) -> Graded:
+    def checked(text: str, task: Task) -> tuple[Outcome | None, str]:
         nonlocal done
-        found = _graded(submission, tasks[submission.exercise], rubric, None if unsafe else runtime)
-        done += 1
-        progress(done, len(handed_in))
-        return found
+        ended = _checked(text, task.exercise, rubric, None if unsafe else runtime, folder)
+        with lock:
+            done += 1
+            progress(done, of)
+        return outcome_of(ended, rubric)
+
+    def graded(each: Submission) -> Graded:
+        task = tasks[each.exercise]
+        if each.file is None:
+            return Graded(each.student, task, problem=each.problem, others=each.others)
+        outcome, problem = checked(text_of(each.file), task)
+        both = "; ".join(filter(None, (each.problem, problem)))
+        name = printable(each.file.name)
+        if outcome is None:
+            return Graded(each.student, task, {}, False, f"Not yet. {_ended(problem)}", both, name, each.others)
+        points = {
+            item: round(worth * min(1.0, outcome.shares.get(item, 0.0) / full[task.exercise.name].get(item, 1.0)), 2)
+            for item, worth in task.points.items()
+        }
+        return Graded(each.student, task, points, outcome.done, outcome.feedback, both, name, each.others)
 
     with _runtime() as runtime, ThreadPoolExecutor(jobs or os.cpu_count() or 1) as pool:
-        return list(pool.map(graded, handed_in))
+        try:
+            solutions = [solution_text(each.exercise) for each in rubric.tasks]
+            for task, (outcome, problem) in zip(rubric.tasks, pool.map(checked, solutions, rubric.tasks), strict=True):
+                full[task.exercise.name] = _shares_of_solution(task, outcome, problem)
+            return list(pool.map(graded, handed_in))
+        except BaseException:  # also Ctrl-C, which need not wait for a kernel without end
+            pool.shutdown(wait=False, cancel_futures=True)
+            sandbox.stop_all()
+            raise
 
 
-def _graded(submission: Submission, task: Task, rubric: Rubric, runtime: Path | None) -> Graded:
-    """Check one file; ``runtime`` is the simulator's compiled runtime, or None to check it without a sandbox."""
-    if submission.file is None:
-        return Graded(submission.student, task, problem=submission.problem)
-    exercise = task.exercise.without_solution()
-    if runtime is None:
-        job = Job(exercise, submission.file.resolve(), rubric.seed, None, None)
-        ended = sandbox.run_unconfined(_WORKER, seconds=rubric.seconds, input_bytes=pickle.dumps(job))
-    else:
-        ended = _confined(submission.file, exercise, rubric, runtime)
-    return _with_points(submission, task, ended, rubric.seconds)
+def _shares_of_solution(task: Task, outcome: Outcome | None, problem: str) -> Mapping[str, float]:
+    """Return what the package's own solution gets for each item, which is all that a student's can get.
+
+    Raises:
+        ConfigError: If it does not pass, or gets nothing for an item.
+    """
+    if task.exercise.questions and outcome is not None:  # a prediction's kernel is run, and no answer is given
+        return {}
+    shares = outcome.shares if outcome else {}
+    if outcome is None or not shares.get("shown"):
+        why = problem or (outcome.feedback if outcome else "")
+        raise ConfigError(
+            f"the package's own solution of {task.exercise.name} does not pass here, so no student's could: {why}. "
+            "Raise memory_gb or seconds in the rubric's limits, lower --jobs, or see what 'tiledmm doctor' says"
+        )
+    if without := [item for item in task.points if not shares.get(item)]:
+        raise ConfigError(
+            f"nobody can get points for {', '.join(without)} of {task.exercise.name}: its solution gets none"
+        )
+    return shares
 
 
-def _confined(file: Path, exercise: Exercise, rubric: Rubric, runtime: Path) -> sandbox.Ended:
-    """Check one file in a sandbox, which sees a copy of it that its user may read."""
-    there, runtime_there = sandbox.FOLDER / f"{exercise.name}.cu", sandbox.FOLDER / runtime.name
-    # Libraries of kernels name the runtime by the path at which it was compiled, so the cache is at the same path.
-    cache = cache_path().parent
-    job = Job(exercise, there, rubric.seed, Limits(rubric.seconds, rubric.memory), runtime_there)
-    with tempfile.NamedTemporaryFile(prefix="tiledmm-") as copy:
-        copy.write(file.read_bytes())
-        copy.flush()
-        os.fchmod(copy.fileno(), 0o644)
+def _checked(text: str, exercise: Exercise, rubric: Rubric, runtime: Path | None, folder: Path) -> sandbox.Ended:
+    """Check a file's text; ``runtime`` is the simulator's compiled runtime, or None to check it without a sandbox."""
+    with tempfile.TemporaryDirectory(prefix="tiledmm-") as own:
+        Path(own).chmod(0o755)  # the sandbox's user may read the copy
+        copy = Path(own) / f"{exercise.name}.cu"
+        copy.write_text(text, encoding="utf-8", newline="")
+        copy.chmod(0o644)
+        if runtime is None:
+            job = Job(exercise.without_solution(), copy, rubric.seed, None, None)
+            return sandbox.run_unconfined(_WORKER, seconds=rubric.seconds, input_bytes=pickle.dumps(job))
+        there, runtime_there = sandbox.FOLDER / copy.name, sandbox.FOLDER / runtime.name
+        # Libraries of kernels name the runtime by the path at which it was compiled, so the cache is at the same path.
+        cache = cache_path().parent
+        limits = Limits(rubric.seconds, rubric.memory)
+        job = Job(exercise.without_solution(), there, rubric.seed, limits, runtime_there)
         return sandbox.run_confined(
             _WORKER,
             seconds=rubric.seconds,
             input_bytes=pickle.dumps(job),
-            shown={there: Path(copy.name), runtime_there: runtime},
+            shown={there: copy, runtime_there: runtime},
             empty=[EXERCISES, cache],
+            hidden=[folder.resolve()],
             variables={"TILEDMM_CACHE_DIR": str(cache)},
         )
 
 
-def _with_points(submission: Submission, task: Task, ended: sandbox.Ended, seconds: float) -> Graded:
-    student = submission.student
+def outcome_of(ended: sandbox.Ended, rubric: Rubric) -> tuple[Outcome | None, str]:
+    """Return what a check says, or None and why it says nothing. A hostile kernel may have printed anything."""
     if ended.status is None:
-        problem = f"the check was stopped after {seconds:g} s"
-        return Graded(student, task, feedback=f"Not yet. {problem.capitalize()}.", problem=problem)
+        return None, f"the check was stopped after {rubric.seconds:g} s"
+    last = printable(next(reversed(ended.errors.strip().splitlines()), "nothing was printed"))[:200]
     try:
         answer = json.loads(ended.output)
-        problem = answer.get("problem", "") if isinstance(answer, dict) else "the check printed something else"
-        outcome = None if problem else Outcome(**answer)
-    except (ValueError, TypeError):
-        last = next(reversed(ended.errors.strip().splitlines()), "nothing was printed")
-        outcome, problem = None, f"the check ended with status {ended.status}: {last[:300]}"
+    except (ValueError, RecursionError):
+        if "MemoryError" in last:
+            return None, f"the check needs more than {rubric.memory / 2**30:g} GB of memory"
+        return None, f"the check ended with status {ended.status}: {last}"
+    if isinstance(answer, dict) and isinstance(problem := answer.get("problem"), str):
+        return None, printable(problem)[:500]
+    outcome = Outcome.read(answer)
     if outcome is None:
-        return Graded(student, task, feedback="The check did not end. Ask your teacher.", problem=problem)
-    points = {item: worth * outcome.shares.get(item, 0.0) for item, worth in task.points.items()}
-    return Graded(student, task, points, outcome.done, outcome.feedback)
+        return None, "the check printed something that is no outcome: read the file"
+    return replace(outcome, feedback=printable(outcome.feedback)[:_MAX_FEEDBACK]), ""
+
+
+def _ended(problem: str) -> str:
+    return f"{problem[:1].upper()}{problem[1:]}."
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,10 +19,13 @@ else:
 
 LABS = Path(__file__).with_name("labs")
 
+# A check compiles for seconds, and reserves address space, which it does not fill, for the stacks of a block's threads.
+_LEAST_SECONDS, _LEAST_GB = 10, 3
+
 #: What points are for, and what a student reads of it.
 ITEMS = {
     "runs": "it compiles, and every launch ends",
-    "shown": "the result is right at the sizes that the file shows",
+    "shown": "the result is right at the sizes of the exercise",
     "hidden": "the result is right at hidden sizes",
     "findings": "no race, no access out of bounds, no other fault",
     "counts": "the counts of the exercise are reached",
@@ -45,7 +49,7 @@ class Task:
     @property
     def most(self) -> float:
         """The points of a submission without a fault."""
-        return sum(self.points.values())
+        return round(sum(self.points.values()), 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +73,7 @@ class Rubric:
     @property
     def most(self) -> float:
         """The points of a submission without a fault."""
-        return sum(each.most for each in self.tasks)
+        return round(sum(each.most for each in self.tasks), 2)
 
 
 def read_rubric(name: str) -> Rubric:
@@ -95,8 +99,8 @@ def read_rubric(name: str) -> Rubric:
     return Rubric(
         title=str(data.get("title", path.stem)),
         seed=_number(data, "seed", 0, str(path), whole=True),
-        seconds=_number(limits, "seconds", 120, f"{path}: [limits]"),
-        memory=round(_number(limits, "memory_gb", 4, f"{path}: [limits]") * 2**30),
+        seconds=_number(limits, "seconds", 120, f"{path}: [limits]", least=_LEAST_SECONDS),
+        memory=round(_number(limits, "memory_gb", 4, f"{path}: [limits]", least=_LEAST_GB) * 2**30),
         tasks=tasks,
     )
 
@@ -140,8 +144,11 @@ def _only(data: Mapping[str, Any], known: set[str], where: str) -> None:
         raise ConfigError(f"{where} has {', '.join(unknown)}; it may have {', '.join(sorted(known))}")
 
 
-def _number(data: Mapping[str, Any], name: str, default: float, where: str, *, whole: bool = False) -> Any:
-    value = data.get(name, default)
-    if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)) or value < 0:
-        raise ConfigError(f"{where}: {name} is a {'whole number' if whole else 'number'} from 0; got {value!r}")
+def _number(
+    data: Mapping[str, Any], name: str, default: float, where: str, *, whole: bool = False, least: float = 0
+) -> Any:
+    value, kind = data.get(name, default), "whole number" if whole else "number"
+    is_number = isinstance(value, int if whole else (int, float)) and not isinstance(value, bool)
+    if not is_number or not math.isfinite(value) or value < least:
+        raise ConfigError(f"{where}: {name} is a {kind} from {least:g}; got {value!r}")
     return value

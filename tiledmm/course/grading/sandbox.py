@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -26,11 +28,18 @@ _SYSTEM = (
     "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/localtime",
 )  # fmt: skip
 
+# Parts of a folder of programs, such as /usr/local.
+_PARTS = ("bin", "lib", "lib64", "libexec", "include", "share")
+
 # A folder in memory counts as memory of no process, so it has a limit of its own.
 _FOLDER_BYTES = 2**28
 
 # Variables that a program keeps: which compiler to use, and where shared libraries are.
 _KEPT = ("PATH", "CXX", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", "LANG")
+
+
+# Programs that are running now.
+_running: set[subprocess.Popen[bytes]] = set()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +84,7 @@ def run_confined(
     input_bytes: bytes = b"",
     shown: Mapping[Path, Path] | None = None,
     empty: Sequence[Path] = (),
+    hidden: Sequence[Path] = (),
     variables: Mapping[str, str] | None = None,
 ) -> Ended:
     """Run a program in a sandbox.
@@ -88,10 +98,11 @@ def run_confined(
         input_bytes: What it reads from stdin.
         shown: Files and folders that it sees, by their paths there.
         empty: Folders that it sees empty; what it writes there is gone when it ends.
+        hidden: Folders that it does not see, also where they are in a folder that it sees.
         variables: Further environment variables.
     """
     options = [word for there, here in (shown or {}).items() for word in ("--ro-bind", str(here), str(there))]
-    for folder in empty:
+    for folder in dict.fromkeys([*empty, *(each for each in hidden if any(map(each.is_relative_to, _mounted())))]):
         options += [*_parents(folder), "--perms", "1777", "--size", str(_FOLDER_BYTES), "--tmpfs", str(folder)]
     return _run([*_bubblewrap(options), *command], seconds, input_bytes, _environment(variables or {}))
 
@@ -111,17 +122,32 @@ def _run(command: Sequence[str], seconds: float, input_bytes: bytes, environment
         process = subprocess.Popen(
             command, stdin=given, stdout=output, stderr=errors, env=dict(environment), start_new_session=True
         )
+        _running.add(process)
         try:
             status: int | None = process.wait(seconds)
         except subprocess.TimeoutExpired:
-            process.kill()
+            _kill(process)
             process.wait()
             status = None
+        finally:
+            _running.discard(process)
         texts = []
         for file in (output, errors):
             file.seek(0)
             texts.append(file.read(2**20).decode(errors="replace"))
     return Ended(status, *texts)
+
+
+def stop_all() -> None:
+    """Stop the programs that are running, so that the threads that wait for them end."""
+    for process in list(_running):
+        _kill(process)
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """Kill a program and those that it started, unless they left its session; in a sandbox, none is left."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def _bubblewrap(options: Sequence[str]) -> list[str]:
@@ -133,11 +159,18 @@ def _bubblewrap(options: Sequence[str]) -> list[str]:
     found += ["--proc", "/proc", "--dev", "/dev"]
     found += ["--perms", "1777", "--size", str(_FOLDER_BYTES), "--tmpfs", str(SCRATCH)]
     found += ["--perms", "1777", "--size", str(2**20), "--tmpfs", "/dev/shm"]  # where Python keeps semaphores
-    for folder in dict.fromkeys([*map(Path, _SYSTEM), *_readable()]):
+    for folder in _mounted():
         found += [*_parents(folder), "--ro-bind-try", str(folder), str(folder)]
-    found += ["--dir", str(FOLDER), *options, "--chdir", str(SCRATCH), "--"]
+    found += ["--dir", str(FOLDER), *options, "--chdir", str(SCRATCH)]
+    # Without root, the folders between mounts belong to the program, in memory that has no limit.
+    found += ["--remount-ro", "/", "--remount-ro", "/dev", "--"]
     nobody = ("setpriv", f"--reuid={_NOBODY}", f"--regid={_NOBODY}", "--clear-groups", "--bounding-set=-all")
     return [*found, *(nobody if is_root else ())]
+
+
+def _mounted() -> list[Path]:
+    """Return the folders and files of this machine that a program in the sandbox sees."""
+    return list(dict.fromkeys([*map(Path, _SYSTEM), *_readable()]))
 
 
 def _parents(folder: Path) -> list[str]:
@@ -149,10 +182,19 @@ def _readable() -> list[Path]:
     """Return the folders with Python, its packages, this package and the compiler."""
     package = Path(tiledmm.__file__).resolve().parent
     programs = [Path(sys.executable), Path(shutil.which(compiler()[0]) or "/usr/bin/c++")]
-    found = [Path(sys.prefix), Path(sys.base_prefix), *(each.resolve().parent.parent for each in programs)]
+    trees = [Path(sys.prefix), Path(sys.base_prefix), *(each.resolve().parent.parent for each in programs)]
+    found = [part for tree in trees for part in _without_home(tree)]
     found += [*_packages(), package, package.parent / "cuda_src"]
     usual = [Path(each) for each in _SYSTEM]
     return [each for each in found if each.exists() and not any(each.is_relative_to(folder) for folder in usual)]
+
+
+def _without_home(tree: Path) -> list[Path]:
+    """Return a folder of programs, or only its parts for programs if it is or contains the user's home folder."""
+    owner = os.environ.get("SUDO_USER", "")
+    homes = [Path(os.path.expanduser(each)).resolve() for each in ("~", f"~{owner}")]
+    is_home = any(each.is_relative_to(tree.resolve()) for each in homes)
+    return [tree / part for part in _PARTS] if is_home else [tree]
 
 
 def _environment(variables: Mapping[str, str]) -> dict[str, str]:

@@ -10,12 +10,20 @@ from typing import Any
 
 _WATCH_SECONDS = 0.1
 
+# Number of cores that this process uses at most; None for no limit.
+_most_cores: int | None = None
+
 
 def cores() -> int:
     """Return the number of cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):  # Linux
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    here = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1  # Linux, or not
+    return min(here, _most_cores or here)
+
+
+def use_at_most(number: int) -> None:
+    """Set the number of cores that this process uses at most."""
+    global _most_cores
+    _most_cores = number
 
 
 def work(

@@ -238,13 +238,14 @@ def _reason(error: re.Match[str], line: int, source: str, known: Mapping[str, st
                 f", or not on this architecture (target=): {called[1]} takes other types" if "(" in call[1] else ""
             )
     for name in re.findall(r"'(__\w+)'", text):
-        if name not in known:
+        if name not in known and re.search(rf"\b{name}\b", source):
             return _unknown(name, source, known)
     return _readable(text)
 
 
 def _readable(text: str) -> str:
     """Return a compiler's message without the simulator's internal names."""
+    text = text.replace("'__constinit'", "'__shared__'")  # what the definition of a shared array begins with
     text = re.sub(r"\btiledmm_detail::|cooperative_groups::__\w+::", "", text)
     return re.sub(r"\s*\{aka '?[^}]*\}'?", "", text)
 
