@@ -47,6 +47,11 @@ FOREIGN = {
     "code when it is loaded": ("__attribute__((constructor)) void f() { for (;;) {} }", "x[0] = 1;", "kernel.cu:1: f "),
     "code when it is unloaded": (
         "__attribute__((destructor)) void f() { for (;;) {} }", "x[0] = 1;", "kernel.cu:1: f "),
+    "an address when it is loaded": (
+        '__attribute__((section(".init_array"), used)) void (*p)() = (void(*)())0x1234;', "x[0] = 1;", ".init_array"),
+    "code when it is loaded, named as the compiler's": (
+        'extern "C" __attribute__((constructor)) void _sub_I_00099_1() { for (;;) {} }', "x[0] = 1;",
+        "_sub_I_00099_1 runs when"),
     "a value by code": ("__device__ int f(int n) { return n; }\n__device__ int v = f(3);", "x[0] = v;", "dynamic init"),
     "a static value by code": (
         "__device__ int f(int n) { return n; }", "static int v = f(x[1]); x[0] = v;", "dynamic init"),

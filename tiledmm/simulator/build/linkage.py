@@ -90,6 +90,7 @@ _FOREIGN = re.compile(r"^[ \t]*(syscall|sysenter|int[ \t]+\$|svc\b|\.incbin|\.in
 # Bytes of a shared array for which there may be no memory; less is a finding (check/kernel_findings.py).
 _MOST_SHARED = 64 << 20
 
+_POINTER = 8
 _RUN_AT_LOAD = re.compile(r"\.(preinit_array|init_array|fini_array|ctors|dtors)\b.*")
 
 
@@ -150,13 +151,14 @@ def _is_of_unknown_depth(assembly: str) -> bool:
     return any(name in beyond(name) for name in calls)
 
 
-def refuse_object(unit: Path, source: str, *, dynamic: bool) -> Refusal | None:
+def refuse_object(unit: Path, source: str, *, dynamic: bool, begins: bool) -> Refusal | None:
     """Return the reason why the object file of a kernel is refused; None if it is not refused.
 
     Args:
         unit: The object file.
         source: The kernel's text, in which the line of a refused name is looked for.
         dynamic: Whether undefined variables in shared memory are dynamic arrays.
+        begins: Whether GCC adds a function that runs when the library is loaded, for its sanitizer of threads.
     """
     sections = list(ELFFile(BytesIO(unit.read_bytes())).iter_sections())
     symbols = list(symbols_of(sections))
@@ -186,7 +188,7 @@ def refuse_object(unit: Path, source: str, *, dynamic: bool) -> Refusal | None:
         return Refusal(
             0, f"the text redefines a word that the simulator's headers use ({min(missing)} is missing): #undef it"
         )
-    return _at_load(sections, symbols, source)
+    return _at_load(sections, symbols, source, int(begins))
 
 
 @functools.lru_cache(maxsize=1)
@@ -195,10 +197,20 @@ def _provided() -> frozenset[str]:
     return frozenset(_OWN.findall((_NATIVE / "runtime.h").read_text(encoding="utf-8")))
 
 
-def _at_load(sections: list[Section], symbols: list[Symbol], source: str) -> Refusal | None:
-    """Return a refusal of functions that would run when the library is loaded, or when it is unloaded."""
+def _at_load(sections: list[Section], symbols: list[Symbol], source: str, own: int) -> Refusal | None:
+    """Return a refusal of functions that would run when the library is loaded, or when it is unloaded.
+
+    Args:
+        sections: Sections of the object file.
+        symbols: Its symbols.
+        source: The kernel's text.
+        own: Number of such functions that GCC adds. Another with such a name is the text's.
+    """
     functions = [each for each in symbols if each.kind == FUNCTION]
-    for section in sections:
+    filled = {each["sh_info"]: each.num_relocations() for each in sections if isinstance(each, RelocationSection)}
+    for at, section in enumerate(sections):
+        if _RUN_AT_LOAD.fullmatch(section.name) and section["sh_size"] > _POINTER * filled.get(at, 0):
+            return Refusal(0, f"the text puts an address into the section {section.name}, which runs when it is loaded")
         if section.name in (".init", ".fini"):
             return Refusal(0, f"the text puts code into the section {section.name}, which runs when it is loaded")
         if not isinstance(section, RelocationSection):
@@ -219,7 +231,8 @@ def _at_load(sections: list[Section], symbols: list[Symbol], source: str) -> Ref
                     "(by a function or a constructor), and dynamic initialization is not supported for __device__ "
                     "variables: give it a constant, or set it in a kernel",
                 )
-            if not _BEGINS.fullmatch(called.name):
+            own -= called.name.startswith("_sub_I")  # a text cannot have the names that Clang gives, which have a dot
+            if not _BEGINS.fullmatch(called.name) or own < 0:
                 return _refusal(called.name, source, "runs when the library is loaded (constructor), which no GPU does")
     return None
 

@@ -188,7 +188,8 @@ def _compile_kernel(source: str, symbol: str, command: list[str], runtime: Path,
         raise CompilationError(f"{_DOES_NOT_COMPILE}: {found.message(source)}")
     _compile_unit(source, symbol, command, folder, build)
     has_dynamic = re.search(r"\bextern\b[^;{]*\b__shared__\b", source) is not None
-    if found := linkage.refuse_object(folder / "unit.o", source, dynamic=has_dynamic):
+    begins = "-fsanitize=thread" in command
+    if found := linkage.refuse_object(folder / "unit.o", source, dynamic=has_dynamic, begins=begins):
         raise CompilationError(f"{_DOES_NOT_COMPILE}: {found.message(source)}")
     objects = ["unit.o"]
     if has_dynamic and (dynamic := _dynamic_arrays(folder / "unit.o")):
