@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from signal import strsignal
 from threading import Lock
 
 from tiledmm.course.exercise import FOLDER as EXERCISES
@@ -28,6 +29,9 @@ from tiledmm.simulator.build.built_libraries import cache_path
 from tiledmm.simulator.build.toolchain import runtime_library
 
 _WORKER = (sys.executable, "-m", "tiledmm.course.grading.worker")
+
+# Status of a shell's or a sandbox's program beyond which a signal ended what it ran.
+_SIGNALS = 128
 
 # Characters of feedback that a student gets: a kernel may print without end.
 _MAX_FEEDBACK = 20_000
@@ -191,13 +195,17 @@ def outcome_of(ended: sandbox.Ended, rubric: Rubric) -> tuple[Outcome | None, st
     except (ValueError, RecursionError):
         if "MemoryError" in last:
             return None, f"the check needs more than {rubric.memory / 2**30:g} GB of memory"
+        number = -ended.status if ended.status < 0 else ended.status - _SIGNALS
+        if number > 0:
+            return None, f"a signal ended the check: {strsignal(number) or number}"
         return None, f"the check ended with status {ended.status}: {last}"
     if isinstance(answer, dict) and isinstance(problem := answer.get("problem"), str):
         return None, printable(problem)[:500]
     outcome = Outcome.read(answer)
     if outcome is None:
         return None, "the check printed something that is no outcome: read the file"
-    return replace(outcome, feedback=printable(outcome.feedback)[:_MAX_FEEDBACK]), ""
+    feedback = printable(outcome.feedback).replace(str(cache_path().parent), "(cache)")
+    return replace(outcome, feedback=feedback[:_MAX_FEEDBACK]), ""
 
 
 def _ended(problem: str) -> str:
