@@ -11,7 +11,7 @@ from tests.conftest import missing_simulator, slow_unless
 from tiledmm.course import verdict
 from tiledmm.course.exercise import KINDS, Exercise, WrongAnswer, exercises
 from tiledmm.course.figures import FIGURES
-from tiledmm.course.on_gpu import GpuRun
+from tiledmm.course.gpu_run import GpuRun
 from tiledmm.course.student_file import answered, solution_text, start_text
 from tiledmm.course.verdict import Verdict, check, keys_of
 

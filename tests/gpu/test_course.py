@@ -7,7 +7,7 @@ import pytest
 from tests.course.test_exercises import KERNELS, SEED, by_name
 from tiledmm.course.attempt import Attempt
 from tiledmm.course.exercise import Exercise
-from tiledmm.course.on_gpu import run_on_gpu
+from tiledmm.course.gpu_run import run_on_gpu
 from tiledmm.course.student_file import solution_text
 from tiledmm.course.verdict import check
 

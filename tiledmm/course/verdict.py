@@ -22,7 +22,7 @@ from tiledmm.simulator.check.finding_kinds import BARRIER
 from tiledmm.simulator.check.findings import Finding
 
 if TYPE_CHECKING:
-    from tiledmm.course.on_gpu import GpuRun
+    from tiledmm.course.gpu_run import GpuRun
 
 #: Speed beside the solution's that an exercise of the kind ``fast`` asks for on a GPU.
 FAST = 0.9
@@ -158,7 +158,7 @@ def verdict_of(mine: Attempt, report: KernelReport, seed: int, *, has_gpu: bool 
 
 
 def _on_gpu(mine: Attempt, report: KernelReport) -> GpuRun:
-    from tiledmm.course.on_gpu import run_on_gpu  # imports CuPy
+    from tiledmm.course.gpu_run import run_on_gpu  # imports CuPy
 
     return run_on_gpu(mine, [each.sizes for each in report.trials])
 
