@@ -93,14 +93,14 @@ def simulate_all(
         tell = None
         if progress is not None:
             tell = functools.partial(_tell_all, progress, variant_tile.label, i, len(chosen))
-        job = functools.partial(_simulate, variant_tile, compute, a, b, expected, target, sass, tell)
+        job = functools.partial(_run_one, variant_tile, compute, a, b, expected, target, sass, tell)
         user = variant_tile.variant == AUTO or find_variant(variant_tile.variant).user  # whose text may be another one
         key = (*variant_tile, size, dtype, layout, target, sass, version(compiler()))
         found.append(job() if user else kept(key, job))
     return found
 
 
-def _simulate(
+def _run_one(
     variant_tile: VariantTile,
     compute: Element,
     a: np.ndarray[Any, Any],
