@@ -321,6 +321,30 @@ def test_counts_that_the_handed_out_code_reaches_are_worth_nothing(
     assert found.shares["shown"] == 1 and found.shares["counts"] == share, found
 
 
+@simulated
+def test_what_a_student_reads_first(tmp_path: Path) -> None:
+    """Check the first sentence for kernels that end early, never, or are right only at the sizes that a check names."""
+    text = solution_text(EXERCISES["tiled"])
+    first = {}
+    for what, old, new in (
+        ("stops", "row < M && k0 + tx < K ?", "true ?"),
+        ("no end", "k0 += 16", "k0 += 0"),
+        ("sizes", "k0 < K; k0 += 16", "k0 < 32; k0 += 16"),
+        ("semicolon", "float sum = 0;", "float sum = 0"),
+    ):
+        assert old in text
+        (tmp_path / "tiled.cu").write_text(text.replace(old, new))
+        first[what] = " ".join(
+            examine(EXERCISES["tiled"].without_solution(), tmp_path / "tiled.cu", 2024).feedback.split()
+        )
+    assert first["stops"].startswith(
+        "Not yet. The kernel stops at M = 37, N = 45, K = 19, and its result is not complete"
+    )
+    assert first["no end"].startswith("Not yet. The kernel does not end at M = 48")
+    assert first["sizes"].startswith("Not yet. The result is right at the sizes of the exercise, but wrong at M = ")
+    assert "__constinit" not in first["semicolon"] and "expected" in first["semicolon"]
+
+
 def test_an_unchanged_file_gets_no_points(tmp_path: Path) -> None:
     for name in ("padding", "guard", "tiled"):
         (tmp_path / "mine.cu").write_text(start_text(EXERCISES[name]))

@@ -162,10 +162,9 @@ def _shares_of_solution(task: Task, outcome: Outcome | None, problem: str) -> Ma
 def _checked(text: str, exercise: Exercise, rubric: Rubric, runtime: Path | None, folder: Path) -> sandbox.Ended:
     """Check a file's text; ``runtime`` is the simulator's compiled runtime, or None to check it without a sandbox."""
     with tempfile.TemporaryDirectory(prefix="tiledmm-") as own:
-        Path(own).chmod(0o755)  # the sandbox's user may read the copy
         copy = Path(own) / f"{exercise.name}.cu"
         copy.write_text(text, encoding="utf-8", newline="")
-        copy.chmod(0o644)
+        copy.chmod(0o644)  # the sandbox's user may read it, and other users cannot enter its folder
         if runtime is None:
             job = Job(exercise.without_solution(), copy, rubric.seed, None, None)
             return sandbox.run_unconfined(_WORKER, seconds=rubric.seconds, input_bytes=pickle.dumps(job))
