@@ -56,7 +56,7 @@ def test_a_file_is_placed_by_its_first_line_then_its_name_then_its_kernel(tmp_pa
             "ann/lab (3).cu": guard,
             "ann/homework.txt": start_text(COALESCED).encode("utf-16"),
             "ben/last.cu": without_first_line,
-            "cleo/Guard.cu": without_first_line.replace(b"__global__", b"") + "// d\u00e9j\u00e0".encode("latin-1"),
+            "cleo/Guard.cu": without_first_line.replace(b"__global__", b"") + "// \u00e9t\u00e9".encode("latin-1"),
             "dora/guard.cu": guard,
             "dora/guard_old.cu": guard,
             "emil/softmax.cu": start_text(exercises()["softmax"]).encode(),
