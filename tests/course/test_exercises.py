@@ -9,6 +9,7 @@ import pytest
 
 from tests.conftest import missing_simulator, slow_unless
 from tiledmm.course import verdict
+from tiledmm.course.attempt import hidden_sizes
 from tiledmm.course.exercise import KINDS, Exercise, WrongAnswer, exercises
 from tiledmm.course.figures import FIGURES
 from tiledmm.course.gpu_run import GpuRun
@@ -49,6 +50,18 @@ def test_places_in_a_lesson_are_numbered() -> None:
         assert places == list(range(1, len(places) + 1))
 
 
+@pytest.mark.parametrize("exercise", KERNELS, ids=by_name)
+def test_hidden_sizes_go_beyond_the_shown_ones(exercise: Exercise) -> None:
+    for seed in range(20):
+        drawn = hidden_sizes(exercise, seed)
+        for size, (least, most), step, shown, first in zip(
+            zip(*drawn, strict=True), exercise.hidden, exercise.multiple_of, zip(*exercise.shown, strict=True),
+            drawn[0], strict=True,
+        ):  # fmt: skip
+            assert all(least <= each <= most and each % step == 0 for each in size)
+            assert first > max(shown) or max(shown) >= most // step * step
+
+
 @pytest.mark.parametrize("exercise", EXERCISES.values(), ids=by_name)
 def test_files_are_complete(exercise: Exercise) -> None:
     assert exercise.kind in KINDS and len(exercise.hints) >= 3
@@ -75,7 +88,7 @@ def test_the_solution_passes(exercise: Exercise, tmp_path: Path) -> None:
 )
 def test_the_hole_fails(exercise: Exercise, tmp_path: Path) -> None:
     found = checked(exercise, start_text(exercise), tmp_path)
-    asks = {"fill": "as you got it", "predict": "Write a number"}.get(exercise.kind, "The result")
+    asks = {"fill": "as you got it", "predict": "Write a number"}.get(exercise.kind, " result ")
     assert not found.done and asks in found.sentence
 
 

@@ -90,7 +90,7 @@ class Attempt:
             The report, with a trial for each of the sizes.
         """
         exercise = self.exercise
-        hidden = [] if seed is None else _hidden_sizes(exercise, seed)
+        hidden = [] if seed is None else hidden_sizes(exercise, seed)
         trials: list[Trial] = []
         for numbers in (*exercise.shown, *hidden):
             trials.append(self._trial(dict(zip(SIZES, numbers, strict=True))))
@@ -157,20 +157,33 @@ class Attempt:
         return int(at), array
 
 
-def _hidden_sizes(exercise: Exercise, seed: int) -> list[tuple[int, int, int]]:
-    """Draw sizes that a student does not see, ragged and rectangular; none if the exercise has only fixed sizes."""
+def hidden_sizes(exercise: Exercise, seed: int) -> list[tuple[int, int, int]]:
+    """Draw sizes that a student does not see, ragged and rectangular; none if the exercise has only fixed sizes.
+
+    The first are larger than those that are shown, as far as the exercise's limits allow, so that every seed finds a
+    kernel that is right only up to the shown sizes.
+    """
     if not exercise.hidden:
         return []
     generator = random.Random(f"{exercise.name} {seed}")
     found: list[tuple[int, int, int]] = []
+    largest = [max(each) for each in zip(*exercise.shown, strict=True)]
     while len(found) < _HIDDEN:
         m, n, k = (
-            generator.randint(-(-least // step), most // step) * step
-            for (least, most), step in zip(exercise.hidden, exercise.multiple_of, strict=True)
+            _drawn(generator, least, most, step, above=0 if found else shown)
+            for (least, most), step, shown in zip(exercise.hidden, exercise.multiple_of, largest, strict=True)
         )
         if (m, n, k) not in (*found, *exercise.shown):
             found.append((m, n, k))
     return found
+
+
+def _drawn(generator: random.Random, least: int, most: int, step: int, *, above: int) -> int:
+    """Draw a multiple of ``step`` from ``least`` to ``most``, which is larger than ``above`` if there is one."""
+    first, last = -(-least // step), most // step
+    if above < last * step:
+        first = max(first, above // step + 1)
+    return generator.randint(first, last) * step
 
 
 def _mistakes(exercise: Exercise, before: Sequence[Any], got: np.ndarray[Any, Any], trial: Trial) -> tuple[str, ...]:
