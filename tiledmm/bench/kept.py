@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import importlib.metadata
 import pickle
@@ -31,7 +32,7 @@ def kept(key: tuple[Any, ...], compute: Callable[[], T]) -> T:
     Raises:
         TiledmmError: If the folder cannot be written.
     """
-    identity = repr((fingerprint(), _versions(), key))
+    identity = repr((_circumstances(), key))
     folder = cache_folder()
     file = folder / f"{hashlib.sha256(identity.encode()).hexdigest()[:32]}.result"
     with in_use(folder):
@@ -50,11 +51,13 @@ def kept(key: tuple[Any, ...], compute: Callable[[], T]) -> T:
     return found
 
 
-def _versions() -> dict[str, str]:
+@functools.cache
+def _circumstances() -> tuple[str, dict[str, str]]:
+    """Return what every result depends on: this package's files, and the versions of the packages that it uses."""
     found = {}
     for name in _PACKAGES:
         try:
             found[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             found[name] = ""
-    return found
+    return fingerprint(), found

@@ -18,6 +18,9 @@ _EPERM, _ENOSYS = 1, 38
 # A thread is a process to the kernel. The simulator and NVRTC start some, the compiler's process a few.
 _PROCESSES = 256
 
+# Size of a file that it writes: libraries of kernels, and what it prints.
+_FILE_BYTES = 2**26
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -26,12 +29,10 @@ class Limits:
     Attributes:
         seconds: Seconds of processor time.
         memory: Address space of each process, in bytes.
-        file_bytes: Size of a file that it writes, in bytes.
     """
 
     seconds: float
     memory: int
-    file_bytes: int = 2**26
 
     def apply(self) -> None:
         """Set the limits for this process, and those that it starts."""
@@ -39,7 +40,7 @@ class Limits:
 
         seconds = int(self.seconds) + 1
         for kind, value in (
-            (resource.RLIMIT_CPU, seconds), (resource.RLIMIT_AS, self.memory), (resource.RLIMIT_FSIZE, self.file_bytes),
+            (resource.RLIMIT_CPU, seconds), (resource.RLIMIT_AS, self.memory), (resource.RLIMIT_FSIZE, _FILE_BYTES),
             (resource.RLIMIT_NPROC, _PROCESSES), (resource.RLIMIT_CORE, 0),
         ):  # fmt: skip
             _, most = resource.getrlimit(kind)

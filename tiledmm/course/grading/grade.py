@@ -63,7 +63,7 @@ class Graded:
 
     @property
     def total(self) -> float:
-        """The points of all items."""
+        """Sum of the points that the exercise gets."""
         return total_of(self.points.values())
 
 
@@ -98,7 +98,7 @@ def grade(
         raise ConfigError(f"{why}. --unsafe runs what students wrote with your rights")
     handed_in = submissions_in(folder, [each.exercise for each in rubric.tasks])
     tasks = {each.exercise.name: each for each in rubric.tasks}
-    of = len(tasks) + sum(each.file is not None for each in handed_in)
+    checks = len(tasks) + sum(each.file is not None for each in handed_in)
     lock, done = Lock(), 0
     full: dict[str, Mapping[str, float]] = {}  # the shares of the solutions, which have all points
 
@@ -107,7 +107,7 @@ def grade(
         ended = _checked(text, task.exercise, rubric, None if unsafe else runtime, folder)
         with lock:
             done += 1
-            progress(done, of)
+            progress(done, checks)
         return outcome_of(ended, rubric)
 
     def graded(each: Submission) -> Graded:

@@ -107,11 +107,9 @@ def run_confined(
     return _run([*_bubblewrap(options), *command], seconds, input_bytes, _environment(variables or {}))
 
 
-def run_unconfined(
-    command: Sequence[str], *, seconds: float, input_bytes: bytes = b"", variables: Mapping[str, str] | None = None
-) -> Ended:
+def run_unconfined(command: Sequence[str], *, seconds: float, input_bytes: bytes = b"") -> Ended:
     """Run a program as this user's, with a limit of time only; the arguments are those of ``run_confined``."""
-    return _run(command, seconds, input_bytes, {**os.environ, **_paths(), **(variables or {})})
+    return _run(command, seconds, input_bytes, {**os.environ, **_paths()})
 
 
 def _run(command: Sequence[str], seconds: float, input_bytes: bytes, environment: Mapping[str, str]) -> Ended:
