@@ -19,15 +19,7 @@ from tiledmm.report.tables import Table
 def brief_comparison(full: Table) -> Table:
     """Return a comparison on a GPU with the columns that most readers look at: time, rate, cuBLAS, error."""
     wanted = ("<variant", "tile", "time (us)", "TFLOP/s", f"x {BASELINE}", "max error", "wrong elements", "<check")
-    shown = [at for at, heading in enumerate(full.columns) if heading in wanted]
-    return Table(
-        full.title,
-        tuple(full.columns[at] for at in shown),
-        tuple(tuple(cells[at] for at in shown) for cells in full.rows),
-        full.notes,
-        full.bad,
-        full.about,
-    )
+    return full.with_columns([at for at, heading in enumerate(full.columns) if heading in wanted])
 
 
 def brief_simulation(found: dict[str, list[Simulated]], size: Size, *, dtype: str, target: str) -> Table:

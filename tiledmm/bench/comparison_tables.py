@@ -84,15 +84,7 @@ def ladder_table(report: ComparisonReport, size: Size, dtype: str = "float32") -
         ConfigError: If the report has no comparison of this product with ``naive``.
     """
     full = comparison_table(report.find(size, dtype, "NN", VariantTile("naive")))
-    shown = [i for i, heading in enumerate(full.columns) if heading not in ("GB/s", "<check")]
-    return Table(
-        title=full.title,
-        columns=tuple(full.columns[i] for i in shown),
-        rows=tuple(tuple(cells[i] for i in shown) for cells in full.rows),
-        notes=full.notes,
-        bad=full.bad,
-        about=full.about,
-    )
+    return full.with_columns([i for i, heading in enumerate(full.columns) if heading not in ("GB/s", "<check")])
 
 
 def padding_table(report: ComparisonReport, size: Size, dtype: str = "float32") -> Table:

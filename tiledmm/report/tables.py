@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -39,6 +40,11 @@ class Table(tables.Table):
         """Return the table as a dictionary of JSON types: its title, its records and its notes."""
         return {"title": self.title, "rows": self.records(), "notes": list(self.notes)}
 
+    def with_columns(self, at: Sequence[int]) -> Table:
+        """Return this table with some of its columns, by their numbers."""
+        rows = tuple(tuple(cells[i] for i in at) for cells in self.rows)
+        return replace(self, columns=tuple(self.columns[i] for i in at), rows=rows)
+
     def fitted(self, width: int) -> list[Table]:
         """Split the table between columns into tables of at most ``width`` characters; return one table if it fits.
 
@@ -55,10 +61,8 @@ class Table(tables.Table):
         chosen = [[*range(first), *part] for part in parts]
         return [
             replace(
-                self,
+                self.with_columns(columns),
                 title="" if number else self.title,
-                columns=tuple(self.columns[i] for i in columns),
-                rows=tuple(tuple(row[i] for i in columns) for row in self.rows),
                 notes=() if number < len(chosen) - 1 else self.notes,
             )
             for number, columns in enumerate(chosen)
