@@ -208,7 +208,9 @@ class NcclCommunicator(Communicator):
         until = look + self.deadline
         while not is_done():
             if (now := time.monotonic()) > until:
-                raise CollectiveError(late or f"no panel came by NCCL for {self.deadline:g} s: the deadline has passed")
+                raise CollectiveError(
+                    late or f"no panel arrived over NCCL for {self.deadline:g} s: the deadline has passed"
+                )
             if now > look:
                 self.check()
                 if self._is_closed:

@@ -83,7 +83,7 @@ def tiling_within(matrices: Matrices, limit: int, workspace: Workspace) -> Tilin
     if best is None:
         least = _least_bytes(tilings, workspace)
         raise ConfigError(
-            f"memory={limit:,} bytes have no room for any tile of this product: it needs {least:,} at least"
+            f"memory={limit:,} bytes are too few for any tile of this product, which needs at least {least:,} bytes"
         )
     return best
 
