@@ -224,8 +224,8 @@ def has_its_kernel(entry: Entry) -> bool:
         return True
     # All such rows share one text and one place, so that Python shows the warning once.
     warnings.warn(
-        f"ignoring rows of this GPU's tuned table: they were measured by tiledmm {entry.version or '(version unknown)'}"
-        f", whose kernels tiledmm {__version__} has changed; run tiledmm.tune again to measure them",
+        f"ignoring rows of this GPU's tuned table that tiledmm {entry.version or '(version unknown)'} measured with "
+        f"kernels which tiledmm {__version__} has changed; run tiledmm.tune again to measure them",
         stacklevel=1,
     )
     return False
