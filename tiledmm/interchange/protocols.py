@@ -1,6 +1,6 @@
 """Arrays of any library that supports DLPack or the CUDA array interface.
 
-Python array API standard, "Data interchange mechanisms"; Numba, "CUDA Array Interface (Version 3)".
+Sources: Python array API standard, "Data interchange mechanisms"; Numba, "CUDA Array Interface (Version 3)".
 """
 
 from __future__ import annotations

@@ -208,7 +208,7 @@ def rasterization_group(config: Config, problem: Problem) -> int:
     If K is short, writing C is most of the memory traffic: the group then lets blocks that run at the same time write
     contiguous memory, whole rows or columns of tiles. Else it is the config's ``group``, with which they share the
     operands that they read. Columns of few tiles are not grouped: all of a column's blocks run at the same time
-    anyhow, and if they follow each other, they share the tile of B, the larger operand.
+    in any case, and if they follow each other, they share the tile of B, the larger operand.
     """
     down, across = tiles(problem.m, config.bm), tiles(problem.n, config.bn)
     if problem.k > _SHORT_K or not config.wm:

@@ -1,4 +1,4 @@
-"""A bound on the speed of a product by a kernel, from its counts at small sizes, and the nearest rung of the ladder."""
+"""Bound on the speed of a product by a kernel, from its counts at small sizes, and the variant nearest to it."""
 
 from __future__ import annotations
 

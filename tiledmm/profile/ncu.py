@@ -29,8 +29,8 @@ _REASONS = (
         "ERR_NVGPUCTRPERM",
         "ncu may not read the GPU's performance counters: run this as root (start a container with "
         "--cap-add=SYS_ADMIN), or have an administrator load the driver's module with "
-        "NVreg_RestrictProfilingToAdminUsers=0 (add the line 'options nvidia NVreg_RestrictProfilingToAdminUsers=0' to a "
-        "file in /etc/modprobe.d/, then restart)",
+        "NVreg_RestrictProfilingToAdminUsers=0 (add the line 'options nvidia NVreg_RestrictProfilingToAdminUsers=0' to "
+        "a file in /etc/modprobe.d/, then restart)",
     ),
     (
         "driver resource was unavailable|resource.* busy",
