@@ -254,7 +254,7 @@ def _check_capability(spec: KernelSpec) -> None:
         others = [row for row in alike if row.multiplies(compute)]
         likewise = [repr(row.name) for row in others if row.runs_on(capability, compute)]
         raise UnsupportedTypeError(
-            f"variant {variant.name!r} needs compute capability {needed} for {compute.dtype_name}, and this device has "
+            f"variant {variant.name!r} of {compute.dtype_name} needs compute capability {needed}, and this device has "
             f"{has[:-1]}.{has[-1]}; use {' or '.join([*likewise, repr('warp_tiled')])} here"
         )
     shared, most = spec.dynamic_shared_bytes, cupy.cuda.Device().attributes["MaxSharedMemoryPerBlockOptin"]
