@@ -186,7 +186,7 @@ class GangPlugin(SchedulerPlugin):  # type: ignore[misc]
             except asyncio.TimeoutError:
                 retired = {}
             if not (retired or hangs):
-                return "its data do not fit on other workers"
+                return "its data could not be copied to other workers"
             await scheduler.restart_workers([worker], on_error="return", stimulus_id=f"tiledmm-restart-{worker}")
             return ""
 

@@ -43,7 +43,7 @@ def declared_parameters(program: Program, chosen: Chosen) -> list[Parameter]:
         chosen: The kernel.
 
     Raises:
-        ConfigError: if the type of one is unknown.
+        ConfigError: If the type of one is unknown.
     """
     declaration = chosen.declaration
     aliases = _aliases_of(program.device_text(declaration)) | template_arguments(program, chosen)
