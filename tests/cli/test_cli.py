@@ -578,8 +578,8 @@ TILES = ", ".join(map(str, VARIANTS["tiled"].tiles))
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("source", "tiled", "--tile", "abc"), f"'abc'; its tiles are {TILES}"),
-        (("inspect", "tiled", "--tile", "1.5"), f"'1.5'; its tiles are {TILES}"),
+        (("source", "tiled", "--tile", "abc"), f"'abc' is not available for variant 'tiled': its tiles are {TILES}"),
+        (("inspect", "tiled", "--tile", "1.5"), f"'1.5' is not available for variant 'tiled': its tiles are {TILES}"),
         (("compare", "--tile", "abc"), "1, 2,"),
         (("source", "naive", "--tile", "8"), "naive"),
         (("source", "tiled", "--tile", "8,16"), "--tile"),

@@ -33,7 +33,7 @@ def test_without_a_gpu_it_is_an_h100s_and_says_what_that_rests_on() -> None:
 
 def test_mistakes() -> None:
     for arguments, says in (
-        (("300", "--target", "sm_42"), "no data sheet of 'sm_42'"),
+        (("300", "--target", "sm_42"), "target 'sm_42'"),
         (("300", "--dtypes", "float8"), "float8"),
         (("300", "--layouts", "XY"), "layout"),
         (("300", "--precision", "half"), "precision"),

@@ -182,19 +182,22 @@ def find_variant(name: str) -> Variant:
     """Return the variant of the given name.
 
     Raises:
-        UnknownVariantError: If there is none. The message suggests the closest name and lists all.
+        UnknownVariantError: If there is none. The message suggests the closest name, or lists all if none is close.
     """
     row = VARIANTS.get(name) if isinstance(name, str) else None
     if row is None:
         if name == "auto":
             raise UnknownVariantError(
-                f"'auto' takes another kernel for each product; those with a name are {', '.join(VARIANTS)}"
+                f"'auto' chooses a kernel for each product; a single kernel needs the name of a variant, one of "
+                f"{', '.join(VARIANTS)}"
             )
-        near = difflib.get_close_matches(str(name), VARIANTS, n=1)
-        hint = f" (did you mean {near[0]!r}?)" if near else ""
+        if near := difflib.get_close_matches(str(name), VARIANTS, n=1):
+            raise UnknownVariantError(
+                f"unknown variant {name!r}; did you mean {near[0]!r}? 'tiledmm variants' lists all"
+            )
         raise UnknownVariantError(
-            f"there is no variant {name!r}{hint}; the variants are auto, {', '.join(VARIANTS)}; one of your own "
-            "has to be registered first, by tiledmm.register or, for a command, by its option --import FILE.py"
+            f"unknown variant {name!r}; the variants are auto, {', '.join(VARIANTS)}; register a kernel of your own "
+            "first, with tiledmm.register or, for a command, with its option --kernel or --import"
         )
     return row
 
@@ -230,7 +233,7 @@ def kernel_spec(
     if row.template is None:
         raise ConfigError(f"variant {row.name!r} has no kernel of this package: it calls cupy.matmul")
     if not isinstance(layout, str) or len(layout) != 2 or not set(layout) <= set(ORDERS):
-        raise ShapeError(f"layout is two letters of N, T and G, for A and B, such as 'NT'; got {layout!r}")
+        raise ShapeError(f"layout must be two letters out of N, T and G, for A and B, such as 'NT'; got {layout!r}")
     compute = compute_element(row.default_type if dtype is None else dtype)
     a, b = (compute.stored if d is None else element(d) for d in (a_dtype, b_dtype))
     c = compute.result if out_dtype is None else element(out_dtype)
@@ -238,6 +241,6 @@ def kernel_spec(
     compute = own if row.multiplies(own) else compute
     for source, target in ((a, compute), (b, compute), (compute.result, c)):
         if not converts_in_kernel(source.dtype, target.dtype):
-            raise UnsupportedTypeError(f"a kernel does not convert {source.dtype_name} to {target.dtype_name}")
+            raise UnsupportedTypeError(f"kernels do not convert {source.dtype_name} to {target.dtype_name}")
     spec = KernelSpec(row, row.config(tile, compute, config), a, b, compute, c, layout)
     return spec.with_packing_for_tma(*("G" not in letter for letter in layout))
