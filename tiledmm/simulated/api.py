@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -58,7 +57,8 @@ def matmul(
     """
     ufunc = UfuncKeywords.of("matmul", keywords)
     settings = Settings(checks=checks, counts=False, target=target)
-    done = simulate_product(x1, x2, _array(out), ufunc, KernelKeywords(variant, tile, config, precision), settings)
+    kernel = KernelKeywords(variant, tile, config, precision)
+    done = simulate_product(x1, x2, _array(out), ufunc, kernel, settings, prints=True)
     done.report.check()
     return _result(done.result, out)
 
@@ -102,7 +102,7 @@ def gemm(
     ufunc, kernel = UfuncKeywords(casting=casting, dtype=dtype), KernelKeywords(variant, tile, config, precision)
     epilogue = EpilogueKeywords(c, alpha, beta, bias, activation)
     settings = Settings(checks=checks, counts=False, target=target)
-    done = simulate_product(a, b, _array(out), ufunc, kernel, settings, epilogue_keywords=epilogue)
+    done = simulate_product(a, b, _array(out), ufunc, kernel, settings, epilogue_keywords=epilogue, prints=True)
     done.report.check()
     return _result(done.result, out)
 
@@ -129,6 +129,7 @@ def run(
     timeout: float | None = None,
     workers: int | None = None,
     progress: Callable[[int, int], None] | None = None,
+    prints: bool = True,
     **keywords: Any,
 ) -> tuple[Any, ProductReport]:
     """Compute a product like ``matmul``, or like ``gemm``, and return it with a report of counts and findings.
@@ -137,8 +138,8 @@ def run(
         x1, x2, out, variant, tile, config, precision, checks, target: Operands and keywords, explained at ``matmul``.
         epilogue: Keywords of ``gemm``, if it is to be computed: any of ``c``, ``alpha``, ``beta``, ``bias`` and
             ``activation``, such as ``{"bias": bias, "activation": "relu"}``. None for ``matmul``.
-        source: A file with CUDA C, such as an edited copy of what ``tiledmm.source`` returns. The kernels that it
-            defines are run in place of this package's kernels of the same names.
+        source: CUDA C, or the path of a file with it: an edited copy of what ``tiledmm.source`` returns. The kernels
+            that it defines are run in place of this package's kernels of the same names.
         counts: Whether traffic is counted.
         sass: Whether traffic is also counted as in the machine code (SASS) of ``target``, where contiguous accesses are
             vectorized. Needs the extra ``inspect``.
@@ -150,6 +151,8 @@ def run(
         workers: Number of CPU cores to use; None for all.
         progress: Function that is called from time to time with the number of finished blocks and the number of all
             blocks.
+        prints: Whether the output of ``printf`` calls in the kernels is written to ``sys.stdout`` when they have ended,
+            also if a finding ended one. ``report.output`` has the text in either case.
         **keywords: ``casting``, ``order`` and the other keywords of ``matmul``.
 
     Returns:
@@ -168,7 +171,6 @@ def run(
         checks=checks, counts=counts, sass=disassemble if sass else None, order=threads, seed=seed, target=target,
         workers=workers, progress=progress, max_steps=max_steps, timeout=timeout,
     )  # fmt: skip
-    path = None if source is None else Path(source)
     kernel = KernelKeywords(variant, tile, config, precision)
     ufunc, asked = UfuncKeywords.of("run", keywords), None
     if epilogue is not None:
@@ -177,7 +179,7 @@ def run(
                 f"epilogue has {', '.join(EpilogueKeywords._fields)}; got {', '.join(sorted(unknown))}"
             )
         asked = EpilogueKeywords(**epilogue)
-    done = simulate_product(x1, x2, _array(out), ufunc, kernel, settings, path, asked)
+    done = simulate_product(x1, x2, _array(out), ufunc, kernel, settings, source, asked, prints=prints)
     return _result(done.result, out), done.report
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -57,6 +58,7 @@ def launch(
     workers: int | None = None,
     progress: Callable[[int, int], None] | None = None,
     cooperative: bool = False,
+    prints: bool = True,
 ) -> Report:
     """Run a kernel of your own on the CPU, and return a report of its counts and findings.
 
@@ -101,6 +103,8 @@ def launch(
             blocks.
         cooperative: Whether the launch is cooperative (``cudaLaunchCooperativeKernel``): all blocks are resident, and
             wait for each other at ``this_grid().sync()``.
+        prints: Whether the output of the kernel's ``printf`` calls is written to ``sys.stdout`` when the kernel has
+            ended, also if a finding ended it. ``report.output`` has the text in either case.
 
     Returns:
         The report. A wrong kernel raises no error here: see ``report.ok`` and ``report.check()``.
@@ -127,7 +131,7 @@ def launch(
     state = None if variables is None else state_with(kernel, variables)
     report = launch_kernel(
         kernel, grid, block, arguments, shared_bytes, settings, expected=expected, tolerance=tolerance, state=state,
-        held=(variables or {}).values(),
+        held=(variables or {}).values(), prints=prints,
     )  # fmt: skip
     if variables is not None and state is not None:
         copy_back(kernel, state, variables)
@@ -225,6 +229,7 @@ def launch_kernel(
     tolerance: Tolerance | None = None,
     state: ModuleState | None = None,
     held: Iterable[Any] = (),
+    prints: bool = False,
 ) -> Report:
     """Run a compiled kernel on the CPU, and return a report of its counts and findings.
 
@@ -235,6 +240,7 @@ def launch_kernel(
         state: Values of the variables outside of functions, which the kernel reads and changes; None for their initial
             values in the source.
         held: Values from which ``state`` was made, in which arrays may be that the variables point to.
+        prints: Whether the kernel's output is written to ``sys.stdout``: that of the first run only, before any other.
     """
     this = Launch(kernel, grid, block, arguments, shared_bytes, exact, state, held)
     wanted = expected_arrays(this, {} if expected is None else expected)
@@ -245,6 +251,8 @@ def launch_kernel(
     if refused:
         return Report.of(kernel, [], [refused], grid=this.grid, block=this.block, sass=has_sass)
     outcome = this.run(kernel, settings, state, writers=bool(wanted))
+    if prints:
+        sys.stdout.write(outcome.output)
     found = beyond_limits(kernel, findings, this.block, shared_bytes)
     found += findings.of([outcome], this.placed, shared_bytes)
     found += findings.deep_calls(outcome)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -15,6 +14,7 @@ from tiledmm.simulator.api import launch_kernel
 from tiledmm.simulator.build.module import Module
 from tiledmm.simulator.build.native_kernel import NativeKernel
 from tiledmm.simulator.build.parameters import POINTER, Parameter
+from tiledmm.simulator.build.source_text import is_path
 from tiledmm.simulator.build.translation.syntax import kernels_in, variables_in
 from tiledmm.simulator.cupy.memory import MemoryPointer
 from tiledmm.simulator.execute.settings import Settings
@@ -144,9 +144,8 @@ class RawKernel:
         blocks, threads = (tuple(max(1, each) for each in sizes) for sizes in (grid, block))
         settings = replace(self.settings, cooperative=self.enable_cooperative_groups)
         self.report = launch_kernel(
-            kernel, blocks, threads, args, shared_mem, settings, exact=True, state=self._module.state
+            kernel, blocks, threads, args, shared_mem, settings, exact=True, state=self._module.state, prints=True
         )
-        sys.stdout.write(self.report.output)
         self.report.check()
 
     def _argument(self, parameter: Parameter, value: Any) -> Any:
@@ -253,10 +252,12 @@ def module_of(code: str, options: tuple[str, ...], backend: str, names: Sequence
 
     Raises:
         OperandTypeError: If ``code`` is not a string.
-        ConfigError: If there is no such backend.
+        ConfigError: If there is no such backend, or if ``code`` is the name of a file.
     """
     if not isinstance(code, str):
         raise OperandTypeError(f"code is a string with CUDA C; got {type(code).__name__}")
+    if is_path(code):
+        raise ConfigError(f"code is CUDA C, and not a file's name; got {code!r}: pass open({code!r}).read()")
     if backend not in ("nvrtc", "nvcc"):
         raise ConfigError(f"backend is 'nvrtc' or 'nvcc'; got {backend!r}")
     return Module(code, options, names, translates_cucomplex=translates)

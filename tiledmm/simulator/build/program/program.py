@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tiledmm.errors import CompilationError, ConfigError, OperandTypeError
+from tiledmm.errors import CompilationError, ConfigError
 from tiledmm.hardware.architectures import Architecture, find_compile_target
 from tiledmm.simulator.build.compile_options import CompileOptions
 from tiledmm.simulator.build.program.expressions import Expression
@@ -19,11 +19,9 @@ from tiledmm.simulator.build.program.launches import HostCode
 from tiledmm.simulator.build.program.preprocessor import Preprocessed, known_headers, preprocess
 from tiledmm.simulator.build.program.tokens import Token, split, text_of, tokens_of
 from tiledmm.simulator.build.source_map import SourceMap
+from tiledmm.simulator.build.source_text import read_source
 from tiledmm.simulator.build.translation.refusal_tables import INCLUDES
 from tiledmm.simulator.build.translation.syntax import kernels_in, short_name, without_comments
-
-#: Ends of the names of files with CUDA C.
-SUFFIXES = (".cu", ".cuh", ".h", ".hpp", ".cuda", ".c", ".cpp")
 
 _HOST = re.compile(r"<<<|\bmain\s*\(|\bcuda(?:Malloc|Memcpy|Free|DeviceSynchronize|Event|Launch)\w*\b|\bstd::string\b")
 
@@ -86,17 +84,9 @@ class Program:
             OperandTypeError: If ``source`` is neither a string nor a path.
             ConfigError: If the file cannot be read.
         """
-        if not isinstance(source, (str, Path)):
-            raise OperandTypeError(f"source is CUDA C, or the path of a file with it; got {type(source).__name__}")
-        if isinstance(source, str):
-            if not _is_path(source):
-                return cls(source, "kernel.cu", options=options, target=target, redefined=redefined)
-            source = Path(source)
-        try:
-            text = source.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"{str(source)!r} cannot be read: {error}") from None
-        return cls(text, source.name, source.parent, options=options, target=target, redefined=redefined)
+        text, path = read_source(source)
+        file, folder = (path.name, path.parent) if path else ("kernel.cu", None)
+        return cls(text, file, folder, options=options, target=target, redefined=redefined)
 
     def with_constants(self, redefined: Mapping[str, str]) -> Program:
         """Return the same program with other values of its own macros and constants."""
@@ -284,8 +274,3 @@ def _constant(name: str) -> re.Pattern[str]:
 def _is_instance(tokens: Sequence[Token], item: Item) -> bool:
     """Return whether a declaration is an explicit instantiation: ``template __global__ void k<float>(float*);``."""
     return tokens[item.begin].text == "template" and tokens[item.begin + 1].text != "<"
-
-
-def _is_path(source: str) -> bool:
-    """Return whether a string is the path of a file, and no CUDA C."""
-    return "\n" not in source and source.strip().endswith(SUFFIXES) and not set("{};") & set(source)
