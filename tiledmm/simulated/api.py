@@ -37,11 +37,12 @@ def matmul(
     Args:
         x1: Left operand, ``(..., m, k)`` or ``(k,)``, of any type and strides that ``tiledmm.matmul`` accepts.
         x2: Right operand, ``(..., k, n)`` or ``(k,)``.
-        out: Array for the result; ``...`` for a new array even where the result has no dimensions.
+        out: Array for the result; None for a new array, or for a NumPy scalar if ``x1`` and ``x2`` are vectors; ``...``
+            for a new array in any case.
         variant, tile, config, precision: Keywords that choose the kernel, explained at ``tiledmm.matmul``.
         checks: Whether every access is checked. ``"full"`` runs the kernel four times, to find variables that are read
             before they are set, and accesses outside of a thread's local arrays. Without checks a kernel runs several
-            times as fast, but a wrong one can end the process.
+            times as fast, but an access out of bounds can crash the process.
         target: The target architecture, such as ``"sm_75"``, which has no cp.async.
         **keywords: ``casting``, ``order``, ``dtype``, ``axes``, ``axis``, ``keepdims`` and ``signature``, which are
             explained at ``tiledmm.matmul``.
@@ -50,7 +51,8 @@ def matmul(
         ``out``, or a new array; a NumPy scalar for the product of two vectors.
 
     Raises:
-        SimulationError: If the kernel is wrong: the message names source lines, blocks and threads.
+        SimulationError: If the simulator finds an error in the kernel. The message names source lines, blocks and
+            threads.
         CompilationError: If the kernel does not compile for the CPU.
         MissingDependencyError: If there is no C++ compiler.
         TiledmmError: If ``tiledmm.matmul`` raises it for such arguments.
@@ -83,7 +85,7 @@ def gemm(
     checks: bool | str = True,
     target: str = "sm_90",
 ) -> Any:
-    """Compute ``activation(alpha * (a @ b) + beta * c + bias)`` of NumPy arrays, with a kernel run on the CPU.
+    """Compute ``activation(alpha * (a @ b) + beta * c + bias)`` of NumPy arrays with a kernel of this package, on the CPU.
 
     Args:
         a, b, c, alpha, beta, bias, activation, dtype, casting: Operands and keywords, explained at ``tiledmm.gemm``;
@@ -132,32 +134,32 @@ def run(
     prints: bool = True,
     **keywords: Any,
 ) -> tuple[Any, ProductReport]:
-    """Compute a product like ``matmul``, or like ``gemm``, and return it with a report of counts and findings.
+    """Compute a product as ``matmul`` or ``gemm`` does, and return it with a report of counts and findings.
 
     Args:
         x1, x2, out, variant, tile, config, precision, checks, target: Operands and keywords, explained at ``matmul``.
-        epilogue: Keywords of ``gemm``, if it is to be computed: any of ``c``, ``alpha``, ``beta``, ``bias`` and
-            ``activation``, such as ``{"bias": bias, "activation": "relu"}``. None for ``matmul``.
+        epilogue: Keywords of ``gemm``, any of ``c``, ``alpha``, ``beta``, ``bias`` and ``activation``, such as
+            ``{"bias": bias, "activation": "relu"}``; None to compute ``matmul``.
         source: CUDA C, or the path of a file with it: an edited copy of what ``tiledmm.source`` returns. The kernels
             that it defines are run in place of this package's kernels of the same names.
         counts: Whether traffic is counted.
-        sass: Whether traffic is also counted as in the machine code (SASS) of ``target``, where contiguous accesses are
-            vectorized. Needs the extra ``inspect``.
+        sass: Whether traffic is also counted for the accesses in the machine code (SASS) of ``target``, where contiguous
+            accesses are vectorized. Needs the extra ``inspect``.
         threads: The order in which threads run between two barriers: ``"forward"``, ``"reverse"`` or ``"random"``.
         seed: Seed of the order ``"random"``.
-        max_steps: Maximum number of accesses of a thread; a thread that makes more is ended with a finding. 0 for no
-            limit.
+        max_steps: Maximum number of accesses per thread; a thread that makes more ends the launch with a finding. 0 for
+            no limit.
         timeout: Seconds after which a launch ends with a finding; None for no limit.
         workers: Number of CPU cores to use; None for all.
-        progress: Function that is called from time to time with the number of finished blocks and the number of all
+        progress: Function that is called from time to time with the number of finished blocks and the total number of
             blocks.
-        prints: Whether the output of ``printf`` calls in the kernels is written to ``sys.stdout`` when they have ended,
-            also if a finding ended one. ``report.output`` has the text in either case.
-        **keywords: ``casting``, ``order`` and the other keywords of ``matmul``.
+        prints: Whether the output of ``printf`` calls is written to ``sys.stdout`` when the kernels have ended, even if
+            a finding ended one. ``report.output`` contains the text in either case.
+        **keywords: Other keywords of ``matmul``, such as ``casting`` and ``order``.
 
     Returns:
-        The result that ``matmul`` or ``gemm`` would return, and the report. A wrong kernel raises no error here: see
-        ``report.ok`` and ``report.check()``.
+        The result that ``matmul`` or ``gemm`` would return, and the report. Errors in the kernel do not raise an
+        exception here: see ``report.ok`` and ``report.check()``.
 
     Raises:
         TiledmmError: If ``matmul`` raises it for such arguments, except SimulationError.
@@ -176,7 +178,7 @@ def run(
     if epilogue is not None:
         if unknown := set(epilogue) - set(EpilogueKeywords._fields):
             raise KeywordTypeError(
-                f"epilogue has {', '.join(EpilogueKeywords._fields)}; got {', '.join(sorted(unknown))}"
+                f"unknown keys of epilogue: {', '.join(sorted(unknown))}; keys are {', '.join(EpilogueKeywords._fields)}"
             )
         asked = EpilogueKeywords(**epilogue)
     done = simulate_product(x1, x2, _array(out), ufunc, kernel, settings, source, asked, prints=prints)

@@ -207,7 +207,7 @@ class _ProductRun:
             if not part.spec.variant.simulated:
                 raise ConfigError(_why_not_simulated(part.spec.variant))
             if part.spec.config.blocks_per_cluster > 1:
-                raise ConfigError("clusters of blocks cannot be simulated: leave cluster_k= out")
+                raise ConfigError("the simulator does not support clusters of blocks: leave cluster_k= out")
             planned = schedule(part.spec, part.product.problem)
             # Operands have the names of the first part.
             names = {"A": "B", "B": "A"} if part.product.is_transposed != self.product.is_transposed else {}
@@ -223,8 +223,8 @@ class _ProductRun:
         if source and not any(has_kernel(source.text, each.spec.symbol) for each in self.launches):
             symbols = ", ".join(dict.fromkeys(each.spec.symbol for each in self.launches))
             raise ConfigError(
-                f"{source.name} defines none of the kernels of this call (by its types, tile and layout: {symbols}); "
-                "write what tiledmm.source gives for these to a file, and edit that"
+                f"{source.name} defines none of the kernels of this product, which for its types, tile and layout are "
+                f"{symbols}: edit the text that tiledmm.source returns for these"
             )
 
     def filled(self, value: str) -> _ProductRun | None:
@@ -248,8 +248,8 @@ class _ProductRun:
         for name, x in (("x1", x1), ("x2", x2), ("out", out)):
             if x is not None and x.ctypes.data % x.dtype.itemsize:
                 raise AlignmentError(
-                    f"{name} begins at an address that is not a multiple of its {x.dtype.itemsize}-byte elements; "
-                    "a GPU cannot read it in place: copy it first (x.copy())"
+                    f"the address of {name} is not a multiple of its element size, {x.dtype.itemsize} bytes, so a GPU "
+                    f"cannot access it: pass a copy ({name}.copy())"
                 )
         result = np.empty(product.shape, product.result_type, order=product.order) if out is None else out  # type: ignore[call-overload]
         first, second = (x2, x1) if product.is_transposed else (x1, x2)

@@ -195,7 +195,7 @@ class ScheduledLaunch:
         fits = len(own) == pointers + 1 and all(each.kind == POINTER for each in own[:-1]) and own[-1].bytes == words
         if not fits:
             raise ConfigError(
-                f"{file}: {self.spec.symbol} takes {pointers} pointers and a structure of {words} bytes, and the one "
-                f"there takes ({', '.join(each.type for each in own)}); to run a kernel with other parameters, use "
+                f"{file}: the parameters of {self.spec.symbol} must be {pointers} pointers and a structure of {words} "
+                f"bytes; got ({', '.join(each.type for each in own)}). To run a kernel with other parameters, use "
                 "simulator.launch"
             )
