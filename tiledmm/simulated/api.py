@@ -85,7 +85,7 @@ def gemm(
     checks: bool | str = True,
     target: str = "sm_90",
 ) -> Any:
-    """Compute ``activation(alpha * (a @ b) + beta * c + bias)`` of NumPy arrays with a kernel of this package, on the CPU.
+    """Compute ``activation(alpha * (a @ b) + beta * c + bias)`` of NumPy arrays with a kernel that runs on the CPU.
 
     Args:
         a, b, c, alpha, beta, bias, activation, dtype, casting: Operands and keywords, explained at ``tiledmm.gemm``;
@@ -143,8 +143,8 @@ def run(
         source: CUDA C, or the path of a file with it: an edited copy of what ``tiledmm.source`` returns. The kernels
             that it defines are run in place of this package's kernels of the same names.
         counts: Whether traffic is counted.
-        sass: Whether traffic is also counted for the accesses in the machine code (SASS) of ``target``, where contiguous
-            accesses are vectorized. Needs the extra ``inspect``.
+        sass: Whether traffic is also counted for the accesses in the machine code (SASS) of ``target``, where
+            contiguous accesses are vectorized. Needs the extra ``inspect``.
         threads: The order in which threads run between two barriers: ``"forward"``, ``"reverse"`` or ``"random"``.
         seed: Seed of the order ``"random"``.
         max_steps: Maximum number of accesses per thread; a thread that makes more ends the launch with a finding. 0 for
@@ -178,7 +178,8 @@ def run(
     if epilogue is not None:
         if unknown := set(epilogue) - set(EpilogueKeywords._fields):
             raise KeywordTypeError(
-                f"unknown keys of epilogue: {', '.join(sorted(unknown))}; keys are {', '.join(EpilogueKeywords._fields)}"
+                f"epilogue has the unknown keys {', '.join(sorted(unknown))}; its keys are "
+                f"{', '.join(EpilogueKeywords._fields)}"
             )
         asked = EpilogueKeywords(**epilogue)
     done = simulate_product(x1, x2, _array(out), ufunc, kernel, settings, source, asked, prints=prints)

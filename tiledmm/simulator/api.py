@@ -76,8 +76,8 @@ def launch(
         options: Compile options of nvcc or NVRTC, such as ``("-DN=4", "-Iinclude")``.
         shared_bytes: Dynamic shared memory per block, in bytes.
         variables: Values of ``__constant__`` and ``__device__`` variables by name: NumPy arrays, numbers, or structures
-            as among the arguments. Other variables have their initial values. After the launch, an array that was passed
-            for a ``__device__`` variable holds the variable's new value.
+            as among the arguments. Other variables have their initial values. After the launch, an array that was
+            passed for a ``__device__`` variable holds the variable's new value.
         target: The target architecture, such as ``"sm_75"``, which has no cp.async.
         expected: Expected contents of arrays after the launch, by the number or the name of their parameter, or by the
             name of a pointer in a structure (``"C.elements"``). A finding reports the first element that differs, with
@@ -90,8 +90,8 @@ def launch(
             other orders of threads, if it has atomics other than sums, volatile accesses, fences or named barriers.
             Without checks a kernel runs several times as fast, but an access out of bounds can crash the process.
         counts: Whether traffic is counted.
-        sass: Whether traffic is also counted for the accesses in the machine code (SASS) of ``target``, where contiguous
-            accesses are vectorized. Needs the extra ``inspect``.
+        sass: Whether traffic is also counted for the accesses in the machine code (SASS) of ``target``, where
+            contiguous accesses are vectorized. Needs the extra ``inspect``.
         threads: The order in which threads run between two barriers: ``"forward"``, ``"reverse"`` or ``"random"``; or
             ``"preemptive"``, in which threads also yield to others before atomics, volatile accesses, fences and
             barriers, and up to six blocks run in turn. A finding of full checks names the seed of its order.
@@ -102,8 +102,8 @@ def launch(
         workers: Number of CPU cores to use; None for all.
         progress: Function that is called from time to time with the number of finished blocks and the total number of
             blocks.
-        cooperative: Whether the launch is cooperative (``cudaLaunchCooperativeKernel``): all blocks are resident and can
-            wait for each other at ``this_grid().sync()``.
+        cooperative: Whether the launch is cooperative (``cudaLaunchCooperativeKernel``): all blocks are resident, so
+            that they can wait for each other at ``this_grid().sync()``.
         prints: Whether the output of ``printf`` calls is written to ``sys.stdout`` when the kernel has ended, even if a
             finding ended it. ``report.output`` contains the text in either case.
 

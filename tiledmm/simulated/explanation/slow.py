@@ -170,21 +170,21 @@ class _Kernel:
         warp_multiply_adds = flops / 2 / WARP_SIZE
         shared: SharedTraffic = traffic.shared_load
         if not shared.requests and 0 < self.reuse < _REUSE:
-            said = f"each element loaded from global memory is used in only {self.reuse:.3g} multiply-adds (little reuse)"
+            said = f"each element loaded from global memory is used in {self.reuse:.3g} multiply-adds (little reuse)"
             yield self._structural("little reuse", f"{said}: all threads of a block can share a tile in shared memory")
         per_multiply_add = shared.ideal_wavefronts / warp_multiply_adds
         if per_multiply_add >= _LOADS:
             rate = self.gpu.arch.multiply_adds(self.dtype) / WARP_SIZE
             said = (
-                f"a warp reads shared memory {per_multiply_add:.3g} times per multiply-add, but in the time of one read "
-                f"an SM computes {rate:.3g} multiply-adds of a warp"
+                f"a warp reads shared memory {per_multiply_add:.3g} times per multiply-add, but in the time of one "
+                f"read an SM computes {rate:.3g} multiply-adds of a warp"
             )
             more = "a thread that computes several elements of C reads less per multiply-add"
             yield self._structural("shared-memory loads", f"{said}: {more}")
         elif shared.requests / warp_multiply_adds >= _LOADS / 4 and _lane_bytes(shared) <= 4:
             said = (
-                "each lane reads shared memory 4 bytes at a time (narrow loads): reading 16 bytes at a time takes fewer "
-                "instructions"
+                "each lane reads shared memory 4 bytes at a time (narrow loads): reading 16 bytes at a time takes "
+                "fewer instructions"
             )
             yield self._structural("narrow loads", said)
         threads = _count(self.report.grid) * _count(self.report.block)
@@ -197,7 +197,9 @@ class _Kernel:
         """Yield advice about a block whose last warp is not full."""
         if idle := -_count(self.report.block) % WARP_SIZE:
             size = _count(self.report.block)
-            said = f"a block has {size} threads, so {idle} lanes of its last warp are idle: use a multiple of {WARP_SIZE}"
+            said = (
+                f"with {size} threads per block, {idle} lanes of the last warp are idle: use a multiple of {WARP_SIZE}"
+            )
             yield self._structural("idle lanes", said)
 
     def compiled(self) -> Iterator[Advice]:
@@ -218,7 +220,8 @@ class _Kernel:
         if held.blocks and held.fraction < _OCCUPANCY:
             said = (
                 f"occupancy is {held.fraction:.0%} ({held.blocks} blocks of {threads} threads per SM), limited by "
-                f"{held.limited_by}: {found.registers} registers per thread, {shared:,} bytes of shared memory per block"
+                f"{held.limited_by}: {found.registers} registers per thread, {shared:,} bytes of shared memory per "
+                "block"
             )
             yield self._structural("low occupancy", said)
 
@@ -228,8 +231,8 @@ class _Kernel:
             line, divisor = found
             location, text = self.report.locations[line - 1], self.report.text.splitlines()[line - 1]
             said = (
-                f"{location}: the inner loop divides an integer by {divisor}, which takes tens of instructions: compute "
-                "rows and columns before the loop, or use a two-dimensional block"
+                f"{location}: the inner loop divides an integer by {divisor}, which takes tens of instructions: "
+                "compute rows and columns before the loop, or use a two-dimensional block"
             )
             yield Advice("integer division", said, line=line, location=location, text=text)
 
@@ -260,7 +263,8 @@ class _Kernel:
             return ""
         if then <= 1.05 * now or not now:
             return f"; {variant} shows the remedy"
-        return f"; {variant} shows the remedy, which raises the roofline bound from {_tera(now)} to {_tera(then)} TFLOP/s"
+        rise = f"raises the roofline bound from {_tera(now)} to {_tera(then)} TFLOP/s"
+        return f"; {variant} shows the remedy, which {rise}"
 
 
 def _mending(cause: str) -> str:

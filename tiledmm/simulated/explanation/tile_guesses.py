@@ -57,9 +57,7 @@ def _not_advanced(wrong: WrongProduct, tile: int) -> Iterator[Guess]:
         for step in names:
             if step != right_step:
                 own = names.get(right_step, f"{right_step:,}")
-                said = (
-                    f"the tile of {name} advances by {names[step]} elements per step along K, and {own} is right"
-                )
+                said = f"the tile of {name} advances by {names[step]} elements per step along K, and {own} is right"
                 yield _advanced(wrong, said, name, tile, step - tile * along)
 
 

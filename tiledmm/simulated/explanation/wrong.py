@@ -105,9 +105,9 @@ def explain_wrong_product(
         looks as if the last 5 steps along K (k = 32 to 36, the last partial tile of 16) are missing
     """
     if a.ndim not in (2, 3) or a.shape[:-2] != c.shape[:-2] or b.ndim not in (2, 3):
-        raise ShapeError(f"a, b and c must be matrices or batches of them; got shapes {a.shape}, {b.shape} and {c.shape}")
+        raise ShapeError(f"a, b and c must be matrices or batches; got the shapes {a.shape}, {b.shape} and {c.shape}")
     if a.shape[-2:] != (c.shape[-2], b.shape[-2]) or b.shape[-1] != c.shape[-1]:
-        raise ShapeError(f"the shape of a must be (M, K), of b (K, N), of c (M, N); got {a.shape}, {b.shape} and {c.shape}")
+        raise ShapeError(f"shapes must be (M, K), (K, N) and (M, N); got a {a.shape}, b {b.shape} and c {c.shape}")
     if report is not None:
         tiles = (*tiles, *(size for size in report.block if size > 1))
     is_complete = report is None or all(each.kind in CONTINUES for each in report.findings)

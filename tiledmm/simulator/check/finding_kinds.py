@@ -232,7 +232,7 @@ FREES = {
 # Limits on barriers (IDLE_BARRIERS, IDLE_EXCHANGES and MOST_BARRIERS in ``build/native/state.h``).
 BARRIERS = {
     1 << 20: "waits at the 1,048,576th barrier in a row while its block writes nothing to memory",
-    1 << 24: "waits at the 16,777,216th barrier or exchange of its warp in a row while its block writes nothing to memory",
+    1 << 24: "waits at the 16,777,216th barrier or exchange of its warp while its block writes nothing to memory",
     1 << 25: "waits at the 33,554,432nd barrier of its block, which is as many as the simulator allows",
 }
 

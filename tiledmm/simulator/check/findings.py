@@ -328,9 +328,7 @@ def _unordered(raw: RawFinding, one_block: bool, lines: SourceLines, both: set[i
     if not one_block:
         return "with nothing that orders the two"
     if lines.loop(min(both)) and any("__syncthreads" in lines.text(at) for at in range(min(both) + 1, max(both))):
-        return (
-            "with no barrier in between: there is one between the two lines, but none at the end of the loop's body"
-        )
+        return "with no barrier in between: there is one between the two lines, but none at the end of the loop's body"
     return "with no barrier in between"
 
 

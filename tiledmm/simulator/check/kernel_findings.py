@@ -121,7 +121,7 @@ class KernelFindings:
             The findings, with those about memory that nothing has written last.
         """
         found = [raw for each in outcomes for raw in each.findings]
-        late = [self._finding(TIMEOUT, f"the timeout was reached when {_done(each)}", 0) for each in outcomes if each.ran_out]
+        late = [self._finding(TIMEOUT, f"the timeout came when {_done(each)}", 0) for each in outcomes if each.ran_out]
         if not found:
             return late
         base = self._kernel.native.base

@@ -22,6 +22,12 @@ def kernels_in(text: str) -> list[str]:
     return list(dict.fromkeys(found))
 
 
+def is_page_alone(text: str) -> bool:
+    """Return whether a text is only the page of a rendered kernel, which lacks the headers that define its types."""
+    named = re.search(r"^#define KERNEL tiledmm_\w+$", text, re.MULTILINE)
+    return named is not None and re.search(r"^struct Problem\b", text, re.MULTILINE) is None
+
+
 def has_c_linkage(text: str, kernel: str) -> bool:
     """Return whether a kernel is ``extern "C"``, also by a macro before ``__global__`` or a block around it.
 
