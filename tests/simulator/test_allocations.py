@@ -88,7 +88,7 @@ def test_memory_of_a_block_is_passed_by_shared_memory_and_counted():
     ("code", "kind", "said"),
     [
         ("int* p = (int*)malloc(12); p[3] = t; free(p);", "global access out of bounds",
-         "writes 4 bytes just behind the memory allocated at kernel.cu:4 (12 bytes)"),
+         "writes 4 bytes just past the end of the memory allocated at kernel.cu:4 (12 bytes)"),
         ("int* p = (int*)malloc(9); x[t] = p[2]; free(p);", "global access out of bounds", "(9 bytes)"),
         ("int* p = (int*)malloc(16); p[-1] = t; free(p);", "global access out of bounds", "4 bytes before"),
         ("int* p = new int(1); delete p; x[t] = *p;", "access to freed memory",

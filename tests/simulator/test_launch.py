@@ -73,7 +73,7 @@ def test_a_wrong_element_names_who_wrote_it():
 def test_dynamic_shared_memory_has_the_size_that_the_launch_gives_it():
     x = np.ones(100, np.float32)
     report = simulator.launch(SCALE, 2, 64, (x, x, 100, 2.0), name="scale<3>", shared_bytes=200)
-    assert "just behind shared array s (200 bytes)" in report.findings[0].message
+    assert "just past the end of shared array s (200 bytes)" in report.findings[0].message
 
 
 def test_an_access_that_misses_shared_memory_is_one_to_shared_memory():
@@ -257,7 +257,7 @@ def test_the_file_and_line_of_a_finding(tmp_path):
     file.write_text("__global__ void beyond(int* x) {\n    x[threadIdx.x] = 1;\n}\n")
     (found,) = simulator.launch(file, 1, 5, (np.zeros(4, np.int32),), name="beyond").findings
     assert (found.location, found.line, found.thread) == ("mine.cu:2", 2, (4, 0, 0))
-    assert "just behind global array x (16 bytes)" in found.message
+    assert "just past the end of global array x (16 bytes)" in found.message
 
 
 VARIABLES = """
@@ -287,7 +287,7 @@ def test_variables_get_values_and_give_them_back():
     (found,) = simulator.launch(VARIABLES, 1, 9, (out,), variables={**values, "table": None}).findings
     assert "null pointer" in found.message
     (found,) = simulator.launch(VARIABLES, 1, 9, (out,), variables={**values, "table": table[:8]}).findings
-    assert "just behind global array table" in found.message
+    assert "just past the end of global array table" in found.message
 
 
 @pytest.mark.parametrize(

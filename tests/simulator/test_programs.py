@@ -182,7 +182,7 @@ def test_headers_beside_the_file_and_macros_of_options(tmp_path):
 def test_what_a_kernel_lacks_is_named():
     text = "#include <nowhere.h>\n#include <sys/time.h>\nint host(int a) { return a; }\n"
     text += "__global__ void k(int* x) { BODY; }\nint main() {}"
-    with pytest.raises(CompilationError, match=r"host is a function of the host \(kernel.cu:3\): write __device__"):
+    with pytest.raises(CompilationError, match=r"host is a host function \(kernel.cu:3\): write __device__"):
         simulator.launch(text, 1, 1, (np.zeros(1, np.int32),), options=("-DBODY=x[0] = host(1)",))
     with pytest.raises(CompilationError, match=r"kernel.cu:1: #include <nowhere.h> is left out"):
         simulator.launch(text, 1, 1, (np.zeros(1, np.int32),), options=("-DBODY=from_nowhere(x)",))

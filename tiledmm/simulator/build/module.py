@@ -72,7 +72,7 @@ class Module:
                 raise ConfigError(f"{FILE} has no kernel {name!r}; its kernels are {', '.join(known)}")
             if name not in self.names and ("<" in name or not has_c_linkage(text, name)):
                 raise ConfigError(
-                    f'{name!r} is a name of C++, which CuPy does not find: write extern "C" before __global__, or '
+                    f'CuPy does not find {name!r}, which is a C++ name: write extern "C" before __global__, or use '
                     f"RawModule(code=..., name_expressions=[{name!r}]).get_function({name!r})"
                 )
             kernel = NativeKernel(text, places, name, architecture, build=build)
@@ -100,7 +100,9 @@ class Module:
         if not kernels_in(text):
             return self._variables_alone(target, build)
         if not names:
-            raise ConfigError(f'{FILE} has no kernel that CuPy finds: extern "C" __global__, or name_expressions=')
+            raise ConfigError(
+                f'{FILE} has no kernel that CuPy finds: write extern "C" before __global__, or pass name_expressions='
+            )
         return self.kernel(names[0], target, build)
 
     def _variables_alone(self, target: str, build: str) -> NativeKernel:

@@ -16,6 +16,9 @@ from tiledmm.simulator.check.kernel_findings import KernelFindings
 from tiledmm.simulator.execute.grid import Geometry, Outcome
 from tiledmm.simulator.execute.launch import Launch
 
+#: What the message says about an element that is wrong because the launch ended early.
+ENDED_EARLY = "no thread had written it when the finding above ended the launch"
+
 #: Default relative tolerance of ``expected=``, by the size of a floating-point number in bytes.
 TOLERANCES = {2: 1e-2, 4: 1e-4, 8: 1e-10}
 
@@ -127,7 +130,6 @@ def wrong_results(
             f"{array[first]}, expected {wanted[at][first]}"
         )
         if writer is None and not is_complete:
-            said += "; no thread had written it when the finding above ended the launch"
-            yield findings.ended_early(WRONG_RESULT, said)
+            yield findings.ended_early(WRONG_RESULT, f"{said}; {ENDED_EARLY}")
         else:
             yield findings.wrong_result(WRONG_RESULT, said, writer, Geometry(launch.grid, launch.block))

@@ -243,7 +243,8 @@ def finding(
     regions = allocated_region(raw, lines) or (shared if space == "shared" else operands)
     block, thread = _triple(raw.block), _triple(raw.thread)
     other_block, other_thread = _triple(raw.other_block), _triple(raw.other_thread)
-    what = f"{_bytes(raw.bytes)} {_where(raw, space, regions, indirect=indirect)}"
+    where = _where(raw, space, regions, indirect=indirect)
+    what = f"{_bytes(raw.bytes)}{',' if where[0].isdigit() else ''} {where}"
     who = f"block {show(block)}, thread {show(thread)}"
     other_at = "the same line" if other_line == line else lines.location(other_line)
     said = SENTENCES[kind].format(
