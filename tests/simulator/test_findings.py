@@ -126,8 +126,8 @@ GAP = ", which is not one of its elements"
     [
         ("A", 0, None),
         ("A", 2, None),
-        ("A", -1, "reads 4 bytes 4 bytes before global array A (956 bytes)"),
-        ("A", -300, "reads 4 bytes 1,200 bytes before global array A (956 bytes)"),
+        ("A", -1, "reads 4 bytes, 4 bytes before global array A (956 bytes)"),
+        ("A", -300, "reads 4 bytes, 1,200 bytes before global array A (956 bytes)"),
         ("A", 1, "reads 4 bytes at byte 4 of global array A (956 bytes)" + GAP),
         ("A", 117, "reads 4 bytes at byte 468 of global array A (956 bytes)" + GAP),
         ("A", 239, "reads 4 bytes just past the end of global array A (956 bytes)"),
@@ -444,12 +444,12 @@ FAR = 1 << 40
         (
             "global access out of bounds",
             {"address": FAR - 4},
-            r"reads 1 byte 4 bytes before global array A \(8 bytes\)",
+            r"reads 1 byte, 4 bytes before global array A \(8 bytes\)",
         ),
         (
             "global access out of bounds",
             {"address": FAR - 4 + (4 << 32), "bytes": 4},
-            r"reads 4 bytes 4 bytes before global array A \(8 bytes\), .*unsigned",
+            r"reads 4 bytes, 4 bytes before global array A \(8 bytes\), .*unsigned",
         ),
         (
             "global access out of bounds",
@@ -461,7 +461,7 @@ FAR = 1 << 40
         (
             "shared access out of bounds",
             {"address": (1 << 32) - 2},
-            r"reads 1 byte 2 bytes before shared array As \(8 bytes\), .*unsigned",
+            r"reads 1 byte, 2 bytes before shared array As \(8 bytes\), .*unsigned",
         ),
         (
             "shared access out of bounds",

@@ -97,7 +97,7 @@ def test_the_kernels_of_a_program():
         ("other", ()),
     ]
     assert found[0].parameters == (("T*", "x"), ("Range", "range"))
-    with pytest.raises(ConfigError, match=r"2 kernels \(outer::scale, other\)"):
+    with pytest.raises(ConfigError, match=r"2 kernels: .*outer::scale, other"):
         program(WHOLE).find_kernel(None)
 
 

@@ -83,7 +83,9 @@ def expected_arrays(launch: Launch, expected: Mapping[int | str, Any]) -> dict[i
     wanted = {}
     for key, value in expected.items():
         if key not in numbers:
-            raise ConfigError(f"expected has the key {key!r}, which is no array of the kernel: the arrays are {known}")
+            raise ConfigError(
+                f"expected has the key {key!r}, which names no array parameter; the parameters are {known}"
+            )
         at, right = numbers[key], np.asarray(value)
         if right.shape != launch.passed[at].array.shape:
             raise ShapeError(

@@ -87,7 +87,7 @@ class RawKernel(raw_kernel.RawKernel):
         elif isinstance(value, np.ndarray) and (value.size != 1 or parameter.kind == POINTER):
             raise OperandTypeError(
                 f"parameter {parameter.name} of {self.name} got a NumPy array, which is not on the device: pass "
-                "cupy.asarray(x)"
+                "cp.asarray(x)"
             )
         elif isinstance(value, (bytes, bytearray, ctypes.Structure, ctypes.Array)):
             raise OperandTypeError(

@@ -228,8 +228,8 @@ def refuse_host_arrays(name: str, values: Iterable[Any]) -> None:
             refuse_host_arrays(name, value)
         elif isinstance(value, np.ndarray) and not isinstance(value, ndarray) and value.ndim:
             raise OperandTypeError(
-                f"{name} got a NumPy array, which CuPy does not accept here: pass cupy.asarray(x), or convert the "
-                "other array by cupy.asnumpy(y)"
+                f"{name} got a NumPy array, which CuPy does not accept here: pass cp.asarray(x), or convert the "
+                "other array by cp.asnumpy(y)"
             )
 
 

@@ -176,7 +176,7 @@ def _table(report: Report) -> Table:
     view = f"machine code of {report.target}" if report.sass else "source"
     notes = (
         *report._figures(),
-        f"Accesses as in the {view}. These are counts, not times: nothing was measured on a GPU.",
+        f"Counts of all blocks, with accesses as in the {view}. They are not times: nothing was measured on a GPU.",
         *_messages(report),
     )
     return Table(
