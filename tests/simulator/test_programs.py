@@ -130,7 +130,9 @@ def test_types_constants_and_members_that_a_kernel_names():
     typedef float (*Function)(float);
     enum { ROWS = 4, COLUMNS };
     using Index = unsigned;
-    const int N = 1 << 2, M = N * 2;
+    template <class T> using Same = T;
+    [[maybe_unused]] constexpr int ONE = 1;
+    const int N = ONE << 2, M = N * 2;
     __constant__ float weights[N] = {1, 2, 3, 4};
     template <class T> struct Sum {
         T value;
@@ -145,7 +147,7 @@ def test_types_constants_and_members_that_a_kernel_names():
     __global__ void k(real* x) {
         Sum<real> sum(weights[threadIdx.x % N]);
         sum.add(COLUMNS);
-        Index i = threadIdx.x;
+        Same<Index> i = threadIdx.x;
         if (i < M) x[i] = half_of(sum.value);
     }
     int main() { Sum<float> sum(all); sum.print(); }

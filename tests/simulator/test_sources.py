@@ -89,6 +89,13 @@ def test_an_undefined_name_in_a_complete_kernel_is_not_that_of_a_page() -> None:
         simulator.launch(tiledmm.source("naive").replace("using TA = float32", "using TA = flot32"), 1, 32, ())
 
 
+def test_a_rendered_kernel_is_found_by_its_name() -> None:
+    name = kernel_spec("naive").symbol
+    assert simulator.RawKernel(tiledmm.source("naive"), name).max_threads_per_block == 512
+    with pytest.raises(OperandTypeError, match="4 parameters"):
+        simulator.launch(tiledmm.source("naive"), 1, 32, (), name=name)
+
+
 def test_a_raw_kernel_is_told_that_its_code_is_a_file() -> None:
     with pytest.raises(ConfigError, match=r"'mine\.cu'"):
         simulator.RawKernel("mine.cu", "twice")

@@ -10,7 +10,13 @@ from tiledmm.hardware.architectures import find_compile_target
 from tiledmm.simulator.build.compile_options import CompileOptions
 from tiledmm.simulator.build.native_kernel import ModuleState, NativeKernel
 from tiledmm.simulator.build.source_map import SourceMap
-from tiledmm.simulator.build.translation.syntax import has_c_linkage, kernels_in, short_name
+from tiledmm.simulator.build.translation.syntax import (
+    has_c_linkage,
+    kernels_in,
+    short_name,
+    without_comments,
+    written_names,
+)
 
 FILE = "kernel.cu"
 
@@ -68,7 +74,7 @@ class Module:
         if key not in self._kernels:
             text, places = self._text
             known = kernels_in(text)
-            if known and short_name(name) not in known:
+            if known and not set(known) & set(written_names(without_comments(text), short_name(name))):
                 raise ConfigError(f"{FILE} has no kernel {name!r}; its kernels are {', '.join(known)}")
             if name not in self.names and ("<" in name or not has_c_linkage(text, name)):
                 raise ConfigError(
