@@ -50,8 +50,8 @@ def pointer_table(parameter: Parameter, arrays: Sequence[Any]) -> np.ndarray[Any
     for at, each in enumerate(arrays):
         if not (each is None or isinstance(each, np.ndarray)):
             raise OperandTypeError(
-                f"parameter {parameter.name} is a {parameter.type}; element {at} of the list is a "
-                f"{type(each).__name__}: pass a list of arrays, or an array of their addresses"
+                f"parameter {parameter.name} is a {parameter.type}; got {type(each).__name__} as element {at}: pass a "
+                "list of arrays, or an array of their addresses"
             )
     return np.array([0 if each is None else each.ctypes.data for each in arrays], np.uint64)
 

@@ -83,9 +83,7 @@ def expected_arrays(launch: Launch, expected: Mapping[int | str, Any]) -> dict[i
     wanted = {}
     for key, value in expected.items():
         if key not in numbers:
-            raise ConfigError(
-                f"expected has the key {key!r}, which names no array parameter; the parameters are {known}"
-            )
+            raise ConfigError(f"expected has the unknown key {key!r}; keys are names or numbers of {known}")
         at, right = numbers[key], np.asarray(value)
         if right.shape != launch.passed[at].array.shape:
             raise ShapeError(
