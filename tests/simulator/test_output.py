@@ -53,9 +53,18 @@ def test_a_product_prints_what_its_kernels_print(prints: bool, capsys: pytest.Ca
 
 def test_a_check_shows_it_once_in_its_place(tmp_path) -> None:
     file = tmp_path / "k.cu"
-    file.write_text(PRINTS, encoding="utf-8")
+    text = """
+    __global__ void k(const float* A, const float* B, float* C, int M, int N, int K) {
+        int row = blockIdx.y * blockDim.y + threadIdx.y, col = blockIdx.x * blockDim.x + threadIdx.x;
+        if (row == 0 && col == 0) printf("%s\\n", "first");
+        float sum = 0;
+        for (int k = 0; k < K; ++k) sum += A[row * K + k] * B[k * N + col];
+        C[row * N + col] = sum;
+    }
+    """
+    file.write_text(text, encoding="utf-8")
     shown = CliRunner().invoke(app, ["check", str(file)]).output
-    assert shown.count("block 0") == 1 and "prints" in shown
+    assert shown.count("first\n") == 1 and "prints      first" in shown
 
 
 def test_an_element_that_no_thread_wrote_because_of_a_finding_says_so() -> None:

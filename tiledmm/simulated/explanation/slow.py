@@ -170,7 +170,8 @@ class _Kernel:
         warp_multiply_adds = flops / 2 / WARP_SIZE
         shared: SharedTraffic = traffic.shared_load
         if not shared.requests and 0 < self.reuse < _REUSE:
-            said = f"each element loaded from global memory is used in {self.reuse:.3g} multiply-adds (little reuse)"
+            uses = f"{self.reuse:.3g} multiply-add" + ("" if f"{self.reuse:.3g}" == "1" else "s")
+            said = f"each element loaded from global memory is used in {uses} (little reuse)"
             yield self._structural("little reuse", f"{said}: all threads of a block can share a tile in shared memory")
         per_multiply_add = shared.ideal_wavefronts / warp_multiply_adds
         if per_multiply_add >= _LOADS:

@@ -280,8 +280,7 @@ def _unknown(name: str, source: str, known: Mapping[str, str]) -> str:
     for pattern, reason in NAMES:
         if pattern.fullmatch(name):
             return f"{name}: {reason}"
-    own = set(re.findall(r"[A-Za-z_]\w*", source)) - {name}
-    for names in (known, own):
-        if near := difflib.get_close_matches(name, sorted(names), 1, 0.8):
-            return f"{name} is undefined; did you mean {near[0]}?"
+    names = {*known, *re.findall(r"[A-Za-z_]\w*", source)} - {name}
+    if near := difflib.get_close_matches(name, sorted(names), 1, 0.8):
+        return f"{name} is undefined; did you mean {near[0]}?"
     return f"{name} is undefined: neither the text nor the simulator's headers declare it"
