@@ -44,7 +44,8 @@ class Report:
         text: The kernel's source.
         locations: File and line that each line of ``text`` comes from: ``"tiled.cu.j2:57"``.
         seconds: Time that the simulation took, in seconds.
-        output: Text that the kernel printed by ``printf``. Launches also write it to ``sys.stdout`` (see ``launch``).
+        output: Text that the kernel printed by ``printf``, up to about 1 MiB as on a GPU. ``launch``, ``run`` and raw
+            kernels also write it to ``sys.stdout``.
         page: Line of ``text`` where the kernel's own source begins, after the headers.
         accesses: Counts by access: one for each load, store and copy of a line.
     """

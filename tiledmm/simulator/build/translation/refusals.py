@@ -113,7 +113,7 @@ def _wrong_head(error: str, source: str) -> Refusal | None:
         if "reference" in error and "&" in head[0]:
             return Refusal(line, "a kernel's parameters are passed by value or by pointer, not by reference")
         if not re.search(r"\bvoid\b", source[: head.start()].rpartition("\n")[2] + head[0].partition("(")[0]):
-            return Refusal(line, "a __global__ function returns void: it writes its results to arrays")
+            return Refusal(line, "a __global__ function must return void: write its results to arrays")
     return None
 
 
