@@ -125,7 +125,7 @@ class Launch:
             address = int.from_bytes(raw, "little") if parameter.kind == POINTER else 0
             if address and KNOWN.at(address) is None:
                 raise OperandTypeError(
-                    f"parameter {parameter.name} of type {parameter.type} got the address {address:#x}, which is in no "
+                    f"parameter {parameter.name} is a {parameter.type}; got the address {address:#x}, which is in no "
                     "array that still exists"
                 )
 
