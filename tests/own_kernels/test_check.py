@@ -332,7 +332,7 @@ def test_costs_with_what_is_ideal_and_why():
     (kernel,) = tiledmm.check(conflict, grid=1, block=32, args="x:f32[32]").kernels
     stored = next(each for each in kernel.accesses if each.space == "shared" and each.kind == "store")
     assert (stored.text, stored.units, stored.ideal) == ("s[threadIdx.x][0]", 32, 1)
-    assert any("s[threadIdx.x][0]: 32 wavefronts per request where 1" in each for each in kernel.advice)
+    assert any("s[threadIdx.x][0]: 32 wavefronts per request (ideally 1)" in each for each in kernel.advice)
 
 
 def test_the_report_as_data_and_for_notebooks():

@@ -111,7 +111,7 @@ def _rates(variant_tiles: Iterable[VariantTile], dtype: str, target: str) -> lis
         try:
             _, report = run(
                 a, b, variant=variant, tile=tile, dtype=dtype_of(compute), precision=precision_of(compute),
-                target=target, counts=False,
+                target=target, counts=False, prints=False,
             )  # fmt: skip
         except (CompilationError, ConfigError):  # the simulation's own table will report it
             continue

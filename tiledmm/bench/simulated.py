@@ -114,7 +114,7 @@ def _run_one(
     try:
         c, report = run(
             a, b, variant=variant_tile.variant, tile=variant_tile.tile, dtype=dtype_of(compute),
-            precision=precision_of(compute), target=target, sass=sass, progress=tell,
+            precision=precision_of(compute), target=target, sass=sass, progress=tell, prints=False,
         )  # fmt: skip
     except (CompilationError, ConfigError) as error:
         return Simulated(variant_tile, None, None, str(error))

@@ -18,6 +18,7 @@ from tiledmm.course.student_file import answers_of, code_of, text_of
 from tiledmm.errors import CompilationError
 from tiledmm.own_kernels.check_report import KernelReport
 from tiledmm.own_kernels.trial import Trial
+from tiledmm.simulator.check.expected import ENDED_EARLY
 from tiledmm.simulator.check.finding_kinds import BARRIER
 from tiledmm.simulator.check.findings import Finding
 
@@ -28,9 +29,6 @@ if TYPE_CHECKING:
 FAST = 0.9
 
 _WIDTH = 90
-
-# Part of the message of a wrong result if a finding has ended the launch.
-_STOPPED = "the launch ended before it was written"
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +189,7 @@ def _what_is_wrong(exercise: Exercise, trial: Trial, *, is_hidden: bool) -> str:
     first = next(iter((*said, *(each.message for each in findings), "the first wrong element is below")))
     if not trial.ends:
         return f"The kernel does not end {where}: {first}"
-    if any(_STOPPED in each.message for each in findings):
+    if any(ENDED_EARLY in each.message for each in findings):
         return f"The kernel stops {where}, and its result is not complete: {first}"
     wrong = "is right at the sizes of the exercise, but wrong" if is_hidden else "is wrong"
     return f"The result {wrong if trial.right is False else 'may be right by luck'} {where}: {first}"
