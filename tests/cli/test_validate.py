@@ -182,6 +182,29 @@ def test_a_race_fails_where_the_result_is_right(no_gpu: None, tmp_path: Path) ->
     assert "race on shared memory" in finding["message"] and "racy" in finding["message"]
 
 
+@simulated
+def test_a_finding_is_listed_once_with_its_lines(no_gpu: None, tmp_path: Path) -> None:
+    racy = tmp_path / "racy.cu"
+    racy.write_text(
+        "__global__ void racy(const float *A, const float *B, float *C, int M, int N, int K)\n{\n"
+        "    __shared__ volatile int all;\n    all = threadIdx.x;\n"
+        "    int col = blockIdx.x * blockDim.x + threadIdx.x, row = blockIdx.y * blockDim.y + threadIdx.y;\n"
+        "    if (row < M && col < N) {\n        float acc = 0;\n"
+        "        for (int k = 0; k < K; ++k)\n            acc += A[row * K + k] * B[k * N + col];\n"
+        "        C[row * N + col] = acc;\n    }\n}\n",
+        encoding="utf-8",
+    )
+    try:
+        result = invoke("--kernel", str(racy), "--size", "9x10x11,12")
+    finally:
+        tiledmm.unregister("racy")
+    assert result.exit_code == 1, result.output
+    assert result.output.count("\n- racy, racy.cu:4: race on shared memory") == 1
+    assert result.output.count("racy.cu:4 | all = threadIdx.x;\n") == 1
+    assert result.output.count("The findings are those above.") == 1
+    assert ";." not in result.output
+
+
 Matmul = Callable[..., None]
 
 
@@ -344,7 +367,7 @@ def test_a_kernel_for_gpus_only_is_left_out_on_the_simulator_and_fails_nothing(
 def test_what_the_target_cannot_run_is_left_out(no_gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tiledmm.simulator.run", lambda a, b, **_: (np.matmul(a, b), SimpleNamespace(findings=())))
     result = invoke("naive", "wgmma", "--sizes", "5x6x7", "--dtypes", "float16", "--target", "sm_80")
-    assert result.exit_code == 0 and "wgmma 256: " in result.output and "sm_80" in result.output
+    assert result.exit_code == 0 and ": wgmma 256." in result.output and "sm_80" in result.output
     assert ALL_RIGHT in result.output
 
 
@@ -355,4 +378,4 @@ def test_where_no_kernel_ran_none_is_said_to_be_right(no_gpu: None) -> None:
 
 @pytest.mark.parametrize(("dtype", "rounded"), [("float16", True), ("bfloat16", True), ("float32", False)])
 def test_the_tolerance_names_the_narrow_type_of_results(dtype: str, rounded: bool) -> None:
-    assert (f"rounded once to {dtype}" in explain_tolerance(compute_element(dtype), 10, 1e-6)) is rounded
+    assert (f"rounding once to {dtype}" in explain_tolerance(compute_element(dtype), 10, 1e-6)) is rounded

@@ -81,7 +81,7 @@ def _bound(row: Simulated, size: Size, dtype: str, layout: str, target: str) -> 
 
 
 def highlights(found: dict[str, list[Simulated]]) -> Iterator[str]:
-    """Yield sentences about what a brief table shows: the worst coalescing, the best reuse, and the gains of padding."""
+    """Yield sentences about what a brief table shows: the worst coalescing, the best reuse, and gains of padding."""
     rows = [row for row in next(iter(found.values())) if row.report]
     if rows and (excess := _excess(worst := max(rows, key=_excess))) > 1.5:
         yield (

@@ -78,7 +78,7 @@ def matrix_table(kernels: list[Compiled]) -> Table:
         spec = next(iter(found.values())).spec
         rows.append((spec.variant.name, tile_name(spec), *(_matrix_cell(found.get(target)) for target in targets)))
     return Table(
-        title=f"Registers, occupancy and what limits it, on every target  {_kind(kernels)}",
+        title=f"Registers, occupancy and its limit, on every target  {_kind(kernels)}",
         columns=("<variant", "tile", *targets),
         rows=tuple(rows),
         notes=(_LEGEND, *_errors(kernels)),
@@ -133,7 +133,7 @@ def targets_table(kernels: list[Compiled]) -> Table:
     by_place = {(kernel.target, tile_name(kernel.spec)): kernel for kernel in kernels}
     targets = list(dict.fromkeys(kernel.target for kernel in kernels))
     return Table(
-        title=f"{kernels[0].spec.variant.name}  {_kind(kernels)}  registers, occupancy and what limits it, on every target",
+        title=f"{kernels[0].spec.variant.name}  {_kind(kernels)}  registers, occupancy and its limit, on every target",
         columns=("<target", *(f"tile {tile}" if tile != NONE else "any size" for tile in tiles)),
         rows=tuple((_machine(target), *(_matrix_cell(by_place.get((target, t))) for t in tiles)) for target in targets),
         notes=(_LEGEND, *_errors(kernels)),

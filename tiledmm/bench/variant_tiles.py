@@ -156,6 +156,6 @@ def left_out(by_type: Mapping[str, Iterable[VariantTile]], target: str = "") -> 
         names = dict.fromkeys(each.variant for each in every if each not in fitting)
         if names:
             kind = compute_element(dtype).dtype_name
-            said.append(f"Left out because they do not multiply {kind}: {', '.join(names)}.")
+            said.append(f"Left out (not available for {kind}): {', '.join(names)}.")
         elsewhere |= dict.fromkeys(each.label for each in fitting if _why_not(each, dtype, target))
-    return said + ([f"Left out because they do not run on {target}: {', '.join(elsewhere)}."] if elsewhere else [])
+    return said + ([f"Left out (not available on {target}): {', '.join(elsewhere)}."] if elsewhere else [])

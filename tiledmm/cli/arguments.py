@@ -72,7 +72,9 @@ SIMULATED_SIZES = ("128", "61x83x47")
 Sizes = Annotated[
     list[str] | None, typer.Argument(help="Products, each N or MxNxK.", metavar="SIZE", show_default=False)
 ]
-SizeOption = Annotated[str, typer.Option("--size", help="Products as an option, separated by commas.", show_default=False)]
+SizeOption = Annotated[
+    str, typer.Option("--size", help="Products as an option, separated by commas.", show_default=False)
+]
 Tiles = Annotated[
     str,
     typer.Option("--tile", help="Tile sizes, separated by commas, or 'all'.", show_default="each variant's default"),
@@ -103,7 +105,9 @@ VariantOrKernel = Annotated[
 Tile = Annotated[str | None, typer.Option(help="Tile size of the variant.", show_default=_DEFAULT_TILE)]
 Dtype = Annotated[
     str | None,
-    typer.Option(help="Element type.", show_default="float32, or the variant's first type", autocompletion=complete_types),
+    typer.Option(
+        help="Element type.", show_default="float32, or the variant's first type", autocompletion=complete_types
+    ),
 ]
 Layout = Annotated[
     str,
@@ -165,8 +169,8 @@ Kernel = Annotated[
     typer.Option(
         "--kernel",
         metavar="FILE.cu",
-        help="File of plain CUDA C whose kernel becomes a variant, or FILE.cu:KERNEL for one of several kernels; may be "
-        "repeated.",
+        help="File of plain CUDA C whose kernel becomes a variant, or FILE.cu:KERNEL for one of several kernels; may "
+        "be repeated.",
         callback=import_files,
         show_default=False,
     ),
@@ -296,7 +300,9 @@ def tiles_of(text: str) -> list[int] | Literal["all"] | None:
         from tiledmm.kernels.variants import kernel_variants
 
         known = ", ".join(map(str, sorted({tile for row in kernel_variants() for tile in row.tiles})))
-        raise typer.BadParameter(f"--tile accepts 'all', or one or several, separated by commas, of {known}; got {text!r}") from None
+        raise typer.BadParameter(
+            f"--tile accepts 'all', or one or several, separated by commas, of {known}; got {text!r}"
+        ) from None
 
 
 def names_of(text: str) -> list[str]:

@@ -335,9 +335,7 @@ def _simulate(out: Output, asked: _Asked, tell: Progress, *, is_full: bool) -> b
                     out.say("\n".join([*brief_tables.highlights(found), ""]))
                 if is_full and len(found) > 1:
                     out.table(
-                        simulated.layouts_table(
-                            found, size, dtype=kind, target=asked.target, totals=out.for_programs
-                        )
+                        simulated.layouts_table(found, size, dtype=kind, target=asked.target, totals=out.for_programs)
                     )
             tell.next_job()
     except MissingDependencyError as error:

@@ -31,8 +31,8 @@ Name = Annotated[
 def exercise(context: typer.Context, json: Json = False, csv: Csv = False, markdown: Markdown = False) -> None:
     """Learn by writing kernels: exercises that check themselves, without a GPU.
 
-    Without a command, it lists the exercises and which of them are done in the current folder. Nothing is uploaded: your
-    progress is kept in a file in this folder.
+    Without a command, it lists the exercises and which of them are done in the current folder. Nothing is uploaded:
+    your progress is kept in a file in this folder.
 
         tiledmm exercise
         tiledmm exercise start coalesced
@@ -165,8 +165,8 @@ def export(
 ) -> None:
     """Write all exercises for students, with their licence, but without solutions and hints.
 
-        tiledmm exercise export handout --lesson 4
-        tiledmm exercise export handout --lab memory
+    tiledmm exercise export handout --lesson 4
+    tiledmm exercise export handout --lab memory
     """
     from tiledmm.course.export import export as write
 

@@ -58,5 +58,5 @@ def _check_folder(feedback: Path, submissions: Path) -> None:
         raise typer.BadParameter(f"{feedback} is a file: name a folder for the feedback")
     if feedback.resolve().is_relative_to(submissions.resolve()):
         raise typer.BadParameter(
-            f"{feedback} is inside {submissions}, where the next run would grade it as a submission: name another folder"
+            f"{feedback} is inside {submissions}, where the next run would take it for a student's: name another folder"
         )

@@ -97,7 +97,9 @@ def profile(
         )
         return
     if reason := device.missing_gpu():
-        raise DeviceError(f"Nsight Compute needs a GPU, and this machine has none: {reason}; --print-command works without one")
+        raise DeviceError(
+            f"Nsight Compute needs a GPU, and this machine has none: {reason}; --print-command works without one"
+        )
     with progress() as tell:
         tell(f"profiling {', '.join(each.label for each in variant_tiles)}", 0, 0)
         found = collect(variant_tiles, product, dtype, pair, report=report)

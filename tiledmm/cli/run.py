@@ -47,7 +47,9 @@ def _program(script: Path) -> Path:
 
 
 def run(
-    script: Annotated[Path, typer.Argument(help="Program to run.", metavar="SCRIPT.py", exists=True, callback=_program)],
+    script: Annotated[
+        Path, typer.Argument(help="Program to run.", metavar="SCRIPT.py", exists=True, callback=_program)
+    ],
     arguments: Annotated[list[str] | None, typer.Argument(help="Its arguments.", metavar="ARGUMENTS")] = None,
     variant: Annotated[
         str | None,

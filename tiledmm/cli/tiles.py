@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 
 def tiles(
     variant: Variant,
-    size: Annotated[
-        str, typer.Option(help="The product, N or MxNxK.", show_default="4096; without a GPU 256")
-    ] = "",
+    size: Annotated[str, typer.Option(help="The product, N or MxNxK.", show_default="4096; without a GPU 256")] = "",
     dtype: Dtype = None,
     layout: Layout = "NN",
     seconds: Annotated[

@@ -97,7 +97,9 @@ def validate(
     kinds = _by_type(variant_tiles, types_of(dtypes))
     find_target(target)
     if not variant_tiles or not orders:
-        raise typer.BadParameter("there is nothing to check: name at least one variant other than cublas, and at least one layout")
+        raise typer.BadParameter(
+            "there is nothing to check: name at least one variant other than cublas, and at least one layout"
+        )
 
     reason = "--no-gpu" if no_gpu else device.missing_gpu()
     if reason:

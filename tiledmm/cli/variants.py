@@ -34,9 +34,9 @@ def variants(
         tuple((row.name, _tiles(row), capability_of(row), row.summary, types_of(row)) for row in VARIANTS.values()),
         (
             "* The default tile. Compute capability: the minimum, or the only one; in brackets, the minimum of a type.",
-            "tiledmm source VARIANT prints its CUDA C. tiledmm explain SIZE says which variant 'auto' chooses. Your own "
-            "kernels are variants, too: commands register them with --kernel FILE.cu or --import FILE.py, programs with "
-            "tiledmm.register.",
+            "tiledmm source VARIANT prints a variant's CUDA C. tiledmm explain SIZE says which one 'auto' chooses.",
+            "Your own kernels can be variants, too: register them with --kernel FILE.cu or --import FILE.py in a "
+            "command, or with tiledmm.register in Python.",
         ),
     )
     if out.for_programs or markdown:
