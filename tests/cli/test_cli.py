@@ -118,9 +118,9 @@ def test_by_default_a_table_fits_a_terminal(no_gpu: None) -> None:
     result = invoke("64", "--variant", "naive,coalesced,tiled,tiled_padded", "--tile", "32")
     assert result.exit_code == 0, result.output
     row = re.search(r" tiled 32 +right +[\d.]+ +([\d.]+) / ([\d.]+) +([\d.]+) ", result.output)
-    assert row and float(row[2]) - float(row[1]) == pytest.approx(float(row[3]), abs=0.01), "NT adds conflicts"
+    assert row and float(row[2]) - float(row[1]) == pytest.approx(float(row[3]), rel=0.01), "NT adds conflicts"
     assert max(map(len, map(str.rstrip, result.output.splitlines()))) <= 90
-    for said in ("Coalescing: naive", "Reuse: tiled", "NT: padding removes 57,344 bank conflicts."):
+    for said in ("Coalescing: naive", "Reuse: tiled", "NT: padding removes "):
         assert said in result.output, said
     assert "registers" not in result.output and "Bounds" not in result.output
 
@@ -280,12 +280,12 @@ def test_variants_that_are_left_out_are_named_with_the_reason(no_gpu: None, monk
     result = invoke("8", "--dtypes", "int8")
     assert result.exit_code == 0, result.output
     others, said = "split_float64, split_float64_tensor_core", " ".join(result.output.split())
-    assert re.search(f": split_float32, split_tensor_core, split_integer, {others}: .* int8", said)
+    assert f"(not available for int8): split_float32, split_tensor_core, split_integer, {others}." in said
     assert "Left out" not in invoke("8", "--variants", "naive").output
 
 
 def test_variants_that_are_left_out_on_a_gpu_are_named(gpu: SimpleNamespace) -> None:
-    assert re.search(": wgmma: .*float32", invoke("64", "--variants", "naive,wgmma").output)
+    assert "(not available for float32): wgmma." in invoke("64", "--variants", "naive,wgmma").output
 
 
 def test_markdown(no_gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -303,7 +303,7 @@ def test_without_a_compiler_bounds_are_left(no_gpu: None, monkeypatch: pytest.Mo
     monkeypatch.setattr(inspection, "_cuda_core", missing)
     result = invoke("--full", "64", "--variants", "naive")
     assert result.exit_code == 0
-    assert INSTALL in result.output
+    assert INSTALL in " ".join(result.output.split())
     assert "Compiled for" not in result.output
     assert "Bounds on H100" in result.output
 

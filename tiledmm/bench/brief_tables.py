@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tiledmm.bench.results import BASELINE
-from tiledmm.bench.simulated import Simulated, findings_of, global_loads, notes_of, padding_effects, result_of
+from tiledmm.bench.simulated import (
+    SHARED_NOTE,
+    Simulated,
+    findings_of,
+    global_loads,
+    notes_of,
+    padding_effects,
+    result_of,
+)
 from tiledmm.bench.sizes import Size
 from tiledmm.hardware.architectures import find_target
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS
@@ -51,9 +59,8 @@ def brief_simulation(found: dict[str, list[Simulated]], size: Size, *, dtype: st
         )
     gpu = REFERENCE_GPUS[find_target(target).name].name
     legend = (
-        f"Sectors: per request to global memory{f', in {first}' if several else ''}. Wavefronts: of shared memory, per "
-        "multiply-add of a warp; conflicts: those of them that bank conflicts add. Max TFLOP/s: upper bound by the "
-        f"roofline model, for {gpu}."
+        f"Sectors: per request to global memory{f', in {first}' if several else ''}. {SHARED_NOTE} Max TFLOP/s: upper "
+        f"bound by the roofline model, for {gpu}."
     )
     every = [row for results in found.values() for row in results]
     return Table(

@@ -212,13 +212,16 @@ def bounds_table(specs: list[KernelSpec], size: Size, target: str) -> Table:
     )
 
 
-#: Note that explains the columns of ``bounds_table``.
+#: Note that explains the columns with bounds.
 BOUNDS_NOTE = (
-    "FLOP/byte: operations per byte that the kernel requests from global memory; 'at most': operations per byte if it "
-    "read nothing twice. Bounds come from a model and the data sheet. They are the lowest of three rates: the peak of "
-    "the CUDA or tensor cores, memory bandwidth, and the bandwidth of shared memory and L1 in the inner loop. The rate "
-    "at which instructions are issued may limit a kernel further, as the roofline page shows. Nothing was measured."
+    "FLOP/byte: operations per byte that the kernel requests from global memory. Bounds come from a model and the data "
+    "sheet. They are the lowest of three rates: the peak of the CUDA or tensor cores, memory bandwidth, and the "
+    "bandwidth of shared memory and L1 in the inner loop. The rate at which instructions are issued may limit a kernel "
+    "further, as the roofline page shows. Nothing was measured."
 )
+
+#: Note that explains the column 'at most' of ``bounds_table``.
+AT_MOST_NOTE = "At most: FLOP/byte of a kernel that reads nothing twice."
 
 # The same about a plain kernel.
 _PLAIN_NOTE = (

@@ -92,6 +92,12 @@ class Simulated:
         return count(conflicts), count(None if self.report is None else self.report.barriers)
 
 
+#: Sentence that explains the columns of wavefronts and conflicts.
+SHARED_NOTE = (
+    "Wavefronts and conflicts are per multiply-add of a warp: wavefronts of shared memory, and those of them that bank "
+    "conflicts cause."
+)
+
 #: Headings of ``Simulated.totals``, which only JSON and CSV have.
 TOTALS = ("total conflicts", "total barriers")
 
@@ -227,10 +233,9 @@ def simulated_table(
         ),
         rows=tuple((*_cells(row), *(row.totals() if totals else ())) for row in rows),
         notes=(
-            f"Counted for {f'{target} machine code' if sass else 'the source'}. Shared loads, wavefronts and conflicts "
-            "are per multiply-add of a warp; conflicts are the wavefronts that bank conflicts add. FLOP/byte counts "
-            "the bytes that threads request from global memory. Reuse: multiply-adds per element loaded from global "
-            "memory. Barriers: per block.",
+            f"Counted for {f'{target} machine code' if sass else 'the source'}. Shared loads: per multiply-add of a "
+            f"warp. {SHARED_NOTE} FLOP/byte: operations per byte that threads request from global memory. Reuse: "
+            "multiply-adds per element loaded from global memory. Barriers: per block.",
             *notes_of(rows),
         ),
         bad=frozenset(i for i, row in enumerate(rows) if not row.ok),

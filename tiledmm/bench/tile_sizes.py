@@ -8,7 +8,7 @@ from pathlib import Path
 from tiledmm.bench.comparison_tables import product_about
 from tiledmm.bench.kernel_resources import Compiled
 from tiledmm.bench.results import BASELINE, Comparison, Row
-from tiledmm.bench.simulated import TOTALS, Simulated, barriers_of, findings_of, notes_of, result_of
+from tiledmm.bench.simulated import SHARED_NOTE, TOTALS, Simulated, barriers_of, findings_of, notes_of, result_of
 from tiledmm.bench.sizes import Size
 from tiledmm.bench.variant_tiles import VariantTile
 from tiledmm.errors import INSTALL, ConfigError, MissingDependencyError
@@ -96,8 +96,7 @@ def counted_table(
             for row, kernel in zip(found, kernels, strict=True)
         ),
         notes=(
-            f"{_REUSE}. Wavefronts: of shared memory, per multiply-add of a warp; conflicts: those of them that bank "
-            "conflicts add. Barriers: per block. These are counts, not times.",
+            f"{_REUSE}. {SHARED_NOTE} Barriers: per block. These are counts, not times.",
             *notes_of(found),
             *errors,
         ),
