@@ -96,7 +96,7 @@ def test_source_of_mixed_types_names_each() -> None:
 @pytest.mark.parametrize("call", [tiledmm.source, tiledmm.kernel])
 @pytest.mark.parametrize("variant", ["nive", "Tiled", "", "tiled ", "auto", None, ["tiled"]])
 def test_unknown_variants(call: Any, variant: Any) -> None:
-    with pytest.raises(UnknownVariantError, match=f"{variant!r}.*`tiledmm variants`".replace("[", r"\[")):
+    with pytest.raises(UnknownVariantError, match=", ".join(VARIANTS)):
         call(variant)
 
 

@@ -689,7 +689,7 @@ def test_a_file_that_registers_nothing_is_told(own_kernel: Path) -> None:
     for file, says in (
         ("nowhere.py", "nowhere.py"),
         (str(own_kernel), "own_kernel.cu.j2:1: TypeError"),
-        ("", "tiledmm variants"),
+        ("", "--import"),
     ):
         result = CliRunner().invoke(cli.app, ["source", "own_kernel", *(["--import", file] if file else [])])
         assert result.exit_code == 2

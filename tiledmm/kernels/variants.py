@@ -178,25 +178,24 @@ def general_variants() -> list[Variant]:
     return [row for row in kernel_variants() if not row.types]
 
 
-# Where an unknown name leads: the list, which also says how to register one's own kernels.
-_LISTED = "`tiledmm variants` lists all"
-
-
 def find_variant(name: str) -> Variant:
     """Return the variant of the given name.
 
     Raises:
-        UnknownVariantError: If there is none. The message suggests the closest name.
+        UnknownVariantError: If there is none. The message suggests the closest name and lists all.
     """
     row = VARIANTS.get(name) if isinstance(name, str) else None
     if row is None:
         if name == "auto":
             raise UnknownVariantError(
-                f"'auto' chooses a kernel for each product and has none of its own: name a variant; {_LISTED}"
+                f"'auto' takes another kernel for each product; those with a name are {', '.join(VARIANTS)}"
             )
         near = difflib.get_close_matches(str(name), VARIANTS, n=1)
-        hint = f"did you mean {near[0]!r}? " if near else ""
-        raise UnknownVariantError(f"there is no variant {name!r}; {hint}{_LISTED}")
+        hint = f" (did you mean {near[0]!r}?)" if near else ""
+        raise UnknownVariantError(
+            f"there is no variant {name!r}{hint}; the variants are auto, {', '.join(VARIANTS)}; one of your own "
+            "has to be registered first, by tiledmm.register or, for a command, by its option --import FILE.py"
+        )
     return row
 
 
