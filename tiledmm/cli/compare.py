@@ -88,7 +88,7 @@ def compare(
         bool,
         typer.Option(
             "--full",
-            help="Print all tables and columns: without a GPU also all counts, registers on every target, and bounds. "
+            help="Print all tables and columns: without a GPU also registers on every target, and bounds by size. "
             "--json and --csv always contain them.",
         ),
     ] = False,

@@ -157,7 +157,7 @@ def solution(name: Name, yes: Annotated[bool, typer.Option("--yes", help="Do not
 
 
 def export(
-    folder: Annotated[Path, typer.Argument(help="Folder of the files, new or empty.", show_default=False)],
+    folder: Annotated[Path, typer.Argument(help="Folder of the files.", show_default=False)],
     lesson: Annotated[int | None, typer.Option(help="Only the exercises of one lesson.", show_default="all")] = None,
     lab: Annotated[
         str | None, typer.Option(help="Only the exercises of a lab, together with its rubric.", show_default="all")
@@ -165,8 +165,10 @@ def export(
 ) -> None:
     """Write all exercises for students, with their licence, but without solutions and hints.
 
-    tiledmm exercise export handout --lesson 4
-    tiledmm exercise export handout --lab memory
+        tiledmm exercise export handout --lesson 4
+        tiledmm exercise export handout --lab memory
+
+    The folder must be new or empty.
     """
     from tiledmm.course.export import export as write
 
