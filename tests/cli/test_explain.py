@@ -51,4 +51,4 @@ def test_a_row_has_the_size_and_the_layout_that_were_asked_for() -> None:
     assert [(row["shape"], row["layout"]) for row in rows] == [
         (shape, layout) for shape in ("64 x 1 x 1", "4096 x 1 x 4096") for layout in ("NN", "NT")
     ]
-    assert all(row["auto takes"].endswith(", of the transposes") for row in rows)
+    assert all(row["kernel"].endswith(", transposed") for row in rows)
