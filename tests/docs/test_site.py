@@ -20,8 +20,8 @@ pytestmark = pytest.mark.slow
 #: Pages to check, one of each kind.
 SHOWN = (
     "index.html", "ladder.html", "rungs/tiled.html", "rungs/wgmma.html", "charts.html", "performance.html",
-    "padding.html", "sm.html", "tile_loop.html", "interactive/index.html", "simulator.html", "api.html",
-    "glossary.html", "command_line.html", "notebook.html",
+    "padding.html", "sm.html", "tile_loop.html", "interactive/index.html", "simulator.html", "simulator/findings.html",
+    "own_kernels.html", "api.html", "glossary.html", "command_line.html", "notebook.html",
 )  # fmt: skip
 
 
@@ -143,7 +143,7 @@ def test_a_link_opens_the_section_that_it_leads_to(browser: Browser, site: Path)
     assert browser.evaluate(shown.format("wavefront")) and not browser.evaluate(shown.format("warp"))
     browser.evaluate("location.hash = '#warp'")
     browser.wait_for(shown.format("warp"))
-    browser.open(site / "simulator.html", "#compared-with-nsight-compute")  # within a section
+    browser.open(site / "simulator/counts.html", "#compared-with-nsight-compute")
     assert browser.evaluate(shown.format("compared-with-nsight-compute"))
     browser.resize(*DESKTOP)
     browser.open(site / "glossary.html")

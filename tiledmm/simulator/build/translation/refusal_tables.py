@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 _HOST = "host code, and the simulator runs only kernels"
-LIBRARY = "a kernel here uses CUDA C and the headers in docs/simulator.md"
+LIBRARY = "a kernel here uses CUDA C and the headers in docs/simulator/language.md"
 _LIBCUXX = (
     "libcu++ is not there: use atomicAdd and similar functions for atomic and atomic_ref, __syncthreads for barrier, "
     "cuda_pipeline.h for pipeline and memcpy_async, and <type_traits>, <limits>, <utility>, <tuple> or <array> for std"
