@@ -36,11 +36,13 @@ FOLDED = (
     "simulator/findings.md", "simulator/planted_bugs.md",
 )  # fmt: skip
 
-#: Pages that a search should list first, with the factors by which their scores are multiplied.
+#: Factors by which the scores of pages are multiplied in a search: above 1 for pages that answer what is searched for.
 BOOSTED = {
     "own_kernels.md": 4,
+    "supported.md": 3,
     "padding.md": 2,
     "simulator.md": 2,
+    "changelog.md": 0.2,
 }
 
 #: Folder of the pages for other files of the repository that something links to.
@@ -113,6 +115,8 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
         return markdown
     if here in BOOSTED:
         page.meta["search"] = {"boost": BOOSTED[here]}
+    if page.is_homepage:  # the tabs are its menu
+        page.meta["hide"] = sorted({*page.meta.get("hide", []), "navigation"})
     text = _MARKER.sub(lambda marker: _expanded(marker, here), markdown)
     text = _outside_of_code(text, lambda part: _LINK.sub(lambda link: _relinked(link, here), part))
     return _outside_of_code(text, lambda part: _NAMED.sub(lambda named: _renamed(named, here), part))

@@ -27,7 +27,7 @@ def rungs() -> list[str]:
 def groups() -> dict[str, list[str]]:
     """Return the variants that have a page by where the navigation lists them, each group in ladder order.
 
-    ``cuda_cores`` and ``tensor_cores`` are the ladder: kernels for products of any shape, of the operands' own elements.
+    ``cuda_cores`` and ``tensor_cores`` are the ladder: kernels for any shape that multiply the operands' own elements.
     ``special_shapes`` are fast on some shapes only, and ``decomposed`` multiply numbers that are decomposed first.
     """
     found: dict[str, list[str]] = {"cuda_cores": [], "tensor_cores": [], "special_shapes": [], "decomposed": []}
