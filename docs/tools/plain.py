@@ -6,7 +6,7 @@ import difflib
 import re
 from pathlib import Path
 
-from tiledmm.kernels.variants import kernel_variants
+from tiledmm.kernels.variants import find_variant, kernel_variants
 
 RUNGS = Path(__file__).resolve().parents[1] / "rungs"
 
@@ -22,6 +22,24 @@ _UNFOLDED = 24
 def rungs() -> list[str]:
     """Return the names of the variants that have a page, in ladder order: the rungs of the teaching ladder."""
     return [row.name for row in kernel_variants() if (RUNGS / f"{row.name}.md").exists()]
+
+
+def groups() -> dict[str, list[str]]:
+    """Return the variants that have a page by where the navigation lists them, each group in ladder order.
+
+    ``cuda_cores`` and ``tensor_cores`` are the ladder: kernels for any shape that multiply the operands' own elements.
+    ``special_shapes`` are fast on some shapes only, and ``decomposed`` multiply numbers that are decomposed first.
+    """
+    found: dict[str, list[str]] = {"cuda_cores": [], "tensor_cores": [], "special_shapes": [], "decomposed": []}
+    for name in rungs():
+        row = find_variant(name)
+        if row.is_for_few_shapes:
+            found["special_shapes"].append(name)
+        elif not row.operands.reads_elements:
+            found["decomposed"].append(name)
+        else:
+            found["tensor_cores" if row.tensor_cores else "cuda_cores"].append(name)
+    return found
 
 
 def text(rung: str) -> str:

@@ -111,9 +111,20 @@ def row(variant: str) -> str:
 
 
 def _ladder() -> str:
-    """Return the table of variants with pages, and of what each adds to those before it."""
-    rows = tuple((f"[`{rung}`](rungs/{rung}.md)", find_variant(rung).summary) for rung in plain.rungs())
-    return Table("", ("<rung", "<adds"), rows).markdown(title=False)
+    """Return the tables of all variants with pages, a captioned table for each group of ``plain.groups``."""
+    captions = {
+        "cuda_cores": "CUDA cores",
+        "tensor_cores": "Tensor cores",
+        "special_shapes": "Special shapes, in [the catalogue](catalogue.md)",
+        "decomposed": "Decomposed numbers, in [the catalogue](catalogue.md)",
+    }
+    return "\n\n".join(f"**{captions[name]}**\n\n{_group(name)}" for name in plain.groups())
+
+
+def _group(name: str) -> str:
+    """Return the table of a group of variants, and of what each adds to those before it."""
+    rows = tuple((f"[`{rung}`](rungs/{rung}.md)", find_variant(rung).summary) for rung in plain.groups()[name])
+    return Table("", ("<variant", "<adds"), rows).markdown(title=False)
 
 
 def _tiles() -> str:
@@ -137,7 +148,11 @@ def _tiles() -> str:
 
 
 #: Tables of the variants by name, as pages have them: what they list is in the table of rows alone.
-TABLES: dict[str, Callable[[], str]] = {"ladder": _ladder, "tiles": _tiles}
+TABLES: dict[str, Callable[[], str]] = {
+    "ladder": _ladder,
+    "tiles": _tiles,
+    **{name: functools.partial(_group, name) for name in ("special_shapes", "decomposed")},
+}
 
 
 def fenced(text: str, language: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 _HOST = "this is host code, and the simulator runs only kernels"
-LIBRARY = "a kernel may use CUDA C and the headers that docs/simulator.md lists"
+LIBRARY = "a kernel may use CUDA C and the headers that docs/simulator/language.md lists"
 _LIBCUXX = (
     "libcu++ is not supported: use atomicAdd and similar functions for atomic and atomic_ref, __syncthreads for "
     "barrier, cuda_pipeline.h for pipeline and memcpy_async, and <type_traits>, <limits>, <utility>, <tuple> or "
