@@ -12,6 +12,17 @@ RUNGS = Path(__file__).resolve().parents[1] / "rungs"
 
 _SECTION = re.compile(r"^## In plain CUDA\n\n```cuda\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 
+#: Options with which ``tiledmm check`` checks a variant's plain CUDA: none where the text says how to launch it. The
+#: others are sketches, or take limbs, residues, batches or integers that are not too large.
+CHECKS = dict.fromkeys(
+    ("naive", "coalesced", "tiled", "tiled_padded", "double_buffered", "register_tiled", "vectorized", "warp_tiled",
+     "dot_products", "block_dot_products", "axpy", "tensor_core", "split_float32", "split_integer"), ""
+) | {
+    "thin": "--grid N/128 --block 32 --size 8,256,80",
+    "outer_products": "--grid N/32,M/32 --block 32,4 --size 64,96,3",
+    "narrow_outer_products": "--grid '(M+63)/64' --block 256 --size 99,30,3",
+}  # fmt: skip
+
 #: Unchanged lines around changed ones in a diff.
 _AROUND = 1
 
@@ -34,6 +45,17 @@ def text(rung: str) -> str:
     if not found:
         raise ValueError(f"docs/rungs/{rung}.md has no section 'In plain CUDA' that begins with a block of cuda")
     return found["text"]
+
+
+def how_to_edit(rung: str) -> str:
+    """Say how to run an edited copy of a variant's plain CUDA; empty if nothing runs it."""
+    if rung not in CHECKS:
+        return ""
+    command = f"tiledmm check mine.cu {CHECKS[rung]}".strip()
+    return (
+        f"To try a change, paste this code into a file, `mine.cu`, edit it there and run `{command}`: it needs no GPU "
+        "([a kernel of your own](../own_kernels.md#check-a-cu-file)).\n"
+    )
 
 
 def diff(old: str, new: str) -> str:
