@@ -174,7 +174,7 @@ constexpr bool FITS = 2 * THREADS <= TILEDMM_SM_THREADS && __CUDA_ARCH__ != 800 
 constexpr int MIN_BLOCKS = FITS ? 2 : 1;   // resident on an SM: bounds registers
 // clang-format on
 
-// tiled_padded: the tiled kernel with PAD more elements in each row of a shared tile.
+// tiled_padded: the tiled kernel with PAD more elements in each row of a shared tile than the "Shared" below counts.
 // PAD = 1 shifts each row by one bank, so that the elements of a column lie in 32 different banks. This helps where the lanes of
 // a warp read or write a column (of a B tile by columns, whose rows are columns of B), changes nothing where they read along a
 // row, and costs the 16-byte alignment of the rows: the compiler can no longer load four contiguous elements at once.
@@ -182,7 +182,7 @@ constexpr int MIN_BLOCKS = FITS ? 2 : 1;   // resident on an SM: bounds register
 // tiled: a block loads square tiles of A and B to shared memory, where each element is used BM or BN times.
 // Computes  C = A @ B            A (M,K)  B (K,N)  C (M,N)
 // Launch    one block of (BLOCK_X, BLOCK_Y) threads per (BM, BN) tile of C
-// Shared    sizeof(Sum) * (BM * BK + BK * BN), plus PAD per row of a tile          Barriers  2 per K step
+// Shared    sizeof(Sum) * (BM * BK + BK * BN)          Barriers  2 per K step
 // Requires  THREADS threads copy whole rows or columns of both tiles at a time
 // Source    CUDA C++ Programming Guide, "Shared memory"; Best Practices Guide, "Shared memory and memory banks"
 //
