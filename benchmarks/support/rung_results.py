@@ -11,7 +11,7 @@ from typing import Any
 from tiledmm.bench.results import BASELINE, Comparison, ComparisonReport, Row, from_json
 from tiledmm.elements import ELEMENTS, compute_element
 from tiledmm.kernels.variants import find_variant, kernel_variants
-from tiledmm.report.cells import significant
+from tiledmm.report.cells import error_figure, significant
 
 #: Reports that a rung's result may come from, and their types: the first whose type the rung multiplies.
 REPORTS = {"ladder": "float32", "sizes_float16": "float16", "sizes_int32": "int32", "layouts": "float64"}
@@ -74,7 +74,7 @@ def _of_one(variant: str, text: str) -> tuple[str, ...]:
     baseline = NOT_CUBLAS if compute_element(main.dtype).dtype.kind in "iub" else CUBLAS
     said = [f"**{_speed(row.to_cupy or 0, baseline)}**"]
     if rival:
-        ratio, link = row.speed_over(rival), f"[`{previous}`]({previous}.md)"
+        ratio, link = row.speed_over(rival) or 0.0, f"[`{previous}`]({previous}.md)"
         said.append(f"**{_speed(ratio, link if ratio >= 1 else f'the speed of {link}')}**")
     tile = f", tile {usual}" if row.tile else ""
     lines = [f"{' and '.join(said)}{tile}: {significant(row.tflops)} TFLOP/s."]
@@ -86,6 +86,10 @@ def _of_one(variant: str, text: str) -> tuple[str, ...]:
     if others := _other_layouts(variant, previous, alike):
         shown = ", ".join(f"{layout} {significant(ratio)}" for layout, ratio in others.items())
         lines.append(f"Speed relative to `{previous}` in other layouts: {shown}.")
+    own = _row(main, BASELINE, None)
+    if own and own.error and row.error and not find_variant(variant).operands.reads_elements:
+        shown = f"{error_figure(row.error)}; {baseline.partition(' (')[0]}'s: {error_figure(own.error)}"
+        lines.append(f"Largest error of an element, relative to |A| |B|: {shown}.")
     product = f"{main.dtype}, {main.m} x {main.n} x {main.k} (M x N x K), layout {main.layout}"
     return " ".join(lines), f"{product}, {_gpu(json.loads(text))}."
 
@@ -95,7 +99,7 @@ def where_it_pays(variant: str, report: ComparisonReport) -> str:
     main = report.comparisons[0]
     previous = before(variant, main)
     row, rival = (_row(main, name, _usual_tile(name)) if name else None for name in (variant, previous))
-    if not row or not rival or row.speed_over(rival) >= 1:
+    if not row or not rival or (row.speed_over(rival) or 0.0) >= 1:
         return ""
     others = _other_layouts(variant, previous, [each for each in report.comparisons if each.size == main.size])
     gains = (
@@ -122,7 +126,7 @@ def _other_layouts(variant: str, previous: str | None, found: Iterable[Compariso
     for each in found:
         mine, theirs = (_row(each, name, _usual_tile(name)) if name else None for name in (variant, previous))
         if each.layout != "NN" and mine and theirs:
-            speeds[each.layout] = mine.speed_over(theirs)
+            speeds[each.layout] = mine.speed_over(theirs) or 0.0
     return speeds
 
 
