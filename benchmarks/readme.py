@@ -45,15 +45,15 @@ from benchmarks.studies.latencies import latencies_table
 from benchmarks.studies.stalls import printed
 from benchmarks.studies.tensor_pipes import of_variant, pipes_table
 from benchmarks.studies.wgmma_steps import steps_table
+from benchmarks.support import front_page
 from benchmarks.support.chart_tables import roofline_table, speed_up_table, throughput_table, tiles_table
 from benchmarks.support.ladder_tables import bounds_table, variant_table
 from benchmarks.support.power import load_table
 from benchmarks.support.results import FOLDER, PAGE, ROOT, changed_kernels, details, origins
-from benchmarks.support.rung_results import NOT_TIMED, file_of, result, where_it_pays
+from benchmarks.support.rung_results import NOT_TIMED, file_of, result
 from benchmarks.support.runs import extremes
-from tiledmm.bench.chart_lines import is_for_any_matrices
 from tiledmm.bench.comparison_tables import calls_table, ladder_table, padding_table
-from tiledmm.bench.results import BASELINE, ComparisonReport, from_json
+from tiledmm.bench.results import ComparisonReport, from_json
 from tiledmm.kernels.variants import general_variants, kernel_variants
 from tiledmm.problem.keywords import AUTO
 from tiledmm.report.cells import NONE
@@ -63,25 +63,6 @@ from tiledmm.report.tables import Table
 def _of_report(table: Callable[[ComparisonReport], Table]) -> Callable[[str], str]:
     """Wrap a function that formats a report's table, so that it reads the report's text and returns Markdown."""
     return lambda text: table(from_json(text)).markdown(title=False)
-
-
-def ladder_summary(report: ComparisonReport) -> Table:
-    """Format the README's table: CUDA-core kernels for any shape at their default tiles, ``auto`` and the baseline."""
-    full = ladder_table(report, report.comparisons[0].size)
-    general = [row for row in kernel_variants() if is_for_any_matrices(row)]
-    wanted = [(row.name, str(row.default_tile) if row.tiles else NONE) for row in general]
-    wanted += [(name, NONE) for name in (AUTO, BASELINE)]
-    columns = [full.columns.index(name) for name in ("<variant", "tile", "TFLOP/s", f"x {BASELINE}", "x naive")]
-    summaries = {row.name: row.summary + where_it_pays(row.name, report) for row in general}
-    return Table(
-        "",
-        (*(full.columns[i] for i in columns), "<what it adds"),
-        tuple(
-            (*(row[i] for i in columns), summaries.get(row[0], NONE))
-            for row in full.rows
-            if (row[0], str(row[1])) in wanted
-        ),
-    )
 
 
 #: Kernels whose extremes over several runs are shown below the tables of the ladder.
@@ -220,8 +201,9 @@ TABLES: dict[str, tuple[str, Callable[[str], str]]] = {
     "newcomer": ("newcomer_cpu", _with_parts(rows=newcomer_table)),
     "newcomer-gpu": ("newcomer_gpu", _with_parts(rows=newcomer_table)),
     "machine": ("ladder", _machine),
+    "ladder-facts": ("ladder", front_page.ladder_facts),
+    "wins": ("layouts", front_page.wins_table),
     "ladder": ("ladder", _of_report(lambda r: ladder_table(r, r.comparisons[0].size))),
-    "ladder-summary": ("ladder", _of_report(ladder_summary)),
     "padding": ("ladder", _of_report(lambda r: padding_table(r, r.comparisons[0].size))),
     "bounds": ("ladder", _of_report(bounds_table)),
     **{f"result-{row.name}": (file_of(row.name), _result(row.name)) for row in kernel_variants()},
@@ -280,6 +262,9 @@ TABLES: dict[str, tuple[str, Callable[[str], str]]] = {
     "held-out": ("simulator_bugs_held_out", _held_out),
     "simulator": ("simulator", lambda text: speed_table(json.loads(text)).markdown(title=False)),
 }
+
+#: Results that a table reads beside its own.
+BESIDE = {"wins": ("layers",)}
 
 #: Two tables of the page of all results: where each was measured; and those that are older than today's kernels, which
 #: changes with the kernels and not with the results, so no check compares it.
@@ -354,17 +339,25 @@ def shown(path: Path, name: str, root: Path = ROOT, results: Path = FOLDER) -> s
     if name in (DETAILS, OLDER):
         return (older_table if name == OLDER else details_table)(results).markdown(title=False)
     names = [each for each in _names(path) if each in TABLES or each == MEASURED] or [name]
+    tables = [each for each in names if each != MEASURED]
     if name == MEASURED:
-        parts, told = [], [TABLES[each][0] for each in names if each != MEASURED]
+        parts, told = [], [run for each in tables for run in _runs(each)]
     else:
-        parts = [table(name, results)]
-        runs = {TABLES[each][0]: each for each in names if each != MEASURED}  # each with its last table
-        told = [TABLES[name][0]] if MEASURED not in names and runs[TABLES[name][0]] == name else []
+        last = {run: each for each in tables for run in _runs(each)}
+        parts, told = (
+            [table(name, results)],
+            [run for run in _runs(name) if MEASURED not in names and last[run] == name],
+        )
     if told:
         found = {run: json.loads(_text(run, results)) for run in dict.fromkeys(told)}
         link = os.path.relpath(root / PAGE, path.parent)
         parts.append(f"<small>{origins(found)} [Details]({link}).</small>")
     return "\n\n".join(filter(None, parts))
+
+
+def _runs(name: str) -> tuple[str, ...]:
+    """Return the results from which a table is made."""
+    return TABLES[name][0], *BESIDE.get(name, ())
 
 
 def _names(path: Path) -> list[str]:

@@ -8,7 +8,7 @@ import statistics
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tiledmm.bench.results import BASELINE, Comparison, ComparisonReport, Row, from_json
+from tiledmm.bench.results import BASELINE, Comparison, Row, from_json
 from tiledmm.elements import ELEMENTS, compute_element
 from tiledmm.kernels.variants import find_variant, kernel_variants
 from tiledmm.report.cells import error_figure, significant
@@ -21,9 +21,6 @@ SHAPES = "shapes_float32"
 
 #: The product of a report's results.
 SIZE = (4096, 4096, 4096)
-
-# A variant that is this many times as fast as another gains in that layout.
-_A_GAIN = 1.05
 
 CUBLAS = f"cuBLAS (`{BASELINE}`)"
 
@@ -92,22 +89,6 @@ def _of_one(variant: str, text: str) -> tuple[str, ...]:
         lines.append(f"Largest error of an element, relative to |A| |B|: {shown}.")
     product = f"{main.dtype}, {main.m} x {main.n} x {main.k} (M x N x K), layout {main.layout}"
     return " ".join(lines), f"{product}, {_gpu(json.loads(text))}."
-
-
-def where_it_pays(variant: str, report: ComparisonReport) -> str:
-    """Say in which layout a variant is faster than the variant before it, if in layout NN it is slower; else empty."""
-    main = report.comparisons[0]
-    previous = before(variant, main)
-    row, rival = (_row(main, name, _usual_tile(name)) if name else None for name in (variant, previous))
-    if not row or not rival or (row.speed_over(rival) or 0.0) >= 1:
-        return ""
-    others = _other_layouts(variant, previous, [each for each in report.comparisons if each.size == main.size])
-    gains = (
-        f" (pays on {layout}: {significant(ratio)} times as fast as {previous})"
-        for layout, ratio in others.items()
-        if ratio >= _A_GAIN
-    )
-    return next(gains, "")
 
 
 def _speed(ratio: float, rival: str) -> str:

@@ -18,9 +18,7 @@ import pytest
 
 from docs.tools import notebook, plain, programs
 from tests.conftest import missing_simulator, slow_unless
-from tiledmm.bench.chart_lines import is_for_any_matrices
 from tiledmm.course.exercise import exercises
-from tiledmm.kernels.variants import find_variant
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -217,15 +215,12 @@ def test_console_script_is_the_module() -> None:
         assert entry.value == PROJECT["scripts"]["tiledmm"]
 
 
-def test_the_readme_is_short_and_shows_the_ladder() -> None:
-    """Check that the README has at most 150 lines and its table lists the general kernels."""
+def test_the_readme_is_short_and_its_code_is_not_clipped() -> None:
+    """Check that the README has at most 110 lines, and its code at most 90 columns, as a repository's page shows."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert len(text.splitlines()) <= 150
-    table = text.split("<!-- table:ladder-summary -->")[1].split("<!-- /table -->")[0]
-    names = [line.split("|")[1].strip() for line in table.strip().splitlines()[2:]]
-    *ladder, auto, baseline = names
-    assert ladder[0] == "naive" and (auto, baseline) == ("auto", "cupy.matmul")
-    assert all(is_for_any_matrices(find_variant(name)) for name in ladder)
+    assert len(text.splitlines()) <= 110
+    code = [line for block in re.findall(r"```\w+\n(.*?)```", text, re.DOTALL) for line in block.splitlines()]
+    assert code and max(map(len, code)) <= 90
 
 
 def test_links_between_documents_lead_to_files() -> None:
