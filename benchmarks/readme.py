@@ -338,21 +338,19 @@ def shown(path: Path, name: str, root: Path = ROOT, results: Path = FOLDER) -> s
     """
     if name in (DETAILS, OLDER):
         return (older_table if name == OLDER else details_table)(results).markdown(title=False)
-    names = [each for each in _names(path) if each in TABLES or each == MEASURED] or [name]
-    tables = [each for each in names if each != MEASURED]
-    if name == MEASURED:
-        parts, told = [], [run for each in tables for run in _runs(each)]
-    else:
-        last = {run: each for each in tables for run in _runs(each)}
-        parts, told = (
-            [table(name, results)],
-            [run for run in _runs(name) if MEASURED not in names and last[run] == name],
-        )
-    if told:
-        found = {run: json.loads(_text(run, results)) for run in dict.fromkeys(told)}
+    parts = [] if name == MEASURED else [table(name, results)]
+    if told := _told(name, _names(path) or [name]):
         link = os.path.relpath(root / PAGE, path.parent)
+        found = {run: json.loads(_text(run, results)) for run in told}
         parts.append(f"<small>{origins(found)} [Details]({link}).</small>")
     return "\n\n".join(filter(None, parts))
+
+
+def _told(name: str, names: list[str]) -> list[str]:
+    """Return the results of which one of a page's blocks says where and when they were measured."""
+    tables = [each for each in names if each in TABLES]
+    told_by = {run: MEASURED if MEASURED in names else each for each in tables for run in _runs(each)}
+    return [run for run, block in told_by.items() if block == name]
 
 
 def _runs(name: str) -> tuple[str, ...]:
