@@ -102,11 +102,12 @@ def changed_kernels(results: Mapping[str, Any]) -> list[str]:
 
 
 def origins(found: Mapping[str, Mapping[str, Any]]) -> str:
-    """Format where and when results were measured, by their names: one sentence per machine."""
+    """Format where, when and in how many runs results were measured, by their names: one sentence per machine."""
     places: dict[str, dict[str, list[str]]] = {}
     for name, results in found.items():
         dates = places.setdefault(_place(results["machine"]), {})
-        dates.setdefault(results["machine"]["date"][:10], []).append(f"`{name}`")
+        again = f" from {results['runs']['count']} runs" if results.get("runs") else ""
+        dates.setdefault(results["machine"]["date"][:10], []).append(f"`{name}`{again}")
     return " ".join(
         f"{place}, {'; '.join(f'{date} (' + ', '.join(names) + ')' for date, names in sorted(dates.items()))}."
         for place, dates in places.items()

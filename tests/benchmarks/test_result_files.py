@@ -94,8 +94,9 @@ def test_a_line_names_each_processor_and_its_dates_once() -> None:
     found = {"machine": {"cpu": "a CPU", "compiler": "c++", "date": "2026-11-22T01:02:03"}}
     simulated = {"machine": {"simulated": "the simulator", "date": "2026-11-23"}}
     gpu = {"machine": asdict(MACHINE)}
-    assert results.origins({"one": gpu, "two": found, "three": gpu, "four": simulated}) == (
-        "Measured on gpu, date (`one`, `three`). Measured on a CPU, 2026-11-22 (`two`). "
+    several = gpu | {"runs": {"count": 3, "spread": {}}}
+    assert results.origins({"one": several, "two": found, "three": gpu, "four": simulated}) == (
+        "Measured on gpu, date (`one` from 3 runs, `three`). Measured on a CPU, 2026-11-22 (`two`). "
         "Counted by the simulator, 2026-11-23 (`four`)."
     )
     again = {"machine": found["machine"] | {"date": "2026-11-21"}}
