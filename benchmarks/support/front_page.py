@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from benchmarks import layers
-from benchmarks.support.results import FOLDER, origin
+from benchmarks.support.results import FOLDER
 from tiledmm.bench.results import BASELINE, Comparison, ComparisonReport, Row, from_json
 from tiledmm.bench.variant_tiles import VariantTile
 from tiledmm.kernels.variants import find_variant
@@ -29,7 +29,7 @@ def ladder_facts(text: str) -> str:
     Args:
         text: Contents of ``ladder.json``.
     """
-    return "\n\n".join([_accuracy(text), _padding(text), origin(json.loads(text))])
+    return f"{_accuracy(text)}\n\n{_padding(text)}"
 
 
 def _accuracy(text: str) -> str:
@@ -84,8 +84,7 @@ def wins_table(text: str) -> str:
         of_rows = f"{low} to {high} rows" if low < high else f"{low} rows"
         found = f"{min(ratios):.0%} to {max(ratios):.0%}, mean {statistics.geometric_mean(ratios):.0%}"
         cells.append((f"layers of models in 16 bits, {of_rows}", found))
-    table = Table("", ("<product", "<percent of cuBLAS"), tuple(cells)).markdown(title=False)
-    return f"{table}\n\nSquares: {origin(json.loads(text))}. Layers: {origin(results)}."
+    return Table("", ("<product", "<percent of cuBLAS"), tuple(cells)).markdown(title=False)
 
 
 def _of(report: ComparisonReport, dtype: str) -> list[Comparison]:

@@ -151,6 +151,8 @@ def _expanded(marker: re.Match[str], here: str) -> str:
     match marker["kind"]:
         case "code":
             return rendered.selectors(marker["what"])
+        case "plain":
+            return plain.how_to_edit(marker["what"])
         case "mainloop":
             return instructions.sentence(marker["what"])
         case "diff":

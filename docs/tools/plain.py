@@ -12,6 +12,24 @@ RUNGS = Path(__file__).resolve().parents[1] / "rungs"
 
 _SECTION = re.compile(r"^## In plain CUDA\n\n```cuda\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 
+#: Launch of a variant's plain CUDA, as options of ``tiledmm check``. Those left out are sketches, or take limbs,
+#: residues, batches or integers that are not too large.
+CHECKS = {
+    "naive": "--grid '(M+31)/32,(N+15)/16' --block 32,16",
+    "coalesced": "--grid '(N+31)/32,(M+15)/16' --block 32,16",
+    **dict.fromkeys(("tiled", "tiled_padded", "double_buffered"), "--grid N/32,M/32 --block 32,32"),
+    **dict.fromkeys(("register_tiled", "vectorized"), "--grid N/128,M/128 --block 16,16"),
+    "warp_tiled": "--grid N/128,M/128 --block 256",
+    "thin": "--grid N/128 --block 32 --size 8,256,80",
+    "dot_products": "--grid N/4,M --block 32,4 --size 3,20,260",
+    "block_dot_products": "--grid N,M --block 256 --size 3,20,1300",
+    "axpy": "--grid N/32,M --block 32,8 --size 3,64,100",
+    "outer_products": "--grid N/32,M/32 --block 32,4 --size 64,96,3",
+    "narrow_outer_products": "--grid '(M+63)/64' --block 256 --size 99,30,3",
+    "tensor_core": "--grid N/8,M/16 --block 32",
+    **dict.fromkeys(("split_float32", "split_integer"), "--grid N/16,M/16 --block 16,16"),
+}
+
 #: Unchanged lines around changed ones in a diff.
 _AROUND = 1
 
@@ -52,6 +70,16 @@ def text(rung: str) -> str:
     if not found:
         raise ValueError(f"docs/rungs/{rung}.md has no section 'In plain CUDA' that begins with a block of cuda")
     return found["text"]
+
+
+def how_to_edit(rung: str) -> str:
+    """Say how to run an edited copy of a variant's plain CUDA; empty if nothing runs it."""
+    if rung not in CHECKS:
+        return ""
+    return (
+        "To try a change, paste this code into a file `mine.cu`, edit it there and check it, without a GPU: "
+        f"`tiledmm check mine.cu {CHECKS[rung]}` ([what it prints](../own_kernels.md#check-a-cu-file)).\n"
+    )
 
 
 def diff(old: str, new: str) -> str:
