@@ -274,6 +274,11 @@ def _tokens(x: Arrays) -> Arrays:
     return {"sums": sums, "total": sums.sum(keepdims=True)}
 
 
+def _remote_expect_tx(x: Arrays) -> Arrays:
+    sent = np.arange(64) < 4 * x["counts"][:, None]
+    return {"out": np.where(sent, 2 * x["in"], 0) + x["counts"][:, None]}
+
+
 def _horner(rows: Sequence[np.ndarray[Any, Any]], factor: int) -> np.ndarray[Any, Any]:
     """Return ``(rows[0] * factor + rows[1]) * factor + ...``."""
     total = np.zeros_like(rows[0])
@@ -302,8 +307,18 @@ _MBARRIERS = (
         "in out 80", lambda x: {"out": _horner(wide(x["in"])[:, :64], 2)}, kernels="mbarrier_expect_tx_rows",
     ),
     _case(
+        "mbarrier_complete_tx", (1,), (64,),
+        {"in": Array("int32", (64,)), "out": _poison("int32", 64), "early": _poison("int32", 1)}, "in out early",
+        lambda x: {"out": x["in"][::-1], "early": np.zeros(1, np.int32)}, kernels="mbarrier_complete_tx_bytes",
+    ),
+    _case(
         "remote_arrive", (2,), (64,), {"in": Array("int32", (6, 64)), "out": _poison("int32", 64)}, "in out 6",
         lambda x: {"out": _horner([row[::-1] + i for i, row in enumerate(wide(x["in"]))], 3)}, cluster=(2,),
+    ),
+    _case(
+        "remote_expect_tx", (4,), (32,),
+        {"in": Array("int32", (4, 64)), "counts": Array("int32", (4,), (0, 16)), "out": _poison("int32", 4, 64)},
+        "in counts out", _remote_expect_tx, cluster=(4,),
     ),
     *(
         _case(
@@ -325,6 +340,12 @@ _MBARRIERS = (
         "bulk_prefetch", (1,), (128,),
         {"in": Array("float32", (12, 128)), "order": Array("int32", (7,), (0, 11)), "out": _poison("float32", 128)},
         "in order out 7", lambda x: {"out": _horner(wide(x["in"])[x["order"]], 2)}, kernels="bulk_prefetch_rows",
+    ),
+    _case(
+        "bulk_read_back", (2,), (128,),
+        {"in": Array("int32", (2, 128)), "squares": _poison("int32", 2, 128), "sums": _poison("int32", 2, 128)},
+        "in squares sums",
+        lambda x: {"squares": x["in"] ** 2, "sums": x["in"] ** 2 + np.roll(x["in"], -1, axis=1) ** 2},
     ),
 )  # fmt: skip
 
@@ -398,6 +419,10 @@ def _tma_store(x: Arrays) -> Arrays:
     return {"m": written}
 
 
+def _own_writes(x: Arrays) -> Arrays:
+    return {"scratch": 2 * x["in"], "out": 2 * x["in"].reshape(3, 128)[:, ::-1].reshape(12, 32)}
+
+
 def _transposed(x: Arrays) -> Arrays:
     result = wide(x["to"])
     result[:, :70] = x["from"].T
@@ -448,6 +473,11 @@ _TMA = (
     _case(
         "tma_prefetch", (2,), (64,), {"m": Array("float32", (18, 128)), "sums": _poison("float32", 128)}, "map sums 18",
         lambda x: {"sums": wide(x["m"]).sum(0)}, maps={"map": rows_map("m", "float32", (18, 128), (64, 4))},
+    ),
+    _case(
+        "tma_own_writes", (3,), (128,),
+        {"in": Array("float32", (12, 32)), "scratch": _poison("float32", 12, 32), "out": _poison("float32", 12, 32)},
+        "in scratch map out", _own_writes, maps={"map": rows_map("scratch", "float32", (12, 32), (32, 4))},
     ),
     _case(
         "transpose_tma", (2, 3), (128,), {"from": Array("float32", (70, 48)), "to": _poison("float32", 48, 72)},
@@ -662,6 +692,15 @@ def _tf32(name: str, dtype: str, expect: Callable[[Arrays], Arrays], scale: floa
     )  # fmt: skip
 
 
+def _tf32_registers(x: Arrays) -> Arrays:
+    return _rounded({"a": np.ascontiguousarray(x["a"].T), "b": x["b"]})
+
+
+def _windows(x: Arrays) -> Arrays:
+    b = wide(x["b"])
+    return {"d": np.stack([wide(x["a"]) @ b[i : i + 8].T for i in range(9)])}
+
+
 def _complex(x: Arrays) -> Arrays:
     ar, ai = wide(x["a"]).reshape(2, 64, 32)
     br, bi = wide(x["b"]).reshape(2, 8, 32)
@@ -699,9 +738,25 @@ _WGMMA = (
         "wgmma_registers_a", (1,), (128,), _operands(64, 8, 32, "bfloat16", "bfloat16", "float32"), "a b_map d",
         _product, maps={"b_map": rows_map("b", "bfloat16", (8, 32), (32, 8), 64)},
     ),
+    _case(
+        "wgmma_windows", (1,), (128,),
+        {"a": Array("float16", (64, 64)), "b": Array("float16", (24, 64)), "d": _poison("float32", 9, 64, 8)}, "a b d",
+        _windows, file="wgmma_base_offset",
+    ),
+    _case(
+        "wgmma_shifted", (1,), (128,), _operands(64, 8, 64, *_FLOATS), "a b d", _product, file="wgmma_base_offset"
+    ),
     _tf32("integers", "float32", _product, 1),
     _tf32("truncated", "float32", _truncated, 1 - 2.0**-13),
     _tf32("rounded", "tf32", _rounded, 1 - 2.0**-13),
+    _case(
+        "wgmma_tf32_registers", (1,), (128,),
+        {
+            "a": Array("float32", (32, 64), (-8, 8), 1 - 2.0**-13), "b": Array("float32", (8, 32), (-4, 4)),
+            "d": _poison("float32", 64, 8),
+        },
+        "a b d", _tf32_registers,
+    ),
     _integers("signed", (-128, 127), (-128, 127)),
     _integers("unsigned", (0, 255), (0, 255)),
     _integers("saturating", (0, 255), (0, 127), saturates=True),
@@ -781,6 +836,17 @@ def _gemm(
     )  # fmt: skip
 
 
+def _fp8_promoted(x: Arrays) -> Arrays:
+    a, b = (np.moveaxis(wide(x[name]).reshape(-1, 3, 128), 1, 0) for name in "ab")
+    return {"c": np.einsum("smk,snk,s->mn", a, b, wide(x["scales"]))}
+
+
+def _attention(x: Arrays) -> Arrays:
+    q, k, v = (wide(x[name]) for name in "qkv")
+    weights = np.exp(q @ k.T / 8)
+    return {"out": weights @ v / weights.sum(1, keepdims=True)}
+
+
 _GEMMS = (
     _gemm("gemm_ring", 100, 72, 200, (2, 2), 128, shared=49184),
     _gemm("gemm_ring_short", 64, 64, 40, (1, 1), 128, shared=49184, file="gemm_ring"),   # fewer steps than stages
@@ -795,6 +861,10 @@ _GEMMS = (
     ),
     _gemm("gemm_multicast", 120, 72, 328, (2, 2), 160, b_rows=32, cluster=(1, 2)),
     _gemm(
+        "gemm_cluster_2x2", 200, 136, 200, (4, 4), 160, b_rows=32, cluster=(2, 2),
+        maps={"a_map": rows_map("a", "float16", (200, 200), (64, 32), 128)},
+    ),
+    _gemm(
         "gemm_tma_store", 90, 72, 200, (2, 2), 128, arrays={"c": _poison("float16", 90, 72)},
         maps={"c_map": rows_map("c", "float16", (90, 72), (64, 64), 128)}, arguments="a_map b_map c_map 200",
     ),
@@ -804,6 +874,31 @@ _GEMMS = (
         "gemm_relu_a", 72, 64, 136, (1, 2), 128, expect=lambda x: {"c": np.maximum(wide(x["a"]), 0) @ wide(x["b"]).T}
     ),
     _gemm("gemm_pingpong", 150, 136, 136, (1,), 384),
+    _case(
+        "gemm_fp8_promoted", (2, 2), (128,),
+        {
+            "a": Array("e4m3", (128, 384)), "b": Array("e4m3", (32, 384)),
+            "scales": Array("float32", (3,), (1, 8), 0.25), "c": _poison("float32", 128, 32),
+        },
+        "a_map b_map scales c 32 384", _fp8_promoted,
+        maps={
+            "a_map": rows_map("a", "e4m3", (128, 384), (128, 64), 128),
+            "b_map": rows_map("b", "e4m3", (32, 384), (128, 16), 128),
+        },
+    ),
+    _case(
+        "attention", (2,), (128,),
+        {
+            "q": Array("float16", (128, 64), (-2, 2)), "k": Array("float16", (192, 64), (-2, 2)),
+            "v": Array("float16", (192, 64), (1, 9)), "out": _poison("float32", 128, 64),
+        },
+        "q_map k_map v_map out 192", _attention, tolerance=2e-3,
+        maps={
+            "q_map": rows_map("q", "float16", (128, 64), (64, 64), 128),
+            "k_map": rows_map("k", "float16", (192, 64), (64, 64), 128),
+            "v_map": rows_map("v", "float16", (192, 64), (64, 64), 128),
+        },
+    ),
 )  # fmt: skip
 
 #: All cases, simple ones first.

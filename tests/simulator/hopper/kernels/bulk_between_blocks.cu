@@ -5,12 +5,14 @@
 constexpr int BLOCKS = 4, THREADS = 32, STEPS = BLOCKS - 1;
 
 __device__ __forceinline__ void bulk_copy_to_block(u32 to, const void* from, int bytes, u32 barrier) {
-    asm volatile("cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
-                 "r"(smem(from)), "r"(bytes), "r"(barrier)
-                 : "memory");
+    asm volatile(
+        "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
+        "r"(smem(from)), "r"(bytes), "r"(barrier)
+        : "memory");
 }
 
-extern "C" __global__ void __cluster_dims__(BLOCKS, 1, 1) bulk_between_blocks(const int* in, int* out) {   // (BLOCKS, THREADS)
+extern "C" __global__ void __cluster_dims__(BLOCKS, 1, 1)
+    bulk_between_blocks(const int* in, int* out) {     // (BLOCKS, THREADS)
     __shared__ alignas(16) int row[BLOCKS][THREADS];   // row[i] has passed i blocks
     __shared__ mbarrier arrived[STEPS];
     const int t = threadIdx.x, rank = cluster_ctarank(), right = (rank + 1) % BLOCKS;
@@ -18,7 +20,8 @@ extern "C" __global__ void __cluster_dims__(BLOCKS, 1, 1) bulk_between_blocks(co
     if (t == 0) {
         for (int i = 0; i < STEPS; ++i) {
             mbarrier_init(&arrived[i], 1);
-            mbarrier_arrive_expect_tx(&arrived[i], sizeof(row[0]));   // each is used once: the bytes can be announced now
+            mbarrier_arrive_expect_tx(&arrived[i],
+                                      sizeof(row[0]));   // each is used once: the bytes can be announced now
         }
         fence_mbarrier_init();
     }

@@ -8,7 +8,8 @@ __device__ __forceinline__ void bulk_prefetch(const void* global, int bytes) {
     asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(global), "r"(bytes) : "memory");
 }
 
-extern "C" __global__ void bulk_prefetch_rows(const float* in, const int* order, float* out, int rows) {   // in (any, COLUMNS)
+extern "C" __global__ void bulk_prefetch_rows(const float* in, const int* order, float* out,
+                                              int rows) {   // in (any, COLUMNS)
     __shared__ alignas(16) float row[COLUMNS];
     __shared__ mbarrier full;
     const int t = threadIdx.x;

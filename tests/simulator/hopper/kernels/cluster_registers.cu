@@ -2,11 +2,11 @@
 // of 2 x 3 blocks. blockIdx counts blocks of the grid, as always.
 #include "hopper.cuh"
 
-#define READ(name)                                                    \
-    [] {                                                              \
-        u32 value;                                                    \
-        asm volatile("mov.u32 %0, %%" name ";" : "=r"(value));        \
-        return (int)value;                                            \
+#define READ(name)                                             \
+    [] {                                                       \
+        u32 value;                                             \
+        asm volatile("mov.u32 %0, %%" name ";" : "=r"(value)); \
+        return (int)value;                                     \
     }()
 
 extern "C" __global__ void __cluster_dims__(2, 3, 1) cluster_registers(int* out) {   // out (gridDim.y, gridDim.x, 12)
@@ -24,6 +24,7 @@ extern "C" __global__ void __cluster_dims__(2, 3, 1) cluster_registers(int* out)
     to[9] = READ("nclusterid.y");
     to[10] = READ("clusterid.z");
     u32 is_explicit;
-    asm volatile("{\n .reg .pred p;\n mov.pred p, %%is_explicit_cluster;\n selp.u32 %0, 1, 0, p;\n}" : "=r"(is_explicit));
+    asm volatile("{\n .reg .pred p;\n mov.pred p, %%is_explicit_cluster;\n selp.u32 %0, 1, 0, p;\n}"
+                 : "=r"(is_explicit));
     to[11] = (int)is_explicit;
 }

@@ -10,7 +10,8 @@ __device__ __forceinline__ float load_cluster(u32 address) {
     return value;
 }
 
-extern "C" __global__ void __cluster_dims__(BLOCKS, 1, 1) cluster_softmax(const float* in, float* out) {   // rows of BLOCKS * THREADS * EACH
+extern "C" __global__ void __cluster_dims__(BLOCKS, 1, 1)
+    cluster_softmax(const float* in, float* out) {   // rows of BLOCKS * THREADS * EACH
     __shared__ float warp_max[THREADS / 32], warp_sum[THREADS / 32], block_max, block_sum;
     const int t = threadIdx.x, base = blockIdx.x * THREADS * EACH;
 

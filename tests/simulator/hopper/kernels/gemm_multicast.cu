@@ -9,7 +9,8 @@ struct Stage {
 };
 
 extern "C" __global__ void __cluster_dims__(1, 2, 1) __launch_bounds__(THREADS)
-    gemm_multicast(const __grid_constant__ TensorMap a_map, const __grid_constant__ TensorMap b_map, float* c, int m, int n, int k) {
+    gemm_multicast(const __grid_constant__ TensorMap a_map, const __grid_constant__ TensorMap b_map, float* c, int m,
+                   int n, int k) {
     __shared__ alignas(1024) Stage stages[STAGES];
     __shared__ mbarrier full[STAGES], empty[STAGES];
     const int t = threadIdx.x, rank = cluster_ctarank();
@@ -31,7 +32,8 @@ extern "C" __global__ void __cluster_dims__(1, 2, 1) __launch_bounds__(THREADS)
                 mbarrier_wait_cluster(&empty[s], step / STAGES % 2 ^ 1);
                 mbarrier_arrive_expect_tx(&full[s], sizeof(Stage));   // A's tile, and both halves of B's
                 tma_load_2d(stages[s].a, a_map, &full[s], step * BK, row0);
-                tma_load_2d_multicast(stages[s].b + rank * (BN / 2) * BK, b_map, &full[s], step * BK, col0 + rank * (BN / 2), 3);
+                tma_load_2d_multicast(stages[s].b + rank * (BN / 2) * BK, b_map, &full[s], step * BK,
+                                      col0 + rank * (BN / 2), 3);
             }
         __syncwarp();   // the warp arrives at the cluster's barrier together
     } else {
@@ -41,7 +43,8 @@ extern "C" __global__ void __cluster_dims__(1, 2, 1) __launch_bounds__(THREADS)
             mbarrier_wait(&full[s], step / STAGES % 2);
             wgmma_fence();
             for (int kk = 0; kk < BK; kk += 16)
-                wgmma_m64n64k16(sums, descriptor(stages[s].a + kk, 16, 1024, SWIZZLE_128), descriptor(stages[s].b + kk, 16, 1024, SWIZZLE_128));
+                wgmma_m64n64k16(sums, descriptor(stages[s].a + kk, 16, 1024, SWIZZLE_128),
+                                descriptor(stages[s].b + kk, 16, 1024, SWIZZLE_128));
             wgmma_commit_group();
             wgmma_wait_group<0>(sums);
             if (t % 32 < 2) mbarrier_arrive_remote(mapa(&empty[s], t % 32));   // lane 0 in block 0, lane 1 in block 1

@@ -9,11 +9,16 @@ struct Stage {
     short a[BM * BK], b[BN * BK];
 };
 
-__device__ __forceinline__ void wait_for_turn(int consumer) { asm volatile("bar.sync %0, 256;" ::"r"(TURN + consumer) : "memory"); }
-__device__ __forceinline__ void give_turn(int consumer) { asm volatile("bar.arrive %0, 256;" ::"r"(TURN + consumer) : "memory"); }
+__device__ __forceinline__ void wait_for_turn(int consumer) {
+    asm volatile("bar.sync %0, 256;" ::"r"(TURN + consumer) : "memory");
+}
+__device__ __forceinline__ void give_turn(int consumer) {
+    asm volatile("bar.arrive %0, 256;" ::"r"(TURN + consumer) : "memory");
+}
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
-    gemm_pingpong(const __grid_constant__ TensorMap a_map, const __grid_constant__ TensorMap b_map, float* c, int m, int n, int k) {
+    gemm_pingpong(const __grid_constant__ TensorMap a_map, const __grid_constant__ TensorMap b_map, float* c, int m,
+                  int n, int k) {
     __shared__ alignas(1024) Stage stages[STAGES];
     __shared__ mbarrier full[STAGES], empty[STAGES];
     const int t = threadIdx.x % 128, steps = (k + BK - 1) / BK;
@@ -50,7 +55,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
             mbarrier_wait(&full[s], i / STAGES % 2);
             wgmma_fence();
             for (int kk = 0; kk < BK; kk += 16)
-                wgmma_m64n64k16(sums, descriptor(stages[s].a + kk, 16, 1024, SWIZZLE_128), descriptor(stages[s].b + kk, 16, 1024, SWIZZLE_128));
+                wgmma_m64n64k16(sums, descriptor(stages[s].a + kk, 16, 1024, SWIZZLE_128),
+                                descriptor(stages[s].b + kk, 16, 1024, SWIZZLE_128));
             wgmma_commit_group();
             wgmma_wait_group<0>(sums);
             // A barrier of this warpgroup alone, then one arrival: all its wgmma have read the stage.

@@ -6,7 +6,8 @@
 constexpr int BM = 64, BN = 64, BK = 64, THREADS = 128;
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-    gemm_relu_a(const __grid_constant__ TensorMap a_map, const __grid_constant__ TensorMap b_map, float* c, int m, int n, int k) {
+    gemm_relu_a(const __grid_constant__ TensorMap a_map, const __grid_constant__ TensorMap b_map, float* c, int m,
+                int n, int k) {
     __shared__ alignas(1024) short a_tile[BM * BK], b_tile[BN * BK];
     __shared__ mbarrier full;
     const int t = threadIdx.x, row0 = blockIdx.y * BM, col0 = blockIdx.x * BN, steps = (k + BK - 1) / BK;
@@ -26,13 +27,14 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         }
         mbarrier_wait(&full, step % 2);
         for (int i = t; i < BM * BK; i += THREADS)   // whatever the swizzle: each element is changed where it is
-            if (a_tile[i] < 0) a_tile[i] = 0;         // a float16 below zero is a negative short, and so is -0
+            if (a_tile[i] < 0) a_tile[i] = 0;        // a float16 below zero is a negative short, and so is -0
         fence_proxy_async();
         __syncthreads();
 
         wgmma_fence();
         for (int kk = 0; kk < BK; kk += 16)
-            wgmma_m64n64k16(sums, descriptor(a_tile + kk, 16, 1024, SWIZZLE_128), descriptor(b_tile + kk, 16, 1024, SWIZZLE_128));
+            wgmma_m64n64k16(sums, descriptor(a_tile + kk, 16, 1024, SWIZZLE_128),
+                            descriptor(b_tile + kk, 16, 1024, SWIZZLE_128));
         wgmma_commit_group();
         wgmma_wait_group<0>(sums);
         __syncthreads();

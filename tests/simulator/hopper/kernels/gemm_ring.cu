@@ -13,7 +13,8 @@ struct Shared {
 };
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-    gemm_ring(const __grid_constant__ TensorMap a_map, const __grid_constant__ TensorMap b_map, float* c, int m, int n, int k) {
+    gemm_ring(const __grid_constant__ TensorMap a_map, const __grid_constant__ TensorMap b_map, float* c, int m, int n,
+              int k) {
     extern __shared__ __align__(1024) unsigned char memory[];   // A (M, K), B (N, K): K contiguous
     Shared& shared = *reinterpret_cast<Shared*>(memory);
     const int t = threadIdx.x, row0 = blockIdx.y * BM, col0 = blockIdx.x * BN, steps = (k + BK - 1) / BK;
@@ -38,7 +39,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         mbarrier_wait(&shared.full[step % STAGES], step / STAGES % 2);
         wgmma_fence();
         for (int kk = 0; kk < BK; kk += 16)
-            wgmma_m64n64k16(sums, descriptor(stage.a + kk, 16, 1024, SWIZZLE_128), descriptor(stage.b + kk, 16, 1024, SWIZZLE_128));
+            wgmma_m64n64k16(sums, descriptor(stage.a + kk, 16, 1024, SWIZZLE_128),
+                            descriptor(stage.b + kk, 16, 1024, SWIZZLE_128));
         wgmma_commit_group();
         wgmma_wait_group<0>(sums);
         __syncthreads();   // the wgmma of all four warps have read the stage

@@ -11,7 +11,8 @@ __device__ __forceinline__ float load_cluster(u32 address) {
 }
 
 extern "C" __global__ void __cluster_dims__(1, 1, BLOCKS) __launch_bounds__(THREADS)
-    gemm_split_k_cluster(const __grid_constant__ TensorMap a_map, const __grid_constant__ TensorMap b_map, float* c, int m, int n, int k) {
+    gemm_split_k_cluster(const __grid_constant__ TensorMap a_map, const __grid_constant__ TensorMap b_map, float* c,
+                         int m, int n, int k) {
     __shared__ alignas(1024) short a_tile[BM * BK], b_tile[BN * BK];
     __shared__ float partial[BM][BN];
     __shared__ mbarrier full;
@@ -35,7 +36,8 @@ extern "C" __global__ void __cluster_dims__(1, 1, BLOCKS) __launch_bounds__(THRE
         mbarrier_wait(&full, (step - begin) % 2);
         wgmma_fence();
         for (int kk = 0; kk < BK; kk += 16)
-            wgmma_m64n64k16(sums, descriptor(a_tile + kk, 16, 1024, SWIZZLE_128), descriptor(b_tile + kk, 16, 1024, SWIZZLE_128));
+            wgmma_m64n64k16(sums, descriptor(a_tile + kk, 16, 1024, SWIZZLE_128),
+                            descriptor(b_tile + kk, 16, 1024, SWIZZLE_128));
         wgmma_commit_group();
         wgmma_wait_group<0>(sums);
         __syncthreads();   // the tiles may be overwritten

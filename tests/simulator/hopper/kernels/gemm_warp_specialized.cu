@@ -64,7 +64,8 @@ __device__ void consume(Shared& shared, float* c, int tiles, int tiles_n, int m,
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
-    gemm_warp_specialized(const __grid_constant__ TensorMap a_map, const __grid_constant__ TensorMap b_map, float* c, int m, int n, int k) {
+    gemm_warp_specialized(const __grid_constant__ TensorMap a_map, const __grid_constant__ TensorMap b_map, float* c,
+                          int m, int n, int k) {
     extern __shared__ __align__(1024) unsigned char memory[];
     Shared& shared = *reinterpret_cast<Shared*>(memory);
     const int tiles_n = (n + BN - 1) / BN, tiles = (m + BM - 1) / BM * tiles_n;

@@ -3,7 +3,9 @@
 #include "hopper.cuh"
 
 __device__ __forceinline__ void griddepcontrol_wait() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
-__device__ __forceinline__ void griddepcontrol_launch_dependents() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
+__device__ __forceinline__ void griddepcontrol_launch_dependents() {
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+}
 
 extern "C" __global__ void write_squares(const int* in, const int* weights, int* squares, int* out) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;

@@ -83,7 +83,9 @@ __device__ __forceinline__ void mbarrier_wait_cluster(mbarrier* barrier, int par
 // ---- fences ----
 
 // Initialised barriers become visible to the async proxy (TMA), and to the cluster after its barrier.
-__device__ __forceinline__ void fence_mbarrier_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+__device__ __forceinline__ void fence_mbarrier_init() {
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
 
 // This thread's ordinary accesses to shared memory come before those of TMA and wgmma that follow, or follow a barrier.
 __device__ __forceinline__ void fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
@@ -96,7 +98,9 @@ __device__ __forceinline__ int cluster_ctarank() {
     return (int)rank;
 }
 
-__device__ __forceinline__ void cluster_arrive() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
+__device__ __forceinline__ void cluster_arrive() {
+    asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+}
 __device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
 __device__ __forceinline__ void cluster_sync() {
     cluster_arrive();
@@ -106,13 +110,15 @@ __device__ __forceinline__ void cluster_sync() {
 // ---- bulk copies: 16-byte aligned, a multiple of 16 bytes ----
 
 __device__ __forceinline__ void bulk_load(void* shared, const void* global, int bytes, mbarrier* barrier) {
-    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(smem(shared)),
-                 "l"(global), "r"(bytes), "r"(smem(barrier))
-                 : "memory");
+    asm volatile(
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(smem(shared)),
+        "l"(global), "r"(bytes), "r"(smem(barrier))
+        : "memory");
 }
 
 __device__ __forceinline__ void bulk_store(void* global, const void* shared, int bytes) {
-    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(global), "r"(smem(shared)), "r"(bytes)
+    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(global), "r"(smem(shared)),
+                 "r"(bytes)
                  : "memory");
 }
 
@@ -128,21 +134,24 @@ __device__ __forceinline__ void bulk_wait_group_read() {
 // ---- TMA: boxes of a tensor map, at coordinates with the fastest dimension first ----
 
 __device__ __forceinline__ void tma_load_1d(void* shared, const TensorMap& map, mbarrier* barrier, int x) {
-    asm volatile("cp.async.bulk.tensor.1d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2}], [%3];" ::"r"(
-                     smem(shared)),
-                 "l"(&map), "r"(x), "r"(smem(barrier))
-                 : "memory");
+    asm volatile(
+        "cp.async.bulk.tensor.1d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2}], [%3];" ::
+            "r"(smem(shared)),
+        "l"(&map), "r"(x), "r"(smem(barrier))
+        : "memory");
 }
 
 __device__ __forceinline__ void tma_load_2d(void* shared, const TensorMap& map, mbarrier* barrier, int x, int y) {
-    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::"r"(
-                     smem(shared)),
-                 "l"(&map), "r"(x), "r"(y), "r"(smem(barrier))
-                 : "memory");
+    asm volatile(
+        "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], "
+        "[%4];" ::"r"(smem(shared)),
+        "l"(&map), "r"(x), "r"(y), "r"(smem(barrier))
+        : "memory");
 }
 
 // The same to all blocks of the cluster in `mask`: same shared addresses, and each block's own barrier counts the bytes.
-__device__ __forceinline__ void tma_load_2d_multicast(void* shared, const TensorMap& map, mbarrier* barrier, int x, int y, int mask) {
+__device__ __forceinline__ void tma_load_2d_multicast(void* shared, const TensorMap& map, mbarrier* barrier, int x,
+                                                      int y, int mask) {
     asm volatile(
         "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster"
         " [%0], [%1, {%2, %3}], [%4], %5;" ::"r"(smem(shared)),
@@ -151,13 +160,14 @@ __device__ __forceinline__ void tma_load_2d_multicast(void* shared, const Tensor
 }
 
 __device__ __forceinline__ void tma_store_1d(const TensorMap& map, const void* shared, int x) {
-    asm volatile("cp.async.bulk.tensor.1d.global.shared::cta.tile.bulk_group [%0, {%1}], [%2];" ::"l"(&map), "r"(x), "r"(smem(shared))
+    asm volatile("cp.async.bulk.tensor.1d.global.shared::cta.tile.bulk_group [%0, {%1}], [%2];" ::"l"(&map), "r"(x),
+                 "r"(smem(shared))
                  : "memory");
 }
 
 __device__ __forceinline__ void tma_store_2d(const TensorMap& map, const void* shared, int x, int y) {
-    asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%1, %2}], [%3];" ::"l"(&map), "r"(x), "r"(y),
-                 "r"(smem(shared))
+    asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%1, %2}], [%3];" ::"l"(&map), "r"(x),
+                 "r"(y), "r"(smem(shared))
                  : "memory");
 }
 
@@ -174,7 +184,8 @@ enum Swizzle { NO_SWIZZLE = 0, SWIZZLE_128 = 1, SWIZZLE_64 = 2, SWIZZLE_32 = 3 }
 
 // A matrix descriptor: the address of a tile, its leading and stride byte offsets, and how its 16-byte chunks are permuted.
 __device__ __forceinline__ u64 descriptor(const void* tile, int leading, int stride, Swizzle swizzle) {
-    return (u64)((smem(tile) & 0x3ffff) >> 4) | (u64)(leading >> 4) << 16 | (u64)(stride >> 4) << 32 | (u64)swizzle << 62;
+    return (u64)((smem(tile) & 0x3ffff) >> 4) | (u64)(leading >> 4) << 16 | (u64)(stride >> 4) << 32 |
+           (u64)swizzle << 62;
 }
 
 // Where byte `offset` of a tile in rows of ROW bytes (32, 64 or 128) lies if TMA or wgmma swizzles it: address bits 7 and up
@@ -204,13 +215,17 @@ __device__ __forceinline__ void wgmma_wait_group(Sum (&sums)[N]) {
     wgmma_wait_group<PENDING>();
 #pragma unroll
     for (int i = 0; i < N; ++i) {
-        if constexpr (sizeof(Sum) == 4 && Sum(1) / 2 != 0) asm volatile("" : "+f"(sums[i])::"memory");
-        else asm volatile("" : "+r"(sums[i])::"memory");
+        if constexpr (sizeof(Sum) == 4 && Sum(1) / 2 != 0)
+            asm volatile("" : "+f"(sums[i])::"memory");
+        else
+            asm volatile("" : "+r"(sums[i])::"memory");
     }
 }
 
 // Row and column of a warpgroup's tile of 64 rows whose sum a thread holds in d[i].
-__device__ __forceinline__ int wgmma_row(int thread, int i) { return thread / 32 * 16 + thread % 32 / 4 + i / 2 % 2 * 8; }
+__device__ __forceinline__ int wgmma_row(int thread, int i) {
+    return thread / 32 * 16 + thread % 32 / 4 + i / 2 % 2 * 8;
+}
 __device__ __forceinline__ int wgmma_col(int thread, int i) { return i / 4 * 8 + thread % 4 * 2 + i % 2; }
 
 // D = A @ B + D (without D if not `add`) of float16: 64 rows, 64 columns, 16 steps of k; D in float32. TRANS: 1 if a tile is MN-major.
@@ -225,10 +240,10 @@ __device__ __forceinline__ void wgmma_m64n64k16(float (&d)[32], u64 a, u64 b, in
         " %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31},"
         " %32, %33, p, 1, 1, %35, %36;\n"
         "}"
-        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]),
-          "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]),
-          "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]),
-          "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]),
+          "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]),
+          "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]),
+          "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
         : "l"(a), "l"(b), "r"(add), "n"(TRANS_A), "n"(TRANS_B));
 }
 

@@ -5,7 +5,8 @@
 constexpr int ROWS = 4, COLUMNS = 64;
 
 __device__ __forceinline__ void mbarrier_expect_tx(mbarrier* barrier, int bytes) {
-    asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" ::"r"(smem(barrier)), "r"(bytes) : "memory");
+    asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" ::"r"(smem(barrier)), "r"(bytes)
+                 : "memory");
 }
 
 extern "C" __global__ void mbarrier_expect_tx_rows(const float* in, float* out, int row_stride) {

@@ -31,9 +31,12 @@ extern "C" __global__ void mbarrier_ring(const int* in, int* out, int tiles) {  
             if (lane == 0) mbarrier_arrive(&empty[stage]);
 
             int result;
-            if (warp == 1) result = __reduce_add_sync(0xffffffff, value);
-            else if (warp == 2) result = __reduce_min_sync(0xffffffff, value);
-            else result = static_cast<int>(__reduce_or_sync(0xffffffff, static_cast<unsigned>(value)));
+            if (warp == 1)
+                result = __reduce_add_sync(0xffffffff, value);
+            else if (warp == 2)
+                result = __reduce_min_sync(0xffffffff, value);
+            else
+                result = static_cast<int>(__reduce_or_sync(0xffffffff, static_cast<unsigned>(value)));
             if (lane == 0) out[(warp - 1) * tiles + tile] = result;
         }
         if (++stage == STAGES) {

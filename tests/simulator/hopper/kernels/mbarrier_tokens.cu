@@ -39,7 +39,8 @@ extern "C" __global__ void mbarrier_tokens(const int* in, int* sums, int* total)
     token = __shfl_sync(0xffffffff, token, 0);
 
     int mine = in[t] * in[t];   // work that needs nobody else's values
-    while (!test_wait(&written, token)) {}
+    while (!test_wait(&written, token)) {
+    }
     for (int i = 0; i < 4; ++i) mine += values[(t + 32 * i) % THREADS];
     sums[t] = mine;
 

@@ -5,12 +5,14 @@
 constexpr int BLOCKS = 4, THREADS = 64, ROUNDS = 2;
 
 __device__ __forceinline__ void red_async_add(u32 address, int value, u32 barrier) {
-    asm volatile("red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.add.s32 [%0], %1, [%2];" ::"r"(address),
-                 "r"(value), "r"(barrier)
-                 : "memory");
+    asm volatile(
+        "red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.add.s32 [%0], %1, [%2];" ::"r"(address),
+        "r"(value), "r"(barrier)
+        : "memory");
 }
 
-extern "C" __global__ void __cluster_dims__(BLOCKS, 1, 1) red_async(const int* in, int* out) {   // in (ROUNDS, BLOCKS, THREADS)
+extern "C" __global__ void __cluster_dims__(BLOCKS, 1, 1)
+    red_async(const int* in, int* out) {   // in (ROUNDS, BLOCKS, THREADS)
     __shared__ int sums[THREADS];
     __shared__ mbarrier added;
     const int t = threadIdx.x, rank = cluster_ctarank();

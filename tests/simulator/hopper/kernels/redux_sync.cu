@@ -2,11 +2,11 @@
 // its own mask.
 #include "hopper.cuh"
 
-#define REDUX(operation)                                                                                                    \
-    [](int value, u32 lanes) {                                                                                              \
-        int result;                                                                                                         \
-        asm volatile("redux.sync." operation " %0, %1, %2;" : "=r"(result) : "r"(value), "r"(lanes));                       \
-        return result;                                                                                                      \
+#define REDUX(operation)                                                                              \
+    [](int value, u32 lanes) {                                                                        \
+        int result;                                                                                   \
+        asm volatile("redux.sync." operation " %0, %1, %2;" : "=r"(result) : "r"(value), "r"(lanes)); \
+        return result;                                                                                \
     }
 
 extern "C" __global__ void redux_sync(const int* in, int* out) {   // out (8, threads)

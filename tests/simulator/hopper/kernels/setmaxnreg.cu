@@ -5,9 +5,13 @@
 constexpr int TILE = 128, STAGES = 2, THREADS = 256;
 
 template <int ID>
-__device__ __forceinline__ void named_sync() { asm volatile("bar.sync %0, %1;" ::"n"(ID), "n"(THREADS) : "memory"); }
+__device__ __forceinline__ void named_sync() {
+    asm volatile("bar.sync %0, %1;" ::"n"(ID), "n"(THREADS) : "memory");
+}
 template <int ID>
-__device__ __forceinline__ void named_arrive() { asm volatile("bar.arrive %0, %1;" ::"n"(ID), "n"(THREADS) : "memory"); }
+__device__ __forceinline__ void named_arrive() {
+    asm volatile("bar.arrive %0, %1;" ::"n"(ID), "n"(THREADS) : "memory");
+}
 
 constexpr int FULL = 1, EMPTY = 3;   // barriers 1 and 2: stage 0 or 1 has been written; 3 and 4: it has been read
 
@@ -26,7 +30,8 @@ __device__ __forceinline__ void consume(int (&sums)[16], const int (&stage)[STAG
     if (tile + STAGES < tiles) named_arrive<EMPTY + STAGE>();   // as often as the producer waits for it
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 1) setmaxnreg(const int* in, int* out, int tiles) {   // an even number of tiles
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
+    setmaxnreg(const int* in, int* out, int tiles) {   // an even number of tiles
     __shared__ int stage[STAGES][TILE];
     const int t = threadIdx.x % 128;
 
@@ -37,7 +42,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) setmaxnreg(const int* i
             produce<1>(stage, in, tile + 1, t);
         }
     } else {
-        asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");   // waits until the other warpgroup has given its registers
+        asm volatile(
+            "setmaxnreg.inc.sync.aligned.u32 232;");   // waits until the other warpgroup has given its registers
         int sums[16] = {};
         for (int tile = 0; tile < tiles; tile += STAGES) {
             consume<0>(sums, stage, tile, tiles, t);

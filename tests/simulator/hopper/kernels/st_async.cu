@@ -5,13 +5,15 @@
 constexpr int BLOCKS = 4, THREADS = 64;
 
 __device__ __forceinline__ void st_async(u32 address, int value, u32 barrier) {
-    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.s32 [%0], %1, [%2];" ::"r"(address), "r"(value), "r"(barrier)
+    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.s32 [%0], %1, [%2];" ::"r"(address), "r"(value),
+                 "r"(barrier)
                  : "memory");
 }
 __device__ __forceinline__ void st_async(u32 address, int4 v, u32 barrier) {
-    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.s32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(address), "r"(v.x),
-                 "r"(v.y), "r"(v.z), "r"(v.w), "r"(barrier)
-                 : "memory");
+    asm volatile(
+        "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.s32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(address),
+        "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w), "r"(barrier)
+        : "memory");
 }
 
 extern "C" __global__ void __cluster_dims__(BLOCKS, 1, 1) st_async_ring(const int* in, int* out) {

@@ -3,7 +3,8 @@
 #include "hopper.cuh"
 
 constexpr int TILE = 16;
-constexpr int HALO_X = 20, HALO_Y = TILE + 2;   // TILE + 2, and on to a multiple of 16 bytes as TMA requires of a box's rows
+constexpr int HALO_X = 20,
+              HALO_Y = TILE + 2;   // TILE + 2, and on to a multiple of 16 bytes as TMA requires of a box's rows
 
 extern "C" __global__ void stencil_tma(const __grid_constant__ TensorMap map, float* out, int rows, int columns) {
     __shared__ alignas(128) float tile[HALO_Y][HALO_X];

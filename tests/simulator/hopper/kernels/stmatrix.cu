@@ -3,16 +3,17 @@
 #include "hopper.cuh"
 
 __device__ __forceinline__ void stmatrix_x4(void* row, const u32 (&m)[4]) {
-    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(smem(row)), "r"(m[0]), "r"(m[1]), "r"(m[2]),
-                 "r"(m[3])
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(smem(row)), "r"(m[0]),
+                 "r"(m[1]), "r"(m[2]), "r"(m[3])
                  : "memory");
 }
 __device__ __forceinline__ void stmatrix_x2_trans(void* row, u32 m0, u32 m1) {
-    asm volatile("stmatrix.sync.aligned.m8n8.x2.trans.shared.b16 [%0], {%1, %2};" ::"r"(smem(row)), "r"(m0), "r"(m1) : "memory");
+    asm volatile("stmatrix.sync.aligned.m8n8.x2.trans.shared.b16 [%0], {%1, %2};" ::"r"(smem(row)), "r"(m0), "r"(m1)
+                 : "memory");
 }
 
 extern "C" __global__ void stmatrix(short* out, short* transposed) {   // out (16, 16), transposed (16, 8)
-    __shared__ alignas(16) short tile[16][24];                         // rows of 48 bytes: 8 successive rows lie in different banks
+    __shared__ alignas(16) short tile[16][24];   // rows of 48 bytes: 8 successive rows lie in different banks
     __shared__ alignas(16) short flipped[16][8];
     const int lane = threadIdx.x, row = lane / 4, col = lane % 4 * 2;
 

@@ -4,7 +4,8 @@
 
 constexpr int BOX = 64;
 
-extern "C" __global__ void tma_1d(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap y, float* loaded) {
+extern "C" __global__ void tma_1d(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap y,
+                                  float* loaded) {
     __shared__ alignas(128) float box[BOX];
     __shared__ mbarrier full;
     const int t = threadIdx.x, begin = blockIdx.x * BOX;

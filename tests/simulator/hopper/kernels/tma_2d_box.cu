@@ -4,7 +4,8 @@
 
 constexpr int COLUMNS = 16, ROWS = 8;   // of a box
 
-extern "C" __global__ void tma_2d_box(const __grid_constant__ TensorMap map, float* out) {   // out (gridDim.y, gridDim.x, ROWS, COLUMNS)
+extern "C" __global__ void tma_2d_box(const __grid_constant__ TensorMap map,
+                                      float* out) {   // out (gridDim.y, gridDim.x, ROWS, COLUMNS)
     __shared__ alignas(128) float box[ROWS * COLUMNS];
     __shared__ mbarrier full;
     const int t = threadIdx.x;

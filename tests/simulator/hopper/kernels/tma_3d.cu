@@ -4,11 +4,13 @@
 
 constexpr int X = 16, Y = 4, Z = 8;   // a box
 
-__device__ __forceinline__ void tma_load_3d(void* shared, const TensorMap& map, mbarrier* barrier, int x, int y, int z) {
-    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], [%5];" ::"r"(
-                     smem(shared)),
-                 "l"(&map), "r"(x), "r"(y), "r"(z), "r"(smem(barrier))
-                 : "memory");
+__device__ __forceinline__ void tma_load_3d(void* shared, const TensorMap& map, mbarrier* barrier, int x, int y,
+                                            int z) {
+    asm volatile(
+        "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], "
+        "[%5];" ::"r"(smem(shared)),
+        "l"(&map), "r"(x), "r"(y), "r"(z), "r"(smem(barrier))
+        : "memory");
 }
 
 extern "C" __global__ void tma_3d(const __grid_constant__ TensorMap volume, const __grid_constant__ TensorMap sums) {

@@ -4,7 +4,8 @@
 
 constexpr int COLUMNS = 32, ROWS = 8, HALF = ROWS / 2, STAGES = 2, THREADS = COLUMNS * ROWS, WARPS = THREADS / 32;
 
-extern "C" __global__ void __cluster_dims__(2, 1, 1) tma_multicast(const __grid_constant__ TensorMap map, float* out, int tiles) {
+extern "C" __global__ void __cluster_dims__(2, 1, 1)
+    tma_multicast(const __grid_constant__ TensorMap map, float* out, int tiles) {
     __shared__ alignas(128) float tile[STAGES][ROWS * COLUMNS];
     __shared__ mbarrier full[STAGES], empty[STAGES];
     const int t = threadIdx.x, rank = cluster_ctarank();
@@ -29,7 +30,8 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) tma_multicast(const __grid_
         mbarrier_wait(&full[stage], parity);
         sum += tile[stage][t] * (rank + i + 1);
         __syncwarp();   // all lanes have read
-        if (t % 32 < 2) mbarrier_arrive_remote(mapa(&empty[stage], t % 32));   // lane 0 at block 0's, lane 1 at block 1's
+        if (t % 32 < 2)
+            mbarrier_arrive_remote(mapa(&empty[stage], t % 32));   // lane 0 at block 0's, lane 1 at block 1's
     }
     out[blockIdx.x * THREADS + t] = sum;
     cluster_sync();   // neither copies nor arrivals reach a block that has ended

@@ -8,10 +8,12 @@ __device__ __forceinline__ void prefetch_tensormap(const TensorMap& map) {
 }
 
 __device__ __forceinline__ void tma_prefetch_2d(const TensorMap& map, int x, int y) {
-    asm volatile("cp.async.bulk.prefetch.tensor.2d.L2.global.tile [%0, {%1, %2}];" ::"l"(&map), "r"(x), "r"(y) : "memory");
+    asm volatile("cp.async.bulk.prefetch.tensor.2d.L2.global.tile [%0, {%1, %2}];" ::"l"(&map), "r"(x), "r"(y)
+                 : "memory");
 }
 
-extern "C" __global__ void tma_prefetch(const __grid_constant__ TensorMap map, float* sums, int rows) {   // sums of columns
+extern "C" __global__ void tma_prefetch(const __grid_constant__ TensorMap map, float* sums,
+                                        int rows) {   // sums of columns
     __shared__ alignas(128) float tile[ROWS][COLUMNS];
     __shared__ mbarrier full;
     const int t = threadIdx.x, x = blockIdx.x * COLUMNS;

@@ -9,7 +9,8 @@ extern "C" __global__ void tma_store(const __grid_constant__ TensorMap map, int 
     const int x = threadIdx.x % TILE_X, y = threadIdx.x / TILE_X;
 
     for (int i = 0; i < tiles_x; ++i) {
-        if (threadIdx.x == 0) bulk_wait_group_read<1>();   // only the newest store may still be reading: of the other buffer
+        if (threadIdx.x == 0)
+            bulk_wait_group_read<1>();   // only the newest store may still be reading: of the other buffer
         __syncthreads();
         tile[i % 2][y][x] = (blockIdx.x * TILE_Y + y) * columns + i * TILE_X + x;
         fence_proxy_async();

@@ -7,7 +7,8 @@ constexpr int ROWS = 16;
 template <int ROW_BYTES>
 __device__ __forceinline__ void load_and_show(const TensorMap& map, int* raw, int* found) {
     constexpr int COUNT = ROWS * ROW_BYTES / 4;
-    __shared__ alignas(1024) int box[COUNT];   // aligned to what the pattern repeats after, or the pattern begins elsewhere
+    __shared__ alignas(
+        1024) int box[COUNT];   // aligned to what the pattern repeats after, or the pattern begins elsewhere
     __shared__ mbarrier full;
 
     if (threadIdx.x == 0) {

@@ -12,8 +12,8 @@ __device__ __forceinline__ void wgmma_from_registers(float (&d)[4], const u32 (&
 }
 
 extern "C" __global__ void __launch_bounds__(128)
-    wgmma_chain(const __grid_constant__ TensorMap a_map, const __grid_constant__ TensorMap b_map, const __grid_constant__ TensorMap c_map,
-                float* d) {
+    wgmma_chain(const __grid_constant__ TensorMap a_map, const __grid_constant__ TensorMap b_map,
+                const __grid_constant__ TensorMap c_map, float* d) {
     __shared__ alignas(1024) short a_tile[M * K], b_tile[N * K], c_tile[P * N];
     __shared__ mbarrier full;
     const int t = threadIdx.x;
@@ -32,7 +32,8 @@ extern "C" __global__ void __launch_bounds__(128)
     float product[32] = {};
     wgmma_fence();
     for (int k = 0; k < K; k += 16)
-        wgmma_m64n64k16(product, descriptor(a_tile + k, 16, 1024, SWIZZLE_128), descriptor(b_tile + k, 16, 1024, SWIZZLE_128));
+        wgmma_m64n64k16(product, descriptor(a_tile + k, 16, 1024, SWIZZLE_128),
+                        descriptor(b_tile + k, 16, 1024, SWIZZLE_128));
     wgmma_commit_group();
     wgmma_wait_group<0>(product);
 
@@ -45,7 +46,8 @@ extern "C" __global__ void __launch_bounds__(128)
     float sums[4] = {};
     wgmma_fence();
 #pragma unroll
-    for (int i = 0; i < N / 16; ++i) wgmma_from_registers(sums, fragment[i], descriptor(c_tile + i * 16, 16, 1024, SWIZZLE_128));
+    for (int i = 0; i < N / 16; ++i)
+        wgmma_from_registers(sums, fragment[i], descriptor(c_tile + i * 16, 16, 1024, SWIZZLE_128));
     wgmma_commit_group();
     wgmma_wait_group<0>(sums);
     for (int i = 0; i < 4; ++i) d[wgmma_row(t, i) * P + wgmma_col(t, i)] = sums[i];

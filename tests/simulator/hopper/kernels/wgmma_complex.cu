@@ -12,8 +12,10 @@ __device__ __forceinline__ void wgmma(float (&d)[4], u64 a, u64 b) {
 }
 
 extern "C" __global__ void __launch_bounds__(128)
-    wgmma_complex(const __grid_constant__ TensorMap a_map, const __grid_constant__ TensorMap b_map, float* re, float* im) {
-    __shared__ alignas(1024) short a_tile[2][M * K], b_tile[2][N * K];   // real parts, imaginary parts: rows M or N on in the map
+    wgmma_complex(const __grid_constant__ TensorMap a_map, const __grid_constant__ TensorMap b_map, float* re,
+                  float* im) {
+    __shared__ alignas(1024) short a_tile[2][M * K],
+        b_tile[2][N * K];   // real parts, imaginary parts: rows M or N on in the map
     __shared__ mbarrier full;
     const int t = threadIdx.x;
 
@@ -32,8 +34,10 @@ extern "C" __global__ void __launch_bounds__(128)
     float real[4] = {}, imaginary[4] = {};
     wgmma_fence();
     for (int k = 0; k < K; k += 16) {
-        const u64 ar = descriptor(a_tile[0] + k, 16, 512, SWIZZLE_64), ai = descriptor(a_tile[1] + k, 16, 512, SWIZZLE_64);
-        const u64 br = descriptor(b_tile[0] + k, 16, 512, SWIZZLE_64), bi = descriptor(b_tile[1] + k, 16, 512, SWIZZLE_64);
+        const u64 ar = descriptor(a_tile[0] + k, 16, 512, SWIZZLE_64),
+                  ai = descriptor(a_tile[1] + k, 16, 512, SWIZZLE_64);
+        const u64 br = descriptor(b_tile[0] + k, 16, 512, SWIZZLE_64),
+                  bi = descriptor(b_tile[1] + k, 16, 512, SWIZZLE_64);
         wgmma<1>(real, ar, br);
         wgmma<-1>(real, ai, bi);
         wgmma<1>(imaginary, ar, bi);

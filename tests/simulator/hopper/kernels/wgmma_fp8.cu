@@ -6,9 +6,10 @@ constexpr int M = 64, N = 24, K = 128;   // rows of 128 bytes
 
 __device__ __forceinline__ void wgmma_e4m3_e5m2(float (&d)[12], u64 a, u64 b) {
     asm volatile(
-        "wgmma.mma_async.sync.aligned.m64n24k32.f32.e4m3.e5m2 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11}, %12, %13, 1, 1, 1;"
-        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]),
-          "+f"(d[10]), "+f"(d[11])
+        "wgmma.mma_async.sync.aligned.m64n24k32.f32.e4m3.e5m2 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11}, %12, "
+        "%13, 1, 1, 1;"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]),
+          "+f"(d[9]), "+f"(d[10]), "+f"(d[11])
         : "l"(a), "l"(b));
 }
 
@@ -31,7 +32,8 @@ extern "C" __global__ void __launch_bounds__(128)
     float sums[12] = {};
     wgmma_fence();
     for (int k = 0; k < K; k += 32)
-        wgmma_e4m3_e5m2(sums, descriptor(a_tile + k, 16, 1024, SWIZZLE_128), descriptor(b_tile + k, 16, 1024, SWIZZLE_128));
+        wgmma_e4m3_e5m2(sums, descriptor(a_tile + k, 16, 1024, SWIZZLE_128),
+                        descriptor(b_tile + k, 16, 1024, SWIZZLE_128));
     wgmma_commit_group();
     wgmma_wait_group<0>(sums);
     for (int i = 0; i < 12; ++i) d[wgmma_row(t, i) * N + wgmma_col(t, i)] = sums[i];

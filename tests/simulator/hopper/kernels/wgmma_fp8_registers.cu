@@ -9,7 +9,8 @@ __device__ __forceinline__ void wgmma_e5m2_e4m3(float (&d)[4], const u32 (&a)[4]
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
 }
 
-extern "C" __global__ void __launch_bounds__(128) wgmma_fp8_registers(const u32* a, const int4* b, float* d) {   // a (64, K / 4), b (N, K / 16)
+extern "C" __global__ void __launch_bounds__(128)
+    wgmma_fp8_registers(const u32* a, const int4* b, float* d) {   // a (64, K / 4), b (N, K / 16)
     __shared__ alignas(1024) int4 b_tile[N * K / 16];
     const int t = threadIdx.x, lane = t % 32;
 

@@ -16,7 +16,8 @@ __device__ __forceinline__ void wgmma_f16(u32 (&d)[4], u64 a, u64 b, int add) {
 }
 
 extern "C" __global__ void __launch_bounds__(128)
-    wgmma_half_sums(const __grid_constant__ TensorMap a_map, const __grid_constant__ TensorMap b_map, u32* d) {   // d (M, N / 2) pairs
+    wgmma_half_sums(const __grid_constant__ TensorMap a_map, const __grid_constant__ TensorMap b_map,
+                    u32* d) {   // d (M, N / 2) pairs
     __shared__ alignas(1024) short a_tile[M * K], b_tile[N * K];
     __shared__ mbarrier full;
     const int t = threadIdx.x;
@@ -34,7 +35,8 @@ extern "C" __global__ void __launch_bounds__(128)
     u32 sums[4] = {0x7fff7fff, 0x7fff7fff, 0x7fff7fff, 0x7fff7fff};   // NaNs, which nothing may add to
     wgmma_fence();
     for (int k = 0; k < K; k += 16)
-        wgmma_f16(sums, descriptor(a_tile + k, 16, 1024, SWIZZLE_128), descriptor(b_tile + k, 16, 1024, SWIZZLE_128), k > 0);
+        wgmma_f16(sums, descriptor(a_tile + k, 16, 1024, SWIZZLE_128), descriptor(b_tile + k, 16, 1024, SWIZZLE_128),
+                  k > 0);
     wgmma_commit_group();
     wgmma_wait_group<0>(sums);
     for (int i = 0; i < 4; ++i) d[(wgmma_row(t, 2 * i) * N + wgmma_col(t, 2 * i)) / 2] = sums[i];

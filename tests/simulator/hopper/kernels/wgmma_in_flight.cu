@@ -5,7 +5,8 @@
 constexpr int M = 64, N = 8, K = 64, TILES = 3;
 
 extern "C" __global__ void __launch_bounds__(128)
-    wgmma_in_flight(const __grid_constant__ TensorMap a_map, const __grid_constant__ TensorMap b_map, float* d) {   // d (TILES, M, N)
+    wgmma_in_flight(const __grid_constant__ TensorMap a_map, const __grid_constant__ TensorMap b_map,
+                    float* d) {   // d (TILES, M, N)
     __shared__ alignas(1024) short a_tile[M * K], b_tile[TILES][N * K];
     __shared__ mbarrier full;
     const int t = threadIdx.x;
@@ -22,7 +23,8 @@ extern "C" __global__ void __launch_bounds__(128)
 
     const auto start = [&](float (&sums)[4], const short* b) {
         for (int k = 0; k < K; k += 16)
-            wgmma_m64n8k16(sums, descriptor(a_tile + k, 16, 1024, SWIZZLE_128), descriptor(b + k, 16, 1024, SWIZZLE_128));
+            wgmma_m64n8k16(sums, descriptor(a_tile + k, 16, 1024, SWIZZLE_128),
+                           descriptor(b + k, 16, 1024, SWIZZLE_128));
         wgmma_commit_group();
     };
     const auto write = [&](const float (&sums)[4], int tile) {

@@ -22,7 +22,8 @@ __device__ __forceinline__ void wgmma_u8_s8_satfinite(int (&d)[4], u64 a, u64 b)
 
 // D = A @ B + start, with rows of 64 swizzled bytes.
 template <class Wgmma>
-__device__ __forceinline__ void multiply(const int4* a, const int4* b, int* d, int start, Wgmma wgmma) {   // a (M, K / 16), b (N, K / 16)
+__device__ __forceinline__ void multiply(const int4* a, const int4* b, int* d, int start,
+                                         Wgmma wgmma) {   // a (M, K / 16), b (N, K / 16)
     __shared__ alignas(1024) unsigned char a_tile[M * K], b_tile[N * K];
     const int t = threadIdx.x;
     for (int i = t; i < M * K / 16; i += 128) *reinterpret_cast<int4*>(a_tile + swizzled<K>(i * 16)) = a[i];
@@ -32,7 +33,8 @@ __device__ __forceinline__ void multiply(const int4* a, const int4* b, int* d, i
 
     int sums[4] = {start, start, start, start};
     wgmma_fence();
-    for (int k = 0; k < K; k += 32) wgmma(sums, descriptor(a_tile + k, 16, 8 * K, SWIZZLE_64), descriptor(b_tile + k, 16, 8 * K, SWIZZLE_64));
+    for (int k = 0; k < K; k += 32)
+        wgmma(sums, descriptor(a_tile + k, 16, 8 * K, SWIZZLE_64), descriptor(b_tile + k, 16, 8 * K, SWIZZLE_64));
     wgmma_commit_group();
     wgmma_wait_group<0>(sums);
     for (int i = 0; i < 4; ++i) d[wgmma_row(t, i) * N + wgmma_col(t, i)] = sums[i];
@@ -44,6 +46,7 @@ extern "C" __global__ void __launch_bounds__(128) wgmma_int8_signed(const int4* 
 extern "C" __global__ void __launch_bounds__(128) wgmma_int8_unsigned(const int4* a, const int4* b, int* d, int start) {
     multiply(a, b, d, start, wgmma_u8);
 }
-extern "C" __global__ void __launch_bounds__(128) wgmma_int8_saturating(const int4* a, const int4* b, int* d, int start) {
+extern "C" __global__ void __launch_bounds__(128)
+    wgmma_int8_saturating(const int4* a, const int4* b, int* d, int start) {
     multiply(a, b, d, start, wgmma_u8_s8_satfinite);
 }

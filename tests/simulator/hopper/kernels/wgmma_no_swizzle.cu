@@ -6,9 +6,12 @@
 constexpr int M = 64, N = 8, K = 64;
 
 // The element (row, k) of a tile with `rows` rows.
-__device__ __forceinline__ int core_index(int rows, int row, int k) { return k / 8 * rows * 8 + row / 8 * 64 + row % 8 * 8 + k % 8; }
+__device__ __forceinline__ int core_index(int rows, int row, int k) {
+    return k / 8 * rows * 8 + row / 8 * 64 + row % 8 * 8 + k % 8;
+}
 
-extern "C" __global__ void __launch_bounds__(128) wgmma_no_swizzle(const short* a, const short* b, float* d) {   // a (M, K), b (N, K)
+extern "C" __global__ void __launch_bounds__(128)
+    wgmma_no_swizzle(const short* a, const short* b, float* d) {   // a (M, K), b (N, K)
     __shared__ alignas(128) short a_tile[M * K], b_tile[N * K];
     const int t = threadIdx.x;
 
@@ -20,7 +23,8 @@ extern "C" __global__ void __launch_bounds__(128) wgmma_no_swizzle(const short* 
     float sums[4] = {};
     wgmma_fence();
     for (int k = 0; k < K; k += 16)   // two core matrices along k
-        wgmma_m64n8k16(sums, descriptor(a_tile + k * M, M * 16, 128, NO_SWIZZLE), descriptor(b_tile + k * N, N * 16, 128, NO_SWIZZLE));
+        wgmma_m64n8k16(sums, descriptor(a_tile + k * M, M * 16, 128, NO_SWIZZLE),
+                       descriptor(b_tile + k * N, N * 16, 128, NO_SWIZZLE));
     wgmma_commit_group();
     wgmma_wait_group<0>(sums);
     for (int i = 0; i < 4; ++i) d[wgmma_row(t, i) * N + wgmma_col(t, i)] = sums[i];

@@ -5,9 +5,10 @@
 constexpr int N = 8, K = 32;   // a row of B has 64 bytes
 
 __device__ __forceinline__ void wgmma_bf16(float (&d)[4], const u32 (&a)[4], u64 b) {
-    asm volatile("wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%0, %1, %2, %3}, {%4, %5, %6, %7}, %8, 1, 1, 1, 0;"
-                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+    asm volatile(
+        "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%0, %1, %2, %3}, {%4, %5, %6, %7}, %8, 1, 1, 1, 0;"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
 }
 
 extern "C" __global__ void __launch_bounds__(128)
@@ -37,7 +38,8 @@ extern "C" __global__ void __launch_bounds__(128)
     float sums[4] = {};
     wgmma_fence();   // the fragments are in their registers
 #pragma unroll
-    for (int step = 0; step < K / 16; ++step) wgmma_bf16(sums, fragment[step], descriptor(b_tile + step * 16, 16, 8 * 64, SWIZZLE_64));
+    for (int step = 0; step < K / 16; ++step)
+        wgmma_bf16(sums, fragment[step], descriptor(b_tile + step * 16, 16, 8 * 64, SWIZZLE_64));
     wgmma_commit_group();
     wgmma_wait_group<0>(sums);
     for (int i = 0; i < 4; ++i) d[wgmma_row(t, i) * N + wgmma_col(t, i)] = sums[i];

@@ -5,9 +5,10 @@
 constexpr int M = 64, N = 16, K = 32;
 
 __device__ __forceinline__ void wgmma_tf32(float (&d)[8], u64 a, u64 b) {
-    asm volatile("wgmma.mma_async.sync.aligned.m64n16k8.f32.tf32.tf32 {%0, %1, %2, %3, %4, %5, %6, %7}, %8, %9, 1, 1, 1;"
-                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7])
-                 : "l"(a), "l"(b));
+    asm volatile(
+        "wgmma.mma_async.sync.aligned.m64n16k8.f32.tf32.tf32 {%0, %1, %2, %3, %4, %5, %6, %7}, %8, %9, 1, 1, 1;"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7])
+        : "l"(a), "l"(b));
 }
 
 extern "C" __global__ void __launch_bounds__(128)
@@ -28,7 +29,8 @@ extern "C" __global__ void __launch_bounds__(128)
 
     float sums[8] = {};
     wgmma_fence();
-    for (int k = 0; k < K; k += 8) wgmma_tf32(sums, descriptor(a_tile + k, 16, 1024, SWIZZLE_128), descriptor(b_tile + k, 16, 1024, SWIZZLE_128));
+    for (int k = 0; k < K; k += 8)
+        wgmma_tf32(sums, descriptor(a_tile + k, 16, 1024, SWIZZLE_128), descriptor(b_tile + k, 16, 1024, SWIZZLE_128));
     wgmma_commit_group();
     wgmma_wait_group<0>(sums);
     for (int i = 0; i < 8; ++i) d[wgmma_row(t, i) * N + wgmma_col(t, i)] = sums[i];
