@@ -515,6 +515,11 @@ def _split_barrier(x: Arrays) -> Arrays:
     return {"out": (parts[:, 1:-1] + 2 * parts[:, :-2] + 3 * parts[:, 2:]).reshape(-1)}
 
 
+def _divergent_barrier(x: Arrays) -> Arrays:
+    other = wide(x["in"]).reshape(2, 2, 64)[:, ::-1]
+    return {"out": (other + 10 * np.repeat(other[:, :, 1::2] ** 2, 2, axis=2)).reshape(-1)}
+
+
 def _st_async(x: Arrays) -> Arrays:
     sender = np.roll(wide(x["in"]).reshape(2, 4, 64), 1, axis=1)
     other = np.roll(sender, -1, axis=2)
@@ -549,6 +554,10 @@ _CLUSTERS = (
     _case(
         "cluster_split_barrier", (8,), (64,), {"in": Array("int32", (512,)), "out": _poison("int32", 512)}, "in out",
         _split_barrier, cluster=(4,),
+    ),
+    _case(
+        "cluster_divergent_barrier", (4,), (64,), {"in": Array("int32", (256,)), "out": _poison("int32", 256)},
+        "in out", _divergent_barrier, cluster=(2,),
     ),
     _case(
         "st_async", (8,), (64,), {"in": Array("int32", (512,)), "out": _poison("int32", 512)}, "in out", _st_async,
@@ -594,7 +603,7 @@ def _dependent(x: Arrays) -> Arrays:
 
 
 def _setmaxnreg(x: Arrays) -> Arrays:
-    return {"out": _horner([np.stack([np.roll(row, -8 * i) for i in range(16)]) for row in wide(x["in"])], 3)}
+    return {"out": _horner([np.stack([np.roll(row, -8 * i) for i in range(32)]) for row in wide(x["in"])], 3)}
 
 
 _WARPS = (
@@ -620,7 +629,7 @@ _WARPS = (
         "in weights squares out", _dependent, kernels="write_squares sum_squares", dependent=True,
     ),
     _case(
-        "setmaxnreg", (1,), (256,), {"in": Array("int32", (6, 128)), "out": _poison("int32", 16, 128)}, "in out 6",
+        "setmaxnreg", (1,), (384,), {"in": Array("int32", (6, 128)), "out": _poison("int32", 32, 128)}, "in out 6",
         _setmaxnreg,
     ),
 )  # fmt: skip
@@ -737,6 +746,10 @@ _WGMMA = (
     _case(
         "wgmma_registers_a", (1,), (128,), _operands(64, 8, 32, "bfloat16", "bfloat16", "float32"), "a b_map d",
         _product, maps={"b_map": rows_map("b", "bfloat16", (8, 32), (32, 8), 64)},
+    ),
+    _case(
+        "wgmma_wide", (1,), (128,), _operands(64, 256, 16, "bfloat16", "bfloat16", "float32"), "a_map b_map d",
+        _product, maps=_mapped("bfloat16", "bfloat16", 16, 256, 32),
     ),
     _case(
         "wgmma_windows", (1,), (128,),

@@ -1,6 +1,6 @@
-// softmax(Q K^T / 8) V for 64 queries: two products per block of 64 keys, with the softmax's running maximum and sum between
-// them. The weights go from the sums of the first product to A's fragments of the second, all in registers. Stages of K and V
-// arrive by TMA; V is MN-major for the second product.
+// softmax(Q K^T / 8) V for 64 queries: two products per block of 64 keys, with the softmax's running maximum and sum
+// between them. The weights go from the sums of the first product to A's fragments of the second, all in registers.
+// Stages of K and V arrive by TMA; V is MN-major for the second product.
 #include "hopper.cuh"
 
 constexpr int QUERIES = 64, KEYS = 64, DEPTH = 64, STAGES = 2;   // rows of 128 bytes

@@ -1,5 +1,6 @@
-// Bulk copies from one block's shared memory to another's: each block of a cluster of four passes a row to its right neighbour,
-// three times, so that all have seen all rows. The receiver's barrier counts the bytes that the sender copies.
+// Bulk copies from one block's shared memory to another's: each block of a cluster of four passes a row to its right
+// neighbour, three times, so that all have seen all rows. The receiver's barrier counts the bytes that the sender
+// copies.
 #include "hopper.cuh"
 
 constexpr int BLOCKS = 4, THREADS = 32, STEPS = BLOCKS - 1;

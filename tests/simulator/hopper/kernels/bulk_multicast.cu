@@ -1,5 +1,5 @@
-// Four blocks need the same row: each loads a quarter of it and multicasts it to all, so that every byte is read once from global
-// memory. Each block's own barrier counts all four quarters, whoever loaded them.
+// Four blocks need the same row: each loads a quarter of it and multicasts it to all, so that every byte is read once
+// from global memory. Each block's own barrier counts all four quarters, whoever loaded them.
 #include "hopper.cuh"
 
 constexpr int BLOCKS = 4, ROW = 128, QUARTER = ROW / BLOCKS;
@@ -24,7 +24,10 @@ extern "C" __global__ void __cluster_dims__(BLOCKS, 1, 1)
         mbarrier_arrive_expect_tx(&full, sizeof(row));
         fence_mbarrier_init();
     }
-    cluster_sync();   // a block's bytes may arrive elsewhere only when the barrier there counts them
+    // A block's bytes may arrive elsewhere only when the barrier there counts them. Only barriers have to be visible
+    // afterwards, and they are fenced, so the arrival is relaxed.
+    asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+    cluster_wait();
     if (t == 0)
         bulk_load_multicast(row + rank * QUARTER, in + rank * QUARTER, QUARTER * sizeof(float), &full,
                             (1 << BLOCKS) - 1);

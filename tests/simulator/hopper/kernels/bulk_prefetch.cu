@@ -1,5 +1,5 @@
-// A block walks through rows whose order a table gives. While it loads one row, it has L2 fetch the next (a hint: it changes no
-// result). One stage only: the row is read by all before the next is loaded over it.
+// A block walks through rows whose order a table gives. While it loads one row, it has L2 fetch the next (a hint: it
+// changes no result). One stage only: the row is read by all before the next is loaded over it.
 #include "hopper.cuh"
 
 constexpr int COLUMNS = 128;

@@ -1,5 +1,5 @@
-// A thread that wants to read what its bulk store has written waits for the group itself (wait_group), not only until shared memory
-// has been read (wait_group.read). Then it tells the other threads, by a barrier.
+// A thread that wants to read what its bulk store has written waits for the group itself (wait_group), not only until
+// shared memory has been read (wait_group.read). Then it tells the other threads, by a barrier.
 #include "hopper.cuh"
 
 constexpr int COUNT = 128;

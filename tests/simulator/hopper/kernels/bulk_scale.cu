@@ -1,5 +1,5 @@
-// y = 2 x + 1 in chunks that bulk copies bring to shared memory and take from there: the next chunk arrives while this one is
-// computed and the one before is still being stored. Loads complete on mbarriers, stores in groups.
+// y = 2 x + 1 in chunks that bulk copies bring to shared memory and take from there: the next chunk arrives while
+// this one is computed and the one before is still being stored. Loads complete on mbarriers, stores in groups.
 #include "hopper.cuh"
 
 constexpr int CHUNK = 256;   // floats, and threads

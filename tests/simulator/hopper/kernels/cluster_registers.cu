@@ -1,5 +1,5 @@
-// Where a block is: its place in its cluster and the cluster's place in the grid, from special registers, for a grid of clusters
-// of 2 x 3 blocks. blockIdx counts blocks of the grid, as always.
+// Where a block is: its place in its cluster and the cluster's place in the grid, from special registers, for a grid
+// of clusters of 2 x 3 blocks. blockIdx counts blocks of the grid, as always.
 #include "hopper.cuh"
 
 #define READ(name)                                             \

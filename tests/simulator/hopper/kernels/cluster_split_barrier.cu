@@ -1,5 +1,5 @@
-// A chain of sums over neighbours, whose ends lie in other blocks of the cluster. Between arriving at the cluster's barrier and
-// waiting for it, a thread computes what needs only its own block.
+// A chain of sums over neighbours, whose ends lie in other blocks of the cluster. Between arriving at the cluster's
+// barrier and waiting for it, a thread computes what needs only its own block.
 #include "hopper.cuh"
 
 constexpr int BLOCKS = 4, THREADS = 64;

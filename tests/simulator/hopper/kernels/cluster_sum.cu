@@ -1,5 +1,5 @@
-// Every number becomes the sum of all others of its cluster, plus its block's rank. Blocks sum their own numbers, then read each
-// other's sums in distributed shared memory, by cooperative groups' cluster_group.
+// Every number becomes the sum of all others of its cluster, plus its block's rank. Blocks sum their own numbers,
+// then read each other's sums in distributed shared memory, by cooperative groups' cluster_group.
 #include <cooperative_groups.h>
 
 namespace cg = cooperative_groups;

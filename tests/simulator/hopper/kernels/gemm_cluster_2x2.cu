@@ -1,6 +1,6 @@
-// Clusters of 2 x 2 blocks: blocks in a row share A's tile, blocks in a column share B's. Each loads half of both, multicast to
-// the two blocks of its row or column, named by masks. A block's stage is written by three blocks, itself among them, so its
-// consumers arrive at the barriers "empty" of those three.
+// Clusters of 2 x 2 blocks: blocks in a row share A's tile, blocks in a column share B's. Each loads half of both,
+// multicast to the two blocks of its row or column, named by masks. A block's stage is written by three blocks,
+// itself among them, so its consumers arrive at the barriers "empty" of those three.
 #include "hopper.cuh"
 
 constexpr int BM = 64, BN = 64, BK = 64, STAGES = 2, THREADS = 128 + 32;

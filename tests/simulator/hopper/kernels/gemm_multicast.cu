@@ -1,5 +1,6 @@
-// C = A @ B by clusters of two blocks, one below the other: they need the same tile of B, of which each loads half and
-// multicasts it to both. A stage is overwritten in both blocks at once, so it is empty when the consumers of both have read it.
+// C = A @ B by clusters of two blocks, one below the other: they need the same tile of B, of which each loads half
+// and multicasts it to both. A stage is overwritten in both blocks at once, so it is empty when the consumers of both
+// have read it.
 #include "hopper.cuh"
 
 constexpr int BM = 64, BN = 64, BK = 64, STAGES = 2, THREADS = 128 + 32;   // a warpgroup multiplies, warp 4 loads

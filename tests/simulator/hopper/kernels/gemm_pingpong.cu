@@ -1,5 +1,6 @@
-// Ping-pong: two consumer warpgroups compute tiles of their own in turn. While one writes its tile, the other multiplies. Both
-// take their stages from one ring, in which the tiles' steps follow each other; named barriers keep the turns.
+// Ping-pong: two consumer warpgroups compute tiles of their own in turn. While one writes its tile, the other
+// multiplies. Both take their stages from one ring, in which the tiles' steps follow each other; named barriers keep
+// the turns.
 #include "hopper.cuh"
 
 constexpr int BM = 64, BN = 64, BK = 64, STAGES = 2, THREADS = 3 * 128;

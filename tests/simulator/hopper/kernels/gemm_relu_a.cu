@@ -1,6 +1,6 @@
-// C = max(A, 0) @ B: threads change the tile of A in shared memory after TMA has loaded it and before wgmma reads it. These are
-// ordinary writes, so each thread fences them from the async proxy before the block's barrier. The next load overwrites what the
-// threads wrote: their fence and the barriers order that as well.
+// C = max(A, 0) @ B: threads change the tile of A in shared memory after TMA has loaded it and before wgmma reads it.
+// These are ordinary writes, so each thread fences them from the async proxy before the block's barrier. The next
+// load overwrites what the threads wrote: their fence and the barriers order that as well.
 #include "hopper.cuh"
 
 constexpr int BM = 64, BN = 64, BK = 64, THREADS = 128;

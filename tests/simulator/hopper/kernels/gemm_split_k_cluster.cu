@@ -1,5 +1,6 @@
-// A cluster of four blocks computes one tile of C: each sums a quarter of K. Then every block adds up a quarter of the tile's
-// rows, which it reads from all blocks' shared memory, in the order of k: no atomics, and no workspace in global memory.
+// A cluster of four blocks computes one tile of C: each sums a quarter of K. Then every block adds up a quarter of
+// the tile's rows, which it reads from all blocks' shared memory, in the order of k: no atomics, and no workspace in
+// global memory.
 #include "hopper.cuh"
 
 constexpr int BM = 64, BN = 64, BK = 64, BLOCKS = 4, THREADS = 128;

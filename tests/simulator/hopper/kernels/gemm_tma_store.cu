@@ -1,5 +1,6 @@
-// A GEMM whose epilogue goes through shared memory: stmatrix writes the rounded tile, swizzled like the map of C, and one TMA store
-// brings it to global memory, clipped at the edges of C. The tile takes the place of the first stage, which is no longer read.
+// A GEMM whose epilogue goes through shared memory: stmatrix writes the rounded tile, swizzled like the map of C, and
+// one TMA store brings it to global memory, clipped at the edges of C. The tile takes the place of the first stage,
+// which is no longer read.
 #include "hopper.cuh"
 
 constexpr int BM = 64, BN = 64, BK = 64, STAGES = 2, THREADS = 128;

@@ -1,6 +1,6 @@
-// Persistent, warp-specialized C = A @ B: one producer warpgroup issues TMA loads for tile after tile, two consumer warpgroups
-// multiply 64 rows each. A is (M, K), B is (K, N): its tile is MN-major, which wgmma transposes. Stages pass from tile to tile:
-// the producer loads the next tile's while the consumers still write this one.
+// Persistent, warp-specialized C = A @ B: one producer warpgroup issues TMA loads for tile after tile, two consumer
+// warpgroups multiply 64 rows each. A is (M, K), B is (K, N): its tile is MN-major, which wgmma transposes. Stages
+// pass from tile to tile: the producer loads the next tile's while the consumers still write this one.
 #include "hopper.cuh"
 
 constexpr int BM = 128, BN = 64, BK = 64, STAGES = 3, CONSUMERS = 2, THREADS = (CONSUMERS + 1) * 128;

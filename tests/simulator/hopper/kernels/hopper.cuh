@@ -7,7 +7,8 @@ typedef unsigned int u32;
 typedef unsigned long long u64;
 typedef u64 mbarrier;   // opaque: PTX defines its 64 bits
 
-// What cuTensorMapEncodeTiled writes. A kernel receives it by value, as a __grid_constant__ parameter, and passes its address on.
+// What cuTensorMapEncodeTiled writes. A kernel receives it by value, as a __grid_constant__ parameter, and passes its
+// address on.
 struct alignas(64) TensorMap {
     u64 opaque[16];
 };
@@ -34,7 +35,8 @@ __device__ __forceinline__ void mbarrier_arrive_expect_tx(mbarrier* barrier, int
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(smem(barrier)), "r"(bytes) : "memory");
 }
 
-// Waits until the phase of this parity has completed: 0 for the first phase, 1 for the second, 0 for the third, and so on.
+// Waits until the phase of this parity has completed: 0 for the first phase, 1 for the second, 0 for the third, and
+// so on.
 __device__ __forceinline__ void mbarrier_wait(mbarrier* barrier, int parity) {
     u32 done;
     do {
@@ -59,7 +61,8 @@ __device__ __forceinline__ u32 mapa(const void* shared, int rank) {
     return address;
 }
 
-// Arrives at a barrier of another block; what this thread has written before is visible to those who wait there (release).
+// Arrives at a barrier of another block; what this thread has written before is visible to those who wait there
+// (release).
 __device__ __forceinline__ void mbarrier_arrive_remote(u32 barrier) {
     asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
@@ -149,7 +152,8 @@ __device__ __forceinline__ void tma_load_2d(void* shared, const TensorMap& map, 
         : "memory");
 }
 
-// The same to all blocks of the cluster in `mask`: same shared addresses, and each block's own barrier counts the bytes.
+// The same to all blocks of the cluster in `mask`: same shared addresses, and each block's own barrier counts the
+// bytes.
 __device__ __forceinline__ void tma_load_2d_multicast(void* shared, const TensorMap& map, mbarrier* barrier, int x,
                                                       int y, int mask) {
     asm volatile(
@@ -182,20 +186,22 @@ __device__ __forceinline__ u32 pack_half2(float low, float high) {
 
 enum Swizzle { NO_SWIZZLE = 0, SWIZZLE_128 = 1, SWIZZLE_64 = 2, SWIZZLE_32 = 3 };
 
-// A matrix descriptor: the address of a tile, its leading and stride byte offsets, and how its 16-byte chunks are permuted.
+// A matrix descriptor: the address of a tile, its leading and stride byte offsets, and how its 16-byte chunks are
+// permuted.
 __device__ __forceinline__ u64 descriptor(const void* tile, int leading, int stride, Swizzle swizzle) {
     return (u64)((smem(tile) & 0x3ffff) >> 4) | (u64)(leading >> 4) << 16 | (u64)(stride >> 4) << 32 |
            (u64)swizzle << 62;
 }
 
-// Where byte `offset` of a tile in rows of ROW bytes (32, 64 or 128) lies if TMA or wgmma swizzles it: address bits 7 and up
-// are added (xor) to the number of the 16-byte chunk in its row. The tile begins at a multiple of 1024 bytes.
+// Where byte `offset` of a tile in rows of ROW bytes (32, 64 or 128) lies if TMA or wgmma swizzles it: address bits 7
+// and up are added (xor) to the number of the 16-byte chunk in its row. The tile begins at a multiple of 1024 bytes.
 template <int ROW>
 __device__ __forceinline__ int swizzled(int offset) {
     return offset ^ (offset >> 7 & (ROW / 16 - 1)) << 4;
 }
 
-// Orders accesses to registers and shared memory before the wgmma that follow. All lanes converge first, as .aligned requires.
+// Orders accesses to registers and shared memory before the wgmma that follow. All lanes converge first, as .aligned
+// requires.
 __device__ __forceinline__ void wgmma_fence() {
     __syncwarp();
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
@@ -228,7 +234,8 @@ __device__ __forceinline__ int wgmma_row(int thread, int i) {
 }
 __device__ __forceinline__ int wgmma_col(int thread, int i) { return i / 4 * 8 + thread % 4 * 2 + i % 2; }
 
-// D = A @ B + D (without D if not `add`) of float16: 64 rows, 64 columns, 16 steps of k; D in float32. TRANS: 1 if a tile is MN-major.
+// D = A @ B + D (without D if not `add`) of float16: 64 rows, 64 columns, 16 steps of k; D in float32. TRANS: 1 if a
+// tile is MN-major.
 template <int TRANS_A = 0, int TRANS_B = 0>
 __device__ __forceinline__ void wgmma_m64n64k16(float (&d)[32], u64 a, u64 b, int add = 1) {
     asm volatile(

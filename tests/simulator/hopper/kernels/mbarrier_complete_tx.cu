@@ -1,5 +1,5 @@
-// A barrier counts "transactions", whatever they are: here threads copy a tile themselves, each announces nothing and completes
-// the bytes of its own element (complete_tx), and one thread announces them all. The phase waits for both.
+// A barrier counts "transactions", whatever they are: here threads copy a tile themselves, each announces nothing and
+// completes the bytes of its own element (complete_tx), and one thread announces them all. The phase waits for both.
 #include "hopper.cuh"
 
 constexpr int THREADS = 64;

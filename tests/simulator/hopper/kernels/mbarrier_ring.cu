@@ -1,6 +1,6 @@
-// A ring of stages between warps, without TMA: warp 0 writes a tile of 32 numbers to each stage in turn, three consumer warps
-// compute their sum, their minimum and their bits' union. A stage is "full" when 32 lanes of the producer have arrived, and
-// "empty" when one lane of each consumer has.
+// A ring of stages between warps, without TMA: warp 0 writes a tile of 32 numbers to each stage in turn, three
+// consumer warps compute their sum, their minimum and their bits' union. A stage is "full" when 32 lanes of the
+// producer have arrived, and "empty" when one lane of each consumer has.
 #include "hopper.cuh"
 
 constexpr int STAGES = 3, CONSUMERS = 3;

@@ -1,5 +1,6 @@
-// Arriving returns a token of the phase, with which test_wait asks whether it has completed, without waiting: the thread does
-// something else meanwhile. A lane arrives for its whole warp (a count of 32). At last the barrier's memory becomes an int.
+// Arriving returns a token of the phase, with which test_wait asks whether it has completed, without waiting: the
+// thread does something else meanwhile. A lane arrives for its whole warp (a count of 32). At last the barrier's
+// memory becomes an int.
 #include "hopper.cuh"
 
 constexpr int THREADS = 128;

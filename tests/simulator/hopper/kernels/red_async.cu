@@ -1,5 +1,5 @@
-// All blocks of a cluster add into the first block's shared memory without waiting (red.async). Its barrier counts four bytes for
-// each addition, and when all have arrived the sums are complete.
+// All blocks of a cluster add into the first block's shared memory without waiting (red.async). Its barrier counts
+// four bytes for each addition, and when all have arrived the sums are complete.
 #include "hopper.cuh"
 
 constexpr int BLOCKS = 4, THREADS = 64, ROUNDS = 2;

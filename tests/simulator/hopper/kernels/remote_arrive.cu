@@ -1,5 +1,6 @@
-// Two blocks of a cluster play ping-pong: block 0 writes a row into block 1's shared memory and arrives at block 1's barrier
-// "full"; block 1 reads it and arrives at block 0's barrier "empty". Remote arrivals release, the waits acquire, at cluster scope.
+// Two blocks of a cluster play ping-pong: block 0 writes a row into block 1's shared memory and arrives at block 1's
+// barrier "full"; block 1 reads it and arrives at block 0's barrier "empty". Remote arrivals release, the waits
+// acquire, at cluster scope.
 #include "hopper.cuh"
 
 constexpr int THREADS = 64;

@@ -1,5 +1,5 @@
-// Every thread stores to the next block of a ring without waiting (st.async): the receiver's barrier counts the bytes of all
-// threads' stores, as it does those of bulk copies. One number and a vector of four go to each.
+// Every thread stores to the next block of a ring without waiting (st.async): the receiver's barrier counts the bytes
+// of all threads' stores, as it does those of bulk copies. One number and a vector of four go to each.
 #include "hopper.cuh"
 
 constexpr int BLOCKS = 4, THREADS = 64;

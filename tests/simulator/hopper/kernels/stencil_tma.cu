@@ -1,5 +1,5 @@
-// Five-point stencil: TMA loads a tile with a halo of one element. At the edges of the matrix the halo lies outside and is zero,
-// so no thread tests where it is, except to write.
+// Five-point stencil: TMA loads a tile with a halo of one element. At the edges of the matrix the halo lies outside
+// and is zero, so no thread tests where it is, except to write.
 #include "hopper.cuh"
 
 constexpr int TILE = 16;

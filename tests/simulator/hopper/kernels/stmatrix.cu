@@ -1,5 +1,5 @@
-// stmatrix writes 8 x 8 matrices of 16-bit elements that a warp holds as wgmma and mma leave them: two elements of a row in each
-// lane. Every lane names the address of one row. With .trans, rows become columns.
+// stmatrix writes 8 x 8 matrices of 16-bit elements that a warp holds as wgmma and mma leave them: two elements of a
+// row in each lane. Every lane names the address of one row. With .trans, rows become columns.
 #include "hopper.cuh"
 
 __device__ __forceinline__ void stmatrix_x4(void* row, const u32 (&m)[4]) {
@@ -17,7 +17,7 @@ extern "C" __global__ void stmatrix(short* out, short* transposed) {   // out (1
     __shared__ alignas(16) short flipped[16][8];
     const int lane = threadIdx.x, row = lane / 4, col = lane % 4 * 2;
 
-    // Element (r, c) of the tile of 16 x 16 is 100 r + c. Matrix i has rows from i % 2 * 8 and columns from i / 2 * 8 on.
+    // Element (r, c) of the 16 x 16 tile is 100 r + c. Matrix i begins at row i % 2 * 8 and column i / 2 * 8.
     u32 m[4];
     for (int i = 0; i < 4; ++i) {
         const int first = (row + i % 2 * 8) * 100 + col + i / 2 * 8;

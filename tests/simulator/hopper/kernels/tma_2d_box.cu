@@ -1,5 +1,5 @@
-// Boxes that lie partly or wholly outside of a matrix, on all sides: coordinates may be negative. Elements outside are zeros, or
-// NaN if the tensor map says so.
+// Boxes that lie partly or wholly outside of a matrix, on all sides: coordinates may be negative. Elements outside
+// are zeros, or NaN if the tensor map says so.
 #include "hopper.cuh"
 
 constexpr int COLUMNS = 16, ROWS = 8;   // of a box

@@ -1,5 +1,5 @@
-// A volume is summed along its slowest dimension: one load brings a box of all its layers, and one store a box of sums. Both
-// maps end within the last boxes; the layers of the box that do not exist add zeros.
+// A volume is summed along its slowest dimension: one load brings a box of all its layers, and one store a box of
+// sums. Both maps end within the last boxes; the layers of the box that do not exist add zeros.
 #include "hopper.cuh"
 
 constexpr int X = 16, Y = 4, Z = 8;   // a box

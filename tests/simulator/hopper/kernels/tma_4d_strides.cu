@@ -1,5 +1,5 @@
-// Images of several channels (image, y, x, channel), sampled at every second pixel of every third row: the tensor map's element
-// strides skip the others, so the box in shared memory holds the samples side by side.
+// Images of several channels (image, y, x, channel), sampled at every second pixel of every third row: the tensor
+// map's element strides skip the others, so the box in shared memory holds the samples side by side.
 #include "hopper.cuh"
 
 constexpr int CHANNELS = 8, X = 4, Y = 3, BOX = CHANNELS * X * Y;   // samples of a box

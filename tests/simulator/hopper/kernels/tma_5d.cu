@@ -1,5 +1,5 @@
-// Two dimensions of a five-dimensional array change places while TMA copies it, without a thread touching an element: the
-// second map names the result's strides in the order of the first map's dimensions.
+// Two dimensions of a five-dimensional array change places while TMA copies it, without a thread touching an element:
+// the second map names the result's strides in the order of the first map's dimensions.
 #include "hopper.cuh"
 
 constexpr int BOX_BYTES = 8 * 3 * 2 * 2 * 1 * sizeof(int);   // fastest first

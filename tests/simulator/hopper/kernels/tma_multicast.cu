@@ -1,5 +1,6 @@
-// Two blocks of a cluster multiply the same tiles by different factors. Each loads half of a tile for both, in a ring of two
-// stages: a block may overwrite a stage only when both blocks have read it, so consumers arrive at both blocks' barriers "empty".
+// Two blocks of a cluster multiply the same tiles by different factors. Each loads half of a tile for both, in a ring
+// of two stages: a block may overwrite a stage only when both blocks have read it, so consumers arrive at both
+// blocks' barriers "empty".
 #include "hopper.cuh"
 
 constexpr int COLUMNS = 32, ROWS = 8, HALF = ROWS / 2, STAGES = 2, THREADS = COLUMNS * ROWS, WARPS = THREADS / 32;

@@ -1,5 +1,5 @@
-// A block writes to global memory and loads it by TMA in the same kernel. Stores are of the generic proxy and TMA is not, so the
-// writing threads fence between the proxies, for global memory too, before the block's barrier.
+// A block writes to global memory and loads it by TMA in the same kernel. Stores are of the generic proxy and TMA is
+// not, so the writing threads fence between the proxies, for global memory too, before the block's barrier.
 #include "hopper.cuh"
 
 constexpr int COLUMNS = 32, ROWS = 4;

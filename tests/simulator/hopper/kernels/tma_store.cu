@@ -1,5 +1,6 @@
-// Matrices of the numbers of their elements are written tile by tile, with stores of two tiles in flight: before a buffer is
-// written again, its store must have read it (wait_group.read 1). The tiles at the right and at the bottom are clipped.
+// Matrices of the numbers of their elements are written tile by tile, with stores of two tiles in flight: before a
+// buffer is written again, its store must have read it (wait_group.read 1). The tiles at the right and at the bottom
+// are clipped.
 #include "hopper.cuh"
 
 constexpr int TILE_X = 32, TILE_Y = 8;

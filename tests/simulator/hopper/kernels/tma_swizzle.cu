@@ -1,5 +1,5 @@
-// What a swizzle does: a box whose rows have 32, 64 or 128 bytes is loaded, and shared memory is written out as it lies there,
-// and once more as swizzled() finds each element.
+// What a swizzle does: a box whose rows have 32, 64 or 128 bytes is loaded, and shared memory is written out as it
+// lies there, and once more as swizzled() finds each element.
 #include "hopper.cuh"
 
 constexpr int ROWS = 16;

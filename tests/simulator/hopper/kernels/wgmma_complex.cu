@@ -1,5 +1,5 @@
-// A product of complex matrices in four real ones. The real part subtracts Ai @ Bi: scale-a = -1 negates A, for free. The two
-// parts' sums are independent, so their wgmma need no order.
+// A product of complex matrices in four real ones. The real part subtracts Ai @ Bi: scale-a = -1 negates A, for free.
+// The two parts' sums are independent, so their wgmma need no order.
 #include "hopper.cuh"
 
 constexpr int M = 64, N = 8, K = 32;   // rows of 64 bytes

@@ -1,5 +1,5 @@
-// 8-bit floats: A in e4m3, B in e5m2, and 24 columns, as N may be any multiple of 8. B's tile has three groups of 8 rows, which
-// the stride offset leads through.
+// 8-bit floats: A in e4m3, B in e5m2, and 24 columns, as N may be any multiple of 8. B's tile has three groups of 8
+// rows, which the stride offset leads through.
 #include "hopper.cuh"
 
 constexpr int M = 64, N = 24, K = 128;   // rows of 128 bytes

@@ -1,5 +1,5 @@
-// 8-bit integers: k = 32 per wgmma, sums in int32, which wrap. Signed by signed, unsigned by unsigned, and unsigned by signed with
-// sums that saturate. Both operands are K-major: only 16-bit types are transposed.
+// 8-bit integers: k = 32 per wgmma, sums in int32, which wrap. Signed by signed, unsigned by unsigned, and unsigned
+// by signed with sums that saturate. Both operands are K-major: only 16-bit types are transposed.
 #include "hopper.cuh"
 
 constexpr int M = 64, N = 8, K = 64;

@@ -1,6 +1,6 @@
-// One wgmma after the other on tiles without swizzle: core matrices of 8 rows of 16 bytes, 128 contiguous bytes each. Here all
-// core matrices of one 8-element step of k lie together, so the stride offset (to the next 8 rows) is 128 bytes, and the leading
-// offset (to the next 8 of k) is that of a column of core matrices.
+// One wgmma after the other on tiles without swizzle: core matrices of 8 rows of 16 bytes, 128 contiguous bytes each.
+// Here all core matrices of one 8-element step of k lie together, so the stride offset (to the next 8 rows) is 128
+// bytes, and the leading offset (to the next 8 of k) is that of a column of core matrices.
 #include "hopper.cuh"
 
 constexpr int M = 64, N = 8, K = 64;

@@ -1,5 +1,5 @@
-// bfloat16 with A in registers: each thread loads the elements of its fragment itself, and they may not change while the wgmma
-// that reads them is in flight. B comes by TMA, so no proxy fence is needed.
+// bfloat16 with A in registers: each thread loads the elements of its fragment itself, and they may not change while
+// the wgmma that reads them is in flight. B comes by TMA, so no proxy fence is needed.
 #include "hopper.cuh"
 
 constexpr int N = 8, K = 32;   // a row of B has 64 bytes

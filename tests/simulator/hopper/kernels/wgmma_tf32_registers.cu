@@ -1,5 +1,5 @@
-// tf32 with A stored (K, M): wgmma transposes only 16-bit operands, so A goes through registers, which a thread fills from
-// anywhere. cvt.rna rounds each element as it is loaded.
+// tf32 with A stored (K, M): wgmma transposes only 16-bit operands, so A goes through registers, which a thread fills
+// from anywhere. cvt.rna rounds each element as it is loaded.
 #include "hopper.cuh"
 
 constexpr int M = 64, N = 8, K = 32;   // rows of B have 128 bytes

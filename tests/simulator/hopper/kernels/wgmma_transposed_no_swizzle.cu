@@ -1,5 +1,5 @@
-// MN-major tiles without swizzle: a core matrix has 8 rows of k, each with 8 elements of M or N. The offsets change their roles:
-// the stride offset leads to the next 8 of M or N, the leading offset to the next 8 of k.
+// MN-major tiles without swizzle: a core matrix has 8 rows of k, each with 8 elements of M or N. The offsets change
+// their roles: the stride offset leads to the next 8 of M or N, the leading offset to the next 8 of k.
 #include "hopper.cuh"
 
 constexpr int M = 64, N = 64, K = 32;
