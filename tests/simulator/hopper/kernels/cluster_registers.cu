@@ -1,0 +1,30 @@
+// Where a block is: its place in its cluster and the cluster's place in the grid, from special registers, for a grid
+// of clusters of 2 x 3 blocks. blockIdx counts blocks of the grid, as always.
+#include "hopper.cuh"
+
+#define READ(name)                                             \
+    [] {                                                       \
+        u32 value;                                             \
+        asm volatile("mov.u32 %0, %%" name ";" : "=r"(value)); \
+        return (int)value;                                     \
+    }()
+
+extern "C" __global__ void __cluster_dims__(2, 3, 1) cluster_registers(int* out) {   // out (gridDim.y, gridDim.x, 12)
+    if (threadIdx.x != 0) return;
+    int* const to = out + (blockIdx.y * gridDim.x + blockIdx.x) * 12;
+    to[0] = READ("cluster_ctaid.x");
+    to[1] = READ("cluster_ctaid.y");
+    to[2] = READ("cluster_nctaid.x");
+    to[3] = READ("cluster_nctaid.y");
+    to[4] = READ("cluster_ctarank");
+    to[5] = READ("cluster_nctarank");
+    to[6] = READ("clusterid.x");
+    to[7] = READ("clusterid.y");
+    to[8] = READ("nclusterid.x");
+    to[9] = READ("nclusterid.y");
+    to[10] = READ("clusterid.z");
+    u32 is_explicit;
+    asm volatile("{\n .reg .pred p;\n mov.pred p, %%is_explicit_cluster;\n selp.u32 %0, 1, 0, p;\n}"
+                 : "=r"(is_explicit));
+    to[11] = (int)is_explicit;
+}
