@@ -13,6 +13,8 @@ it from the kernel's text, by ``kernel_text``, ``indices``, ``stores`` and ``dat
 ``check_report`` shows all of it. ``explanations`` asks ``simulated.explanation`` why a result is wrong, and why a
 kernel is slow, and ``times`` times a right kernel on a GPU. ``registration`` adds a template or a plain kernel to the
 table of variants; ``plain_variant`` makes the row of a plain kernel from what a check would know before it runs.
+``kernel_trace`` records one block of the launch that a check makes, by ``recording``, and writes the page of ``tiledmm
+trace``, which ``trace_page/`` draws in a browser.
 
 The simulator runs a kernel as native code of this machine, and ``expect="FILE.py:function"`` runs Python: check only
 files that you would run. May import everything below ``api``.
