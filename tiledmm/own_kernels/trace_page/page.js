@@ -799,7 +799,10 @@ function colored(line) {
 }
 
 class Code {
-  constructor(pre) { this.pre = pre; }
+  constructor(pre) {
+    this.pre = pre;
+    new ResizeObserver(() => this.reveal()).observe(pre);
+  }
 
   build(recording) {
     if (this.source === recording.source) return;
@@ -822,8 +825,14 @@ class Code {
     this.current = line;
     if (!line) return;
     line.setAttribute("aria-current", "step");
-    const above = line.offsetTop - this.pre.scrollTop;   // only the listing scrolls, never the page
-    if (above < 30 || above > this.pre.clientHeight - 60) this.pre.scrollTop = line.offsetTop - this.pre.clientHeight / 2;
+    this.reveal();
+  }
+
+  // Only the listing scrolls, never the page.
+  reveal() {
+    if (!this.current) return;
+    const { offsetTop: top, offsetHeight: height } = this.current, above = top - this.pre.scrollTop;
+    if (above < 30 || above + height > this.pre.clientHeight - 30) this.pre.scrollTop = top - this.pre.clientHeight / 2;
   }
 }
 
