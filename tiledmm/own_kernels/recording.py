@@ -212,8 +212,9 @@ class _Arrays:
 
     Attributes:
         names: Their names.
-        in_global: Those in global memory, by name: ``shape``, ``columns`` (elements per row of the picture),
-            ``itemsize`` in bytes, and ``phase``, the first byte's distance from a sector's begin.
+        in_global: Those in global memory, arguments among them that it does not access, by name: ``shape``, ``columns``
+            (elements per row of the picture), ``itemsize`` in bytes, and ``phase``, the first byte's distance from the
+            begin of a sector.
         in_shared: Those in shared memory, by name: number of ``words``, the ``bank`` of the first, words per row
             (``pitch``, 0 if it is not known), and the words that no thread accesses (``unused``), as begins and ends.
     """
@@ -231,7 +232,9 @@ class _Arrays:
         self.in_global: dict[str, dict[str, Any]] = {}
         self.in_shared: dict[str, dict[str, Any]] = {}
         self._begins = {array.name: begin for begin, array in kernel.shared_offsets} if kernel.shared_offsets else {}
-        operands = {each.name: each for each in placed}
+        for operand in placed:
+            shape, phase = list(operand.array.shape), operand.begin % _SECTOR
+            self.in_global[operand.name] = {"shape": shape, "itemsize": operand.itemsize, "phase": phase}
         variables = {each.name: each.bytes for each in kernel.variables}
         used: dict[str, set[int]] = defaultdict(set)
         for each in events:
@@ -239,13 +242,9 @@ class _Arrays:
                 begin = self._begins[each.array] // WORD_BYTES
                 used[each.array].update(word - begin for word in _words(each.address, each.bytes))
             elif each.array not in self.in_global:
-                operand = operands.get(each.array)
-                itemsize = operand.itemsize if operand else each.bytes
-                shape = operand.array.shape if operand else (variables.get(each.array, each.bytes) // itemsize,)
-                flat = _flat(each.element, shape)
-                self.in_global[each.array] = {
-                    "shape": list(shape), "itemsize": itemsize, "phase": (each.address - flat * itemsize) % _SECTOR,
-                }  # fmt: skip
+                shape = [variables.get(each.array, each.bytes) // each.bytes]
+                phase = (each.address - each.element[0] * each.bytes) % _SECTOR
+                self.in_global[each.array] = {"shape": shape, "itemsize": each.bytes, "phase": phase}
             if each.space != "shared":
                 used[each.array].add(_flat(each.element, self.in_global[each.array]["shape"]))
         for name, of_global in self.in_global.items():

@@ -293,7 +293,7 @@ class Recording {
     const how = step.kind === "copy" ? " to shared memory (cp.async: it does not wait)" : "";
     const size = step.width * this.globals[name].itemsize;
     const wide = step.width > 1 ? `, ${size} bytes per lane` : "";
-    return `${who} ${plain} ${what}${how}${wide}: ${price(step, "sector")} of 32 bytes.`;
+    return `${who} ${plain} ${what}${how}${wide}: ${price(step, "sector of 32 bytes", "sectors of 32 bytes")}.`;
   }
 
   says(step, warp, lane) {
@@ -448,7 +448,7 @@ class Product extends Recording {
     const how = step.kind === "copy" ? " to shared memory (cp.async: it does not wait)" : "";
     const wide = step.width > 1 ? `, ${4 * step.width} bytes per lane` : "";
     return `Warp ${warp} ${verb} ${elements.length} elements of ${step.array}${how}, ${shape(elements, this.globals[step.array].down)}${wide}: ` +
-      `${price(step, "sector")} of 32 bytes.`;
+      `${price(step, "sector of 32 bytes", "sectors of 32 bytes")}.`;
   }
 
   // Wavefronts of one warp for one tile along K, and per multiply-add of all its lanes.
@@ -501,7 +501,7 @@ function shape(positions, byColumns) {
   return lines === 1 ? `${each} contiguous elements of a ${name}` : `${each} contiguous elements in each of ${lines} ${name}s`;
 }
 
-const price = (step, one) => plural(step.units, one) + (step.units > step.ideal ? ` where ${step.ideal} would do` : "");
+const price = (step, one, many) => plural(step.units, one, many) + (step.units > step.ideal ? ` where ${step.ideal} would do` : "");
 
 function banksInWords(words, banks, worst) {
   if (worst === 1) return plural(banks, "bank");
