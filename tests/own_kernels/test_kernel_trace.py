@@ -14,7 +14,6 @@ from typer.testing import CliRunner
 
 from docs.tools.browser import PHONE, Browser
 from tiledmm import cli
-from tiledmm.cli import trace as command
 from tiledmm.errors import CompilationError, ConfigError
 from tiledmm.own_kernels.kernel_trace import FileTrace, is_page, trace_file
 from tiledmm.own_kernels.recording import MOST_PER_WARP, Patterns
@@ -287,7 +286,7 @@ def test_the_page_of_a_transpose(browser: Browser, tmp_path):
 
 def test_the_command(tmp_path, monkeypatch):
     opened: list[str] = []
-    monkeypatch.setattr(command.webbrowser, "open", lambda uri: opened.append(uri) or len(opened) < 2)
+    monkeypatch.setattr("webbrowser.open", lambda uri: opened.append(uri) or len(opened) < 2)
     monkeypatch.chdir(tmp_path)
     folder = tmp_path / "kernels"
     folder.mkdir()

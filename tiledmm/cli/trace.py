@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import webbrowser
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -53,6 +52,8 @@ def trace(
         tiledmm trace mine.cu --open
         tiledmm trace mine.cu "mm<16>" --traced-block 2,1 -o mm.html
     """
+    import webbrowser
+
     from tiledmm.own_kernels.kernel_trace import is_page, trace_file
 
     index = _index(traced_block)

@@ -53,6 +53,8 @@ _CUT = (
     f"The recording ends after {MOST_PER_WARP:,} instructions of a warp; earlier if many warps differ in what they do."
 )
 
+_ENDED = "Some findings end the launch; the recording ends there, too."
+
 
 @dataclass(frozen=True, slots=True)
 class KernelTrace:
@@ -175,7 +177,8 @@ def _trace(subject: Subject, report: KernelReport, traced_block: Sequence[int] |
     notes = [each for each in report.notes if "--expect" not in each]
     notes += [each.message for each in trial.report.warnings]
     if trial.report.output:
-        notes.append("It prints: " + " | ".join(trial.report.output.splitlines()[:_PRINTED]))
+        notes.append("The kernel prints: " + " | ".join(trial.report.output.splitlines()[:_PRINTED]))
+    notes += [_ENDED] if findings else []
     notes += [_CUT] if recording.is_cut or is_long else []
     return KernelTrace(report.name, at, _facts(trial, report, at), findings, tuple(notes), recording)
 

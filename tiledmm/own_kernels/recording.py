@@ -240,7 +240,7 @@ class _Arrays:
         for each in events:
             if each.space == "shared":
                 begin = self._begins[each.array] // WORD_BYTES
-                used[each.array].update(word - begin for word in _words(each.address, each.bytes))
+                used[each.array].update(word - begin for word in _accessed_words(each.address, each.bytes))
             elif each.array not in self.in_global:
                 shape = [variables.get(each.array, each.bytes) // each.bytes]
                 phase = (each.address - each.element[0] * each.bytes) % _SECTOR
@@ -326,7 +326,7 @@ class _Arrays:
         return [*place, self.names.index(name), width] if place else []
 
 
-def _words(address: int, size: int) -> range:
+def _accessed_words(address: int, size: int) -> range:
     return range(address // WORD_BYTES, -(-(address + size) // WORD_BYTES))
 
 

@@ -290,7 +290,7 @@ class Recording {
     }
     const who = lanes === WARP ? `Warp ${warp}` : `${lanesInWords(this.active(step))} of warp ${warp}`;
     const plain = lanes === WARP || lanes === 1 ? verb : verb.replace("copies", "copy").replace(/s$/, "");
-    const how = step.kind === "copy" ? " to shared memory (cp.async: it does not wait)" : "";
+    const how = step.kind === "copy" ? " to shared memory (cp.async: the warp does not wait)" : "";
     const size = step.width * this.globals[name].itemsize;
     const wide = step.width > 1 ? `, ${size} bytes per lane` : "";
     return `${who} ${plain} ${what}${how}${wide}: ${price(step, "sector of 32 bytes", "sectors of 32 bytes")}.`;
@@ -445,7 +445,7 @@ class Product extends Recording {
 
   globalSays(step, warp) {
     const elements = this.lit(step, warp)[step.array], verb = { load: "reads", store: "writes", copy: "copies" }[step.kind];
-    const how = step.kind === "copy" ? " to shared memory (cp.async: it does not wait)" : "";
+    const how = step.kind === "copy" ? " to shared memory (cp.async: the warp does not wait)" : "";
     const wide = step.width > 1 ? `, ${4 * step.width} bytes per lane` : "";
     return `Warp ${warp} ${verb} ${elements.length} elements of ${step.array}${how}, ${shape(elements, this.globals[step.array].down)}${wide}: ` +
       `${price(step, "sector of 32 bytes", "sectors of 32 bytes")}.`;
@@ -946,7 +946,7 @@ function change(values) {
     options(by("warp"), recording.warps, (warp) => `${warp}`);
     showFindings();
   }
-  options(by("lane"), lanesOf(state.warp), (lane) => `${recording.name(state.warp, lane).replace("thread ", "")} lane ${lane}`);
+  options(by("lane"), lanesOf(state.warp), (lane) => `${recording.name(state.warp, lane).replace("thread ", "")}, lane ${lane}`);
   show();
 }
 
@@ -1076,7 +1076,7 @@ function showKernels() {
       red: conflicts ? 5 : null, data: { variant, layout }, current: variant === state.variant && layout === state.layout,
     };
   });
-  fill("Wavefronts of a warp, for one tile along K", ["kernel:", "tile", "layout:", "stores", "loads", "conflicts", "per multiply-add"], rows);
+  fill("Wavefronts per warp for one tile along K", ["kernel:", "tile", "layout:", "stores", "loads", "conflicts", "per multiply-add"], rows);
 }
 
 // The accesses of the warp, by source line.
