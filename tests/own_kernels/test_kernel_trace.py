@@ -75,6 +75,20 @@ __global__ void mm(const float* A, const float* B, float* C, int M, int N, int K
 }
 """
 
+BEYOND = """\
+// tiledmm: grid=4 block=32 args=x:f32[100]
+__global__ void twice(float* x) { x[blockIdx.x * blockDim.x + threadIdx.x] *= 2; }
+"""
+
+ENDLESS = """\
+// tiledmm: grid=1 block=32 args=x:i32[32]
+__global__ void count(int* x) {
+    x[threadIdx.x] = 0;
+    __syncthreads();
+    while (x[threadIdx.x] >= 0) x[threadIdx.x] = (x[threadIdx.x] + 1) % 1000;
+}
+"""
+
 LONG = """\
 // tiledmm: grid=1 block=32 args=x:f32[32]
 __global__ void again(float* x) { for (int i = 0; i < 3000; ++i) x[threadIdx.x] += 1; }
@@ -170,9 +184,26 @@ def test_counts_are_those_of_all_events(tmp_path):
 def test_a_kernel_with_findings_is_traced_where_it_is_wrong(tmp_path):
     found = traced(tmp_path, RACE)
     (trace,) = found.traces
-    assert any("race on shared memory" in each.message and each.location == "mine.cu:8" for each in trace.findings)
-    assert trace.block == trace.findings[0].block and trace.instructions > 100
+    assert trace.findings[0].startswith("mm, mine.cu:8: race on shared memory: block (0, 0)")
+    assert trace.block == (0, 0, 0) and trace.instructions > 100
     assert "race on shared memory" in found.page
+
+
+def test_the_block_of_a_finding_is_shown(tmp_path):
+    (trace,) = traced(tmp_path, BEYOND).traces
+    assert "out of bounds: block (3, 0)" in trace.findings[0] and trace.block == (3, 0, 0)
+    (trace,) = traced(tmp_path, BEYOND, traced_block=(1,)).traces
+    assert trace.block == (1, 0, 0)
+
+
+def test_an_endless_kernel_is_traced_until_it_is_stopped(tmp_path):
+    (trace,) = traced(tmp_path, ENDLESS).traces
+    assert trace.findings and 2 <= trace.instructions <= MOST_PER_WARP
+
+
+def test_a_kernel_that_accesses_nothing(tmp_path):
+    with pytest.raises(ConfigError, match="block 0 accesses no memory"):
+        traced(tmp_path, "// tiledmm: grid=1 block=32 args=x:f32[32]\n__global__ void nothing(float* x) { }")
 
 
 def test_variables_are_arrays_and_what_a_kernel_prints_cannot_end_the_script(tmp_path):

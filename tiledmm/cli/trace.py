@@ -70,7 +70,7 @@ def trace(
     for each in found.traces:
         typer.echo(_line(each))
         for finding in each.findings:
-            typer.secho(f"finding: {finding.message}", err=True, fg=typer.colors.RED)
+            typer.secho(f"finding: {finding}", err=True, fg=typer.colors.RED)
         for note in each.notes:
             typer.echo(f"  note: {note}", err=True)
     typer.echo(f"{path}: written")

@@ -64,7 +64,7 @@ class KernelTrace:
         name: The kernel's name, with template arguments.
         block: Index (x, y, z) of the block.
         facts: Launch and sizes, in one sentence.
-        findings: What is wrong with the kernel.
+        findings: What is wrong with the kernel, in sentences.
         notes: Sentences on what the check assumed, and on what the trace leaves out.
         recording: The block.
     """
@@ -72,7 +72,7 @@ class KernelTrace:
     name: str
     block: tuple[int, int, int]
     facts: str
-    findings: tuple[Finding, ...]
+    findings: tuple[str, ...]
     notes: tuple[str, ...]
     recording: Recording
 
@@ -149,38 +149,50 @@ def trace_file(
 def _trace(subject: Subject, report: KernelReport, traced_block: Sequence[int] | None) -> KernelTrace:
     """Record a block of the launch in which a check finds something, or else of its first launch."""
     trial = report.trials[0] if report.ok else next(each for each in report.trials if not each.ok)
-    geometry, findings = trial.geometry, () if report.ok else trial.report.findings
+    findings = () if report.ok else trial.report.findings
     at = _block(subject, trial, findings, traced_block)
-    number = at[0] + geometry.grid[0] * (at[1] + geometry.grid[1] * at[2])
-    kernel = trial.kernel or subject.kernel
-    arguments = [each.copy() if isinstance(each, np.ndarray) else each for each in trial.arguments]
-    launch = Launch(kernel, geometry.grid, geometry.block, arguments, geometry.shared_bytes, exact=False)
     is_long = not trial.ends or _accesses(trial.report) > _MOST_ACCESSES
-    settings = Settings(
-        counts=False, target=subject.settings.target, workers=1, timeout=subject.settings.timeout,
-        cooperative=subject.settings.cooperative, traced_block=number,
-        max_steps=_ENDS_AFTER[math.prod(geometry.block) > _FEW_THREADS] if is_long else 0,
-    )  # fmt: skip
-    outcome = launch.run(kernel, settings, None)
-    constants = subject.program.constants | {
-        name: int(each) for name, each in template_arguments(subject.program, subject.chosen).items() if each.isdigit()
-    }
-    if not outcome.events:
-        where = f"block {_index(at, geometry.grid)}"
-        raise subject.error(
-            f"has nothing to show in {where}, which accesses no memory, or is endless before its first barrier"
-        )
-    recording = record_block(
-        kernel, outcome, launch.placed, geometry.block, geometry.shared_bytes, subject.program.file,
-        [each for each in arguments if isinstance(each, int)], constants,
-    )  # fmt: skip
+    recording = _record(subject, trial, at, is_long=is_long)
     notes = [each for each in report.notes if "--expect" not in each]
     notes += [each.message for each in trial.report.warnings]
     if trial.report.output:
         notes.append("The kernel prints: " + " | ".join(trial.report.output.splitlines()[:_PRINTED]))
     notes += [_ENDED] if findings else []
     notes += [_CUT] if recording.is_cut or is_long else []
-    return KernelTrace(report.name, at, _facts(trial, report, at), findings, tuple(notes), recording)
+    wrong = tuple(each.message for each in findings) or (() if report.ok else trial.explanations)
+    return KernelTrace(report.name, at, _facts(trial, report, at), wrong, tuple(notes), recording)
+
+
+def _record(subject: Subject, trial: Trial, at: tuple[int, int, int], *, is_long: bool) -> Recording:
+    """Run a launch again, and record a block.
+
+    Args:
+        subject: The kernel.
+        trial: The launch.
+        at: Index of the block.
+        is_long: Whether the threads may make more accesses than can be recorded.
+
+    Raises:
+        ConfigError: If there is nothing to record.
+    """
+    geometry, kernel = trial.geometry, trial.kernel or subject.kernel
+    arguments = [each.copy() if isinstance(each, np.ndarray) else each for each in trial.arguments]
+    launch = Launch(kernel, geometry.grid, geometry.block, arguments, geometry.shared_bytes, exact=False)
+    settings = Settings(
+        counts=False, target=subject.settings.target, workers=1, timeout=subject.settings.timeout,
+        cooperative=subject.settings.cooperative,
+        traced_block=at[0] + geometry.grid[0] * (at[1] + geometry.grid[1] * at[2]),
+        max_steps=_ENDS_AFTER[math.prod(geometry.block) > _FEW_THREADS] if is_long else 0,
+    )  # fmt: skip
+    outcome = launch.run(kernel, settings, None)
+    if not outcome.events:
+        raise subject.error(f"has nothing to show: block {_index(at, geometry.grid)} accesses no memory")
+    named = template_arguments(subject.program, subject.chosen)
+    constants = subject.program.constants | {name: int(each) for name, each in named.items() if each.isdigit()}
+    numbers = [each for each in arguments if isinstance(each, int)]
+    return record_block(
+        kernel, outcome, launch.placed, geometry.block, geometry.shared_bytes, subject.program.file, numbers, constants
+    )
 
 
 def _block(
@@ -236,7 +248,7 @@ def _page(file: str, text: str, traces: Sequence[KernelTrace]) -> str:
     recordings = [
         {
             **each.recording.data, "choice": {"kernel": each.name}, "facts": each.facts, "notes": each.notes,
-            "findings": [found.message for found in each.findings], "file": file, "first": first, "source": 0,
+            "findings": each.findings, "file": file, "first": first, "source": 0,
         }
         for each in traces
     ]  # fmt: skip
