@@ -1,7 +1,8 @@
 """Draw charts of measured results: ``python -m benchmarks.charts``. Needs matplotlib, no GPU.
 
-Reads ``results/sizes_*.json`` and writes to ``docs/charts/``: throughput, roofline and speed-up by size, and a study of
-tiles. Each chart is drawn for light and dark pages, as SVG and PNG.
+Reads ``results/ladder.json`` and ``results/sizes_*.json``, and writes to ``docs/charts/``: the ladder in percent of
+cuBLAS; throughput, roofline and speedup by size; and a study of tiles. Each chart is drawn for light and dark pages, as
+SVG and PNG.
 """
 
 from __future__ import annotations
@@ -45,10 +46,15 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--results", type=Path, default=FOLDER, help="the folder that benchmarks.sizes wrote to")
     parser.add_argument("--folder", type=Path, default=CHARTS, help="where the pictures go")
     options = parser.parse_args(arguments)
+    pictures: dict[str, Callable[[], Figure]] = {}
+    if (ladder := options.results / "ladder.json").is_file():
+        first = from_json(ladder.read_text(encoding="utf-8")).comparisons[0]
+        pictures["ladder"] = functools.partial(charts.percent_of_baseline, first)
     for file in filter(Path.is_file, (file_of(dtype, options.results) for dtype in TYPES)):
-        for name, picture in draw(from_json(file.read_text(encoding="utf-8"))).items():
-            for path in charts.save(picture, options.folder / name):
-                print(path)
+        pictures |= draw(from_json(file.read_text(encoding="utf-8")))
+    for name, picture in pictures.items():
+        for path in charts.save(picture, options.folder / name):
+            print(path)
     return 0
 
 

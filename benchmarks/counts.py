@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 import tiledmm
-from benchmarks.support.results import FOLDER, measured, origin, save
+from benchmarks.support.results import FOLDER, measured, save
 from tiledmm import simulator
 from tiledmm.elements import ELEMENTS
 from tiledmm.kernels.variants import find_variant, kernel_spec, kernel_variants
@@ -133,7 +133,7 @@ def counts_table(results: dict[str, Any], variant: str) -> Table:
         )
         for row in kernels
     )
-    note = f"{find_variant(variant).default_type}, {size}. Counted by {origin(results)}."
+    note = f"{find_variant(variant).default_type}, {size}."
     return Table(variant, columns, rows, notes=(note,))
 
 

@@ -1,9 +1,13 @@
 """Write measured tables into the documentation: ``python -m benchmarks.readme [--check]``.
 
 In README.md, docs/*.md and results/README.md, the text between ``<!-- table:NAME -->`` and ``<!-- /table -->`` is
-generated from ``results/*.json``. ``--check`` writes nothing and exits with 1 if something would change. ``--older``
-also writes nothing: it lists the results whose kernels have changed since they were measured, with the commands that
-measure them again, and exits with 1 if there are any. ``results/README.md`` lists them, too.
+generated from ``results/*.json``. A small line says on which machine and when a result was measured: once, below the
+last of a page's tables that are made from it. On a page with the block ``<!-- table:measured -->``, at its end, that
+block says it for all tables of the page instead.
+
+``--check`` writes nothing and exits with 1 if something would change. ``--older`` also writes nothing: it lists the
+results whose kernels have changed since they were measured, with the commands that measure them again, and exits with
+1 if there are any. ``results/README.md`` lists them, too.
 """
 
 from __future__ import annotations
@@ -41,15 +45,15 @@ from benchmarks.studies.latencies import latencies_table
 from benchmarks.studies.stalls import printed
 from benchmarks.studies.tensor_pipes import of_variant, pipes_table
 from benchmarks.studies.wgmma_steps import steps_table
+from benchmarks.support import front_page
 from benchmarks.support.chart_tables import roofline_table, speed_up_table, throughput_table, tiles_table
 from benchmarks.support.ladder_tables import bounds_table, variant_table
 from benchmarks.support.power import load_table
-from benchmarks.support.results import FOLDER, PAGE, ROOT, changed_kernels, details, origin
+from benchmarks.support.results import FOLDER, PAGE, ROOT, changed_kernels, details, origins
 from benchmarks.support.rung_results import NOT_TIMED, file_of, result
 from benchmarks.support.runs import extremes
-from tiledmm.bench.chart_lines import is_for_any_matrices
 from tiledmm.bench.comparison_tables import calls_table, ladder_table, padding_table
-from tiledmm.bench.results import BASELINE, ComparisonReport, from_json
+from tiledmm.bench.results import ComparisonReport, from_json
 from tiledmm.kernels.variants import general_variants, kernel_variants
 from tiledmm.problem.keywords import AUTO
 from tiledmm.report.cells import NONE
@@ -61,58 +65,31 @@ def _of_report(table: Callable[[ComparisonReport], Table]) -> Callable[[str], st
     return lambda text: table(from_json(text)).markdown(title=False)
 
 
-def ladder_summary(report: ComparisonReport) -> Table:
-    """Format the README's table: CUDA-core kernels for any shape at their default tiles, ``auto`` and the baseline."""
-    full = ladder_table(report, report.comparisons[0].size)
-    general = [row for row in kernel_variants() if is_for_any_matrices(row)]
-    wanted = [(row.name, str(row.default_tile) if row.tiles else NONE) for row in general]
-    wanted += [(name, NONE) for name in (AUTO, BASELINE)]
-    columns = [full.columns.index(name) for name in ("<variant", "tile", "TFLOP/s", f"x {BASELINE}", "x naive")]
-    summaries = {row.name: row.summary for row in general}
-    return Table(
-        "",
-        (*(full.columns[i] for i in columns), "<what it adds"),
-        tuple(
-            (*(row[i] for i in columns), summaries.get(row[0], NONE))
-            for row in full.rows
-            if (row[0], str(row[1])) in wanted
-        ),
-    )
-
-
-def _with_origin(table: Callable[[ComparisonReport], Table]) -> Callable[[str], str]:
-    """Wrap a table function as ``_of_report`` does, and append the origin of the results."""
-    return lambda text: f"{_of_report(table)(text)}\n\n{origin(json.loads(text))}"
-
-
 #: Kernels whose extremes over several runs are shown below the tables of the ladder.
 SPREAD = ("warp_tiled 256", AUTO)
 
 
 def _machine(text: str) -> str:
-    """Format the origin of the ladder's results, and how far its runs differ."""
-    results = json.loads(text)
-    spread = extremes(results, SPREAD)
-    return "\n\n".join([*([spread] if spread else []), origin(results)])
+    """Format how far the runs of the ladder differ."""
+    return extremes(json.loads(text), SPREAD)
 
 
 def _with_parts(**tables: Callable[[Any], Table]) -> Callable[[str], str]:
-    """Return a function that formats parts of a run's results, each with its table, and appends their origin."""
+    """Return a function that formats parts of a run's results, each with its table."""
 
     def render(text: str) -> str:
         results = json.loads(text)
-        shown = [table(results[part]).markdown(title=False) for part, table in tables.items()]
-        return "\n\n".join([*shown, origin(results)])
+        return "\n\n".join(table(results[part]).markdown(title=False) for part, table in tables.items())
 
     return render
 
 
 def _variant(name: str) -> Callable[[str], str]:
-    """Return a function that formats the measured results of one variant and appends their origin."""
+    """Return a function that formats the measured results of one variant."""
 
     def render(text: str) -> str:
         timed = any(row.variant == name for row in from_json(text).comparisons[0].rows)
-        return _with_origin(lambda report: variant_table(report, name))(text) if timed else NOT_TIMED
+        return _of_report(lambda report: variant_table(report, name))(text) if timed else NOT_TIMED
 
     return render
 
@@ -154,23 +131,20 @@ def _promises(text: str) -> str:
 
 
 def _shapes_summary(text: str) -> str:
-    results = json.loads(text)
-    return f"{summary(results)}\n\n{origin(results)}"
+    return summary(json.loads(text))
 
 
 @functools.cache  # each takes seconds
 def _choices(text: str) -> str:
-    """Format how well the tables of rates choose kernels on one GPU, with the origin of the results."""
-    results = json.loads(text)
-    return f"{choices_table(results).markdown(title=False)}\n\n{origin(results)}, seed {results['seed']}"
+    """Format how well the tables of rates choose kernels on one GPU."""
+    return choices_table(json.loads(text)).markdown(title=False)
 
 
 def _random_shapes(text: str) -> str:
     """Format the summary of ``auto`` on random products, and the worst of them."""
-    results = json.loads(text)
-    tables = random_shapes.summary_table(results["products"]), random_shapes.worst_table(results["products"])
-    shown = [table.markdown(title=False) for table in tables]
-    return "\n\n".join([*shown, f"{origin(results)}, {random_shapes.in_words(results['seeds'])}"])
+    products = json.loads(text)["products"]
+    tables = random_shapes.summary_table(products), random_shapes.worst_table(products)
+    return "\n\n".join(table.markdown(title=False) for table in tables)
 
 
 def _mutation(text: str) -> str:
@@ -180,8 +154,7 @@ def _mutation(text: str) -> str:
     counts = [(name, *(count.get(end, 0) for end in ends)) for name, count in results["groups"].items()]
     counts.append(("all", *(sum(row[i] for row in counts) for i in range(1, len(ends) + 1))))
     rows = tuple((row[0], *(f"{count:,}" if count else NONE for count in row[1:])) for row in counts)
-    table = Table("", ("<edit", *ends), rows)
-    return f"{table.markdown(title=False)}\n\n{origin(results)}"
+    return Table("", ("<edit", *ends), rows).markdown(title=False)
 
 
 def _bug_rows(results: dict[str, Any], *columns: Callable[[str, Counter[str]], int]) -> tuple[tuple[str, ...], ...]:
@@ -192,10 +165,6 @@ def _bug_rows(results: dict[str, Any], *columns: Callable[[str, Counter[str]], i
     return tuple((group, *(f"{count:,}" if count else NONE for count in row)) for group, row in counts.items())
 
 
-def _when(results: dict[str, Any]) -> str:
-    return f"{results['machine']['date'][:10]}, commit {results['sources']['commit'][:7]}"
-
-
 def _sanitizer(text: str) -> str:
     """Format how many planted bugs per cause compute-sanitizer reports, and each of its tools."""
     results = json.loads(text)
@@ -204,10 +173,8 @@ def _sanitizer(text: str) -> str:
     def reported_by(*wanted: str) -> Callable[[str, Counter[str]], int]:
         return lambda _, ends: sum(count for end, count in ends.items() if set(wanted) & set(end.split(", ")))
 
-    table = Table(
-        "", ("<cause", "bugs", "reported", *tools), _bug_rows(results, reported_by(*tools), *map(reported_by, tools))
-    )
-    return f"{table.markdown(title=False)}\n\n{origin(results)}"
+    rows = _bug_rows(results, reported_by(*tools), *map(reported_by, tools))
+    return Table("", ("<cause", "bugs", "reported", *tools), rows).markdown(title=False)
 
 
 def _simulator_bugs(text: str) -> str:
@@ -218,15 +185,15 @@ def _simulator_bugs(text: str) -> str:
     before["all"] = sum(before.values())
     rows = _bug_rows(now, lambda group, _: before.get(group, 0), lambda _, ends: ends["found"])
     table = Table("", ("<cause", "bugs", "found at first", "found now"), rows)
-    return f"{table.markdown(title=False)}\n\nAt first: {_when(first)}. Now: {_when(now)}."
+    then = first["machine"]["date"][:10]
+    return f'{table.markdown(title=False)}\n\n"At first" is the simulator of {then}.'
 
 
 def _held_out(text: str) -> str:
     """Format how many bugs per cause the simulator found, of those whose authors did not know it."""
     now = json.loads(text)
     rows = _bug_rows(now, lambda _, ends: ends["found"], lambda _, ends: ends["warned"])
-    table = Table("", ("<cause", "bugs", "found", "a warning alone"), rows)
-    return f"{table.markdown(title=False)}\n\n{_when(now)}."
+    return Table("", ("<cause", "bugs", "found", "a warning alone"), rows).markdown(title=False)
 
 
 #: Tables that a marker may name: the results (``results/<run>.json``), and the function that formats them.
@@ -234,25 +201,26 @@ TABLES: dict[str, tuple[str, Callable[[str], str]]] = {
     "newcomer": ("newcomer_cpu", _with_parts(rows=newcomer_table)),
     "newcomer-gpu": ("newcomer_gpu", _with_parts(rows=newcomer_table)),
     "machine": ("ladder", _machine),
+    "ladder-facts": ("ladder", front_page.ladder_facts),
+    "wins": ("layouts", front_page.wins_table),
     "ladder": ("ladder", _of_report(lambda r: ladder_table(r, r.comparisons[0].size))),
-    "ladder-summary": ("ladder", _of_report(ladder_summary)),
     "padding": ("ladder", _of_report(lambda r: padding_table(r, r.comparisons[0].size))),
-    "bounds": ("ladder", _with_origin(bounds_table)),
+    "bounds": ("ladder", _of_report(bounds_table)),
     **{f"result-{row.name}": (file_of(row.name), _result(row.name)) for row in kernel_variants()},
     **{f"rung-{row.name}": ("ladder", _variant(row.name)) for row in general_variants()},
     **{f"counts-{name}": ("counts", _counts(name)) for name in COUNTED},
-    **{f"throughput-{dtype}": (f"sizes_{dtype}", _with_origin(throughput_table)) for dtype in CHARTED},
-    **{f"roofline-{dtype}": (f"sizes_{dtype}", _with_origin(roofline_table)) for dtype in CHARTED},
-    "speed-up": (f"sizes_{CHARTED[0]}", _with_origin(speed_up_table)),
-    "tiles": (f"sizes_{CHARTED[0]}", _with_origin(tiles_table)),
+    **{f"throughput-{dtype}": (f"sizes_{dtype}", _of_report(throughput_table)) for dtype in CHARTED},
+    **{f"roofline-{dtype}": (f"sizes_{dtype}", _of_report(roofline_table)) for dtype in CHARTED},
+    "speed-up": (f"sizes_{CHARTED[0]}", _of_report(speed_up_table)),
+    "tiles": (f"sizes_{CHARTED[0]}", _of_report(tiles_table)),
     "calls": ("ladder", _of_report(calls_table)),
     "selection": ("selection", _with_parts(products=selection_table)),
     "choices-h100": ("choices-nvidia-h100-80gb-hbm3", _choices),
     "choices-h200": ("choices-nvidia-h200", _choices),
     "shapes": ("shapes", _with_parts(shapes=shapes_table)),
     "shapes-summary": ("shapes", _shapes_summary),
-    "layouts": ("layouts", _with_origin(functools.partial(layouts_table, dtypes=OTHERS))),
-    "layouts-double": ("layouts", _with_origin(functools.partial(layouts_table, dtypes=DOUBLE))),
+    "layouts": ("layouts", _of_report(functools.partial(layouts_table, dtypes=OTHERS))),
+    "layouts-double": ("layouts", _of_report(functools.partial(layouts_table, dtypes=DOUBLE))),
     "squares": ("squares", _with_parts(products=squares_table)),
     "layers": ("layers", _with_parts(products=layers.layers_table)),
     "layers-worst": ("layers", _with_parts(products=layers.worst_table)),
@@ -295,9 +263,15 @@ TABLES: dict[str, tuple[str, Callable[[str], str]]] = {
     "simulator": ("simulator", lambda text: speed_table(json.loads(text)).markdown(title=False)),
 }
 
+#: Results that a table reads beside its own.
+BESIDE = {"wins": ("layers",)}
+
 #: Two tables of the page of all results: where each was measured; and those that are older than today's kernels, which
 #: changes with the kernels and not with the results, so no check compares it.
 DETAILS, OLDER = "details", "older"
+
+#: A block at the end of a page: where and when all its tables were measured.
+MEASURED = "measured"
 
 _MARKER = re.compile(r"<!-- (?P<tag>table:(?P<name>[\w-]+)|/table) -->")
 
@@ -339,10 +313,15 @@ def table(name: str, results: Path = FOLDER) -> str:
     if name not in TABLES:
         raise ValueError(f"unknown table {name!r}; the tables are {', '.join(TABLES)}")
     run, render = TABLES[name]
+    return render(_text(run, results))
+
+
+def _text(run: str, results: Path) -> str:
+    """Read the file of a result."""
     path = results / f"{run}.json"
     if not path.exists():
         raise ValueError(f"{path} does not exist; {FOLDER.name}/README.md says what writes it")
-    return render(path.read_text(encoding="utf-8"))
+    return path.read_text(encoding="utf-8")
 
 
 def documents(root: Path = ROOT) -> list[Path]:
@@ -352,14 +331,37 @@ def documents(root: Path = ROOT) -> list[Path]:
 
 
 def shown(path: Path, name: str, root: Path = ROOT, results: Path = FOLDER) -> str:
-    """Return the Markdown of one table with links relative to the document that shows it.
+    """Return the Markdown of one block of a document, and below it where and when it was measured if it is to say that.
 
     Raises:
         ValueError: If there is no such table, or there are no results.
     """
     if name in (DETAILS, OLDER):
         return (older_table if name == OLDER else details_table)(results).markdown(title=False)
-    return table(name, results).replace(f"]({PAGE})", f"]({os.path.relpath(root / PAGE, path.parent)})")
+    parts = [] if name == MEASURED else [table(name, results)]
+    if told := _told(name, _names(path) or [name]):
+        link = os.path.relpath(root / PAGE, path.parent)
+        found = {run: json.loads(_text(run, results)) for run in told}
+        parts.append(f"<small>{origins(found)} [Details]({link}).</small>")
+    return "\n\n".join(filter(None, parts))
+
+
+def _told(name: str, names: list[str]) -> list[str]:
+    """Return the results of which one of a page's blocks says where and when they were measured."""
+    tables = [each for each in names if each in TABLES]
+    told_by = {run: MEASURED if MEASURED in names else each for each in tables for run in _runs(each)}
+    return [run for run, block in told_by.items() if block == name]
+
+
+def _runs(name: str) -> tuple[str, ...]:
+    """Return the results from which a table is made."""
+    return TABLES[name][0], *BESIDE.get(name, ())
+
+
+def _names(path: Path) -> list[str]:
+    """Return the names of a document's blocks, in order."""
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    return [marker["name"] for marker in _MARKER.finditer(text) if marker["name"]]
 
 
 def all_results(results: Path = FOLDER) -> dict[str, dict[str, Any]]:

@@ -223,12 +223,12 @@ def summary(results: dict[str, Any]) -> str:
         mean = significant(geometric_mean(rows, clock))
         lines.append(
             f"- {name}: {mean} times as fast as cupy.matmul (geometric mean of {len(rows)} shapes); "
-            f"{behind} shapes below 0.97, the lowest {significant(min(ratios))}"
+            f"below 97% of its speed on {behind} shapes, at worst {min(ratios):.0%}"
         )
     kept = sum(map(keeps_promise, rows))
-    lines.append(f"- accuracy: the promise is kept on {kept} of {len(rows)} shapes")
+    lines.append(f"- accuracy: the promise holds on {kept} of {len(rows)} shapes")
     copy, fma = (significant(results["ceilings"][name]) for name in ("copy", "fma"))
-    lines.append(f"- in the same run: a copy {copy} TB/s, multiply-adds on registers {fma} TFLOP/s")
+    lines.append(f"- limits in the same run: {copy} TB/s for a copy, {fma} TFLOP/s for multiply-adds in registers")
     return "\n".join(lines)
 
 

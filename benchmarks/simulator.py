@@ -23,7 +23,7 @@ import numpy as np
 import tiledmm
 from benchmarks.support.command import show
 from benchmarks.support.kernels import of_variants
-from benchmarks.support.results import FOLDER, measured, origin, save, simulating_machine
+from benchmarks.support.results import FOLDER, measured, save, simulating_machine
 from tiledmm import simulator
 from tiledmm.hardware.architectures import TARGETS
 from tiledmm.kernels.variants import general_variants
@@ -93,7 +93,7 @@ def compilation() -> dict[str, float]:
                 toolchain.build_kernel(f"{text}// {next(turns)}\n", symbol, target=TARGETS["sm_90"], build=how)
 
             return {
-                "runtime, once a machine": runtime,
+                "runtime, once per machine": runtime,
                 "kernel, bare": seconds(lambda: build("bare")),
                 "kernel, instrumented": seconds(lambda: build("checked")),
                 "first result, empty cache": seconds(first_result),
@@ -123,7 +123,7 @@ def speed_table(results: dict[str, Any]) -> Table:
         f"Seconds to simulate {SIZE} x {SIZE} x {SIZE} float32 on {WORKERS} cores",
         ("<variant", "tile", *(f"{mode} (s)" for mode in MODES)),
         rows,
-        notes=(f"First compilation: {compiled}.", f"{origin(results)}."),
+        notes=(f"First compilation: {compiled}.",),
     )
 
 

@@ -487,7 +487,7 @@ def test_ranks_are_not_told_of_workers_that_leave_after_they_have_ended() -> Non
     ("hangs", "retired", "reason"),
     [
         (False, {"tcp://a": {}}, ""),
-        (False, {}, "there is no room for its data on other workers"),
+        (False, {}, "its data could not be copied to other workers"),
         (True, None, ""),  # copying does not end
         (True, {}, ""),
     ],

@@ -68,8 +68,8 @@ def matmul(
             ``cupy.matmul`` itself.
         tile: Tile size of the variant; None for its default.
         config: Values of config fields that replace those of the tile, such as ``{"bk": 16, "split_k": 4}``. The
-            fields are those of ``tiledmm.kernels.config.Config`` and ``LaunchConfig``. Only with a named variant. For
-            a variant that decomposes operands, ``{"scheme": "tf32x3"}`` is the same as ``precision="tf32x3"``.
+            fields are those of ``tiledmm.kernels.config.Config`` and ``LaunchConfig``. They need a named variant. For a
+            variant that decomposes operands, ``{"scheme": "tf32x3"}`` is the same as ``precision="tf32x3"``.
         precision: Arithmetic that products of floating-point and complex numbers may use. ``"full"``, or its other
             name ``"float32"``: anything that keeps the type's accuracy (large float32 and complex64 products use
             ``split_float32`` on Hopper, and ``split_tensor_core`` on other GPUs). ``"ieee"``: only multiply-adds in
@@ -190,11 +190,12 @@ def explain(
 
     Args:
         x1, x2, out: CuPy or NumPy arrays, arrays of other libraries on a GPU, or any other objects with ``shape``,
-            ``strides`` and ``dtype``; no data is read. Or shapes such as ``(m, k)`` and ``(k, n)``, which stand for
-            row-major arrays of ``dtype=``, or of float32.
+            ``strides`` and ``dtype``; no data is read. A shape such as ``(m, k)`` stands for a row-major array of
+            type ``dtype=``, or of float32.
         precision: Precision, as for ``matmul``.
         target: GPU for which kernels are selected: a compute capability such as ``"sm_86"``, or a GPU's name such as
-            ``"A10"`` (see ``tiledmm.hardware.data_sheets.DATA_SHEETS``). None for the current device or an H100.
+            ``"A10"`` (see ``tiledmm.hardware.data_sheets.DATA_SHEETS``); None for the current device, or for an H100
+            if the arrays are not CuPy's.
         **keywords: Other keywords of ``matmul``, except those that name a kernel.
 
     Returns:
@@ -217,7 +218,7 @@ def explain(
 
     ieee = is_ieee(precision)
     if precision in SCHEMES:
-        raise ConfigError(f"precision {precision!r} names a kernel: there is nothing for auto to choose")
+        raise ConfigError(f"precision={precision!r} names a kernel, so there is nothing for 'auto' to choose")
     ufunc = UfuncKeywords.of("explain", keywords)
     x1, x2, out = (_to_be_described(x, name, ufunc.dtype) for name, x in (("x1", x1), ("x2", x2), ("out", out)))
     product = with_precision(resolve_call(x1, x2, out, ufunc).multiplied, precision)
@@ -231,7 +232,7 @@ def _to_be_described(x: Any, name: str, dtype: Any) -> Any:
     if isinstance(x, tuple):
         return of_shape(x, dtype)
     if not (hasattr(x, "shape") or is_array(x) or (x is None and name == "out")):
-        raise OperandTypeError(f"{name} is an array, or a shape such as (512, 300); got {x!r}")
+        raise OperandTypeError(f"{name} must be an array, or a shape such as (512, 300); got {x!r}")
     # Some libraries' arrays have no strides, or have them as a method.
     foreign = x is not None and not isinstance(getattr(x, "strides", None), tuple)
     return _interchange().viewed(x, name) if foreign else x

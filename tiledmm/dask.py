@@ -36,11 +36,11 @@ def matmul(x: Array, y: Array, *, precision: str = "full") -> Array:
     """Return the product of two Dask arrays with CuPy or NumPy chunks. Dask computes it when the result is needed.
 
     If the current client has two workers or more, there is one task per worker: the tasks exchange panels among
-    themselves, and each computes one chunk of the result. The number of workers is that at the time of this call; which
-    worker gets which rank is decided when the graph reaches the scheduler. CuPy chunks, of any sizes and on any
-    workers, move from GPU to GPU. Wait for the arrays that you persist, so that it is known which worker holds which
-    chunk. NumPy chunks are rechunked by Dask and multiplied by NumPy, in the same graph. With one worker or none, each
-    chunk of the result is one task, which adds the products along k in place.
+    themselves, and each computes one chunk of the result. This call fixes the number of workers; the scheduler assigns
+    ranks to workers when it receives the graph. CuPy chunks of any sizes, on any workers, move from GPU to GPU. Wait
+    for the arrays that you persist before you call this function, so that it is known which worker holds which chunk.
+    Dask rechunks NumPy chunks in the same graph, and NumPy multiplies them. With one worker or none, each chunk of the
+    result is one task, which adds the products along k in place.
 
     Args:
         x: Left operand, ``(m, k)``.
@@ -54,7 +54,7 @@ def matmul(x: Array, y: Array, *, precision: str = "full") -> Array:
     Raises:
         ShapeError: If an operand does not have two dimensions, or sizes do not fit or are unknown.
         OperandTypeError: If an operand is not a Dask array, or the chunks are of different libraries.
-        UnsupportedTypeError: If the element types differ, or have no product here.
+        UnsupportedTypeError: If the element types differ or are not supported.
         ConfigError: If the precision is unknown.
 
     Example:
@@ -67,18 +67,20 @@ def matmul(x: Array, y: Array, *, precision: str = "full") -> Array:
         raise OperandTypeError(reason)
     if x.ndim != 2 or y.ndim != 2:
         raise ShapeError(
-            f"this multiplies two matrices; got {x.ndim} and {y.ndim} dimensions. For a vector, x[None, :] or "
-            "y[:, None]; for a stack, dask.array.matmul"
+            f"x and y must be matrices; they have {x.ndim} and {y.ndim} dimensions. Pass a vector as x[None, :] or "
+            "y[:, None], and use dask.array.matmul for stacks of matrices"
         )
     for name, each in (("x", x), ("y", y)):
         if any(math.isnan(size) for size in each.shape):
-            raise ShapeError(f"the sizes of {name}'s chunks are not known: call {name}.compute_chunk_sizes() first")
+            raise ShapeError(f"the sizes of {name}'s chunks are unknown: call {name}.compute_chunk_sizes() first")
     if x.shape[1] != y.shape[0]:
-        raise ShapeError(f"shapes {x.shape} and {y.shape} do not make a product: {x.shape[1]} is not {y.shape[0]}")
+        raise ShapeError(
+            f"shapes {x.shape} and {y.shape} do not match: x has {x.shape[1]} columns, y has {y.shape[0]} rows"
+        )
     if x.dtype != y.dtype:
-        raise UnsupportedTypeError(f"operands must be of one type; got {x.dtype} and {y.dtype}: use .astype()")
+        raise UnsupportedTypeError(f"operands must have the same type; got {x.dtype} and {y.dtype}: use .astype()")
     if x.dtype.name not in ELEMENTS and x.dtype.kind not in "fc":
-        raise UnsupportedTypeError(f"arrays of {x.dtype} have no product here")
+        raise UnsupportedTypeError(f"products of {x.dtype} arrays are not supported")
     return product_of(x, y, precision)
 
 
@@ -91,7 +93,11 @@ def _not_arrays(x: Any, y: Any) -> str:
         kinds = kind(x._meta), kind(y._meta)
     except OperandTypeError as error:
         return str(error)
-    return "" if kinds[0] == kinds[1] else f"chunks must be of one library; got {' and '.join(kinds)} arrays"
+    return (
+        ""
+        if kinds[0] == kinds[1]
+        else f"the operands' chunks must be arrays of the same library; got {' and '.join(kinds)} arrays"
+    )
 
 
 class Registration:
@@ -140,7 +146,8 @@ def register(*, precision: str = "full", numpy: bool = False) -> Registration:
 
     Args:
         precision: Precision, as for ``matmul``.
-        numpy: Whether to replace products of NumPy chunks, too. NumPy multiplies them, in this package's graph.
+        numpy: Whether to replace products of NumPy chunks, too. NumPy then multiplies the chunks, in a graph of this
+            package.
 
     Returns:
         A registration, which ends with its ``undo()`` or with its ``with`` block.

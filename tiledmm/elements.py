@@ -280,7 +280,9 @@ def element(dtype: Any) -> Element:
             raise TypeError("a type is needed")
         resolved = np.dtype(dtype)
     except (TypeError, ValueError, SyntaxError, DeprecationWarning) as error:  # the last one where warnings are errors
-        raise UnsupportedTypeError(f"{dtype!r} is not a dtype: {error}; the types are {', '.join(ELEMENTS)}") from None
+        raise UnsupportedTypeError(
+            f"{dtype!r} is not a supported dtype ({error}); the types are {', '.join(ELEMENTS)}"
+        ) from None
     row = _row_of(resolved)
     if row is None:
         named = dtype if isinstance(dtype, str) else repr(resolved)

@@ -8,7 +8,8 @@
 
 This module needs PyTorch, which ``import tiledmm`` does not import.
 
-PyTorch, "Custom Operators".
+
+Source: PyTorch documentation, "Custom Operators".
 """
 
 from __future__ import annotations

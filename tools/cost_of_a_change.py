@@ -100,7 +100,7 @@ def variant(clone: Path) -> None:
     shutil.copy(EXAMPLE / f"{NAME}.md", clone / "docs" / "rungs")
     next_row = '    Variant("tiled_padded",'
     replaced(table_of_variants(clone), next_row, (EXAMPLE / "row.txt").read_text("utf-8") + next_row)
-    added = "## [Unreleased]\n\n### Added\n\n"
+    added = "## [Unreleased]\n\n"
     replaced(clone / "CHANGELOG.md", added, f"{added}- The variant `{NAME}`.\n")
 
 

@@ -111,7 +111,7 @@ def measure(level: str) -> dict[str, Any]:
 def latencies_table(rows: list[dict[str, Any]]) -> Table:
     """Format one row per memory level."""
     cells = tuple((row["level"], f"{row['bytes'] >> 10:,}", significant(row["cycles"])) for row in rows)
-    return Table("Latencies", ("<served by", "array (KiB)", "cycles a load"), cells)
+    return Table("Latencies", ("<served by", "array (KiB)", "cycles per load"), cells)
 
 
 def main() -> int:

@@ -13,7 +13,7 @@ from typing import Any
 
 from benchmarks.support.command import options_on_gpu
 from benchmarks.support.kernels import of_auto, of_variants
-from benchmarks.support.results import FOLDER, measured, origin, save
+from benchmarks.support.results import FOLDER, measured, save
 from tiledmm.kernels.variants import VARIANTS
 
 RESULTS = FOLDER / "stalls.json"
@@ -31,7 +31,7 @@ NAMED = tuple(word for command in COMMANDS for word in command.split() if word i
 def printed(results: dict[str, Any], number: int) -> str:
     """Format one command and its output as Markdown."""
     command, shown = COMMANDS[number], results["shown"][COMMANDS[number]]
-    return f"```text\n$ tiledmm profile {command}\n{shown.rstrip()}\n```\n\n{origin(results)}"
+    return f"```text\n$ tiledmm profile {command}\n{shown.rstrip()}\n```"
 
 
 def main() -> int:

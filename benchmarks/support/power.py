@@ -70,5 +70,5 @@ def load_table(rows: Sequence[dict[str, Any]]) -> Table:
         )
         for row in rows
     )
-    headings = ("<what", "<product", "TFLOP/s", "W", "MHz", "TFLOP/s a watt")
+    headings = ("<what", "<product", "TFLOP/s", "W", "MHz", "TFLOP/s per watt")
     return Table("Products for seconds on end", headings, tuple(cells))

@@ -101,17 +101,34 @@ def changed_kernels(results: Mapping[str, Any]) -> list[str]:
     return ["unknown"] if known is None else kernels.changed(known)
 
 
-def origin(results: Mapping[str, Any]) -> str:
-    """Format the processor and date of results, with a link to the page of all results, in a short line."""
-    machine = results["machine"]
-    return f"{machine.get('gpu', next(iter(machine.values())))}, {machine['date'][:10]} ([details]({PAGE}))"
+def origins(found: Mapping[str, Mapping[str, Any]]) -> str:
+    """Format where, when and in how many runs results were measured, by their names: one sentence per machine."""
+    places: dict[str, dict[str, list[str]]] = {}
+    for name, results in found.items():
+        dates = places.setdefault(_place(results["machine"]), {})
+        again = f" from {results['runs']['count']} runs" if results.get("runs") else ""
+        dates.setdefault(results["machine"]["date"][:10], []).append(f"`{name}`{again}")
+    return " ".join(
+        f"{place}, {'; '.join(f'{date} (' + ', '.join(names) + ')' for date, names in sorted(dates.items()))}."
+        for place, dates in places.items()
+    )
+
+
+def _place(machine: Mapping[str, str]) -> str:
+    """Say on which machine, or by what, results were measured."""
+    by, name = next(iter(machine.items()))
+    if by == "simulated":
+        return f"Counted by {name}"
+    return f"{name[:1].upper()}{name[1:]}" if by == "counted" else f"Measured on {name}"
 
 
 def details(results: Mapping[str, Any]) -> tuple[str, str, str]:
     """Return the machine, commit and number of runs of results, as shown on the page of all results."""
     machine = results["machine"]
     where = str(Machine(**machine)) if "gpu" in machine else ", ".join(machine.values())
-    return where, results.get("sources", {}).get("commit", ""), runs.in_words(results)
+    seeds = ", ".join(str(seed) for seed in results.get("seeds", [results.get("seed")]) if seed is not None)
+    again = ", ".join(filter(None, [runs.in_words(results), f"seed {seeds}" * bool(seeds)]))
+    return where, results.get("sources", {}).get("commit", ""), again
 
 
 def simulating_machine(cores: int) -> dict[str, str]:

@@ -1,18 +1,17 @@
-"""The speed of each variant as quoted at the top of its page: relative to cuBLAS and to the variant before."""
+"""The speed of each variant as quoted at the top of its page: relative to cuBLAS and to the variant before it."""
 
 from __future__ import annotations
 
 import functools
 import json
 import statistics
-from collections.abc import Iterator
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from benchmarks.support.results import origin
 from tiledmm.bench.results import BASELINE, Comparison, Row, from_json
 from tiledmm.elements import ELEMENTS, compute_element
 from tiledmm.kernels.variants import find_variant, kernel_variants
-from tiledmm.report.cells import significant
+from tiledmm.report.cells import error_figure, significant
 
 #: Reports that a rung's result may come from, and their types: the first whose type the rung multiplies.
 REPORTS = {"ladder": "float32", "sizes_float16": "float16", "sizes_int32": "int32", "layouts": "float64"}
@@ -70,28 +69,46 @@ def _of_one(variant: str, text: str) -> tuple[str, ...]:
     previous = before(variant, main)
     rival = _row(main, previous, _usual_tile(previous)) if previous else None
     baseline = NOT_CUBLAS if compute_element(main.dtype).dtype.kind in "iub" else CUBLAS
-    said = [f"**{significant(row.to_cupy)} times as fast as {baseline}**"]
+    said = [f"**{_speed(row.to_cupy or 0, baseline)}**"]
     if rival:
-        said.append(f"**{significant(row.speed_over(rival))} times as fast as [`{previous}`]({previous}.md)**")
+        ratio, link = row.speed_over(rival) or 0.0, f"[`{previous}`]({previous}.md)"
+        said.append(f"**{_speed(ratio, link if ratio >= 1 else f'the speed of {link}')}**")
     tile = f", tile {usual}" if row.tile else ""
     lines = [f"{' and '.join(said)}{tile}: {significant(row.tflops)} TFLOP/s."]
     best = max((each for each in main.rows if each.variant == variant), key=lambda each: each.tflops or 0)
     if best.tile != row.tile:
-        lines.append(
-            f"With tile {best.tile}: {significant(best.to_cupy)} times {BASELINE}, {significant(best.tflops)} TFLOP/s."
-        )
+        speed = _speed(best.to_cupy or 0, baseline.partition(" (")[0])
+        lines.append(f"With tile {best.tile}: {speed}, {significant(best.tflops)} TFLOP/s.")
     alike = [each for each in found if each.dtype == main.dtype]
-    if others := list(_other_layouts(variant, previous, alike)):
-        lines.append(f"In other layouts, times `{previous}`: {', '.join(others)}.")
+    if others := _other_layouts(variant, previous, alike):
+        shown = ", ".join(f"{layout} {significant(ratio)}" for layout, ratio in others.items())
+        lines.append(f"Speed relative to `{previous}` in other layouts: {shown}.")
+    own = _row(main, BASELINE, None)
+    if own and own.error and row.error and not find_variant(variant).operands.reads_elements:
+        shown = f"{error_figure(row.error)}; {baseline.partition(' (')[0]}'s: {error_figure(own.error)}"
+        lines.append(f"Largest error of an element, relative to |A| |B|: {shown}.")
     product = f"{main.dtype}, {main.m} x {main.n} x {main.k} (M x N x K), layout {main.layout}"
-    return " ".join(lines), f"{product}. {origin(json.loads(text))}"
+    return " ".join(lines), f"{product}, {_gpu(json.loads(text))}."
 
 
-def _other_layouts(variant: str, previous: str | None, found: list[Comparison]) -> Iterator[str]:
+def _speed(ratio: float, rival: str) -> str:
+    """Format a speed relative to a rival's: in percent if it is lower."""
+    return f"{100 * ratio:.0f}% of {rival}" if ratio < 1 else f"{significant(ratio)} times as fast as {rival}"
+
+
+def _gpu(results: Mapping[str, Any]) -> str:
+    gpu: str = results["machine"]["gpu"]
+    return gpu
+
+
+def _other_layouts(variant: str, previous: str | None, found: Iterable[Comparison]) -> dict[str, float]:
+    """Return the speed of a variant relative to another in each layout but NN."""
+    speeds = {}
     for each in found:
         mine, theirs = (_row(each, name, _usual_tile(name)) if name else None for name in (variant, previous))
         if each.layout != "NN" and mine and theirs:
-            yield f"{each.layout} {significant(mine.speed_over(theirs))}"
+            speeds[each.layout] = mine.speed_over(theirs) or 0.0
+    return speeds
 
 
 def _of_many_shapes(variant: str, text: str) -> tuple[str, str]:
@@ -99,13 +116,13 @@ def _of_many_shapes(variant: str, text: str) -> tuple[str, str]:
     shapes = [shape for shape in results["shapes"] if not shape.get("same")]
     ratios = [shape["device"]["ratio"] for shape in shapes if _variant_of(shape["kernel"]) == variant]
     if not ratios:
-        return f"`auto` takes it on none of [{len(shapes)} shapes](../shapes.md).", f"float32. {origin(results)}"
-    mean, many = significant(statistics.geometric_mean(ratios)), "shape" if len(ratios) == 1 else "shapes"
-    said = f"**{mean} times as fast as {CUBLAS}** on the {len(ratios)} {many}, of [{len(shapes)}](../shapes.md), "
-    said += "on which `auto` takes it (time on the device, geometric mean"
+        return f"`auto` selects it for none of [{len(shapes)} shapes](../shapes.md).", f"float32, {_gpu(results)}."
+    said = f"**{_speed(statistics.geometric_mean(ratios), CUBLAS)}** on the "
+    said += f"{'only one' if len(ratios) == 1 else len(ratios)} of [{len(shapes)} shapes](../shapes.md) "
+    said += "for which `auto` selects it (time on the device"
     if len(ratios) > 1:
-        said += f"; {significant(min(ratios))} to {significant(max(ratios))}"
-    return f"{said}).", f"float32. {origin(results)}"
+        said += f", geometric mean; {significant(min(ratios))} to {significant(max(ratios))} by shape"
+    return f"{said}).", f"float32, {_gpu(results)}."
 
 
 @functools.cache

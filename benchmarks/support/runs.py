@@ -103,9 +103,9 @@ def extremes(results: Mapping[str, Any], names: Sequence[str]) -> str:
     if not (runs := results.get("runs")):
         return ""
     parts = [
-        f"{label} {significant(low)} to {significant(high)}"
+        f"{significant(low)} to {significant(high)} for {label}"
         for number, row in enumerate(results["comparisons"][0]["rows"])
         if (label := f"{row['variant']} {row['tile'] or ''}".strip()) in names
         for low, high in [runs["spread"].get(f"comparisons.0.rows.{number}.to_cupy", 2 * [row["to_cupy"]])]
     ]
-    return f"x {BASELINE} over {runs['count']} runs: {', '.join(parts)}."
+    return f"Speed relative to {BASELINE} in {runs['count']} runs: {', '.join(parts)}."

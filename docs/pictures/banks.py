@@ -35,13 +35,14 @@ class Tile:
         return (col // _CHUNK ^ row) * _CHUNK + col % _CHUNK if self.swizzled else col
 
     def told(self) -> str:
-        """Describe how many wavefronts eight lanes take to read one word, and one chunk, in a column of rows."""
-        words = []
+        """Return how many wavefronts eight lanes take to read 4 or 16 bytes each from a column of rows."""
+        counts = []
         for width in (4, 16):
             addresses = [4 * (self.pitch * row + self.column(row, _READ * _CHUNK)) for row in range(_ROWS)]
             aligned = not any(address % width for address in addresses)
-            words.append(f"{width} bytes {wavefronts(addresses, width)}" if aligned else f"{width} misaligned")
-        return f"wavefronts: {', '.join(words)}"
+            counts.append(str(wavefronts(addresses, width)) if aligned else "misaligned")
+        narrow, wide = counts
+        return f"4 bytes: {narrow} wavefront{'s' * (narrow != '1')}; 16: {wide}"
 
     def formula(self) -> str:
         """Return the formula for a word's index in shared memory."""
@@ -65,7 +66,9 @@ def picture() -> str:
         place = f"translate({number % 2 * across} {number // 2 * down})"
         parts += [f'<g transform="{place}">', *_panel(tile), "</g>"]
     told = "; ".join(f"{tile.name}: {tile.told()}" for tile in TILES)
-    description = f"Words in the color of their bank. What eight lanes read of one column, each of another row. {told}"
+    description = (
+        f"Words in the color of their bank, and what eight lanes read of one column, each from its own row. {told}"
+    )
     return document("Eight rows of 32 words, by bank", description, 2 * down - _BELOW / 2, parts)
 
 

@@ -50,8 +50,8 @@ def picture(variant: str, tile: int, *, lane: int = 9) -> str:
     bottom = products // _LINE * (k + m + _BETWEEN) * scale
     legend, end = svg.legend(told, bottom + 4)
     description = (
-        f"{products} products of {m} by {k} and {k} by {n}: A left of C, B above it. {tiles} of them are one block's, "
-        f"{by_warp} of these one warp's; one thread has {own} elements of one C."
+        f"{products} products of {m} by {k} and {k} by {n}: A left of C, B above it. A block computes {tiles} of them, "
+        f"a warp {by_warp}, and a thread {own} elements of one C."
     )
     parts = [drawn(product) for product in range(products)]
     return svg.document(f"{recorded.symbol}: what its threads touch", description, end, [*parts, *legend])

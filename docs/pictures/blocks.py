@@ -107,7 +107,7 @@ def picture(scene: Scene) -> str:
     below = corner + m * scale + (50 if narrow else 28)
     parts.append(svg.text(caption(scene.kernel), 0, below))
     words, bottom = svg.legend({layer.look: layer.words for layer in layers}, below + 14)
-    words.append(svg.text("Shades mean the same in A, B and C, each in the color of its letter.", 0, bottom + 12))
+    words.append(svg.text("A shade means the same in A, B and C; each matrix has its own color.", 0, bottom + 12))
     title = f"{recorded.symbol}: what its threads touch"
     return svg.document(title, _description(scene, done), bottom + 20, [*parts, *words])
 
@@ -143,7 +143,7 @@ def _layers(scene: Scene, done: Iteration) -> list[Layer]:
     else:
         layers.append(Layer("thread", f"one thread's, with {elements}", done.thread))
     if done.fetched.A or done.fetched.B:
-        layers.append(Layer("fetched", "fetched meanwhile, for later", done.fetched))
+        layers.append(Layer("fetched", "fetched for a later iteration", done.fetched))
     return layers
 
 

@@ -97,7 +97,7 @@ def picture(variant: str) -> str:
         _result(cluster, (corner, corner), scale),
     ]
     told = {look: f"block {block}'s TMA loads and sums" for block, look in enumerate(_LOOKS[: its["CLUSTER"]])}
-    told |= {"thread": f"one thread's {n // 2} sums", "fetched": "on its way meanwhile"}
+    told |= {"thread": f"one thread's {n // 2} sums", "fetched": "being loaded meanwhile"}
     legend, end = svg.legend(told, bottom + 18)
     stages, end = _stages(cluster, end + 30)
     pairs, end = _pairs(cluster, end + 26) if cluster.limbs > 1 else ([], end)
@@ -106,14 +106,14 @@ def picture(variant: str) -> str:
     computes, each, multicast = "A block computes", "", ""
     if its["CLUSTER"] > 1:
         computes, each = f"A cluster of {its['CLUSTER']} blocks computes", f", {its['ROWS']} rows each"
-        multicast = f"; of these each block issues the TMA load of {cluster.share}, multicast to both"
+        multicast = f"; each block issues the TMA load of {cluster.share} of them, multicast to both"
     description = (
         f"{computes} {m} by {n} elements of C{each}: "
-        f"{its['CONSUMERS']} warpgroups of {its['ROWS'] // its['CONSUMERS']} rows, and a producer. In each of "
-        f"{its['STAGES']} stages lie {its['BK']} steps of k of a block's {its['ROWS']} rows of A and of all {n} "
+        f"{its['CONSUMERS']} warpgroups of {its['ROWS'] // its['CONSUMERS']} rows, and a producer. Each of "
+        f"{its['STAGES']} stages holds {its['BK']} steps of k of a block's {its['ROWS']} rows of A and of all {n} "
         f"columns of B{multicast}. {words}"
     )
-    title = f"{cluster.symbol}: which block issues the TMA load of what, and which warpgroup multiplies it"
+    title = f"{cluster.symbol}: which block issues which TMA loads, and which warpgroup multiplies what"
     return svg.document(title, description, end + 32, [*parts, *legend, *stages, *pairs, note])
 
 
@@ -165,7 +165,7 @@ def _stages(cluster: Cluster, top: float) -> tuple[list[str], float]:
     multiply = " and ".join(map(str, range(its["CONSUMERS"])))
     drawn = []
     for stage in range(its["STAGES"]):
-        words = f"stage {stage}: {'on its way' if stage else 'multiplied'}"
+        words = f"stage {stage}: {'loading' if stage else 'multiplied'}"
         drawn.append(svg.text(words, _LEFT + (stage + 0.5) * pitch - 4, top - 6, "small"))
     for block in range(its["CLUSTER"]):
         says = (f"Block {block}'s stages:", f"warpgroup {its['CONSUMERS']}: producer,", f"{multiply}: consumers")

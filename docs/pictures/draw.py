@@ -6,6 +6,7 @@
     architecture                the folders of the package in layers
     banks                       rows of a shared tile by bank, with paddings and swizzled
     pipelines                   when tiles are copied and multiplied, by the number of stages
+    race                        the recording of README.md: a barrier is deleted, and the simulator names the race
     rasterization               which tiles of C are computed at the same time
     sm                          one SM: the memories that an instruction reads, their widths and load latencies
 
@@ -21,7 +22,18 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from docs.pictures import architecture, banks, batches, blocks, clusters, fragments, pipelines, rasterization, sm
+from docs.pictures import (
+    architecture,
+    banks,
+    batches,
+    blocks,
+    clusters,
+    fragments,
+    pipelines,
+    rasterization,
+    recording,
+    sm,
+)
 from docs.pictures.blocks import Scene
 
 FOLDER = Path(__file__).parent
@@ -56,6 +68,7 @@ PICTURES: dict[str, Callable[[], str]] = {
     "architecture": architecture.picture,
     "banks": banks.picture,
     "pipelines": pipelines.picture,
+    "race": recording.picture,
     "rasterization": rasterization.picture,
     "sm": sm.picture,
 }

@@ -80,14 +80,14 @@ def picture() -> str:
         parts += _timeline(way, y, unit)
         y += _ABOVE + (way.stages + 1) * _LINE + _BELOW
     told = {
-        "half": "a copy, from its request on",
+        "half": "a copy, until it arrives",
         "warp": "a product",
         "inside": "a barrier of the whole block",
         "thread": "a barrier of one stage",
     }
     drawn, bottom = legend(told, y - 10)
     lasts = "; ".join(f"{way.name}: {_end(way)} units of time" for way in WAYS)
-    description = f"{_TILES} tiles, a copy takes {_COPY} units of time and a product {_MULTIPLY}. {lasts}"
+    description = f"{_TILES} tiles: a copy takes {_COPY} units of time, and a product {_MULTIPLY}. {lasts}"
     return document("Copies and products of tiles, by the number of stages", description, bottom + 6, [*parts, *drawn])
 
 

@@ -56,5 +56,5 @@ def picture() -> str:
                 parts.append(text(place, x + across / 2, y + down / 2 + 3, "small"))
         parts.append("</g>")
     bottom = _ABOVE + rows * down
-    description = f"Tiles of C that {together} blocks compute at the same time, and what these read. {'; '.join(told)}"
+    description = f"Tiles of C that {together} blocks compute at the same time, and what they read. {'; '.join(told)}"
     return document(f"The order of {VARIANT}'s tiles", description, bottom + 4, parts)

@@ -46,15 +46,15 @@ def picture() -> str:
     takes = {level: f"a load takes {each:.0f} cycles" for level, each in cycles().items()}
     parts: list[str] = [*_box("", 0, 0, WIDTH, _SM), text(f"one of {gpu.sms} SMs", 10, 18, "C letter")]
     registers, lanes = arch.registers // arch.partitions, arch.float32_lanes // arch.partitions
-    parts += _partitions(arch.partitions, "once", 28, "scheduler", "1 instruction a cycle")
+    parts += _partitions(arch.partitions, "once", 28, "scheduler", "1 instruction per cycle")
     parts += _partitions(arch.partitions, "A", 72, f"{lanes} lanes, float32", "and a tensor core")
     parts += _link(
-        f"a multiply-add of a warp reads {_OPERANDS} x {WARP * WORD_BYTES} bytes, a cycle in each partition", 118
+        f"a multiply-add of a warp reads {_OPERANDS} x {WARP * WORD_BYTES} bytes: one per cycle per partition", 118
     )
     parts += _partitions(arch.partitions, "B", 142, f"{registers:,} registers", f"of {WORD_BYTES} bytes")
     parts += _link("loads and stores only", 188)
     parts += _box("C", _GAP, 212, WIDTH - 2 * _GAP, 28, "MIO queue: loads and stores of all schedulers wait here")
-    parts += _link(f"{wide['shared memory']:g} bytes a cycle: one wavefront; {takes['shared memory']}", 246)
+    parts += _link(f"{wide['shared memory']:g} bytes per cycle: one wavefront; {takes['shared memory']}", 246)
     size = (WIDTH - 2 * _GAP) / BANKS
     for bank in range(BANKS):
         parts.append(
@@ -65,21 +65,21 @@ def picture() -> str:
     told = f"{BANKS} banks of {WORD_BYTES} bytes: shared memory, up to {kib} KiB, and L1 in the same array"
     parts.append(text(told, _GAP, 300))
     y = _SM + 8
-    parts += _link("the widths below are of the whole GPU: its SMs share them", y)
+    parts += _link("all SMs share the levels below", y)
     y += 24
-    parts += _box("A", 0, y, WIDTH, 30, f"L2 cache, of all SMs: {takes['L2']}")
+    parts += _box("A", 0, y, WIDTH, 30, f"L2 cache of all SMs: {takes['L2']}")
     y += 36
-    share = f"{gpu.bandwidth / 1e12:g} TB/s: {wide['memory']:.1f} bytes a cycle and SM, at {gpu.clock / 1e9:g} GHz"
+    share = f"{gpu.bandwidth / 1e12:g} TB/s: {wide['memory']:.1f} bytes per cycle per SM, at {gpu.clock / 1e9:g} GHz"
     parts += _link(share, y)
     y += 24
     parts += _box("B", 0, y, WIDTH, 30, f"memory (HBM): {takes['memory']}")
     described = "; ".join(
         [
-            *(f"{name}: {value:.1f} bytes a cycle" for name, value in wide.items()),
+            *(f"{name}: {value:.1f} bytes per cycle" for name, value in wide.items()),
             *(f"{level}: {each}" for level, each in takes.items()),
         ]
     )
-    told = f"What an SM reads from, by width and latency. {described}"
+    told = f"Levels that an SM reads from, with width and latency. {described}"
     return document(f"One SM of an {gpu.name}", told, y + 34, parts)
 
 

@@ -31,7 +31,19 @@ PAGES = {
 
 #: Pages that are looked up rather than read from top to bottom: their sections are folded, and open by a click on their
 #: heading, a link to it or a search.
-FOLDED = ("api.md", "changelog.md", "command_line.md", "profiling.md", "selection.md", "shapes.md", "simulator.md")
+FOLDED = (
+    "api.md", "changelog.md", "command_line.md", "profiling.md", "selection.md", "shapes.md", "simulator/counts.md",
+    "simulator/findings.md", "simulator/planted_bugs.md",
+)  # fmt: skip
+
+#: Factors by which the scores of pages are multiplied in a search: above 1 for pages that answer what is searched for.
+BOOSTED = {
+    "own_kernels.md": 4,
+    "supported.md": 3,
+    "padding.md": 2,
+    "simulator.md": 2,
+    "changelog.md": 0.2,
+}
 
 #: Folder of the files that draw the tile-loop page, beside which the site copies them.
 PAGE = "tiledmm/own_kernels/trace_page"
@@ -51,18 +63,36 @@ _LINK = re.compile(r"(?<=\]\()(?P<path>[^\s()#:]+)(?P<anchor>#[\w-]+)?(?=\))")
 _MARKER = re.compile(r"^<!-- (?P<kind>[a-z]+): (?P<what>.+?) -->$", re.MULTILINE)
 
 
-#: Placeholder in the navigation for the variants' pages.
+#: Folder of the variants' pages. With the name of a group, it is a placeholder in the navigation for the group's pages.
 RUNGS = "rungs/"
 
 
 def on_config(config: Any) -> Any:
     """Insert the pages of the variants into the navigation, in ladder order."""
-    for section in config["nav"]:
-        for name, pages in section.items():
-            if RUNGS in pages:
-                at = pages.index(RUNGS)
-                section[name] = [*pages[:at], *(f"{RUNGS}{rung}.md" for rung in plain.rungs()), *pages[at + 1 :]]
+    config["nav"] = with_rungs(config["nav"])
     return config
+
+
+def with_rungs(nav: Any) -> Any:
+    """Return a part of the navigation with the pages of each group of variants in place of ``rungs/GROUP``.
+
+    Raises:
+        ValueError: If a placeholder names no group of ``plain.groups``.
+    """
+    groups = {f"{RUNGS}{name}": rungs for name, rungs in plain.groups().items()}
+    if isinstance(nav, dict):
+        return {title: with_rungs(part) for title, part in nav.items()}
+    if not isinstance(nav, list):
+        return nav
+    pages: list[Any] = []
+    for part in nav:
+        if not isinstance(part, str) or not part.startswith(RUNGS):
+            pages.append(with_rungs(part))
+        elif part in groups:
+            pages += [f"{RUNGS}{rung}.md" for rung in groups[part]]
+        else:
+            raise ValueError(f"mkdocs.yml names {part}; the groups of variants are {', '.join(groups)}")
+    return pages
 
 
 def on_files(files: Files, config: Any) -> Files:
@@ -90,6 +120,10 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
     here = page.file.src_uri
     if here.startswith(f"{SOURCES}/"):
         return markdown
+    if here in BOOSTED:
+        page.meta["search"] = {"boost": BOOSTED[here]}
+    if page.is_homepage:  # the tabs are its menu
+        page.meta["hide"] = sorted({*page.meta.get("hide", []), "navigation"})
     text = _MARKER.sub(lambda marker: _expanded(marker, here), markdown)
     text = _outside_of_code(text, lambda part: _LINK.sub(lambda link: _relinked(link, here), part))
     return _outside_of_code(text, lambda part: _NAMED.sub(lambda named: _renamed(named, here), part))
@@ -124,6 +158,8 @@ def _expanded(marker: re.Match[str], here: str) -> str:
     match marker["kind"]:
         case "code":
             return rendered.selectors(marker["what"])
+        case "plain":
+            return plain.how_to_edit(marker["what"])
         case "mainloop":
             return instructions.sentence(marker["what"])
         case "diff":

@@ -77,7 +77,7 @@ def selectors(variant: str) -> str:
     found = choices(variant)
     own, headers = _shown(next(iter(found.values())))
     fields = "".join(_selector(name, _values(found, name)) for name in Choice._fields)
-    parts = [f'<div class="kernel" data-kernels="{KERNELS}/{variant}.js" markdown="1">']
+    parts = [how_to_edit(variant), f'<div class="kernel" data-kernels="{KERNELS}/{variant}.js" markdown="1">']
     if fields:
         parts.append(f'<p class="kernel-choice" hidden>{fields}{_ABOVE}<span role="status"></span></p>')
     parts.append(fenced(own, "cuda"))
@@ -85,6 +85,22 @@ def selectors(variant: str) -> str:
     parts.append(f'<details markdown="1">\n<summary>The {lines} lines before it: types, conversions, copies</summary>')
     parts += [fenced(headers, "cuda"), "</details>", instructions.folded(variant), "</div>"]
     return "\n\n".join(parts) + "\n"
+
+
+def how_to_edit(variant: str) -> str:
+    """Say how to run an edited copy of a variant's usual kernel."""
+    row = find_variant(variant)
+    text = f"This is the package's kernel. `tiledmm source {variant} > mine.cu` writes all of it to a file. "
+    if not row.simulated:
+        return (
+            f"{text}To run an edited kernel, which needs a GPU, copy the template instead and "
+            "[register it](../own_kernels.md#register-a-template)."
+        )
+    return (
+        f'{text}Edit the copy, and run it without a GPU: `simulator.run(a, b, variant="{variant}", source="mine.cu")`, '
+        f"with row-major NumPy arrays of {row.default_type} "
+        "([edit a rendered kernel](../own_kernels.md#edit-a-rendered-kernel))."
+    )
 
 
 def script(variant: str) -> str:
@@ -111,9 +127,20 @@ def row(variant: str) -> str:
 
 
 def _ladder() -> str:
-    """Return the table of variants with pages, and of what each adds to those before it."""
-    rows = tuple((f"[`{rung}`](rungs/{rung}.md)", find_variant(rung).summary) for rung in plain.rungs())
-    return Table("", ("<rung", "<adds"), rows).markdown(title=False)
+    """Return the tables of all variants with pages, a captioned table for each group of ``plain.groups``."""
+    captions = {
+        "cuda_cores": "CUDA cores",
+        "tensor_cores": "Tensor cores",
+        "special_shapes": "Special shapes, in [the catalogue](catalogue.md)",
+        "decomposed": "Decomposed numbers, in [the catalogue](catalogue.md)",
+    }
+    return "\n\n".join(f"**{captions[name]}**\n\n{_group(name)}" for name in plain.groups())
+
+
+def _group(name: str) -> str:
+    """Return the table of a group of variants, and of what each adds to those before it."""
+    rows = tuple((f"[`{rung}`](rungs/{rung}.md)", find_variant(rung).summary) for rung in plain.groups()[name])
+    return Table("", ("<variant", "<adds"), rows).markdown(title=False)
 
 
 def _tiles() -> str:
@@ -137,7 +164,11 @@ def _tiles() -> str:
 
 
 #: Tables of the variants by name, as pages have them: what they list is in the table of rows alone.
-TABLES: dict[str, Callable[[], str]] = {"ladder": _ladder, "tiles": _tiles}
+TABLES: dict[str, Callable[[], str]] = {
+    "ladder": _ladder,
+    "tiles": _tiles,
+    **{name: functools.partial(_group, name) for name in ("special_shapes", "decomposed")},
+}
 
 
 def fenced(text: str, language: str) -> str:

@@ -726,7 +726,7 @@ def test_comparison_table() -> None:
 def test_a_wrong_baseline_is_noted() -> None:
     table = comparison_tables.comparison_table(comparison("NN", row(BASELINE, None, 1.0, ok=False)))
     assert not table.bad
-    assert "fails nothing" in table.notes[0]
+    assert "does not fail" in table.notes[0]
 
 
 def test_markdown_and_rich_show_the_same_cells() -> None:
@@ -756,6 +756,19 @@ def test_a_narrow_terminal_cuts_no_figure() -> None:
         assert "…" not in text
         assert all(word in text for word in ("title", "a kernel", "123,456", "registers", "a note.", "heading")), text
     assert [part.columns for part in table.fitted(27)] == [table.columns[:3], (*table.columns[:2], table.columns[3])]
+
+
+def test_in_a_narrow_terminal_long_columns_share_the_room() -> None:
+    rows = (("a", " ".join(["16"] * 18), " ".join(["float16"] * 7)), ("b", "8", "int8"))
+    table = tables.Table("title", ("<name", "<tiles", "<types"), rows)
+    name, first, second = table._widths(80)
+    assert name == 4 and abs(first - second) <= 2 and first + second == 80 - 4 - 3 * 2
+    assert table._widths(1000) == table._widths(None) == [4, 53, 55]
+
+
+@pytest.mark.parametrize(("text", "shown"), [("a", "a."), ("a.", "a."), ("x = 1;", "x = 1;"), ("why?", "why?")])
+def test_a_sentence_ends_once(text: str, shown: str) -> None:
+    assert tables.sentence(text) == shown
 
 
 def test_programs_get_figures_in_full() -> None:
@@ -899,7 +912,7 @@ def test_compile_all_tells_failures_spills_and_unknown_targets_apart(monkeypatch
     assert texts["sm_120"] == "unknown"
     assert matrix.bad == {0}
     assert any("too old" in note for note in matrix.notes)
-    for target, last in (("sm_75", "does not compile"), ("sm_120", "target unknown to this compiler")):
+    for target, last in (("sm_75", "does not compile"), ("sm_120", "compiler too old for this target")):
         assert resource_tables.resource_table(kernels, target).rows[0][-1] == last
     assert not resource_tables.resource_table(kernels, "sm_90").bad
 
@@ -1208,7 +1221,7 @@ def test_what_no_simulator_runs_is_left_out_and_is_no_failure() -> None:
     rows = simulated.simulate_all([VariantTile("wgmma", 64)], size, dtype="float16", layout="NN", target="sm_90")
     assert [row.ok for row in rows] == [True]
     table = simulated.simulated_table(rows, size, dtype="float16", layout="NN", target="sm_90")
-    assert table.rows[0][:3] == ("wgmma", "64", "on a GPU only")
+    assert table.rows[0][:3] == ("wgmma", "64", simulated.GPU_ONLY)
     assert not table.bad
 
 
@@ -1244,7 +1257,7 @@ def test_variants_for_a_target_are_those_that_it_runs() -> None:
     assert {each.label for each in variant_tiles if each not in runnable_there} >= {"wgmma 256", "tensor_core 256"}
     assert {each.variant for each in runnable_there} == {"tiled", "tensor_core", "auto"}
     (sentence,) = left_out({"float16": variant_tiles}, "sm_75")
-    assert sentence.startswith("Left out: tensor_core 256, wgmma") and sentence.endswith(": not for sm_75.")
+    assert sentence.startswith("Left out (not available on sm_75): tensor_core 256, wgmma")
     assert left_out({"float16": variant_tiles}, "sm_90") == []
     with pytest.raises(ConfigError, match="wgmma"):
         runnable({"float16": expand(["wgmma"])}, "sm_80")

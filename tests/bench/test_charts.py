@@ -39,7 +39,19 @@ def comparisons():
     return found
 
 
+def with_ratios(comparison):
+    """Add the speed over the baseline, and tiled's default tile, to a comparison's rows."""
+    rate = comparison.row(BASELINE).tflops
+    return replace(
+        comparison,
+        rows=tuple(
+            replace(row, tile=row.tile and 32, to_cupy=row.tflops and row.tflops / rate) for row in comparison.rows
+        ),
+    )
+
+
 KINDS = {
+    "ladder": lambda found: charts.percent_of_baseline(with_ratios(found[-1])),
     "throughput": charts.throughput,
     "roofline": functools.partial(charts.roofline, gpu=REFERENCE_GPUS["sm_90"]),
     "speed-up": charts.speed_up,
@@ -49,6 +61,7 @@ KINDS = {
 
 #: Names that each kind of picture shows.
 NAMES = {
+    "ladder": ("naive", "auto", "16%  (8 TFLOP/s)", "cuBLAS: 50 TFLOP/s"),
     "throughput": ("naive", "tiled", "auto", BASELINE),
     "roofline": ("tiled",),
     "speed-up": ("numpy, with copies",),

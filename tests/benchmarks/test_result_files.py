@@ -57,7 +57,7 @@ def test_of_several_runs_the_middle_one_is_kept_of_each_product() -> None:
     }  # fmt: skip
     assert len(from_json(json.dumps(merged)).comparisons) == 2
     assert runs.extremes(merged, readme.SPREAD) == (
-        "x cupy.matmul over 3 runs: warp_tiled 256 1.02 to 1.08, auto 4.00 to 4.20."
+        "Speed relative to cupy.matmul in 3 runs: 1.02 to 1.08 for warp_tiled 256, 4.00 to 4.20 for auto."
     )
     assert results.details(merged)[2] == "median of 3 runs (spread: 30.4% typical, 110% at most)"
     assert runs.extremes({}, readme.SPREAD) == runs.in_words({}) == ""
@@ -90,10 +90,20 @@ def test_results_beside_older_ones_keep_the_hashes_of_their_kernels(monkeypatch:
     assert results.measured(MACHINE, {}, beside=found, names=[])["sources"] == found["sources"]
 
 
-def test_a_line_names_the_processor_and_the_date() -> None:
-    assert results.origin({"machine": asdict(MACHINE)}) == f"gpu, date ([details]({results.PAGE}))"
+def test_a_line_names_each_processor_and_its_dates_once() -> None:
     found = {"machine": {"cpu": "a CPU", "compiler": "c++", "date": "2026-11-22T01:02:03"}}
-    assert results.origin(found) == f"a CPU, 2026-11-22 ([details]({results.PAGE}))"
+    simulated = {"machine": {"simulated": "the simulator", "date": "2026-11-23"}}
+    gpu = {"machine": asdict(MACHINE)}
+    several = gpu | {"runs": {"count": 3, "spread": {}}}
+    assert results.origins({"one": several, "two": found, "three": gpu, "four": simulated}) == (
+        "Measured on gpu, date (`one` from 3 runs, `three`). Measured on a CPU, 2026-11-22 (`two`). "
+        "Counted by the simulator, 2026-11-23 (`four`)."
+    )
+    again = {"machine": found["machine"] | {"date": "2026-11-21"}}
+    assert results.origins({"one": found, "two": again}) == (
+        "Measured on a CPU, 2026-11-21 (`two`); 2026-11-22 (`one`)."
+    )
+    assert results.details(found | {"seeds": [3, 5]})[2] == "seed 3, 5"
     assert results.details(found) == ("a CPU, c++, 2026-11-22T01:02:03", "", "")
     found["sources"] = {"commit": "4279bd0", "kernels": {}}
     assert results.details({**found, "machine": asdict(MACHINE)}) == (str(MACHINE), "4279bd0", "")
@@ -102,7 +112,19 @@ def test_a_line_names_the_processor_and_the_date() -> None:
 def test_links_begin_where_the_document_is(tmp_path: Path) -> None:
     for page, link in (("README.md", results.PAGE), ("docs/rungs/tiled.md", f"../../{results.PAGE}")):
         shown = readme.shown(tmp_path / page, "latencies", tmp_path)
-        assert f"([details]({link}))" in shown
+        assert f"[Details]({link})" in shown
+
+
+def test_a_page_says_once_where_its_tables_were_measured(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    names = ("ladder", "rung-naive", "latencies")
+    blocks = {name: f"<!-- table:{name} -->\n<!-- /table -->\n" for name in (*names, readme.MEASURED)}
+    page.write_text("".join(map(blocks.get, names)), encoding="utf-8")
+    told = [name for name in names if "Measured on" in readme.shown(page, name, tmp_path)]
+    assert told == ["rung-naive", "latencies"], "below the last table of a result"
+    page.write_text("".join(blocks.values()), encoding="utf-8")
+    assert not any("Measured on" in readme.shown(page, name, tmp_path) for name in names)
+    assert all(f"`{run}`" in readme.shown(page, readme.MEASURED, tmp_path) for run in ("ladder", "latencies"))
 
 
 def test_older_results_are_listed_with_what_measures_them_again(

@@ -27,9 +27,10 @@ from tiledmm.bench import kernel_resources, resource_tables, simulable, simulate
 from tiledmm.bench.peers import PEERS
 from tiledmm.bench.results import Comparison, Machine, Row, from_json
 from tiledmm.bench.simulated import Simulated
-from tiledmm.bench.sizes import Size
+from tiledmm.bench.sizes import Size, parse_size
 from tiledmm.bench.variant_tiles import VariantTile
 from tiledmm.cli import compare, device, output
+from tiledmm.cli.arguments import SIMULATED_SIZES
 from tiledmm.cli.exit_status import report_errors
 from tiledmm.cli.output import ALL_RIGHT, Progress, _Lines
 from tiledmm.codegen.template_files import template_folder
@@ -116,12 +117,32 @@ def test_by_default_a_table_fits_a_terminal(no_gpu: None) -> None:
     """Check the short table: one per product, in 90 columns, with what to see in it."""
     result = invoke("64", "--variant", "naive,coalesced,tiled,tiled_padded", "--tile", "32")
     assert result.exit_code == 0, result.output
-    table = re.search(r"Simulated +64 x 64 x 64.*?\n\n", result.output, re.DOTALL)
-    assert table and re.search(r"tiled +32 +right .* [1-9][\d,]{4,} ", table[0])
-    assert max(map(len, table[0].split("Sectors:")[0].splitlines())) <= 92
-    for said in ("Coalescing: naive", "Reuse: tiled", "NT: padding pays."):
+    row = re.search(r" tiled 32 +right +[\d.]+ +([\d.]+) / ([\d.]+) +([\d.]+) ", result.output)
+    assert row and float(row[2]) - float(row[1]) == pytest.approx(float(row[3]), rel=0.01), "NT adds conflicts"
+    assert max(map(len, map(str.rstrip, result.output.splitlines()))) <= 90
+    for said in ("Coalescing: naive", "Reuse: tiled", "NT: padding removes "):
         assert said in result.output, said
     assert "registers" not in result.output and "Bounds" not in result.output
+
+
+@pytest.mark.skipif(bool(missing_simulator()), reason=str(missing_simulator()))
+def test_a_kernel_that_is_wrong_at_the_second_size_alone_is_shown(
+    no_gpu: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def simulate_all(variant_tiles: list[VariantTile], size: Size, **_: Any) -> list[Simulated]:
+        return [Simulated(each, None, None, "it is broken" if size.m == 61 else "") for each in variant_tiles]
+
+    monkeypatch.setattr(simulated, "simulate_all", simulate_all)
+    result = invoke("--variant", "naive")
+    assert result.exit_code == 1
+    assert "Simulated  61 x 83 x 47" in result.output and "naive: it is broken" in result.output
+
+
+def test_help_names_the_sizes_without_a_gpu() -> None:
+    sizes = [Size(*each) for each in map(parse_size, SIMULATED_SIZES)]
+    assert tuple(sizes) == simulable.SIZES
+    text = " ".join(CliRunner().invoke(cli.app, ["compare", "--help"]).output.replace("│", " ").split())
+    assert "256 1024 4096; without a GPU 128 61x83x47" in text
 
 
 def test_spills_fail(no_gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -259,12 +280,12 @@ def test_variants_that_are_left_out_are_named_with_the_reason(no_gpu: None, monk
     result = invoke("8", "--dtypes", "int8")
     assert result.exit_code == 0, result.output
     others, said = "split_float64, split_float64_tensor_core", " ".join(result.output.split())
-    assert re.search(f": split_float32, split_tensor_core, split_integer, {others}: .* int8", said)
+    assert f"(not available for int8): split_float32, split_tensor_core, split_integer, {others}." in said
     assert "Left out" not in invoke("8", "--variants", "naive").output
 
 
 def test_variants_that_are_left_out_on_a_gpu_are_named(gpu: SimpleNamespace) -> None:
-    assert re.search(": wgmma: .*float32", invoke("64", "--variants", "naive,wgmma").output)
+    assert "(not available for float32): wgmma." in invoke("64", "--variants", "naive,wgmma").output
 
 
 def test_markdown(no_gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -282,7 +303,7 @@ def test_without_a_compiler_bounds_are_left(no_gpu: None, monkeypatch: pytest.Mo
     monkeypatch.setattr(inspection, "_cuda_core", missing)
     result = invoke("--full", "64", "--variants", "naive")
     assert result.exit_code == 0
-    assert INSTALL in result.output
+    assert INSTALL in " ".join(result.output.split())
     assert "Compiled for" not in result.output
     assert "Bounds on H100" in result.output
 
@@ -578,8 +599,8 @@ TILES = ", ".join(map(str, VARIANTS["tiled"].tiles))
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("source", "tiled", "--tile", "abc"), f"'abc'; its tiles are {TILES}"),
-        (("inspect", "tiled", "--tile", "1.5"), f"'1.5'; its tiles are {TILES}"),
+        (("source", "tiled", "--tile", "abc"), f"'abc' is not available for variant 'tiled': its tiles are {TILES}"),
+        (("inspect", "tiled", "--tile", "1.5"), f"'1.5' is not available for variant 'tiled': its tiles are {TILES}"),
         (("compare", "--tile", "abc"), "1, 2,"),
         (("source", "naive", "--tile", "8"), "naive"),
         (("source", "tiled", "--tile", "8,16"), "--tile"),
@@ -812,7 +833,10 @@ def test_nt_stands_beside_nn_and_it_is_said_where_padding_pays(no_gpu: None, mon
     plain, padded = beside["rows"]
     assert plain["NT conflicts"] > padded["NT conflicts"]
     assert plain["NN wavefronts"] < padded["NN wavefronts"] and plain["NT wavefronts"] > padded["NT wavefronts"]
-    assert [note.split(".")[0] for note in beside["notes"]] == ["NN: padding costs", "NT: padding pays"]
+    assert plain["NT total conflicts"] == pytest.approx(plain["NT conflicts"] * 32**3 / 32)
+    removed = plain["NT total conflicts"] - padded["NT total conflicts"]
+    effects = [note.split(".")[0] for note in beside["notes"]]
+    assert effects == ["NN: padding costs wavefronts", f"NT: padding removes {removed:,} bank conflicts"]
 
 
 @pytest.mark.skipif(bool(missing_simulator()), reason=str(missing_simulator()))

@@ -61,8 +61,8 @@ NOT_WORKING = [checks.NotThere("x"), checks.NotKnown("x"), OSError("x")]
         (works, works, 0, "on the GPU and the simulator."),
         (raising(OSError("x")), works, 0, "on the simulator."),
         (works, raising(checks.NotThere("x")), 0, "on the GPU."),
-        (raising(OSError("x")), raising(OSError("y")), 1, "nowhere here."),
-        *((raising(x), raising(y), 1, "nowhere here.") for x in NOT_WORKING for y in NOT_WORKING),
+        (raising(OSError("x")), raising(OSError("y")), 1, "Not ready"),
+        *((raising(x), raising(y), 1, "Not ready") for x in NOT_WORKING for y in NOT_WORKING),
     ],
 )
 def test_a_product_that_runs_anywhere_will_do(
@@ -379,4 +379,5 @@ def test_a_part_is_named_once(monkeypatch: pytest.MonkeyPatch) -> None:
     jobs = [("GPU", "one", works, ""), ("GPU", "two", works, ""), ("GPU", "three", works, ""), ("CPU", "x", works, "")]
     monkeypatch.setattr(checks, "jobs", lambda: jobs)
     result = invoke()
-    assert result.output.count("GPU") == 1, result.output
+    table, _, _ = result.output.partition("Not ready")
+    assert table.count("GPU") == 1, table

@@ -33,7 +33,7 @@ def test_without_a_gpu_it_is_an_h100s_and_says_what_that_rests_on() -> None:
 
 def test_mistakes() -> None:
     for arguments, says in (
-        (("300", "--target", "sm_42"), "no data sheet of 'sm_42'"),
+        (("300", "--target", "sm_42"), "target 'sm_42'"),
         (("300", "--dtypes", "float8"), "float8"),
         (("300", "--layouts", "XY"), "layout"),
         (("300", "--precision", "half"), "precision"),
@@ -51,4 +51,4 @@ def test_a_row_has_the_size_and_the_layout_that_were_asked_for() -> None:
     assert [(row["shape"], row["layout"]) for row in rows] == [
         (shape, layout) for shape in ("64 x 1 x 1", "4096 x 1 x 4096") for layout in ("NN", "NT")
     ]
-    assert all(row["auto takes"].endswith(", of the transposes") for row in rows)
+    assert all(row["kernel"].endswith(", transposed") for row in rows)

@@ -95,7 +95,7 @@ def test_an_interrupt_is_told_by_the_status(tmp_path: Path) -> None:
         (("--variant", "tiled", "--tile", "abc"), "8, 16, 32"),
         (("--precision", "float31"), "precision"),
         (("--report", "none/x.json"), "none"),
-        (("--report", ""), "written"),
+        (("--report", ""), "cannot write"),
         (("--report", "program.py"), "program.py"),
     ],
 )

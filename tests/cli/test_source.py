@@ -34,6 +34,8 @@ def test_numbers_can_be_given() -> None:
 
 def test_the_page_begins_after_the_headers() -> None:
     whole, page = invoke("naive").output, invoke("naive", "--page").output
+    first, _, page = page.partition("\n")
+    assert first.startswith("// Only the kernel's page") and "`tiledmm source naive`" in first
     assert whole.endswith(page)
     assert page.startswith("#define KERNEL tiledmm_naive_f32")
 

@@ -64,6 +64,20 @@ def test_an_element_is_used_as_often_as_the_tile_is_large(variant: str, no_gpu: 
 
 
 @simulated
+def test_conflicts_are_a_part_of_the_wavefronts_and_barriers_are_those_of_a_block(no_gpu: None, compiler: None) -> None:
+    rows = {row["tile"]: row for row in rows_of(invoke("tiled", "--size", "64", "--layout", "NT", "--csv"))}
+    multiply_adds = 64**3 / 32
+    for tile, row in rows.items():
+        blocks = (64 / int(tile)) ** 2
+        assert int(row["total barriers"]) == blocks * int(row["barriers"])
+        assert int(row["total conflicts"]) == pytest.approx(multiply_adds * float(row["conflicts"]))
+        assert 0 <= float(row["conflicts"]) < float(row["wavefronts"])
+    assert rows["32"]["barriers"] == "4", "two for each of two steps"
+    assert float(rows["32"]["conflicts"]) > 1
+    assert "total" not in invoke("tiled", "--size", "32").stdout
+
+
+@simulated
 def test_a_variant_without_tiles(no_gpu: None, compiler: None) -> None:
     (row,) = rows_of(invoke("naive", "--size", "32", "--csv"))
     assert (row["tile"], row["reuse"], row["wavefronts"], row["shared (B)"]) == ("", "1.0", "", "0")
@@ -72,7 +86,7 @@ def test_a_variant_without_tiles(no_gpu: None, compiler: None) -> None:
 def test_a_variant_for_gpus_only(no_gpu: None, compiler: None) -> None:
     rows = rows_of(invoke("wgmma", "--csv"))
     assert [row["tile"] for row in rows] == [str(tile) for tile in find_variant("wgmma").tiles]
-    assert all(row["result"] == "on a GPU only" and row["wavefronts"] == "" for row in rows)
+    assert all(row["result"] == "GPU only" and row["wavefronts"] == "" for row in rows)
     assert {row["tile"]: row["reuse"] for row in rows}["512"] == "256.0", "by the model"
 
 
@@ -91,7 +105,7 @@ def test_one_tile_of_many_that_is_wrong_or_spills_fails(
     result = invoke("tiled", "--size", "32", "--csv")
     assert result.exit_code == (wrong is not None or spills is not None)
     rows = csv.DictReader(io.StringIO(result.stdout))
-    assert [row["tile"] for row in rows if row["result"] == "WRONG"] == ([str(wrong)] if wrong else [])
+    assert [row["tile"] for row in rows if row["result"] == "does not compile"] == ([str(wrong)] if wrong else [])
 
 
 @simulated

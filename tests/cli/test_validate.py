@@ -29,6 +29,7 @@ from tiledmm.cli.output import ALL_RIGHT
 from tiledmm.codegen.template_files import template_folder
 from tiledmm.elements import ELEMENTS, compute_element
 from tiledmm.errors import ConfigError, DeviceError, MissingDependencyError
+from tiledmm.simulator import Finding
 
 SIZE = Size(5, 6, 7)
 
@@ -64,7 +65,7 @@ def validate(multiply: Any, dtype: str = "float32", variant: str = "naive") -> V
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "complex64", "int16", "bool"])
 def test_what_is_right_passes(dtype: str) -> None:
-    found = validate(lambda a, b: (np.matmul(a, b).astype(a.dtype), ""), dtype)
+    found = validate(lambda a, b: (np.matmul(a, b).astype(a.dtype), ()), dtype)
     assert found.ok
     (row,) = found.rows
     assert row.from_numpy == 0
@@ -77,7 +78,7 @@ def test_one_wrong_element_fails(dtype: str) -> None:
     def multiply(a: Any, b: Any) -> Any:
         c = np.matmul(a, b).astype(a.dtype)
         c[2, 3] = not c[2, 3] if dtype == "bool" else c[2, 3] + 1
-        return c, ""
+        return c, ()
 
     found = validate(multiply, dtype)
     assert not found.ok
@@ -88,17 +89,18 @@ def test_one_wrong_element_fails(dtype: str) -> None:
 
 
 def test_nan_fails() -> None:
-    found = validate(lambda a, b: (np.full((SIZE.m, SIZE.n), np.nan, np.float32), ""))
+    found = validate(lambda a, b: (np.full((SIZE.m, SIZE.n), np.nan, np.float32), ()))
     assert validation_table(found).rows[0][2] == "NaN"
     assert not found.ok
 
 
 def test_what_else_is_wrong_fails() -> None:
-    found = validate(lambda a, b: (a @ b, "a race"))
+    race = Finding("race", "a race", 1, "a.cu:1", "x = 1;", *[(0, 0, 0)] * 2, *[None] * 5, 1)
+    found = validate(lambda a, b: (a @ b, (race,)))
     assert not found.ok
     table = validation_table(found)
     assert table.rows[0][-1] == "FINDINGS"
-    assert "naive: a race." in table.notes
+    assert table.findings == (race,)
 
 
 @pytest.mark.parametrize(
@@ -125,23 +127,23 @@ def worked_out(text: str) -> float:
     """Compute the tolerance from the sentence that describes it."""
     if text.startswith("Exact"):
         return 0.0
-    found = re.search(r"(\d+) sqrt\(K\) u, K = (\d+) sums in float\d\d, u = 2\^(-\d+)", text)
+    found = re.search(r"(\d+) sqrt\(K\) u for K = (\d+) additions in float\d\d \(u = 2\^(-\d+)\)", text)
     assert found, text
     factor, k, exponent = map(int, found.groups())
     allowed = factor * k**0.5 * 2.0**exponent
     allowed *= 2 if "as many in the reference" in text else 1
     allowed *= 2 if "twice for the two parts of a complex number" in text else 1
-    if "rounded to tf32, 2^-11" in text:
+    if "rounding of A and B to tf32 (2^-11)" in text:
         allowed += 2 * 2.0**-11  # each factor of a product
     return allowed + (2.0**-11 if "once to float16" in text else 2.0**-8 if "once to bfloat16" in text else 0.0)
 
 
 @pytest.mark.parametrize("dtype", [*ELEMENTS, "tf32"])
 def test_every_tolerance_is_explained(dtype: str) -> None:
-    allowed, text = validate(lambda a, b: (np.matmul(a, b), ""), dtype, "auto").tolerance
+    allowed, text = validate(lambda a, b: (np.matmul(a, b), ()), dtype, "auto").tolerance
     assert text.endswith(".")
     assert worked_out(text) == pytest.approx(allowed, rel=1e-12, abs=0)
-    assert text.startswith(f"Up to {allowed:.1e} of |A| |B|" if allowed else "Exact")
+    assert text.startswith(f"Rounding explains an error of up to {allowed:.1e} |A| |B|" if allowed else "Exact")
 
 
 simulated = pytest.mark.skipif(bool(missing_simulator()), reason=str(missing_simulator()))
@@ -176,8 +178,31 @@ def test_a_race_fails_where_the_result_is_right(no_gpu: None, tmp_path: Path) ->
     (table,) = json.loads(result.stdout)["tables"]
     assert {row["variant"]: row["check"] for row in table["rows"]} == {"tiled": "ok", "racy": "FINDINGS"}
     assert all(row["max error"] < row["allowed"] for row in table["rows"])
-    (note,) = (note for note in table["notes"] if note.startswith("racy 8: "))
-    assert "race on shared memory" in note
+    (finding,) = table["findings"]
+    assert "race on shared memory" in finding["message"] and "racy" in finding["message"]
+
+
+@simulated
+def test_a_finding_is_listed_once_with_its_lines(no_gpu: None, tmp_path: Path) -> None:
+    racy = tmp_path / "racy.cu"
+    racy.write_text(
+        "__global__ void racy(const float *A, const float *B, float *C, int M, int N, int K)\n{\n"
+        "    __shared__ volatile int all;\n    all = threadIdx.x;\n"
+        "    int col = blockIdx.x * blockDim.x + threadIdx.x, row = blockIdx.y * blockDim.y + threadIdx.y;\n"
+        "    if (row < M && col < N) {\n        float acc = 0;\n"
+        "        for (int k = 0; k < K; ++k)\n            acc += A[row * K + k] * B[k * N + col];\n"
+        "        C[row * N + col] = acc;\n    }\n}\n",
+        encoding="utf-8",
+    )
+    try:
+        result = invoke("--kernel", str(racy), "--size", "9x10x11,12")
+    finally:
+        tiledmm.unregister("racy")
+    assert result.exit_code == 1, result.output
+    assert result.output.count("\n- racy, racy.cu:4: race on shared memory") == 1
+    assert result.output.count("racy.cu:4 | all = threadIdx.x;\n") == 1
+    assert result.output.count("The findings are those above.") == 1
+    assert ";." not in result.output
 
 
 Matmul = Callable[..., None]
@@ -336,13 +361,13 @@ def test_a_kernel_for_gpus_only_is_left_out_on_the_simulator_and_fails_nothing(
     assert result.exit_code == 0, result.output
     (table,) = json.loads(result.stdout)["tables"]
     assert {row["variant"]: row["check"] for row in table["rows"]} == {"naive": "ok", "wgmma": "left out", "auto": "ok"}
-    assert next(note for note in table["notes"] if note.startswith("wgmma")).endswith(": on a GPU only.")
+    assert next(note for note in table["notes"] if note.startswith("wgmma")).startswith("wgmma 256: runs on a GPU only")
 
 
 def test_what_the_target_cannot_run_is_left_out(no_gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tiledmm.simulator.run", lambda a, b, **_: (np.matmul(a, b), SimpleNamespace(findings=())))
     result = invoke("naive", "wgmma", "--sizes", "5x6x7", "--dtypes", "float16", "--target", "sm_80")
-    assert result.exit_code == 0 and "wgmma 256: " in result.output and "sm_80" in result.output
+    assert result.exit_code == 0 and ": wgmma 256." in result.output and "sm_80" in result.output
     assert ALL_RIGHT in result.output
 
 
@@ -353,4 +378,4 @@ def test_where_no_kernel_ran_none_is_said_to_be_right(no_gpu: None) -> None:
 
 @pytest.mark.parametrize(("dtype", "rounded"), [("float16", True), ("bfloat16", True), ("float32", False)])
 def test_the_tolerance_names_the_narrow_type_of_results(dtype: str, rounded: bool) -> None:
-    assert (f"rounded once to {dtype}" in explain_tolerance(compute_element(dtype), 10, 1e-6)) is rounded
+    assert (f"rounding once to {dtype}" in explain_tolerance(compute_element(dtype), 10, 1e-6)) is rounded

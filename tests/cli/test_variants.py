@@ -5,11 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from typing import Any
 
+import pytest
 from typer.testing import CliRunner
 
 from tiledmm import cli
+from tiledmm.cli import output
 from tiledmm.elements import ELEMENTS, compute_element
 from tiledmm.hardware.architectures import TARGETS
 from tiledmm.kernels.variants import VARIANTS
@@ -43,6 +46,20 @@ def test_a_csv_cell_has_names_with_spaces_between_them() -> None:
     assert rows["tiled"]["tiles"] == " ".join(map(str, VARIANTS["tiled"].tiles)) and rows["naive"]["tiles"] == ""
     assert rows["tiled"]["types"].split() == list(ELEMENTS)
     assert rows["wgmma"]["compute capability"].startswith("float16=9.0 ")
+
+
+@pytest.mark.parametrize("width", [80, 120, 200])
+def test_it_is_legible_on_a_terminal(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Check that no line is longer than the terminal, and that a row of the first table has at most three lines."""
+    from rich.console import Console
+
+    monkeypatch.setattr(output, "console", lambda *, stderr=False: Console(width=width, force_terminal=False))
+    summaries, _, limits = invoke().partition("Their tiles")
+    lines = summaries.rstrip().splitlines()[4:]
+    assert max(map(len, map(str.rstrip, (*lines, *limits.splitlines())))) <= width
+    assert len(lines) <= 3 * len(VARIANTS)
+    assert [line.split()[0] for line in lines if not line.startswith("  ")] == list(VARIANTS)
+    assert re.search(r" tiled +8 16 32\* 64 +7.5 +every type", limits)
 
 
 def test_people_see_defaults_and_limits() -> None:

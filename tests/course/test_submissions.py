@@ -41,9 +41,9 @@ def test_submissions_are_found(tmp_path: Path) -> None:
     assert found["ann", "guard"].file == tmp_path / "ann" / "deep" / "mine.cu"
     assert found["ann", "coalesced"].file == tmp_path / "ann" / "coalesced.cu"
     assert found["ben", "guard"].file is None
-    assert found["ben", "guard"].problem == "2 files are of this exercise (one.cu, two.cu): none is checked"
-    assert "no file of text" in found["ben", "coalesced"].problem
-    with pytest.raises(ConfigError, match="is no folder"):
+    assert found["ben", "guard"].problem == "2 files belong to this exercise (one.cu, two.cu): none is checked"
+    assert "not a text file" in found["ben", "coalesced"].problem
+    with pytest.raises(ConfigError, match="is not a folder"):
         submissions_in(tmp_path / "nowhere", [GUARD])
 
 
@@ -70,9 +70,9 @@ def test_a_file_is_placed_by_its_first_line_then_its_name_then_its_kernel(tmp_pa
         ("ann", "guard"): "lab (3).cu", ("ann", "coalesced"): "homework.txt", ("ben", "guard"): "last.cu",
         ("cleo", "guard"): "Guard.cu", ("dora", "guard"): "guard.cu",
     }  # fmt: skip
-    assert "guard.cu is the one that counts" in found["dora", "guard"].problem
+    assert "only guard.cu counts" in found["dora", "guard"].problem
     assert found["emil", "guard"].others == ("softmax.cu",) and found["emil", "guard"].problem == NO_FILE
-    assert "no file of text" in found["finn", "guard"].problem
+    assert "not a text file" in found["finn", "guard"].problem
 
 
 def test_the_folder_of_one_student_is_refused(tmp_path: Path) -> None:

@@ -13,14 +13,13 @@ import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from docs.tools import notebook, plain, programs
 from tests.conftest import missing_simulator, slow_unless
-from tiledmm.bench.chart_lines import is_for_any_matrices
 from tiledmm.course.exercise import exercises
-from tiledmm.kernels.variants import find_variant
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -217,15 +216,12 @@ def test_console_script_is_the_module() -> None:
         assert entry.value == PROJECT["scripts"]["tiledmm"]
 
 
-def test_the_readme_is_short_and_shows_the_ladder() -> None:
-    """Check that the README has at most 150 lines and its table lists the general kernels."""
+def test_the_readme_is_short_and_its_code_is_not_clipped() -> None:
+    """Check that the README has at most 110 lines, and its code at most 90 columns, as a repository's page shows."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert len(text.splitlines()) <= 150
-    table = text.split("<!-- table:ladder-summary -->")[1].split("<!-- /table -->")[0]
-    names = [line.split("|")[1].strip() for line in table.strip().splitlines()[2:]]
-    *ladder, auto, baseline = names
-    assert ladder[0] == "naive" and (auto, baseline) == ("auto", "cupy.matmul")
-    assert all(is_for_any_matrices(find_variant(name)) for name in ladder)
+    assert len(text.splitlines()) <= 110
+    code = [line for block in re.findall(r"```\w+\n(.*?)```", text, re.DOTALL) for line in block.splitlines()]
+    assert code and max(map(len, code)) <= 90
 
 
 def test_links_between_documents_lead_to_files() -> None:
@@ -241,6 +237,42 @@ def test_no_system_is_named_that_was_not_tried() -> None:
 
 
 # The site
+
+
+def navigation() -> list[str]:
+    """Return the pages of the site in the order of "Next"."""
+    pytest.importorskip("mkdocs")
+    from mkdocs.utils.yaml import yaml_load
+
+    from docs.tools import hooks
+
+    def flat(part: Any) -> list[str]:
+        if isinstance(part, str):
+            return [part]
+        return [page for each in (part.values() if isinstance(part, dict) else part) for page in flat(each)]
+
+    with open(ROOT / "mkdocs.yml", encoding="utf-8") as file:
+        return flat(hooks.with_rungs(yaml_load(file)["nav"]))
+
+
+def test_next_goes_through_the_lessons_and_up_the_ladder() -> None:
+    pages = navigation()
+    assert len(set(pages)) == len(pages)
+    assert {page for page in pages if page.startswith("rungs/")} == {f"rungs/{name}.md" for name in plain.rungs()}
+    lessons = [page for page in pages if re.match(r"course/\d", page)]
+    assert lessons == sorted(lessons, key=lambda page: int(re.findall(r"\d+", page)[0]))
+    begin, ladder = pages.index(lessons[0]), pages.index("rungs/naive.md")
+    assert pages[begin : begin + len(lessons)] == lessons
+    assert pages[pages.index("rungs/warp_tiled.md") + 1] == "rungs/tensor_core.md"
+    assert pages[ladder - 1] == "ladder.md"
+
+
+def test_a_group_of_variants_that_does_not_exist_is_an_error() -> None:
+    pytest.importorskip("mkdocs")
+    from docs.tools import hooks
+
+    with pytest.raises(ValueError, match="rungs/few"):
+        hooks.with_rungs([{"Ladder": ["ladder.md", "rungs/few"]}])
 
 
 def test_a_marker_that_nothing_is_known_of_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:

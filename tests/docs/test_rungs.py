@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import html
 import json
+import os
 import re
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -39,7 +43,9 @@ def test_a_page_opens_with_the_result_if_there_is_one_and_plain_cuda(rung: str) 
     if rung_results.NOT_TIMED in readme.table(f"result-{rung}"):
         return
     assert opening.rstrip().endswith("<!-- /table -->") and f"<!-- table:result-{rung} -->" in opening
-    assert "NVIDIA" in opening and re.search(r"\d{4}-\d\d-\d\d", opening), "it says on which GPU, and when"
+    assert "NVIDIA" in opening, "it says on which GPU"
+    end = page_of(rung).rpartition("<!-- table:measured -->")[2]
+    assert re.search(r"NVIDIA.*\d{4}-\d\d-\d\d", end) and len(end.splitlines()) == 3, "where and when, at the end"
 
 
 def test_what_was_not_measured_counted_or_profiled_is_said_in_a_sentence() -> None:
@@ -58,7 +64,7 @@ def test_the_result_is_that_of_the_file() -> None:
     main = report.comparisons[0]
     row, rival = main.row("vectorized", 128), main.row("register_tiled", 128)
     shown = readme.table("result-vectorized")
-    assert re.search(rf"\*\*{significant(row.to_cupy)} .*cuBLAS", shown)
+    assert f"**{row.to_cupy:.0%} of cuBLAS" in shown
     assert re.search(
         rf"\*\*{significant(row.speed_over(rival))} .*\[`register_tiled`\]\(register_tiled\.md\)\*\*", shown
     )
@@ -102,12 +108,7 @@ LAUNCHES = {
 }
 
 
-def text_of(rung: str) -> str:
-    text = plain.text(rung)
-    return f"#include <cuda_fp16.h>\n{text}" if "__half" in text else text
-
-
-def integers(dtype: type, *shape: int, most: int = 8) -> np.ndarray:
+def integers(dtype: type | np.dtype, *shape: int, most: int = 8) -> np.ndarray:
     return np.random.default_rng(0).integers(-most, most + 1, shape).astype(dtype)
 
 
@@ -131,7 +132,7 @@ def run(rung: str, text: str):
 @needs_simulator
 @pytest.mark.parametrize("rung", LAUNCHES)
 def test_plain_cuda_is_correct(rung: str) -> None:
-    report = run(rung, text_of(rung))
+    report = run(rung, plain.text(rung))
     report.check()
     if find_variant(rung).reads.from_shared != "elements" or rung == "tiled_padded":
         assert not report.source.shared_load.bank_conflicts
@@ -154,7 +155,7 @@ def test_plain_cuda_of_split_tensor_core_is_as_accurate_as_float32() -> None:
     low = [((each - part) * 2048).astype(np.float16) for each, part in zip((a, b), high, strict=True)]
     c = np.zeros((16, 16), np.float32)
     arguments = (high[0], low[0], high[1], low[1], c, 16, 16, 64)
-    launch(text_of("split_tensor_core"), (2, 1), 32, arguments, name="split_tensor_core").check()
+    launch(plain.text("split_tensor_core"), (2, 1), 32, arguments, name="split_tensor_core").check()
     right = a.astype(float) @ b.astype(float).T
     assert np.linalg.norm(c - right) < 3e-7 * np.linalg.norm(right)
 
@@ -169,8 +170,40 @@ def test_plain_cuda_of_split_float64_tensor_core_is_correct() -> None:
         right = (a.astype(int) @ b.astype(int).T % m).astype(np.uint8)
         arguments = (a, b, np.zeros((32, 16), np.uint8), 32, 16, 96, m)
         expected = {"expected": {2: right}, "rtol": 0, "atol": 0}
-        text = text_of("split_float64_tensor_core")
+        text = plain.text("split_float64_tensor_core")
         launch(text, (2, 2), 32, arguments, name="split_float64_tensor_core", **expected).check()
+
+
+@needs_simulator
+@pytest.mark.slow
+@pytest.mark.parametrize("rung", plain.CHECKS)
+def test_the_check_that_a_page_names_finds_plain_cuda_right(rung: str, tmp_path: Path) -> None:
+    (tmp_path / "mine.cu").write_text(plain.text(rung), encoding="utf-8")
+    arguments = shlex.split(f"tiledmm check mine.cu {plain.CHECKS[rung]}")
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-m", *arguments], cwd=tmp_path, env=environment, capture_output=True)
+    assert done.returncode == 0, done.stdout.decode() + done.stderr.decode()
+
+
+@needs_simulator
+@pytest.mark.slow
+@pytest.mark.parametrize("rung", [rung for rung in RUNGS if find_variant(rung).simulated])
+def test_a_copy_of_the_kernel_runs_as_its_page_says(rung: str, tmp_path: Path) -> None:
+    import tiledmm
+    from tiledmm import simulator
+
+    path = tmp_path / "mine.cu"
+    path.write_text(tiledmm.source(rung), encoding="utf-8")
+    k = 256 if rung == "split_tensor_core" else 32  # shorter sums of float32 go to CUDA cores
+    a, b = (integers(np.dtype(find_variant(rung).default_type), *shape) for shape in ((32, k), (k, 32)))
+    c, report = simulator.run(a, b, variant=rung, source=path)
+    report.check()
+    assert (c == a @ b).all()
+
+
+def test_pages_say_how_to_edit_what_can_be_checked() -> None:
+    assert {rung for rung in RUNGS if f"<!-- plain: {rung} -->" in page_of(rung)} == plain.CHECKS.keys()
+    assert plain.how_to_edit("wgmma") == ""
 
 
 @needs_simulator

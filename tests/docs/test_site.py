@@ -20,8 +20,8 @@ pytestmark = pytest.mark.slow
 #: Pages to check, one of each kind.
 SHOWN = (
     "index.html", "ladder.html", "rungs/tiled.html", "rungs/wgmma.html", "charts.html", "performance.html",
-    "padding.html", "sm.html", "tile_loop.html", "interactive/index.html", "simulator.html", "api.html",
-    "glossary.html", "command_line.html", "notebook.html",
+    "padding.html", "sm.html", "tile_loop.html", "interactive/index.html", "simulator.html", "simulator/findings.html",
+    "own_kernels.html", "api.html", "glossary.html", "command_line.html", "notebook.html",
 )  # fmt: skip
 
 
@@ -143,8 +143,8 @@ def test_a_link_opens_the_section_that_it_leads_to(browser: Browser, site: Path)
     assert browser.evaluate(shown.format("wavefront")) and not browser.evaluate(shown.format("warp"))
     browser.evaluate("location.hash = '#warp'")
     browser.wait_for(shown.format("warp"))
-    browser.open(site / "simulator.html", "#compared-with-nsight-compute")  # within a section
-    assert browser.evaluate(shown.format("compared-with-nsight-compute"))
+    browser.open(site / "changelog.html", "#added")  # within a section
+    assert browser.evaluate(shown.format("added"))
     browser.resize(*DESKTOP)
     browser.open(site / "glossary.html")
     assert browser.evaluate("document.querySelectorAll('.glossary details:not([open])').length") == 0
@@ -160,16 +160,35 @@ def test_wide_tables_are_open_where_there_is_room(browser: Browser, site: Path) 
     assert browser.errors == []
 
 
-@pytest.mark.parametrize("page", ["index.html", "rungs/tiled.html"])
-@pytest.mark.parametrize(
-    ("words", "found"), [("bank conflict", "padding.html"), ("wavefront", "glossary.html#wavefront")]
-)
-def test_search_works_from_disk(browser: Browser, site: Path, page: str, words: str, found: str) -> None:
-    browser.resize(*DESKTOP)
-    browser.open(site / page)
+def found_by_search(browser: Browser, words: str) -> list[str]:
+    """Search on the open page, and return the links of the results, best first."""
     field = "document.querySelector('[data-md-component=search-query]')"
     browser.evaluate(f"{field}.focus(); {field}.value = {json.dumps(words)}; {field}.dispatchEvent(new Event('keyup'))")
     results = "[...document.querySelectorAll('.md-search-result__item a')].map((link) => link.href)"
     browser.wait_for(f"{results}.length > 0")
-    assert any(link.partition("?")[0].endswith(found) or f"{found}?" in link for link in browser.evaluate(results))
+    return [re.sub(r"\?[^#]*", "", link) for link in browser.evaluate(results)]
+
+
+@pytest.mark.parametrize("page", ["index.html", "rungs/tiled.html"])
+def test_search_works_from_disk(browser: Browser, site: Path, page: str) -> None:
+    browser.resize(*DESKTOP)
+    browser.open(site / page)
+    assert any(link.endswith("/glossary.html#wavefront") for link in found_by_search(browser, "wavefront"))
+    assert browser.errors == []
+
+
+@pytest.mark.parametrize(
+    ("words", "page"),
+    [
+        ("write my own kernel", "own_kernels.html"),
+        ("bank conflict", "padding.html"),
+        ("race", "simulator/findings.html"),
+        ("grade", "course/teaching.html"),
+        ("install", "supported.html"),
+    ],
+)
+def test_search_lists_the_page_that_answers_first(browser: Browser, site: Path, words: str, page: str) -> None:
+    browser.resize(*DESKTOP)
+    browser.open(site / "index.html")
+    assert found_by_search(browser, words)[0].partition("#")[0].endswith(f"/{page}")
     assert browser.errors == []

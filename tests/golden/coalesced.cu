@@ -143,14 +143,14 @@ constexpr int BN = 32;   // columns of C a block computes: 32, the lanes of a wa
 constexpr int UNROLL = 8;   // steps along K whose loads are in flight together
 // clang-format on
 
-// coalesced: the naive kernel with x and y exchanged, so that a warp walks along a row of C.
+// coalesced: the naive kernel with x and y exchanged, so that the lanes of a warp compute a row of C.
 // Computes  C = A @ B            A (M,K)  B (K,N)  C (M,N)
 // Launch    one block of (BN, BM) threads per (BM, BN) tile of C          Shared  none          Barriers  none
 // Requires  nothing
 // Source    CUDA C++ Best Practices Guide, "Coalesced access to global memory"
 //
 // At every k the 32 lanes of a warp read one element of A (a broadcast) and 32 contiguous ones of a row of B (one access).
-// What remains: two loads for every FMA, and every thread loads the elements it needs itself.
+// Two loads per FMA remain, and each thread loads all elements that it needs itself.
 static_assert(BM * BN <= 1024, "a block has at most 1024 threads");
 
 extern "C" __global__ void __launch_bounds__(BM * BN, 1)

@@ -143,7 +143,7 @@ constexpr int BN = 16;   // columns of C a block computes: 8 to 32
 constexpr int UNROLL = 8;   // steps along K whose loads are in flight together
 // clang-format on
 
-// naive: one thread per element of C, and a warp walks down a column of C.
+// naive: one thread per element of C; the lanes of a warp compute a column of C.
 // Computes  C = A @ B            A (M,K)  B (K,N)  C (M,N)
 // Launch    one block of (BM, BN) threads per (BM, BN) tile of C          Shared  none          Barriers  none
 // Requires  nothing

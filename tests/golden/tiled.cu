@@ -176,12 +176,12 @@ constexpr int MIN_BLOCKS = FITS ? 2 : 1;   // resident on an SM: bounds register
 // tiled: a block loads square tiles of A and B to shared memory, where each element is used BM or BN times.
 // Computes  C = A @ B            A (M,K)  B (K,N)  C (M,N)
 // Launch    one block of (BLOCK_X, BLOCK_Y) threads per (BM, BN) tile of C
-// Shared    sizeof(Sum) * (rows * (columns + PAD) of the A tile + the same of the B tile)          Barriers  2 per K step
+// Shared    sizeof(Sum) * (BM * BK + BK * BN)          Barriers  2 per K step
 // Requires  THREADS threads copy whole rows or columns of both tiles at a time
 // Source    CUDA C++ Programming Guide, "Shared memory"; Best Practices Guide, "Shared memory and memory banks"
 //
-// A tile has its matrix's order in memory: consecutive threads read consecutive addresses whichever that is, and no tile is
-// transposed between the load and the store.
+// A tile keeps the order of its matrix in memory. Consecutive threads therefore read consecutive addresses in every layout, and
+// no tile is transposed between the load and the store.
 static_assert(BM * BK % THREADS == 0 && BK * BN % THREADS == 0, "every thread copies the same number of elements");
 static_assert(THREADS % BM == 0 && THREADS % BN == 0 && THREADS % BK == 0, "a thread's elements lie whole rows or columns apart");
 

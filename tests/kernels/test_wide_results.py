@@ -135,7 +135,7 @@ def test_variants_without_it_compute_in_the_type_of_results() -> None:
     spec = kernel_spec("split_integer", dtype="int32", a_dtype="int8", b_dtype="int8")
     assert (spec.compute, spec.a) == (ELEMENTS["int32"], ELEMENTS["int8"])
     assert find_variant("split_integer").computes_in(compute_element("int8_int32")) == ELEMENTS["int32"]
-    with pytest.raises(UnsupportedTypeError, match=r"int32, .*int8_int32"):
+    with pytest.raises(UnsupportedTypeError, match=r"int8_int32.*int32, "):
         kernel_spec("split_integer", dtype="int8_int32")
 
 

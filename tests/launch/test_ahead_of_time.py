@@ -207,7 +207,7 @@ def test_what_was_there_is_said(compiler: Compiler) -> None:
     result = invoke("64", "--layouts", "NN,TT", "--precision", "ieee")
     assert result.exit_code == 0, result.output
     lines = {line.split()[0]: line for line in result.output.splitlines() if line.lstrip().startswith("tiledmm_")}
-    assert lines[first.symbol].rstrip().endswith("was there")
+    assert lines[first.symbol].rstrip().endswith("cached")
     assert lines[second.symbol].rstrip().endswith("1.50")
 
 

@@ -108,7 +108,7 @@ def test_arguments_that_are_given():
     report = tiledmm.check(text, args="A:f32[M,K], B:f32[K,N], C:f32[M,N], M, N, K", grid="6,6", block="16,16")
     assert report.ok
     assert report.kernels[0].trials[0].right
-    with pytest.raises(ConfigError, match="2 arguments, and the kernel has 6: const float"):
+    with pytest.raises(ConfigError, match="2 arguments, but the kernel has 6: const float"):
         tiledmm.check(text, args="A:f32[M,K], 3", grid="6,6", block="16,16")
 
 
@@ -195,7 +195,7 @@ def test_a_kernel_that_adds_to_c_needs_host_code_that_clears_it(clear, ok):
     }}"""
     report = tiledmm.check(MATMUL.replace("= sum;", "+= sum;") + host, checks=True)
     assert report.ok == ok
-    assert ("sets C to zero nowhere" in " ".join(str(report).split())) != ok
+    assert ("nothing in the file sets C to zero" in " ".join(str(report).split())) != ok
 
 
 def test_a_grid_that_leaves_out_elements_of_the_files_own_sizes_is_wrong():
@@ -258,7 +258,7 @@ def test_a_guess_that_may_be_at_fault_asks_with_what_it_finds():
         int i = blockIdx.x * blockDim.x + threadIdx.x;
         if (i < n) y[i] = x[1000 * x[i] + 500000];
     }"""
-    with pytest.raises(ConfigError, match=r"say --grid, --block and --args. It finds: .*out of bounds"):
+    with pytest.raises(ConfigError, match=r"pass --grid, --block and --args. Finding: .*out of bounds"):
         tiledmm.check(text, checks=True)
 
 
@@ -289,13 +289,13 @@ def test_members_of_a_structure_are_sizes():
 
 
 def test_what_is_missing_is_asked_for():
-    with pytest.raises(ConfigError, match=r"kernel.cu:1: the file has no launch of k: say --grid and --block"):
+    with pytest.raises(ConfigError, match=r"kernel.cu:1: the file has no launch of k: pass --grid and --block"):
         tiledmm.check("__global__ void k(float* x) { x[threadIdx.x] = 1; }")
     with pytest.raises(ConfigError, match=r"mm is a template <int T> that nothing instantiates: .* 'mm<16>'"):
         tiledmm.check("template <int T> __global__ void mm(float* x) { x[T] = 1; }")
     with pytest.raises(ConfigError, match="no kernel 'other'; its kernels are mm"):
         tiledmm.check(MATMUL, "other")
-    with pytest.raises(ConfigError, match="M,N,K or one number"):
+    with pytest.raises(ConfigError, match="M,N,K, or one positive integer"):
         tiledmm.check(MATMUL, size="3,4")
     with pytest.raises(CompilationError, match=r"kernel\.cu:3"):
         tiledmm.check(MATMUL.replace("int row", "int row ="))
@@ -332,7 +332,7 @@ def test_costs_with_what_is_ideal_and_why():
     (kernel,) = tiledmm.check(conflict, grid=1, block=32, args="x:f32[32]").kernels
     stored = next(each for each in kernel.accesses if each.space == "shared" and each.kind == "store")
     assert (stored.text, stored.units, stored.ideal) == ("s[threadIdx.x][0]", 32, 1)
-    assert any("s[threadIdx.x][0]: 32 wavefronts per request where 1" in each for each in kernel.advice)
+    assert any("s[threadIdx.x][0]: 32 wavefronts per request (ideally 1)" in each for each in kernel.advice)
 
 
 def test_the_report_as_data_and_for_notebooks():
@@ -357,13 +357,13 @@ def test_a_kernel_that_does_not_compile_leaves_the_others():
 def test_large_constants_of_the_file_are_replaced_and_named():
     (kernel,) = tiledmm.check(FILES / "macro_sizes.cu", checks=True).kernels
     assert [each.sizes["N"] for each in kernel.trials] == [64, 59]
-    assert any("N is 64 here, not 512" in each for each in kernel.notes)
+    assert any("N is 64 instead of 512" in each for each in kernel.notes)
 
 
 def test_a_grid_with_exchanged_axes_is_right_for_squares_only():
     report = tiledmm.check(MATMUL, grid="(M+15)/16,(N+15)/16", block="16,16", checks=True)
     assert not report.ok
-    assert any("right where M = N = K" in each for each in report.kernels[0].notes)
+    assert any("right if M = N = K" in each for each in report.kernels[0].notes)
 
 
 def test_sizes_that_are_named_in_another_way_are_found_by_trying():
@@ -372,7 +372,7 @@ def test_sizes_that_are_named_in_another_way_are_found_by_trying():
         text = re.sub(rf"\b{size}\b", name, text)
     report = tiledmm.check(text.replace("int m, int q, int n", "int m, int n, int q"), checks=True)
     assert report.ok
-    assert "A is (M, K) and B is (K, N): m, n, q are M, K, N." in report.kernels[0].notes
+    assert "Parameters m, n, q are M, K, N, where A is (M, K) and B is (K, N)." in report.kernels[0].notes
 
 
 def test_a_kernel_that_adds_to_c_or_scales_it():
@@ -427,7 +427,7 @@ def test_variables_that_the_file_does_not_say_are_named():
     (kernel,) = tiledmm.check(text, checks=True).kernels
     assert kernel.ok
     assert kernel.trials[0].geometry.grid == (16, 1, 1)
-    assert any("does not say are 64 here" in each for each in kernel.notes)
+    assert any("not in the file are set to 64" in each for each in kernel.notes)
 
 
 def test_a_host_that_launches_cooperatively_lets_blocks_wait_for_each_other():

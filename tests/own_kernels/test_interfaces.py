@@ -76,7 +76,7 @@ def test_a_cell_of_a_notebook():
     report = shell.run_cell_magic("cuda", "--grid 1 --block 8 --args 'x:f32[8]' --expect double", text)
     assert report.ok
     assert report.kernels[0].trials[0].right
-    with pytest.raises(UsageError, match="say --grid and --block"):
+    with pytest.raises(UsageError, match="pass --grid and --block"):
         shell.run_cell_magic("cuda", "", text)
 
 

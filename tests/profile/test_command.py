@@ -52,7 +52,7 @@ def test_numbers_words_lines_and_the_command(fake: FakeNcu) -> None:
     result = invoke("tiled,naive", "--tiles", "16", "--size", "64x32x16", "--layout", "nt")
     assert result.exit_code == 0, result.output
     for text in (
-        "64 x 32 x 16  float32  NT", "tiled 16", "L2 hit rate", "waiting: barrier", "Bound by latency",
+        "64 x 32 x 16  float32  NT", "tiled 16", "L2 hit rate", "waiting: barrier", "Latency-bound",
         "100% of all waiting is at tiled.cu:2: __syncthreads();", f"where {TILED.symbol} waits",
         "tiledmm.profile.application 64x32x16 float32 NT naive tiled:16",
     ):  # fmt: skip

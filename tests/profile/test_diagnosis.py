@@ -19,7 +19,7 @@ IDLE = Profile(
 
 def test_nothing_is_near_its_peak() -> None:
     limit, waits = diagnose(IDLE)
-    assert re.search("latency.*SMs at 40%.*schedulers at 40%", limit)
+    assert re.search("Latency.*SMs at 40%.*schedulers at 40%", limit)
     assert "60%" in waits and "long scoreboard" in waits
 
 
@@ -102,4 +102,4 @@ def test_five_sentences_at_most_and_none_of_nothing() -> None:
     assert len(diagnose(worst)) == 5
     assert diagnose(Profile("x", "k")) == []
     (sentence,) = diagnose(Profile("x", "k", issued=0.01))
-    assert re.search("latency.*schedulers.* 1%", sentence)
+    assert re.search("Latency.*schedulers.* 1%", sentence)

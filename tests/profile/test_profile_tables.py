@@ -19,11 +19,11 @@ def test_a_column_a_variant() -> None:
     rows = {row[0]: row[1:] for row in table.rows}
     assert table.columns == ("<figure", "tiled 32", "auto")
     assert rows["time (us)"] == ("12.5", "-") and rows["SM, of its peak"] == ("50%", "-")
-    assert rows["of these, bank conflicts"] == ("2,400", "-") and rows["global sectors a load"] == ("16.0", "-")
+    assert rows["of these, bank conflicts"] == ("2,400", "-") and rows["global sectors per load"] == ("16.0", "-")
     assert rows["waiting: barrier"] == ("10%", "-") and rows["waiting: mio_throttle"][0] == "0%"
     assert rows["waiting: wait"] == ("20%", "-") and "waiting: selected" not in rows
     notes = " ".join(table.notes)
-    assert "tiledmm_pack (1.50 us)" in notes and "no source lines: x" in notes and "no value here for a.sum" in notes
+    assert "tiledmm_pack (1.50 us)" in notes and "no source lines: x" in notes and "no value for a.sum" in notes
 
 
 def test_without_samples_there_are_no_waits() -> None:

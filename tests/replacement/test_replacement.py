@@ -300,7 +300,7 @@ def test_an_array_of_a_class_of_its_own_is_cupys(own: list[str]) -> None:
         cupy.matmul(a, b)
         b @ a
     assert own == ["matmul", "@"]
-    assert {line.reason for line in found.groups} == {f"{__name__}.Heir is a class of arrays of its own"}
+    assert {line.reason for line in found.groups} == {f"{__name__}.Heir is a subclass of cupy.ndarray"}
 
 
 def test_where_memory_runs_out_cupy_is_tried(own: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -566,7 +566,7 @@ def test_a_long_table_ends(own: list[str], monkeypatch: pytest.MonkeyPatch) -> N
                 numbers(3, k) @ numbers(k, 3)
     assert (found.total, len(found.groups)) == (100, 50)
     assert len(found.table().rows) == 40
-    assert found.table().notes == ("And 20 of 10 other kinds.",)
+    assert found.table().notes == ("Not shown: 20 products of 10 other kinds.",)
 
 
 def test_axes_that_a_layout_cannot_be_told_of_are_no_error(own: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -290,17 +290,17 @@ __global__ void k(const int* x, int* out, int n) {
         "declared alone": Bug(
             "__device__ int twice(int value) { return 2 * value; }",
             "",
-            ("twice", "nothing defines it"),
+            ("twice", "not defined"),
             at=("int twice", "= twice("),
         ),
         "defined for other arguments": Bug(
             "__device__ int twice(int value) {",
             "__device__ int twice(float value) {",
-            ("twice", "nothing defines it"),
+            ("twice", "not defined"),
             at=("int twice", "= twice("),
         ),
         "misspelled": Bug("= twice(x", "= twise(x", ("twise",)),
-        "variable of nowhere": Bug("__device__ int offset = 1;", "", ("offset", "nothing defines it"), at=("offset;",)),
+        "variable of nowhere": Bug("__device__ int offset = 1;", "", ("offset", "not defined"), at=("offset;",)),
         "function of the host": Bug(
             "inline __device__ int thrice",
             "inline __host__ int thrice",
@@ -474,7 +474,7 @@ __global__ void k(const int* x, int* out, int n) {
         "array of a length that is not constant": Bug(
             "int local[4] = {1, 2, 3, 4};",
             "int local[n]; for (int i = 0; i < 4; ++i) local[i] = i + 1;",
-            ("must be known when the kernel is compiled",),
+            ("must be a compile-time constant",),
         ),
         "shared array with values": Bug("__shared__ int s[4];", "__shared__ int s[4] = {1, 2, 3, 4};", ("__shared__",)),
         "exception": Bug("int r;", "int r; if (n < 0) throw 1;", ("throw",)),

@@ -9,6 +9,7 @@ import pytest
 
 from tiledmm import simulator
 from tiledmm.simulator import api
+from tiledmm.simulator.check.expected import ENDED_EARLY
 from tiledmm.simulator.check.lanes import lanes_in_words
 from tiledmm.simulator.execute import launch as launches
 
@@ -132,7 +133,7 @@ def test_the_lanes_of_a_mask_are_named(statement, said):
 def test_a_warp_of_fewer_lanes_is_named():
     text = "__global__ void k(float* x) { x[threadIdx.x] = __shfl_xor_sync(~0u, x[threadIdx.x], 16); }"
     (found,) = simulator.launch(text, 1, 48, (np.ones(48, np.float32),)).findings
-    assert re.search("lane 31.*warp 1 .*lanes 0 to 15 only", found.message)
+    assert re.search("lane 31.*warp 1 .*only lanes 0 to 15", found.message)
 
 
 STOPPED = """
@@ -154,7 +155,7 @@ def test_what_no_thread_wrote_is_said_of_launches_that_ended_only(padding, n, st
     messages = [each.message for each in report.findings]
     assert any("global access out of bounds" in each for each in messages) == stopped
     assert any("no thread wrote it" in each for each in messages) == (n < 64)
-    assert any("launch ended before" in each for each in messages) == stopped
+    assert any(ENDED_EARLY in each for each in messages) == stopped
 
 
 def test_more_races_than_are_kept_leave_a_place_for_what_ended_the_launch():

@@ -68,7 +68,7 @@ def test_copies_between_host_and_device() -> None:
     assert x.get(out=out) is out and cp.asnumpy(x, out=out) is out and out[0, 0] == 7
     x.set(host)
     assert x[0, 0] == 0
-    with pytest.raises(ShapeError, match=r"float32.*\(2, 3\).*float64"):
+    with pytest.raises(ShapeError, match=r"float64.*\(2, 3\).*float32"):
         x.set(host.astype(np.float32))
     with pytest.raises(OperandTypeError, match="list"):
         x.set([1])
@@ -92,7 +92,7 @@ def test_arrays_of_the_host_are_refused_where_cupy_refuses_them() -> None:
 def test_an_array_is_no_number_for_a_kernel() -> None:
     kernel = cp.RawKernel(TWICE, "twice")
     x, n = cp.ones(3, cp.float32), cp.array([3], np.int32)
-    with pytest.raises(OperandTypeError, match=r"parameter n .*int; .*x.item\(\)"):
+    with pytest.raises(OperandTypeError, match=r"parameter n .*int .*x.item\(\)"):
         kernel((1,), (3,), (x, n[0]))
     kernel((1,), (3,), (x, n[0].item()))
     assert x.tolist() == [2, 2, 2]
@@ -253,7 +253,7 @@ def test_copies_by_pointers() -> None:
         cp.ndarray((5,), np.float32, y.data)
     with pytest.raises(OperandTypeError, match="memptr"):
         cp.ndarray((5,), np.float32, host)
-    with pytest.raises(OperandTypeError, match="an address of the host"):
+    with pytest.raises(OperandTypeError, match="a host address"):
         x.data.copy_from_host(host, 8)
 
 
@@ -293,7 +293,7 @@ def test_the_device_is_marked_as_simulated() -> None:
         device.synchronize()
     assert cp.ones(3).device == cp.cuda.Device() and "simulated" in repr(device)
     for call in (cp.cuda.Device, cp.cuda.runtime.getDeviceProperties, cp.cuda.runtime.setDevice):
-        with pytest.raises(DeviceError, match=r"device 0 .* 1"):
+        with pytest.raises(DeviceError, match=r"device 0; got 1"):
             call(1)
 
 

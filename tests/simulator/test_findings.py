@@ -118,7 +118,7 @@ def makes_one(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return edited(tmp_path_factory.mktemp("accesses"), ("    Sum sum = {};", made), layout="GN")
 
 
-GAP = ", which is none of its elements"
+GAP = ", which is not one of its elements"
 
 
 @pytest.mark.parametrize(
@@ -126,19 +126,19 @@ GAP = ", which is none of its elements"
     [
         ("A", 0, None),
         ("A", 2, None),
-        ("A", -1, "reads 4 bytes 4 bytes before global array A (956 bytes)"),
-        ("A", -300, "reads 4 bytes 1,200 bytes before global array A (956 bytes)"),
+        ("A", -1, "reads 4 bytes, 4 bytes before global array A (956 bytes)"),
+        ("A", -300, "reads 4 bytes, 1,200 bytes before global array A (956 bytes)"),
         ("A", 1, "reads 4 bytes at byte 4 of global array A (956 bytes)" + GAP),
         ("A", 117, "reads 4 bytes at byte 468 of global array A (956 bytes)" + GAP),
-        ("A", 239, "reads 4 bytes just behind global array A (956 bytes)"),
+        ("A", 239, "reads 4 bytes just past the end of global array A (956 bytes)"),
         ("A, 8 bytes", 0, "reads 8 bytes at A[0, 0], byte 0 of global array A (956 bytes)" + GAP),
         ("B", 31, None),
-        ("B", 32, "reads 4 bytes just behind global array B (128 bytes)"),
-        ("B", 33, "reads 4 bytes 4 bytes behind the end of global array B (128 bytes)"),
-        ("C", 32, "writes 4 bytes just behind global array C (128 bytes)"),
+        ("B", 32, "reads 4 bytes just past the end of global array B (128 bytes)"),
+        ("B", 33, "reads 4 bytes, 4 bytes past the end of global array B (128 bytes)"),
+        ("C", 32, "writes 4 bytes just past the end of global array C (128 bytes)"),
         ("shared, 16 bytes", 12, None),
-        ("shared", 18, "reads 4 bytes just behind shared array few (72 bytes)"),
-        ("shared", 20, "reads 4 bytes 8 bytes behind the end of shared array few (72 bytes)"),
+        ("shared", 18, "reads 4 bytes just past the end of shared array few (72 bytes)"),
+        ("shared", 20, "reads 4 bytes, 8 bytes past the end of shared array few (72 bytes)"),
         ("shared, 16 bytes", 16, "writes 16 bytes at few[16], byte 64 of shared array few (72 bytes)"),
     ],
 )
@@ -292,7 +292,7 @@ def test_a_barrier_that_the_compiler_duplicated_is_one(other, instance, is_one):
 def test_where_an_address_lies_to_the_byte():
     region = Region("A", 100, 8)
     said = [region.describe(address, "global").split(" global")[0] for address in (99, 100, 107, 108, 109)]
-    assert said == ["1 byte before", "at byte 0 of", "at byte 7 of", "just behind", "1 byte behind the end of"]
+    assert said == ["1 byte before", "at byte 0 of", "at byte 7 of", "just past the end of", "1 byte past the end of"]
 
 
 OF_A, OF_AS = "3 bytes at byte 4 of global array A (8 bytes)", "3 bytes at byte 4 of shared array As (8 bytes)"
@@ -310,7 +310,7 @@ NAMED = {
     "barrier not reached by all": WITH,
     "warp not converged": WITH,
     "copy not waited for": (f"writes {OF_AS}", "cp.async", *WITH),
-    "runaway thread": ("limit",),
+    "runaway thread": ("max_steps",),
     "trap": ("trap",),
     "subscript out of bounds": ("subscript 104", "3 elements"),
     "barrier not reached by threads that have ended": ("thread (7, 8, 9)",),
@@ -340,7 +340,7 @@ NAMED = {
     "function that does not return a value": (),
     "alignment not declared": (f"writes {OF_A}", "__align__(3)"),
     "barriers without end": ("loop",),
-    "argument beyond a fast function's range": ("__tanf of 5.13828272e-322", "-pi to pi"),
+    "argument beyond a fast function's range": ("__tanf(5.13828272e-322)", "-pi to pi"),
     "equal writes that nothing orders": (f"writes {OF_A}", "k.cu:22"),
     "access to freed memory": (f"writes {OF_A}", "thread (7, 8, 9) freed at k.cu:22"),
     "free that cannot be made": (),
@@ -396,10 +396,18 @@ def test_a_thread_that_does_not_end_is_in_a_loop(loop: int) -> None:
         ("warp not converged", {"other_pc": 0, "mask": 5}, r"thread \(7, 8\) has ended; .*lanes 0 and 2 of warp 0$"),
         ("copy not waited for", {"other_pc": 10}, r"thread \(7, 8\) at the same line"),
         ("subscript out of bounds", {"address": 2**64 - 5}, "subscript -5 .* 1 elements$"),
-        ("global access out of bounds", {"address": 108}, r"reads 1 byte just behind global array A \(8 bytes\)$"),
+        (
+            "global access out of bounds",
+            {"address": 108},
+            r"reads 1 byte just past the end of global array A \(8 bytes\)$",
+        ),
         ("uninitialised result", {"count": 2}, r"\(2 times\)$"),
         ("race on global memory", {"unfenced": 1}, r"k\.cu:22 .*fence"),
-        ("lanes of a warp differ", {"bytes": 2, "mask": 1}, r"thread \(7, 8\), at k\.cu:22, .*place; .*lane 0 of"),
+        (
+            "lanes of a warp differ",
+            {"bytes": 2, "mask": 1},
+            r"thread \(7, 8\) is at another place, at k\.cu:22; .*lane 0 of",
+        ),
         ("lanes of a warp differ", {"other_pc": 10, "bytes": 2}, None),
         (
             "lanes of a warp differ",
@@ -436,29 +444,29 @@ FAR = 1 << 40
         (
             "global access out of bounds",
             {"address": FAR - 4},
-            r"reads 1 byte 4 bytes before global array A \(8 bytes\)",
+            r"reads 1 byte, 4 bytes before global array A \(8 bytes\)",
         ),
         (
             "global access out of bounds",
             {"address": FAR - 4 + (4 << 32), "bytes": 4},
-            r"reads 4 bytes 4 bytes before global array A \(8 bytes\), .*unsigned",
+            r"reads 4 bytes, 4 bytes before global array A \(8 bytes\), .*unsigned",
         ),
         (
             "global access out of bounds",
             {"address": (8 << 32) - 8, "bytes": 8},
             "reads 8 bytes at the address -0x8, .*null.*unsigned",
         ),
-        ("uninitialised result", {"address": FAR + (1 << 32) - 1}, r"behind the end of global array A \(8 bytes\)"),
+        ("uninitialised result", {"address": FAR + (1 << 32) - 1}, r"past the end of global array A \(8 bytes\)"),
         ("shared access out of bounds", {"address": 2**64 - 1}, r"1 byte before shared array As \(8 bytes\)"),
         (
             "shared access out of bounds",
             {"address": (1 << 32) - 2},
-            r"reads 1 byte 2 bytes before shared array As \(8 bytes\), .*unsigned",
+            r"reads 1 byte, 2 bytes before shared array As \(8 bytes\), .*unsigned",
         ),
         (
             "shared access out of bounds",
             {"address": 65536},
-            r"just behind shared array given \(0 bytes\).*shared_bytes=.*shared_mem=",
+            r"just past the end of shared array given \(0 bytes\).*shared_bytes=.*shared_mem=",
         ),
     ],
 )
@@ -469,7 +477,7 @@ def test_what_an_access_to_no_array_was_to_be(kind: str, changes: dict[str, int]
 
 
 def test_an_array_of_no_bytes_has_no_inside() -> None:
-    assert Region("A", 100, 0).describe(100, "shared") == "just behind shared array A (0 bytes)"
+    assert Region("A", 100, 0).describe(100, "shared") == "just past the end of shared array A (0 bytes)"
     assert Region("A", 100, 0).describe(98, "shared") == "2 bytes before shared array A (0 bytes)"
 
 

@@ -158,10 +158,10 @@ def test_a_block_that_waits_forever_is_named(threads):
 @pytest.mark.parametrize(
     ("code", "other_block", "said"),
     [
-        ("if (blockIdx.x != 3) grid.sync();", (3, 0, 0), "has ended without it"),
-        ("if (threadIdx.x != 7) grid.sync();", None, "thread (7, 0) has ended without it"),
+        ("if (blockIdx.x != 3) grid.sync();", (3, 0, 0), "has ended without reaching it"),
+        ("if (threadIdx.x != 7) grid.sync();", None, "thread (7, 0) has ended without reaching it"),
         ("if (threadIdx.x != 7) grid.sync(); else __syncthreads();", None, "is at another one"),
-        ("for (int i = 0; i < 1 + (blockIdx.x == 2); ++i) grid.sync();", None, "has ended without it"),
+        ("for (int i = 0; i < 1 + (blockIdx.x == 2); ++i) grid.sync();", None, "has ended without reaching it"),
     ],
 )
 @pytest.mark.parametrize("threads", ["forward", "preemptive"])

@@ -85,8 +85,8 @@ def test_timelines_keep_the_rules_of_their_barriers():
 
 def test_wavefronts_by_padding_are_those_of_the_hardware():
     assert [tile.told() for tile in banks.TILES] == [
-        "wavefronts: 4 bytes 8, 16 bytes 8", "wavefronts: 4 bytes 1, 16 misaligned",
-        "wavefronts: 4 bytes 1, 16 bytes 1", "wavefronts: 4 bytes 1, 16 bytes 1",
+        "4 bytes: 8 wavefronts; 16: 8", "4 bytes: 1 wavefront; 16: misaligned",
+        "4 bytes: 1 wavefront; 16: 1", "4 bytes: 1 wavefront; 16: 1",
     ]  # fmt: skip
 
 

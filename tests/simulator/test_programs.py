@@ -97,7 +97,7 @@ def test_the_kernels_of_a_program():
         ("other", ()),
     ]
     assert found[0].parameters == (("T*", "x"), ("Range", "range"))
-    with pytest.raises(ConfigError, match=r"2 kernels \(outer::scale, other\)"):
+    with pytest.raises(ConfigError, match=r"2 kernels: .*outer::scale, other"):
         program(WHOLE).find_kernel(None)
 
 
@@ -130,7 +130,9 @@ def test_types_constants_and_members_that_a_kernel_names():
     typedef float (*Function)(float);
     enum { ROWS = 4, COLUMNS };
     using Index = unsigned;
-    const int N = 1 << 2, M = N * 2;
+    template <class T> using Same = T;
+    [[maybe_unused]] constexpr int ONE = 1;
+    const int N = ONE << 2, M = N * 2;
     __constant__ float weights[N] = {1, 2, 3, 4};
     template <class T> struct Sum {
         T value;
@@ -145,7 +147,7 @@ def test_types_constants_and_members_that_a_kernel_names():
     __global__ void k(real* x) {
         Sum<real> sum(weights[threadIdx.x % N]);
         sum.add(COLUMNS);
-        Index i = threadIdx.x;
+        Same<Index> i = threadIdx.x;
         if (i < M) x[i] = half_of(sum.value);
     }
     int main() { Sum<float> sum(all); sum.print(); }
@@ -182,7 +184,7 @@ def test_headers_beside_the_file_and_macros_of_options(tmp_path):
 def test_what_a_kernel_lacks_is_named():
     text = "#include <nowhere.h>\n#include <sys/time.h>\nint host(int a) { return a; }\n"
     text += "__global__ void k(int* x) { BODY; }\nint main() {}"
-    with pytest.raises(CompilationError, match=r"host is a function of the host \(kernel.cu:3\): write __device__"):
+    with pytest.raises(CompilationError, match=r"host is a host function \(kernel.cu:3\): write __device__"):
         simulator.launch(text, 1, 1, (np.zeros(1, np.int32),), options=("-DBODY=x[0] = host(1)",))
     with pytest.raises(CompilationError, match=r"kernel.cu:1: #include <nowhere.h> is left out"):
         simulator.launch(text, 1, 1, (np.zeros(1, np.int32),), options=("-DBODY=from_nowhere(x)",))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ from tiledmm import simulator
 from tiledmm.errors import CompilationError, ConfigError, OperandTypeError, SimulationError
 from tiledmm.simulator.build.compile_options import CompileOptions
 from tiledmm.simulator.build.translation.syntax import has_c_linkage, kernels_in
-from tiledmm.simulator.cupy import raw_kernel
 from tiledmm.simulator.execute.settings import Settings
 
 SCALE = """
@@ -49,19 +47,6 @@ def test_a_wrong_kernel_raises_after_it_has_written() -> None:
         scale((1,), (128,), (x, 60, np.float32(1), 0.0))
 
 
-def test_what_a_kernel_prints_is_printed(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    launch_kernel = raw_kernel.launch_kernel
-    monkeypatch.setattr(
-        raw_kernel,
-        "launch_kernel",
-        lambda *args, **keywords: replace(launch_kernel(*args, **keywords), output="a line\n"),
-    )
-    x = np.ones(1, np.float32)
-    with pytest.raises(SimulationError):
-        simulator.RawKernel(SCALE, "scale")((1,), (2,), (x, 2, np.float32(1), 0.0))
-    assert capsys.readouterr().out == "a line\n"
-
-
 X = np.ones(4, np.float32)
 
 
@@ -72,7 +57,7 @@ X = np.ones(4, np.float32)
         (((1,), (1,), (X, 4, np.float32(2), 1)), OperandTypeError, "b is a double; .*int 1"),
         (((1,), (1,), (X, 4.0, np.float32(2), 1.0)), OperandTypeError, "n is an int; .*float 4.0"),
         (((1,), (1,), (X, np.int8(4), np.float32(2), 1.0)), OperandTypeError, "n is an int; .*numpy.int8"),
-        (((1,), (1,), (X, 4)), OperandTypeError, "4 arguments"),
+        (((1,), (1,), (X, 4)), OperandTypeError, "4 parameters"),
         (((1,), (1,), X), OperandTypeError, "args.*ndarray"),
         ((1, (1,), (X,)), OperandTypeError, "grid.*tuple"),
         (((1,), [1], (X,)), OperandTypeError, "block.*tuple"),

@@ -152,7 +152,7 @@ def test_a_report_shows_its_warnings_which_are_no_errors():
     report.check()
     (warning,) = report.warnings
     said = f"Warning: {warning.message}"
-    assert report.ok and "which has ended, and counts as arrived" in said
+    assert report.ok and "which has ended; it counts as arrived" in said
     assert report.table().notes[-1] == report.listing().splitlines()[-1] == said
     assert str(report) == str(report.table()) and said in " ".join(str(report).split())
 

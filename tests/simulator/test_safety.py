@@ -361,15 +361,15 @@ def fast(expression: str, **options: object) -> tuple[float, list[str]]:
 @pytest.mark.parametrize(
     ("expression", "named"),
     [
-        ("__sinf(3.2f)", "__sinf of 3.2"),
-        ("__powf(-2.0f, 3.0f)", "__powf of -2"),
+        ("__sinf(3.2f)", "__sinf(3.2"),
+        ("__powf(-2.0f, 3.0f)", "__powf(-2"),
         *(
             pytest.param(*case, marks=pytest.mark.slow)
             for case in (
-                ("__cosf(-100.0f)", "__cosf of -100"),
-                ("__tanf(4.0f)", "__tanf of 4"),
+                ("__cosf(-100.0f)", "__cosf(-100"),
+                ("__tanf(4.0f)", "__tanf(4"),
                 ("__fdividef(1.0f, 1e38f)", "9.99999968e+37"),
-                ("__powf(0.0f, 0.0f)", "__powf of 0"),
+                ("__powf(0.0f, 0.0f)", "__powf(0"),
             )
         ),
     ],
@@ -390,4 +390,4 @@ def test_arguments_within_the_range_of_fast_functions() -> None:
 def test_fast_math_calls_the_fast_functions() -> None:
     assert fast("powf(-2.0f, 3.0f)") == (-8.0, [])
     value, (warning,) = fast("powf(-2.0f, 3.0f)", options=("--use_fast_math",))
-    assert np.isnan(value) and "__powf of -2" in warning
+    assert np.isnan(value) and "__powf(-2" in warning

@@ -50,8 +50,8 @@ def test_other_numbers_of_threads_are_taken(lanes: int) -> None:
     [
         ({"lanes": 96, "bk": 384}, "lanes .*power of 2.* 32"),
         ({"lanes": 32, "bk": 128}, "lanes .*power of 2.* 32"),
-        ({"lanes": 128}, "bk is 512"),
-        ({"bn": 8}, "tn is bn"),
+        ({"lanes": 128}, "bk must be 512"),
+        ({"bn": 8}, "tn must be bn"),
         ({"lanes": 64, "bk": 256, "bm": 13, "tm": 13, "bn": 5, "tn": 5}, "lanes .* bm"),
     ],
 )

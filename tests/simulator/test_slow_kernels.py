@@ -105,7 +105,7 @@ def test_columns_of_threads_are_told_of_uncoalesced_accesses_first():
     first, second = explain_slow_kernel(_report(COLUMNS))[:2]
     assert (first.cause, first.variant) == ("uncoalesced accesses", "coalesced")
     assert first.text.strip() == "sum += A[row * K + k] * B[k * N + col];"
-    assert ", A[row * K + k]: 32 sectors per request where 4 would do" in first.message
+    assert ", A[row * K + k]: 32 sectors per request (ideally 4)" in first.message
     assert first.mended_bound > 10 * first.bound
     assert (second.cause, second.variant) in {("uncoalesced accesses", "coalesced"), ("little reuse", "tiled")}
 
@@ -115,7 +115,7 @@ def test_bank_conflicts_are_told_with_their_line():
     conflicts = found["bank conflicts"]
     assert conflicts.variant == "tiled_padded"
     assert conflicts.text.strip() == "sum += As[ty][k] * Bs[tx][k];"
-    assert ", Bs[tx][k]: 32 wavefronts per request where 1 would do" in conflicts.message
+    assert ", Bs[tx][k]: 32 wavefronts per request (ideally 1)" in conflicts.message
     assert "(bank conflicts)" in conflicts.message
     assert conflicts.mended_bound > 10 * conflicts.bound
     assert "bank conflicts" not in _advice(TILED)
@@ -140,7 +140,7 @@ def test_tiles_in_registers_are_told_of_narrow_loads_at_most():
 def test_divisions_by_variables_in_the_inner_loop_are_told():
     text = NAIVE.replace("A[row * K + k]", "A[(row * K + k) % (M * K)]").replace("B[k * N + col]", "B[k * N + col % N]")
     found = _advice(text)["integer division"]
-    assert "divided by M in the inner loop" in found.message
+    assert "inner loop divides an integer by M" in found.message
     assert found.line == next(i for i, line in enumerate(text.splitlines(), 1) if "sum +=" in line)
     fixed = text.replace("col % N", "col % TILE").replace("% (M * K)", "")
     assert "integer division" not in _advice("#define TILE 64\n" + fixed)

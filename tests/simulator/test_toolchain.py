@@ -395,7 +395,7 @@ def test_what_does_not_compile_is_named_by_the_users_file_and_line(tmp_path):
         """Plant an error in a file and return the expected message with its line."""
         before, after = path.read_text().split("Sum acc = {};")
         path.write_text(f"{before}Summ acc = {{}};{after}")
-        return f"{path.name}:{before.count(chr(10)) + 1}: the simulator knows no Summ"
+        return f"{path.name}:{before.count(chr(10)) + 1}: Summ is undefined"
 
     (path := tmp_path / "mine.cu").write_text(tiledmm.source("tiled", tile=16))
     with pytest.raises(errors.CompilationError, match=re.escape(line_of(path))):

@@ -87,7 +87,7 @@ def test_a_block_beyond_the_launch_bounds(declaration, name, most):
         wanted = ["block beyond the launch bounds"] if most and threads > most else []
         assert [each.kind for each in report.findings] == wanted
     if most:
-        assert re.search(rf"65 threads.*__launch_bounds__ has {most}", report.findings[0].message)
+        assert re.search(rf"65 threads.*__launch_bounds__ allows {most}", report.findings[0].message)
         assert "__launch_bounds__" in report.findings[0].text
 
 

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tiledmm.bench.results import BASELINE
-from tiledmm.bench.simulated import Simulated, global_loads, padding_pays, simulated_table
+from tiledmm.bench.simulated import (
+    SHARED_NOTE,
+    Simulated,
+    findings_of,
+    global_loads,
+    notes_of,
+    padding_effects,
+    result_of,
+)
 from tiledmm.bench.sizes import Size
 from tiledmm.hardware.architectures import find_target
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS
@@ -26,38 +34,47 @@ def brief_simulation(found: dict[str, list[Simulated]], size: Size, *, dtype: st
     """Return one row per kernel: whether it is right, what it costs, and a bound on its speed.
 
     Args:
-        found: Results by layout, for the same kernels in the same order. Sectors and wavefronts are those of the first,
+        found: Results by layout, for the same kernels in the same order. Sectors and the bound are those of the first,
             bank conflicts those of the last.
         size, dtype: Sizes and computation type of the product.
         target: Target architecture.
     """
-    full = {
-        layout: simulated_table(rows, size, dtype=dtype, layout=layout, target=target) for layout, rows in found.items()
-    }
-    first, last = next(iter(full)), next(reversed(full))
+    layouts = list(found)
+    first, last = layouts[0], layouts[-1]
+    several = len(layouts) > 1
     rows = []
-    for at, row in enumerate(found[first]):
-        cells, others = (
-            {head: table.rows[at][i] for i, head in enumerate(table.columns)} for table in (full[first], full[last])
+    for each in zip(*found.values(), strict=True):
+        row = each[0]
+        result = next((result_of(other) for other in each if not other.ok), result_of(row))
+        wavefronts = [str(significant(other.wavefronts)) for other in each]
+        rows.append(
+            (
+                row.variant_tile.label,
+                result,
+                significant(global_loads(row).sectors_per_request if row.report else None),
+                NONE if set(wavefronts) == {NONE} else " / ".join(wavefronts),
+                significant(each[-1].conflicts),
+                _bound(row, size, dtype, first, target),
+            )
         )
-        wrong = next((table.rows[at][2] for table in full.values() if at in table.bad), cells["<result"])
-        bound = _bound(row, size, dtype, first, target)
-        shown = (cells["<variant"], cells["tile"], wrong, cells["sectors/request"], cells["wavefronts"])
-        rows.append((*shown, others["conflicts"], bound))
     gpu = REFERENCE_GPUS[find_target(target).name].name
     legend = (
-        "Sectors: per request to global memory. Wavefronts: of shared memory, per multiply-add of a warp. "
-        f"Max TFLOP/s: a bound by the roofline, on {gpu}."
+        f"Sectors: per request to global memory{f', in {first}' if several else ''}. {SHARED_NOTE} Max TFLOP/s: upper "
+        f"bound by the roofline model, for {gpu}."
     )
-    said = [note for table in full.values() for note in table.notes[1:]]
+    every = [row for results in found.values() for row in results]
     return Table(
         title=f"Simulated  {size}  {dtype}  {', '.join(found)}",
-        columns=("<variant", "tile", "<result", "sectors", "wavefronts", f"{last} conflicts", "max TFLOP/s"),
+        columns=(
+            "<variant", "<result", "sectors", f"{' / '.join(found)} wavefronts" if several else "wavefronts",
+            f"{last} conflicts" if several else "conflicts", "max TFLOP/s",
+        ),
         rows=tuple(rows),
-        notes=(legend, *dict.fromkeys(said), *_sentences(found)),
-        bad=frozenset(at for table in full.values() for at in table.bad),
+        notes=(legend, *notes_of(every)),
+        bad=frozenset(at for results in found.values() for at, row in enumerate(results) if not row.ok),
         about={"target": target, **size._asdict(), "dtype": dtype},
-    )
+        findings=findings_of(every),
+    )  # fmt: skip
 
 
 def _bound(row: Simulated, size: Size, dtype: str, layout: str, target: str) -> str:
@@ -70,17 +87,20 @@ def _bound(row: Simulated, size: Size, dtype: str, layout: str, target: str) -> 
     return significant(roofline(spec, REFERENCE_GPUS[find_target(target).name], *size).bound / 1e12)
 
 
-def _sentences(found: dict[str, list[Simulated]]) -> Iterator[str]:
-    """Yield what to see: the worst coalescing, the best reuse, and where padding pays."""
+def highlights(found: dict[str, list[Simulated]]) -> Iterator[str]:
+    """Yield sentences about what a brief table shows: the worst coalescing, the best reuse, and gains of padding."""
     rows = [row for row in next(iter(found.values())) if row.report]
     if rows and (excess := _excess(worst := max(rows, key=_excess))) > 1.5:
         yield (
-            f"Coalescing: {worst.variant_tile.label} loads {significant(excess)} times the sectors of global memory "
-            "that its bytes fill."
+            f"Coalescing: {worst.variant_tile.label} loads {significant(excess)} times as many sectors of global "
+            "memory as its bytes would fill."
         )
     if rows and (reuse := _reuse(best := max(rows, key=_reuse))) > 1.5:
-        yield f"Reuse: {best.variant_tile.label} multiplies each element that it loads {significant(reuse)} times."
-    yield from (each for each in padding_pays(found) if "padding pays" in each)
+        yield (
+            f"Reuse: {best.variant_tile.label} uses each element that it loads from global memory in "
+            f"{significant(reuse)} multiply-adds."
+        )
+    yield from padding_effects(found, gains_only=True)
 
 
 def _excess(row: Simulated) -> float:

@@ -22,7 +22,7 @@ from tiledmm.bench.chart_lines import (
     readable,
     speed_ups,
 )
-from tiledmm.bench.results import BASELINE, Comparison, Machine
+from tiledmm.bench.results import BASELINE, Comparison, Machine, Row
 from tiledmm.hardware.architectures import architecture_of
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS, Gpu
 from tiledmm.kernels.variants import kernel_spec, kernel_variants
@@ -123,6 +123,49 @@ def _ceilings(variants: Iterable[str], dtype: str, gpu: Gpu) -> dict[float, str]
             units = f"{units}, {emulated}"
         found[spec.variant.unit_flops(spec.compute, gpu, scheme=spec.config.scheme)] = units
     return found
+
+
+def percent_of_baseline(comparison: Comparison) -> Figure:
+    """Return a bar chart of the speed of kernels in percent of the baseline's, with their TFLOP/s beside the bars.
+
+    The bars are the CUDA-core variants for any matrices, each with its default tile, in ladder order, and ``auto``.
+    """
+    shown = {row.name: row.default_tile or None for row in kernel_variants() if is_for_any_matrices(row)} | {AUTO: None}
+    rows = [row for row in comparison.rows if shown.get(row.variant, 0) == row.tile]
+    figure = Figure(figsize=(9.0, 3.6), layout="constrained")
+    axes = figure.add_subplot()
+    axes.set(title=f"Speed in percent of cuBLAS, {comparison.dtype}, {comparison.size}")
+    for place, row in enumerate(rows):
+        if row.to_cupy is None or row.tflops is None:  # not measured
+            continue
+        axes.barh(place, 100 * row.to_cupy, 0.72, color=_colour(row.variant))
+        label = f"{100 * row.to_cupy:.0f}%  ({row.tflops:.3g} TFLOP/s)"
+        axes.annotate(
+            label,
+            (100 * row.to_cupy, place),
+            (5, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=9,
+            bbox={"color": mpl.rcParams["axes.facecolor"], "pad": 0.5},
+        )
+    axes.set_yticks(range(len(rows)), [_label(row) for row in rows])
+    axes.invert_yaxis()
+    axes.axvline(100, color=_NOT_OURS, lw=1.4, ls="--", zorder=0)
+    axes.annotate(
+        f"cuBLAS: {comparison.row(BASELINE).tflops:.3g} TFLOP/s", (100, 0), (5, 0), textcoords="offset points",
+        va="center", fontsize=9, color=_NOT_OURS,
+    )  # fmt: skip
+    axes.set_xlim(0, 118 * max(row.to_cupy or 0 for row in rows))
+    axes.xaxis.set_major_formatter("{x:g}%")
+    axes.grid(False, axis="y")
+    return figure
+
+
+def _label(row: Row) -> str:
+    """Return the name of a bar; that of ``auto`` names the variant that it ran, if the row's note does."""
+    ran = (each.name for each in kernel_variants() if f"tiledmm_{each.name}_" in row.note)
+    return f"{row.label} ({next(ran, '')})".removesuffix(" ()") if row.variant == AUTO else row.label
 
 
 class Bar(NamedTuple):

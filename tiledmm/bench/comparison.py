@@ -37,7 +37,7 @@ from tiledmm.selection.choose import choose
 _REFUSALS = (TiledmmError, TypeError, ValueError, NotImplementedError)
 _PEERS_REFUSALS = (*_REFUSALS, RuntimeError)
 
-_NOT_PURE = "host time is included, for the call makes the host wait"
+_NOT_PURE = "its time includes host time, because the call makes the host wait"
 
 
 def compare(
@@ -269,7 +269,7 @@ def choice_of(
 def _remark(variant_tile: VariantTile, kernel: LoadedKernel, choice: Choice) -> str:
     remarks = [f"runs {choice}"] if variant_tile.variant == AUTO or str(choice) != kernel.symbol else []
     if kernel.local_bytes:
-        remarks.append(f"a thread has {kernel.local_bytes} bytes in local memory")
+        remarks.append(f"uses {kernel.local_bytes} bytes of local memory per thread")
     return ", ".join(remarks)
 
 

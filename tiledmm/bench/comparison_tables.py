@@ -8,16 +8,16 @@ from tiledmm.bench.results import BASELINE, Comparison, ComparisonReport, Row
 from tiledmm.bench.sizes import Size
 from tiledmm.bench.variant_tiles import VariantTile
 from tiledmm.report.cells import NONE, count, error_figure, percent, significant
-from tiledmm.report.tables import Table
+from tiledmm.report.tables import Table, sentence
 
 
 def comparison_table(comparison: Comparison) -> Table:
     """Return a table of one product, with one row per rival: times, rates, error and resources."""
     exact = comparison.tolerance == 0
-    notes = [f"{row.label}: {row.note}." for row in comparison.rows if row.note]
+    notes = [sentence(f"{row.label}: {row.note}") for row in comparison.rows if row.note]
     for row in comparison.rows:
         if not row.ok and not row.ours and not row.note:
-            notes.append(f"{row.label} itself is off by more than the tolerance; that fails nothing.")
+            notes.append(f"The error of {row.label} is larger than the tolerance; this does not fail the comparison.")
     return Table(
         title=comparison.title,
         columns=(

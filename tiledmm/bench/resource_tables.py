@@ -17,7 +17,9 @@ from tiledmm.report.roofline import roofline
 from tiledmm.report.tables import Table
 
 _LETTERS = {"warps": "W", "blocks": "B", "registers": "R", "shared memory": "S"}
-_LEGEND = "R registers, S shared memory, W warps an SM holds, B blocks an SM holds."
+_LEGEND = (
+    "What limits occupancy: R registers, S shared memory, W the number of warps per SM, B the number of blocks per SM."
+)
 
 
 def resource_table(kernels: list[Compiled], target: str) -> Table:
@@ -52,7 +54,7 @@ def _resource_cells(kernel: Compiled) -> tuple[str, ...]:
     spec, resources, filled = kernel.spec, kernel.resources, kernel.occupancy
     head = (spec.variant.name, tile_name(spec), count(spec.threads))
     if resources is None or filled is None:
-        why = "does not compile" if kernel.error else "target unknown to this compiler"
+        why = "does not compile" if kernel.error else "compiler too old for this target"
         return (*head, NONE, NONE, NONE, NONE, NONE, why)
     return (
         *head,
@@ -76,7 +78,7 @@ def matrix_table(kernels: list[Compiled]) -> Table:
         spec = next(iter(found.values())).spec
         rows.append((spec.variant.name, tile_name(spec), *(_matrix_cell(found.get(target)) for target in targets)))
     return Table(
-        title=f"On every target: registers, occupancy and what limits it  {_kind(kernels)}",
+        title=f"Registers, occupancy and its limit, on every target  {_kind(kernels)}",
         columns=("<variant", "tile", *targets),
         rows=tuple(rows),
         notes=(_LEGEND, *_errors(kernels)),
@@ -131,7 +133,7 @@ def targets_table(kernels: list[Compiled]) -> Table:
     by_place = {(kernel.target, tile_name(kernel.spec)): kernel for kernel in kernels}
     targets = list(dict.fromkeys(kernel.target for kernel in kernels))
     return Table(
-        title=f"{kernels[0].spec.variant.name}  {_kind(kernels)}  on every target: registers, occupancy, its limit",
+        title=f"{kernels[0].spec.variant.name}  {_kind(kernels)}  registers, occupancy and its limit, on every target",
         columns=("<target", *(f"tile {tile}" if tile != NONE else "any size" for tile in tiles)),
         rows=tuple((_machine(target), *(_matrix_cell(by_place.get((target, t))) for t in tiles)) for target in targets),
         notes=(_LEGEND, *_errors(kernels)),
@@ -210,16 +212,21 @@ def bounds_table(specs: list[KernelSpec], size: Size, target: str) -> Table:
     )
 
 
-#: Note that explains the columns of ``bounds_table``.
+#: Note that explains the columns with bounds.
 BOUNDS_NOTE = (
-    "FLOP/byte: arithmetic intensity by the bytes that a kernel requests of global memory; 'at most': if it read "
-    "nothing twice. Bounds come from a model and the data sheet: the lowest of the peak of CUDA or tensor cores, the "
-    "bandwidth of memory, and that of shared memory and L1 in the inner loop. Issue slots of instructions may bound a "
-    "kernel further: the roofline page counts them. Nothing here was measured."
+    "FLOP/byte: operations per byte that the kernel requests from global memory. Bounds come from a model and the data "
+    "sheet. They are the lowest of three rates: the peak of the CUDA or tensor cores, memory bandwidth, and the "
+    "bandwidth of shared memory and L1 in the inner loop. The rate at which instructions are issued may limit a kernel "
+    "further, as the roofline page shows. Nothing was measured."
 )
 
+#: Note that explains the column 'at most' of ``bounds_table``.
+AT_MOST_NOTE = "At most: FLOP/byte of a kernel that reads nothing twice."
+
 # The same about a plain kernel.
-_PLAIN_NOTE = "What a plain kernel requests and loads is not known here: tiledmm check counts it, and bounds its speed."
+_PLAIN_NOTE = (
+    "The memory accesses of a plain kernel are unknown here: tiledmm check counts them, and bounds the kernel's speed."
+)
 
 
 def tile_name(spec: KernelSpec) -> str:

@@ -43,8 +43,8 @@ class Simulable:
     def reason(self) -> str:
         """Sentences that state why requested sizes are not simulated; empty if all are simulated."""
         return " ".join(
-            f"{size} is not simulated: that would take {duration(seconds)} here, and the limit is "
-            f"{duration(MAX_SECONDS)}."
+            f"{size} is not simulated, because that would take {duration(seconds)} here (limit: "
+            f"{duration(MAX_SECONDS)})."
             for size, seconds in self.too_long
         )
 
@@ -53,8 +53,8 @@ class Simulable:
         if self.asked:
             return self.reason
         fits, cut = self.sizes
-        why = f"{self.reason} In its place" if self.reason else "No size is named"
-        return f"{why}: {fits}, which most tiles divide, and {cut}, which none does."
+        why = f"{self.reason} In its place, the sizes are" if self.reason else "No size was given. The sizes are"
+        return f"{why} {fits}, which most tiles divide, and {cut}, which no tile divides."
 
 
 def simulable(sizes: Sequence[Size], variant_tiles: Iterable[VariantTile], dtype: str, target: str) -> Simulable:
@@ -111,7 +111,7 @@ def _rates(variant_tiles: Iterable[VariantTile], dtype: str, target: str) -> lis
         try:
             _, report = run(
                 a, b, variant=variant, tile=tile, dtype=dtype_of(compute), precision=precision_of(compute),
-                target=target, counts=False,
+                target=target, counts=False, prints=False,
             )  # fmt: skip
         except (CompilationError, ConfigError):  # the simulation's own table will report it
             continue

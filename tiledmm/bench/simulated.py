@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,12 +20,13 @@ from tiledmm.compile.disassembly import nvdisasm
 from tiledmm.compile.inspection import compile_for
 from tiledmm.elements import Element, compute_element
 from tiledmm.errors import CompilationError, ConfigError, MissingDependencyError
+from tiledmm.hardware.architectures import WARP_SIZE
 from tiledmm.kernels.variants import find_variant, kernel_spec
 from tiledmm.problem.call import dtype_of, precision_of
 from tiledmm.problem.keywords import AUTO
-from tiledmm.report.cells import NONE, count, error_figure, significant, value_of
+from tiledmm.report.cells import NONE, Figure, count, error_figure, significant
 from tiledmm.report.tables import Table
-from tiledmm.simulator import ProductReport, run
+from tiledmm.simulator import Finding, ProductReport, SharedTraffic, run
 from tiledmm.simulator.build.cxx import compiler, version
 from tiledmm.simulator.report.traffic import GlobalTraffic
 
@@ -54,6 +56,53 @@ class Simulated:
     def ok(self) -> bool:
         """Whether the result is right and the simulator has no findings, or the simulator cannot run this kernel."""
         return self.left_out or bool(self.report and self.report.ok and self.verdict and self.verdict.ok)
+
+    @property
+    def shared(self) -> SharedTraffic | None:
+        """Loads from shared memory and stores to it; None if the kernel did not run or loads nothing from there."""
+        if self.report is None:
+            return None
+        traffic = self.report.sass or self.report.source
+        stores = traffic.shared_store + traffic.copy_store
+        return traffic.shared_load + stores if traffic.shared_load.requests else None
+
+    @property
+    def wavefronts(self) -> float | None:
+        """Wavefronts of ``shared`` per multiply-add of a warp; None without ``shared``."""
+        return None if self.shared is None else self.per_multiply_add(self.shared.wavefronts)
+
+    @property
+    def conflicts(self) -> float | None:
+        """Wavefronts that bank conflicts add, per multiply-add of a warp; None without ``shared``."""
+        return None if self.shared is None else self.per_multiply_add(self.shared.bank_conflicts)
+
+    @property
+    def barriers(self) -> float | None:
+        """Barriers per block, on average; None if the kernel did not run."""
+        return None if self.report is None else self.report.barriers / max(math.prod(self.report.grid), 1)
+
+    def per_multiply_add(self, number: int) -> float:
+        """Divide a count of a kernel that ran by its multiply-adds of warps, 32 elements in each."""
+        assert self.report is not None
+        return number / (self.report.multiply_adds / WARP_SIZE)
+
+    def totals(self) -> tuple[Figure, Figure]:
+        """Return two cells: the bank conflicts and the barriers of all blocks together."""
+        conflicts = None if self.shared is None else self.shared.bank_conflicts
+        return count(conflicts), count(None if self.report is None else self.report.barriers)
+
+
+#: Sentence that explains the columns of wavefronts and conflicts.
+SHARED_NOTE = (
+    "Wavefronts and conflicts are per multiply-add of a warp: wavefronts of shared memory, and those of them that bank "
+    "conflicts cause."
+)
+
+#: Headings of ``Simulated.totals``, which only JSON and CSV have.
+TOTALS = ("total conflicts", "total barriers")
+
+#: Result of a kernel that the simulator cannot run.
+GPU_ONLY = "GPU only"
 
 
 def simulate_all(
@@ -114,7 +163,7 @@ def _run_one(
     try:
         c, report = run(
             a, b, variant=variant_tile.variant, tile=variant_tile.tile, dtype=dtype_of(compute),
-            precision=precision_of(compute), target=target, sass=sass, progress=tell,
+            precision=precision_of(compute), target=target, sass=sass, progress=tell, prints=False,
         )  # fmt: skip
     except (CompilationError, ConfigError) as error:
         return Simulated(variant_tile, None, None, str(error))
@@ -164,80 +213,107 @@ def _lay_out(matrix: np.ndarray[Any, Any], letter: str) -> np.ndarray[Any, Any]:
     return np.asfortranarray(matrix) if letter == "T" else matrix
 
 
-def simulated_table(rows: list[Simulated], size: Size, *, dtype: str, layout: str, target: str) -> Table:
-    """Return a table with one row per kernel: its result, and its memory traffic per multiply-add of a warp."""
+def simulated_table(
+    rows: list[Simulated], size: Size, *, dtype: str, layout: str, target: str, totals: bool = False
+) -> Table:
+    """Return a table with one row per kernel: its result, and its memory traffic per multiply-add of a warp.
+
+    Args:
+        rows: Results of the kernels.
+        size, dtype, layout: Sizes, computation type and layout of the product.
+        target: Target architecture.
+        totals: Whether to append the columns ``TOTALS``.
+    """
     sass = any(row.report and row.report.sass for row in rows)
-    notes = [f"{row.variant_tile.label}: {row.error}" for row in rows if row.error]
-    notes += [finding.message for row in rows if row.report for finding in row.report.findings]
     return Table(
         title=f"Simulated  {size}  {dtype}  {layout}",
         columns=(
             "<variant", "tile", "<result", "max error", "sectors/request", "shared loads", "wavefronts", "conflicts",
-            "FLOP/byte", "reuse", "barriers",
+            "FLOP/byte", "reuse", "barriers", *(TOTALS if totals else ()),
         ),
-        rows=tuple(_cells(row) for row in rows),
+        rows=tuple((*_cells(row), *(row.totals() if totals else ())) for row in rows),
         notes=(
-            f"Counted for {f'{target} machine code' if sass else 'the source'}. Shared loads and wavefronts: per "
-            "multiply-add of a warp. Conflicts: excess wavefronts. FLOP/byte: by the bytes that are requested from "
-            "global memory. Reuse: how often an element that was loaded is multiplied. Barriers: those of all blocks.",
-            *(["On a GPU only: the simulator has neither wgmma nor TMA."] if any(row.left_out for row in rows) else ()),
-            *notes,
+            f"Counted for {f'{target} machine code' if sass else 'the source'}. Shared loads: per multiply-add of a "
+            f"warp. {SHARED_NOTE} FLOP/byte: operations per byte that threads request from global memory. Reuse: "
+            "multiply-adds per element loaded from global memory. Barriers: per block.",
+            *notes_of(rows),
         ),
         bad=frozenset(i for i, row in enumerate(rows) if not row.ok),
         about={"target": target, **product_about(size, dtype, layout)},
+        findings=findings_of(rows),
     )  # fmt: skip
 
 
-def layouts_table(found: dict[str, list[Simulated]], size: Size, *, dtype: str, target: str) -> Table:
+def notes_of(rows: Iterable[Simulated]) -> Iterator[str]:
+    """Yield notes on the kernels among ``rows`` that did not run, with the reason."""
+    every = list(rows)
+    if any(row.left_out for row in every):
+        yield f"{GPU_ONLY}: the simulator does not implement wgmma and TMA."
+    yield from dict.fromkeys(f"{row.variant_tile.label}: {row.error}" for row in every if row.error)
+
+
+def findings_of(rows: Iterable[Simulated]) -> tuple[Finding, ...]:
+    """Return the findings of all kernels."""
+    return tuple(found for row in rows if row.report for found in row.report.findings)
+
+
+def layouts_table(
+    found: dict[str, list[Simulated]], size: Size, *, dtype: str, target: str, totals: bool = False
+) -> Table:
     """Return a table of shared-memory traffic with one row per kernel and the layouts side by side.
 
     Args:
         found: Results by layout, for the same kernels in the same order.
         size, dtype: Sizes and computation type of the product.
         target: Target architecture.
+        totals: Whether to append the total of bank conflicts in each layout.
     """
     rows = [each for each in zip(*found.values(), strict=True) if not all(row.left_out for row in each)]
-    notes = [f"{row.variant_tile.label}: {row.error}" for each in rows for row in each if row.error]
-    notes += [finding.message for each in rows for row in each if row.report for finding in row.report.findings]
+    every = [row for each in rows for row in each]
+    counts = ("wavefronts", "conflicts", *(TOTALS[:1] if totals else ()))
     return Table(
         title=f"Layouts side by side, simulated  {size}  {dtype}",
         columns=(
             "<variant", "tile",
-            *(f"{'<' if name == 'result' else ''}{layout} {name}" for layout in found for name in _OF_A_LAYOUT),
+            *(name for layout in found for name in (f"<{layout} result", *(f"{layout} {each}" for each in counts))),
         ),
-        rows=tuple((*_head(each[0]), *(cell for row in each for cell in _shared_cells(row))) for each in rows),
-        notes=(*padding_pays(found), *dict.fromkeys(notes)),
+        rows=tuple((*_head(each[0]), *(cell for row in each for cell in _shared_cells(row, totals))) for each in rows),
+        notes=(*padding_effects(found), *notes_of(every)),
         bad=frozenset(i for i, each in enumerate(rows) if not all(row.ok for row in each)),
         about={"target": target, **size._asdict(), "dtype": dtype},
+        findings=findings_of(every),
     )  # fmt: skip
 
 
-_OF_A_LAYOUT = ("result", "wavefronts", "conflicts")
+def _shared_cells(row: Simulated, totals: bool) -> tuple[str, ...]:
+    """Return cells for a kernel's result in one layout: correctness, wavefronts, and bank conflicts."""
+    return result_of(row), *map(significant, (row.wavefronts, row.conflicts)), *(row.totals()[:1] if totals else ())
 
 
-def _shared_cells(row: Simulated) -> tuple[str, ...]:
-    """Return three cells for a kernel's result in one layout: correctness, wavefronts and bank conflicts."""
-    _, _, result, _, _, _, wavefronts, conflicts, *_ = _cells(row)
-    return result, wavefronts, conflicts
-
-
-def padding_pays(found: dict[str, list[Simulated]]) -> Iterator[str]:
-    """Yield sentences that state whether padding pays: one per layout and pair of kernels that differ only in padding.
+def padding_effects(found: dict[str, list[Simulated]], *, gains_only: bool = False) -> Iterator[str]:
+    """Yield sentences about the effect of padding: one per layout and pair of kernels that differ only in padding.
 
     Args:
         found: Results by layout.
+        gains_only: Whether to leave out pairs of which the padded kernel needs no fewer wavefronts.
     """
     for layout, rows in found.items():
         for plain, padded in itertools.product(rows, rows):
-            if plain.report and padded.report and _differ_in_padding(plain.variant_tile, padded.variant_tile):
-                before, after = _shared_cells(plain)[1:], _shared_cells(padded)[1:]
-                gain = value_of(before[0]) / value_of(after[0])
-                verdict = "pays" if gain > 1.01 else "costs" if gain < 0.99 else "changes nothing"
-                yield (
-                    f"{layout}: padding {verdict}. {padded.variant_tile.label} takes {after[0]} wavefronts for each "
-                    f"multiply-add of a warp and {plain.variant_tile.label} takes {before[0]}, with {after[1]} and "
-                    f"{before[1]} bank conflicts."
-                )
+            if not (plain.shared and padded.shared and _differ_in_padding(plain.variant_tile, padded.variant_tile)):
+                continue
+            before, after = significant(plain.wavefronts), significant(padded.wavefronts)
+            gain = before.value / after.value
+            removed = plain.shared.bank_conflicts - padded.shared.bank_conflicts
+            if gain > 1.01:
+                effect = f"padding removes {removed:,} bank conflicts"
+            elif gains_only:
+                continue
+            else:
+                effect = "padding costs wavefronts" if gain < 0.99 else "padding changes nothing"
+            yield (
+                f"{layout}: {effect}. {padded.variant_tile.label} needs {after} wavefronts per multiply-add of a warp, "
+                f"{plain.variant_tile.label} needs {before}."
+            )
 
 
 def _differ_in_padding(plain: VariantTile, padded: VariantTile) -> bool:
@@ -262,26 +338,35 @@ def global_loads(row: Simulated) -> GlobalTraffic:
 
 
 def _cells(row: Simulated) -> tuple[str, ...]:
-    head = _head(row)
+    head = (*_head(row), result_of(row))
     if row.report is None or row.verdict is None:
-        return (*head, "on a GPU only" if row.left_out else "does not compile", *[NONE] * 8)
+        return (*head, *[NONE] * 8)
     report, traffic = row.report, row.report.sass or row.report.source
-    result = "right" if row.ok else "WRONG" if not row.verdict.ok else f"{len(report.findings)} FINDINGS"
-    loads = global_loads(row)
-    shared = traffic.shared_load
-    of_a_warp = report.multiply_adds / 32
-    wavefronts = shared.wavefronts + traffic.shared_store.wavefronts
-    conflicts = shared.bank_conflicts + traffic.shared_store.bank_conflicts
-    staged = bool(shared.requests)
+    loads = traffic.shared_load.requests
     return (
         *head,
-        result,
         error_figure(row.verdict.error),
-        significant(loads.sectors_per_request),
-        significant(shared.requests / of_a_warp) if staged else NONE,
-        significant(wavefronts / of_a_warp) if staged else NONE,
-        count(conflicts) if staged else NONE,
+        significant(global_loads(row).sectors_per_request),
+        significant(row.per_multiply_add(loads) if loads else None),
+        significant(row.wavefronts),
+        significant(row.conflicts),
         significant(report.intensity),
         significant(report.reuse),
-        count(report.barriers),
+        barriers_of(row),
     )
+
+
+def barriers_of(row: Simulated) -> Figure:
+    """Return a cell with the barriers per block: a whole number unless blocks differ."""
+    number = row.barriers
+    return count(int(number)) if number is not None and number == int(number) else significant(number)
+
+
+def result_of(row: Simulated) -> str:
+    """Return a cell with the result of a kernel in a word or two."""
+    if row.report is None or row.verdict is None:
+        return GPU_ONLY if row.left_out else "does not compile"
+    if row.ok:
+        return "right"
+    found = len(row.report.findings)
+    return f"{found} FINDING{'S' if found > 1 else ''}" if row.verdict.ok else "WRONG"

@@ -8,7 +8,7 @@ from pathlib import Path
 from tiledmm.bench.comparison_tables import product_about
 from tiledmm.bench.kernel_resources import Compiled
 from tiledmm.bench.results import BASELINE, Comparison, Row
-from tiledmm.bench.simulated import Simulated
+from tiledmm.bench.simulated import SHARED_NOTE, TOTALS, Simulated, barriers_of, findings_of, notes_of, result_of
 from tiledmm.bench.sizes import Size
 from tiledmm.bench.variant_tiles import VariantTile
 from tiledmm.errors import INSTALL, ConfigError, MissingDependencyError
@@ -16,11 +16,11 @@ from tiledmm.hardware.data_sheets import REFERENCE_GPUS
 from tiledmm.kernels.spec import KernelSpec
 from tiledmm.report.cells import NONE, count, percent, significant
 from tiledmm.report.roofline import roofline
-from tiledmm.report.tables import Table
+from tiledmm.report.tables import Table, sentence
 
 _REUSE = (
-    "Block: rows and columns of C that a block computes, and its step along K. Thread: rows and columns of a thread. "
-    "Reuse: how often an element that was fetched from global memory is multiplied"
+    "Block: rows and columns of C that a block computes, and its step along K. Thread: rows and columns that a thread "
+    "computes. Reuse: multiply-adds per element loaded from global memory"
 )
 _HEAD = ("tile", "<block", "<thread", "threads")
 
@@ -43,7 +43,7 @@ def measured_table(variant: str, found: Comparison, specs: Sequence[KernelSpec])
             "reuse", "FLOP/byte", "<check",
         ),
         rows=tuple(_measured(row, best, spec, found.size) for row, spec in zip(rows, specs, strict=True)),
-        notes=(f"{_REUSE}, by the model.", *(f"{row.label}: {row.note}." for row in rows if row.note)),
+        notes=(f"{_REUSE}, by the model.", *(sentence(f"{row.label}: {row.note}") for row in rows if row.note)),
         bad=frozenset(i for i, row in enumerate(rows) if not row.ok),
         about={"variant": variant, **product_about(found.size, found.dtype, found.layout)},
     )  # fmt: skip
@@ -65,7 +65,14 @@ def _measured(row: Row, best: Row | None, spec: KernelSpec, size: Size) -> tuple
 
 
 def counted_table(
-    variant: str, size: Size, found: Sequence[Simulated], kernels: Sequence[Compiled], dtype: str, layout: str
+    variant: str,
+    size: Size,
+    found: Sequence[Simulated],
+    kernels: Sequence[Compiled],
+    dtype: str,
+    layout: str,
+    *,
+    totals: bool = False,
 ) -> Table:
     """Return a table of a variant's tiles, with the simulator's counts, and their resources on a target.
 
@@ -74,48 +81,44 @@ def counted_table(
         size, dtype, layout: Sizes, computation type and layout of the product.
         found: Results of the simulator, one per tile, without counts if the simulator cannot run the variant.
         kernels: The same kernels, compiled for one target if there is a compiler.
+        totals: Whether to append the columns ``TOTALS``.
     """
     target = kernels[0].target
-    errors = [f"{row.variant_tile.label}: {row.error}" for row in found if row.error]
-    errors += [
-        f"{row.variant_tile.label}: {finding.message}" for row in found if row.report for finding in row.report.findings
-    ]
-    errors += [f"tile {row.variant_tile.tile}: {k.error}" for row, k in zip(found, kernels, strict=True) if k.error]
+    errors = [f"tile {row.variant_tile.tile}: {k.error}" for row, k in zip(found, kernels, strict=True) if k.error]
     return Table(
         title=f"Tiles of {variant}  {size}  {dtype}  {layout}  simulated as {target}, {REFERENCE_GPUS[target].name}",
         columns=(
             *_HEAD, "wavefronts", "conflicts", "barriers", "registers", "shared (B)", "occupancy", "<limited by",
-            "reuse", "FLOP/byte", "<result",
+            "reuse", "FLOP/byte", "<result", *(TOTALS if totals else ()),
         ),
-        rows=tuple(_counted(row, kernel, size) for row, kernel in zip(found, kernels, strict=True)),
+        rows=tuple(
+            (*_counted(row, kernel, size), *(row.totals() if totals else ()))
+            for row, kernel in zip(found, kernels, strict=True)
+        ),
         notes=(
-            f"{_REUSE}. Wavefronts: those of shared memory, for each multiply-add of a warp; conflicts: excess "
-            "wavefronts. These are counts, not times.",
+            f"{_REUSE}. {SHARED_NOTE} Barriers: per block. These are counts, not times.",
+            *notes_of(found),
             *errors,
         ),
         bad=frozenset(i for i, row in enumerate(found) if not (row.ok and kernels[i].ok)),
         about={"variant": variant, "target": target, **product_about(size, dtype, layout)},
+        findings=findings_of(found),
     )  # fmt: skip
 
 
 def _counted(row: Simulated, kernel: Compiled, size: Size) -> tuple[str, ...]:
-    report, occupied = row.report, kernel.occupancy
-    counts: tuple[str, ...] = (NONE,) * 3
-    if report:
-        traffic = report.sass or report.source
-        shared = traffic.shared_load + traffic.shared_store
-        per_warp = shared.wavefronts / (report.multiply_adds / 32) if shared.requests else None
-        conflicts = shared.bank_conflicts if shared.requests else None
-        counts = (significant(per_warp), count(conflicts), count(report.barriers))
+    occupied = kernel.occupancy
     return (
         *_head(row.variant_tile.tile, kernel.spec),
-        *counts,
+        significant(row.wavefronts),
+        significant(row.conflicts),
+        barriers_of(row),
         count(kernel.resources.registers if kernel.resources else None),
         count(kernel.spec.shared_bytes),
         percent(occupied.fraction if occupied else None),
         occupied.limited_by if occupied else NONE,
         *_memory(kernel.spec, size, row),
-        "on a GPU only" if row.left_out else "right" if row.ok else "WRONG",
+        result_of(row),
     )
 
 
@@ -171,9 +174,7 @@ def draw(table: Table, path: Path) -> None:
         if row["tile"] and row[what]
     ]
     with charts.theme("light"):
-        figure = charts.tile_study(
-            table.title, bars, what if what == "TFLOP/s" else "times that a fetched element is used"
-        )
+        figure = charts.tile_study(table.title, bars, what if what == "TFLOP/s" else "multiply-adds per loaded element")
         figure.savefig(path)
 
 

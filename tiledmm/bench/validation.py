@@ -19,12 +19,13 @@ from tiledmm.kernels.variants import find_variant
 from tiledmm.problem.call import dtype_of, precision_of
 from tiledmm.problem.keywords import AUTO
 from tiledmm.report.cells import NONE, Figure, count, error_figure, percent
-from tiledmm.report.tables import Table
+from tiledmm.report.tables import Table, sentence
+from tiledmm.simulator import Finding
 
 Matrix = np.ndarray[Any, Any]
 
-#: Type of functions that run a kernel and return its result on the host, and findings on the kernel or an empty text.
-Multiply = Callable[[VariantTile], tuple[Matrix, str]]
+#: Type of functions that run a kernel and return its result on the host, and the simulator's findings on the kernel.
+Multiply = Callable[[VariantTile], tuple[Matrix, tuple[Finding, ...]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,7 @@ class Validated:
         from_numpy: Largest difference from NumPy's result, in the same unit as the error; None if there is no result.
         note: Remark, such as the reason why there is no result.
         left_out: True if the kernel does not run on this device.
+        findings: The simulator's findings on the kernel.
     """
 
     variant_tile: VariantTile
@@ -44,11 +46,12 @@ class Validated:
     from_numpy: float | None = None
     note: str = ""
     left_out: bool = False
+    findings: tuple[Finding, ...] = ()
 
     @property
     def ok(self) -> bool:
         """Whether the result is right and there are no findings, or the kernel does not run on this device."""
-        return self.left_out or bool(self.verdict and self.verdict.ok and not self.note)
+        return self.left_out or bool(self.verdict and self.verdict.ok and not (self.note or self.findings))
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,10 +117,10 @@ def on_gpu(
 
     keywords: dict[str, Any] = {"dtype": dtype_of(kind), "precision": precision_of(kind)}
 
-    def multiply(variant_tile: VariantTile) -> tuple[Matrix, str]:
+    def multiply(variant_tile: VariantTile) -> tuple[Matrix, tuple[Finding, ...]]:
         c.set(poisoned)
         matmul(a, b, out=c, variant=variant_tile.variant, tile=variant_tile.tile, **keywords)
-        return cupy.asnumpy(c), ""
+        return cupy.asnumpy(c), ()
 
     properties = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.runtime.getDevice())
     where = properties["name"].decode()
@@ -156,14 +159,14 @@ def on_simulator(
     poisoned = np.empty((size.m, size.n), kind.result.dtype)
     poison(poisoned, right)
 
-    def multiply(variant_tile: VariantTile) -> tuple[Matrix, str]:
+    def multiply(variant_tile: VariantTile) -> tuple[Matrix, tuple[Finding, ...]]:
         if variant_tile.variant != AUTO and not find_variant(variant_tile.variant).simulated:
-            raise DeviceError("on a GPU only")
+            raise DeviceError("runs on a GPU only: the simulator does not implement wgmma and TMA")
         c, report = run(
             a, b, out=poisoned.copy(), variant=variant_tile.variant, tile=variant_tile.tile,
-            dtype=dtype_of(kind), precision=precision_of(kind), target=target, counts=False,
+            dtype=dtype_of(kind), precision=precision_of(kind), target=target, counts=False, prints=False,
         )  # fmt: skip
-        return c, "; ".join(finding.message for finding in report.findings)
+        return c, tuple(report.findings)
 
     where = f"the simulator, as {target}"
     return _validation(where, variant_tiles, size, kind, layout, (a, b, right), multiply, progress)
@@ -186,7 +189,7 @@ def _validation(
     for i, variant_tile in enumerate(chosen):
         progress(f"{size} {kind.dtype_name} {layout}: {variant_tile.label}", i, len(chosen))
         try:
-            found, wrong = multiply(variant_tile)
+            found, findings = multiply(variant_tile)
         except (UnsupportedTypeError, DeviceError) as error:
             rows.append(Validated(variant_tile, note=str(error), left_out=True))
         except (TiledmmError, TypeError, ValueError, NotImplementedError) as error:
@@ -196,7 +199,7 @@ def _validation(
         else:
             distance = _distance(found, numpys, right)
             differs = "its result is not NumPy's" if right.scale is None and distance else ""
-            rows.append(Validated(variant_tile, judge(found, right), distance, wrong or differs))
+            rows.append(Validated(variant_tile, judge(found, right), distance, differs, findings=findings))
     numpy_error = judge(numpys, right).error
     reason = explain_tolerance(kind, size.k, right.tolerance)
     return Validation(where, size, kind.dtype_name, layout, (right.tolerance, reason), numpy_error, tuple(rows))
@@ -222,20 +225,20 @@ def explain_tolerance(kind: Element, k: int, tolerance: float) -> str:
     """
     dtype = kind.dtype
     if dtype.kind == "b":
-        return "Exact: an element is true if any of its products is."
+        return "Exact: an element is true if any of its products is true."
     if dtype.kind in "iu":
         width = "the width of the result" if kind.result_name else "their own width"
-        return f"Exact: integers wrap in {width}, here as in NumPy."
+        return f"Exact: integers wrap at {width}, as in NumPy."
     double = dtype.name in ("float64", "complex128")
-    text = f"Up to {tolerance:.1e} of |A| |B| is rounding: {SAFETY} sqrt(K) u, K = {k} sums in"
-    text += " float64, u = 2^-53, and as many in the reference" if double else " float32, u = 2^-24"
+    text = f"Rounding explains an error of up to {tolerance:.1e} |A| |B|: {SAFETY} sqrt(K) u for K = {k} additions in"
+    text += " float64 (u = 2^-53) and as many in the reference" if double else " float32 (u = 2^-24)"
     if dtype.kind == "c":
         text += ", twice for the two parts of a complex number"
     if dtype.itemsize < 4:
-        text += f", and rounded once to {dtype.name}"
+        text += f", and rounding once to {dtype.name}"
     if kind == TF32:
-        text += ", of elements that were rounded to tf32, 2^-11"
-    return f"{text}; the factor {SAFETY} is for independent roundings (Higham and Mary, 2019)."
+        text += ", and rounding of A and B to tf32 (2^-11)"
+    return f"{text}. The factor {SAFETY} holds for independent roundings (Higham and Mary, 2019)."
 
 
 def validation_table(found: Validation) -> Table:
@@ -263,7 +266,8 @@ def validation_table(found: Validation) -> Table:
         title=f"{found.size}  {found.dtype}  {found.layout}  on {found.where}",
         columns=("<variant", "tile", error, "allowed", "NumPy's own", "from NumPy's", "<check"),
         rows=tuple(map(cells, found.rows)),
-        notes=(reason, *(f"{row.variant_tile.label}: {row.note}." for row in found.rows if row.note)),
+        notes=(reason, *(sentence(f"{row.variant_tile.label}: {row.note}") for row in found.rows if row.note)),
         bad=frozenset(i for i, row in enumerate(found.rows) if not row.ok),
         about={"where": found.where, **product_about(found.size, found.dtype, found.layout)},
+        findings=tuple(each for row in found.rows for each in row.findings),
     )

@@ -52,7 +52,7 @@ def expand(
     wanted = None if tiles is None else sorted(fitting if tiles == "all" else set(tiles))
     for tile in wanted or ():
         if not fitting:
-            raise ConfigError(f"{' and '.join(names)} has no tiles to choose from; leave the tile out")
+            raise ConfigError(f"{' and '.join(names)} has no tiles to choose from: leave the tile out")
         if tile not in fitting:
             which = "no variant" if variants is None else f"none of {', '.join(row.name for row in rows)}"
             raise ConfigError(f"{which} has a tile {tile}; tiles are {', '.join(map(str, sorted(fitting)))}")
@@ -155,6 +155,7 @@ def left_out(by_type: Mapping[str, Iterable[VariantTile]], target: str = "") -> 
         fitting = multiplying(every, dtype)
         names = dict.fromkeys(each.variant for each in every if each not in fitting)
         if names:
-            said.append(f"Left out: {', '.join(names)}: not for {compute_element(dtype).dtype_name}.")
+            kind = compute_element(dtype).dtype_name
+            said.append(f"Left out (not available for {kind}): {', '.join(names)}.")
         elsewhere |= dict.fromkeys(each.label for each in fitting if _why_not(each, dtype, target))
-    return said + ([f"Left out: {', '.join(elsewhere)}: not for {target}."] if elsewhere else [])
+    return said + ([f"Left out (not available on {target}): {', '.join(elsewhere)}."] if elsewhere else [])

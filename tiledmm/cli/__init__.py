@@ -56,8 +56,8 @@ app = typer.Typer(
         "token_normalize_func": normalized,
     },
     rich_markup_mode="rich",
-    epilog="Exit status: 0 all is well, 1 a kernel is wrong or something is missing, 2 the command line is wrong, "
-    "74 the output cannot be written.",
+    epilog="Exit status: 0 success; 1 a kernel is wrong, or something that the command needs is missing; 2 the command "
+    "line is invalid; 74 the output cannot be written.",
 )
 
 
@@ -113,7 +113,7 @@ class _Command(TyperCommand):
         _, _, given = self.make_parser(ctx).parse_args(list(args))
         for option, times in Counter[Any](given).items():
             if times > 1 and option.param_type_name == "option" and not (option.multiple or option.is_flag):
-                raise typer.BadParameter("it is given twice; where it takes several, commas separate them", ctx, option)
+                raise typer.BadParameter("it is given twice; separate several values with commas", ctx, option)
         return super().parse_args(ctx, args)
 
 

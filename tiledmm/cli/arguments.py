@@ -61,26 +61,32 @@ complete_layouts = _last_of(lambda: map("".join, itertools.product("NTG", repeat
 complete_targets = _last_of(_targets)
 complete_precisions = _last_of(_precisions)
 
-TYPES_HELP = "Element types, with commas, or 'all'; also tf32, int8_int32."
-LAYOUTS_HELP = "Layouts of A and B in memory, with commas: N rows contiguous, T columns, G neither."
-_DEFAULT_TILE = "the variant's own"
+TYPES_HELP = "Element types, separated by commas, or 'all'; also tf32 and int8_int32."
+LAYOUTS_HELP = "Layouts of A and B, such as NN,NT: N for contiguous rows, T for contiguous columns, G for neither."
+_DEFAULT_TILE = "the variant's default"
+
+#: Sizes of ``tiledmm.bench.simulable``, for help: the products that are simulated unless others are named.
+SIMULATED_SIZES = ("128", "61x83x47")
 
 # Options are named in the singular, also where they accept several values; ``normalized`` accepts the plural, too.
 Sizes = Annotated[
     list[str] | None, typer.Argument(help="Products, each N or MxNxK.", metavar="SIZE", show_default=False)
 ]
-SizeOption = Annotated[str, typer.Option("--size", help="Products, as an option: with commas.", show_default=False)]
+SizeOption = Annotated[
+    str, typer.Option("--size", help="Products as an option, separated by commas.", show_default=False)
+]
 Tiles = Annotated[
-    str, typer.Option("--tile", help="Tile sizes, with commas, or 'all'.", show_default="each variant's own")
+    str,
+    typer.Option("--tile", help="Tile sizes, separated by commas, or 'all'.", show_default="each variant's default"),
 ]
 Dtypes = Annotated[str, typer.Option("--dtype", help=TYPES_HELP, autocompletion=complete_types)]
 Layouts = Annotated[str, typer.Option("--layout", help=LAYOUTS_HELP, autocompletion=complete_layouts)]
 
 Target = Annotated[
     str,
-    typer.Option(help="Without a GPU: the target architecture shown in detail.", autocompletion=complete_targets),
+    typer.Option(help="Without a GPU: the target architecture.", autocompletion=complete_targets),
 ]
-NoGpu = Annotated[bool, typer.Option("--no-gpu", help="Do what needs no GPU, even if the machine has one.")]
+NoGpu = Annotated[bool, typer.Option("--no-gpu", help="Use the simulator, even if the machine has a GPU.")]
 
 Variant = Annotated[
     str,
@@ -96,15 +102,18 @@ VariantOrKernel = Annotated[
         autocompletion=complete_variants,
     ),
 ]
-Tile = Annotated[str | None, typer.Option(help="Its tile size.", show_default=_DEFAULT_TILE)]
+Tile = Annotated[str | None, typer.Option(help="Tile size of the variant.", show_default=_DEFAULT_TILE)]
 Dtype = Annotated[
     str | None,
-    typer.Option(help="Element type.", show_default="float32, or the variant's own", autocompletion=complete_types),
+    typer.Option(
+        help="Element type.", show_default="float32, or the variant's first type", autocompletion=complete_types
+    ),
 ]
 Layout = Annotated[
     str,
     typer.Option(
-        help="Layout of A and B in memory: N rows contiguous, T columns, G neither.", autocompletion=complete_layouts
+        help="Layout of A and B: N for contiguous rows, T for contiguous columns, G for neither.",
+        autocompletion=complete_layouts,
     ),
 ]
 Precision = Annotated[
@@ -113,7 +122,9 @@ Precision = Annotated[
 ConfigFields = Annotated[
     list[str] | None,
     typer.Option(
-        "--config", metavar="FIELD=VALUE", help="A config field to override the tile's, such as bk=16; repeatable."
+        "--config",
+        metavar="FIELD=VALUE",
+        help="Value of a config field that replaces the tile's, such as bk=16; may be repeated.",
     ),
 ]
 
@@ -137,7 +148,7 @@ def import_files(files: list[str] | None) -> list[str] | None:
         from tiledmm.own_kernels.registration import import_file, parts_of
 
         if not parts_of(file)[0].is_file():
-            raise typer.BadParameter(f"there is no file {file!r}")
+            raise typer.BadParameter(f"file {file!r} does not exist")
         import_file(file)
     return files
 
@@ -147,7 +158,7 @@ Import = Annotated[
     typer.Option(
         "--import",
         metavar="FILE.py",
-        help="A Python file to run first, which registers kernels of your own; repeatable.",
+        help="Python file to run first, which registers your own kernels; may be repeated.",
         callback=import_files,
         show_default=False,
     ),
@@ -158,7 +169,8 @@ Kernel = Annotated[
     typer.Option(
         "--kernel",
         metavar="FILE.cu",
-        help="Plain CUDA C to register as a variant first, or FILE.cu:KERNEL for one of several; repeatable.",
+        help="File of plain CUDA C whose kernel becomes a variant, or FILE.cu:KERNEL for one of several kernels; may "
+        "be repeated.",
         callback=import_files,
         show_default=False,
     ),
@@ -189,7 +201,7 @@ def one_variant(variant: str | None, kernels: list[str] | None) -> str:
     """
     names = names_of_kernels(kernels)
     if variant is None and len(names) != 1:
-        raise typer.BadParameter("name a variant: naive, coalesced, tiled, ...; or one --kernel FILE.cu")
+        raise typer.BadParameter("name one variant (naive, coalesced, tiled, ...), or give one --kernel FILE.cu")
     return variant or names[0]
 
 
@@ -228,7 +240,7 @@ def size_of(option: str) -> Size:
     """
     found = sizes_of(None, option)
     if len(found) != 1:
-        raise typer.BadParameter(f"--size takes one product here, N or MxNxK; got {option!r}")
+        raise typer.BadParameter(f"--size accepts one product here, N or MxNxK; got {option!r}")
     return found[0]
 
 
@@ -288,7 +300,9 @@ def tiles_of(text: str) -> list[int] | Literal["all"] | None:
         from tiledmm.kernels.variants import kernel_variants
 
         known = ", ".join(map(str, sorted({tile for row in kernel_variants() for tile in row.tiles})))
-        raise typer.BadParameter(f"a tile is one of {known}, or several with commas, or 'all'; got {text!r}") from None
+        raise typer.BadParameter(
+            f"--tile accepts 'all', or one or several, separated by commas, of {known}; got {text!r}"
+        ) from None
 
 
 def names_of(text: str) -> list[str]:
@@ -311,7 +325,7 @@ def tile_of(text: str | None, default: str = _DEFAULT_TILE) -> int | None:
     if text is None or text.isdecimal():
         return None if text is None else int(text)
     if text == "all" or "," in text:
-        raise typer.BadParameter(f"--tile takes one tile here, or is left out for {default}; got {text!r}")
+        raise typer.BadParameter(f"--tile accepts one tile here; leave it out for {default}; got {text!r}")
     return text  # type: ignore[return-value]
 
 
@@ -334,7 +348,7 @@ def kernel_of(
     from tiledmm.kernels.variants import kernel_spec
 
     if variant == "auto":
-        raise typer.BadParameter("'auto' chooses a kernel for each product and has none of its own; name a variant")
+        raise typer.BadParameter("'auto' chooses a kernel for each product and has none of its own: name a variant")
     number = tile_of(tile) if isinstance(tile, str) else tile
     return kernel_spec(variant, tile=number, dtype=dtype, layout=layout.upper(), config=overrides_of(fields)).kernel
 
@@ -355,7 +369,7 @@ def overrides_of(texts: list[str] | None) -> dict[str, int]:
                 found[name.strip()] = int(value)
             except ValueError:
                 raise typer.BadParameter(
-                    f"--config takes a field and a whole number, such as bk=16; got {pair!r}"
+                    f"--config needs a field and a whole number, such as bk=16; got {pair!r}"
                 ) from None
     return found
 
@@ -372,13 +386,13 @@ def to_write(file: Path | None) -> Path | None:
     if file is None:
         return None
     if not file.absolute().parent.is_dir():
-        raise typer.BadParameter(f"there is no folder {file.parent} to write {file.name} to")
+        raise typer.BadParameter(f"cannot write {file}: folder {file.parent} does not exist")
     existed = file.exists()
     try:
         with file.open("ab"):
             pass
     except OSError as error:
-        raise typer.BadParameter(f"{file} cannot be written: {error.strerror}") from None
+        raise typer.BadParameter(f"cannot write {file}: {error.strerror}") from None
     if not existed:
         file.unlink()
     return file

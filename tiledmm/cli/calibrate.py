@@ -12,17 +12,17 @@ from tiledmm.cli.output import Csv, Json, Markdown, Output
 
 def calibrate(
     again: Annotated[
-        bool, typer.Option("--again", help="Measure kernels again that an earlier calibration has measured.")
+        bool, typer.Option("--again", help="Also measure kernels again that an earlier calibration measured.")
     ] = False,
     json: Json = False,
     csv: Csv = False,
     markdown: Markdown = False,
 ) -> None:
-    """Measure this GPU so that 'auto' can choose by its own rates. It takes three to six minutes, with compilation.
+    """Measure this GPU so that 'auto' can choose by its own rates. This takes three to six minutes.
 
-    Times every kernel that 'auto' may choose and writes the rates that the cost model needs to a file for this GPU. An
-    interrupted calibration can be resumed. Without one, 'auto' scales measurements of another GPU by the data sheets of
-    both; tiledmm explain says which GPU that is.
+    It times every kernel that 'auto' may choose, and writes the rates that the cost model needs to a file for this GPU.
+    An interrupted calibration can be resumed. On a GPU that was not calibrated, 'auto' scales measurements of another
+    GPU by the data sheets of both; tiledmm explain says which GPU that is.
 
         tiledmm calibrate
     """
@@ -49,9 +49,9 @@ def calibrate(
                 )
                 for row in rates.rows
             ),
-            ("Rates with every SM full. int32 stands for packed elements as well.",),
+            ("Rates while all SMs are busy. Those of int32 also apply to packed elements.",),
         )
     )
     if not out.for_programs:
-        out.say(f"Written to {own_path(rates.gpu.name)}")
+        out.say(f"The rates are in {own_path(rates.gpu.name)}.")
     out.end(ok=True)

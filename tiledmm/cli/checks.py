@@ -77,7 +77,7 @@ def jobs() -> Iterator[tuple[str, str, _Look, str]]:
     yield "GPU", "CUDA runtime", runtime_version, extra
     yield "GPU", "NVRTC", nvrtc_version, extra
     yield "GPU", "cuBLAS", cublas_version, extra
-    yield "GPU", ON_GPU, _gpu_product, "see what is BROKEN or missing above"
+    yield "GPU", ON_GPU, _gpu_product, "see what is broken or missing above"
     yield "simulator", "C++ compiler", _compiler, INSTALL.format(extra="simulate")
     yield "simulator", ON_CPU, _simulator_product, "see the compiler above, and the caches below"
     yield "inspect", "NVRTC without a GPU", _cuda_core, INSTALL.format(extra="inspect")
@@ -141,7 +141,7 @@ def _simulator_product() -> str:
     try:
         c = simulator.matmul(a, b, variant="tiled", tile=8)
     except MissingDependencyError as error:
-        raise NotKnown("without a compiler") from error
+        raise NotKnown("needs a C++ compiler") from error
     _compare(c, np.matmul(a, b))
     return "right"
 

@@ -11,6 +11,7 @@ import typer
 from tiledmm.cli import device
 from tiledmm.cli.arguments import (
     LAYOUTS_HELP,
+    SIMULATED_SIZES,
     TYPES_HELP,
     Import,
     Kernel,
@@ -29,7 +30,7 @@ from tiledmm.cli.arguments import (
     tiles_of,
     types_of,
 )
-from tiledmm.cli.output import ALL_RIGHT, NONE_RAN, Csv, Json, Markdown, Output, Progress, progress
+from tiledmm.cli.output import ALL_RIGHT, NO_GPU, NONE_RAN, Csv, Json, Markdown, Output, Progress, progress
 
 if TYPE_CHECKING:
     from tiledmm.bench.sizes import Size
@@ -41,15 +42,19 @@ DEFAULT_SIZES = ("256", "1024", "4096")
 def compare(
     sizes: Annotated[
         list[str] | None,
-        typer.Argument(help="Products, each N or MxNxK.", metavar="SIZE", show_default=" ".join(DEFAULT_SIZES)),
+        typer.Argument(
+            help="Products, each N or MxNxK.",
+            metavar="SIZE",
+            show_default=f"{' '.join(DEFAULT_SIZES)}; without a GPU {' '.join(SIMULATED_SIZES)}",
+        ),
     ] = None,
     size: SizeOption = "",
     variants: Annotated[
         str,
         typer.Option(
             "--variant",
-            help="Variants, with commas; 'auto' may be one.",
-            show_default="all; on a GPU also auto; with --kernel the rungs that mend something",
+            help="Variants, separated by commas; 'auto' may be one.",
+            show_default="all, and on a GPU auto; with --kernel those that each remove one bottleneck",
             autocompletion=complete_variants,
         ),
     ] = "",
@@ -57,7 +62,10 @@ def compare(
     dtypes: Annotated[
         str,
         typer.Option(
-            "--dtype", help=TYPES_HELP, show_default="float32, or a plain kernel's own", autocompletion=complete_types
+            "--dtype",
+            help=TYPES_HELP,
+            show_default="float32; with --kernel the kernel's own",
+            autocompletion=complete_types,
         ),
     ] = "",
     layouts: Annotated[
@@ -65,20 +73,23 @@ def compare(
         typer.Option(
             "--layout",
             help=LAYOUTS_HELP,
-            show_default="NN; without a GPU, NT beside it",
+            show_default="NN; without a GPU also NT, for the first product",
             autocompletion=complete_layouts,
         ),
     ] = "",
-    seconds: Annotated[float, typer.Option(min=0.0, help="Approximate time to measure each kernel, in seconds.")] = 0.4,
+    seconds: Annotated[
+        float, typer.Option(min=0.0, help="On a GPU: approximate time to measure each kernel, in seconds.")
+    ] = 0.4,
     peers: Annotated[
-        bool, typer.Option(help="Rows for PyTorch, JAX and Triton, where they are installed, and for NumPy on the CPU.")
+        bool,
+        typer.Option(help="On a GPU: add rows for PyTorch, JAX and Triton if they are installed, and for NumPy (CPU)."),
     ] = True,
     full: Annotated[
         bool,
         typer.Option(
             "--full",
-            help="All tables and columns: counts of each product, registers on every target, bounds. --json and --csv "
-            "have them always.",
+            help="Print all tables and columns: without a GPU also registers on every target, and bounds by size. "
+            "--json and --csv always contain them.",
         ),
     ] = False,
     no_gpu: NoGpu = False,
@@ -91,12 +102,13 @@ def compare(
 ) -> None:
     """Compare the kernels with each other and with cupy.matmul.
 
-    Every result is checked against float64 before anything is timed; a mismatch makes the exit status 1.
+    On a GPU, every result is checked against float64 before any kernel is timed.
 
     Without a GPU, the simulator runs each kernel, checks its result and counts its memory accesses, and a model bounds
-    its speed on a reference GPU. Smaller products replace those that would take longer than a minute. With --full, each
-    kernel is also compiled for every target. The exit status is 1 if a kernel is wrong, does not compile or spills.
-    What was simulated and compiled is kept, so that the next run takes seconds.
+    its speed on a reference GPU. Products that would take longer than a minute are replaced by smaller ones. With
+    --full, each kernel is also compiled for every target. Results are cached, so that the next run takes seconds.
+
+    The exit status is 1 if a kernel is wrong, does not compile or spills registers.
 
         tiledmm compare
         tiledmm compare 4096 --variant tiled,auto --layout NN,NT
@@ -117,13 +129,13 @@ def compare(
     kinds, orders = types_of(dtypes or own_type(own)), layouts_of(layouts)
     find_target(target)
     if not kinds or (layouts and not orders):
-        raise typer.BadParameter("there is nothing to compare: name at least one type and one layout")
+        raise typer.BadParameter("there is nothing to compare: name at least one type and at least one layout")
 
     reason = "--no-gpu" if no_gpu else device.missing_gpu()
     if reason and not variant_tiles:
-        raise typer.BadParameter("cuBLAS runs on a GPU only: without one, name a variant with a kernel")
+        raise typer.BadParameter("cuBLAS runs on a GPU only: without a GPU, name another variant")
     if reason:
-        out.say(f"No GPU ({reason}): the kernels run on a simulator, which counts what they do. No times below.")
+        out.say(NO_GPU.format(reason=reason))
     by_type = dict.fromkeys(kinds, variant_tiles)
     out.say("\n".join([*left_out(by_type, target if reason else ""), ""]))
     if reason:
@@ -182,7 +194,7 @@ def _on_gpu(
             out.table(table if full or out.for_programs else brief_comparison(table))
             tell.next_job()
     report = ComparisonReport(machine, tuple(comparisons))
-    out.say(f"\nStopped: {stopped}" if stopped else f"{_METHOD}\n")
+    out.say(f"\nThe comparison stopped: {stopped}" if stopped else f"{_METHOD}\n")
     if not report.ok:
         out.say("MISMATCH: at least one kernel gave a wrong result or did not run.")
     elif not stopped:
@@ -191,10 +203,11 @@ def _on_gpu(
 
 
 _METHOD = (
-    "Device time, median of rounds in which the rivals take turns; ratios are medians within rounds. "
-    "TFLOP/s counts 2MNK (complex: 8MNK), GB/s each operand read and C written once. 'of roofline' is the fraction of "
-    "the lower ceiling by the data sheet, the units that multiply or the memory. NumPy's times are the host's. "
-    "Error: largest |C - R| / (|A||B|) against float64."
+    "Times are device times (for NumPy, host times): medians of rounds in which all kernels are timed in turn. Ratios "
+    "are medians of the rounds' ratios. TFLOP/s counts 2MNK operations (complex: 8MNK); GB/s counts each operand read "
+    "once and C written once. 'of roofline' is the fraction of the lower of two ceilings by the data sheet: the peak "
+    "of the units that multiply, and memory bandwidth. The error is the largest |C - R| / (|A| |B|), where R is the "
+    "product in float64."
 )
 
 
@@ -229,7 +242,7 @@ def _without_gpu(out: Output, asked: _Asked) -> NoReturn:
         right = _simulate(out, asked, tell, is_full=is_full)
         compiles = _compile_and_bound(out, asked, orders, tell) if is_full else None
     if compiles is not None:
-        out.say(f"{resource_tables.BOUNDS_NOTE}\n")
+        out.say(f"{resource_tables.AT_MOST_NOTE} {resource_tables.BOUNDS_NOTE}\n")
     ok = right is not False and compiles is not False
     if not ok:
         out.say("FAILED: at least one kernel is wrong, does not compile or spills registers.")
@@ -253,14 +266,14 @@ def _compile_and_bound(out: Output, asked: _Asked, orders: list[str], tell: Prog
     for (kind, variant_tiles), layout in itertools.product(asked.kinds.items(), orders):
         specs = kernel_resources.specs(variant_tiles, kind, layout)
         if not specs:
-            out.say("auto chooses a kernel for each product on a GPU, and has none of its own to show.")
+            out.say("'auto' chooses a kernel for each product on a GPU and has none of its own to show.")
             return None
         if not no_compiler:
             try:
                 kernels = kernel_resources.compile_all(specs, TARGETS, progress=tell)
             except MissingDependencyError as error:
                 no_compiler = str(error)
-                out.say(f"Registers, spills and occupancy are not known here: {no_compiler}\n")
+                out.say(f"Registers, spills and occupancy are unknown: {no_compiler}\n")
             else:
                 ok = ok and all(kernel.ok for kernel in kernels)
                 if out.for_programs:  # one table per target, all with the same columns
@@ -311,11 +324,19 @@ def _simulate(out: Output, asked: _Asked, tell: Progress, *, is_full: bool) -> b
                     found[layout] = rows
                     right += [row.ok for row in rows if not row.left_out]
                     if is_full and (asked.orders or layout == "NN"):
-                        out.table(simulated.simulated_table(rows, size, dtype=kind, layout=layout, target=asked.target))
-                if not is_full and (asked.named or size == chosen.sizes[0]):
+                        out.table(
+                            simulated.simulated_table(
+                                rows, size, dtype=kind, layout=layout, target=asked.target, totals=out.for_programs
+                            )
+                        )
+                wrong = not all(row.ok for rows in found.values() for row in rows)
+                if not is_full and (asked.named or wrong or size == chosen.sizes[0]):
                     out.table(brief_tables.brief_simulation(found, size, dtype=kind, target=asked.target))
+                    out.say("\n".join([*brief_tables.highlights(found), ""]))
                 if is_full and len(found) > 1:
-                    out.table(simulated.layouts_table(found, size, dtype=kind, target=asked.target))
+                    out.table(
+                        simulated.layouts_table(found, size, dtype=kind, target=asked.target, totals=out.for_programs)
+                    )
             tell.next_job()
     except MissingDependencyError as error:
         out.say(f"Not simulated: {error}\n")

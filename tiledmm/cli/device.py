@@ -11,7 +11,7 @@ def missing_gpu() -> str | None:
     try:
         import cupy
     except (ImportError, OSError) as error:  # a package is missing, or one of its shared libraries
-        return f"CuPy does not import: {first_line(error)}"
+        return f"CuPy cannot be imported: {first_line(error)}"
     try:
         return None if cupy.cuda.runtime.getDeviceCount() else "CUDA finds no device"
     except cupy.cuda.runtime.CUDARuntimeError as error:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def doctor(
     clear_caches: Annotated[
         bool,
-        typer.Option("--clear-caches", help="Remove this package's compiled kernels from disk, and check nothing."),
+        typer.Option("--clear-caches", help="Remove this package's compiled kernels from disk instead of checking."),
     ] = False,
     json: Json = False,
     csv: Csv = False,
@@ -27,7 +27,7 @@ def doctor(
     """Check what works on this machine, and say what to do about the rest.
 
     It runs a small product on the GPU and on the simulator. The exit status is 0 if at least one of the results is
-    right, and else 1. Everything else is optional.
+    right, otherwise 1. Everything else is optional.
 
         tiledmm doctor
         tiledmm doctor --markdown    (for a bug report)
@@ -69,7 +69,11 @@ def doctor(
         out.say(line)
     works = {each.name for each in found if each.state == checks.WORKS}
     where = [name for name, check in (("the GPU", checks.ON_GPU), ("the simulator", checks.ON_CPU)) if check in works]
-    out.say(f"Products run here on {' and '.join(where)}." if where else "Products run nowhere here.")
+    no_gpu = any((each.name, each.state) == (checks.ON_GPU, checks.UNKNOWN) for each in found)
+    if where:
+        out.say(f"Ready: kernels run on {' and '.join(where)}{' (no GPU)' if no_gpu else ''}.")
+    else:
+        out.say("Not ready: kernels run neither on a GPU nor on the simulator.")
     out.end(ok=bool(where))
 
 
@@ -84,7 +88,7 @@ def _advice(found: list[Check]) -> Iterator[str]:
         if each.advice and not each.advice.startswith("see "):
             helps.setdefault(each.advice, []).append(each.name)
     if helps:
-        yield "What to do, for those that you want:"
+        yield "How to get what you need:"
         yield from (f"  {', '.join(names)}: {advice}" for advice, names in helps.items())
         yield ""
 
@@ -106,7 +110,7 @@ def _cleared() -> Table:
         "Removed from disk",
         ("<cache", "files", "bytes", "<folder"),
         tuple(rows),
-        ("Kernels are compiled again when they are next used. CuPy's own files and tuned tables are as they were.",),
+        ("Kernels are compiled again when they are used next. Tuned tables and CuPy's own files were kept.",),
     )
 
 
@@ -115,4 +119,4 @@ def _own_caches() -> dict[str, Path]:
     from tiledmm.compile.disk_cache import kernels_folder
     from tiledmm.simulator.build.built_libraries import cache_path
 
-    return {"simulated kernels": cache_path(), "kernels: text, and cubins for one architecture": kernels_folder()}
+    return {"simulated kernels": cache_path(), "CUDA C, and cubins for a single architecture": kernels_folder()}

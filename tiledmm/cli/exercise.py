@@ -22,17 +22,17 @@ def _complete_names(incomplete: str) -> list[str]:
     return [name for name in exercises() if name.startswith(incomplete)]
 
 
-File = Annotated[Path, typer.Argument(metavar="FILE.cu", help="A file that 'start' wrote.", show_default=False)]
+File = Annotated[Path, typer.Argument(metavar="FILE.cu", help="File that 'start' wrote.", show_default=False)]
 Name = Annotated[
-    str, typer.Argument(metavar="NAME", help="An exercise.", show_default=False, autocompletion=_complete_names)
+    str, typer.Argument(metavar="NAME", help="Exercise.", show_default=False, autocompletion=_complete_names)
 ]
 
 
 def exercise(context: typer.Context, json: Json = False, csv: Csv = False, markdown: Markdown = False) -> None:
     """Learn by writing kernels: exercises that check themselves, without a GPU.
 
-    Without a command, lists the exercises, with what is done in the current folder. Nothing is uploaded: what is done
-    is in a file of the folder.
+    Without a command, it lists the exercises and which of them are done in the current folder. Nothing is uploaded:
+    your progress is kept in a file in this folder.
 
         tiledmm exercise
         tiledmm exercise start coalesced
@@ -57,39 +57,39 @@ def exercise(context: typer.Context, json: Json = False, csv: Csv = False, markd
     )
     waiting = next((each.name for each in every if not progress[each.name].done), None)
     if waiting:
-        out.say(f"The next one: tiledmm exercise start {waiting}")
+        out.say(f"Next: tiledmm exercise start {waiting}")
     out.end(ok=True)
 
 
 def start(
     name: Name,
-    folder: Annotated[Path, typer.Argument(help="Where the file goes.", show_default="the current folder")] = Path(),
+    folder: Annotated[Path, typer.Argument(help="Folder of the file.", show_default="the current folder")] = Path(),
 ) -> None:
     """Write the file of an exercise: plain CUDA C with a hole, and its task as a comment.
 
         tiledmm exercise start coalesced
 
-    A file that exists is kept.
+    An existing file is not overwritten.
     """
     from tiledmm.course.exercise import find_exercise
     from tiledmm.course.student_file import write_start
 
     path = write_start(find_exercise(name), folder)
-    typer.echo(f"{path} is yours to edit. Then: tiledmm exercise check {path}")
+    typer.echo(f"Edit {path}, then run: tiledmm exercise check {path}")
 
 
 def check(
     file: File,
-    watch: Annotated[bool, typer.Option("--watch", help="Check again each time the file is saved.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Check again whenever the file is saved.")] = False,
     seed: Annotated[
-        int | None, typer.Option(help="Draw the hidden sizes of this seed again.", show_default="a new one")
+        int | None, typer.Option(help="Seed that the hidden sizes are drawn with.", show_default="a new one")
     ] = None,
     json: Json = False,
 ) -> None:
-    """Check a file: is it right, at the sizes that it shows and at hidden ones, and does it cost what it may?
+    """Check a file: is it right at the sizes in the file and at hidden ones, and does it stay within the allowed cost?
 
-    The kernel runs on the simulator, as native code of this machine, with all of its checks. If that is right, and the
-    machine has a GPU, it also runs there, with its time beside those of the solution and of cuBLAS. The exit status is
+    The kernel runs on the simulator, as native code of this machine, with all checks. If it is right, and the machine
+    has a GPU, it also runs there, and its time is compared with those of the solution and of cuBLAS. The exit status is
     1 if the exercise is not done.
 
         tiledmm exercise check coalesced.cu
@@ -119,11 +119,11 @@ def check(
 
 
 def hint(file: File) -> None:
-    """Print the hints that were shown for a file, and one more.
+    """Print the hints that were shown before, and one more.
 
         tiledmm exercise hint coalesced.cu
 
-    Each hint tells more than the one before it.
+    Each hint says more than the one before it.
     """
     from tiledmm.course.progress import Progress
     from tiledmm.course.student_file import exercise_of
@@ -137,7 +137,7 @@ def hint(file: File) -> None:
     typer.echo(f"({left} more)" if left else f"(no more; tiledmm exercise solution {found.name})")
 
 
-def solution(name: Name, yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False) -> None:
+def solution(name: Name, yes: Annotated[bool, typer.Option("--yes", help="Do not ask first.")] = False) -> None:
     """Print the solution of an exercise.
 
         tiledmm exercise solution coalesced
@@ -157,13 +157,13 @@ def solution(name: Name, yes: Annotated[bool, typer.Option("--yes", help="Do not
 
 
 def export(
-    folder: Annotated[Path, typer.Argument(help="Where the files go.", show_default=False)],
+    folder: Annotated[Path, typer.Argument(help="Folder of the files.", show_default=False)],
     lesson: Annotated[int | None, typer.Option(help="Only the exercises of one lesson.", show_default="all")] = None,
     lab: Annotated[
-        str | None, typer.Option(help="Only those of a lab, by its rubric, which goes with them.", show_default="all")
+        str | None, typer.Option(help="Only the exercises of a lab, together with its rubric.", show_default="all")
     ] = None,
 ) -> None:
-    """Write all exercises for students, without solutions and hints, with their licence.
+    """Write all exercises for students, with their licence, but without solutions and hints.
 
         tiledmm exercise export handout --lesson 4
         tiledmm exercise export handout --lab memory
@@ -173,7 +173,7 @@ def export(
     from tiledmm.course.export import export as write
 
     written = write(folder, lesson, lab)
-    typer.echo(f"{len(written)} exercises are in {folder}, without solutions.")
+    typer.echo(f"Wrote {len(written)} exercises to {folder}, without solutions.")
 
 
 def _state(state: State) -> str:

@@ -34,7 +34,7 @@ def explain(
     target: Annotated[
         str,
         typer.Option(
-            help="A target such as sm_86, or a GPU such as A10, with commas.",
+            help="Targets such as sm_86, or GPUs such as A10, separated by commas.",
             show_default="this GPU, or sm_90",
             autocompletion=complete_targets,
         ),
@@ -45,8 +45,8 @@ def explain(
 ) -> None:
     """Show which kernel 'auto' chooses for products, its expected time and the roofline. Needs no GPU.
 
-    The expected time is that of the kernel alone, from a cost model with measured rates: of this GPU if tiledmm
-    calibrate has run, or else of another GPU, scaled by data sheets. The last lines say which.
+    The expected time is that of the kernel alone, from a cost model with measured rates: those of this GPU if tiledmm
+    calibrate has run, otherwise those of another GPU, scaled by data sheets. The last lines say which.
 
         tiledmm explain 4096 64x64x65536
         tiledmm explain 4096 --dtype float16,float32 --target sm_80,A10,sm_120
@@ -59,7 +59,7 @@ def explain(
     names = [name.strip() for name in target.split(",") if name.strip()] or ["" if missing_gpu() is None else "sm_90"]
     jobs = list(itertools.product(some_sizes_of(sizes, size), types_of(dtypes), layouts_of(layouts), names))
     if not jobs:
-        raise typer.BadParameter("there is nothing to explain: name at least one type and one layout")
+        raise typer.BadParameter("there is nothing to explain: name at least one type and at least one layout")
     found = [(each, layout, explained(each, dtype, layout, name, precision)) for each, dtype, layout, name in jobs]
     out.table(_table(found))
     if not out.for_programs:
@@ -103,7 +103,7 @@ def _table(found: list[tuple[Size, str, Explanation]]) -> Table:
     for size, layout, each in found:
         head = (str(size), each.product.compute.dtype_name, layout, each.gpu)
         flops = 2.0 * size.m * size.n * size.k
-        transposed = ", of the transposes" if each.product.is_transposed else ""
+        transposed = ", transposed" if each.product.is_transposed else ""
         rows.append(
             (
                 *head,
@@ -113,5 +113,5 @@ def _table(found: list[tuple[Size, str, Explanation]]) -> Table:
                 significant(flops / each.expected_us / 1e6),
             )
         )
-    columns = "<shape", "<type", "<layout", "<GPU", "<auto takes", "expected (us)", "roofline (us)", "TFLOP/s"
-    return Table("What auto chooses", columns, tuple(rows))
+    columns = "<shape", "<type", "<layout", "<GPU", "<kernel", "expected (us)", "roofline (us)", "TFLOP/s"
+    return Table("What 'auto' would launch", columns, tuple(rows))

@@ -29,7 +29,7 @@ def driver_version() -> int:
     try:
         library = driver()
     except OSError as error:
-        raise NotThere("not installed: libcuda is not found") from error
+        raise NotThere("not installed: there is no libcuda") from error
     version = ctypes.c_int()
     if status := library.cuDriverGetVersion(ctypes.byref(version)):
         raise RuntimeError(f"cuDriverGetVersion returns {status}")
@@ -86,7 +86,7 @@ def present_cupy() -> Any:
     try:
         import cupy
     except Exception as error:
-        raise NotKnown("without CuPy") from error
+        raise NotKnown("needs CuPy") from error
     return cupy
 
 
@@ -99,7 +99,7 @@ def device_cupy() -> Any:
     try:
         devices()
     except Exception as error:
-        raise NotKnown("without a device") from error
+        raise NotKnown("needs a device") from error
     return present_cupy()
 
 
@@ -113,7 +113,7 @@ def devices() -> str:
     try:
         driver_support()
     except NotThere as error:
-        raise NotKnown("without a driver") from error
+        raise NotKnown("needs a driver") from error
     runtime = present_cupy().cuda.runtime
     found = []
     for device in range(runtime.getDeviceCount()):

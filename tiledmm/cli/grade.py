@@ -11,16 +11,16 @@ from tiledmm.cli.output import Csv, Json, Markdown, Output, progress
 
 
 def grade(
-    submissions: Annotated[Path, typer.Argument(help="A folder with a folder or a file per student.")],
-    rubric: Annotated[str, typer.Option(help="A TOML file, or the name of one of the package's labs.")],
+    submissions: Annotated[Path, typer.Argument(help="Folder that contains a folder or a file per student.")],
+    rubric: Annotated[str, typer.Option(help="TOML file, or the name of one of the package's labs.")],
     feedback: Annotated[
-        Path | None, typer.Option(help="Write what each student reads into this folder.", show_default="not written")
+        Path | None, typer.Option(help="Folder to write each student's feedback to.", show_default="not written")
     ] = None,
     jobs: Annotated[
-        int, typer.Option(min=0, help="How many files are checked at a time.", show_default="one per core")
+        int, typer.Option(min=0, help="Number of files to check at a time.", show_default="one per core")
     ] = 0,
     unsafe: Annotated[
-        bool, typer.Option("--unsafe", help="Run what students wrote with your rights, without a sandbox.")
+        bool, typer.Option("--unsafe", help="Run the students' code with your own rights, without a sandbox.")
     ] = False,
     json: Json = False,
     csv: Csv = False,
@@ -28,9 +28,9 @@ def grade(
 ) -> None:
     """Grade a class: check every student's exercises, and give points by a rubric.
 
-    Each file is compiled and run in a process of its own, without a network, with a read-only file system, and with
-    limits on time, memory and processes. The exit status is 0 if every file was checked, and 1 if there is something
-    to look at.
+    Each file is compiled and run in its own process, without a network, with a read-only file system, and with limits
+    on time, memory and processes. The exit status is 0 if every file was checked, and 1 if a submission needs to be
+    looked at.
 
         tiledmm grade submissions --rubric memory --feedback feedback
         tiledmm grade submissions --rubric lab.toml --csv > points.csv
@@ -48,7 +48,7 @@ def grade(
         )
     out.table(points_table(graded, lab, for_spreadsheets=csv))
     if feedback is not None:
-        out.say(f"{len(write_feedback(graded, lab, feedback))} files of feedback are in {feedback}.")
+        out.say(f"Wrote {len(write_feedback(graded, lab, feedback))} files of feedback to {feedback}.")
     out.end(ok=not any(each.problem for each in graded), grades=details(graded))
 
 
@@ -58,5 +58,5 @@ def _check_folder(feedback: Path, submissions: Path) -> None:
         raise typer.BadParameter(f"{feedback} is a file: name a folder for the feedback")
     if feedback.resolve().is_relative_to(submissions.resolve()):
         raise typer.BadParameter(
-            f"{feedback} is in {submissions}, where it would be taken for a student's next time: name a folder outside"
+            f"{feedback} is inside {submissions}, where the next run would take it for a student's: name another folder"
         )

@@ -38,11 +38,11 @@ def inspect(
         str,
         typer.Option(
             help="One target architecture, such as sm_80.",
-            show_default=f"{_DEFAULT_TARGET} in detail, and all",
+            show_default=f"all, with {_DEFAULT_TARGET} in detail",
             autocompletion=complete_targets,
         ),
     ] = "",
-    size: Annotated[str, typer.Option(help="The product to compute bounds for: N or MxNxK.")] = "4096",
+    size: Annotated[str, typer.Option(help="Product to compute bounds for, N or MxNxK.")] = "4096",
     imported: Import = None,
     kernel: Kernel = None,
     json: Json = False,
@@ -52,8 +52,9 @@ def inspect(
     """Show a kernel's resources: registers, shared memory, spills, occupancy and what limits it. Needs no GPU.
 
     It also bounds the kernel's speed on each target's reference GPU by the lowest of three ceilings: multiply-adds,
-    memory and on-chip loads. FLOP/byte is the arithmetic intensity, by the bytes that the kernel requests from global
-    memory. No kernel runs, and nothing is measured. The exit status is 1 if a kernel does not compile or spills.
+    memory and on-chip loads. FLOP/byte is the arithmetic intensity: operations per byte that the kernel requests from
+    global memory. No kernel runs, and nothing is measured. The exit status is 1 if a kernel does not compile or spills
+    registers.
 
         tiledmm inspect tiled
         tiledmm inspect warp_tiled --tile 128 --target sm_80

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import textwrap
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
 
     from tiledmm.report.tables import Table
+    from tiledmm.simulator import Finding
 
 _PANEL = "Output"
 Json = Annotated[
@@ -26,14 +28,20 @@ Csv = Annotated[
 ]
 Markdown = Annotated[bool, typer.Option("--markdown", help="Print tables as Markdown.", rich_help_panel=_PANEL)]
 
-# Width in characters without a terminal: enough for every table.
+# Width of tables in characters without a terminal: enough for every table.
 _PIPED_WIDTH = 160
+
+# Maximum width of sentences in characters, also on a wider terminal.
+_SENTENCE_WIDTH = 90
 
 # Delay before a progress bar appears: one that disappears at once would only flicker.
 _SECONDS_BEFORE_A_BAR = 1.0
 
 # Interval between lines of progress in a log: short enough to see that the job is alive.
 _SECONDS_BETWEEN_LINES = 10.0
+
+#: First line of a command that simulates kernels.
+NO_GPU = "No GPU ({reason}): the kernels run on the simulator, which counts what they do. Nothing below is a time."
 
 #: Last line of a command that checks kernels, by whether any ran.
 ALL_RIGHT = "Every kernel that ran is right."
@@ -58,6 +66,7 @@ class Output:
             raise typer.BadParameter("--json, --csv and --markdown exclude each other: name one of them")
         self.json, self.csv, self.markdown = json, csv, markdown
         self._tables: list[Table] = []
+        self._shown: set[tuple[object, ...]] = set()
         self._console = console(stderr=self.for_programs)
         #: Progress bar that is on the terminal now; None if there is none.
         self.bars: RichProgress | None = None
@@ -82,7 +91,14 @@ class Output:
     def say(self, text: str) -> None:
         """Print one or more sentences, to stdout, or to stderr with ``--json`` or ``--csv``."""
         with self._above_the_bar():
-            self._console.print(text, markup=False, highlight=False, soft_wrap=self.markdown or self.for_programs)
+            self._sentences(text)
+
+    def _sentences(self, text: str, style: str | None = None) -> None:
+        if self.markdown or self.for_programs:
+            self._console.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
+        else:
+            width = min(self._console.width, _SENTENCE_WIDTH)
+            self._console.print(text, style=style, markup=False, highlight=False, width=width)
 
     def table(self, table: Table) -> None:
         """Print a table. With ``--json`` or ``--csv`` keep it instead, for the document that ``end`` prints."""
@@ -91,12 +107,33 @@ class Output:
             return
         with self._above_the_bar():
             if self.markdown:
-                self._console.print(table.markdown() + "\n", markup=False, highlight=False, soft_wrap=True)
-                return
-            for part in replace(table, notes=()).fitted(self._console.width):
-                self._console.print(part.rich(self._console.width))
-            if table.notes:
-                self._console.print("\n".join(table.notes) + "\n", style="dim", markup=False, highlight=False)
+                self._sentences(f"{table.markdown()}\n")
+            else:
+                for part in replace(table, notes=()).fitted(self._console.width):
+                    self._console.print(part.rich(self._console.width))
+                if table.notes:
+                    self._sentences("\n".join(table.notes) + "\n", "dim")
+            if table.findings and not self._findings(table.findings):
+                self._sentences("The findings are those above.\n")
+
+    def _findings(self, findings: Iterable[Finding]) -> bool:
+        """Print findings as a list, each with the source lines that it names, and return whether there were any.
+
+        A finding of the same kind and lines as one that was printed before is left out.
+        """
+        unique = {(each.kind, each.location, each.other_location, each.also): each for each in reversed([*findings])}
+        new = [each for key, each in reversed(unique.items()) if key not in self._shown]
+        self._shown.update(unique)
+        for each in new:
+            message, *quotes = str(each).splitlines()
+            if self.markdown:
+                text = "\n".join([f"- {message}", *(f"  - `{quote.strip()}`" for quote in quotes)])
+            else:
+                width = min(self._console.width, _SENTENCE_WIDTH)
+                lines = textwrap.wrap(message, width, initial_indent="- ", subsequent_indent="  ")
+                text = "\n".join([*lines, *(f"  {quote}" for quote in quotes)])
+            self._console.print(f"{text}\n", markup=False, highlight=False, soft_wrap=True)
+        return bool(new)
 
     def end(self, *, ok: bool, **known: Any) -> NoReturn:
         """End the command with exit status 0 or 1. With ``--json`` or ``--csv``, print the document with all tables.
@@ -119,12 +156,14 @@ class Output:
 
             for note in dict.fromkeys(note for table in self._tables for note in table.notes):
                 self.say(note)
+            for table in self._tables:
+                self._findings(table.findings)
             typer.echo(csv_text(self._tables), nl=False)
         raise typer.Exit(0 if ok else 1)
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Return a rich console that prints to stdout or stderr. If that is not a terminal, lines have 160 characters."""
+    """Return a rich console that prints to stdout or stderr. If that is not a terminal, it is 160 characters wide."""
     from rich.console import Console
 
     found = Console(stderr=stderr)

@@ -23,7 +23,7 @@ _NAMED = 3
 def precompile(
     sizes: Annotated[
         list[str] | None,
-        typer.Argument(help="Products, each N or MxNxK.", metavar="SIZE", show_default="any"),
+        typer.Argument(help="Products, each N or MxNxK.", metavar="SIZE", show_default="all sizes"),
     ] = None,
     size: SizeOption = "",
     dtypes: Dtypes = "float32",
@@ -36,7 +36,7 @@ def precompile(
     """Compile the kernels that 'auto' launches for given products on this GPU, ahead of time.
 
     Compiled kernels are kept in CuPy's cache, for later processes with the same CuPy, CUDA and GPU architecture.
-    Without sizes, it compiles all kernels that 'auto' may launch for these types and layouts: dozens for each type.
+    Without sizes, it compiles all kernels that 'auto' may launch for these types and layouts: dozens per type.
 
         tiledmm precompile 4096 1x4096x4096 --dtype float16,float32
         tiledmm precompile --dtype float32 --layout NN,NT
@@ -51,7 +51,7 @@ def precompile(
     out = Output(json=json, csv=csv, markdown=markdown)
     products, kinds, orders = sizes_of(sizes, size), types_of(dtypes), layouts_of(layouts)
     if not kinds or not orders:
-        raise typer.BadParameter("there is nothing to compile: name an element type and a layout")
+        raise typer.BadParameter("there is nothing to compile: name at least one type and at least one layout")
     is_ieee(precision)
     for kind in kinds:
         compute_element(kind)
@@ -65,17 +65,17 @@ def precompile(
         of_products, ready = {}, _compiled(kernels_of_any_product(*arguments))
     out.table(
         Table(
-            "Kernels of 'auto', compiled",
+            "Compiled kernels",
             ("<kernel", *(["<products"] if products else []), "seconds"),
             tuple(
                 (
                     each.symbol,
                     *([_some(of_products[each.spec])] if products else []),
-                    Figure("was there", None) if each.seconds is None else significant(each.seconds),
+                    Figure("cached", None) if each.seconds is None else significant(each.seconds),
                 )
                 for each in ready
             ),
-            ("Seconds: to compile and load a kernel, several at the same time.",),
+            ("Seconds: time to compile and load the kernel. Several kernels are compiled at the same time.",),
         )
     )
     out.end(ok=True)

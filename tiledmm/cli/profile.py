@@ -23,7 +23,6 @@ from tiledmm.cli.arguments import (
     size_of,
     tiles_of,
     to_write,
-    variant_names,
 )
 from tiledmm.cli.output import Csv, Json, Markdown, Output, progress
 
@@ -36,7 +35,7 @@ def profile(
         list[str] | None,
         typer.Argument(
             help="Variants; also 'auto' and 'cublas'.",
-            show_default="those of --kernel",
+            show_default="the kernel of --kernel",
             autocompletion=complete_variants,
         ),
     ] = None,
@@ -45,8 +44,8 @@ def profile(
     dtype: Annotated[
         str,
         typer.Option(
-            help="Element type; also tf32, int8_int32.",
-            show_default="float32, or a plain kernel's own",
+            help="Element type; also tf32 and int8_int32.",
+            show_default="float32; with --kernel the kernel's own",
             autocompletion=complete_types,
         ),
     ] = "",
@@ -54,7 +53,7 @@ def profile(
     report: Annotated[
         Path | None,
         typer.Option(
-            help="Also keep ncu's report, to open in Nsight Compute.", metavar="FILE.ncu-rep", callback=to_write
+            help="Also save ncu's report, to open it in Nsight Compute.", metavar="FILE.ncu-rep", callback=to_write
         ),
     ] = None,
     print_command: Annotated[
@@ -68,8 +67,9 @@ def profile(
 ) -> None:
     """Profile kernels with Nsight Compute and say what limits them.
 
-    Runs one product with each variant under ncu, which needs a GPU and permission to read its counters. It shows
-    metrics, a diagnosis in sentences, and the source lines with most stalls. Clocks are not locked, caches are cold.
+    It runs one product with each variant under ncu, which needs a GPU and permission to read its counters. It shows
+    metrics, a diagnosis in sentences, and the source lines with the most stalls. Clocks are not locked, and caches are
+    cold.
 
         tiledmm profile tiled tiled_padded auto cublas --size 2048 --layout NT
         tiledmm profile warp_tiled --print-command    (needs no GPU)
@@ -97,9 +97,11 @@ def profile(
         )
         return
     if reason := device.missing_gpu():
-        raise DeviceError(f"ncu counts on a GPU, and this machine has none: {reason}; --print-command needs none")
+        raise DeviceError(
+            f"Nsight Compute needs a GPU, and this machine has none: {reason}; --print-command works without one"
+        )
     with progress() as tell:
-        tell(f"Nsight Compute counts {', '.join(each.label for each in variant_tiles)}", 0, 0)
+        tell(f"profiling {', '.join(each.label for each in variant_tiles)}", 0, 0)
         found = collect(variant_tiles, product, dtype, pair, report=report)
     out.table(profiles_table(found.profiles, f"{product}  {dtype}  {pair}"))
     for each in found.profiles:
@@ -126,6 +128,6 @@ def _variant_tiles(variants: list[str], tiles: str) -> list[VariantTile]:
 
     names = [name for text in variants for name in names_of(text)]
     if not names:
-        raise typer.BadParameter(f"name a variant: {', '.join(variant_names())}")
+        raise typer.BadParameter("name a variant such as tiled, 'auto' or 'cublas'; tiledmm variants lists them")
     variant_tiles = expand(names, tiles_of(tiles))
     return variant_tiles + [VariantTile(row.name) for row in VARIANTS.values() if row.is_baseline and row.name in names]

@@ -47,13 +47,15 @@ def _program(script: Path) -> Path:
 
 
 def run(
-    script: Annotated[Path, typer.Argument(help="The program.", metavar="SCRIPT.py", exists=True, callback=_program)],
+    script: Annotated[
+        Path, typer.Argument(help="Program to run.", metavar="SCRIPT.py", exists=True, callback=_program)
+    ],
     arguments: Annotated[list[str] | None, typer.Argument(help="Its arguments.", metavar="ARGUMENTS")] = None,
     variant: Annotated[
         str | None,
         typer.Option(
             help="Variant that computes the products.",
-            show_default="auto, or that of --kernel",
+            show_default="auto; with --kernel that kernel",
             autocompletion=complete_variants,
         ),
     ] = None,
@@ -62,16 +64,16 @@ def run(
     report: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Also write the account of the products to FILE, as JSON.", callback=to_write
+            metavar="FILE", help="Also write the summary of the products to FILE, as JSON.", callback=to_write
         ),
     ] = None,
     imported: Import = None,
     kernel: Kernel = None,
 ) -> None:
-    """Run a CuPy program unchanged, with its matrix products computed by kernels of this package.
+    """Run an unmodified CuPy program with its matrix products on kernels of this package.
 
-    At the end, stderr shows how many products each kernel computed, which products CuPy computed, and why. The exit
-    status is the program's.
+    At the end, a summary on stderr shows how many products each kernel computed, which products were left to CuPy, and
+    why. The exit status is the program's.
 
         tiledmm run train.py --epochs 3
         tiledmm run --variant tiled --tile 16 train.py
@@ -81,12 +83,12 @@ def run(
     from tiledmm.replacement import script as scripts
 
     if report and report.exists() and report.samefile(script):
-        raise typer.BadParameter(f"--report would replace the program by its account: {report}")
+        raise typer.BadParameter(f"--report would overwrite the program {report}")
     variant = one_variant(variant, kernel) if kernel else variant or "auto"
     replacement = replacement_by(variant=variant, tile=tile_of(tile), config=None, precision=precision)
     # The program's threads and exit functions may multiply, too. Exit functions run in reverse order, so this is last.
     ending: list[SystemExit] = []
-    atexit.register(_end_with_account, replacement.products, report, ending)
+    atexit.register(_end_with_summary, replacement.products, report, ending)
     restore_stdout()
     try:
         scripts.run(script, arguments or [], replacement)
@@ -95,8 +97,8 @@ def run(
         raise
 
 
-def _end_with_account(products: Products, file: Path | None, ending: list[SystemExit]) -> None:
-    """Print how many products each kernel and CuPy computed, and write this account to a file.
+def _end_with_summary(products: Products, file: Path | None, ending: list[SystemExit]) -> None:
+    """Print how many products each kernel and CuPy computed, and write this summary to a file.
 
     If that fails, end the process with exit status 74, unless the program itself has failed.
 
@@ -113,7 +115,7 @@ def _end_with_account(products: Products, file: Path | None, ending: list[System
             file.write_text(json_text(products.to_json()), encoding="utf-8")
     except OSError as error:
         with contextlib.suppress(OSError):
-            typer.echo(f"tiledmm: the account of the products cannot be written: {error}", err=True)
+            typer.echo(f"tiledmm: the summary of the products cannot be written: {error}", err=True)
         if not any(end.code for end in ending):
             _leave_with(os.EX_IOERR)
 
@@ -133,4 +135,4 @@ def _why_none() -> str:
     if "cupy" not in sys.modules:
         return "; CuPy was not imported"
     reason = device.missing_gpu()
-    return f"; there is no GPU ({reason}), and the program ran as far as CuPy goes without one" if reason else ""
+    return f"; there is no GPU ({reason}), and CuPy computes no products without one" if reason else ""

@@ -28,6 +28,12 @@ if TYPE_CHECKING:
 # Lines around a change in a diff: enough to see the loop that contains it.
 _CONTEXT = 4
 
+# First line of a page, which the simulator recognizes.
+_PAGE_NOTE = (
+    "// Only the kernel's page, without its headers: it does not compile. `tiledmm source {variant}` prints the "
+    "complete file.\n"
+)
+
 
 def source(
     variant: VariantOrKernel = None,
@@ -36,7 +42,7 @@ def source(
     layout: Layout = "NN",
     config: ConfigFields = None,
     page: Annotated[
-        bool, typer.Option("--page", help="Print only the kernel's page, without the headers before it.")
+        bool, typer.Option("--page", help="Print only the kernel's page, without its headers: it does not compile.")
     ] = False,
     diff: Annotated[
         str,
@@ -55,9 +61,9 @@ def source(
     imported: Import = None,
     kernel: Kernel = None,
 ) -> None:
-    """Print the complete CUDA C of a kernel, as NVRTC compiles it.
+    """Print the complete CUDA C of a kernel, as NVRTC compiles it. Needs no GPU.
 
-    Needs no GPU. --diff prints the difference from another variant; --ptx and --sass print the compiler's output.
+    --diff prints the difference from another variant; --ptx and --sass print the compiler's output.
 
         tiledmm source tiled --tile 16 --page
         tiledmm source tiled_padded --diff tiled
@@ -69,7 +75,7 @@ def source(
     if ptx + sass + bool(diff) > 1:
         raise typer.BadParameter("--diff, --ptx and --sass exclude each other: name one of them")
     if page and (ptx or sass):
-        raise typer.BadParameter("--page is a part of the CUDA C: leave --ptx and --sass out, or --page")
+        raise typer.BadParameter("--page selects a part of the CUDA C: leave out either --page, or --ptx and --sass")
     find_target(target)
     spec = kernel_of(one_variant(variant, kernel), tile, dtype, layout, config)
     if ptx or sass:
@@ -77,7 +83,9 @@ def source(
     elif diff:
         _show(_changes(_other(diff, tile, dtype, layout), spec, page), "diff")
     else:
-        _show(_text(spec, page), "cuda")
+        text = _text(spec, page)
+        is_part = page and text != _text(spec, page=False)
+        _show(f"{_PAGE_NOTE.format(variant=spec.variant.name) if is_part else ''}{text}", "cuda")
 
 
 def _compiled(spec: KernelSpec, target: str, *, machine_code: bool) -> str:
@@ -108,7 +116,7 @@ def _other(text: str, tile: str | None, dtype: str | None, layout: str) -> Kerne
 
     name, _, size = text.partition(":")
     if size and not size.isdecimal():
-        raise typer.BadParameter(f"--diff takes a variant, or a variant and a tile such as tiled:16; got {text!r}")
+        raise typer.BadParameter(f"--diff needs a variant, or a variant and a tile such as tiled:16; got {text!r}")
     same = tile_of(tile) if tile_of(tile) in find_variant(name).tiles else None
     return kernel_of(name, int(size) if size else same, dtype, layout)
 

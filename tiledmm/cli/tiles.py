@@ -10,7 +10,7 @@ import typer
 
 from tiledmm.cli import device
 from tiledmm.cli.arguments import Dtype, Import, Layout, NoGpu, Target, Variant, kernel_of, size_of, to_write
-from tiledmm.cli.output import Csv, Json, Markdown, Output, progress
+from tiledmm.cli.output import NO_GPU, Csv, Json, Markdown, Output, progress
 
 if TYPE_CHECKING:
     from tiledmm.bench.sizes import Size
@@ -21,15 +21,18 @@ if TYPE_CHECKING:
 
 def tiles(
     variant: Variant,
-    size: Annotated[str, typer.Option(help="The product: N or MxNxK.", show_default="4096; simulated 256")] = "",
+    size: Annotated[str, typer.Option(help="The product, N or MxNxK.", show_default="4096; without a GPU 256")] = "",
     dtype: Dtype = None,
     layout: Layout = "NN",
-    seconds: Annotated[float, typer.Option(min=0.0, help="On a GPU: approximate seconds for each tile.")] = 0.4,
+    seconds: Annotated[
+        float, typer.Option(min=0.0, help="On a GPU: approximate time to measure each tile, in seconds.")
+    ] = 0.4,
     chart: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Also draw rates; without a GPU, reuse of elements. The name's ending is the format: .svg, .png.",
+            help="Also draw a chart of rates, or without a GPU of reuse. The name's ending selects the format: .svg, "
+            ".png.",
             callback=to_write,
         ),
     ] = None,
@@ -40,11 +43,12 @@ def tiles(
     csv: Csv = False,
     markdown: Markdown = False,
 ) -> None:
-    """Compare all tile sizes of a variant: time or counts, occupancy, and how often an element is used.
+    """Compare all tile sizes of a variant: times or counts, occupancy, and reuse of elements.
 
-    A larger tile reuses each element it loads from global memory more often. It also needs more registers and shared
-    memory, so fewer blocks fit on an SM. On a GPU, results are checked and kernels are timed in turn; without one, the
-    simulator counts. The exit status is 1 if a result is wrong, or if a kernel does not compile or spills.
+    A larger tile reuses each element that it loads from global memory more often. It also needs more registers and
+    shared memory, so fewer blocks fit on an SM. On a GPU, results are checked and kernels are timed in turn. Without a
+    GPU, the simulator checks them and counts their memory accesses. The exit status is 1 if a result is wrong, or if a
+    kernel does not compile or spills registers.
 
         tiledmm tiles tiled --chart tiled.svg
         tiledmm tiles warp_tiled --size 1000 --layout NT
@@ -74,7 +78,7 @@ def tiles(
         chosen = simulable([product], variant_tiles, kind, target)
         if not chosen.asked:
             raise typer.BadParameter(f"{chosen.reason} Name a smaller --size.")
-        out.say(f"No GPU ({reason}): the kernels run on the simulator, which counts what they do. No times below.")
+        out.say(NO_GPU.format(reason=reason))
         out.say("\n".join([*absent, ""]))
         table, ok = _counted(out, variant_tiles, specs, product, kind, layout.upper(), target)
     else:
@@ -82,7 +86,7 @@ def tiles(
     out.table(table)
     if chart:
         tile_sizes.draw(table, chart)
-        out.say(f"\nDrawn: {chart}")
+        out.say(f"\nThe chart is in {chart}.")
     out.end(ok=ok)
 
 
@@ -129,9 +133,10 @@ def _counted(
         with progress() as tell:
             kernels = compile_all(specs, [target], progress=tell)
     except MissingDependencyError as error:
-        out.say(f"Registers and occupancy are not known here: {error}\n")
+        out.say(f"Registers and occupancy are unknown: {error}\n")
         kernels = []
     by_symbol = {kernel.spec.symbol: kernel for kernel in kernels}
     shown = [by_symbol.get(spec.symbol, Compiled(spec, target, None, unknown=True)) for spec in specs]
     ok = all(row.ok for row in rows) and all(kernel.ok for kernel in shown)
-    return counted_table(variant_tiles[0].variant, size, rows, shown, kind, layout), ok
+    variant, totals = variant_tiles[0].variant, out.for_programs
+    return counted_table(variant, size, rows, shown, kind, layout, totals=totals), ok

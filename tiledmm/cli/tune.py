@@ -18,7 +18,7 @@ def tune(
     layouts: Layouts = "NN",
     trials: Annotated[int, typer.Option(min=1, help="Maximum number of kernels to time per product.")] = 32,
     seconds: Annotated[float, typer.Option(min=0.0, help="Time to measure each kernel, in seconds.")] = 0.03,
-    again: Annotated[bool, typer.Option("--again", help="Measure products again that are in the file.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Also measure products again that were tuned before.")] = False,
     json: Json = False,
     csv: Csv = False,
     markdown: Markdown = False,
@@ -26,7 +26,7 @@ def tune(
     """Search for the fastest kernels of given products on this GPU; 'auto' uses them from then on.
 
     Each result is written to a file for this GPU as soon as it is found: an interrupted search can be resumed, and
-    several may run at once.
+    several searches may run at once.
 
         tiledmm tune 1000 2000x500x64 --layout NN,NT
     """
@@ -42,7 +42,7 @@ def tune(
     entries = tuning.tune(products, dtypes=kinds, layouts=orders, trials=trials, seconds=seconds, again=again)
     out.table(
         Table(
-            "The fastest kernels found",
+            "Fastest kernels found",
             ("<product", "<variant", "<config", "time (us)", "x the model's choice"),
             tuple(
                 (
@@ -56,7 +56,10 @@ def tune(
                 )
                 for entry in entries
             ),
-            ("Config: the fields in which a kernel differs from the variant's default tile.",),
+            (
+                "Config: fields in which the kernel differs from the variant's default tile. x the model's choice: how "
+                "many times as fast the kernel is as the one that 'auto' would choose without tuning.",
+            ),
         )
     )
     out.end(ok=True)

@@ -9,6 +9,7 @@ import typer
 
 from tiledmm.cli import device
 from tiledmm.cli.arguments import (
+    SIMULATED_SIZES,
     TYPES_HELP,
     Import,
     Kernel,
@@ -38,7 +39,7 @@ def validate(
         list[str] | None,
         typer.Argument(
             help="Variants; 'auto' may be one.",
-            show_default="those of --kernel, or all and auto",
+            show_default="all and auto; with --kernel that kernel",
             autocompletion=complete_variants,
         ),
     ] = None,
@@ -46,8 +47,8 @@ def validate(
         str,
         typer.Option(
             "--size",
-            help="Products, each N or MxNxK, with commas.",
-            show_default=f"{_SIZES}; smaller ones on the simulator",
+            help="Products, each N or MxNxK, separated by commas.",
+            show_default=f"{_SIZES}; without a GPU {','.join(SIMULATED_SIZES)}",
         ),
     ] = "",
     tiles: Tiles = "",
@@ -56,14 +57,14 @@ def validate(
         typer.Option(
             "--dtype",
             help=TYPES_HELP,
-            show_default="float32, or a variant's own",
+            show_default="float32, or a variant's first type",
             autocompletion=complete_types,
         ),
     ] = "",
     layouts: Layouts = "NN",
     no_gpu: NoGpu = False,
     target: Annotated[
-        str, typer.Option(help="Target architecture of the simulator.", autocompletion=complete_targets)
+        str, typer.Option(help="Without a GPU: the target architecture.", autocompletion=complete_targets)
     ] = "sm_90",
     imported: Import = None,
     kernel: Kernel = None,
@@ -71,11 +72,11 @@ def validate(
     csv: Csv = False,
     markdown: Markdown = False,
 ) -> None:
-    """Check every kernel's result against float64, and against NumPy's result on the CPU.
+    """Check the results of kernels against float64, and compare them with NumPy's results on the CPU.
 
-    Kernels run on the GPU if the machine has one, else at small sizes on the simulator, which also finds races and
-    accesses out of bounds. Outputs are filled with NaN first. Errors are in units of |A| |B| and may be as large as
-    rounding explains; integers must be exact. The exit status is 1 if a kernel is wrong.
+    Kernels run on the GPU if the machine has one. Otherwise they run at small sizes on the simulator, which also finds
+    races and accesses out of bounds. Outputs are filled with NaN first. Errors are in units of |A| |B| and must not be
+    larger than rounding explains; integers must be exact. The exit status is 1 if a kernel is wrong.
 
         tiledmm validate
         tiledmm validate tiled tiled_padded --tile all --layout NN,NT,TN,TT
@@ -96,7 +97,9 @@ def validate(
     kinds = _by_type(variant_tiles, types_of(dtypes))
     find_target(target)
     if not variant_tiles or not orders:
-        raise typer.BadParameter("there is nothing to check: name at least one variant with a kernel, and a layout")
+        raise typer.BadParameter(
+            "there is nothing to check: name at least one variant other than cublas, and at least one layout"
+        )
 
     reason = "--no-gpu" if no_gpu else device.missing_gpu()
     if reason:
@@ -130,7 +133,7 @@ def validate(
                 out.table(validation.validation_table(found))
             tell.next_job()
     if not ok:
-        out.say("MISMATCH: at least one kernel is wrong, or did not run.")
+        out.say("MISMATCH: at least one kernel is wrong or did not run.")
     else:
         out.say(ALL_RIGHT if ran else NONE_RAN)
     out.end(ok=ok)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tiledmm.cli.output import Csv, Json, Markdown, Output
@@ -16,9 +17,9 @@ def variants(
     csv: Csv = False,
     markdown: Markdown = False,
 ) -> None:
-    """List the variants: what each one adds, its types, its tiles and its minimum compute capability. Needs no GPU.
+    """List the variants: what each one adds, its tiles, its types and its minimum compute capability. Needs no GPU.
 
-    They are in ladder order: each builds on those above it. 'auto' chooses among them for each product.
+    They are in ladder order: most build on those above them. 'auto' chooses among them for each product.
 
         tiledmm variants
         tiledmm variants --json
@@ -27,17 +28,22 @@ def variants(
     from tiledmm.report.tables import Table
 
     out = Output(json=json, csv=csv, markdown=markdown)
-    out.table(
-        Table(
-            "Variants, in ladder order",
-            ("<variant", "<tiles", "<compute capability", "<what it is", "<types"),
-            tuple((row.name, _tiles(row), capability_of(row), row.summary, types_of(row)) for row in VARIANTS.values()),
-            (
-                "* The default tile. Compute capability: the least, or the only one; in brackets, that of a type.",
-                "tiledmm source NAME prints a variant's CUDA C; tiledmm explain SIZE says which one 'auto' takes.",
-            ),
-        )
+    full = Table(
+        "Variants, in ladder order",
+        ("<variant", "<tiles", "<compute capability", "<what it is", "<types"),
+        tuple((row.name, _tiles(row), capability_of(row), row.summary, types_of(row)) for row in VARIANTS.values()),
+        (
+            "* The default tile. Compute capability: the minimum, or the only one; in brackets, the minimum of a type.",
+            "tiledmm source VARIANT prints a variant's CUDA C. tiledmm explain SIZE says which one 'auto' chooses.",
+            "Your own kernels can be variants, too: register them with --kernel FILE.cu or --import FILE.py in a "
+            "command, or with tiledmm.register in Python.",
+        ),
     )
+    if out.for_programs or markdown:
+        out.table(full)
+    else:  # two tables that are legible in 80 columns
+        out.table(replace(full.with_columns([0, 3]), notes=()))
+        out.table(replace(full.with_columns([0, 1, 2, 4]), title="Their tiles, compute capability and types"))
     out.end(ok=True)
 
 

@@ -1,4 +1,4 @@
-"""Option ``--watch``: a command that runs again each time a file is saved."""
+"""Option ``--watch``: a command that runs again whenever a file is saved."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _LOOK = 0.3
 
 
 def watch(file: Path, work: Callable[[], object]) -> NoReturn:
-    """Do something again each time a file, or another CUDA C file of its folder, is saved; until Ctrl-C.
+    """Call a function, and again whenever a file or another CUDA C file in its folder is saved, until Ctrl-C.
 
-    An error of this package is printed, and ends nothing.
+    Errors of this package are printed and do not end the loop.
 
     Args:
         file: The file.
-        work: What is done, which prints its result.
+        work: Function that prints its result.
     """
     from tiledmm.errors import TiledmmError
 
@@ -36,5 +36,5 @@ def watch(file: Path, work: Callable[[], object]) -> NoReturn:
                 work()
             except TiledmmError as error:
                 typer.secho(str(error), fg=typer.colors.RED)
-            typer.echo(f"\n{time.strftime('%H:%M:%S')}: waiting for the next save of {file.name}; Ctrl-C ends this.")
+            typer.echo(f"\n{time.strftime('%H:%M:%S')}: waiting for {file.name} to be saved; press Ctrl-C to stop.")
         time.sleep(_LOOK)

@@ -1,4 +1,4 @@
-"""Hashes of kernels, by which a measurement is recognized as one of the kernels as they are today."""
+"""Hashes of kernels, which tell whether a measurement was made with the kernels' present code."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tiledmm.kernels.spec import KernelSpec
 # Hexadecimal digits of a hash.
 _DIGITS = 12
 
-# A comment; or a string, in which "//" begins none.
+# A comment, or a string, in which "//" does not begin a comment.
 _COMMENT = re.compile(r'//[^\n]*|/\*.*?\*/|("(?:\\.|[^"\\\n])*")', re.DOTALL)
 
 
@@ -36,6 +36,6 @@ def without_comments(text: str) -> str:
 
 @functools.lru_cache(maxsize=4096)
 def _code(kernel: KernelSpec) -> str:
-    from tiledmm.codegen.rendering import render  # and Jinja: only where there is something to compare
+    from tiledmm.codegen.rendering import render  # also imports Jinja, which only comparisons need
 
     return without_comments(render(kernel))

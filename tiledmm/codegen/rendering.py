@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _PAGE = re.compile(r"^#define KERNEL\b", re.MULTILINE)
 
 # CUDA C has these characters, too: in initializers such as {{1, 2}, {3, 4}}, and in comments.
-_OF_JINJA = "'{{', '{%', '{#' and '//%' belong to Jinja: in CUDA C write '{ {', '{ %', '{ #' and '// %'"
+_OF_JINJA = "'{{', '{%', '{#' and '//%' are Jinja syntax: in CUDA C, write '{ {', '{ %', '{ #' and '// %' instead"
 
 
 def render(spec: KernelSpec) -> str:
@@ -138,11 +138,11 @@ def _reason(error: Exception) -> str:
     if isinstance(error, jinja2.TemplateSyntaxError):
         return f"{error.message} ({_OF_JINJA})"
     if isinstance(error, jinja2.UndefinedError):
-        return f"{error.message}; see cuda_src/preamble.cuh.j2 for the names there are ({_OF_JINJA})"
+        return f"{error.message}; cuda_src/preamble.cuh.j2 lists the names that exist ({_OF_JINJA})"
     if isinstance(error, jinja2.TemplateNotFound):
-        return f"there is no {error.name!r} to include, neither beside it nor in cuda_src/"
+        return f"cannot include {error.name!r}: it is neither in the template's folder nor in cuda_src/"
     if isinstance(error, RecursionError):
-        return "what is included or called here includes or calls itself without end"
+        return "infinite recursion: the file included here, or the macro called here, includes or calls itself"
     return f"{type(error).__name__}: {error}"
 
 

@@ -17,7 +17,7 @@ from tiledmm.codegen.rendering import fill, render
 from tiledmm.codegen.tree_shaking import BEGIN, END, shake
 from tiledmm.kernels.spec import KernelSpec
 
-# A control character, which no source has; and the template's name in hexadecimal, which says nothing to tree shaking.
+# A control character, which no source contains, and the template's name in hexadecimal, which is not a name of C.
 _MARK = re.compile(r" //\x01([0-9a-f]*):(\d+)")
 _ONLY_MARKS = re.compile(rf"^([ \t]*)(?:{_MARK.pattern})+$", re.MULTILINE)
 

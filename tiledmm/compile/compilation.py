@@ -253,16 +253,15 @@ def _check_capability(spec: KernelSpec) -> None:
         alike = (row for row in kernel_variants() if row.operands == operands and not operands.reads_elements)
         others = [row for row in alike if row.multiplies(compute)]
         likewise = [repr(row.name) for row in others if row.runs_on(capability, compute)]
-        advice = f"{' and '.join(likewise)} does the same here, and 'warp_tiled'" if likewise else "'warp_tiled'"
         raise UnsupportedTypeError(
-            f"variant {variant.name!r} multiplies {compute.dtype_name} on devices of compute capability {needed}, and "
-            f"this one has {has[:-1]}.{has[-1]}; {advice} needs none"
+            f"variant {variant.name!r} of {compute.dtype_name} needs compute capability {needed}, and this device has "
+            f"{has[:-1]}.{has[-1]}; use {' or '.join([*likewise, repr('warp_tiled')])} here"
         )
     shared, most = spec.dynamic_shared_bytes, cupy.cuda.Device().attributes["MaxSharedMemoryPerBlockOptin"]
     if shared > most:
         raise ConfigError(
-            f"{spec.symbol} needs {shared} bytes of shared memory, and a block of this device has at most "
-            f"{most}: a smaller tile, or fewer stages, need less"
+            f"{spec.symbol} needs {shared} bytes of shared memory per block, and this device has at most {most}: "
+            "choose a smaller tile or fewer stages"
         )
 
 

@@ -141,7 +141,7 @@ def _listing(cubin: bytes, *options: str) -> str:
         file.write_bytes(cubin)
         done = subprocess.run([str(nvdisasm()), "-c", *options, str(file)], capture_output=True, text=True)
     if done.returncode:
-        raise CompilationError(f"nvdisasm cannot read what NVRTC made: {done.stderr.strip()[:1000]}")
+        raise CompilationError(f"nvdisasm cannot read NVRTC's machine code: {done.stderr.strip()[:1000]}")
     return done.stdout
 
 
@@ -202,5 +202,5 @@ def nvdisasm() -> Path:
         if candidate.is_file():
             return candidate
     raise MissingDependencyError(
-        f"machine code is read with nvdisasm, which is not installed; get it {INSTALL.format(extra='inspect')}"
+        f"reading machine code needs nvdisasm, which is not installed; {INSTALL.format(extra='inspect')}"
     )

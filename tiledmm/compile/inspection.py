@@ -161,14 +161,14 @@ def _compile(
         compiler = program(source, "c++", settings)
         cubin = compiler.compile("cubin", name_expressions=names, logs=log).code
     except not_found as error:
-        raise MissingDependencyError(f"NVRTC is not installed; get it {INSTALL.format(extra='inspect')}") from error
+        raise MissingDependencyError(f"NVRTC is not installed; {INSTALL.format(extra='inspect')}") from error
     except Exception as error:
         # cuda-core's error class is private; its message has the name of NVRTC's result.
         if "NVRTC_ERROR_COMPILATION" in str(error):
             raise CompilationError(format_compile_error(source, str(error))) from None
         if "NVRTC_ERROR_INVALID_OPTION" in str(error):
             reason = _clean(str(error)).partition("compilation log:")[2].strip()
-            raise ConfigError(f"NVRTC takes no target {target!r} with std {std!r}: {reason}") from None
+            raise ConfigError(f"NVRTC does not support target {target!r} with std={std!r}: {reason}") from None
         raise
     return compiler, bytes(cubin), _clean(log.getvalue())
 
@@ -200,7 +200,7 @@ def _cuda_core() -> tuple[Any, Any, type[Exception]]:
             from cuda.pathfinder import DynamicLibNotFoundError
     except ImportError as error:
         raise MissingDependencyError(
-            f"compiling without a GPU needs the package cuda-core; get it {INSTALL.format(extra='inspect')}"
+            f"compiling without a GPU needs the package cuda-core; {INSTALL.format(extra='inspect')}"
         ) from error
     return Program, ProgramOptions, DynamicLibNotFoundError
 
@@ -307,7 +307,7 @@ def _read_report(log: str, symbol: str) -> dict[str, Any]:
     registers = _REGISTERS.search(report)
     frames = [tuple(map(int, frame)) for frame in _FRAME.findall(report)]
     if registers is None or not frames:
-        raise CompilationError(f"ptxas' report on {symbol!r} is not in a known form:\n{report.strip()}")
+        raise CompilationError(f"cannot parse the report of ptxas on {symbol!r}:\n{report.strip()}")
     shared = _SHARED.search(report)
     stack = _STACK.search(report)
     constant = [int(size) for size in _CONSTANT.findall(report)]

@@ -1,4 +1,4 @@
-"""Runs of a student's kernel at the sizes that are shown and at hidden ones, on the simulator."""
+"""Runs of a student's kernel on the simulator, at the shown sizes and at hidden ones."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tiledmm.own_kernels.subject import Subject
 from tiledmm.own_kernels.trial import Trial, try_launch, try_product
 from tiledmm.simulator.execute.settings import Settings
 
-# The target whose counts and occupancy count.
+# The target architecture for counts and occupancy.
 _TARGET = "sm_90"
 
 # Number of hidden sizes per check.
@@ -50,7 +50,7 @@ class Attempt:
 
     @classmethod
     def of(cls, exercise: Exercise, source: str | Path) -> Attempt:
-        """Read a kernel from a file, or from CUDA C.
+        """Read a kernel from a file, or from CUDA C text.
 
         Raises:
             ConfigError: If the file has no such kernel, or the kernel takes other parameters.
@@ -59,8 +59,8 @@ class Attempt:
         program = read_program(source, (), (), _TARGET)
         names = [each.short_name for each in program.kernels]
         if exercise.name not in names:
-            there = f"it has {', '.join(names)}" if names else "it has no kernel at all"
-            raise ConfigError(f"{program.file} has no kernel {exercise.name}, which the exercise is about; {there}")
+            there = f"its kernels are {', '.join(names)}" if names else "it has no kernel at all"
+            raise ConfigError(f"{program.file} has no kernel {exercise.name}, which the exercise needs; {there}")
         (chosen,) = chosen_kernels(program, exercise.name)
         said = Said(args=exercise.args).with_comment(program.written, exercise.name)
         own = Said().with_comment(exercise.solution, exercise.name)
@@ -73,21 +73,21 @@ class Attempt:
         got, wanted = ([kind for kind, _ in each.declaration.parameters] for each in (chosen, right))
         if got != wanted:
             raise ConfigError(
-                f"{chosen.declaration.location}: {exercise.name} takes ({', '.join(got)}), and the exercise's kernel "
-                f"({', '.join(wanted)}): leave the parameters as they were"
+                f"{chosen.declaration.location}: {exercise.name} has parameters ({', '.join(got)}), but the exercise "
+                f"launches it with ({', '.join(wanted)}): do not change the parameters"
             )
         subject.start()
         return cls(exercise, subject, subject.rule(None))
 
     def report(self, seed: int | None, *, goes_on: bool = False) -> KernelReport:
-        """Run the kernel at the sizes that are shown, then at hidden ones, until something is wrong.
+        """Run the kernel at the shown sizes, then at hidden ones, until something is wrong.
 
         Args:
-            seed: Seed of the hidden sizes; None to run the sizes that are shown only.
-            goes_on: Whether it goes on after what is wrong, unless that is a launch that does not end.
+            seed: Seed of the hidden sizes; None to run only the shown sizes.
+            goes_on: Whether to continue after something is wrong, unless a launch does not end.
 
         Returns:
-            The report, with a trial for each of the sizes.
+            The report, with one trial per size.
         """
         exercise = self.exercise
         hidden = [] if seed is None else hidden_sizes(exercise, seed)
@@ -115,7 +115,7 @@ class Attempt:
 
     @property
     def product(self) -> Product | None:
-        """The product of matrices that the kernel computes; None for another exercise.
+        """The product of matrices that the kernel computes; None if it computes something else.
 
         Raises:
             ConfigError: If the exercise's arguments are no product of matrices.
@@ -129,12 +129,12 @@ class Attempt:
 
     @property
     def layout(self) -> Layout:
-        """How the product's matrices are stored."""
+        """Layout of the product's matrices."""
         values = ["".join(each.value.split()) for each in self.subject.said.arguments if each.dtype is not None]
         return Layout(*(got == columns for got, columns in zip(values, ("K,M", "N,K", "N,M"), strict=True)))
 
     def arguments(self, sizes: Mapping[str, int]) -> list[Any]:
-        """Return new arguments for a launch, with what the kernel writes unset."""
+        """Return new arguments for a launch, in which the elements that the kernel writes are unset."""
         if product := self.product:
             return product.arguments(sizes, self.layout)
         said = self.subject.said.arguments
@@ -144,10 +144,10 @@ class Attempt:
         return arguments
 
     def expected(self, before: Sequence[Any], sizes: Mapping[str, int]) -> tuple[int, Any]:
-        """Return which argument the kernel writes, and what it should write there.
+        """Return the index of the argument that the kernel writes, and the right result.
 
         Args:
-            before: Arguments of the launch, before it.
+            before: Arguments before the launch.
             sizes: M, N and K.
         """
         if product := self.product:
@@ -158,9 +158,9 @@ class Attempt:
 
 
 def hidden_sizes(exercise: Exercise, seed: int) -> list[tuple[int, int, int]]:
-    """Draw sizes that a student does not see, ragged and rectangular; none if the exercise has only fixed sizes.
+    """Draw sizes that a student does not see; none if the exercise has only fixed sizes.
 
-    The first are larger than those that are shown, as far as the exercise's limits allow, so that every seed finds a
+    The first sizes are larger than the shown ones, as far as the exercise's limits allow, so that every seed finds a
     kernel that is right only up to the shown sizes.
     """
     if not exercise.hidden:
@@ -179,7 +179,7 @@ def hidden_sizes(exercise: Exercise, seed: int) -> list[tuple[int, int, int]]:
 
 
 def _drawn(generator: random.Random, least: int, most: int, step: int, *, above: int) -> int:
-    """Draw a multiple of ``step`` from ``least`` to ``most``, which is larger than ``above`` if there is one."""
+    """Draw a multiple of ``step`` from ``least`` to ``most``, larger than ``above`` if there is such a multiple."""
     first, last = -(-least // step), most // step
     if above < last * step:
         first = max(first, above // step + 1)
@@ -187,7 +187,7 @@ def _drawn(generator: random.Random, least: int, most: int, step: int, *, above:
 
 
 def _mistakes(exercise: Exercise, before: Sequence[Any], got: np.ndarray[Any, Any], trial: Trial) -> tuple[str, ...]:
-    """Return the sentence of the first mistake that gives what a kernel computed; empty if there is none.
+    """Return the sentence of the first mistake that explains what a kernel computed; empty if none does.
 
     Args:
         exercise: The exercise.
@@ -228,5 +228,5 @@ def _names(exercise: Exercise) -> list[str]:
 
 
 def _written(arguments: Sequence[Argument]) -> int:
-    """Return the number of the argument that the kernel writes: the last array."""
+    """Return the index of the argument that the kernel writes: the last array."""
     return max(at for at, each in enumerate(arguments) if each.dtype is not None)

@@ -1,4 +1,4 @@
-"""Exercises, as their two files have them."""
+"""Exercises, read from their two files."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-# Each of M, N and K at which a GPU times a kernel, by how many of them it has: arrays do not fit into an L2 cache.
+# M, N and K at which a GPU times a kernel, by how many of the three it has: the arrays do not fit into an L2 cache.
 _TIMED = {1: 2**24, 2: 4096, 3: 2048}
 
 FOLDER = Path(__file__).parent / "exercises"
 
-#: Kinds of exercises, and what a student does in each.
+#: Names of the kinds of exercises, as students read them.
 KINDS = {
     "fill": "fill in",
     "bug": "find the bug",
@@ -32,17 +32,17 @@ KINDS = {
     "fast": "make it fast",
 }
 
-# Lines of a .cu file around a hole: what the student gets, then the solution.
+# Lines of a .cu file around a hole: first the code that the student gets, then the solution.
 _PART = re.compile(r"^[ \t]*//\[(start|solution|end)\][ \t]*\n", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """Something that a check counts.
+    """A count that a check makes.
 
     Attributes:
         name: Name of the figure, one of ``figures.FIGURES``.
-        at: Regular expression for the accesses that it is about, such as ``"load Bs"``; empty for all.
+        at: Regular expression for the accesses that are counted, such as ``"load Bs"``; empty for all.
     """
 
     name: str
@@ -54,12 +54,12 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A count that a solution reaches.
+    """A count that a solution has to reach.
 
     Attributes:
         figure: What is counted.
-        most, least: Limits; None for none.
-        says: Sentence for a kernel that does not reach it, in the lesson's words.
+        most, least: Limits; None for no limit.
+        says: Sentence for a kernel that does not reach the count, in the lesson's words.
     """
 
     figure: Figure
@@ -68,7 +68,7 @@ class Target:
     says: str
 
     def is_reached(self, value: float) -> bool:
-        """Return whether a count is within the limits, but for rounding."""
+        """Return whether a count is within the limits, up to rounding."""
         return (self.most is None or value <= self.most * 1.0001) and (
             self.least is None or value >= self.least * 0.9999
         )
@@ -82,7 +82,7 @@ class Question:
         name: Name of the answer in the file.
         ask: The question.
         figure: What the check counts.
-        mistakes: Sentences for usual wrong answers, by the answer.
+        mistakes: Sentences for common wrong answers, by the answer.
     """
 
     name: str
@@ -93,12 +93,12 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """A usual mistake, by what a wrong kernel computed.
+    """A common mistake, recognized by what the kernel computed.
 
     Attributes:
-        when: Expression of NumPy that is true if it was made. Its names are ``np``, those of the arguments with their
-            values before the launch, ``got`` and ``want``, the array that the kernel wrote and the right one, and
-            ``found``, the first finding of each kind.
+        when: NumPy expression that is true if the student made this mistake. It can use ``np``, the arguments by name
+            with their values before the launch, ``got`` and ``want`` (the array that the kernel wrote, and the right
+            one), and ``found``, the first finding of each kind.
         says: Sentence that says what is wrong.
     """
 
@@ -108,10 +108,10 @@ class Mistake:
 
 @dataclass(frozen=True, slots=True)
 class WrongAnswer:
-    """A wrong answer that a check must tell, for tests.
+    """A wrong answer that a check must recognize, for tests.
 
     Attributes:
-        old, new: What is replaced in the solution, and by what; for a prediction, an answer's name and a number.
+        old, new: Text in the solution, and its replacement; for a prediction, the name of an answer and a number.
         says: Regular expression for what the check says.
     """
 
@@ -126,24 +126,24 @@ class Exercise:
 
     Attributes:
         name: Its name, which is also the kernel's.
-        title: What it is about, in a few words.
+        title: Its title.
         lesson: Number of its lesson.
         place: Its place among the exercises of the lesson.
         kind: One of ``KINDS``.
-        task: What the student does.
+        task: Text that asks the student what to do.
         look: Pages of the documentation to read.
-        hints: Hints, each of which tells more.
+        hints: Hints, each of which tells more than the one before.
         args: Arguments, as ``tiledmm check --args`` takes them.
-        expect: What the kernel computes: an expression of NumPy with the arguments' names; empty for the product of
-            matrices A and B.
+        expect: NumPy expression with the arguments' names for the right result; empty for the product of matrices A
+            and B.
         shown: M, N and K of the sizes that the student sees.
-        hidden: Least and most M, N and K of the sizes that a check draws.
-        multiple_of: Numbers that drawn M, N and K are multiples of.
-        targets: Counts that a solution reaches.
-        questions: What the student predicts.
-        mistakes: Usual mistakes, of which the first that was made is told.
-        wrong: Wrong answers with what a check says.
-        source: The ``.cu`` file, with both parts.
+        hidden: Smallest and largest M, N and K that a check draws.
+        multiple_of: Divisors of the M, N and K that a check draws.
+        targets: Counts that a solution has to reach.
+        questions: Numbers that the student predicts.
+        mistakes: Common mistakes; a verdict names the first that the student made.
+        wrong: Wrong answers with what a check says of them.
+        source: Text of the ``.cu`` file, with both parts of each hole.
     """
 
     name: str
@@ -167,12 +167,12 @@ class Exercise:
 
     @property
     def size_names(self) -> list[str]:
-        """The names of the sizes that the exercise has, of M, N and K."""
+        """Those of the names M, N and K that are sizes of the exercise."""
         return [size for size in SIZES if re.search(rf"\b{size}\b", self.args)]
 
     @property
     def timed(self) -> dict[str, int]:
-        """M, N and K at which a GPU times the kernel; 1 for those that the exercise does not have."""
+        """M, N and K at which a GPU times the kernel; 1 for sizes that the exercise does not have."""
         names = self.size_names
         return {size: _TIMED[len(names)] if size in names else 1 for size in SIZES}
 
@@ -187,15 +187,15 @@ class Exercise:
         return _part(self.source, "solution")
 
     def without_solution(self) -> Exercise:
-        """Return this exercise as one whose solution is what the student gets, and whose hints are gone.
+        """Return a copy of this exercise without hints, with the student's code in place of the solution.
 
-        A check of a kernel needs no more: parameters and launch are the same.
+        Checks of kernels need no more, because both have the same parameters and launch.
         """
         return replace(self, source=self.start, hints=(), wrong=())
 
 
 def _part(source: str, wanted: str) -> str:
-    """Return a text with one part of each hole."""
+    """Return the text with only one part of each hole."""
     first, *rest = _PART.split(source)
     parts = zip(rest[::2], rest[1::2], strict=True)
     return first + "".join(text for part, text in parts if part in (wanted, "end"))
@@ -209,15 +209,15 @@ def exercises() -> dict[str, Exercise]:
 
 
 def find_exercise(name: str) -> Exercise:
-    """Return an exercise.
+    """Return the exercise of a name.
 
     Raises:
-        ConfigError: If there is none of this name.
+        ConfigError: If no exercise has this name.
     """
     try:
         return exercises()[name]
     except KeyError:
-        raise ConfigError(f"no exercise is named {name!r}; tiledmm exercise lists them") from None
+        raise ConfigError(f"no exercise is named {name!r}; 'tiledmm exercise' lists all names") from None
 
 
 def _read(path: Path) -> Exercise:

@@ -1,4 +1,4 @@
-"""What a kernel costs, as figures by name: the keys of predictions, and what targets limit."""
+"""Figures of a kernel by name: what students predict, and what targets limit."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def figure_of(figure: Figure, report: KernelReport) -> float:
 def _accesses(report: KernelReport, at: str, space: str = "") -> Iterator[Access]:
     """Yield the accesses that match, of one space of memory if that is given.
 
-    An access whose text is not known matches if its kind does: how a line is written does not keep it from counting.
+    An access whose source text is unknown matches by its kind, so that no way to write a line hides an access.
     """
     kind = at.partition(" ")[0]
     for each in report.accesses:
@@ -85,7 +85,7 @@ def _on_tensor_cores(report: KernelReport, at: str) -> float:
 def _resource(value: Callable[[Compiled], float]) -> Callable[[KernelReport, str], float]:
     def found(report: KernelReport, at: str) -> float:
         if report.compiled is None:
-            raise ConfigError(f"registers and occupancy are not known: {report.unknown}")
+            raise ConfigError(f"registers and occupancy are unknown: {report.unknown}")
         return value(report.compiled)
 
     return found

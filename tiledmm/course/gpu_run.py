@@ -1,4 +1,4 @@
-"""Runs of a student's kernel on this machine's GPU: is it right there, and how fast is it?"""
+"""Runs of a student's kernel on this machine's GPU: comparison of results, and times."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _SECONDS = 0.1
 
 @dataclass(frozen=True, slots=True)
 class GpuRun:
-    """What a GPU says of a kernel.
+    """Results of a kernel on a GPU.
 
     Attributes:
         gpu: Name of the GPU.
-        wrong: Where the result is wrong, as a sentence; empty if it is right at all sizes.
-        sizes: The sizes that were timed; empty if nothing was.
+        wrong: Sentence that says where the result is wrong; empty if it is right at all sizes.
+        sizes: Sizes at which the kernel was timed; empty if it was not.
         times: Microseconds per launch of the kernel, of the solution, and of ``cupy.matmul`` for a product of matrices.
-        refused: What NVRTC says of a kernel that it does not compile, such as that a header is not installed.
+        refused: Message of NVRTC if it does not compile the kernel, for example because a header is not installed.
     """
 
     gpu: str
@@ -44,7 +44,7 @@ class GpuRun:
 
     @property
     def speed(self) -> float:
-        """How many times as fast as the solution the kernel is."""
+        """The kernel's speed, as a fraction of the solution's."""
         return self.times[_SOLUTION] / self.times[_MINE]
 
 
@@ -112,7 +112,7 @@ def _what_is_wrong(attempt: Attempt, function: Any, sizes: Mapping[str, int]) ->
 
 
 def _on_device(attempt: Attempt, arguments: Sequence[Any]) -> list[Any]:
-    """Return arguments with arrays on the device, and numbers as the kernel takes them."""
+    """Return arguments with arrays on the device, and numbers of the kernel's parameter types."""
     import cupy
 
     return [
@@ -126,7 +126,7 @@ def _launch(function: Any, geometry: Geometry, arguments: Sequence[Any]) -> None
 
 
 def _calls(attempt: Attempt, function: Any, sizes: Mapping[str, int]) -> TimedCall:
-    """Return a function that launches a kernel, each time with other memory than the L2 cache holds."""
+    """Return a function that launches a kernel, each time on memory that is not in the L2 cache."""
     geometry, sets = attempt.rule.geometry(sizes), _argument_sets(attempt, sizes)
     return lambda i: _launch(function, geometry, sets[i % len(sets)])
 

@@ -1,4 +1,4 @@
-"""What a student has done, in a file of the folder with the exercises. Nothing leaves the folder."""
+"""A student's progress, in a file in the folder with the exercises. Nothing leaves the folder."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ FILE = ".tiledmm-exercises.json"
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What a student has done on one exercise.
+    """A student's progress on one exercise.
 
     Attributes:
         checks: Number of checks.
-        hints: Number of hints that were shown.
+        hints: Number of hints shown.
         done: Whether a check has passed.
         solution: Whether the solution was shown before a check passed.
     """
@@ -48,7 +48,7 @@ class Progress:
                 data = json.loads(self._path.read_text(encoding="utf-8"))
                 self._states = {name: State(**each) for name, each in data.items()}
             except (OSError, ValueError, TypeError, AttributeError) as error:
-                raise ConfigError(f"{self._path} is damaged ({error}): mend it, or delete it to begin again") from error
+                raise ConfigError(f"{self._path} is damaged ({error}): repair or delete it") from error
 
     def __getitem__(self, name: str) -> State:
         return self._states.get(name, State())

@@ -1,4 +1,4 @@
-"""The file that a student works on: which exercise it is of, its task, its code, and its answers."""
+"""The file that a student works on: its exercise, its task, its code, and its answers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _WIDTH = 90
 _FIRST = re.compile(r"^// Exercise (\w+):", re.MULTILINE)
 _ANSWER = re.compile(r"^// answer (\w+):[ \t]*(.*?)[ \t]*$", re.MULTILINE)
 
-# What separates the task from the code.
+# Line between the task and the code.
 _RULE = f"// {'-' * (_WIDTH - 3)}"
 
 
@@ -33,18 +33,18 @@ def write_start(exercise: Exercise, folder: Path) -> Path:
     """Write the file that a student starts with, and return its path.
 
     Raises:
-        ConfigError: If there is such a file, which may hold work.
+        ConfigError: If the file exists already.
     """
     path = folder / f"{exercise.name}.cu"
     if path.exists():
-        raise ConfigError(f"{path} exists, and is kept: name another folder, or delete it to begin again")
+        raise ConfigError(f"{path} exists, and is left as it is: name another folder, or delete the file to start over")
     folder.mkdir(parents=True, exist_ok=True)
     path.write_text(start_text(exercise), encoding="utf-8")
     return path
 
 
 def exercise_of(path: Path) -> Exercise:
-    """Return the exercise that a file is of.
+    """Return the exercise that a file belongs to.
 
     Raises:
         ConfigError: If there is no such file, or its first lines name no exercise.
@@ -52,7 +52,7 @@ def exercise_of(path: Path) -> Exercise:
     name = exercise_name_in(text_of(path))
     if not name:
         raise ConfigError(
-            f"{path} begins with no line '// Exercise NAME: ...': tiledmm exercise start writes such files"
+            f"{path} does not begin with a line '// Exercise NAME: ...'; 'tiledmm exercise start' writes files that do"
         )
     return find_exercise(name)
 
@@ -64,10 +64,10 @@ def exercise_name_in(text: str) -> str:
 
 
 def text_of(path: Path) -> str:
-    """Return a file's text: in UTF-8, in UTF-16 with its mark, or else in Latin-1, as editors of Windows write it.
+    """Return the text of a file in UTF-8, in UTF-16 with a byte order mark, or else in Latin-1.
 
     Raises:
-        ConfigError: If the file cannot be read, or is no text.
+        ConfigError: If the file cannot be read, or is not text.
     """
     try:
         data = path.read_bytes()
@@ -77,12 +77,12 @@ def text_of(path: Path) -> str:
     except UnicodeDecodeError:
         text = data.decode("latin-1")
     if "\0" in text:
-        raise ConfigError(f"{path} is no file of text")
+        raise ConfigError(f"{path} is not a text file")
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def code_of(text: str) -> str:
-    """Return a file's code and launch, without the task, other comments and layout, to compare it with another's."""
+    """Return a file's code and launch without task, comments and layout, to compare it with another file's."""
     code = re.sub(r"//(?![ \t]*tiledmm:)[^\n]*|/\*.*?\*/", "", text.rpartition(_RULE)[2], flags=re.DOTALL)
     return re.sub(r"\s+", " ", code).strip()
 
@@ -110,8 +110,8 @@ def _head(exercise: Exercise) -> str:
     name = f"{exercise.name}.cu"
     lines += [
         "//",
-        f"// tiledmm exercise check {name}    is it right?",
-        f"// tiledmm exercise hint {name}     one more hint",
+        f"// tiledmm exercise check {name}    says whether it is right",
+        f"// tiledmm exercise hint {name}     prints one more hint",
     ]
     return "\n".join([*lines, _RULE])
 

@@ -1,4 +1,4 @@
-"""Verdicts: whether an exercise is done, in a sentence; then what was found, and counts beside those to reach."""
+"""Verdicts of checks: a sentence that says whether an exercise is done, then findings, and counts with their limits."""
 
 from __future__ import annotations
 
@@ -18,34 +18,32 @@ from tiledmm.course.student_file import answers_of, code_of, text_of
 from tiledmm.errors import CompilationError
 from tiledmm.own_kernels.check_report import KernelReport
 from tiledmm.own_kernels.trial import Trial
+from tiledmm.simulator.check.expected import ENDED_EARLY
 from tiledmm.simulator.check.finding_kinds import BARRIER
 from tiledmm.simulator.check.findings import Finding
 
 if TYPE_CHECKING:
     from tiledmm.course.gpu_run import GpuRun
 
-#: Speed beside the solution's that an exercise of the kind ``fast`` asks for on a GPU.
+#: Fraction of the solution's speed that an exercise of the kind ``fast`` asks for on a GPU.
 FAST = 0.9
 
 _WIDTH = 90
 
-# What the message of a wrong result says of a launch that a finding has ended.
-_STOPPED = "the launch ended before it was written"
-
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a check of an exercise says.
+    """Result of a check of an exercise.
 
     Attributes:
         exercise: Name of the exercise.
         done: Whether the exercise is done.
-        sentence: What is wrong, where, and why it matters; or that it is right.
-        details: Findings, and counts beside those to reach, as lines.
-        right: Whether the result is right at all sizes that ran; None if it did not run.
+        sentence: Sentence that says what is wrong, where, and why it matters, or that the result is right.
+        details: Lines with findings and times.
+        right: Whether the result is right at all sizes that ran; None if the kernel did not run.
         findings: Kinds of the findings.
-        counts: Value, limit and whether it is reached, of each target by its name.
-        seed: Seed of the hidden sizes; None if there were none.
+        counts: Counts of the exercise's targets.
+        seed: Seed of the hidden sizes; None if none were drawn.
     """
 
     exercise: str
@@ -64,7 +62,7 @@ class Verdict:
         if self.details:
             lines += ["", *self.details]
         if self.seed is not None and not self.done:
-            lines += ["", f"The hidden sizes are those of --seed {self.seed}; another seed draws others."]
+            lines += ["", f"To check the same hidden sizes again, add --seed {self.seed}."]
         return "\n".join(lines)
 
     def json(self) -> str:
@@ -74,13 +72,13 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """A count beside the one to reach.
+    """A count of a student's kernel, with its limit.
 
     Attributes:
-        name: What is counted.
-        value: The count of the student's kernel.
-        limit: The count to reach, in words.
-        reached: Whether it is reached.
+        name: Name of the figure that is counted.
+        value: The count.
+        limit: The limit, in words.
+        reached: Whether the count is within the limit.
     """
 
     name: str
@@ -105,17 +103,17 @@ def check(exercise: Exercise, path: Path, seed: int, *, has_gpu: bool = False) -
     if exercise.questions:
         return _predicted(exercise, text)
     if is_untouched(exercise, text):
-        return Verdict(exercise.name, False, "The code is still as you got it: its comments say where to begin.")
+        return Verdict(exercise.name, False, "The code is unchanged. Its comments say where to begin.")
     try:
         mine = Attempt.of(exercise, path)
         report = mine.report(seed)
     except CompilationError as error:
-        return Verdict(exercise.name, False, "It does not compile.", tuple(str(error).splitlines()))
+        return Verdict(exercise.name, False, "The kernel does not compile.", tuple(str(error).splitlines()))
     return verdict_of(mine, report, seed, has_gpu=has_gpu)
 
 
 def is_untouched(exercise: Exercise, text: str) -> bool:
-    """Return whether a file has the hole that the student got. Kernels of the other kinds run as they are."""
+    """Return whether the hole of an exercise is still unfilled. Kernels of exercises of other kinds run as given."""
     return exercise.kind == "fill" and code_of(text) == code_of(exercise.start)
 
 
@@ -147,8 +145,8 @@ def verdict_of(mine: Attempt, report: KernelReport, seed: int, *, has_gpu: bool 
         sentence = f"The result is right, but {missed.says}"
     elif run and run.times and exercise.kind == "fast" and run.speed < FAST:
         sentence = (
-            f"The result is right, and every count is reached, but on the {run.gpu} the kernel is {run.speed:.2f} "
-            f"times as fast as the solution, and should be {FAST:g} times as fast."
+            f"The result is right, and every count is reached, but on the {run.gpu} the kernel runs at {run.speed:.0%} "
+            f"of the solution's speed. The exercise asks for {FAST:.0%}."
         )
     else:
         done = True
@@ -165,7 +163,7 @@ def _on_gpu(mine: Attempt, report: KernelReport) -> GpuRun:
 
 def _times(run: GpuRun) -> Iterator[str]:
     if run.refused:
-        yield f"It did not run on the {run.gpu}, for which NVRTC does not compile it:"
+        yield f"It did not run on the {run.gpu}, because NVRTC does not compile it:"
         yield from run.refused.splitlines()[1:4]
         return
     sizes = ", ".join(f"{name} = {size:,}" for name, size in run.sizes.items())
@@ -191,7 +189,7 @@ def _what_is_wrong(exercise: Exercise, trial: Trial, *, is_hidden: bool) -> str:
     first = next(iter((*said, *(each.message for each in findings), "the first wrong element is below")))
     if not trial.ends:
         return f"The kernel does not end {where}: {first}"
-    if any(_STOPPED in each.message for each in findings):
+    if any(ENDED_EARLY in each.message for each in findings):
         return f"The kernel stops {where}, and its result is not complete: {first}"
     wrong = "is right at the sizes of the exercise, but wrong" if is_hidden else "is wrong"
     return f"The result {wrong if trial.right is False else 'may be right by luck'} {where}: {first}"
@@ -203,7 +201,7 @@ def _causes(trial: Trial) -> list[Finding]:
 
 
 def _findings(trial: Trial, said: str) -> Iterator[str]:
-    """Yield the first findings and explanations, without the words of what is said already."""
+    """Yield lines with the first findings and explanations, without messages that are in ``said``."""
     for each in _causes(trial)[:3]:
         if each.message not in said:
             yield from textwrap.wrap(each.message, _WIDTH)
@@ -227,7 +225,7 @@ def _table(counts: tuple[Count, ...]) -> Iterator[str]:
 
 
 def _predicted(exercise: Exercise, text: str) -> Verdict:
-    """Compare a student's predictions with what the exercise's own kernel costs."""
+    """Compare a student's predictions with the counts of the exercise's own kernel."""
     answers = answers_of(text)
     missing = [each.name for each in exercise.questions if not answers.get(each.name, "?").strip("?")]
     if missing:
@@ -240,11 +238,11 @@ def _predicted(exercise: Exercise, text: str) -> Verdict:
         if not _is_about(answer, keys[each.name]):
             return Verdict(exercise.name, False, f"{each.name} is not {answer:g}. {_hint(each, answer)}")
     counted = ", ".join(f"{name} {value:g}" for name, value in keys.items())
-    return Verdict(exercise.name, True, f"The simulator counts the same: {counted}.", right=True)
+    return Verdict(exercise.name, True, f"Your predictions are right. The simulator counts {counted}.", right=True)
 
 
 def share_of_right_answers(exercise: Exercise, text: str) -> float:
-    """Return the fraction of the questions that a student's file answers rightly."""
+    """Return the fraction of an exercise's questions that a student's file answers correctly."""
     keys = keys_of(exercise)
     numbers = {name: _number(answer) for name, answer in answers_of(text).items()}
     right = [_is_about(numbers.get(name), key) for name, key in keys.items()]
@@ -252,7 +250,7 @@ def share_of_right_answers(exercise: Exercise, text: str) -> float:
 
 
 def keys_of(exercise: Exercise) -> dict[str, float]:
-    """Return the right answers to an exercise's questions, which the simulator and occupancy give for its kernel."""
+    """Return the right answers to an exercise's questions: counts and occupancy of its kernel."""
     report = Attempt.of(exercise, exercise.solution).report(None)
     return {each.name: figure_of(each.figure, report) for each in exercise.questions}
 
@@ -272,5 +270,5 @@ def _number(answer: str) -> float | None:
 
 
 def _is_about(answer: float | None, key: float) -> bool:
-    """Return whether an answer is right but for rounding."""
+    """Return whether an answer is right up to rounding."""
     return answer is not None and abs(answer - key) <= 0.005 * abs(key)

@@ -138,7 +138,7 @@ class GangPlugin(SchedulerPlugin):  # type: ignore[misc]
         task = self.scheduler.tasks.get((SUMMA + product, rank))
         runs_at = task and task.processing_on
         if runs_at is None or runs_at.address != worker:
-            return _NOT_STARTED, f"the scheduler knows no task of rank {rank} on {worker}"
+            return _NOT_STARTED, f"the scheduler has no task of rank {rank} on {worker}"
         gang = self.gangs.setdefault(product, _Gang(size))
         if before := gang.seats.get(rank):
             _refuse(before, "it has joined again")
@@ -178,7 +178,7 @@ class GangPlugin(SchedulerPlugin):  # type: ignore[misc]
             if worker not in scheduler.workers:
                 return "it has left"
             if scheduler.workers[worker].nanny is None:
-                return "it has no nanny that would start it again"
+                return "it has no nanny to restart it"
             try:
                 retired = await asyncio.wait_for(
                     scheduler.retire_workers([worker], remove=False), _COPY_IF_HANGING if hangs else None
@@ -186,7 +186,7 @@ class GangPlugin(SchedulerPlugin):  # type: ignore[misc]
             except asyncio.TimeoutError:
                 retired = {}
             if not (retired or hangs):
-                return "there is no room for its data on other workers"
+                return "its data could not be copied to other workers"
             await scheduler.restart_workers([worker], on_error="return", stimulus_id=f"tiledmm-restart-{worker}")
             return ""
 
@@ -261,7 +261,7 @@ class GangPlugin(SchedulerPlugin):  # type: ignore[misc]
         for rank in set(range(gang.size)) - gang.seats.keys():
             task = self.scheduler.tasks.get((SUMMA + product, rank))
             if task is None or task.state in ("erred", "forgotten"):
-                self._disband(product, gang, f"rank {rank} " + ("is not wanted any more" if task is None else "failed"))
+                self._disband(product, gang, f"rank {rank} " + ("is no longer wanted" if task is None else "failed"))
                 return
             if task.state in ("memory", "released"):
                 again[task.key] = "released" if task.state == "memory" else "waiting"
@@ -279,7 +279,10 @@ def _problem_of(gang: _Gang) -> Sequence[str] | None:
     if found := next((seat.problem for seat in gang.seats.values() if seat.problem), None):
         return found
     if len(kinds := {each for seat in gang.seats.values() for each in seat.kinds}) > 1:
-        return "OperandTypeError", f"chunks must be of one library; got {' and '.join(sorted(kinds))} arrays"
+        return (
+            "OperandTypeError",
+            f"the operands' chunks must be arrays of the same library; got {' and '.join(sorted(kinds))} arrays",
+        )
     return None
 
 

@@ -6,7 +6,7 @@ one column of A's blocks and within one row of B's: the owners broadcast it alon
 
 Panels are broadcast two at a time, from different owners where possible, so that links carry data both ways.
 
-R. van de Geijn, J. Watts, "SUMMA: Scalable Universal Matrix Multiplication Algorithm", 1997.
+Source: R. van de Geijn, J. Watts, "SUMMA: Scalable Universal Matrix Multiplication Algorithm", 1997.
 """
 
 from __future__ import annotations

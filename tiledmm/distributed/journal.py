@@ -70,7 +70,7 @@ class Journal:
             self.finished = {int(each["tile"]): str(each["hash"]) for each in tiles}
         except (ValueError, KeyError, TypeError, AttributeError):
             raise ConfigError(
-                f"journal {self.path} is no journal of this package; delete it, or name another"
+                f"{self.path} is not a journal of this package; delete it, or pass another path as journal="
             ) from None
         wanted = {name: value for name, value in self._header.items() if name != "format"}
         names = [name for name in {**header, **wanted} if header.get(name) != wanted.get(name)]
@@ -79,7 +79,7 @@ class Journal:
         if names:
             differs = "; ".join(f"{name}: {_shown(header.get(name))}, now {_shown(wanted.get(name))}" for name in names)
             raise ConfigError(
-                f"journal {self.path} belongs to another product ({differs}); delete it to begin again, or name another"
+                f"journal {self.path} belongs to another product ({differs}); delete it to begin again, or pass another"
             )
         self.tiling, self._end = tiling, sum(len(line) + 1 for line in lines)
 
@@ -92,8 +92,8 @@ class Journal:
         """
         if fingerprint(part) != self.finished[tile]:
             raise ConfigError(
-                f"journal {self.path} says that tile {tile} is finished, but {self._file} has other elements there: it "
-                f"was changed or emptied since (mode='w+' does that, 'r+' does not); delete the journal to begin again"
+                f"journal {self.path} lists tile {tile} as finished, but {self._file} has other elements there: it was "
+                f"changed or emptied since (mode='w+' empties a file, 'r+' does not); delete the journal to begin again"
             )
 
     def begin(self, tiling: Mapping[str, Any]) -> None:

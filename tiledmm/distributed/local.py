@@ -102,7 +102,9 @@ def sum_of_products(left: Iterable[Any], right: Iterable[Any], precision: str) -
     c: Any = None
     for a, b in zip(left, right, strict=True):
         if kind(a) != kind(b):
-            raise OperandTypeError(f"chunks of A and B must be of one library; got {kind(a)} and {kind(b)} arrays")
+            raise OperandTypeError(
+                f"chunks of A and B must be arrays of the same library; got {kind(a)} and {kind(b)} arrays"
+            )
         first = c is None
         c = allocate_sums((a.shape[0], b.shape[1]), a) if first else c
         multiply_add(a, b, c, precision, first=first)

@@ -4,7 +4,7 @@ One thread per worker makes all NCCL calls that may wait; other threads only cre
 for a rank that has died, so the wait for a call that only NCCL can end, such as an abort, lasts seconds, not forever.
 Environment variables such as ``NCCL_NVLS_ENABLE`` are left to the user.
 
-NVIDIA, "NCCL User Guide", Communicator Creation and Fault Tolerance.
+Source: NVIDIA, "NCCL User Guide", Communicator Creation and Fault Tolerance.
 """
 
 from __future__ import annotations
@@ -208,7 +208,9 @@ class NcclCommunicator(Communicator):
         until = look + self.deadline
         while not is_done():
             if (now := time.monotonic()) > until:
-                raise CollectiveError(late or f"no panel came by NCCL for {self.deadline:g} s: the deadline has passed")
+                raise CollectiveError(
+                    late or f"no panel arrived over NCCL for {self.deadline:g} s: the deadline has passed"
+                )
             if now > look:
                 self.check()
                 if self._is_closed:

@@ -105,7 +105,7 @@ def run_rank(a: _Chunks, b: _Chunks, collective: Collective, rank: int) -> Any:
     try:
         worker = get_worker()
     except ValueError as error:
-        raise CollectiveError("this product was built for the workers of a cluster: compute it there") from error
+        raise CollectiveError("this product was built for the workers of a Dask cluster; compute it there") from error
     key = worker.get_current_task()
     secede()
 
@@ -114,7 +114,7 @@ def run_rank(a: _Chunks, b: _Chunks, collective: Collective, rank: int) -> Any:
     def check() -> None:
         task = worker.state.tasks.get(key)
         if task is None or task.state in ("cancelled", "resumed"):
-            raise CollectiveError("the product is not wanted any more")
+            raise CollectiveError("the product is no longer wanted")
         # Sockets do not report a host that has vanished, nor a rank that is not adjacent in a ring.
         is_answered = lost is not None and lost.done() and not lost.cancelled() and not lost.exception()
         if is_answered and lost is not None and (reason := lost.result()):
@@ -158,9 +158,9 @@ def _restart(worker: Worker) -> None:
 
     async def restart() -> None:
         if reason := await worker.scheduler.tiledmm_restart(worker=worker.address, hangs=hangs(worker)):
-            logger.warning("NCCL is stuck on %s, which is not restarted: %s", worker.address, reason)
+            logger.warning("NCCL is stuck on %s, which cannot be restarted: %s", worker.address, reason)
 
-    logger.warning("NCCL is stuck on %s: it is to be restarted", worker.address)
+    logger.warning("NCCL is stuck on %s, which will be restarted", worker.address)
     asyncio.run_coroutine_threadsafe(restart(), worker.loop.asyncio_loop)
 
 
@@ -259,7 +259,7 @@ def _product(
 
 
 def before_step(worker: Worker, rank: int, step: int) -> None:
-    """Do nothing. This is called before each step of a rank, so that tests can replace it by what shall happen then."""
+    """Do nothing. It is called before each step of a rank, so that tests can replace it by a function that fails."""
 
 
 def finished(c: Any, chunk: Any) -> None:

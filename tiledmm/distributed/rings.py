@@ -92,12 +92,12 @@ class Ring:
 
     def _send(self, data: Any) -> None:
         assert self.onward is not None
-        with _as_collective_error("the next rank takes nothing", self.onward):
+        with _as_collective_error("the next rank does not receive", self.onward):
             self.onward.sendall(data)
 
     def _receive(self, data: memoryview) -> None:
         assert self.backward is not None
-        with _as_collective_error("the previous rank sends nothing", self.backward):
+        with _as_collective_error("the previous rank does not send", self.backward):
             _receive(self.backward, data)
 
     def close(self) -> None:

@@ -51,12 +51,12 @@ def matmul(a: Any, b: Any, out: Any, numbers: Sequence[int], precision: Any) -> 
     arrays = {"x1": a, "x2": b} | ({} if out is None else {"out": out})
     on_host = all(isinstance(x, np.ndarray) for x in arrays.values())
     if not on_host and not all(isinstance(x, cupy.ndarray) for x in arrays.values()):
-        raise OperandTypeError("devices= needs CuPy arrays only, or NumPy arrays only")
+        raise OperandTypeError("x1, x2 and out must all be CuPy arrays, or all NumPy arrays")
     for name in ("x1", "x2"):
         if arrays[name].ndim != 2:
-            raise ShapeError(f"devices= is for matrices; {name} has {arrays[name].ndim} dimensions")
+            raise ShapeError(f"{name} must be a matrix; it has {arrays[name].ndim} dimensions")
     if a.shape[1] != b.shape[0]:
-        raise ShapeError(f"x1 has {a.shape[1]} columns and x2 {b.shape[0]} rows")
+        raise ShapeError(f"x1 has {a.shape[1]} columns, and x2 has {b.shape[0]} rows")
     kind, shape = loop_type(a.dtype, b.dtype, None), (a.shape[0], b.shape[1])
     if out is not None and out.shape != shape:
         raise ShapeError(f"out has shape {out.shape}; the product has {shape}")

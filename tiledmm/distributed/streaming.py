@@ -88,8 +88,8 @@ def multiply(
         tiling = Tiling(matrices, **book.tiling)
         if (needed := device_bytes(tiling, workspace)) > limit:
             raise ConfigError(
-                f"memory={limit:,} bytes have no room for the tiles that journal {book.path} began with, which need "
-                f"{needed:,}; give as much, or delete the journal to begin again"
+                f"memory={limit:,} bytes are too few for the tiles with which journal {book.path} began, which need "
+                f"{needed:,} bytes; raise memory=, or delete the journal to begin again"
             )
         for number in book.finished:
             book.check(number, out[tiling.part_of_c(number)])

@@ -3,7 +3,7 @@
 For tiles of t x t, a step over d of K copies ``2 * t * d`` elements to the device for ``2 * t * t * d`` FLOP: the
 larger the tile, the more arithmetic covers the copies. But nothing covers the copy of the first panels, nor that of the
 last tile back; and the shorter the steps, the more often C is read and written. ``cost`` weighs these. Memory that is
-left keeps panels for the next tiles.
+left over keeps panels for the next tiles.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def tiling_within(matrices: Matrices, limit: int, workspace: Workspace) -> Tilin
     if best is None:
         least = _least_bytes(tilings, workspace)
         raise ConfigError(
-            f"memory={limit:,} bytes have no room for any tile of this product: it needs {least:,} at least"
+            f"memory={limit:,} bytes are too few for any tile of this product, which needs at least {least:,} bytes"
         )
     return best
 
@@ -112,7 +112,7 @@ def cost(tiling: Tiling) -> float:
     matrices, steps = tiling.matrices, tiling.steps
     slots, lines = (tiling.a_slots, tiling.b_slots), tiling.grid
     kept, other = tiling.kept, 1 - tiling.kept
-    panels = [0, 0]  # that are copied; each row or column of tiles reuses those that are still there
+    panels = [0, 0]  # copied panels; each row or column of tiles reuses the panels that are still on the device
     panels[kept] = lines[kept] * (steps + (lines[other] - 1) * max(0, steps - slots[kept]))
     panels[other] = lines[other] * steps + (lines[kept] - 1) * max(0, lines[other] * steps - slots[other])
     a, b, c = (rows * cols for rows, cols in tiling.shapes)

@@ -124,7 +124,7 @@ class Architecture:
         """
         if dtype not in _INSTRUCTIONS:
             known = ", ".join(_INSTRUCTIONS)
-            raise UnsupportedTypeError(f"no throughput is known for {dtype!r}; the types are {known}")
+            raise UnsupportedTypeError(f"the throughput of {dtype!r} is unknown; the types are {known}")
         unit, instructions = _INSTRUCTIONS[dtype]
         lanes = {"float32": self.float32_lanes, "float64": self.float64_lanes, "int32": self.int32_lanes}
         return lanes[unit] / instructions
@@ -211,15 +211,15 @@ def find_target(name: str) -> Architecture:
         ConfigError: If the target does not exist; the message lists the targets.
     """
     if name not in TARGETS:
-        raise ConfigError(f"there is no target {name!r}; the targets are {', '.join(TARGETS)}")
+        raise ConfigError(f"unknown target {name!r}; the targets are {', '.join(TARGETS)}")
     return TARGETS[name]
 
 
 def find_compile_target(name: str) -> Architecture:
     """Return the architecture of a target that may have features of its architecture or family: ``"sm_90a"``.
 
-    For these, ptxas of CUDA 13 takes as much static shared memory as the GPU has (measured with NVRTC 13.5; 12.9 takes
-    48 KiB for all).
+    For these, ptxas of CUDA 13 accepts as much static shared memory as the GPU has (measured with NVRTC 13.5; 12.9
+    accepts 48 KiB for all targets).
 
     Raises:
         ConfigError: If the target does not exist.
@@ -227,7 +227,7 @@ def find_compile_target(name: str) -> Architecture:
     features = name[-1:] if name[-1:] in ("a", "f") else ""
     row = find_target(name.removesuffix(features))
     if features and row.capability < ((9, 0) if features == "a" else (10, 0)):
-        raise ConfigError(f"there is no target {name!r}: {row.name} has no features of its own; write {row.name!r}")
+        raise ConfigError(f"unknown target {name!r}: {row.name} has no features of its own; use {row.name!r}")
     most = row.max_shared_bytes if features == "a" else row.static_shared_bytes
     return replace(row, features=features, static_shared_bytes=most)
 
@@ -242,7 +242,7 @@ def architecture_of(capability: tuple[int, int]) -> Architecture:
     if capability < oldest.capability:
         has, needed = (f"{major}.{minor}" for major, minor in (capability, oldest.capability))
         raise DeviceError(
-            f"this GPU has compute capability {has}, and tiledmm's kernels need {needed} or newer; "
-            "cupy.matmul and tiledmm.simulator work without them"
+            f"tiledmm's kernels need compute capability {needed} or newer, and this GPU has {has}; use cupy.matmul, or "
+            "run the kernels on the CPU with tiledmm.simulator"
         )
     return [arch for arch in TARGETS.values() if arch.capability <= capability][-1]

@@ -101,7 +101,7 @@ def sectors(addresses: Lanes, width: int) -> int:
 
 def _check(width: int) -> None:
     if width not in WIDTHS:
-        raise ConfigError(f"a lane loads or stores 1, 2, 4, 8 or 16 bytes at a time; got {width}")
+        raise ConfigError(f"width must be 1, 2, 4, 8 or 16 bytes per lane; got {width}")
 
 
 def _agree(lanes: Lanes) -> bool:

@@ -107,4 +107,4 @@ def find_gpu(name: str) -> Gpu:
     if name in DATA_SHEETS:
         return DATA_SHEETS[name]
     known = ", ".join((*REFERENCE_GPUS, *DATA_SHEETS))
-    raise ConfigError(f"there is no data sheet of {name!r}; there are those of {known}")
+    raise ConfigError(f"unknown GPU or target {name!r}; those with a data sheet are {known}")

@@ -49,8 +49,8 @@ def occupancy(arch: Architecture, threads: int, registers: int, shared_bytes: in
     """
     if threads < 1 or registers < 0 or shared_bytes < 0:
         raise ConfigError(
-            f"a block has at least one thread and no resource is negative; "
-            f"got {threads} threads, {registers} registers, {shared_bytes} bytes"
+            "threads must be at least 1, and registers and shared_bytes at least 0; "
+            f"got threads={threads}, registers={registers}, shared_bytes={shared_bytes}"
         )
     warps = -(-threads // WARP_SIZE)
     limits = {

@@ -27,7 +27,8 @@ def device(x: Any, name: str) -> int:
     """
     if isinstance(x, jax.core.Tracer):
         raise OperandTypeError(
-            f"{name} is traced, as in jax.jit and jax.grad, and has no elements yet: these products are of arrays"
+            f"{name} is traced by JAX (jax.jit, jax.grad), so it has no elements yet: call this function outside of "
+            "traced code"
         )
     return protocols.device(x, name)
 
@@ -44,7 +45,7 @@ def view(x: Any, name: str, *, written: bool = False) -> Any:
         OperandTypeError: If the array is for a result, because JAX arrays cannot be written.
     """
     if written:
-        raise OperandTypeError(f"{name} is a JAX array, which nothing can write; omit {name}=")
+        raise OperandTypeError(f"{name} is a JAX array, which is immutable; omit {name}=")
     if x.dtype != _BFLOAT16:
         return protocols.view(x, name)
     # CuPy does not import this type by DLPack, but exporting it orders the streams.

@@ -1,6 +1,6 @@
 """Arrays of any library that supports DLPack or the CUDA array interface.
 
-Python array API standard, "Data interchange mechanisms"; Numba, "CUDA Array Interface (Version 3)".
+Sources: Python array API standard, "Data interchange mechanisms"; Numba, "CUDA Array Interface (Version 3)".
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def device(x: Any, name: str) -> int:
             return int(cupy.cuda.runtime.getDevice())
         return int(cupy.cuda.runtime.pointerGetAttributes(address).device)
     raise OperandTypeError(
-        f"{name} is no array on a GPU, but {called(x)}; cupy.asarray({name}) copies it to one, and "
-        "tiledmm.simulator.matmul takes NumPy arrays on the CPU"
+        f"{name} must be an array on a GPU; got {called(x)}. Copy it with cupy.asarray({name}), or multiply NumPy "
+        "arrays on the CPU with tiledmm.simulator.matmul"
     )
 
 
@@ -74,7 +74,7 @@ def view(x: Any, name: str, *, written: bool = False) -> Any:
         try:
             return cupy.from_dlpack(x)
         except (BufferError, RuntimeError, TypeError, ValueError) as error:
-            raise UnsupportedTypeError(f"{name}, {called(x)}, is no CuPy array by DLPack: {error}") from error
+            raise UnsupportedTypeError(f"CuPy cannot import {name} ({called(x)}) by DLPack: {error}") from error
     interface = x.__cuda_array_interface__
     address, read_only = interface["data"]
     if interface.get("mask") is not None:
@@ -97,5 +97,5 @@ def native(array: Any, like: Any) -> Any:
 
 
 def called(x: Any) -> str:
-    """Return the name of an object's type, with its module, for messages."""
+    """Return the qualified name of an object's type, for messages."""
     return f"{type(x).__module__}.{type(x).__qualname__}"

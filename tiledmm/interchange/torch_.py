@@ -40,8 +40,10 @@ def device(x: Any, name: str) -> int:
         OperandTypeError: If the tensor is not on a GPU.
     """
     if not x.is_cuda:
-        advice = f"{name}.cuda() is one on a GPU, and tiledmm.simulator.matmul takes NumPy arrays ({name}.numpy())"
-        raise OperandTypeError(f"{name} is a tensor on the device {x.device.type!r}; {advice} on the CPU")
+        raise OperandTypeError(
+            f"{name} must be a tensor on a GPU; it is on device {x.device.type!r}. Copy it with {name}.cuda(), or "
+            f"multiply {name}.numpy() on the CPU with tiledmm.simulator.matmul"
+        )
     return int(x.get_device())
 
 
@@ -70,18 +72,20 @@ def foreign(x: Any, name: str, *, written: bool = False) -> ForeignArray:
     """
     number = x.get_device() if x.is_cuda else device(x, name)
     if x.layout is not _STRIDED:
-        raise OperandTypeError(f"{name} has the layout {x.layout}; {name}.to_dense() is strided")
+        raise OperandTypeError(
+            f"{name} must be a strided tensor; its layout is {x.layout}. Convert it with {name}.to_dense()"
+        )
     if x.requires_grad and torch.is_grad_enabled():
         raise OperandTypeError(
-            f"{name} requires gradients, which this product does not have: tiledmm.torch.matmul has them; or call it "
-            f"in torch.no_grad(), or with {name}.detach()"
+            f"{name} requires gradients, which this function does not compute: use tiledmm.torch.matmul, call it "
+            f"within torch.no_grad(), or pass {name}.detach()"
         )
     if x.is_conj() or x.is_neg():
         if written:
             raise OperandTypeError(f"{name} is a lazily conjugated or negated view: results cannot be written there")
         x = x.resolve_conj().resolve_neg()
     if (kind := TYPES.get(x.dtype)) is None:
-        raise UnsupportedTypeError(f"{name} has elements of {x.dtype}, of which there are no products")
+        raise UnsupportedTypeError(f"{name} has elements of type {x.dtype}, whose products are not supported")
     return _foreign(x, tuple(x.shape), kind, number)
 
 

@@ -58,7 +58,7 @@ class Launch:
         scan: Offsets of both operands' scans in the scratch memory ``"operand scan"``, in bytes. Their addresses are
             the last kernel arguments. Empty for a kernel that neither writes nor reads the operand scan.
         along_y_and_z: Numbers of blocks along y and z, which are 1 except for plain kernels.
-        numbers: Numbers that a plain kernel gets, in the order of its parameters; empty for other kernels.
+        numbers: Numbers that are passed to a plain kernel, in the order of its parameters; empty for other kernels.
     """
 
     spec: KernelSpec
@@ -76,7 +76,7 @@ class Launch:
 
         Args:
             pointers: Pointers to the arrays, in the order of ``operands``.
-            problem: The kernel's ``Problem``, which a plain kernel does not get.
+            problem: The kernel's ``Problem``, which is not passed to a plain kernel.
         """
         plain = self.spec.variant.plain
         return plain.arranged(pointers, self.numbers) if plain else [*pointers, problem]
@@ -193,7 +193,10 @@ def in_launches(config: Config, problem: Problem, partitions: int = 1) -> list[P
     """
     every = tiles_in_all(config, problem, partitions)
     if every > MOST_TILES * MOST_LAUNCHES:
-        raise ShapeError(f"{every} tiles do not fit {MOST_LAUNCHES} launches of {MOST_TILES}; take a larger tile")
+        raise ShapeError(
+            f"this product has {every:,} tiles, and {MOST_LAUNCHES:,} launches compute at most "
+            f"{MOST_LAUNCHES * MOST_TILES:,}; choose a larger tile"
+        )
     if every <= max(MOST_TILES, partitions):
         return [problem]
     return [part for half in problem.halves(config.bm, config.bn) for part in in_launches(config, half, partitions)]
@@ -205,7 +208,7 @@ def rasterization_group(config: Config, problem: Problem) -> int:
     If K is short, writing C is most of the memory traffic: the group then lets blocks that run at the same time write
     contiguous memory, whole rows or columns of tiles. Else it is the config's ``group``, with which they share the
     operands that they read. Columns of few tiles are not grouped: all of a column's blocks run at the same time
-    anyhow, and if they follow each other, they share the tile of B, the larger operand.
+    in any case, and if they follow each other, they share the tile of B, the larger operand.
     """
     down, across = tiles(problem.m, config.bm), tiles(problem.n, config.bn)
     if problem.k > _SHORT_K or not config.wm:
@@ -220,7 +223,7 @@ def problem_args(
     partition_c: int,
     epilogue: Epilogue | None = None,
 ) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Return the members of ``Problem``, the struct that a kernel gets as its argument, one int64 each.
+    """Return the members of ``Problem``, the struct that is passed to a kernel, one int64 each.
 
     Args:
         config: The kernel's config.

@@ -1,4 +1,4 @@
-"""Plain kernel: CUDA C of a user with pointers and sizes as parameters, and all that is known about it."""
+"""Plain kernel: a user's CUDA C with pointers and sizes as parameters, and all that is known about it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SIZES = ("M", "N", "K")
 #: Names of the matrices that row strides belong to, by the role of the parameter.
 LEADING = {"lda": 0, "ldb": 1, "ldc": 2}
 
-# Roles that are exchanged where a kernel computes the transposed product.
+# Roles that are exchanged if a kernel computes the transposed product.
 _EXCHANGED = {"A": "B", "B": "A", "M": "N", "N": "M", "lda": "ldb", "ldb": "lda"}
 
 # Largest number of blocks along x, y and z.
@@ -50,7 +50,7 @@ class PlainParameter:
 class PlainKernel:
     """Plain CUDA C kernel that a user registered, whose element types and layouts are fixed.
 
-    Two registrations are two kernels, also of the same text.
+    Each registration is a kernel of its own, even if its text is the same.
 
     Attributes:
         file: Name of the file.
@@ -106,7 +106,7 @@ class PlainKernel:
         )
 
     def has_leading(self, matrix: int) -> bool:
-        """Return whether the kernel takes the stride between rows, or columns, of A (0), B (1) or C (2)."""
+        """Return whether the row (or column) stride of A (0), B (1) or C (2) is a parameter of the kernel."""
         return any(LEADING.get(each.role) == matrix for each in self.parameters)
 
     def reads_in_place(self, problem: Problem, matrix: int) -> bool:
@@ -133,11 +133,11 @@ class PlainKernel:
             sizes: M, N and K.
 
         Raises:
-            ShapeError: If a size is no multiple of what the kernel needs, or exceeds the type of its parameter, or if
-                the grid has more blocks than a launch may have.
+            ShapeError: If a size is not a multiple of the number that the kernel needs, or exceeds the type of its
+                parameter, or if the grid has more blocks than a launch may have.
         """
         wrong = [
-            f"{name} = {sizes[name]}, which is no multiple of {step}"
+            f"{name} = {sizes[name]}, which is not a multiple of {step}"
             for name, step in zip(SIZES, self.multiple_of, strict=True)
             if sizes[name] % step
         ]
@@ -148,24 +148,24 @@ class PlainKernel:
         ]
         if wrong:
             raise ShapeError(
-                f"variant {variant!r} cannot compute a product with {'; '.join(wrong)}; 'auto' computes any size"
+                f"variant {variant!r} does not support a product with {'; '.join(wrong)}; 'auto' supports any size"
             )
         largest = max(sizes["M"] * sizes["K"], sizes["K"] * sizes["N"], sizes["M"] * sizes["N"])
         for each in self.parameters:
             if each.role in SIZES and each.dtype is not None and largest > np.iinfo(each.dtype).max:
                 raise ShapeError(
-                    f"variant {variant!r} takes {each.role} as {each.dtype}, in which the indices of {largest:,} "
-                    f"elements do not fit; a parameter of 64 bits, as in 'size_t {each.name}', says that it computes "
-                    "indices in 64 bits"
+                    f"parameter {each.name} of variant {variant!r} is {each.dtype}, which cannot index {largest:,} "
+                    f"elements; if the kernel computes indices in 64 bits, declare it as 'size_t {each.name}'"
                 )
         grid = self.grid(sizes)
         if any(not 0 < blocks <= most for blocks, most in zip(grid, _MOST_BLOCKS, strict=True)):
             raise ShapeError(
-                f"variant {variant!r} has a grid of {grid} blocks here; a launch has at most {_MOST_BLOCKS}"
+                f"variant {variant!r} needs a grid of {grid} blocks for this product; a launch may have at most "
+                f"{_MOST_BLOCKS}"
             )
 
     def numbers(self, problem: Problem) -> tuple[np.ndarray[Any, Any], ...]:
-        """Return the numbers that the kernel gets for a problem, in the order of its parameters.
+        """Return the numbers that are passed to the kernel for a problem, in the order of its parameters.
 
         Each is an array of one element of the parameter's type.
         """

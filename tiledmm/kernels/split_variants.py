@@ -25,10 +25,13 @@ def of_limbs(rules: Callable[[Config, Element], list[Rule]]) -> Callable[[Config
     """
 
     def of_both(config: Config, element: Element) -> list[Rule]:
-        counted = " (in real numbers)" if element.components > 1 else ""
+        counted = ", where a complex number counts as two" if element.components > 1 else ""
         own = rules(in_real_numbers(config, element), SCHEMES[config.scheme].limb)
         return [
-            (not config.launch.pack_a + config.launch.pack_b, "pack_a and pack_b are 0: limbs are packed"),
+            (
+                not config.launch.pack_a + config.launch.pack_b,
+                "pack_a and pack_b must be 0, because limbs are always packed",
+            ),
             *((holds, f"{rule}{counted}") for holds, rule in own),
         ]
 
@@ -134,8 +137,11 @@ def of_bytes(config: Config, element: Element) -> list[Rule]:
     They are the rules of ``wgmma`` for 8-bit elements, no packing, and a limit on the columns of 64-bit integers.
     """
     return [
-        (not config.launch.pack_a + config.launch.pack_b, "pack_a and pack_b are 0: bytes are packed"),
-        (element.itemsize < 8 or config.bn <= 128, "bn is at most 128 for 64-bit integers"),
+        (
+            not config.launch.pack_a + config.launch.pack_b,
+            "pack_a and pack_b must be 0, because bytes are always packed",
+        ),
+        (element.itemsize < 8 or config.bn <= 128, "bn must be at most 128 for 64-bit integers"),
         *warpgroups(64, 128, 256)(config, ELEMENTS["uint8"]),
     ]
 
@@ -163,9 +169,12 @@ def split_float64(tile: int, element: Element) -> Config:
 
 def _of_moduli(config: Config) -> list[Rule]:
     return [
-        (not config.launch.pack_a + config.launch.pack_b, "pack_a and pack_b are 0: residues are packed"),
-        (config.launch.split_k == 1, "split_k is 1: a product for each modulus fills a GPU"),
-        (FEWEST_MODULI <= config.moduli <= MOST_MODULI, f"moduli is {FEWEST_MODULI} to {MOST_MODULI}"),
+        (
+            not config.launch.pack_a + config.launch.pack_b,
+            "pack_a and pack_b must be 0, because residues are always packed",
+        ),
+        (config.launch.split_k == 1, "split_k must be 1, because the products for all moduli fill a GPU"),
+        (FEWEST_MODULI <= config.moduli <= MOST_MODULI, f"moduli must be {FEWEST_MODULI} to {MOST_MODULI}"),
     ]
 
 
@@ -204,7 +213,7 @@ def of_swizzled_residues(config: Config, element: Element) -> list[Rule]:
     """
     return [
         *_of_moduli(config),
-        (config.wn % 64 == 0, "wn is a multiple of 64"),
+        (config.wn % 64 == 0, "wn must be a multiple of 64"),
         *matrix_fragments(config, ELEMENTS["uint8"]),
     ]
 

@@ -27,16 +27,17 @@ def double_buffered_fragments(config: Config, element: Element) -> list[Rule]:
     chunk = VECTOR_BYTES // element.itemsize
     lengths = [config.bk] if element.itemsize == 1 else [config.bk, config.bm, config.bn]
     rows = [config.threads * chunk / max(length, 1) for length in lengths]
-    narrow = element.itemsize <= 4
+    narrow, together = element.itemsize <= 4, 4 if element.itemsize == 4 else 8
+    copied = f"{together} * bk" if len(lengths) == 1 else f"{together} * bk, {together} * bm and {together} * bn"
     shares = [divmod(config.threads, max(size, 1)) for size in (config.bm, config.bn, config.bk)]
     return [
         *matrix_fragments(config, element, skinny=(16, 32)),
-        (not narrow or config.bk * element.itemsize >= 64, "bk is 64 or 128 bytes"),
-        (not narrow or all(map(is_power_of_2, (config.wm, config.wn))), "wm and wn are powers of 2"),
-        (not narrow or all(each % (4 if element.itemsize == 4 else 8) == 0 for each in rows),
-         "threads copy 8 rows (tf32: 4) at a time"),
+        (not narrow or config.bk * element.itemsize >= 64, f"bk must be at least {64 // element.itemsize} (64 bytes)"),
+        (not narrow or all(map(is_power_of_2, (config.wm, config.wn))), "wm and wn must be powers of 2"),
+        (not narrow or all(each % together == 0 for each in rows),
+         f"{chunk} times the number of threads must be a multiple of {copied}"),
         (config.bm >= 64 or all(share and is_power_of_2(share) and not rest for share, rest in shares),
-         "with fewer than 64 rows, threads are bm, bn and bk times powers of 2"),
+         "if bm is less than 64, the number of threads must be a power of 2 times each of bm, bn and bk"),
     ]  # fmt: skip
 
 
@@ -51,33 +52,37 @@ def matrix_fragments(config: Config, element: Element, skinny: tuple[int, ...] =
     chunk = VECTOR_BYTES // element.itemsize
     is_skinny = config.bm in skinny
     depth, step = 8 * _register_bytes(element), 32 if element.itemsize == 4 and not is_skinny else 16
-    rows = f", or bm is {' or '.join(map(str, skinny))}" if skinny else ""
+    rows = f"{', '.join(map(str, skinny))} or " if skinny else ""
     wide = element.itemsize >= 8
     widths = [size for size in ((64, 128, 256) if wide else (32, 64, 128)) if size >= depth]
+    steps = " or ".join(str(size // element.itemsize) for size in widths)
     lanes = config.lanes if wide else 1  # warps that sum the same elements
-    parts = lanes * config.cluster_k  # K is divided into so many parts; their sums meet in shared memory
+    parts = lanes * config.cluster_k  # parts of K, whose sums are added in shared memory
     partial = config.bm * config.bn * lanes * element.itemsize if parts > 1 else 0
+    tiles = shared_swizzled(config, element, "NN")
     cols = 32 if is_skinny and wide else 64
-    said = f"bm and bn are multiples of 64{rows}" if cols == 64 else f"bn is a multiple of {cols}"
     whole = config.wm > 0 and config.wn > 0 and not (config.wm % step or config.wn % step)
     return [
-        (whole, f"wm and wn are multiples of {step}"),
-        (whole and (config.tm, config.tn) == (config.wm // 8, config.wn // 4), "tm is wm / 8, tn is wn / 4"),
-        (whole and not (config.bm % config.wm or config.bn % config.wn), "bm and bn are multiples of wm and wn"),
-        (not ((config.bm % 64 and not is_skinny) or config.bn % cols), said),
-        (config.bk * element.itemsize in widths, f"bk is {' or '.join(map(str, widths))} bytes"),
-        (config.unroll * element.itemsize % depth == 0, f"unroll is a multiple of {depth // element.itemsize}"),
+        (whole, f"wm and wn must be multiples of {step}"),
+        (whole and (config.tm, config.tn) == (config.wm // 8, config.wn // 4),
+         "tm must be wm / 8, and tn must be wn / 4"),
+        (whole and not (config.bm % config.wm or config.bn % config.wn), "bm and bn must be multiples of wm and wn"),
+        (not ((config.bm % 64 and not is_skinny) or config.bn % cols),
+         f"bm must be {rows}a multiple of 64, and bn a multiple of {cols}"),
+        (config.bk * element.itemsize in widths, f"bk must be {steps} ({' or '.join(map(str, widths))} bytes)"),
+        (config.unroll * element.itemsize % depth == 0, f"unroll must be a multiple of {depth // element.itemsize}"),
         (not any(size * config.bk % (config.threads * chunk) for size in (config.bm, config.bn)),
-         f"threads copy even shares of both tiles, in {chunk} at a time"),
+         f"bm * bk and bn * bk must be multiples of {chunk} times the number of threads"),
         (not any(config.threads % max(size // chunk, 1) for size in (config.bm, config.bn, config.bk)),
-         f"threads copy whole rows and columns of bm, bn and bk elements, in {chunk} at a time"),
-        (config.stages >= 2, "stages is at least 2"),
-        (config.pad == config.triangle == 0 and config.lanes == lanes, "pad and triangle are 0, lanes is 1"),
+         f"bm / {chunk}, bn / {chunk} and bk / {chunk} must divide the number of threads"),
+        (config.stages >= 2, "stages must be at least 2"),
+        (config.pad == config.triangle == 0, "pad and triangle must be 0"),
+        (config.lanes == lanes, "lanes must be 1"),
         (lanes > 0 and is_power_of_2(lanes) and config.bk * element.itemsize % (lanes * depth) == 0,
-         f"lanes is a power of 2, and bk a multiple of lanes * {depth // element.itemsize}"),
-        (config.cluster_k == 1 or wide, "cluster_k is 1"),
-        (partial <= shared_swizzled(config, element, "NN") and config.wm * config.wn % (64 * max(parts, 1)) == 0,
-         "partial sums of all lanes fit into the memory of the tiles, and every part of K has an equal part of them"),
+         f"lanes must be a power of 2, and bk a multiple of lanes * {depth // element.itemsize}"),
+        (config.cluster_k == 1 or wide, "cluster_k must be 1"),
+        (partial <= tiles, f"the partial sums of a block, {partial} bytes, must fit into its tiles of {tiles} bytes"),
+        (config.wm * config.wn % (64 * max(parts, 1)) == 0, "wm * wn must be a multiple of 64 * lanes * cluster_k"),
     ]  # fmt: skip
 
 
@@ -170,17 +175,17 @@ def warpgroups(*columns: int) -> Callable[[Config, Element], list[Rule]]:
 
     def rules(config: Config, element: Element) -> list[Rule]:
         return [
-            (config.bm in (64 * config.cluster, 128 * config.cluster), "bm is 64 or 128 for every block of a cluster"),
+            (config.bm in (64 * config.cluster, 128 * config.cluster), "bm must be 64 or 128 times cluster"),
             (config.cluster == 1 or (config.cluster == 2 and config.bn >= 128 and config.bn % 64 == 0),
-             "cluster is 1, or 2 if bn is a multiple of 64 from 128 on"),
-            (config.bn in columns, f"bn is {named}"),
+             "cluster must be 1, or 2 if bn is a multiple of 64 and at least 128"),
+            (config.bn in columns, f"bn must be {named}"),
             ((config.wm, config.wn, config.tm, config.tn) == (16, config.bn, 2, config.bn // 4),
-             "wm is 16, wn is bn, tm is 2 and tn is bn / 4"),
+             "wm must be 16, wn must be bn, tm must be 2, and tn must be bn / 4"),
             (config.bk * element.itemsize == 128 and config.unroll == config.bk,
-             "bk is 128 bytes, and unroll the same"),
-            (config.stages >= 2, "stages is at least 2"),
+             f"bk and unroll must be {128 // element.itemsize} (128 bytes)"),
+            (config.stages >= 2, "stages must be at least 2"),
             (config.pad == config.triangle == 0 and config.lanes == config.min_blocks == 1,
-             "pad and triangle are 0, lanes and min_blocks are 1"),
+             "pad and triangle must be 0, and lanes and min_blocks must be 1"),
         ]  # fmt: skip
 
     return rules
@@ -196,22 +201,22 @@ def shared_wgmma(config: Config, element: Element, layout: str) -> int:
 
 def _stage_bytes(config: Config, element: Element, layout: str) -> int:
     """Return the shared memory of a stage of ``wgmma`` in bytes: tiles of A and B, and two barriers."""
-    k_major = layout[1] == "T" or element.itemsize != 2  # wgmma reads other types only so
+    k_major = layout[1] == "T" or element.itemsize != 2  # the only layout in which wgmma reads other types
     columns = config.bn if k_major else loaded_columns(config, element)
     return config.bk * (config.bm // config.cluster + columns) * element.itemsize + 2 * 8
 
 
 def loaded_columns(config: Config, element: Element) -> int:
-    """Return how many columns an MN-major tile of B has in shared memory: whole slabs, whose rows have 128 bytes."""
+    """Return the number of columns of an MN-major tile of B in shared memory: whole slabs, whose rows are 128 bytes."""
     slab = 128 // element.itemsize
     return -(-config.bn // slab) * slab
 
 
 def _epilogue_bytes(config: Config, element: Element) -> int:
-    """Return the shared memory of ``wgmma`` in bytes that all stages share: rows of C, and barriers of a cluster.
+    """Return the bytes of shared memory that ``wgmma`` needs once, for all stages: rows of C, and a cluster's barriers.
 
-    A row has an equal part of the tile's columns of C, and padding. It has at least 8 columns, which take most bytes
-    for complex128.
+    A row holds an equal part of the tile's columns of C, and padding. It has at least 8 columns, for which complex128
+    needs most bytes.
     """
     bm, written = config.bm // config.cluster, config.bn // config.cluster_k
     columns = max(part for part in range(8, min(written, _MOST_COLUMNS) + 1, 8) if written % part == 0)
@@ -251,10 +256,10 @@ _WGMMA_TILES = {
 def wgmma(tile: int, element: Element) -> Config:
     """Return the config of ``wgmma`` for a tile.
 
-    Tiles from 128 to 256 have 128 rows and ``tile`` columns. Up to 80 they have 64 rows and ``tile`` columns. Those
-    between have about as many elements as squares of that size: 96 is 64 x 128, 104 is 128 x 80, 112 is 128 x 96, and
-    120 is 128 x 112. Tiles 384 and 512 are two tiles 192 or 256 in a cluster, whose blocks share B.
-    They suit rows that do not begin at cache lines.
+    Tiles from 128 to 256 have 128 rows and ``tile`` columns. Tiles up to 80 have 64 rows and ``tile`` columns. Tiles
+    between these have about as many elements as squares of that size: 96 is 64 x 128, 104 is 128 x 80, 112 is
+    128 x 96, and 120 is 128 x 112. Tile 384 is two tiles of 192 in a cluster, and tile 512 two of 256. The blocks of
+    a cluster share B. Clusters are faster if the rows of the operands do not begin at cache lines.
     """
     rows, columns = _WGMMA_TILES[tile]
     config = replace(warpgroup_tiles(columns, element, _MOST_STAGES), bm=rows, cluster=max(rows // 128, 1))

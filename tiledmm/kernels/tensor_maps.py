@@ -72,7 +72,7 @@ class TensorMap:
             _NOT_INTERLEAVED, _SWIZZLE_128, _PROMOTE_128, _ZEROS,
         )  # fmt: skip
         if status:
-            raise DeviceError(f"cuTensorMapEncodeTiled takes no {self} at {pointer:#x}: CUDA error {status}")
+            raise DeviceError(f"cuTensorMapEncodeTiled rejected {self} at {pointer:#x}: CUDA error {status}")
         return encoded.view("V128")
 
 
@@ -145,7 +145,7 @@ def map_of_limbs(
     """
     limbs, matrices, rows, contiguous = sizes
     if max(sizes) >= _LARGEST_SIZE:
-        raise ShapeError("TMA counts to 2^31 - 1 in each dimension; 'warp_tiled' takes any size")
+        raise ShapeError("TMA supports at most 2^31 - 1 elements per dimension; 'warp_tiled' supports any size")
     steps = pitch, rows * pitch, matrices * rows * pitch
     box = _box(layout[operand] == "NT"[operand], operand, config, element)
     strides = (*(step * element.itemsize for step in steps), _ROW)
@@ -195,5 +195,7 @@ def _driver() -> Any:
     """
     found = driver()
     if not hasattr(found, "cuTensorMapEncodeTiled"):
-        raise DeviceError("this driver encodes no tensor maps: variant 'wgmma' needs one for CUDA 12 or newer")
+        raise DeviceError(
+            "this driver cannot encode tensor maps, which variant 'wgmma' needs; install one for CUDA 12 or newer"
+        )
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -33,12 +34,12 @@ def scheme_of(variant: Variant, overrides: ConfigOverrides) -> str:
         ConfigError: If ``overrides`` is not a mapping, or the variant does not have the scheme that it names.
     """
     if not isinstance(overrides, Mapping):
-        raise ConfigError(f"config is a mapping of fields to values, such as {{'bk': 16}}; got {overrides!r}")
+        raise ConfigError(f"config must be a mapping of field names to values, such as {{'bk': 16}}; got {overrides!r}")
     known = variant.operands.schemes or ("",)
     scheme = overrides.get("scheme", known[0])
     if scheme not in known:
-        own = f"its schemes are {', '.join(known)}" if variant.operands.schemes else "it decomposes nothing"
-        raise ConfigError(f"variant {variant.name!r} has no scheme {scheme!r}; {own}")
+        own = f"its schemes are {', '.join(known)}" if variant.operands.schemes else "it does not decompose operands"
+        raise ConfigError(f"variant {variant.name!r} has no scheme {scheme!r}: {own}")
     return str(scheme)
 
 
@@ -58,16 +59,18 @@ def config_of_tile(variant: Variant, tile: int | None, element: Element, scheme:
     if tile is None:
         return _default_config(variant, element, *of_scheme)
     if not variant.tiles:
-        raise ConfigError(f"variant {variant.name!r} has no tile to choose: leave the tile out")
+        raise ConfigError(f"tile={tile!r} is not available for variant {variant.name!r}: it has no choice of tiles")
     try:
         return variant.configure(variant.tiles[variant.tiles.index(operator.index(tile))], element, *of_scheme)
     except (TypeError, ValueError):
         fits = ", ".join(map(str, variant.tiles))
         if isinstance(tile, str) and tile.isdecimal():
             raise ConfigError(
-                f"a tile is an int, not the string {tile!r}; those of {variant.name!r} are {fits}"
+                f"tile must be an int, not the string {tile!r}; the tiles of variant {variant.name!r} are {fits}"
             ) from None
-        raise ConfigError(f"variant {variant.name!r} has no tile {tile!r}; its tiles are {fits}") from None
+        raise ConfigError(
+            f"tile={tile!r} is not available for variant {variant.name!r}: its tiles are {fits}"
+        ) from None
 
 
 def _default_config(variant: Variant, element: Element, *scheme: str) -> Config:
@@ -104,12 +107,23 @@ def with_overrides(variant: Variant, config: Config, overrides: ConfigOverrides,
         if name == "scheme":
             continue
         if isinstance(value, bool) or not isinstance(value, int) or value < (name not in _MAY_BE_ZERO):
-            raise ConfigError(f"{name} is a whole number of at least {int(name not in _MAY_BE_ZERO)}; got {value!r}")
+            raise ConfigError(f"{name} must be an integer of at least {int(name not in _MAY_BE_ZERO)}; got {value!r}")
     changed = config.changed(overrides)
     broken = "; ".join(rule for holds, rule in _rules(variant, config, changed, element) if not holds)
     if broken:
-        raise ConfigError(f"variant {variant.name!r} of {element.dtype_name} cannot have this config: {broken}")
+        given = ", ".join(f"{name}={value!r}" for name, value in overrides.items())
+        raise ConfigError(
+            f"{given} {'does' if len(overrides) == 1 else 'do'} not work with variant {variant.name!r} in "
+            f"{element.dtype_name}: {broken}{_values_in(broken, changed)}"
+        )
     return changed
+
+
+def _values_in(rules: str, config: Config) -> str:
+    """Return the values of the fields that the texts of rules name, and of ``threads``, in parentheses."""
+    known = config.as_dict() | {"threads": config.threads}
+    named = [name for name in dict.fromkeys(re.findall(r"\w+", rules)) if name in known]
+    return f" (here {', '.join(f'{name}={known[name]}' for name in named)})" if named else ""
 
 
 def _rules(variant: Variant, of_tile: Config, config: Config, element: Element) -> list[Rule]:
@@ -129,33 +143,39 @@ def _rules(variant: Variant, of_tile: Config, config: Config, element: Element) 
     whole = config.bm % config.tm == 0 and config.bn % config.tn == 0
     alone = config.cluster == 1 or variant.hopper.tma
     return [
-        (whole, "bm and bn are multiples of tm and tn"),
+        (whole, "bm and bn must be multiples of tm and tn"),
         (
             config.triangle <= 1 and (config.triangle == 0 or variant.has_triangle(config)),
-            "triangle is 0, or 1 where blocks have warp tiles, without tensor cores, and bm is bn",
+            "triangle must be 0; it may be 1 if bm is bn and the kernel has warp tiles and no tensor cores",
         ),
-        (config.tiles_per_block == 1 or of_tile.tiles_per_block > 1, "tiles_per_block is 1"),
-        (alone, "cluster is 1"),
-        (config.cluster_k in (1, *variant.clusters), f"cluster_k is {' or '.join(map(str, (1, *variant.clusters)))}"),
+        (config.tiles_per_block == 1 or of_tile.tiles_per_block > 1, "tiles_per_block must be 1"),
+        (alone, "cluster must be 1"),
+        (
+            config.cluster_k in (1, *variant.clusters),
+            f"cluster_k must be {' or '.join(map(str, (1, *variant.clusters)))}",
+        ),
         (
             of_tile.moduli > 0 or not config.moduli,
-            "moduli is 0 where operands are not decomposed into residues",
+            "moduli must be 0, because operands are not decomposed into residues",
         ),
-        (launch.group == 1 or config.wm > 0, "group is 1 where blocks have no warp tiles"),
+        (launch.group == 1 or config.wm > 0, "group must be 1, because the kernel has no warp tiles"),
         (
             max(launch.pack_a, launch.pack_b, launch.pack_elements) <= 1,
-            "pack_a, pack_b and pack_elements are 0 or 1",
+            "pack_a, pack_b and pack_elements must be 0 or 1",
         ),
         (
             not launch.pack_elements or element.multiplied in PACKED_ELEMENTS,
-            f"pack_elements is for {', '.join(PACKED_ELEMENTS)}",
+            f"pack_elements must be 0 for types other than {', '.join(PACKED_ELEMENTS)}",
         ),
         (
             not launch.pack_elements or not config.lanes > 1,
-            "pack_elements is for kernels whose lanes do not share k",
+            "pack_elements must be 0 if lanes is greater than 1",
         ),
-        (not launch.pack_elements or not packed, "pack_elements is instead of pack_a and pack_b"),
-        (config.threads <= MAX_THREADS, f"a block has at most {MAX_THREADS} threads, not {config.threads}"),
-        (shared <= limit, f"a block has {limit} bytes of shared memory, not the {shared} that this needs"),
+        (not launch.pack_elements or not packed, "pack_elements must be 0 if pack_a or pack_b is 1"),
+        (config.threads <= MAX_THREADS, f"the number of threads per block must be at most {MAX_THREADS}"),
+        (
+            shared <= limit,
+            f"shared memory per block must be at most {limit} bytes, and this config needs {shared} bytes",
+        ),
         *(variant.rules(config, element) if whole and alone else ()),
     ]

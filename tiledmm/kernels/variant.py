@@ -38,7 +38,7 @@ class Hopper:
             which reads B from shared memory only.
         in_cluster: Function ``(Config, partitions, element) -> Config`` that returns the config of the kernel whose
             clusters add up the partial sums of split-K, so that no reduction follows; the given config if clusters
-            cannot have so many blocks.
+            cannot have that many blocks.
     """
 
     arch: str = ""
@@ -102,7 +102,7 @@ class Variant:
     Attributes:
         name: Name of the variant, a value of ``variant=``.
         template: Name of the template's file in ``cuda_src/``, or of a user's file; None for ``cublas``.
-        summary: What the variant adds to the variant before it, in one line.
+        summary: One line on what the variant adds to the variant before it.
         configure: Function ``(tile, element) -> Config`` that returns the config of a tile for a computation type;
             ``(tile, element, scheme) -> Config`` for a variant with schemes.
         block: Function ``Config -> (x, y)`` that returns the threads per block along x and y; ``(x, y, z)`` for a plain
@@ -122,7 +122,7 @@ class Variant:
         reads: Access pattern, for the cost model.
         hopper: Features of compute capability 9.0 that the kernel uses.
         clusters: Numbers of blocks per cluster that may each sum a part of K (``cluster_k``) on GPUs with clusters.
-        mends: What slows kernels down and this variant removes, in the words of ``Advice.cause``; empty if nothing.
+        mends: Cause of slowness that this variant removes, in the words of ``Advice.cause``; empty if none.
         writes: Format of the operands that an auxiliary kernel writes; None for other kernels.
         user: Template or plain kernel that a user registered; None for a variant of this package.
     """
@@ -193,14 +193,14 @@ class Variant:
             overrides: Values of fields that replace those of the tile, by name.
 
         Raises:
-            UnsupportedTypeError: If the variant does not multiply elements of this type. The message lists its types.
+            UnsupportedTypeError: If the variant does not support this type. The message lists its types.
             ConfigError: If the variant has no such tile, scheme or field, or if the fields break a rule. The message
                 lists the valid values or quotes the rule.
         """
         if not self.multiplies(element):
             raise UnsupportedTypeError(
-                f"variant {self.name!r} multiplies {', '.join(dict(self.types) or ELEMENTS)}, not "
-                f"{element.dtype_name}; {self._instead(element)}"
+                f"variant {self.name!r} does not support {element.dtype_name}: its types are "
+                f"{', '.join(dict(self.types) or ELEMENTS)}; {self._instead(element)}"
             )
         config = config_of_tile(self, tile, element, scheme_of(self, overrides or {}))
         return with_overrides(self, config, overrides, element) if overrides else config
@@ -290,7 +290,7 @@ class Variant:
 
     def _instead(self, element: Element) -> str:
         if element == TF32:
-            return "'tensor_core' multiplies it"
+            return "'tensor_core' supports tf32"
         if element == TF32.stored and self.multiplies(TF32):
-            return "precision='tf32' rounds float32 to tf32; 'warp_tiled' multiplies float32 itself"
-        return "'warp_tiled' multiplies every type"
+            return "precision='tf32' rounds float32 to tf32, and 'warp_tiled' supports float32 itself"
+        return "'warp_tiled' supports every type"

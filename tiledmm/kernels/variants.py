@@ -47,37 +47,37 @@ def _with_producer(config: Config) -> tuple[int, int]:
 # fmt: off
 VARIANTS = VariantTable((
     Variant("naive", "naive.cu.j2",
-            "one thread per element of C; a warp walks down a column: uncoalesced",
+            "one thread per element of C; the lanes of a warp compute a column of C: uncoalesced loads",
             lambda tile, element: Config(bm=32, bn=16, unroll=8), block=lambda config: (config.bm, config.bn),
             rules=rules.one_element_a_thread, operands=IN_PLACE, reads=Reads(down_columns=True)),
     Variant("coalesced", "coalesced.cu.j2",
-            "a warp walks along a row of C: its lanes read contiguous elements",
+            "the lanes of a warp compute a row of C: they read contiguous elements",
             lambda tile, element: Config(bm=16, bn=32, unroll=8), block=block_of_tiles,
             rules=rules.one_element_a_thread, operands=IN_PLACE, mends="uncoalesced accesses"),
     Variant("tiled", "tiled.cu.j2",
-            "square tiles of A and B in shared memory, each element used once per row or column of the tile",
+            "square tiles of A and B in shared memory; each loaded element is used once per row or column of the tile",
             cuda_cores.tiled, block_of_tiles, cuda_cores.shared_tiled, rules.even_copies(1),
             SQUARE_TILES, default_tile=32, operands=IN_PLACE, mends="little reuse"),
     Variant("tiled_padded", "tiled.cu.j2",
-            "rows of TILE + 1: a column of a tile lies in 32 different banks",
+            "rows of a shared tile are one element longer: a column lies in 32 different banks",
             cuda_cores.tiled_padded, block_of_tiles, cuda_cores.shared_tiled, rules.even_copies(1),
             SQUARE_TILES, default_tile=32, operands=IN_PLACE, mends="bank conflicts"),
     Variant("double_buffered", "double_buffered.cu.j2",
-            "the next tiles are loaded while the current ones are multiplied; one barrier a step",
+            "the next tiles are loaded while the current ones are multiplied; one barrier per step",
             cuda_cores.double_buffered, block_of_tiles, cuda_cores.shared_double_buffered, rules.buffers_of_vectors,
             SQUARE_TILES, default_tile=32, operands=IN_PLACE, mends="barriers"),
     Variant("register_tiled", "register_tiled.cu.j2",
-            "8 x 8 elements a thread: one element from shared memory takes part in 8 products",
+            "8 x 8 elements per thread: each value read from shared memory is used in 8 multiply-adds",
             cuda_cores.register_tiled, block_of_tiles, cuda_cores.shared_k_major, rules.even_copies(1),
             (64, 128), default_tile=128, operands=IN_PLACE, reads=Reads(from_shared="K-major"),
             mends="shared-memory loads"),
     Variant("vectorized", "vectorized.cu.j2",
-            "the same, 16 bytes at a time: float4 to and from global and shared memory",
+            "the same with 16-byte accesses: float4 to and from global and shared memory",
             cuda_cores.register_tiled, block_of_tiles, cuda_cores.shared_k_major, rules.square_vectors,
             (64, 128), default_tile=128, operands=IN_PLACE, reads=Reads(from_shared="K-major vectors"),
             mends="narrow loads"),
     Variant("warp_tiled", "warp_tiled.cu.j2",
-            "a tile for each warp, fragments in registers; loads several stages ahead, 16 bytes at a time",
+            "one tile per warp, fragments in registers; 16-byte loads run several stages ahead",
             cuda_cores.warp_tiled, shared_bytes=cuda_cores.shared_warp_tiles, rules=rules.warp_tiles,
             tiles=(32, 64, 128, 256), default_tile=256, operands=IN_PLACE,
             reads=Reads("vectors", packs_elements=True)),
@@ -86,32 +86,32 @@ VARIANTS = VariantTable((
             cuda_cores.thin, shared_bytes=cuda_cores.shared_warp_tiles, rules=rules.warp_tiles,
             tiles=(8, 16, 32, 48, 64), default_tile=8, operands=IN_PLACE, reads=Reads(few_rows=_any_tile)),
     Variant("dot_products", "dot_products.cu.j2",
-            "a warp for a few elements of C, its lanes share K: for skinny products of K-major operands",
+            "a warp computes a few elements of C, its lanes share K: for skinny products of K-major operands",
             cuda_cores.dot_products, rules=rules.lanes_share_k,
             tiles=(1, 2, 4, 8, 16), default_tile=4, operands=IN_PLACE, reads=Reads("K-major", few_rows=_any_tile)),
     Variant("block_dot_products", "dot_products.cu.j2",
-            "the same with a block for a few elements of C, its threads share K: for long K and a small C",
+            "the same with a whole block, whose threads share K: for long K and a small C",
             cuda_cores.block_dot_products, shared_bytes=cuda_cores.shared_block_dot_products,
             rules=rules.threads_share_k, tiles=(1, 2, 4), default_tile=1,
             operands=IN_PLACE, reads=Reads("K-major", few_rows=_any_tile)),
     Variant("axpy", "axpy.cu.j2",
-            "rows of B times elements of A, a few columns and all of K in a block: for skinny products",
+            "a block sums rows of B times elements of A, over a few columns and all of K: for skinny products",
             cuda_cores.axpy, shared_bytes=cuda_cores.shared_axpy, rules=rules.rows_of_vectors,
             tiles=(1, 2, 4), default_tile=4, operands=IN_PLACE, reads=Reads("rows of B", few_rows=_any_tile)),
     Variant("outer_products", "outer_products.cu.j2",
-            "rows of B in registers, a warp walks down rows of C: for a K of a few, at the speed of writing C",
+            "rows of B stay in registers, a warp walks down rows of C: for K of 4 or less, at the speed of writing C",
             cuda_cores.outer_products, rules=rules.rows_of_words,
             tiles=(2, 4), default_tile=4, operands=IN_PLACE, reads=Reads(short_k=True)),
     Variant("narrow_outer_products", "narrow_outer_products.cu.j2",
-            "the same for a C of few columns: successive threads write successive elements, whichever rows they lie in",
+            "the same for a C of few columns: successive threads write successive elements, across the ends of rows",
             cuda_cores.narrow_outer_products, rules=rules.rows_as_words,
             tiles=(2, 4, 8), default_tile=4, operands=IN_PLACE, reads=Reads(short_k=True, narrow=True)),
     Variant("tiny", "tiny.cu.j2",
-            "a warp, or a part of one, for each tile of C: for batches of small products",
+            "a warp, or part of a warp, computes each tile of C: for batches of small products",
             cuda_cores.tiny, shared_bytes=cuda_cores.shared_tiny, rules=rules.groups_of_threads,
             tiles=(4, 8, 16), default_tile=8, operands=IN_PLACE, reads=Reads(small_products=True)),
     Variant("tensor_core", "tensor_core.cu.j2",
-            "tensor cores: a warp multiplies 16 x 16 by 16 x 8 elements of 16 bits with one instruction",
+            "tensor cores: one instruction of a warp multiplies 16 x 16 by 16 x 8 elements of 16 bits",
             tensor_cores.tensor_core, shared_bytes=tensor_cores.shared_tensor_core,
             rules=tensor_cores.double_buffered_fragments, tiles=(16, 32, 64, 128, 256), default_tile=128,
             types=(("float16", (7, 5)), ("bfloat16", (8, 0)), ("tf32", (8, 0)),
@@ -128,36 +128,36 @@ VARIANTS = VariantTable((
             operands=IN_PLACE, waits="first", reads=Reads(few_columns=lambda config: config.bn < 64),
             hopper=replace(_HOPPER, in_cluster=tensor_cores.sum_in_cluster)),
     Variant("split_float32", "split_float32.cu.j2",
-            "float32 and complex64 from 16-bit tensor cores: decomposed into limbs, promoted accumulation",
+            "float32 and complex64 on 16-bit tensor cores: numbers are decomposed into limbs; promoted accumulation",
             split_variants.split_float32, _with_producer, split_variants.shared_limbs,
             split_variants.of_limbs(tensor_cores.warpgroups(64, 128, 256)),
             (64, 128, 256), default_tile=256, types=_on((9, 0), "float32", "complex64"),
             tensor_cores=True, operands=_LIMBS, waits="first", hopper=_HOPPER),
     Variant("split_tensor_core", "split_tensor_core.cu.j2",
-            "the same with instructions of a warp: on GPUs without wgmma",
+            "the same with mma.sync, an instruction of a warp: for GPUs without wgmma",
             split_variants.split_tensor_core, shared_bytes=split_variants.shared_swizzled_limbs,
             rules=split_variants.of_limbs(tensor_cores.matrix_fragments),
             tiles=(64, 128), default_tile=128, types=_on((8, 0), "float32", "complex64"),
             tensor_cores=True, operands=_LIMBS, waits="first"),
     Variant("split_integer", "split_integer.cu.j2",
-            "integers from 8-bit tensor cores: bytes, multiplied pair by pair and summed by their places",
+            "integers on 8-bit tensor cores: their bytes are multiplied pair by pair and summed by place",
             split_variants.split_integer, _with_producer, split_variants.shared_split_integer, split_variants.of_bytes,
             (64, 128, 256), default_tile=256,
             types=_on((9, 0), "int32", "int64", "int16", "uint16", "uint32", "uint64"),
             tensor_cores=True, operands=Bytes(), waits="first", hopper=_HOPPER),
     Variant("split_float64", "split_float64.cu.j2",
-            "float64 and complex128 from 8-bit tensor cores: integers modulo small numbers (Ozaki scheme II)",
+            "float64 and complex128 on 8-bit tensor cores: integers modulo small numbers (Ozaki scheme II)",
             split_variants.split_float64, _with_producer, split_variants.shared_byte_tiles, split_variants.of_residues,
             (64, 128, 256), default_tile=256, types=_on((9, 0), "float64", "complex128"),
             tensor_cores=True, operands=_RESIDUES, waits="first", hopper=_HOPPER),
     Variant("split_float64_tensor_core", "split_float64_tensor_core.cu.j2",
-            "the same with instructions of a warp: on GPUs without wgmma",
+            "the same with mma.sync, an instruction of a warp: for GPUs without wgmma",
             split_variants.split_float64_tensor_core, shared_bytes=split_variants.shared_swizzled_residues,
             rules=split_variants.of_swizzled_residues,
             tiles=(64, 128, 256), default_tile=128, types=_on((8, 0), "float64", "complex128"),
             tensor_cores=True, operands=_RESIDUES, waits="first"),
     Variant("cublas", None,
-            "cupy.matmul itself, the baseline; never chosen unless it is named",
+            "cupy.matmul itself, the baseline; used only by name",
             lambda tile, element: Config(0, 0)),
 ))
 # fmt: on
@@ -182,19 +182,22 @@ def find_variant(name: str) -> Variant:
     """Return the variant of the given name.
 
     Raises:
-        UnknownVariantError: If there is none. The message suggests the closest name and lists all.
+        UnknownVariantError: If there is none. The message suggests the closest name, or lists all if none is close.
     """
     row = VARIANTS.get(name) if isinstance(name, str) else None
     if row is None:
         if name == "auto":
             raise UnknownVariantError(
-                f"'auto' takes another kernel for each product; those with a name are {', '.join(VARIANTS)}"
+                f"'auto' chooses a kernel for each product; a single kernel needs the name of a variant, one of "
+                f"{', '.join(VARIANTS)}"
             )
-        near = difflib.get_close_matches(str(name), VARIANTS, n=1)
-        hint = f" (did you mean {near[0]!r}?)" if near else ""
+        if near := difflib.get_close_matches(str(name), VARIANTS, n=1):
+            raise UnknownVariantError(
+                f"unknown variant {name!r}; did you mean {near[0]!r}? 'tiledmm variants' lists all"
+            )
         raise UnknownVariantError(
-            f"there is no variant {name!r}{hint}; the variants are auto, {', '.join(VARIANTS)}; one of your own "
-            "has to be registered first, by tiledmm.register or, for a command, by its option --import FILE.py"
+            f"unknown variant {name!r}; the variants are auto, {', '.join(VARIANTS)}; register a kernel of your own "
+            "first, with tiledmm.register or, for a command, with its option --kernel or --import"
         )
     return row
 
@@ -230,7 +233,7 @@ def kernel_spec(
     if row.template is None:
         raise ConfigError(f"variant {row.name!r} has no kernel of this package: it calls cupy.matmul")
     if not isinstance(layout, str) or len(layout) != 2 or not set(layout) <= set(ORDERS):
-        raise ShapeError(f"layout is two letters of N, T and G, for A and B, such as 'NT'; got {layout!r}")
+        raise ShapeError(f"layout must be two letters out of N, T and G, for A and B, such as 'NT'; got {layout!r}")
     compute = compute_element(row.default_type if dtype is None else dtype)
     a, b = (compute.stored if d is None else element(d) for d in (a_dtype, b_dtype))
     c = compute.result if out_dtype is None else element(out_dtype)
@@ -238,6 +241,6 @@ def kernel_spec(
     compute = own if row.multiplies(own) else compute
     for source, target in ((a, compute), (b, compute), (compute.result, c)):
         if not converts_in_kernel(source.dtype, target.dtype):
-            raise UnsupportedTypeError(f"a kernel does not convert {source.dtype_name} to {target.dtype_name}")
+            raise UnsupportedTypeError(f"kernels do not convert {source.dtype_name} to {target.dtype_name}")
     spec = KernelSpec(row, row.config(tile, compute, config), a, b, compute, c, layout)
     return spec.with_packing_for_tma(*("G" not in letter for letter in layout))

@@ -45,7 +45,7 @@ def source(
             row-major matrix), G for neither.
         a_dtype, b_dtype, out_dtype: Types in memory of A, B and C if they differ from ``dtype``.
         page: Whether to return only the kernel's own part of the text, without the headers before it. That part does
-            not compile.
+            not compile by itself.
 
     Returns:
         Source that compiles by itself, with an ``extern "C"`` kernel; with ``page``, only the kernel's own part of
@@ -150,7 +150,7 @@ def kernels_of_any_product(
         TiledmmError: As ``precompile``.
     """
     if precision in SCHEMES:
-        raise ConfigError(f"precision {precision!r} names a kernel for each product: give sizes")
+        raise ConfigError(f"precision={precision!r} names a kernel for each product, so sizes= is needed")
     types = ["tf32" if precision == "tf32" and dtype in (None, "float32") else dtype for dtype in dtypes]
     ieee = is_ieee(precision)
     named = {
@@ -189,7 +189,7 @@ def kernels_of_products(
     model, own_or_given = device_module("launch.devices").device_model, tiles or (None,)
     for size, dtype, layout, variant, tile in itertools.product(sizes, dtypes, layouts, variants, own_or_given):
         if len(size) != 3 or min(size) < 1:
-            raise ConfigError(f"sizes are (m, n, k), each at least 1; got {size!r}")
+            raise ConfigError(f"sizes must be triples (m, n, k) of integers of at least 1; got {size!r}")
         kernel_spec("naive" if variant == AUTO else variant, layout=layout)  # raises if there is no such kernel
         m, n, k = map(int, size)
         call, asked = call_of((m, n, k), "float32" if dtype is None else dtype, layout, precision)

@@ -29,7 +29,9 @@ def _cupys_own() -> Any:
             return found
 
     def gone(*operands: Any, **keywords: Any) -> Any:
-        raise ConfigError("cupy.matmul was replaced before tiledmm was used: call tiledmm once before that")
+        raise ConfigError(
+            "cupy.matmul was replaced before tiledmm was used: call tiledmm.matmul once before you replace it"
+        )
 
     return gone
 

@@ -68,7 +68,7 @@ def _allocated(allocate: Callable[..., Any], *arguments: int) -> Any:
 
 def _with_purpose(error: Exception, choice: Choice) -> Exception:
     """Add to the message of an allocator's exception what the memory was for, and return the exception."""
-    advice = "variant='auto', with a precision that names no kernel, takes one that needs less"
+    advice = "variant='auto', with a precision that does not name a kernel, chooses one that needs less"
     error.args = (f"{str(error).rstrip('.')}: workspace of {choice}; {advice}",)
     return error
 
@@ -334,6 +334,6 @@ def _check_alignment(names: Sequence[str], arrays: Sequence[Any]) -> None:
     for name, x in zip(names, arrays, strict=True):
         if x.data.ptr % x.dtype.itemsize:
             raise AlignmentError(
-                f"{name} begins at an address that is not a multiple of its {x.dtype.itemsize}-byte elements; "
-                "a GPU cannot read it in place: copy it first (x.copy())"
+                f"the address of {name} is not a multiple of {x.dtype.itemsize}, the bytes of its elements, so a GPU "
+                f"cannot read it in place; copy it first ({name}.copy())"
             )

@@ -1,4 +1,4 @@
-"""What each access of a kernel to memory costs beside what it could cost: the rows of a check's table."""
+"""Cost of each memory access of a kernel, and its ideal cost: the rows of a check's table."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ class Access:
 
     Attributes:
         location: File and line.
-        text: The access as the line has it: ``"A[row * K + k]"``; empty if it is not known.
+        text: The access as it is written: ``"A[row * K + k]"``; empty if it is unknown.
         space: ``"global"`` or ``"shared"``.
-        kind: ``"load"``, ``"store"`` or ``"copy"`` (cp.async: one access of each memory).
+        kind: ``"load"``, ``"store"`` or ``"copy"`` (cp.async, which accesses both memories).
         requests: Number of instructions that warps executed.
         units: Sectors per request in global memory, wavefronts per request in shared memory.
-        ideal: The same for contiguous accesses, or without bank conflicts.
+        ideal: The same number for contiguous accesses, or without bank conflicts.
     """
 
     location: str

@@ -18,7 +18,7 @@ from tiledmm.own_kernels.subject import Subject
 from tiledmm.simulator.build.program.program import Program
 from tiledmm.simulator.execute.settings import Settings
 
-#: Seconds after which a launch ends with a finding.
+#: Seconds after which a launch is ended with a finding.
 TIMEOUT = 8.0
 
 
@@ -37,37 +37,39 @@ def check(
     target: str = "sm_90",
     checks: bool | str = "full",
 ) -> CheckReport:
-    """Check the kernels of a ``.cu`` file on the CPU: are they right, where are they wrong, what do they cost?
+    """Check the kernels of a ``.cu`` file on the CPU: whether they are right, where they are wrong, what they cost.
 
-    The file may be as its author keeps it, with ``main``, host code and headers. Launch and arguments are read from its
-    host code, from a comment such as ``// tiledmm: grid=(N+15)/16,(M+15)/16 block=16,16``, and from the names and types
-    of the parameters of a matmul-like kernel; arguments of this function override all of these. A matmul-like kernel is
-    compared with the product, at sizes that its tile divides and at sizes that it does not, in all layouts of A, B
-    and C.
+    The file may contain ``main``, host code and includes. Launch and arguments are read from its host code, from a
+    comment such as ``// tiledmm: grid=(N+15)/16,(M+15)/16 block=16,16``, and from the names and types of the parameters
+    of a matmul-like kernel; arguments of this function override all of these. The result of a matmul-like kernel is
+    compared with the product of its operands, at sizes that its tile divides and at sizes that it does not, in all
+    layouts of A, B and C.
 
     The simulator runs the kernel as native code of this machine, and ``expect="FILE.py:function"`` runs Python: check
     only files that you would run.
 
     Args:
         source: Path of the file, or CUDA C.
-        kernel: Name of the kernel, with its template arguments; None for all that the file defines.
-        grid, block: Number of blocks, and of threads per block: numbers, or expressions of M, N and K as in C, with
-            commas: ``"(N+15)/16,(M+15)/16"``.
+        kernel: Name of the kernel, with its template arguments; None for all kernels that the file defines.
+        grid, block: Number of blocks, and of threads per block: numbers, or expressions of M, N and K as in C,
+            separated by commas: ``"(N+15)/16,(M+15)/16"``.
         shared: Dynamic shared memory per block, in bytes.
-        args: The arguments: ``"A:f32[M,K], B:f32[K,N], C:f32[M,N], M, N, K"``.
+        args: All arguments of the kernel, in order: ``"A:f32[M,K], B:f32[K,N], C:f32[M,N], M, N, K"``.
         size: M, N and K, or one number for all three.
-        expect: ``"matmul"``, a function, or ``"FILE.py:function"``. The function gets the arguments before the launch
-            and returns the array that the kernel should write, or a dict that maps names of parameters to arrays.
+        expect: ``"matmul"``, a function, or ``"FILE.py:function"``. The function is called with the arguments as they
+            are before the launch. It returns the array that the kernel should write, or a dict that maps names of
+            parameters to arrays.
         define: Macros: ``{"N": 64}`` or ``["N=64"]``. They replace definitions in the file.
         include: Folders of headers.
         target: The target architecture.
         checks: ``"full"``, or True for fewer checks in less time.
 
     Returns:
-        The report: ``report.ok``, ``print(report)``, ``report.json()``; notebooks show it.
+        The report. ``report.ok`` tells whether all kernels are right, ``print(report)`` shows the report, and
+        ``report.json()`` returns it as JSON. A notebook shows it as it is.
 
     Raises:
-        ConfigError: If launch or arguments are not known; the message says what to add.
+        ConfigError: If launch or arguments are unknown; the message says what to add.
         CompilationError: If a kernel does not compile.
         MissingDependencyError: If there is no C++ compiler.
 

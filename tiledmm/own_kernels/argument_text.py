@@ -1,4 +1,4 @@
-"""What users write about a kernel: ``--args``, ``--grid``, ``--block``, ``--size``, and a comment in the file."""
+"""Parsing of a user's options for a kernel: ``--args``, ``--grid``, ``--block``, ``--size``, a comment in the file."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class Argument:
     """One argument, as a user writes it: ``A:f32[M,K]``, ``M`` or ``alpha=1.5``.
 
     Attributes:
-        name: Name of an array, or of a number that has one; empty for others.
+        name: Name of an array, or of a number that has a name; else empty.
         dtype: Type of an array's elements; None for a number.
-        value: Extents of an array, with commas, or the number: expressions of sizes.
+        value: Extents of an array, separated by commas, or the number: expressions of sizes.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Argument:
         """Parse one argument.
 
         Raises:
-            ConfigError: If it has another form, or its type is not known.
+            ConfigError: If it is malformed, or its type is unknown.
         """
         if found := _ARRAY.match(text.strip()):
             if found["type"] not in TYPES and not _is_dtype(found["type"]):
@@ -54,7 +54,9 @@ class Argument:
             return cls(found["name"], np.dtype(TYPES.get(found["type"], found["type"])), found["shape"])
         found = _SCALAR.match(text.strip())
         if not found or ":" in found["value"]:
-            raise ConfigError(f"an argument is A:f32[M,K], or a number or a size such as M or alpha=1.5; got {text!r}")
+            raise ConfigError(
+                f"an argument must be an array A:f32[M,K], or a number such as M or alpha=1.5; got {text!r}"
+            )
         return cls(found["name"] or "", None, found["value"])
 
 
@@ -69,17 +71,19 @@ def number(text: str, sizes: Mapping[str, int | float]) -> int | float:
     """Return the value of an expression of sizes, as in C: ``(N + 15) / 16``.
 
     Raises:
-        ConfigError: If it is none, or names an unknown size.
+        ConfigError: If it is not a number, or names an unknown size.
     """
     found = value(text, sizes)
     if not isinstance(found, (int, float)):
         known = ", ".join(dict.fromkeys(sizes))
-        raise ConfigError(f"{text!r} is no number: it may use {known}, numbers, + - * / and parentheses")
+        raise ConfigError(
+            f"cannot evaluate {text!r}: an expression may contain {known}, numbers, + - * / and parentheses"
+        )
     return found
 
 
 def value(text: str, sizes: Mapping[str, int | float]) -> Value:
-    """Return the value of an expression of sizes; None if it has none."""
+    """Return the value of an expression of sizes; None if it has no value."""
     tokens = tokens_of(text)
     return Expression(tokens, 0, len(tokens), sizes.get, lambda _name, _values: None).value()
 
@@ -92,29 +96,29 @@ def three(text: str, sizes: Mapping[str, int | float]) -> tuple[int, int, int]:
         begin, end = begin + 1, end - 1
     parts = [text[tokens[a].begin : tokens[b - 1].end] for a, b in split(tokens, begin, end) if a < b]
     if not 1 <= len(parts) <= 3:
-        raise ConfigError(f"a grid or a block has one to three numbers, with commas; got {text!r}")
+        raise ConfigError(f"a grid or a block must have one to three numbers, separated by commas; got {text!r}")
     x, y, z = [*(int(number(part, sizes)) for part in parts), 1, 1][:3]
     return x, y, z
 
 
 def joined(value: str | int | Sequence[int]) -> str:
-    """Return a number or several numbers as text, with commas; a text as it is."""
+    """Return a number, or several numbers separated by commas, as text. A text is returned unchanged."""
     return value if isinstance(value, str) else str(value) if isinstance(value, int) else ",".join(map(str, value))
 
 
 def comment_of(text: str, kernel: str = "") -> dict[str, str]:
-    """Return what a comment of the file says: ``// tiledmm: grid=(N+15)/16,(M+15)/16 block=16,16 args=...``.
+    """Return the options in a comment of the file: ``// tiledmm: grid=(N+15)/16,(M+15)/16 block=16,16 args=...``.
 
-    A comment that names another kernel (``kernel=...``) is passed over.
+    A comment that names another kernel (``kernel=...``) is ignored.
 
     Raises:
-        ConfigError: If it has an unknown word.
+        ConfigError: If it has an unknown key.
     """
     found: dict[str, str] = {}
     for comment in _COMMENT.finditer(text):
         parts = re.split(r"(?:^|\s)(\w+)=(?=\S)", comment["said"])
         said = dict(zip(parts[1::2], (part.strip().strip('"') for part in parts[2::2]), strict=True))
-        # args= may hold "alpha=1.5": what is no key belongs to the value before it.
+        # args= may hold "alpha=1.5", so a word that is not a key belongs to the value before it.
         merged: dict[str, str] = {}
         for key, each in said.items():
             if key in _KEYS:
@@ -123,7 +127,9 @@ def comment_of(text: str, kernel: str = "") -> dict[str, str]:
                 last = next(reversed(merged))
                 merged[last] += f" {key}={each}"
             else:
-                raise ConfigError(f"the comment 'tiledmm:' has {key}=; it may have {', '.join(f'{k}=' for k in _KEYS)}")
+                raise ConfigError(
+                    f"unknown key {key}= in the comment 'tiledmm:'; the keys are {', '.join(f'{k}=' for k in _KEYS)}"
+                )
         if not kernel or merged.get("kernel", kernel) == kernel:
             found |= merged
     return found
@@ -131,7 +137,7 @@ def comment_of(text: str, kernel: str = "") -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What the user says about a kernel, on the command line or in a comment of the file; empty where nothing."""
+    """Options that the user states for a kernel, on the command line or in a comment of the file; empty by default."""
 
     grid: str = ""
     block: str = ""
@@ -143,34 +149,34 @@ class Said:
 
     @property
     def steps(self) -> tuple[int, int, int]:
-        """Numbers that M, N and K must be multiples of; 1 where nothing is said.
+        """Numbers that M, N and K must be multiples of; 1 by default.
 
         Raises:
-            ConfigError: If ``multiple_of`` has another form.
+            ConfigError: If ``multiple_of`` is malformed.
         """
         parts = [part.strip() for part in (self.multiple_of or "1").split(",")]
         if len(parts) not in (1, 3) or not all(part.isdigit() and int(part) for part in parts):
-            raise ConfigError(f"multiple_of is one number, or three for M,N,K, from 1 on; got {self.multiple_of!r}")
+            raise ConfigError(f"multiple_of must be one positive integer, or three for M,N,K; got {self.multiple_of!r}")
         m, n, k = (int(part) for part in (parts * 3)[:3])
         return m, n, k
 
     def with_comment(self, text: str, kernel: str) -> Said:
-        """Return what is said here, and what a comment of the file says of the rest."""
+        """Return these options, completed by those in a comment of the file."""
         comment = comment_of(text, kernel)
         return Said(**{name: getattr(self, name) or comment.get(name, "") for name in self.__dataclass_fields__})
 
     @property
     def sizes(self) -> dict[str, int] | None:
-        """M, N and K of ``size``; None if it says nothing.
+        """M, N and K of ``size``; None if it is empty.
 
         Raises:
-            ConfigError: If it has another form.
+            ConfigError: If it is malformed.
         """
         if not self.size:
             return None
         parts = re.split(r"[x,]", self.size)
         if len(parts) not in (1, 3) or not all(part.strip().isdigit() and int(part) for part in parts):
-            raise ConfigError(f"--size is M,N,K or one number for all three, from 1 on; got {self.size!r}")
+            raise ConfigError(f"--size must be M,N,K, or one positive integer for all three; got {self.size!r}")
         return dict(zip(SIZES, (int(part) for part in (parts * 3)[:3]), strict=True))
 
     @property

@@ -1,4 +1,4 @@
-"""Arguments of kernels: those that a user says, and those that the host code passes."""
+"""Arguments of kernels: those that a user states, and those that the host code passes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tiledmm.simulator.build.parameters import FLOAT, OTHER, POINTER, SIGNED, UN
 
 
 def roles_of_arguments(arguments: Sequence[Argument], parameters: Sequence[Parameter]) -> Roles | None:
-    """Return the roles of parameters by the extents that a user says ([M,K] for A); None if they say none."""
+    """Return the roles of parameters according to the extents that a user states ([M,K] for A); None without these."""
     found: dict[str, int] = {}
     if len(arguments) != len(parameters):
         return None
@@ -40,25 +40,25 @@ def roles_of_arguments(arguments: Sequence[Argument], parameters: Sequence[Param
 
 
 def check_structures(parameters: Sequence[Parameter]) -> None:
-    """Raise ConfigError if a parameter is a structure, whose members nobody says."""
+    """Raise ConfigError if a parameter is a structure whose members are unknown."""
     if structures := [f"{each.type} {each.name}" for each in parameters if each.kind == OTHER]:
         raise ConfigError(
-            f"the kernel takes structures ({', '.join(structures)}), whose members a check cannot fill: check a kernel "
-            "that takes pointers and numbers"
+            f"the kernel has structures as parameters ({', '.join(structures)}), whose members a check cannot fill: "
+            "check a kernel with pointers and numbers as parameters"
         )
 
 
 def given_arguments(
     arguments: Sequence[Argument], parameters: Sequence[Parameter], sizes: Mapping[str, int]
 ) -> list[Any]:
-    """Return the arguments that a user says, at given sizes.
+    """Return the arguments that a user states, at given sizes.
 
     Raises:
-        ConfigError: If there are more or fewer than the kernel has, or one is no number.
+        ConfigError: If their number is not that of the kernel's parameters, or one is not a number.
     """
     if len(arguments) != len(parameters):
         wanted = ", ".join(f"{each.type} {each.name}" for each in parameters)
-        raise ConfigError(f"--args says {len(arguments)} arguments, and the kernel has {len(parameters)}: {wanted}")
+        raise ConfigError(f"--args has {len(arguments)} arguments, but the kernel has {len(parameters)}: {wanted}")
     known: dict[str, int | float] = dict(sizes)
     values: list[Any] = []
     for at, each in enumerate(arguments):
@@ -74,10 +74,10 @@ def given_arguments(
 def host_arguments(rule: HostLaunch, parameters: Sequence[Parameter]) -> list[Any]:
     """Return the arguments that the host code passes: arrays of the size that it allocates, and numbers.
 
-    A floating-point number that the file does not say is 1.
+    A floating-point number whose value is not in the file is 1.
 
     Raises:
-        ConfigError: If the file does not say what one is.
+        ConfigError: If the file does not determine one of them.
     """
     values: list[Any] = []
     missing: list[str] = []
@@ -92,10 +92,10 @@ def host_arguments(rule: HostLaunch, parameters: Sequence[Parameter]) -> list[An
             if value is not None:
                 values.append(float(value) if parameter.kind == FLOAT else int(value))
                 continue
-            if parameter.kind == FLOAT:  # any number shows accesses as well
+            if parameter.kind == FLOAT:  # accesses do not depend on its value
                 values.append(1.0)
                 continue
         missing.append(f"{parameter.type} {parameter.name}")
     if missing or len(values) != len(parameters):
-        raise ConfigError(f"the file does not say what the kernel gets for {', '.join(missing)}: say --args")
+        raise ConfigError(f"the file does not determine the arguments for {', '.join(missing)}: pass --args")
     return values

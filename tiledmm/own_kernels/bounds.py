@@ -1,4 +1,4 @@
-"""A bound on the speed of a product by a kernel, from its counts at small sizes, and the nearest rung of the ladder."""
+"""Bound on the speed of a product by a kernel, from its counts at small sizes, and the variant nearest to it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Bound:
         flops: Bound in FLOP/s.
         limited_by: ``"multiply-adds"`` or ``"on-chip loads"``.
         wavefronts: Wavefronts of all loads per multiply-add of a warp.
-        rung: The variant of the ladder whose figures are nearest.
+        rung: Name of the variant whose figures are nearest.
     """
 
     gpu: str
@@ -28,7 +28,7 @@ class Bound:
 
 
 def bound_of(trial: Trial, dtype: str, target: str) -> Bound | None:
-    """Return the bound of a kernel by what it did at small sizes; None if that is not known.
+    """Return the bound of a kernel from its counts at small sizes; None if these are unknown.
 
     Args:
         trial: A launch of the kernel.

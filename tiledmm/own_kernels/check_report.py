@@ -18,16 +18,16 @@ from tiledmm.own_kernels.trial import Trial
 #: Characters of a line.
 WIDTH = 90
 
-#: The note on kernels that have no checks of bounds.
+#: Note on kernels without bounds checks.
 ONLY_MULTIPLES = (
-    "The kernel, or its grid, is made for sizes that the tile divides: it compares no index with the sizes, or the "
-    "grid does not round up. What happens at other sizes does not count here."
+    "The kernel or its grid supports only sizes that the tile divides: the kernel compares no index with the sizes, or "
+    "the grid does not round up. Findings at other sizes do not count."
 )
 
-#: The note on kernels that access vectors of four elements at any size.
+#: Note on kernels that access vectors of four elements at any size.
 ONLY_VECTORS = (
-    "The kernel accesses vectors of 4 elements in rows that may begin anywhere: it is right where the sizes are "
-    "multiples of 4. What happens at other sizes does not count here."
+    "The kernel accesses vectors of 4 elements in rows that may begin at any element, so it is right only if the sizes "
+    "are multiples of 4. Findings at other sizes do not count."
 )
 
 # Characters of a label, and of an access in the table.
@@ -54,23 +54,23 @@ class Timed:
 
 @dataclass(frozen=True, slots=True)
 class KernelReport:
-    """The check of one kernel.
+    """Result of the check of one kernel.
 
     Attributes:
-        name: Its name, with template arguments.
+        name: Name of the kernel, with template arguments.
         location: File and line where it is defined.
-        signature: Its parameters, as they are written.
-        launch: Where its launch comes from.
-        trials: Its launches.
-        accesses: Its accesses to memory, in the order of the source.
-        compiled: Resources by NVRTC; None if these are not known.
-        unknown: Why they are not known.
-        bound: A bound on its speed; None if it is no product, or not right.
-        times: Times on this machine's GPU; empty without a GPU, or if it is no product, or not right.
+        signature: Parameters, as they are written.
+        launch: Source of its launch, such as a line of the host code, in a few words.
+        trials: Launches of the check.
+        accesses: Accesses to memory, in the order of the source.
+        compiled: Resources that NVRTC reports; None if these are unknown.
+        unknown: Reason why they are unknown.
+        bound: Bound on its speed; None if it is not a product, or is wrong.
+        times: Times on this machine's GPU; empty without a GPU, or if the kernel is not a product, or is wrong.
         timed: Sizes of the product that was timed.
         advice: Sentences on what makes it slow.
-        notes: Sentences on what the check assumed and saw.
-        missing: What the check needs to know, in one sentence; empty if it ran.
+        notes: Sentences on what the check assumed and found.
+        missing: Sentence that asks for what the check needs; empty if it ran.
     """
 
     name: str
@@ -90,12 +90,12 @@ class KernelReport:
 
     @property
     def ok(self) -> bool:
-        """True if nothing is wrong: right results where something was compared, and no findings."""
+        """True if there are no findings, and every result that was compared is right."""
         return all(each.ok for each in self.trials if not self._is_beyond(each))
 
     @property
     def verdict(self) -> str:
-        """The result of the check in a few words."""
+        """Result of the check in a few words."""
         if self.missing:
             return "not checked"
         if not self.ok:
@@ -106,7 +106,7 @@ class KernelReport:
         return "right" if all(each.right for each in self.trials) else "no findings; no result to compare with"
 
     def _is_beyond(self, trial: Trial) -> bool:
-        """Return whether a launch is at sizes that the kernel makes no attempt to handle."""
+        """Return whether a launch has sizes that the kernel does not support by design."""
         return not trial.divides and (ONLY_MULTIPLES in self.notes or ONLY_VECTORS in self.notes)
 
     def lines(self) -> Iterator[str]:
@@ -168,7 +168,7 @@ class KernelReport:
             yield from _wrapped("why", sentence)
 
     def _brief(self, trial: Trial) -> Iterator[str]:
-        """Yield the first finding at sizes that the kernel is not made for."""
+        """Yield the first finding at sizes that the kernel does not support by design."""
         yield from _wrapped("finding", next((each.message for each in trial.report.findings), ""))
 
     def _table(self) -> Iterator[str]:
@@ -192,7 +192,7 @@ class KernelReport:
                 f"{found.blocks} blocks per SM, occupancy {found.occupancy:.0%}, limited by {found.limited_by}",
             )
         elif self.unknown:
-            yield from _wrapped("compiled", f"registers, spills and occupancy are not known: {self.unknown}")
+            yield from _wrapped("compiled", f"registers, spills and occupancy are unknown: {self.unknown}")
         if self.bound:
             bound = self.bound
             yield from _wrapped(
@@ -211,13 +211,13 @@ class KernelReport:
 
 @dataclass(frozen=True, slots=True)
 class CheckReport:
-    """The check of a file.
+    """Result of the check of a file.
 
     Attributes:
         file: Name of the file.
         target: Target architecture.
-        kernels: The checks of its kernels.
-        seconds: Time that the check took.
+        kernels: Results of its kernels.
+        seconds: Duration of the check, in seconds.
     """
 
     file: str
@@ -227,7 +227,7 @@ class CheckReport:
 
     @property
     def ok(self) -> bool:
-        """True if at least one kernel ran, and nothing is wrong with any."""
+        """True if at least one kernel ran, and none is wrong."""
         return self.ran and all(each.ok for each in self.kernels)
 
     @property
@@ -254,7 +254,7 @@ class CheckReport:
             raise SimulationError(f"{self.file}:\n{self}")
 
     def document(self) -> dict[str, Any]:
-        """Return the report as data: what ``json`` prints."""
+        """Return the report as numbers, strings, lists and dicts, which ``json`` converts to text."""
         return {"file": self.file, "target": self.target, "ok": self.ok, "seconds": self.seconds,
                 "kernels": [kernel_document(each) for each in self.kernels]}  # fmt: skip
 
@@ -263,13 +263,13 @@ class CheckReport:
         return json.dumps(self.document(), indent=1)
 
     def _repr_html_(self) -> str:
-        """Return the report for notebooks."""
+        """Return the report as HTML, for notebooks."""
         color = "#1a7f37" if self.ok else "#cf222e"
         return f'<pre style="border-left: 4px solid {color}; padding-left: 1em">{html.escape(str(self))}</pre>'
 
 
 def _wrapped(label: str, text: str) -> list[str]:
-    """Return a labelled paragraph in lines."""
+    """Return the lines of a paragraph with a label."""
     head = f"{label:<{_LABEL}}  "
     return textwrap.wrap(
         text, WIDTH, initial_indent=head, subsequent_indent=" " * len(head), break_long_words=False,

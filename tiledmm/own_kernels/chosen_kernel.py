@@ -15,7 +15,7 @@ from tiledmm.simulator.build.program.launch_site import LaunchSite
 from tiledmm.simulator.build.program.program import Program
 from tiledmm.simulator.build.program.tokens import split, text_of
 
-# Types of C++ and CUDA: their words.
+# Words of the names of C++'s and CUDA's types.
 _TYPE = re.compile(
     r"(unsigned|signed|int|float|double|char|short|long|bool|const|half2?|__half2?|(?:__)?nv_bfloat16|u?int\d+_t|size_t|"
     r"(?:char|short|int|uint|float|double)[234])\Z"
@@ -29,7 +29,7 @@ class Chosen:
     Attributes:
         declaration: The kernel.
         name: Its name, with template arguments.
-        site: The launch of the host code that it is checked by; None if there is none.
+        site: The launch in the host code with which it is checked; None if there is none.
     """
 
     declaration: KernelDeclaration
@@ -38,7 +38,7 @@ class Chosen:
 
 
 def template_arguments(program: Program, chosen: Chosen) -> dict[str, str]:
-    """Return the arguments of a kernel's template by the names of its parameters; empty if it is no template."""
+    """Return the arguments of a kernel's template by the names of its parameters; empty if it is not a template."""
     template, tokens = chosen.declaration.item.template, program.tokens
     if not template or "<" not in chosen.name:
         return {}
@@ -50,7 +50,7 @@ def template_arguments(program: Program, chosen: Chosen) -> dict[str, str]:
 def read_program(
     source: str | Path, define: Mapping[str, str | int] | Sequence[str], include: Sequence[str | Path], target: str
 ) -> Program:
-    """Read a program with macros and folders of headers, as ``check`` and ``register`` take them.
+    """Read a program with macros and folders of headers, as ``check`` and ``register`` accept them.
 
     Args:
         source: Path of the file, or CUDA C.
@@ -60,7 +60,7 @@ def read_program(
 
     Raises:
         ConfigError: If the file or a header cannot be read.
-        CompilationError: If the preprocessor refuses the program.
+        CompilationError: If the preprocessor rejects the program.
     """
     macros = [f"{name}={value}" for name, value in define.items()] if isinstance(define, Mapping) else list(define)
     options = CompileOptions.of((*(f"-D{each}" for each in macros), *(f"-I{each}" for each in include)))
@@ -72,7 +72,7 @@ def chosen_kernels(program: Program, name: str | None) -> list[Chosen]:
     """Return the kernels to check: the named one, or all that the program defines.
 
     Raises:
-        ConfigError: If there is no such kernel, or the arguments of its template are not known.
+        ConfigError: If there is no such kernel, or the arguments of its template are unknown.
     """
     declarations = [program.find_kernel(name)] if name else list(program.kernels)
     if not declarations:
@@ -94,12 +94,12 @@ def _chosen(program: Program, declaration: KernelDeclaration, name: str | None) 
             return Chosen(declaration, declaration.name + arguments, site)
     raise ConfigError(
         f"{declaration.location}: {declaration.name} is a template <{', '.join(declaration.template)}> that nothing "
-        f"instantiates: say its arguments, as in '{declaration.name}<{_example(declaration)}>'"
+        f"instantiates: pass its arguments, as in '{declaration.name}<{_example(declaration)}>'"
     )
 
 
 def _template(program: Program, declaration: KernelDeclaration, site: LaunchSite | None) -> str:
-    """Return the template arguments of a kernel at a launch; an empty string if they are not known."""
+    """Return the template arguments of a kernel at a launch; an empty string if they are unknown."""
     given = list(site.template) if site else []
     found: list[str] = []
     for at, parameter in enumerate(declaration.template):
@@ -109,7 +109,7 @@ def _template(program: Program, declaration: KernelDeclaration, site: LaunchSite
             value = None if is_type else program.host.value(given[at], site.at)
             text = program.host.text(given[at]) if value is None else str(value)
             if is_type and not _is_type(program, text):
-                # The parameter of a template around the launch, or an alias of a library: float is as good as any.
+                # A parameter of a template around the launch, or a library's alias: any type serves, such as float.
                 text = program.host.template_argument(text, site.at) or "float"
             found.append(text)
         elif default:

@@ -1,4 +1,4 @@
-"""What a kernel needs on a GPU, by NVRTC: registers, shared memory, spills, occupancy."""
+"""Resources that a kernel needs on a GPU, from NVRTC: registers, shared memory, spills, occupancy."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tiledmm.own_kernels.launch_rule import Geometry
 if TYPE_CHECKING:
     from tiledmm.compile.inspection import Resources
 
-# Headers that NVRTC finds where CUDA's headers are installed; the others are the host's, or NVRTC needs none of them.
+# Headers that NVRTC finds if CUDA's headers are installed. It does not need the others, or they are the host's.
 _CUDA_HEADERS = re.compile(
     r"cuda_fp16|cuda_bf16|cuda_fp8|mma\.h|cooperative_groups|cuda_pipeline|cuComplex|math_constants"
 )
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*[<\"]([^>\"]+)[>\"][^\n]*$", re.MULTILINE)
 
-# What nvcc's headers of C declare, and NVRTC does not, by name.
+# Declarations of nvcc's C headers that NVRTC lacks, by name.
 _PRELUDE = {
     **{
         name: f"typedef {kind} {name};"
@@ -42,15 +42,15 @@ _MACROS = {
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """Resources of a kernel by NVRTC and ptxas.
+    """Resources of a kernel, as NVRTC and ptxas report them.
 
     Attributes:
         registers: 32-bit registers per thread.
-        shared_bytes: Static and dynamic shared memory per block.
+        shared_bytes: Static and dynamic shared memory per block, in bytes.
         spill_bytes: Spill stores and loads per thread, in bytes.
         blocks: Resident blocks per SM.
         occupancy: Resident warps as a fraction of the maximum per SM.
-        limited_by: What limits the number of resident blocks.
+        limited_by: Resource that limits the number of resident blocks.
     """
 
     registers: int
@@ -62,7 +62,7 @@ class Compiled:
 
 
 def nvrtc_text(text: str) -> str:
-    """Return CUDA C as NVRTC compiles it: with what nvcc declares by itself, and CUDA's own headers only.
+    """Return CUDA C that NVRTC compiles: with the declarations that nvcc makes itself, and only CUDA's own headers.
 
     Lines keep their numbers, by a ``#line`` directive.
 
@@ -87,7 +87,7 @@ def nvrtc_text(text: str) -> str:
 
 
 def resources_of(text: str, name: str, target: str) -> tuple[Resources | None, str]:
-    """Compile a kernel by NVRTC, and return its resources; None with the reason if that is not possible.
+    """Compile a kernel with NVRTC, and return its resources; None and the reason if that is not possible.
 
     Args:
         text: CUDA C with this kernel only, as the simulator compiles it.
@@ -103,17 +103,17 @@ def resources_of(text: str, name: str, target: str) -> tuple[Resources | None, s
         return None, str(error)
     except (CompilationError, ConfigError) as error:
         header = re.search(r"^#include <(.+)>", source, re.MULTILINE)
-        missing = f"NVRTC finds no <{header[1]}>" if header and "cannot open" in str(error) else ""
+        missing = f"NVRTC does not find <{header[1]}>" if header and "cannot open" in str(error) else ""
         lines = [line for line in str(error).splitlines() if line]
         return None, missing or f"NVRTC does not compile it: {lines[1] if len(lines) > 1 else lines[0]}"
 
 
 def compiled(resources: Resources, geometry: Geometry, architecture: Architecture) -> Compiled:
-    """Return what a launch of a kernel needs.
+    """Return the resources and the occupancy of a launch.
 
     Args:
         resources: Resources of the kernel.
-        geometry: Its block, and dynamic shared memory.
+        geometry: Block and dynamic shared memory of the launch.
         architecture: The target.
     """
     x, y, z = geometry.block

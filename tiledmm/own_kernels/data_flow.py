@@ -1,4 +1,4 @@
-"""Which arrays of a kernel hold subscripts of others: what flows into a subscript, whatever the order of statements."""
+"""Analysis of which values flow into the subscripts of a kernel's arrays, regardless of the order of statements."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ _ASSIGNMENTS = {"=", "+=", "-=", "*=", "/=", "%=", "|=", "&=", "^=", ">>=", "<<=
 
 
 def index_arrays(indices: Indices, parameters: Sequence[Parameter]) -> dict[int, bool]:
-    """Return the parameters whose elements are subscripts, or parts of them.
+    """Return the parameters whose elements are subscripts of arrays, or parts of subscripts.
 
     Args:
         indices: The kernel's indices.
         parameters: Its parameters.
 
     Returns:
-        For each one its number, and whether everything that it is a subscript of is an array of a parameter, whose
-        extent is known.
+        For each such parameter, by its number, whether all arrays that it subscripts are parameters, whose extents are
+        known.
     """
     arrays = {each.name: at for at, each in enumerate(parameters) if each.kind == POINTER}
     flows = _flows(indices)
@@ -35,7 +35,7 @@ def index_arrays(indices: Indices, parameters: Sequence[Parameter]) -> dict[int,
 
 
 def counter_arrays(indices: Indices) -> set[str]:
-    """Return names in the first arguments of atomic operations: of sums and counters, which begin at zero."""
+    """Return the names in the first arguments of atomic operations: sums and counters, which begin at zero."""
     tokens = indices.tokens
     found: set[str] = set()
     for item in indices.functions:
@@ -68,7 +68,7 @@ def _subscripts(indices: Indices) -> Iterator[tuple[str, tuple[int, int]]]:
 
 
 def _flows(indices: Indices) -> dict[str, set[str]]:
-    """Return for each name the names in everything that is assigned to it, passed for it, or limits it in a loop."""
+    """Return, for each name, the names in all expressions that are assigned to it, passed for it, or limit its loop."""
     tokens = indices.tokens
     found: dict[str, set[str]] = defaultdict(set)
     names_of = {
@@ -110,7 +110,7 @@ def _reached(indices: Indices, flows: dict[str, set[str]], part: tuple[int, int]
 
 
 def _reached_names(flows: dict[str, set[str]], names: set[str]) -> set[str]:
-    """Return names with all that flow into them."""
+    """Return the given names, and all names that flow into them."""
     found, new = set(names), set(names)
     while new:
         new = set().union(*(flows.get(name, set()) for name in new)) - found

@@ -1,4 +1,4 @@
-"""Types of a kernel's parameters from its text, where no compiler has seen it."""
+"""Types of a kernel's parameters, read from its text without a compiler."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tiledmm.own_kernels.roles import HALVES
 from tiledmm.simulator.build.parameters import BOOL, FLOAT, OTHER, POINTER, SIGNED, UNSIGNED, Parameter
 from tiledmm.simulator.build.program.program import Program
 
-# Words of a type that say nothing about its size.
+# Words of a type that do not affect its size.
 _QUALIFIERS = frozenset(["const", "volatile", "__restrict__", "__restrict", "restrict", "struct", "typename"])
 
 # Kind and bytes of C++'s and CUDA's types, by their words in alphabetical order.
@@ -36,14 +36,14 @@ _TYPES = {
 
 
 def declared_parameters(program: Program, chosen: Chosen) -> list[Parameter]:
-    """Return a kernel's parameters by its declaration.
+    """Return a kernel's parameters from its declaration.
 
     Args:
         program: The program.
         chosen: The kernel.
 
     Raises:
-        ConfigError: If the type of one is not known.
+        ConfigError: If the type of one is unknown.
     """
     declaration = chosen.declaration
     aliases = _aliases_of(program.device_text(declaration)) | template_arguments(program, chosen)
@@ -52,20 +52,20 @@ def declared_parameters(program: Program, chosen: Chosen) -> list[Parameter]:
         parameter = _declared_parameter(kind, name or str(at), aliases)
         if parameter is None:
             raise ConfigError(
-                f"{declaration.location}: {chosen.name} takes a {kind} {name}, which is neither a pointer to numbers "
-                "nor a number: a plain kernel takes matrices, sizes, row strides, alpha and beta"
+                f"{declaration.location}: {chosen.name} has a parameter {kind} {name}, which is neither a pointer to "
+                "numbers nor a number: the parameters of a plain kernel are matrices, sizes, row strides, alpha, beta"
             )
         found.append(parameter)
     return found
 
 
 def _declared_parameter(kind: str, name: str, aliases: Mapping[str, str]) -> Parameter | None:
-    """Return a parameter by its declaration; None if its type is not known.
+    """Return a parameter from its declaration; None if its type is unknown.
 
     Args:
         kind: Its type as it is written.
         name: Its name.
-        aliases: Types by the names that the program gives them: ``{"T": "float"}``.
+        aliases: Types by the aliases that the program defines: ``{"T": "float"}``.
     """
     is_pointer = kind.endswith("*") or "(*)" in kind
     plain = kind.replace("(*)", " ").replace("*", " ").replace("&", " ")
@@ -85,6 +85,6 @@ def _declared_parameter(kind: str, name: str, aliases: Mapping[str, str]) -> Par
 
 
 def _aliases_of(text: str) -> dict[str, str]:
-    """Return the types that a text names anew, by name: ``using T = float;`` and ``typedef float T;``."""
+    """Return the types for which a text defines aliases, by alias: ``using T = float;`` and ``typedef float T;``."""
     found = {name: kind.strip() for name, kind in re.findall(r"\busing\s+(\w+)\s*=\s*([^;]+);", text)}
     return found | {name: kind.strip() for kind, name in re.findall(r"\btypedef\s+([\w\s:]+?)\s+(\w+)\s*;", text)}

@@ -1,4 +1,4 @@
-"""What a kernel should compute: a product of matrices in one of eight layouts, or what a user's function returns."""
+"""Expected result of a kernel: a product of matrices in one of eight layouts, or what a user's function returns."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from tiledmm.own_kernels.roles import BATCH, HALVES, Roles
 from tiledmm.own_kernels.structures import Structure
 from tiledmm.simulator.build.parameters import BOOL, FLOAT, SIGNED, UNSIGNED, Parameter
 
-#: Values of alpha and beta: others than 1 and 0, so that a kernel that ignores them is wrong.
+#: Values of alpha and beta. They are neither 1 nor 0, so that a kernel that ignores them is wrong.
 ALPHA, BETA = 2, 3
 
-# Elements of types that C++ does not have, of vectors, and of rows: float (*)[64].
+# Element types that C++ does not have, of vectors, and of rows: float (*)[64].
 _ELEMENTS = {
     "__half": np.dtype(np.float16), "half": np.dtype(np.float16), "__half2": np.dtype(np.float16),
     "__nv_bfloat16": np.dtype(ml_dtypes.bfloat16), "nv_bfloat16": np.dtype(ml_dtypes.bfloat16),
@@ -90,7 +90,7 @@ def element_type(parameter: Parameter) -> np.dtype[Any] | None:
 
 
 def number_type(parameter: Parameter) -> np.dtype[Any]:
-    """Return the NumPy type of a number that a kernel takes."""
+    """Return the NumPy type of a parameter that is a number."""
     if parameter.type in HALVES:
         return np.dtype(ml_dtypes.bfloat16 if "bfloat16" in parameter.type else np.float16)
     return np.dtype({SIGNED: "i", UNSIGNED: "u"}.get(parameter.kind, "f") + str(parameter.bytes))
@@ -136,8 +136,8 @@ class Product:
             found = element_type(parameters[at])
             if found is None:
                 raise ConfigError(
-                    f"parameter {parameters[at].name} is a {parameters[at].type}, whose elements have no known type: "
-                    f"say it, as in --args '{parameters[at].name}:f32[M,K], ...'"
+                    f"parameter {parameters[at].name} is a {parameters[at].type}, whose element type is unknown: pass "
+                    f"it, as in --args '{parameters[at].name}:f32[M,K], ...'"
                 )
             types.append(found)
         elements = [parameters[at].element_bytes for at in roles.order]
@@ -164,7 +164,7 @@ class Product:
             found[at] = self.number_of(at, sizes) if self.number_of else None
             if found[at] is None:
                 parameter = self.parameters[at]
-                raise ConfigError(f"the file does not say what the kernel gets for {parameter.type} {parameter.name}")
+                raise ConfigError(f"the file does not determine the argument for {parameter.type} {parameter.name}")
         batch = () if roles.batch is None else (BATCH,)
         if roles.batch is not None:
             found[roles.batch] = BATCH
@@ -185,7 +185,7 @@ class Product:
         return [found[at] for at in range(members)]
 
     def _scalar(self, at: int, value: int) -> Any:
-        """Return a number as a parameter takes it."""
+        """Convert a number to the type of a parameter."""
         half = _ELEMENTS.get(self.parameters[at].type) if self.parameters[at].type in HALVES else None
         return value if half is None else half.type(value)
 
@@ -248,7 +248,7 @@ class Function:
     """A Python function that returns what a kernel should compute.
 
     Attributes:
-        call: The function. It gets the kernel's arguments as they are before the launch.
+        call: The function. Its arguments are the kernel's, as they are before the launch.
         name: Its file and name.
     """
 
@@ -265,7 +265,9 @@ class Function:
         file, _, name = text.rpartition(":")
         path = Path(file)
         if not file.endswith(".py") or not path.is_file():
-            raise ConfigError(f"--expect is 'matmul' or FILE.py:function; got {text!r}, and there is no file {file!r}")
+            raise ConfigError(
+                f"--expect must be 'matmul' or FILE.py:function; got {text!r}, and there is no file {file!r}"
+            )
         spec = importlib.util.spec_from_file_location(f"_tiledmm_expect_{path.stem}", path)
         if spec is None or spec.loader is None:
             raise ConfigError(f"{file} cannot be imported")
@@ -291,7 +293,7 @@ class Function:
         ]
         if not isinstance(found, np.ndarray) or not written:
             raise ConfigError(
-                f"{self.name} returns {type(found).__name__}: it returns the array that the kernel should write, or a "
-                "dict that maps names of parameters to arrays"
+                f"{self.name} must return the array that the kernel should write, or a dict that maps names of "
+                f"parameters to arrays; it returned {type(found).__name__}"
             )
         return {written[-1]: found.reshape(before[written[-1]].shape)}

@@ -1,4 +1,4 @@
-"""Why a result is wrong, and why a kernel is slow: explanations of ``simulated.explanation`` for a check."""
+"""Explanations of why a result is wrong and why a kernel is slow, from ``simulated.explanation``, for a check."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def why_wrong(
     settings: Settings,
     layout: Layout,
 ) -> tuple[str, ...]:
-    """Run a wrong kernel again, on random numbers, which tell mistakes apart, and return what its result looks like.
+    """Run a wrong kernel again on random numbers, which distinguish mistakes, and return explanations of its result.
 
     Args:
         kernel: The kernel.
@@ -65,13 +65,13 @@ def why_wrong(
 
 
 def why_slow(report: Report, resources: Resources | None, shared_bytes: int, dtype: str) -> tuple[str, ...]:
-    """Return what slows a kernel down by its counts.
+    """Return sentences on what slows a kernel down, from its counts.
 
     Args:
         report: Report of a launch.
-        resources: Registers and spills; None if they are not known.
+        resources: Registers and spills; None if they are unknown.
         shared_bytes: Dynamic shared memory per block, in bytes.
-        dtype: Type in which the kernel multiplies; empty for a kernel that is no product.
+        dtype: Type in which the kernel multiplies; empty for a kernel that is not a product.
     """
     from tiledmm.simulated.explanation.slow import explain_slow_kernel
 

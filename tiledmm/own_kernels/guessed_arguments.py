@@ -1,4 +1,4 @@
-"""Launches and arguments of a kernel that is no product, where its file says none: sizes, arrays and indices."""
+"""Guessed launches and arguments of a kernel that is not a product, if its file has none: sizes, arrays, indices."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ from tiledmm.simulator.build.parameters import FLOAT, POINTER, SIGNED, UNSIGNED,
 from tiledmm.simulator.check.finding_kinds import ENDLESS, OUTSIDE
 from tiledmm.simulator.check.findings import Finding
 
-# Elements where the only number is a size: no multiple of a block.
+# Number of elements if the only integer is a size. It is not a multiple of a block.
 _ELEMENTS = 1000
 
-# Values of a kernel's integers by how many it has, so that products of all of them fit into memory.
+# Values of a kernel's integers, by their number. Arrays with the product of all values as their size fit into memory.
 _NUMBERS = {1: (_ELEMENTS,), 2: (70, 50), 3: (30, 20, 25)}
 _MORE = 12
 
-# A size at which subscripts are read: larger than the constants of any kernel.
+# Size at which subscripts are evaluated: larger than the constants of any kernel.
 _LARGE = 1 << 20
 
-# Factors of a thread's number in a subscript that arrays have room for.
+# Largest factor of a thread's number in a subscript for which arrays are large enough.
 _FACTORS = 64
 
-# Names of numbers of elements. Others may be steps or offsets, and the number of elements that of the threads.
+# Names of parameters that are numbers of elements. Integers with other names may be steps or offsets.
 _SIZE = re.compile(
     r"[nN]([A-Z_xX]\w*)?|\w*(?:[sS]ize|[cC]ount|[lL]en|[nN]um|[eE]lem|[tT]otal|[wW]idth|[rR]ow|[cC]ol)\w*"
 )
 
-# Launches that are tried, and blocks along an axis.
+# Maximum number of launches that are tried, and of blocks along an axis.
 _TRIES = 3
 _MOST_BLOCKS = 128
 
-# Findings that other values of arguments may prevent, and those that other elements may prevent where they are
+# Findings that other values of arguments may prevent, and findings that other elements may prevent if these are
 # subscripts.
 _OF_VALUES = ENDLESS | {
     "trap", "division by zero", "assertion failed", "conversion out of range", "shift out of range",
@@ -62,7 +62,7 @@ class Guess:
     Attributes:
         rule: The launch.
         arguments: The arguments.
-        evident: Whether the text says this launch by itself, so that findings are the kernel's fault.
+        evident: Whether the text alone determines this launch, so that findings are the kernel's fault.
     """
 
     rule: ElementLaunch | FixedLaunch
@@ -73,8 +73,8 @@ class Guess:
 def guessed(indices: Indices, parameters: Sequence[Parameter]) -> Iterator[Guess]:
     """Yield launches of a kernel with their arguments, likeliest first; none if its text suggests none.
 
-    One thread per element, if the kernel has one size and counts along x, is what such a kernel is made for. Others get
-    arrays that are larger than they may need.
+    A kernel with one size that counts along x is launched with one thread per element. For other kernels, the arrays
+    are larger than they may need.
 
     Args:
         indices: The kernel's indices.
@@ -84,7 +84,7 @@ def guessed(indices: Indices, parameters: Sequence[Parameter]) -> Iterator[Guess
     arrays = [at for at, each in enumerate(parameters) if each.kind == POINTER]
     known = all(each.kind in (POINTER, SIGNED, UNSIGNED, FLOAT) for each in parameters)
     if not known or not integers or not arrays or any(None in each for each in indices.shared_arrays):
-        return  # dynamic shared memory has any size
+        return  # the size of dynamic shared memory is unknown
     if any(element_type(parameters[at]) is None or "(*)" in parameters[at].type for at in arrays):
         return
     values = _NUMBERS.get(len(integers), (_MORE,) * len(integers))
@@ -110,12 +110,12 @@ def guessed(indices: Indices, parameters: Sequence[Parameter]) -> Iterator[Guess
 
 
 def may_be_at_fault(guess: Guess, indices: Indices, findings: Sequence[Finding]) -> bool:
-    """Return whether findings may be the fault of a guess, and not of the kernel.
+    """Return whether findings may be the fault of a guess instead of the kernel.
 
     Args:
         guess: The launch and its arguments.
         indices: The kernel's indices.
-        findings: What was found.
+        findings: The findings.
     """
     kinds = {each.kind for each in findings}
     depends_on_data = indices.mentions("__threadfence") or uses_elements_as_subscripts(indices)
@@ -163,7 +163,7 @@ def _geometries(
 
 
 def _extent(indices: Indices, array: int, size: int) -> int:
-    """Return the number of elements that an array needs for as many threads as the size has.
+    """Return the number of elements that an array needs if there is one thread per element.
 
     Args:
         indices: The kernel's indices.
@@ -175,7 +175,7 @@ def _extent(indices: Indices, array: int, size: int) -> int:
 
 
 def _counts_threads(indices: Indices, array: int, size: int) -> bool:
-    """Return whether blocks follow one another in an array as threads do: an index counts the threads of all blocks."""
+    """Return whether a subscript of an array counts the threads of all blocks."""
     origin, thread, block = (Point(dim=(256, 1, 1), block=(at, 0, 0), thread=(256 * n, 0, 0)) for at, n in
                              ((0, 0), (0, 1), (1, 0)))  # fmt: skip
     for access in indices.accesses(array):
@@ -239,7 +239,7 @@ def _arguments(
 
 
 def _subscripts(length: int, dtype: np.dtype[Any], limit: int) -> Array:
-    """Return numbers below a limit, each of which comes once among the first ones, as those of a permutation do."""
+    """Return numbers below a limit. The first ones are a permutation, in which each number occurs once."""
     limit = min(limit, 1 << (8 * dtype.itemsize - 1))
     once = np.random.default_rng(length).permutation(limit)
     return np.resize(once, length).astype(dtype)

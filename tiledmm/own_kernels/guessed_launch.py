@@ -1,4 +1,4 @@
-"""Launches of a product whose file says none, from which thread stores which element of C."""
+"""Guessed launches of a product, if its file has none, from which thread stores which element of C."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tiledmm.own_kernels.roles import Roles
 from tiledmm.own_kernels.stores import Stores
 from tiledmm.simulator.build.parameters import Parameter
 
-# Blocks of kernels that leave their shape to the launch, likeliest first.
+# Shapes of blocks for kernels that support any, likeliest first.
 _PLANES = ((16, 16), (32, 8), (8, 8), (32, 32))
 _ROWS = ((256, 1), (128, 1), (64, 1), (512, 1), (1024, 1), (32, 1))
 
-# Factors of the number of blocks along an axis.
+# Factors of the number of blocks along an axis: names of sizes, and how much of their product a block computes.
 _Counted: TypeAlias = tuple[tuple[tuple[str, ...], int], ...]
 
 
@@ -28,12 +28,12 @@ class GuessedLaunch:
 
     Attributes:
         block: Number of threads per block along x and y.
-        counted: What blocks along x and along y count: factors of their number, each with the names of sizes whose
-            product is divided among blocks, and how much of it each has.
-        depth: Blocks along z, for kernels that divide their work among any number.
+        counted: Factors of the numbers of blocks along x and along y. A factor has the names of the sizes whose product
+            is divided among blocks, and the part of it that a block computes.
+        depth: Number of blocks along z, for kernels that divide their work among any number of blocks.
         fewer: Factor by which there are fewer blocks, for kernels whose threads compute several elements in a loop.
-        evident: Whether the text says this launch by itself, so that a wrong result is the kernel's fault.
-        source: That it is a guess.
+        evident: Whether the text alone determines this launch, so that a wrong result is the kernel's fault.
+        source: Text which states that the launch is a guess.
     """
 
     block: tuple[int, int]
@@ -41,7 +41,7 @@ class GuessedLaunch:
     depth: int = 1
     fewer: int = 1
     evident: bool = False
-    source: str = "a guess: --grid and --block say otherwise"
+    source: str = "a guess (--grid and --block override it)"
 
     def geometry(self, sizes: Mapping[str, int]) -> Geometry:
         """Return the launch at given sizes."""
@@ -68,10 +68,10 @@ def guesses(indices: Indices, roles: Roles, parameters: Sequence[Parameter]) -> 
 
 
 def planes(text: str) -> Iterator[GuessedLaunch]:
-    """Yield launches of one thread per element of C, in several blocks, for a kernel whose indices are not known.
+    """Yield launches of one thread per element of C, in several blocks, for a kernel whose indices are unknown.
 
     Args:
-        text: The kernel's text. If it uses the size of the block, any block is right.
+        text: The kernel's text. If it reads ``blockDim``, it supports any block.
     """
     for x, y in _PLANES:
         yield GuessedLaunch((x, y), (((("N",), x),), ((("M",), y),)), evident="blockDim" in text)
@@ -91,7 +91,7 @@ def _launches(stores: Stores) -> Iterator[GuessedLaunch]:
 
 
 def _with_block(stores: Stores, block: tuple[int, int]) -> Iterator[GuessedLaunch]:
-    """Yield the launches with a block; two if rows and columns of C are not told apart."""
+    """Yield the launches with a block; two if it is unknown which are rows and which are columns of C."""
     steps = stores.steps(block)
     fewer = 3 if stores.loops_over_grid(block) else 1
     for swapped in (False,) if stores.is_known else (False, True):
@@ -109,15 +109,15 @@ def _with_block(stores: Stores, block: tuple[int, int]) -> Iterator[GuessedLaunc
 
 
 def _wrapped(stores: Stores, block: tuple[int, int], step: int, columns: int) -> _Counted | None:
-    """Return what blocks count that are along x only: columns, elements, or tiles, one row of them after another.
+    """Return what blocks count if the grid is along x only: columns, elements, or tiles, row by row.
 
     Args:
         block: Number of threads per block.
-        step: How far a block's elements lie behind those of the block before it.
+        step: Distance from a block's elements to those of the next block.
         columns: Columns of C per block.
 
     Returns:
-        The factors of their number; None if that is not known.
+        The factors of the number of blocks; None if they are unknown.
     """
     count, rest = divmod(stores.sizes["N"], columns)
     if rest:
@@ -131,7 +131,7 @@ def _wrapped(stores: Stores, block: tuple[int, int], step: int, columns: int) ->
 
 
 def _axis(stores: Stores, step: int, *, swapped: bool) -> _Counted | None:
-    """Return what blocks along an axis count if each moves by a step; None if that is not known."""
+    """Return the factors of the number of blocks along an axis, given the step between blocks; None if unknown."""
     m, n = stores.sizes["M"], stores.sizes["N"]
     if step == 0:
         return ()
@@ -142,6 +142,6 @@ def _axis(stores: Stores, step: int, *, swapped: bool) -> _Counted | None:
         return (((of_rows,), step // n),)
     if stores.is_known and step % m == 0 and step // m < m:
         return ((("N",), step // m),)
-    if step < min(m, n):  # in a matrix by columns, successive elements belong to successive rows
+    if step < min(m, n):  # in a column-major matrix, successive elements belong to successive rows
         return ((("M",) if stores.is_by_columns() else (of_columns,), step),)
     return None

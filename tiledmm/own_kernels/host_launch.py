@@ -1,4 +1,4 @@
-"""Launches by the file's host code, and which rule a kernel is launched by."""
+"""Launches in the file's host code, and the choice of the rule by which a kernel is launched."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tiledmm.simulator.build.program.launch_site import LaunchSite
 from tiledmm.simulator.build.program.launches import HostCode, Overrides
 from tiledmm.simulator.build.program.program import Program
 
-# Words in names of functions that write device memory from the host.
+# Words in the names of host functions that write device memory.
 _WRITES = re.compile(r"mem(?:set|cpy)|zero|fill|calloc|managed|init|clear|reset|generate|rand|cublas", re.IGNORECASE)
 
 
@@ -29,10 +29,10 @@ class HostLaunch:
     Attributes:
         host: The host code.
         site: The launch.
-        roles: Roles of the kernel's parameters; None if it is no product.
-        place: File and line.
+        roles: Roles of the kernel's parameters; None if it is not a product.
+        place: File and line of the launch.
         fixed: Values of the host's variables that replace those of the text.
-        otherwise: Value of variables that the text does not say, such as those of the command line; 0 for none.
+        otherwise: Value of variables that the text does not determine, such as command-line arguments; 0 for none.
     """
 
     host: HostCode
@@ -44,11 +44,11 @@ class HostLaunch:
 
     @property
     def source(self) -> str:
-        """Where the rule comes from, in a few words."""
+        """Source of the rule in a few words: the launch's file and line."""
         return f"as launched at {self.place}"
 
     def overrides(self, sizes: Mapping[str, int]) -> Overrides:
-        """Return the values of the host's variables at which the kernel gets these sizes."""
+        """Return the values of the host's variables with which the kernel is launched at these sizes."""
         found = dict(self.fixed)
         for at, names in (self.roles.sizes if self.roles else {}).items():
             if at < len(self.site.arguments):
@@ -59,7 +59,7 @@ class HostLaunch:
         return found
 
     def same_sizes(self) -> list[list[int]]:
-        """Return groups of parameters that are sizes and get the same variable: ``mm<<<...>>>(a, b, c, n, n, n)``."""
+        """Return groups of size parameters whose argument is one variable: ``mm<<<...>>>(a, b, c, n, n, n)``."""
         groups: dict[tuple[int, str], list[int]] = {}
         for at in self.roles.sizes if self.roles else ():
             roots = self.host.roots(self.site.arguments[at], self.site.at) if at < len(self.site.arguments) else []
@@ -68,7 +68,7 @@ class HostLaunch:
         return [group for group in groups.values() if len(group) > 1]
 
     def leaves_unset(self, at: int) -> bool:
-        """Return whether the file allocates the array of an argument, and has nothing else that could write it."""
+        """Return whether the file allocates the array of an argument, but nothing in it could write the array."""
         own = self.host.text(self.site.arguments[at])
         others = (part for site in self.host.launches if site != self.site for part in site.arguments)
         return (
@@ -78,7 +78,7 @@ class HostLaunch:
         )
 
     def with_numbers(self, value: int) -> HostLaunch:
-        """Return the launch with another value of the host's variables that are larger."""
+        """Return the launch with a given value for each of the host's variables that is larger."""
         fixed: dict[tuple[int, str], Value] = dict.fromkeys(self.host.large_literals(self.site, value), value)
         for part in self.site.arguments:
             own = self.host.value(part, self.site.at)
@@ -88,12 +88,12 @@ class HostLaunch:
 
     @property
     def is_free(self) -> bool:
-        """True if the sizes that the kernel gets are variables of the host, which may have other values."""
+        """True if the sizes are variables of the host code, which may have other values."""
         parts = [self.site.arguments[at] for at in (self.roles.sizes if self.roles else {})]
         return all(self.host.roots(part, self.site.at) for part in parts)
 
     def own_sizes(self) -> dict[str, int]:
-        """Return the sizes that the host passes, as far as the text says."""
+        """Return the sizes that the host passes, as far as the text determines them."""
         found: dict[str, int] = {}
         for at, names in (self.roles.sizes if self.roles else {}).items():
             value = self.host.value(self.site.arguments[at], self.site.at)
@@ -109,35 +109,35 @@ class HostLaunch:
         return Geometry(grid, block, int(shared) if isinstance(shared, (int, float)) else 0)
 
     def work(self) -> int:
-        """Return the number of threads, or of bytes of an array by four, whichever is more, as far as the text says."""
+        """Return the number of threads, or of 4-byte words in the largest array, whichever is larger."""
         geometry = self.geometry({})
         sizes = [self.bytes_of(at, {}) or 0 for at in range(len(self.site.arguments))]
         return max(math.prod(geometry.grid) * math.prod(geometry.block), *(size // 4 for size in sizes), 0)
 
     def bytes_of(self, at: int, sizes: Mapping[str, int], itemsize: int = 0) -> int | None:
-        """Return the bytes that the host allocates for an argument; None if the text does not say.
+        """Return the bytes that the host allocates for an argument; None if the text does not determine it.
 
         Args:
             at: Number of the argument.
-            sizes: Sizes that the kernel gets.
-            itemsize: Bytes of an element, for ``sizeof`` of a type of the program; 0 if they are not known.
+            sizes: Sizes that are passed to the kernel.
+            itemsize: Bytes of an element, for ``sizeof`` of a type of the program; 0 if they are unknown.
         """
         with self._knowing({}, itemsize):
             return self.host.bytes_of(self.site.arguments[at], self.site.at, self.overrides(sizes))
 
     def number(self, at: int, sizes: Mapping[str, int] | None = None) -> int | float | None:
-        """Return the number that the host passes for an argument at given sizes; None if the text does not say."""
+        """Return the number that the host passes for an argument at given sizes; None if the text does not tell."""
         with self._knowing(sizes or {}):
             found = self.host.value(self.site.arguments[at], self.site.at, self.overrides(sizes or {}))
         return found if isinstance(found, (int, float)) else None
 
     @contextlib.contextmanager
     def _knowing(self, sizes: Mapping[str, int], itemsize: int = 0) -> Iterator[None]:
-        """Return a context in which variables that the text does not say have values.
+        """Return a context manager in which variables that the text does not determine have values.
 
         Args:
-            sizes: Sizes, which variables of these names have, and all variables if they are equal.
-            itemsize: ``sizeof`` of a type of the program; 0 if it is not known.
+            sizes: Values of variables named M, N and K; of all variables if the three are equal.
+            itemsize: ``sizeof`` of a type of the program; 0 if it is unknown.
         """
         square = sizes["M"] if len(set(sizes.values())) == 1 else 0
 
@@ -162,7 +162,7 @@ class HostLaunch:
         if found is None:
             text = self.host.text(part)
             raise ConfigError(
-                f"{self.place} launches with {what} {text}, whose value the file does not say: say --{what}"
+                f"{self.place} launches the kernel with {what} {text}, whose value is not in the file: pass --{what}"
             )
         return found
 
@@ -171,7 +171,7 @@ def rule_of(said: Said, chosen: Chosen, program: Program, roles: Roles | None) -
     """Return how a kernel is launched.
 
     Raises:
-        ConfigError: If nobody says it.
+        ConfigError: If neither the user nor the file states it.
     """
     host = None
     if chosen.site is not None:
@@ -192,10 +192,10 @@ def rule_of(said: Said, chosen: Chosen, program: Program, roles: Roles | None) -
     if said.grid or said.block:
         missing = "block" if said.grid else "grid"
         if host is None:
-            raise ConfigError(f"--{'grid' if said.grid else 'block'} needs --{missing} beside it")
+            raise ConfigError(f"--{'grid' if said.grid else 'block'} needs --{missing}, too")
     if host is not None:
         return host
     raise ConfigError(
-        f"{chosen.declaration.location}: the file has no launch of {chosen.name}: say --grid and --block, such as "
+        f"{chosen.declaration.location}: the file has no launch of {chosen.name}: pass --grid and --block, such as "
         "--grid '(N+15)/16,(M+15)/16' --block 16,16"
     )

@@ -1,4 +1,4 @@
-"""Where the threads of a kernel access its arrays, as far as its text says: subscripts by indices of threads."""
+"""Elements that the threads of a kernel access, as far as its text determines them: subscripts from thread indices."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Access:
     Attributes:
         at: Index of the token of the pointer's name.
         parts: Ranges of the expressions whose sum is the element's number, each with the place where it is evaluated.
-        rows: Range of the first of two subscripts, of rows; None without it.
+        rows: Range of the first of two subscripts, which selects a row; None if there is one subscript.
     """
 
     at: int
@@ -35,7 +35,7 @@ class Indices(KernelText):
         return [access for number, access in self._accesses if number == parameter]
 
     def element(self, access: Access, point: Point, numbers: Mapping[int, int], row_length: int = 0) -> int | None:
-        """Return the number of the element that a thread accesses; None if the text does not say.
+        """Return the number of the element that a thread accesses; None if the text does not determine it.
 
         Args:
             access: The access.
@@ -77,7 +77,7 @@ class Indices(KernelText):
                     yield number, Access(at, (*offsets, ((at + 2, close), at)))
 
     def _pointer(self, name: str, at: int, depth: int = 0) -> tuple[int, tuple[tuple[Part, int], ...]] | None:
-        """Return the parameter that a pointer begins at, and what is added to it before a token; None for others."""
+        """Return the parameter that a pointer points into, and what is added to it before a token; None for others."""
         definitions, tokens = self.code.definitions, self.tokens
         function = definitions.function_at(at)
         if function is None or function.body is None or depth > _DEEPEST:

@@ -1,4 +1,4 @@
-"""The check of one kernel: a product in all its layouts, or one launch of any other kernel."""
+"""Check of one kernel: of a product in all its layouts, or of one launch of any other kernel."""
 
 from __future__ import annotations
 
@@ -27,19 +27,20 @@ from tiledmm.own_kernels.subject import Subject
 from tiledmm.own_kernels.trial import try_launch
 from tiledmm.simulator.build.parameters import Parameter
 
-#: Elements and threads that a check of a kernel that is no product has at most, and that it has otherwise.
+#: Maximum number of elements and threads in a check of a kernel that is not a product, and the number that replaces
+#: larger ones.
 MOST_ELEMENTS = 1 << 18
 FEW_ELEMENTS = 4096
 
-# Seconds after which a guessed launch ends.
+# Seconds after which a guessed launch is ended.
 _SECONDS = 2.0
 
-_NO_RESULT = "Nothing says what the kernel should compute: --expect matmul or FILE.py:function does."
+_NO_RESULT = "The result was not compared: pass --expect matmul or --expect FILE.py:function."
 _LARGER = (
-    "Its arrays are larger than it may need, so that accesses beyond their ends are not seen: --args says their sizes."
+    "The arrays may be larger than the kernel needs, which hides accesses out of bounds: pass their sizes with --args."
 )
 
-# Value of variables of the host code that the file does not say, such as sizes on its command line.
+# Value of variables of the host code whose values are not in the file, such as sizes on its command line.
 _OTHERWISE = 64
 
 # M, N and K of arguments that are given without a size.
@@ -50,19 +51,20 @@ def check_kernel(subject: Subject) -> KernelReport:
     """Check a kernel.
 
     Raises:
-        ConfigError: If launch or arguments are not known; the message says what to add.
+        ConfigError: If launch or arguments are unknown; the message says what to add.
         CompilationError: If it does not compile.
     """
     subject.start()
     possible = _possible_roles(subject)
     if subject.said.expect == "matmul" and not possible:
         raise subject.error(
-            "has no parameters A, B, C and sizes: say --args 'A:f32[M,K], B:f32[K,N], C:f32[M,N], M, N, K' in its order"
+            "has no parameters that look like A, B, C and their sizes: describe all parameters in order, as in --args "
+            "'A:f32[M,K], B:f32[K,N], C:f32[M,N], M, N, K'"
         )
     if possible and subject.function is None:
         try:
             return check_product(subject, possible, check_kernel)
-        except SizesError:  # it is none: its arrays are no matrices
+        except SizesError:  # it is not a product: its arrays are not matrices
             pass
     if not subject.said.args:
         check_structures(subject.written_kernel.parameters)
@@ -76,7 +78,7 @@ def check_kernel(subject: Subject) -> KernelReport:
 
 
 def _possible_roles(subject: Subject) -> Sequence[Roles]:
-    """Return the roles that the parameters may have, likeliest first; none if the kernel looks like no product."""
+    """Return the roles that the parameters may have, likeliest first; none if it does not look like a product."""
     parameters = subject.kernel.parameters
     if said := subject.said.arguments:
         roles = roles_of_arguments(said, parameters)
@@ -84,7 +86,7 @@ def _possible_roles(subject: Subject) -> Sequence[Roles]:
     has_loop = re.search(r"\b(?:for|while)\b|mma_sync|\bmma\b", subject.text) is not None
     structures = subject.structures
     if structures is None or (structures and subject.chosen.site is not None):
-        return []  # the members that host code sets are not known
+        return []  # the values that host code gives to members are unknown
     places = [at for at in range(len(subject.parameters)) if at not in {each.at for each in structures}]
     plain = [subject.parameters[at] for at in places]
     found = [each.numbered(places) for each in roles_of(subject.chosen.name, plain, has_loop=has_loop)]
@@ -93,10 +95,10 @@ def _possible_roles(subject: Subject) -> Sequence[Roles]:
 
 
 def _rule(subject: Subject) -> LaunchRule:
-    """Return the launch of a kernel that is no product.
+    """Return the launch of a kernel that is not a product.
 
     Raises:
-        ConfigError: If nobody says it.
+        ConfigError: If neither the user nor the file states it.
     """
     rule = subject.rule(None)
     if isinstance(rule, HostLaunch) and not subject.said.args and not _says_all(rule, subject.kernel.parameters):
@@ -113,7 +115,7 @@ def _check_guesses(subject: Subject, missing: ConfigError) -> KernelReport:
         missing: The error that asks for a launch.
 
     Raises:
-        ConfigError: If the text suggests none, or if what is found may be the fault of the launch or the arguments.
+        ConfigError: If the text suggests none, or if findings may be the fault of the launch or the arguments.
     """
     settings = replace(subject.settings, timeout=_SECONDS)
     finding = ""
@@ -125,20 +127,20 @@ def _check_guesses(subject: Subject, missing: ConfigError) -> KernelReport:
             meaning = meaning_of(subject.chosen.declaration.short_name, before, guess.arguments) if trial.ok else ""
             if meaning and subject.function is None:
                 trial = replace(trial, right=True)
-            notes = [f"The result is {meaning}, as its name says." if meaning else _NO_RESULT]
+            notes = [f"The result is {meaning}, as the kernel's name suggests." if meaning else _NO_RESULT]
             notes = notes * (subject.function is None) + [_LARGER] * (not guess.evident)
             return subject.report(guess.rule, [trial], notes)
         finding = finding or next((each.message for each in trial.report.findings), "")
     if not finding:
         raise missing
     raise subject.error(
-        "has no launch in the file, and what a guess finds may be the fault of the guess: say --grid, --block and "
-        f"--args. It finds: {finding}"
+        "has no launch in the file, and findings of a guessed launch may be the fault of the guess: pass --grid, "
+        f"--block and --args. Finding: {finding}"
     )
 
 
 def _says_all(rule: HostLaunch, parameters: Sequence[Parameter]) -> bool:
-    """Return whether the host code says the values of everything that it launches a kernel with."""
+    """Return whether the host code determines the whole launch of a kernel and all its arguments."""
     try:
         rule.geometry({})
         if rule.work() <= MOST_ELEMENTS:
@@ -149,7 +151,7 @@ def _says_all(rule: HostLaunch, parameters: Sequence[Parameter]) -> bool:
 
 
 def _check_launch(subject: Subject, rule: LaunchRule, notes: list[str]) -> KernelReport:
-    """Check a kernel that is no product by one launch, with arguments that are given, the host code's, or guessed."""
+    """Check a kernel that is not a product by one launch, with the user's arguments or those of the host code."""
     parameters = subject.kernel.parameters
     sizes = subject.said.sizes or _SIZES
     if subject.said.args:
@@ -160,15 +162,15 @@ def _check_launch(subject: Subject, rule: LaunchRule, notes: list[str]) -> Kerne
         arguments = host_arguments(rule, parameters)
     else:
         wanted = ", ".join(f"{each.type} {each.name}" for each in parameters)
-        raise subject.error(f"takes {wanted}: say what, as in --args 'x:f32[1000], 1000'")
+        raise subject.error(f"has the parameters {wanted}: pass their values, as in --args 'x:f32[1000], 1000'")
     geometry = rule.geometry(sizes if subject.said.args else {})
     trial = try_launch(subject.kernel, arguments, geometry, subject.settings, subject.function, {})
     if subject.function is None:
         notes.append(_NO_RESULT)
     if isinstance(rule, HostLaunch) and rule.otherwise:
-        notes.append(f"Variables of the host code whose values the file does not say are {rule.otherwise} here.")
+        notes.append(f"Variables of the host code whose values are not in the file are set to {rule.otherwise}.")
     if not trial.report.ok and not subject.said.args:
-        notes.append("Its arrays hold random integers from -3 to 3: what takes them for indices may miss.")
+        notes.append("The arrays hold random integers from -3 to 3, which may be out of bounds as indices.")
     return subject.report(rule, [trial], notes)
 
 
@@ -177,12 +179,13 @@ def _check_fewer(subject: Subject, rule: HostLaunch) -> KernelReport:
     for number in (FEW_ELEMENTS, FEW_ELEMENTS >> 4, FEW_ELEMENTS >> 6, FEW_ELEMENTS >> 7):
         fewer = rule.with_numbers(number)
         if fewer.work() <= MOST_ELEMENTS:
-            note = f"So that the check takes seconds, large numbers of the host code are {number:,} here."
+            note = f"To keep the check short, large numbers of the host code are replaced by {number:,}."
             return _check_launch(subject, fewer, [note])
     constants = {} if subject.program.is_changed else subject.program.constants
     names = [name for name, value in constants.items() if value > FEW_ELEMENTS]
     if not names:
         raise subject.too_large
     report = check_kernel(subject.with_constants(dict.fromkeys(names, FEW_ELEMENTS), divides=True))
-    changed = f"So that the check takes seconds, {' and '.join(names)} is {FEW_ELEMENTS:,} here."
+    is_now = "is" if len(names) == 1 else "are"
+    changed = f"To keep the check short, {' and '.join(names)} {is_now} {FEW_ELEMENTS:,}."
     return replace(report, notes=(changed, *report.notes))

@@ -1,4 +1,4 @@
-"""The text of a kernel as tokens: what it names, declares and compares, its loops, and values of its expressions."""
+"""Text of a kernel as tokens: names, declarations, comparisons, loops, and values of expressions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _Three: TypeAlias = tuple[int, int, int]
 #: Range of the tokens of an expression.
 Part: TypeAlias = tuple[int, int]
 
-# What CUDA and cooperative groups call a thread's place, by the attributes of ``Point``.
+# Names of a thread's position in CUDA and cooperative groups, by the attributes of ``Point``.
 _BUILT_IN = {
     "blockIdx": "block", "group_index()": "block", "threadIdx": "thread", "thread_index()": "thread",
     "blockDim": "dim", "group_dim()": "dim", "dim_threads()": "dim", "gridDim": "grid", "dim_blocks()": "grid",
@@ -28,12 +28,12 @@ _COMPARED = {"<", ">", "<=", ">="}
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A thread, and what its indices depend on.
+    """A thread, with everything on which its indices depend.
 
     Attributes:
         block, thread: Its indices.
         dim, grid: Numbers of threads per block, and of blocks.
-        loops: Variables of loops with values that are not those of the first pass.
+        loops: Loop variables whose values are not those of the first iteration.
     """
 
     block: _Three = (0, 0, 0)
@@ -56,10 +56,10 @@ class Loop:
     """A ``for`` loop that counts.
 
     Attributes:
-        key: Begin of the function that it is in, and its variable.
+        key: First token of the function that contains it, and its variable.
         first: Range of the expression of the variable's first value.
-        step: Range of the expression that is added in each pass; None for 1.
-        limit: Range of the expression that the variable is compared with; None if it is none.
+        step: Range of the expression that is added in each iteration; None for 1.
+        limit: Range of the expression that the variable is compared with; None if there is no comparison.
         at: Index of a token in its head.
         body: Range of its statement.
     """
@@ -87,21 +87,21 @@ class KernelText:
         self.kernel = chosen.declaration.item
         self.parameters = [*(name for _, name in chosen.declaration.parameters), *members]
         self.pointers = {at for at, (kind, _) in enumerate(chosen.declaration.parameters) if "*" in kind}
-        self.code = HostCode(program.tokens, program.items)  # its own, as values of variables are the device's here
+        self.code = HostCode(program.tokens, program.items)  # its own, because variables have the device's values here
         arguments = template_arguments(program, chosen).items()
         self._template: dict[tuple[int, str], Value] = {
             (-1, name): int(each) for name, each in arguments if each.isdigit()
         }
 
     def mentions(self, name: str) -> bool:
-        """Return whether the kernel, or a function that it may call, has a name."""
+        """Return whether a name occurs in the kernel, or in a function that it may call."""
         return any(name in item.mentions for item in self.functions)
 
     def reads(self, attribute: str, axis: str) -> bool:
-        """Return whether the text has an index along an axis: ``threadIdx.y`` for ``"thread"`` and ``"y"``."""
+        """Return whether the text reads an index along an axis: ``threadIdx.y`` for ``"thread"`` and ``"y"``."""
         words = {each.removesuffix("()") for each, named in _BUILT_IN.items() if named == attribute}
         tokens, places = self.tokens, [at for item in self.functions for at in range(*(item.body or (0, 0)))]
-        # Where the index is copied as a whole, any member of this name may be its.
+        # If the index is copied as a whole, any member of this name may be the copy's.
         is_copied = any(tokens[at].text in words and tokens[at + 1].text != "." for at in places)
         return any(
             tokens[at].text == axis and tokens[at - 1].text == "." and (is_copied or tokens[at - 2].text in words)
@@ -109,7 +109,7 @@ class KernelText:
         )
 
     def value(self, part: Part, at: int, point: Point, numbers: Mapping[int, int] | None = None) -> int | None:
-        """Return the value of an expression; None if the text does not say.
+        """Return the value of an expression; None if the text does not determine it.
 
         Args:
             part: Range of its tokens.
@@ -124,7 +124,7 @@ class KernelText:
 
     @functools.cached_property
     def loops(self) -> list[Loop]:
-        """The counting loops, in the order of the text."""
+        """Counting loops, in the order of the text."""
         return [
             loop
             for item in self.functions
@@ -137,14 +137,14 @@ class KernelText:
         return [loop for loop in self.loops if loop.body[0] <= at < loop.body[1]]
 
     def pass_of(self, loop: Loop, point: Point, numbers: Mapping[int, int], count: int = 1) -> int | None:
-        """Return the value that the variable of a loop has after ``count`` passes; None if the text does not say."""
+        """Return the value of a loop's variable after ``count`` iterations; None if the text does not determine it."""
         first = self.value(loop.first, loop.at, point, numbers)
         step = 1 if loop.step is None else self.value(loop.step, loop.at, point, numbers)
         return None if first is None or step is None else first + count * step
 
     @functools.cached_property
     def shared_arrays(self) -> list[list[int | None]]:
-        """The extents of each array in static shared memory; None where the text does not say one."""
+        """Extents of each array in static shared memory; None for an extent that the text does not determine."""
         found = []
         for item in self.functions:
             for at in range(*(item.body or (0, 0))):
@@ -163,7 +163,7 @@ class KernelText:
 
     @functools.cached_property
     def launch_bound(self) -> int | None:
-        """The number of threads in ``__launch_bounds__``; None without it."""
+        """Number of threads in ``__launch_bounds__``; None without it."""
         for at in range(self.kernel.begin, self.kernel.parameters[0]):
             if self.tokens[at].text == "__launch_bounds__":
                 parts = split(self.tokens, at + 2, closing(self.tokens, at + 1))
@@ -188,7 +188,7 @@ class KernelText:
         return False
 
     def _is_beside(self, at: int, names: set[str]) -> bool:
-        """Return whether one of the two operands of a comparison has a name, or is a number if there are no names."""
+        """Return whether an operand of a comparison is one of the names, or is a number if there are no names."""
         for step, brackets in ((1, "("), (-1, ")")):
             here = at + step
             while self.tokens[here].text == brackets or self.tokens[here].text in ("int", "size_t", "unsigned"):
@@ -199,7 +199,7 @@ class KernelText:
         return False
 
     def _loop(self, at: int, begin: int) -> Loop | None:
-        """Return the loop whose ``for`` is at an index; None if it does not count by sums."""
+        """Return the loop whose ``for`` is at an index; None if its variable is not increased by a sum."""
         tokens, close = self.tokens, closing(self.tokens, at + 1)
         semicolons = [here for here in range(at + 2, close) if tokens[here].text == ";"]
         assigned = find(tokens, at + 2, close, lambda token: token.text == "=")

@@ -1,4 +1,4 @@
-"""How a kernel is launched at given sizes: as its user says, or by a guess."""
+"""Rules by which a kernel is launched at given sizes: as its user states, or by a guess."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _SIZE = 3840
 
 @dataclass(frozen=True, slots=True)
 class Geometry:
-    """A launch without its arguments.
+    """Geometry of a launch.
 
     Attributes:
         grid, block: Number of blocks, and of threads per block, along x, y and z.
-        shared_bytes: Dynamic shared memory per block.
+        shared_bytes: Dynamic shared memory per block, in bytes.
     """
 
     grid: tuple[int, int, int]
@@ -29,21 +29,21 @@ class Geometry:
 
 
 class LaunchRule(Protocol):
-    """How a kernel is launched.
+    """Rule by which a kernel is launched.
 
     Attributes:
-        source: Where the rule comes from, in a few words.
+        source: Source of the rule, in a few words.
     """
 
     @property
     def source(self) -> str:
-        """Where the rule comes from, in a few words."""
+        """Source of the rule, in a few words."""
 
     def geometry(self, sizes: Mapping[str, int]) -> Geometry:
         """Return the launch at given sizes.
 
         Raises:
-            ConfigError: If grid or block are not known at these sizes.
+            ConfigError: If grid or block are unknown at these sizes.
         """
 
 
@@ -68,12 +68,12 @@ class ElementLaunch:
     Attributes:
         elements: Number of elements.
         threads: Threads per block.
-        source: That it is a guess.
+        source: Text which states that the launch is a guess.
     """
 
     elements: int
     threads: int = 256
-    source: str = "a guess, as are the arguments: --grid, --block and --args say otherwise"
+    source: str = "a guess, as are the arguments (--grid, --block and --args override it)"
 
     def geometry(self, sizes: Mapping[str, int]) -> Geometry:
         """Return the launch, which depends on no sizes."""
@@ -86,11 +86,11 @@ class FixedLaunch:
 
     Attributes:
         fixed: Grid and block.
-        source: That it is a guess.
+        source: Text which states that the launch is a guess.
     """
 
     fixed: Geometry
-    source: str = "a guess, as are the arguments: --grid, --block and --args say otherwise"
+    source: str = "a guess, as are the arguments (--grid, --block and --args override it)"
 
     def geometry(self, sizes: Mapping[str, int]) -> Geometry:
         """Return the launch, which is the same at all sizes."""
@@ -98,7 +98,7 @@ class FixedLaunch:
 
 
 def tile_of(rule: LaunchRule, roles: Roles) -> tuple[int, int]:
-    """Return the rows and columns of C per block, from how the grid grows with the sizes; 1 where it does not."""
+    """Return the rows and columns of C per block, from the growth of the grid with the sizes; 1 if it does not grow."""
     base = dict.fromkeys(SIZES, _SIZE)
     grid = rule.geometry(base).grid
     found = []
@@ -106,7 +106,7 @@ def tile_of(rule: LaunchRule, roles: Roles) -> tuple[int, int]:
         names = SIZES if roles.square else roles.equal_to(size)
         more = rule.geometry(base | dict.fromkeys(names, 2 * _SIZE)).grid
         grown = [after - before for before, after in zip(grid, more, strict=True) if after > before]
-        if grown and min(grown) > _SIZE:  # blocks along one axis count tiles of rows and of columns
+        if grown and min(grown) > _SIZE:  # blocks along one axis count tiles along both rows and columns
             smaller = (rule.geometry(base | dict.fromkeys(names, _SIZE - rows)).grid for rows in range(1, 1024))
             found.append(next((rows for rows, each in enumerate(smaller, 1) if each != grid), 1))
         else:
@@ -115,7 +115,7 @@ def tile_of(rule: LaunchRule, roles: Roles) -> tuple[int, int]:
 
 
 def rounds_up(rule: LaunchRule, roles: Roles, tile: Sequence[int]) -> bool:
-    """Return whether the grid covers sizes that are no multiples of the tile."""
+    """Return whether the grid covers sizes that are not multiples of the tile."""
     sizes = {"M": 2 * tile[0], "N": 2 * tile[1], "K": 64}
     if roles.square:
         sizes = dict.fromkeys(SIZES, max(tile) * 2)

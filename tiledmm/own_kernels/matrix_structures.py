@@ -1,7 +1,8 @@
-"""Kernels whose matrices are structures of a pointer and sizes, as the CUDA programming guide's are.
+"""Kernels whose matrices are structures of a pointer and sizes, as in the CUDA programming guide.
 
-A second kernel beside such a kernel takes their members as parameters, by names that say what they are, makes the
-structures and calls the first. So the check of a product, which passes pointers and sizes, works with it, too.
+For such a kernel, a second kernel is generated whose parameters are the members, with names by which they are
+recognized. It fills the structures and calls the first kernel. So the check of a product, which passes pointers and
+sizes, works for such kernels, too.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from tiledmm.simulator.build.parameters import FLOAT, OTHER, POINTER, Parameter
 #: Name of the second kernel.
 _NAME = "tiledmm_of_members"
 
-# What a member is, by its name without underscores.
+# Meaning of a member, by its name without underscores.
 _MEMBERS = {
     "rows": re.compile(r"n?(?:um)?rows?|h|height|m"),
     "columns": re.compile(r"n?(?:um)?col(?:umn)?s?|w|width|n"),
@@ -28,14 +29,14 @@ _MEMBERS = {
 
 
 def of_members(kernel: NativeKernel) -> NativeKernel | None:
-    """Return a kernel that computes the same product with pointers and sizes for parameters.
+    """Return a kernel that computes the same product, with pointers and sizes as its parameters.
 
     Args:
         kernel: The kernel.
 
     Returns:
-        The kernel; None if the parameters are not three structures, of a pointer and sizes whose names say what they
-        are, and numbers.
+        The kernel; None unless the parameters are numbers and three structures, each with a pointer and sizes that are
+        recognized by their names.
     """
     structures = [at for at, each in enumerate(kernel.parameters) if each.kind == OTHER and not is_number(each)]
     if len(structures) != 3:
@@ -53,7 +54,7 @@ def of_members(kernel: NativeKernel) -> NativeKernel | None:
 
 
 def _members(layout: Layout | None) -> dict[str, str]:
-    """Return the names of a matrix's members by what they are; empty if the structure is no matrix."""
+    """Return the names of a matrix's members by their meaning; empty if the structure is not a matrix."""
     found: dict[str, str] = {}
     for name, _, each in layout.members if layout else ():
         if each.kind == layouts.POINTER and each.element is not None and each.element.kind != layouts.POINTER:

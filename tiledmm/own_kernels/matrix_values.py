@@ -1,4 +1,4 @@
-"""Elements of matrices for a check: small integers, numbers whose sums are wide, and random numbers."""
+"""Elements of matrices for a check: small integers, numbers whose sums need many bits, and random numbers."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def small_numbers(shape: tuple[int, ...], dtype: np.dtype[Any], seed: int) -> Ar
 
 
 def unset(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """Return an array of values that no result has: NaN, or a number that no sum reaches."""
+    """Return an array of values that no result contains: NaN, or a number that no sum reaches."""
     is_float = dtype.kind in "fc" or dtype == np.dtype(ml_dtypes.bfloat16)
     return np.full(shape, np.nan if is_float else 0x5B, dtype)
 
 
 def random_numbers(shape: tuple[int, ...], dtype: np.dtype[Any], seed: int) -> Array:
-    """Return random numbers, which tell mistakes apart."""
+    """Return random numbers, with which different mistakes have different results."""
     rng = np.random.default_rng(seed)
     if dtype.kind in "iub":
         return rng.integers(0 if dtype.kind in "ub" else -9, 2 if dtype.kind == "b" else 10, shape).astype(dtype)
@@ -44,11 +44,11 @@ def random_numbers(shape: tuple[int, ...], dtype: np.dtype[Any], seed: int) -> A
 
 
 def wide_numbers(types: Sequence[np.dtype[Any]]) -> Values | None:
-    """Return a function whose elements have sums that are exact in the type of C, and in no narrower one.
+    """Return a function for elements whose sums are exact in the type of C, but in no narrower type.
 
-    Floats are positive multiples of 1/4 below 4, which are exact in every type of factors, also where a kernel converts
-    them to float16 or TF32; those of float64 products have 20 bits. Bytes have the whole range of their type,
-    and other integers a part of it whose sums do not overflow.
+    Floats are positive multiples of 1/4 below 4, which are exact in every type of factors, even if a kernel converts
+    them to float16 or TF32; those of float64 products have 20 bits. Bytes have the whole range of their type, and
+    other integers have a part of it whose sums do not overflow.
 
     Args:
         types: Types of A, B and C.

@@ -1,4 +1,4 @@
-"""What kernels compute whose names say it: products of a matrix and a vector, transposes, sums of rows or columns."""
+"""Results that a kernel's name suggests: products of a matrix and a vector, transposes, sums of rows or columns."""
 
 from __future__ import annotations
 
@@ -14,19 +14,24 @@ from tiledmm.own_kernels.matrix_values import Array
 # Function ``(matrix, others) -> result`` of arrays in float64.
 _Function: TypeAlias = Callable[[Array, Sequence[Array]], Array]
 
-# By the words of a name: the number of arrays that the kernel reads, what it computes, and a sentence that says so.
+# Patterns of names, each with the number of arrays that the kernel reads, what it computes, and words for it.
 _MEANINGS: tuple[tuple[str, int, _Function, str], ...] = (
-    (r"gemv|mat_?(?:rix_?)?vec|mv(?:_|\b)", 2, lambda a, others: a @ others[0][: a.shape[1]], "a matrix by a vector"),
-    (r"transpos", 1, lambda a, others: a.T, "a transposed matrix"),
+    (
+        r"gemv|mat_?(?:rix_?)?vec|mv(?:_|\b)",
+        2,
+        lambda a, others: a @ others[0][: a.shape[1]],
+        "the product of a matrix and a vector",
+    ),
+    (r"transpos", 1, lambda a, others: a.T, "a transpose"),
     (r"sum|reduc", 1, lambda a, others: a.sum(1), "the sum of each row"),
     (r"sum|reduc", 1, lambda a, others: a.sum(0), "the sum of each column"),
 )
 
 
 def meaning_of(name: str, before: Sequence[Any], after: Sequence[Any]) -> str:
-    """Return what a kernel with a matrix of two sizes has computed, if its name says so; an empty string otherwise.
+    """Return what a kernel has computed from a matrix of two sizes, if it is what its name suggests; else "".
 
-    A result that differs says nothing: the kernel may be for another layout.
+    Another result is not a finding, because the kernel may be for another layout.
 
     Args:
         name: The kernel's name.

@@ -1,4 +1,4 @@
-"""A plain kernel as a variant: what its file says about parameters, types, layouts and launch, without running it."""
+"""Plain kernels as variants: parameters, types, layouts and launch, read from the file without running the kernel."""
 
 from __future__ import annotations
 
@@ -44,17 +44,17 @@ def plain_variant(
     """Return the row of a variant whose kernel is plain CUDA C.
 
     Args:
-        subject: The kernel, and what its user says about it.
+        subject: The kernel, and the options that its user states.
         name: Name of the variant.
         summary: One line about it; None for a line that names the kernel.
         multiple_of: Numbers that M, N and K must be multiples of; one number for all three.
 
     Raises:
-        ConfigError: If parameters, types or launch are not known, or do not fit a product of matrices.
+        ConfigError: If parameters, types or launch are unknown, or do not fit a product of matrices.
     """
     parameters = declared_parameters(subject.program, subject.chosen)
     if (said := subject.said.arguments) and len(said) != len(parameters):
-        raise subject.error(f"has {len(parameters)} parameters ({subject.signature}), and args= says {len(said)}")
+        raise subject.error(f"has {len(parameters)} parameters ({subject.signature}), but args= describes {len(said)}")
     roles = _roles(subject, parameters)
     letters = _letters(subject.said.arguments, parameters)
     plain = plain_kernel(subject, parameters, roles, _rule(subject, roles, parameters), letters, _steps(multiple_of))
@@ -119,7 +119,9 @@ def variant_of(plain: PlainKernel, name: str, summary: str) -> Variant:
         configure=lambda tile, element: own,
         block=lambda config: plain.block,
         shared_bytes=lambda config, element, layout: plain.shared_bytes,
-        rules=lambda config, element: [(config == own, "a plain kernel has no config: its text has its parameters")],
+        rules=lambda config, element: [
+            (config == own, "a plain kernel has no config fields, because its text fixes them")
+        ],
         types=((plain.types[0].dtype_name, (0, 0)),),
         tensor_cores=_TENSOR_CORES.search(plain.text) is not None,
         operands=Dense(plain=plain),
@@ -136,16 +138,20 @@ def _roles(subject: Subject, parameters: Sequence[Parameter]) -> Roles:
     """Return the roles of the parameters.
 
     Raises:
-        ConfigError: If they are not evident from names, and the user does not say them.
+        ConfigError: If they are not evident from names, and the user does not state them.
     """
     if subject.said.args:
         if roles := roles_of_arguments(subject.said.arguments, parameters):
             return roles
-        raise subject.error(f"does not fit args={subject.said.args!r}, which name all parameters, as in {_EXAMPLE}")
+        raise subject.error(
+            f"does not match args={subject.said.args!r}: describe all parameters in order, as in {_EXAMPLE}"
+        )
     possible = roles_of(subject.chosen.declaration.short_name, parameters, has_loop=True)
     evident = [each for each in possible if each.certain and has_size_names(each, parameters)]
     if not evident:
-        raise subject.error(f"has parameters ({subject.signature}) that are not evident: say them, as in {_EXAMPLE}")
+        raise subject.error(
+            f"has parameters whose meaning is unclear ({subject.signature}): describe them, as in {_EXAMPLE}"
+        )
     return evident[0]
 
 
@@ -153,18 +159,17 @@ def _check_roles(subject: Subject, roles: Roles) -> None:
     """Raise ConfigError if a product needs other numbers than its sizes, row strides, alpha and beta."""
     if roles.others:
         names = ", ".join(subject.chosen.declaration.parameters[at][1] for at in roles.others)
-        raise subject.error(f"takes {names}, which is neither a size nor a row stride, alpha or beta")
+        raise subject.error(f"has parameters that are not sizes, row strides, alpha or beta: {names}")
     if roles.batch is not None:
-        raise subject.error("takes a number of products: a variant launches its kernel once per product")
+        raise subject.error("has a parameter for the batch size, but a variant launches its kernel once per product")
     if missing := [size for size in SIZES if size not in roles.named]:
         raise subject.error(
-            f"gets no parameter for {' and '.join(missing)}, which are constants of its text: a variant takes M, N and "
-            "K as parameters"
+            f"has no parameter for {' and '.join(missing)}: a variant needs M, N and K as parameters, not as constants"
         )
 
 
 def _rule(subject: Subject, roles: Roles, parameters: Sequence[Parameter]) -> LaunchRule:
-    """Return how the kernel is launched: as the user, the file, or its text says."""
+    """Return how the kernel is launched: as the user states, as the file launches it, or as its text suggests."""
     try:
         return subject.rule(roles)
     except ConfigError:
@@ -174,8 +179,8 @@ def _rule(subject: Subject, roles: Roles, parameters: Sequence[Parameter]) -> La
         evident = [each for each in guesses(indices, roles, parameters) if each.evident]
         if not evident:
             raise subject.error(
-                "is launched nowhere in the file: register it with grid='(N+15)/16,(M+15)/16', block='16,16', or say "
-                "this in a comment of the file: // tiledmm: grid=(N+15)/16,(M+15)/16 block=16,16"
+                "has no launch in the file: pass grid='(N+15)/16,(M+15)/16', block='16,16', or add a comment to the "
+                "file: // tiledmm: grid=(N+15)/16,(M+15)/16 block=16,16"
             ) from None
         return evident[0]
 
@@ -189,12 +194,13 @@ def _constant_geometry(subject: Subject, rule: LaunchRule) -> Geometry:
     both = [rule.geometry(dict.fromkeys(SIZES, size)) for size in (1024, 3072)]
     if both[0].block != both[1].block or both[0].shared_bytes != both[1].shared_bytes:
         raise subject.error(
-            f"has blocks of {both[0].block} threads and {both[0].shared_bytes:,} bytes for M = N = K = 1024, and "
-            f"{both[1].block} and {both[1].shared_bytes:,} for 3072: a variant has the same for all sizes"
+            f"has blocks of {both[0].block} threads with {both[0].shared_bytes:,} bytes of dynamic shared memory for "
+            f"M = N = K = 1024, but {both[1].block} with {both[1].shared_bytes:,} for 3072: a variant needs the same "
+            "for all sizes"
         )
     threads = math.prod(both[0].block)
     if not 0 < threads <= MAX_THREADS:
-        raise subject.error(f"has blocks of {threads:,} threads, and a block has at most {MAX_THREADS:,}")
+        raise subject.error(f"has blocks of {threads:,} threads, and a block may have at most {MAX_THREADS:,}")
     return both[0]
 
 
@@ -202,7 +208,7 @@ def _steps(multiple_of: int | Sequence[int] | Mapping[str, int]) -> tuple[int, i
     """Return the numbers that M, N and K must be multiples of.
 
     Raises:
-        ConfigError: If they are not positive whole numbers for M, N and K.
+        ConfigError: If they are not positive integers for M, N and K.
     """
     if isinstance(multiple_of, Mapping):
         found: list[object] = [multiple_of.get(name, 1) for name in SIZES]
@@ -213,14 +219,14 @@ def _steps(multiple_of: int | Sequence[int] | Mapping[str, int]) -> tuple[int, i
     whole = [each for each in found if isinstance(each, int) and not isinstance(each, bool) and each > 0]
     if len(found) != 3 or len(whole) != 3 or unknown:
         raise ConfigError(
-            "multiple_of is a positive whole number, three of them for M, N and K, or a dict such as {'K': 8}; got "
+            "multiple_of must be a positive integer, three of them for M, N and K, or a dict such as {'K': 8}; got "
             f"{multiple_of!r}"
         )
     return whole[0], whole[1], whole[2]
 
 
 def _letters(arguments: Sequence[Argument], parameters: Sequence[Parameter]) -> str:
-    """Return the letters of A, B and C by the extents that a user says: N for contiguous rows, T for columns."""
+    """Return the layout letters of A, B and C from the extents that a user states: N for rows, T for columns."""
     found = {"A": "N", "B": "N", "C": "N"}
     for each, parameter in zip(arguments, parameters, strict=False):
         extents = tuple(part.strip() for part in each.value.split(","))
@@ -233,23 +239,23 @@ def _types(subject: Subject, parameters: Sequence[Parameter], roles: Roles) -> t
     """Return the element types of A, B and C.
 
     Raises:
-        ConfigError: If one is not known, or A and B differ.
+        ConfigError: If one is unknown, or A and B differ.
     """
     try:
         product = Product.of(roles, parameters)
     except ConfigError as error:
-        raise subject.error(f"is no product of a variant: {error}") from None
+        raise subject.error(f"cannot be a variant: {error}") from None
     found = []
     for at, dtype in zip(roles.order, product.types, strict=True):
         try:
             found.append(element(dtype))
         except UnsupportedTypeError:
             raise subject.error(
-                f"takes {parameters[at].type} {parameters[at].name}, whose elements are of no type that products have"
+                f"has the parameter {parameters[at].type} {parameters[at].name}, whose element type is not supported"
             ) from None
     if found[0] != found[1]:
         raise subject.error(
-            f"multiplies {found[0].dtype_name} by {found[1].dtype_name}: a variant has operands of one type"
+            f"multiplies {found[0].dtype_name} by {found[1].dtype_name}: a variant needs operands of the same type"
         )
     return found[0], found[1], found[2]
 

@@ -36,13 +36,13 @@ from tiledmm.simulator.execute.settings import Settings
 #: The check of a kernel, whatever it computes: ``kernel_check.check_kernel``.
 Check: TypeAlias = Callable[[Subject], KernelReport]
 
-# Why a kernel is wrong that adds to memory as cudaMalloc leaves it.
+# Explanation of a wrong kernel that adds to memory from cudaMalloc.
 _ACCUMULATED = (
-    "the kernel adds to what C held before the launch, and the file sets C to zero nowhere: cudaMalloc does not, and a "
-    "second launch adds to the result of the first (result accumulated)"
+    "the kernel adds to what C held before the launch, and nothing in the file sets C to zero: cudaMalloc does not, "
+    "and a second launch adds to the result of the first (result accumulated)"
 )
 
-# Launches that are tried before a result counts as wrong, and the time for them.
+# Maximum number of launches that are tried before a result counts as wrong, and maximum time for them in seconds.
 _MOST_LAUNCHES = 40
 _SECONDS = 1.0
 
@@ -56,8 +56,8 @@ def check_product(subject: Subject, possible: Sequence[Roles], check: Check) -> 
         check: Function that checks the kernel again, with other constants.
 
     Raises:
-        SizesError: If its sizes are constants that nobody says, or if it may be a product by its names, and is none.
-        ConfigError: If its launch is not known.
+        SizesError: If its sizes are unknown constants, or if only its names suggest that it is a product.
+        ConfigError: If its launch is unknown.
     """
     roles, rule = _likeliest(subject, _launches(subject, possible))
     product = _product(subject, roles, rule)
@@ -80,7 +80,7 @@ def check_product(subject: Subject, possible: Sequence[Roles], check: Check) -> 
     wrong = any(not each.ok and (each.divides or ONLY_MULTIPLES not in notes) for each in trials)
     if isinstance(rule, GuessedLaunch) and not rule.evident and wrong:
         raise subject.error(
-            "is right with none of the launches that its text suggests, and the file has none: say --grid and --block, "
+            "is wrong with all launches that its text suggests, and the file has no launch: pass --grid and --block, "
             "such as --grid '(N+15)/16,(M+15)/16' --block 16,16"
         )
     if right := next((each for each in reversed(trials) if each.ok), None):
@@ -92,7 +92,9 @@ def check_product(subject: Subject, possible: Sequence[Roles], check: Check) -> 
             trials.append(replace(right, right=False, numbers="C as the file leaves it", explanations=(_ACCUMULATED,)))
     if any(possible[0].sizes[at][0] not in names for at, names in roles.sizes.items()):
         named = {subject.parameters[at].name: names[0] for at, names in sorted(roles.sizes.items())}
-        notes.append(f"A is (M, K) and B is (K, N): {', '.join(named)} are {', '.join(named.values())}.")
+        notes.append(
+            f"Parameters {', '.join(named)} are {', '.join(named.values())}, where A is (M, K) and B is (K, N)."
+        )
     if step == 4 and len(trials) > 1 and ONLY_MULTIPLES not in notes and _has_scalars(subject, product):
         sizes = complete(sizes_to_try(rule, roles)[1][0], rule, product)
         other = _trial(subject, product, rule, sizes, trials)
@@ -100,8 +102,8 @@ def check_product(subject: Subject, possible: Sequence[Roles], check: Check) -> 
         notes += [] if other.ok else [ONLY_VECTORS]
     elif step > 1 and len(trials) > 1:
         what = "fragments of tensor cores" if granularity(subject.text) == 16 else "vectors"
-        why = "As the file says" if max(subject.said.steps) > 1 else f"The kernel accesses {what}, so"
-        notes.append(f"{why} all sizes are multiples of {step} here.")
+        why = "As the file requires" if max(subject.said.steps) > 1 else f"Because the kernel accesses {what}"
+        notes.append(f"{why}, all sizes in this check are multiples of {step}.")
     a, b, c = (each.itemsize for each in product.types)
     is_plain = product.types[2].kind != "c" and roles.batch is None
     report = subject.report(rule, trials, notes, (a, b, c) if is_plain else None)
@@ -118,7 +120,7 @@ def _trial(
     *,
     divides: bool = False,
 ) -> Trial:
-    """Return a launch at given sizes, in the layout in which the launches before it are right."""
+    """Return a launch at given sizes, in the layout in which earlier launches are right."""
     layout = next((each.layout for each in before if each.right), None)
     return try_product(
         subject.kernel, product, sizes, rule.geometry(sizes), settings or subject.quick, divides=divides, layout=layout
@@ -135,7 +137,7 @@ def _launches(subject: Subject, possible: Sequence[Roles]) -> Iterator[tuple[Rol
     """Yield the roles and the launches that a product may have, likeliest first.
 
     Raises:
-        ConfigError: If nobody says its launch, and its text suggests none.
+        ConfigError: If neither the user nor the file states the launch, and the kernel's text suggests none.
     """
     missing: ConfigError | None = None
     is_known = False
@@ -150,7 +152,7 @@ def _launches(subject: Subject, possible: Sequence[Roles]) -> Iterator[tuple[Rol
             missing = missing or (error if roles.certain else SizesError(str(error)))
             if subject.said.grid or subject.said.block:
                 raise missing from None
-            # The text of a kernel of structures says which members it accesses, not which parameters.
+            # The text of a kernel of structures names the members that it accesses, not the parameters.
             says_it = subject.kernel is subject.written_kernel
             found = guesses(subject.indices, roles, subject.parameters) if says_it else planes(subject.text)
             for each in found:
@@ -164,7 +166,7 @@ def _launches(subject: Subject, possible: Sequence[Roles]) -> Iterator[tuple[Rol
 
 
 def _likeliest(subject: Subject, launches: Iterator[tuple[Roles, LaunchRule]]) -> tuple[Roles, LaunchRule]:
-    """Return the roles and the launch with which the kernel is right; the first ones if it is right with none."""
+    """Return the roles and the launch with which the kernel is right; the first ones if it is wrong with all."""
     first, second = next(launches), next(launches, None)
     certain, end = first[0].certain, time.monotonic() + _SECONDS
     if second is None and certain:
@@ -182,7 +184,7 @@ def _likeliest(subject: Subject, launches: Iterator[tuple[Roles, LaunchRule]]) -
         if time.monotonic() > end:
             break
     if not with_findings and not certain:
-        raise SizesError("the kernel is no product of matrices")
+        raise SizesError("the kernel is not a product of matrices")
     return [*with_findings, first][0]
 
 
@@ -198,18 +200,18 @@ def _right_trial(subject: Subject, product: Product, sizes: dict[str, int], rule
 
 
 def _notes(subject: Subject, rule: LaunchRule, roles: Roles, trials: Sequence[Trial]) -> list[str]:
-    """Return notes on what the check assumed and saw."""
+    """Return notes on what the check assumed and found."""
     notes = []
     told = roles.named == set(SIZES) and not roles.square and len(set(trials[0].sizes.values())) > 1
     if not trials[0].right and told and not isinstance(rule, GuessedLaunch):
         square = dict.fromkeys(SIZES, math.lcm(*tile_of(rule, roles), 32))
         if _right_trial(subject, _product(subject, roles, rule), square, rule):
             notes.append(
-                "The result is right where M = N = K: the kernel or its grid takes one size for another, as a grid "
-                "whose x and y are exchanged does."
+                "The result is right if M = N = K: the kernel or its grid confuses two sizes, for example because x "
+                "and y of the grid are exchanged."
             )
     if not trials[0].ok and isinstance(rule, GuessedLaunch):
-        notes.append("The launch is a guess: if it is another, say it by --grid and --block.")
+        notes.append("The launch is a guess: if it is not the intended one, pass --grid and --block.")
     if not trials[-1].ok and not trials[-1].divides:
         of_c = [at for at, names in roles.sizes.items() if names != ("K",)]
         guarded = subject.indices.compares({subject.parameters[at].name for at in of_c})
@@ -246,8 +248,8 @@ def _left_out(rule: LaunchRule, roles: Roles) -> str:
     if blocks * math.prod(tile) >= own.get("M", 0) * own.get("N", 0):
         return ""
     return (
-        f"At the file's own M = {own['M']:,} and N = {own['N']:,} the grid has {blocks:,} blocks of {tile[0]} x "
-        f"{tile[1]} elements, fewer than C has (grid too small): round the division up, as in (N + 15) / 16."
+        f"At the file's own M = {own['M']:,} and N = {own['N']:,}, the grid has {blocks:,} blocks of {tile[0]} x "
+        f"{tile[1]} elements, which do not cover C (grid too small): round the division up, as in (N + 15) / 16."
     )
 
 
@@ -266,17 +268,17 @@ def _at_other_constants(subject: Subject, used: Sequence[int], check: Check) -> 
     whole = {name: smaller(constants[name]) for name in names}
     report = check(subject.with_constants(whole, divides=True))
     changed = [
-        f"{name} is {whole[name]} here, not {constants[name]:,}" for name in names if whole[name] < constants[name]
+        f"{name} is {whole[name]} instead of {constants[name]:,}" for name in names if whole[name] < constants[name]
     ]
     if changed:
-        report = replace(report, notes=(f"So that the check takes seconds, {', '.join(changed)}.", *report.notes))
+        report = replace(report, notes=(f"To keep the check short, {', '.join(changed)}.", *report.notes))
     if not report.ok or not names:
         return report
     odd = {name: (size - 27 if size > 64 else size - 5) + at for at, (name, size) in enumerate(whole.items())}
     try:
         other = check(subject.with_constants(odd, divides=False))
     except (ConfigError, CompilationError):
-        return report  # other sizes do not fit the tile, by the file's own words
+        return report  # the file itself refuses sizes that are not multiples of the tile
     notes = dict.fromkeys([*report.notes, *other.notes])
     if not other.trials[0].ok and not _covers(report.trials[0], other.trials[0]):
         notes[ONLY_MULTIPLES] = None

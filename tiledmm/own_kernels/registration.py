@@ -26,7 +26,7 @@ PLAIN = "plain"
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
-#: Paths of the files that ``import_file`` has run or registered. A process that this one starts runs them, too.
+#: Paths of the files that ``import_file`` has run or registered. Processes that this one starts run them, too.
 IMPORTED: list[str] = []
 
 
@@ -47,19 +47,19 @@ def register(
     include: Sequence[str | Path] = (),
     target: str = "sm_90",
 ) -> str:
-    """Register your own kernel as a variant in this process, for ``matmul``, every command and the simulator.
+    """Register your own kernel as a variant in this process, for ``matmul``, all commands and the simulator.
 
-    With ``like="plain"`` the file is CUDA C, as you have it: a kernel that takes pointers to A, B and C, their sizes,
-    and perhaps row strides (``lda``), alpha and beta. Its element types are those of its parameters. Operands that are
-    not dense are copied first, and a kernel that adds to C gets zeros. Its launch is read from the file's host code or
-    from a comment, as ``check`` does; run ``check`` first, because registration does not run the kernel.
+    With ``like="plain"``, the file is ordinary CUDA C. The parameters of its kernel are pointers to A, B and C, their
+    sizes, and perhaps row strides (``lda``), alpha and beta; they determine the element types. Operands that are not
+    dense are copied first, and C is cleared for a kernel that adds to it. The launch is read from the file's host code
+    or from a comment, as in ``check``. Run ``check`` first, because registration does not run the kernel.
 
     Otherwise the file is a template that renders kernels of all types, layouts and tiles, with the parameters of
     another variant.
 
-    The text of the file is read now. After an edit, register it again under the same name. A command registers a plain
-    kernel by ``--kernel mine.cu``; for a template, write the call to a Python file and let the command run it first:
-    ``tiledmm compare --import mine.py``.
+    The file is read when this function is called. After an edit, register it again under the same name. A command
+    registers a plain kernel with ``--kernel mine.cu``. For a template, write the call to a Python file that the command
+    runs first: ``tiledmm compare --import mine.py``.
 
     Args:
         path: Path of a plain kernel, ``.cu``, or of a template, ``.cu.j2`` or ``.cu``. A template may include the
@@ -68,17 +68,17 @@ def register(
         like: ``"plain"``, or the name of the variant whose block, parameters, rules and shared memory a template uses.
         tiles: Tiles of a template; None for all tiles of ``like``.
         summary: One line about the variant.
-        kernel: Name of a plain kernel, with its template arguments; None if the file has one.
+        kernel: Name of a plain kernel, with its template arguments; None if the file has only one.
         grid, block: Number of blocks, and of threads per block, of a plain kernel: numbers, or expressions of M, N and
-            K as in C, with commas: ``"(N+15)/16,(M+15)/16"``.
+            K as in C, separated by commas: ``"(N+15)/16,(M+15)/16"``.
         shared: Dynamic shared memory per block of a plain kernel, in bytes.
-        args: What the parameters of a plain kernel are: ``"A:f32[M,K], B:f32[N,K], C:f32[M,N], M, N, K"``, here with B
-            as (N, K).
+        args: Meaning of the parameters of a plain kernel, in order: ``"A:f32[M,K], B:f32[N,K], C:f32[M,N], M, N, K"``,
+            here with B as (N, K).
         multiple_of: Numbers that M, N and K must be multiples of for a plain kernel: 16, (64, 64, 8) or {"K": 8}; None
-            for those of the file's comment, or any. Other sizes raise ShapeError.
+            for those in the file's comment, or 1. Products of other sizes raise ShapeError.
         define: Macros of a plain kernel: ``{"TILE": 32}`` or ``["TILE=32"]``.
         include: Folders of headers of a plain kernel.
-        target: Architecture whose ``__CUDA_ARCH__`` counts in the preprocessor lines of a plain kernel.
+        target: Architecture whose ``__CUDA_ARCH__`` the preprocessor uses for a plain kernel.
 
     Returns:
         The name of the variant.
@@ -93,47 +93,49 @@ def register(
 
     Raises:
         ConfigError: If the file cannot be read or rendered or does not define the kernel, if launch or parameters of a
-            plain kernel are not known, or if the name is invalid or that of a variant of this package. Nothing is
+            plain kernel are unknown, or if the name is invalid or that of a variant of this package. Nothing is
             registered then.
-        CompilationError: If the preprocessor refuses a plain kernel.
-        UnknownVariantError: If there is no variant ``like``.
+        CompilationError: If the preprocessor rejects a plain kernel.
+        UnknownVariantError: If there is no variant named ``like``.
     """
     file = Path(path)
     name = _checked_name(file, name)
     said = Said(joined(grid), joined(block), joined(shared), args)
     if like == PLAIN:
         if tiles is not None:
-            raise ConfigError("a plain kernel has no tiles: its text has one; leave tiles= out")
+            raise ConfigError("tiles= is for templates: the text of a plain kernel fixes its tile")
         program = read_program(file, define, include, target)
         chosen = chosen_kernels(program, kernel)
         if len(chosen) != 1:
             names = ", ".join(each.name for each in chosen)
-            raise ConfigError(f"{file.name} has {len(chosen)} kernels ({names}): say which one, by kernel=")
+            raise ConfigError(f"{file.name} has {len(chosen)} kernels ({names}): name one of them with kernel=")
         whole = said.with_comment(program.written, chosen[0].declaration.short_name)
         subject = Subject(program, chosen[0], whole, None, Settings(target=find_target(target).name))
         VARIANTS.add(plain_variant(subject, name, summary, whole.steps if multiple_of is None else multiple_of))
         return name
     if kernel is not None or said != Said() or multiple_of is not None or define or include:
         raise ConfigError(
-            "kernel, grid, block, shared, args, multiple_of, define and include are for like='plain'; a template has "
-            f"those of {like!r}"
+            "kernel, grid, block, shared, args, multiple_of, define and include need like='plain'; a template uses the "
+            f"block and shared memory of {like!r}"
         )
     VARIANTS.add(_template_variant(file, name, like, tiles, summary))
     return name
 
 
 def _checked_name(file: Path, name: str | None) -> str:
-    """Return the name of a variant: the given one, or the file's.
+    """Return the name of a variant: the given name, or the file's without suffixes.
 
     Raises:
-        ConfigError: If it is invalid, or that of a variant of this package.
+        ConfigError: If it is invalid, or the name of a variant of this package.
     """
     name = file.name.removesuffix(".j2").removesuffix(".cu") if name is None else name
     if not _NAME.fullmatch(name):
-        raise ConfigError(f"a variant's name is a lower-case letter and letters, digits and underscores; got {name!r}")
+        raise ConfigError(
+            f"name must be a lower-case letter, then lower-case letters, digits and underscores; got {name!r}"
+        )
     known = VARIANTS.get(name)
     if name == AUTO or (known is not None and known.user is None):
-        raise ConfigError(f"{name!r} is a variant of this package; give yours another name")
+        raise ConfigError(f"{name!r} is a variant of this package; choose another name")
     return name
 
 
@@ -142,11 +144,11 @@ def _template_variant(file: Path, name: str, like: str, tiles: Iterable[int] | N
 
     Raises:
         ConfigError: If the file cannot be read or rendered or does not define the kernel.
-        UnknownVariantError: If there is no variant ``like``.
+        UnknownVariantError: If there is no variant named ``like``.
     """
     model = find_variant(like)
     if model.template is None or model.plain is not None:
-        raise ConfigError(f"like={like!r} has no template to be like")
+        raise ConfigError(f"like= must name a variant with a template; {like!r} has none")
     try:
         text = file.read_text(encoding="utf-8-sig")  # editors on Windows write a byte-order mark
     except (OSError, UnicodeDecodeError) as error:
@@ -169,7 +171,7 @@ def _template_variant(file: Path, name: str, like: str, tiles: Iterable[int] | N
 def import_file(path: str | PathLike[str]) -> None:
     """Run a Python file that registers kernels, or register a file of plain CUDA C, as commands do by their options.
 
-    Its path is added to ``IMPORTED``, so that processes which this one starts do the same.
+    Its path is added to ``IMPORTED``, so that processes that this one starts do the same.
 
     Args:
         path: Path of a Python file, or of CUDA C; a kernel's name may follow after a colon: ``"mine.cu:mm<16>"``.
@@ -187,7 +189,7 @@ def import_file(path: str | PathLike[str]) -> None:
 def variant_name(file: str | PathLike[str]) -> str:
     """Return the name under which commands register plain CUDA C, in lower case.
 
-    It is the file's, or that of the kernel after a colon, with its template arguments: ``"mm_16"``.
+    It is the file's name, or that of the kernel after a colon, with its template arguments: ``"mm_16"``.
     """
     path, _, kernel = parts_of(str(file))
     found = re.sub(r"\W+", "_", (kernel or path.stem).lower()).strip("_")
@@ -210,14 +212,14 @@ def unregister(name: str) -> None:
         UnknownVariantError: If there is no variant of this name.
     """
     if find_variant(name).user is None:
-        raise ConfigError(f"{name!r} is a variant of this package, which stays")
+        raise ConfigError(f"{name!r} is a variant of this package, which cannot be removed")
     VARIANTS.remove(name)
 
 
 def _tiles(tiles: Iterable[int]) -> tuple[int, ...]:
     found = tuple(tiles)
     if not found or not all(isinstance(tile, int) and tile > 0 for tile in found):
-        raise ConfigError(f"tiles are positive whole numbers, at least one; got {found!r}")
+        raise ConfigError(f"tiles must be one or more positive integers; got {found!r}")
     return found
 
 
@@ -230,7 +232,7 @@ def _try(row: Variant, file: Path) -> None:
     spec = kernel_spec(row)
     if not has_kernel(render(spec), spec.symbol):
         raise ConfigError(
-            f"{file} has no kernel of the name {spec.symbol}: include preamble.cuh.j2, and name yours KERNEL, as in "
-            'extern "C" __global__ void KERNEL(...); or, without the preamble, {{ symbol }}. Plain CUDA C is '
-            "registered with like='plain'"
+            f"{file} does not define a kernel named {spec.symbol}: include preamble.cuh.j2 and name the kernel KERNEL, "
+            'as in extern "C" __global__ void KERNEL(...), or without the preamble {{ symbol }}. Register plain CUDA C '
+            "with like='plain'"
         )

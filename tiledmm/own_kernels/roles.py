@@ -1,4 +1,4 @@
-"""What the parameters of a matmul-like kernel are: the matrices, their sizes, alpha and beta, by names and types."""
+"""Roles of the parameters of a matmul-like kernel, by names and types: the matrices, their sizes, alpha and beta."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from tiledmm.simulator.build.parameters import FLOAT, POINTER, SIGNED, UNSIGNED,
 #: CUDA's floating-point types of 16 bits.
 HALVES = ("__half", "half", "__nv_bfloat16", "nv_bfloat16")
 
-#: Number of products in a batch.
+#: Number of products in the batches of a check.
 BATCH = 2
 
-# What authors put before or after a name to say where the array is: d_A, A_d, devA, matrixA, gpu_a, a_gpu.
+# Prefixes and suffixes of names that tell where the array is: d_A, A_d, devA, matrixA, gpu_a, a_gpu.
 _AFFIX = re.compile(
     r"^(?:d|dev|device|g|gpu|cuda|in|mat|matrix|input|arr|p|ptr|buf)_(?=.)"
     r"|(?<=.)_(?:d|dev|device|gpu|mat|matrix|ptr|data)$"
@@ -44,7 +44,7 @@ _REPEATED = {
 _BATCH = re.compile(r"n?(?:um)?batch(?:es|count|size)?")
 _LEADING = {"lda": "A", "ldb": "B", "ldc": "C", "stridea": "A", "strideb": "B", "stridec": "C", "pitch": "square"}
 
-# Words in the names of kernels that compute no product of matrices.
+# Words in the names of kernels that do not compute a product of matrices.
 _OTHER = re.compile(
     r"add|sub(?!group)|scalar|dot(?!s)|merge|rank|saxpy|axpy|relu|gelu|transpose|copy|softmax|reduc|scan|hist|conv|stencil|norm|sort|scale|fill|"
     r"init|embed|pool|dropout|attention|flash|vec(?!tor_?mat)|gemv|matvec|elementwise|hadamard",
@@ -55,16 +55,16 @@ _PRODUCT = re.compile(r"gemm|mm(?:_|$|\d)|mul|matri|linear|prod", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Roles:
-    """The parameters of a matmul-like kernel, by their numbers.
+    """Roles of the parameters of a matmul-like kernel. Parameters are given by their numbers.
 
     Attributes:
-        a, b, c: The factors and the product.
-        sizes: For each parameter that is a size, the sizes that it is: ``("N",)``; all three of a square product.
-        leading: For each parameter that is a row stride, the matrix that it belongs to.
+        a, b, c: The operands and the result.
+        sizes: Sizes for which each size parameter stands: ``("N",)``; all three in a square product.
+        leading: Matrix to which each row-stride parameter belongs.
         alpha, beta: Scalars of ``alpha * (A @ B) + beta * C``; None without the parameter.
-        batch: Number of products, whose matrices lie one after the other; None without the parameter.
-        others: Other numbers, such as steps along K per block, which the host code says.
-        certain: Whether names say that the kernel is a product; otherwise it is one only if its result is right.
+        batch: Number of products, whose matrices follow each other in memory; None without the parameter.
+        others: Other numbers, such as steps along K per block, whose values are in the host code.
+        certain: Whether names tell that the kernel is a product; otherwise it is one only if its result is right.
     """
 
     a: int
@@ -80,20 +80,22 @@ class Roles:
 
     @property
     def named(self) -> frozenset[str]:
-        """The sizes that parameters are; the others are constants of the kernel, or follow from the grid."""
+        """Sizes that are parameters. The others are constants of the kernel, or follow from the grid."""
         return frozenset(size for sizes in self.sizes.values() for size in sizes)
 
     @property
     def square(self) -> bool:
-        """True if one parameter is all three sizes."""
+        """True if one parameter stands for all three sizes."""
         return any(len(sizes) == len(SIZES) for sizes in self.sizes.values())
 
     def equal_to(self, size: str) -> tuple[str, ...]:
-        """Return the sizes that one parameter is together with a size."""
+        """Return the sizes for which the same parameter stands as for a given size."""
         return next((sizes for sizes in self.sizes.values() if size in sizes), (size,))
 
     def united(self, same: Sequence[Sequence[int]]) -> Roles:
-        """Return roles in which groups of parameters that always have the same value are all sizes of their group.
+        """Return roles in which each parameter of a group stands for all sizes of the group.
+
+        The parameters of a group always have the same value.
 
         Args:
             same: Numbers of the parameters of each group.
@@ -105,7 +107,7 @@ class Roles:
         return replace(self, sizes=sizes)
 
     def numbered(self, places: Sequence[int]) -> Roles:
-        """Return the roles of the same parameters where these have other numbers.
+        """Return the same roles with the parameters renumbered.
 
         Args:
             places: The new number of each parameter.
@@ -136,7 +138,7 @@ class Roles:
 def roles_of(kernel: str, parameters: Sequence[Parameter], *, has_loop: bool) -> list[Roles]:
     """Return the roles that a kernel's parameters may have if it looks like a product of matrices, likeliest first.
 
-    Several are possible where names do not say which size is which: M, N and K of ``(m, n, p)`` are found by trying.
+    Several are possible if names do not tell the sizes apart: M, N and K of ``(m, n, p)`` are found by trying.
 
     Args:
         kernel: The kernel's name.
@@ -162,7 +164,7 @@ def roles_of(kernel: str, parameters: Sequence[Parameter], *, has_loop: bool) ->
         certain = not rest and is_named
         others = tuple(at for at in rest if at != batch)
         found.append(Roles(a, b, c, sizes, leading, scalars.get("alpha"), scalars.get("beta"), batch, others, certain))
-    if leading and numbers:  # with strides beside them, sizes are named as in BLAS
+    if leading and numbers:  # in the presence of strides, sizes are named as in BLAS
         found = found[:1]
     three = len(numbers) == 3 and {names[at] for at in numbers} == {"m", "n", "k"}
     if not three and (_OTHER.search(kernel) or not (has_loop or _PRODUCT.search(kernel))):
@@ -171,12 +173,12 @@ def roles_of(kernel: str, parameters: Sequence[Parameter], *, has_loop: bool) ->
 
 
 def has_size_names(roles: Roles, parameters: Sequence[Parameter]) -> bool:
-    """Return whether the names of the sizes say which size each of them is, as one that is all three need not."""
+    """Return whether the sizes are recognized by their names. A single size for all three needs no such name."""
     return roles.square or _named_sizes({at: _plain(parameters[at].name) for at in roles.sizes}) == roles.sizes
 
 
 def is_number(parameter: Parameter) -> bool:
-    """Return whether a parameter is a number, also one of CUDA's 16-bit types."""
+    """Return whether a parameter is a number, including those of CUDA's 16-bit types."""
     return parameter.kind in (SIGNED, UNSIGNED, FLOAT) or parameter.type in HALVES
 
 
@@ -203,7 +205,7 @@ def _are_sizes(names: Mapping[int, str], numbers: Sequence[int]) -> bool:
 def _sizes(names: Mapping[int, str]) -> list[dict[int, tuple[str, ...]]]:
     """Return the sizes that integer parameters may be, by the numbers of the parameters, likeliest first.
 
-    More than three may be sizes and other numbers.
+    If there are more than three, some are other numbers.
 
     Args:
         names: Names of the parameters, by their numbers.
@@ -224,7 +226,7 @@ def _sizes(names: Mapping[int, str]) -> list[dict[int, tuple[str, ...]]]:
 
 
 def _named_sizes(names: Mapping[int, str]) -> dict[int, tuple[str, ...]]:
-    """Return the sizes that parameters are by their names."""
+    """Return the sizes of the parameters that are recognized by their names."""
     found: dict[int, tuple[str, ...]] = {}
     for size in SIZES:
         known = _SIZE_NAMES[size].split()
@@ -232,7 +234,7 @@ def _named_sizes(names: Mapping[int, str]) -> dict[int, tuple[str, ...]]:
             if at not in found and names[at] in known:
                 found[at] = (size,)
                 break
-    for at, name in names.items():  # where all six extents are parameters, three repeat the others
+    for at, name in names.items():  # if all six extents are parameters, three repeat the others
         if at not in found and name in _REPEATED:
             found[at] = (_REPEATED[name],)
     return found
@@ -244,7 +246,7 @@ def _plain(name: str) -> str:
 
 
 def _matrix_name(name: str) -> str:
-    """Return the name of an array in lower case, without what says where the array is."""
+    """Return the name of an array in lower case, without prefixes and suffixes that tell where the array is."""
     text = name if len(name) == 1 else re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
     text = text.strip("_").lower()
     while (shorter := _AFFIX.sub("", text)) != text:

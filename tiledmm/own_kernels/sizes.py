@@ -1,4 +1,4 @@
-"""Sizes to check a product at: some that its tile divides, some that it does not, and those that its file fixes."""
+"""Sizes at which a product is checked: some that its tile divides, some that it does not, and those of its file."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from tiledmm.own_kernels.launch_rule import LaunchRule, tile_of
 from tiledmm.own_kernels.roles import Roles
 from tiledmm.simulator.build.program.program import Program
 
-#: Multiply-adds that a check simulates at most, unless sizes are given: about two seconds on two cores.
+#: Maximum number of multiply-adds in a check, unless the user states sizes: about two seconds on two cores.
 MOST_WORK = 1 << 23
 
 
 class SizesError(ConfigError):
-    """Error for a kernel whose sizes are constants that nobody says."""
+    """Error for a kernel whose sizes are unknown constants."""
 
 
 def granularity(text: str) -> int:
-    """Return the number that sizes are multiples of in kernels that access fragments or vectors as a whole.
+    """Return the number of which sizes must be multiples if a kernel accesses whole fragments or vectors.
 
     Args:
         text: The kernel's text.
@@ -39,7 +39,7 @@ def sizes_to_try(rule: LaunchRule, roles: Roles, step: int = 1) -> list[tuple[di
     Args:
         rule: How the kernel is launched.
         roles: Roles of its parameters.
-        step: Number that all sizes are multiples of.
+        step: Number of which all sizes are multiples.
     """
     bm, bn = tile_of(rule, roles)
     if roles.square:
@@ -63,10 +63,10 @@ def sizes_to_try(rule: LaunchRule, roles: Roles, step: int = 1) -> list[tuple[di
 
 
 def complete(sizes: dict[str, int], rule: LaunchRule, product: Product) -> dict[str, int]:
-    """Return sizes in which those that are no parameters of the kernel are what its host code allocates.
+    """Return sizes, in which those that are not parameters of the kernel are derived from the host code's allocations.
 
     Raises:
-        SizesError: If these are not known.
+        SizesError: If these are unknown.
     """
     roles = product.roles
     if isinstance(rule, HostLaunch) and not rule.is_free:
@@ -95,7 +95,7 @@ def complete(sizes: dict[str, int], rule: LaunchRule, product: Product) -> dict[
                     found[name] = count // found[other]
     missing = [name for name in SIZES if name not in found]
     if missing and not roles.named:
-        raise SizesError(f"the kernel has no parameter for {', '.join(missing)}: say --size M,N,K")
+        raise SizesError(f"the kernel has no parameter for {', '.join(missing)}: pass --size M,N,K")
     return {name: found.get(name, sizes[name]) for name in SIZES}
 
 
@@ -105,11 +105,11 @@ def work_of(sizes: Mapping[str, int]) -> int:
 
 
 def constants_of(program: Program, used: Sequence[int]) -> list[str]:
-    """Return the names of the program's own constants that are sizes of a product or of arrays, and not of a tile.
+    """Return the names of the program's own constants that are sizes of a product or of arrays, not of a tile.
 
     Args:
         program: The program.
-        used: Sizes that a launch has.
+        used: Sizes of a launch.
     """
     tiles = re.compile(r"tile|block|thread|warp|mem|pad|^b[mnk]$|^t[mnk]$|^ts$|^bs$", re.IGNORECASE)
     return [
@@ -118,5 +118,5 @@ def constants_of(program: Program, used: Sequence[int]) -> list[str]:
 
 
 def smaller(value: int) -> int:
-    """Return a size for a check in seconds in place of a larger one; tiles that divide that divide this."""
+    """Return a smaller size, for a check that takes seconds. Usual tiles that divide the size divide it, too."""
     return value if value <= 100 else 64 if value % 64 == 0 else 100

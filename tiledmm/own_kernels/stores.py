@@ -1,4 +1,4 @@
-"""Which thread of a kernel stores which element of an array, and what that says of blocks."""
+"""Elements of an array that each thread of a kernel stores, and the blocks that follow from them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tiledmm.own_kernels.kernel_text import Point
 from tiledmm.own_kernels.roles import Roles
 from tiledmm.simulator.build.parameters import Parameter
 
-# Threads along an axis that a kernel with a tile of its own may have.
+# Numbers of threads along an axis that a kernel with a fixed tile may have.
 _COUNTS = (1, 2, 4, 8, 10, 12, 16, 20, 24, 32, 48, 64, 96, 128, 160, 192, 256, 320, 384, 512, 768, 1024)
 _MOST_THREADS = 1024
 
-# Sizes at which subscripts are read: so large and so different that rows and columns are told apart.
+# Sizes at which subscripts are evaluated: so large and so different that rows and columns can be distinguished.
 _SIZES = {"M": 3 << 20, "N": 5 << 20, "K": 7 << 20}
 
 
@@ -31,8 +31,8 @@ class Stores:
         numbers: Values of the kernel's parameters, by number.
         scale: Elements of C per element of the pointer.
         sizes: Values of M, N and K.
-        is_known: Whether rows of C are told from columns.
-        is_batch: Whether blocks along z have products of their own.
+        is_known: Whether rows and columns of C can be distinguished.
+        is_batch: Whether blocks along z compute different products of a batch.
     """
 
     indices: Indices
@@ -47,7 +47,7 @@ class Stores:
 
     @classmethod
     def of(cls, indices: Indices, roles: Roles, parameters: Sequence[Parameter]) -> Stores | None:
-        """Return what threads store; None if the text does not say."""
+        """Return the elements of C that threads store; None if the text does not determine it."""
         sizes = dict(_SIZES)
         for names in roles.sizes.values():
             sizes |= dict.fromkeys(names, sizes[names[0]])
@@ -65,7 +65,7 @@ class Stores:
 
     @classmethod
     def of_array(cls, indices: Indices, array: int, numbers: Mapping[int, int]) -> Stores | None:
-        """Return what threads store in any array; None if the text does not say.
+        """Return the elements of any array that threads store; None if the text does not determine it.
 
         Args:
             indices: The kernel's indices.
@@ -86,19 +86,20 @@ class Stores:
         return self._known[point]
 
     def moved(self, point: Point, origin: Point) -> int:
-        """Return the distance from the first element of one thread to that of another; 0 if that is not known."""
+        """Return the distance from the first element of one thread to that of another; 0 if that is unknown."""
         before, after = self.element(origin), self.element(point)
         return 0 if before is None or after is None else after - before
 
     def steps(self, block: tuple[int, int]) -> tuple[int, int]:
-        """Return how far a block's elements lie behind those of the block before it, along x and along y."""
+        """Return the distances from a block's elements to those of the next block along x and along y."""
         origin = Point(dim=(*block, 1))
         return self.moved(_block(0, origin), origin), self.moved(_block(1, origin), origin)
 
     def shapes(self) -> Iterator[tuple[int, int]]:
-        """Yield the blocks of a kernel with a tile: a thread behind the last one would have another block's element.
+        """Yield the possible blocks of a kernel with a fixed tile.
 
-        Threads along an axis may also come again in the next pass of a loop: ``threadIdx.y + j`` with ``j += 8``.
+        A thread beyond the last one would store an element of another block, or one of the next iteration of a loop:
+        ``threadIdx.y + j`` with ``j += 8``.
         """
         origin = Point(dim=(64, 8, 1))
         others = {step for step in self.steps((64, 8)) if step} | self.passes(origin)
@@ -117,7 +118,7 @@ class Stores:
         yield from ((threads, 1) for threads in counts[0] if 32 <= threads <= (bound or _MOST_THREADS))
 
     def passes(self, origin: Point) -> set[int]:
-        """Return how far a thread's other elements lie from its first: those of other statements and of a next pass."""
+        """Return the distances from a thread's first element to those of other statements and of the next iteration."""
         found = set()
         first = self.element(origin) or 0
         for access in self.indices.accesses(self.array):
@@ -130,7 +131,7 @@ class Stores:
         return found - {0}
 
     def strides(self) -> Iterator[int]:
-        """Yield the numbers of threads of loops that all threads of a block share: ``for (i = tid; ...; i += 128)``."""
+        """Yield the steps of loops that all threads of a block share: ``for (i = tid; ...; i += 128)``."""
         origin = Point(dim=(64, 8, 1))
         for loop in self.indices.loops:
             step = loop.step and self.indices.value(loop.step, loop.at, origin, self.numbers)
@@ -143,7 +144,7 @@ class Stores:
                 yield step
 
     def is_by_columns(self) -> bool:
-        """Return whether C is stored by columns: some thread or block index is multiplied by M and not by N."""
+        """Return whether C is column-major: some thread or block index is multiplied by M and not by N."""
         origin = Point(dim=(16, 16, 1))
         points = [_block(0, origin), _block(1, origin), _thread(0, 1, origin), _thread(1, 1, origin)]
         moved = [each for each in (abs(self.moved(point, origin)) for point in points) if each >= self.sizes["M"]]
@@ -159,7 +160,7 @@ class Stores:
         return self.sizes["M"] in limits
 
     def loops_over_grid(self, block: tuple[int, int]) -> bool:
-        """Return whether each thread goes on by the number of threads of the whole grid."""
+        """Return whether each thread's loop advances by the number of threads of the whole grid."""
         small, large = (Point(dim=(*block, 1), grid=(grid, grid, 1)) for grid in (64, 128))
         return any(
             loop.step is not None
@@ -169,7 +170,7 @@ class Stores:
         )
 
     def is_evident(self, block: tuple[int, int], steps: tuple[int, int]) -> bool:
-        """Return whether the text says a block: a thread behind the last one would have an element of another block."""
+        """Return whether the text determines the block: a thread beyond it would store an element of another block."""
         origin = Point(dim=(*block, 1))
         passes = self.passes(origin)
         others = passes | {step for step in steps if step}
@@ -191,12 +192,12 @@ class Stores:
 
 
 def _block(axis: int, origin: Point, count: int = 1) -> Point:
-    """Return the thread of a block a number of blocks further along an axis."""
+    """Return the same thread of the block that is ``count`` blocks further along an axis."""
     x, y, z = origin.block
     return replace(origin, block=(x + count * (axis == 0), y + count * (axis == 1), z))
 
 
 def _thread(axis: int, count: int, origin: Point) -> Point:
-    """Return a thread a number of threads further along an axis."""
+    """Return the thread that is ``count`` threads further along an axis."""
     x, y, z = origin.thread
     return replace(origin, thread=(x + count * (axis == 0), y + count * (axis == 1), z))

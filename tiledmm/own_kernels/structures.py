@@ -21,8 +21,8 @@ class Structure:
     """A parameter that is a structure of integers.
 
     Attributes:
-        at: Its number.
-        dtype: Its members.
+        at: Number of the parameter.
+        dtype: NumPy type with its members.
     """
 
     at: int
@@ -43,12 +43,12 @@ class Structure:
             )
 
     def value(self, numbers: Sequence[Any]) -> Any:
-        """Return the argument with given members."""
+        """Return the structure with given values of its members."""
         return np.array(tuple(numbers), self.dtype)[()]
 
 
 def structures_of(program: Program, parameters: Sequence[Parameter]) -> list[Structure] | None:
-    """Return the structures among parameters; None if one has members that are no integers.
+    """Return the structures among parameters; None if one has members that are not integers.
 
     Args:
         program: The program.
@@ -65,7 +65,7 @@ def structures_of(program: Program, parameters: Sequence[Parameter]) -> list[Str
 
 
 def _members(program: Program, name: str) -> np.dtype[Any] | None:
-    """Return the members of a structure of integers; None for another one."""
+    """Return the NumPy type of a structure of integers; None for any other structure."""
     tokens = program.tokens
     item = next((each for each in program.items if each.kind == CLASS and each.name == name and each.body), None)
     fields = []

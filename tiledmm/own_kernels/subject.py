@@ -1,4 +1,4 @@
-"""What is checked: one kernel of a program, and what its user says about it."""
+"""Subject of a check: one kernel of a program, and the options that its user states."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ class Subject:
     Attributes:
         program: The program.
         chosen: The kernel.
-        said: What the user says about it.
-        function: What it should compute; None for a product, or nothing.
+        said: Options that the user states.
+        function: Function that computes the expected result; None for a product, or if nothing is compared.
         settings: Settings of the simulator.
         divides: Whether constants of the program that are sizes are multiples of the tile.
     """
@@ -56,7 +56,7 @@ class Subject:
 
     @functools.cached_property
     def _resources(self) -> Future[tuple[Resources | None, str]]:
-        """The kernel's resources by NVRTC, which works while the simulator does."""
+        """Future of the kernel's resources from NVRTC, which compiles while the simulator runs."""
         text, _, symbol = self.program.kernel_text(self.chosen.name)
         pool = ThreadPoolExecutor(1)
         future = pool.submit(resources_of, text, symbol, self.settings.target)
@@ -64,55 +64,55 @@ class Subject:
         return future
 
     def start(self) -> None:
-        """Begin to compile the kernel by NVRTC, in a thread."""
-        if self.divides:  # else this is the second half of a check
+        """Begin to compile the kernel with NVRTC, in a thread."""
+        if self.divides:  # otherwise this is the second half of a check
             _ = self._resources
 
     @functools.cached_property
     def written_kernel(self) -> NativeKernel:
-        """The kernel as native code of this machine."""
+        """Kernel as native code of this machine."""
         return compile_program(self.program, self.chosen.name, self.settings.built)
 
     @functools.cached_property
     def kernel(self) -> NativeKernel:
-        """The same, with the members of matrices that are structures as parameters."""
+        """Kernel as native code; if matrices are structures, their members are parameters."""
         return of_members(self.written_kernel) or self.written_kernel
 
     @functools.cached_property
     def text(self) -> str:
-        """The kernel's text after the preprocessor, with what it names."""
+        """Preprocessed text of the kernel and of the definitions that it names."""
         return self.program.device_text(self.chosen.declaration)
 
     @functools.cached_property
     def indices(self) -> Indices:
-        """Where its threads access its arrays."""
+        """Accesses of its threads to its arrays."""
         members = self.parameters[len(self.kernel.parameters) :]
         return Indices(self.program, self.chosen, [each.name for each in members])
 
     @functools.cached_property
     def structures(self) -> list[Structure] | None:
-        """The structures of integers among its parameters; None if there are others."""
+        """Structures of integers among its parameters; None if there are other structures."""
         return structures_of(self.program, self.kernel.parameters)
 
     @functools.cached_property
     def parameters(self) -> list[Parameter]:
-        """Its parameters, then the members of its structures."""
+        """Parameters of the kernel, then the members of its structures."""
         own = self.kernel.parameters
         return [*own, *(member for each in self.structures or () for member in each.parameters(own[each.at]))]
 
     @property
     def signature(self) -> str:
-        """The parameters, as they are written."""
+        """Parameters, as they are written."""
         return ", ".join(f"{kind} {name}".strip() for kind, name in self.chosen.declaration.parameters)
 
     @property
     def quick(self) -> Settings:
-        """The settings without full checks."""
+        """Settings without full checks."""
         return replace(self.settings, checks=bool(self.settings.checks))
 
     def rule(self, roles: Roles | None) -> LaunchRule:
         """Return how the kernel is launched, by ``rule_of``."""
-        # The host code passes structures, and its text rarely says their members, which the roles are of.
+        # Roles are those of the members. The host code passes structures, and its text rarely determines their members.
         is_of_members = roles is not None and roles.last >= len(self.chosen.declaration.parameters)
         chosen = replace(self.chosen, site=None) if is_of_members else self.chosen
         return rule_of(self.said, chosen, self.program, roles)
@@ -123,9 +123,10 @@ class Subject:
 
     @property
     def too_large(self) -> ConfigError:
-        """The error for a kernel that takes too long at the sizes of its file."""
+        """Error for a kernel that takes too long at the sizes of its file."""
         return self.error(
-            "takes minutes at the sizes of the file: say smaller ones by --size, or by --define if they are constants"
+            "takes minutes at the sizes of the file: pass smaller ones with --size, or with --define if they are "
+            "constants"
         )
 
     def with_constants(self, values: Mapping[str, int], *, divides: bool) -> Subject:
@@ -133,7 +134,7 @@ class Subject:
 
         Args:
             values: The values.
-            divides: Whether they are multiples of the tile. Full checks are made with others.
+            divides: Whether they are multiples of the tile. Full checks use sizes that are not.
         """
         program = self.program.with_constants({name: str(value) for name, value in values.items()})
         chosen = next(each for each in chosen_kernels(program, self.chosen.name) if each.name == self.chosen.name)
@@ -147,13 +148,13 @@ class Subject:
         notes: Sequence[str],
         itemsizes: tuple[int, int, int] | None = None,
     ) -> KernelReport:
-        """Return the report of a kernel that was launched, with what it costs.
+        """Return the report of a kernel that was launched, with its costs.
 
         Args:
             rule: How it is launched.
             trials: Its launches.
-            notes: Sentences on what the check assumed and saw.
-            itemsizes: Bytes of an element of A, B and C; None if it is no product.
+            notes: Sentences on what the check assumed and found.
+            itemsizes: Bytes per element of A, B and C; None if it is not a product.
         """
         first, target = trials[0], self.settings.target
         resources, found, unknown = None, None, ""

@@ -12,7 +12,7 @@ from tiledmm.own_kernels.launch_rule import LaunchRule
 from tiledmm.own_kernels.roles import Roles
 from tiledmm.own_kernels.subject import Subject
 
-# M, N and K of the product that is timed, or the next multiple that the kernel needs.
+# M, N and K of the product that is timed. They are rounded up to multiples that the kernel needs.
 _SIZE = 2048
 
 # Approximate time to measure each kernel, in seconds.
@@ -22,7 +22,7 @@ _SECONDS = 0.1
 def with_times(
     report: KernelReport, subject: Subject, roles: Roles, rule: LaunchRule, layout: Layout | None
 ) -> KernelReport:
-    """Return a report of a right product with times on this machine's GPU; the same report if there is none.
+    """Return a report of a right product with times on this machine's GPU; the same report without a GPU.
 
     Args:
         report: The report.

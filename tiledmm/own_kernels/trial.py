@@ -19,7 +19,7 @@ from tiledmm.simulator.check.finding_kinds import ENDLESS, WRONG_RESULT
 from tiledmm.simulator.execute.settings import Settings
 from tiledmm.simulator.report.report import Report
 
-# Elements between the rows of a matrix with a row stride, whole vectors of 16 bytes of every type.
+# Elements between the rows of a matrix with a row stride: whole vectors of 16 bytes for every type.
 _GAPS = {"A": 16, "B": 32, "C": 48}
 
 
@@ -28,14 +28,14 @@ class Trial:
     """One launch of a kernel.
 
     Attributes:
-        sizes: M, N and K; empty for a kernel that is no product.
+        sizes: M, N and K; empty for a kernel that is not a product.
         divides: Whether the tile divides the sizes.
         geometry: Grid, block and shared memory.
         report: Report of the simulator.
         right: Whether the result is right; None if nothing was compared.
         layout: How the kernel reads A and B, and writes C; None for other kernels.
         adds: Whether the kernel adds to C, which must be zero before the launch.
-        numbers: What the matrices hold, where that is something else than small integers.
+        numbers: Description of the matrices' elements; empty for small integers.
         explanations: Sentences that explain a wrong result.
         kernel: The kernel.
         arguments: Its arguments before the launch.
@@ -55,12 +55,12 @@ class Trial:
 
     @property
     def ok(self) -> bool:
-        """True if nothing is wrong: no findings, and no wrong result."""
+        """True if there are no findings, and the result is not wrong."""
         return self.report.ok and self.right is not False
 
     @property
     def ends(self) -> bool:
-        """False if the launch does not end by itself."""
+        """True if the launch ends by itself."""
         return not any(each.kind in ENDLESS for each in self.report.findings)
 
 
@@ -83,7 +83,7 @@ def try_product(
         geometry: Grid, block and shared memory.
         settings: Settings of the simulator.
         divides: Whether the tile divides the sizes.
-        layout: The layout that the kernel is known to have; None if that is to be found.
+        layout: Layout of the kernel; None if it is unknown, so that it must be found.
     """
     found = find_layout(kernel, product, sizes, geometry, settings, layout)
     if found is None or not found.report.ok or settings.checks == "full":
@@ -93,7 +93,9 @@ def try_product(
 
 
 def try_wide_numbers(kernel: NativeKernel, product: Product, known: Trial, settings: Settings) -> Trial | None:
-    """Run a kernel that is right for small integers with numbers whose sums are wide; return the trial if it is wrong.
+    """Run a kernel with numbers whose sums need many bits; return the trial if it is wrong, else None.
+
+    The kernel is right for small integers.
 
     Args:
         kernel: The kernel.
@@ -114,15 +116,15 @@ def try_wide_numbers(kernel: NativeKernel, product: Product, known: Trial, setti
     )  # fmt: skip
     if not _is_wrong(report):
         return None
-    numbers = "large integers" if product.types[2].kind in "iu" else "numbers whose sums are wide"
+    numbers = "large integers" if product.types[2].kind in "iu" else "numbers whose sums need many bits"
     sentences = why_wrong(kernel, product, sizes, geometry, settings, layout)
     return replace(known, report=report, right=False, numbers=numbers, explanations=sentences)
 
 
 def try_row_strides(kernel: NativeKernel, product: Product, known: Trial, settings: Settings) -> Trial | None:
-    """Run a right kernel with row strides that are larger than the rows; return the trial if it is wrong.
+    """Run a right kernel with row strides that are larger than the rows; return the trial if it is wrong, else None.
 
-    The gaps between rows hold NaN, or a great number, and those of C must stay as they are.
+    The gaps between rows hold NaN or a large number, and the gaps of C must stay unchanged.
 
     Args:
         kernel: The kernel.
@@ -131,7 +133,7 @@ def try_row_strides(kernel: NativeKernel, product: Product, known: Trial, settin
         settings: Settings of the simulator.
     """
     roles, sizes, layout, geometry = product.roles, known.sizes, known.layout, known.geometry
-    # A parameter strideA may also be the distance between matrices of a batch.
+    # A parameter such as strideA may also be the distance between the matrices of a batch.
     leading = {
         at: matrix for at, matrix in roles.leading.items() if product.parameters[at].name.lower().startswith("ld")
     }
@@ -234,7 +236,7 @@ def _compared(
     *,
     zero: bool,
 ) -> Trial:
-    """Run a kernel in a layout, and compare its result: a wrong one is a finding with the line that wrote it."""
+    """Run a kernel in a layout, and compare its result. A wrong result is a finding with the line that wrote it."""
     arguments = product.arguments(sizes, layout, zero=zero)
     before = [each.copy() if isinstance(each, np.ndarray) else each for each in arguments]
     expected = product.result(before, sizes, layout)
@@ -255,7 +257,7 @@ def _is_wrong(report: Report) -> bool:
 
 
 def _is_unset(array: np.ndarray[Any, Any]) -> bool:
-    """Return whether a kernel added to what was in C: every element of a product of floats is NaN then."""
+    """Return whether a kernel added to what was in C: then every element of a product of floats is NaN."""
     if array.dtype.kind in "iub":
         return True
     values = array if array.dtype.kind == "c" else array.astype(np.float64)

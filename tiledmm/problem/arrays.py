@@ -70,9 +70,7 @@ class Array:
         """
         repeats = any(stride == 0 and size > 1 for stride, size in zip(self.strides, self.shape, strict=True))
         if repeats and 0 not in self.shape:
-            raise ShapeError(
-                "several elements of out share one place in memory (a stride of 0): nothing can be written"
-            )
+            raise ShapeError("out cannot be written, because several of its elements share one address (a stride of 0)")
 
     def is_contiguous(self, order: str) -> bool:
         """Return whether the array is contiguous in memory order ``order``, which is ``"C"`` or ``"F"``."""
@@ -132,13 +130,13 @@ def of_shape(shape: tuple[Any, ...], dtype: Any = None) -> Array:
         dtype: Element type; None for float32.
 
     Raises:
-        ShapeError: If a size is not a whole number from 0 on, or the array would be too large to address.
+        ShapeError: If a size is not an integer of at least 0, or the array would be too large to address.
         UnsupportedTypeError: If products of this type are not supported.
     """
     if not all(isinstance(size, (int, np.integer)) and not isinstance(size, bool) and size >= 0 for size in shape):
-        raise ShapeError(f"a shape has whole numbers from 0 on, such as (512, 300); got {shape!r}")
+        raise ShapeError(f"a shape must consist of integers of at least 0, such as (512, 300); got {shape!r}")
     if math.prod(max(int(size), 1) for size in shape) > _MOST_ELEMENTS:
-        raise ShapeError(f"an array has at most {_MOST_ELEMENTS:,} elements; got the shape {shape!r}")
+        raise ShapeError(f"an array may have at most {_MOST_ELEMENTS:,} elements; got the shape {shape!r}")
     return Array.allocated(tuple(map(int, shape)), element("float32" if dtype is None else dtype).dtype)
 
 

@@ -59,8 +59,8 @@ class OperandAxes:
             steps.append(0 if self.array.shape[axis] == 1 and size != 1 else self._step(axis))
         core = [self._step(axis) for axis in self.core_axes]
         if not self.matrix:
-            # A vector has one of the two core axes, a 0-d result none. arrange() ignores the stride of an axis of
-            # extent 1, so any number can stand for the missing ones.
+            # A vector has one of the two core axes, and a 0-d result has none. arrange() ignores the stride of an axis
+            # of extent 1, so any number can stand for the missing ones.
             core = core * 2 or [0, 0]
         return (*steps, *core)
 
@@ -68,8 +68,8 @@ class OperandAxes:
         stride = self.array.strides[axis]
         if stride % self.itemsize and self.array.shape[axis] > 1:
             raise AlignmentError(
-                f"operand {self.index} has a stride of {stride} bytes, not a multiple of its {self.itemsize}-byte "
-                "elements; copy it first (x.copy())"
+                f"operand {self.index} has a stride of {stride} bytes, which is not a multiple of {self.itemsize}, the "
+                "bytes of its elements; copy it first (x.copy())"
             )
         return stride // self.itemsize
 
@@ -127,7 +127,7 @@ def _core_axes(entry: Any, ndim: int, n_core: int, index: int) -> tuple[int, ...
     except TypeError:
         raise KeywordTypeError(f"axes item {index} should hold integers; got {entry!r}") from None
     if len(positions) != n_core:
-        raise AxisError(f"axes item {index} names {len(positions)} axes, where {n_core} core dimensions need as many")
+        raise AxisError(f"axes item {index} must name {n_core} axes, one per core dimension; it has {len(positions)}")
     for position in positions:
         if not -ndim <= position < ndim:
             raise AxisError(position, ndim)

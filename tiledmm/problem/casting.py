@@ -66,20 +66,21 @@ def _signature_type(signature: Any, x1: np.dtype[Any], x2: np.dtype[Any]) -> np.
                 f"signature must be two type characters, '->' and one more, such as 'ff->f'; got {signature!r}",
             )
         if unknown := [name for name in (*inputs, output) if not _is_character(name)]:
-            raise KeywordValueError(f"signature {signature!r} has {unknown[0]!r}, which is the character of no type")
+            raise KeywordValueError(f"signature {signature!r} has {unknown[0]!r}, which is not the character of a type")
         names: tuple[Any, ...] = (*inputs, output)
     elif isinstance(signature, tuple):
         names = signature
         if len(names) != 3:
             raise _malformed(
-                signature, f"a tuple signature has three types (two operands, the result) or Nones; got {signature!r}"
+                signature,
+                f"a tuple signature must have three types or Nones, for two operands and the result; got {signature!r}",
             )
     else:
         raise KeywordTypeError(f"signature must be a string or a tuple; got {signature!r}")
     left, right, result = (None if name is None else _named(name) for name in names)
     loop = result if result is not None else _common_type(left or x1, right or x2)
     if any(named is not None and named != loop for named in (left, right)):
-        raise UnsupportedTypeError(f"matmul has no loop with signature {signature!r}: its three types are the same")
+        raise UnsupportedTypeError(f"matmul has no loop with signature {signature!r}: its three types must be the same")
     return loop
 
 
@@ -103,7 +104,7 @@ def can_cast(source: np.dtype[Any], target: np.dtype[Any], casting: str) -> bool
     """Return what ``numpy.can_cast`` returns, but count bfloat16 as a floating-point type for ``"same_kind"``."""
     if casting != "same_kind":
         return np.can_cast(source, target, casting)  # type: ignore[arg-type]
-    half = np.dtype(np.float16)  # stands in for types whose kind NumPy does not know, such as bfloat16
+    half = np.dtype(np.float16)  # stands for types whose kind NumPy does not know, such as bfloat16
     stand_ins = [half if dtype.kind != kind_of(dtype) else dtype for dtype in (source, target)]
     return np.can_cast(stand_ins[0], stand_ins[1], "same_kind")
 

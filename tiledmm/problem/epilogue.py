@@ -179,7 +179,7 @@ def _checked(compute: np.dtype[Any], casting: str, keywords: EpilogueKeywords) -
     if c is None and is_read:
         raise KeywordTypeError("beta scales c, which is not given; leave beta out, or pass c")
     if getattr(beta, "shape", ()) != ():
-        raise ShapeError(f"beta is a number, or an array without dimensions; its shape is {beta.shape}")
+        raise ShapeError(f"beta must be a number or a 0-d array; its shape is {beta.shape}")
     operands: list[EpilogueOperand] = []
     scalars: list[str] = []
     values = {"addend": c if is_read else None, "bias": bias, "alpha": alpha, "beta": beta if is_read else None}
@@ -193,7 +193,7 @@ def _checked(compute: np.dtype[Any], casting: str, keywords: EpilogueKeywords) -
         what = {"addend": "c"}.get(name, name)
         if not hasattr(value, "dtype") or not hasattr(value, "strides"):
             or_number = " or a number" if what in ("alpha", "beta") else ""
-            raise KeywordTypeError(f"{what} is an array{or_number}; got {value!r}")
+            raise KeywordTypeError(f"{what} must be an array{or_number}; got {value!r}")
         check_cast(value.dtype, compute, casting, what)
         operands.append(EpilogueOperand(name, element(value.dtype)))
     if not (operands or scalars or activation):
@@ -208,7 +208,9 @@ def _kind(compute: np.dtype[Any]) -> str:
         UnsupportedTypeError: If the type is bool.
     """
     if compute.kind == "b":
-        raise UnsupportedTypeError("gemm does not compute in bool; dtype='int32' counts, and matmul takes any-of-alls")
+        raise UnsupportedTypeError(
+            "gemm does not support bool: dtype='int32' counts, and matmul computes logical products"
+        )
     return kind_of(compute)
 
 
@@ -225,19 +227,21 @@ def _activation(name: str | None, kind: str, compute: np.dtype[Any]) -> str:
         return ""
     if name not in ACTIVATIONS:
         known = ", ".join(map(repr, ACTIVATIONS))
-        raise no_such_text(name, f"activation is one of {known}, or None; got {name!r}")
+        raise no_such_text(name, f"activation must be one of {known}, or None; got {name!r}")
     if kind == "c":
-        raise UnsupportedTypeError(f"complex numbers have no activation; {name!r} is for floating point")
+        raise UnsupportedTypeError(f"products of complex numbers support no activation; got {name!r}")
     if kind in "iu" and name != "relu":
-        raise UnsupportedTypeError(f"{name!r} is for floating point; {compute} has 'relu', and dtype='float32' has all")
+        raise UnsupportedTypeError(
+            f"activation {name!r} needs a floating-point product (dtype='float32'); {compute} supports only 'relu'"
+        )
     return "" if kind == "u" else name
 
 
 def _check_number(name: str, value: Any, kind: str, compute: np.dtype[Any]) -> None:
     if kind in "iu" and not isinstance(value, (int, np.integer)):
-        raise UnsupportedTypeError(f"{name} of a product of {compute} is a whole number; got {value!r}")
+        raise UnsupportedTypeError(f"{name} must be an integer in a product of {compute}; got {value!r}")
     if kind == "f" and isinstance(value, (complex, np.complexfloating)):
-        raise UnsupportedTypeError(f"{name} of a product of {compute} is real; got {value!r}")
+        raise UnsupportedTypeError(f"{name} must be real in a product of {compute}; got {value!r}")
 
 
 def _words(name: str, value: Any, kind: str) -> bytes:
@@ -249,12 +253,12 @@ def _words(name: str, value: Any, kind: str) -> bytes:
         kind: NumPy's character for the kind of the computation type. For integers, the factor wraps at 64 bits.
 
     Raises:
-        KeywordValueError: If the factor is larger than any float64.
+        KeywordValueError: If the factor exceeds the range of float64.
     """
     if kind in "iu":
         return struct.pack("Qq", int(value) % _WRAPS, 0)
     try:
         number = complex(value)
     except OverflowError:
-        raise KeywordValueError(f"{name} is larger than any float64; infinity is {name}=math.inf") from None
+        raise KeywordValueError(f"{name} exceeds the range of float64; pass {name}=math.inf for infinity") from None
     return struct.pack("dd", number.real, number.imag)

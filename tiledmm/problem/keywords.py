@@ -26,7 +26,7 @@ def is_ieee(precision: str) -> bool:
     """
     if precision not in PRECISIONS:
         known = ", ".join(map(repr, PRECISIONS))
-        raise ConfigError(f"precision is one of {known}; got {precision!r}")
+        raise ConfigError(f"precision must be one of {known}; got {precision!r}")
     return precision == "ieee"
 
 
@@ -82,5 +82,5 @@ def only_entry(out: tuple[Any, ...]) -> Any:
         ConfigError: If the tuple does not have exactly one entry.
     """
     if len(out) != 1:
-        raise ConfigError(f"a tuple for out has exactly one entry, for the one result; got {len(out)}")
+        raise ConfigError(f"a tuple for out must have exactly one entry, for the one result; got {len(out)}")
     return out[0]

@@ -213,7 +213,7 @@ def shares(expected: Sequence[Sequence[KernelSpec]], launches: Sequence[ncu.Prof
         left = names[begin:]
         seen = left[: len(symbols)] if symbols else list(itertools.takewhile(lambda name: name not in ours, left))
         if not seen or (symbols and seen != symbols):
-            raise ProfilingError(f"ncu profiled {left} where {symbols or ['a kernel of cuBLAS']} was launched")
+            raise ProfilingError(f"ncu profiled {left}, but {symbols or ['a kernel of cuBLAS']} was launched")
         counts.append(len(seen))
         begin += len(seen)
     if begin != len(names):

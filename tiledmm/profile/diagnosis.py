@@ -1,4 +1,4 @@
-"""The diagnosis of a kernel's profile: sentences with figures that explain what limits the kernel."""
+"""Diagnosis of a kernel's profile: sentences with figures that explain what limits the kernel."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _BUSY_DRAM = 0.7  # DRAM also switches between reads and writes, and needs refre
 # If the busiest unit is below this fraction, latency limits the kernel. Nsight Compute has the same rule.
 _NEAR = 0.6
 
-# Units below this fraction are not mentioned.
+# Units below this fraction are not mentioned in a diagnosis.
 _WORKS = 0.05
 
 # Thresholds for a sentence: fraction of a warp's time, fraction of wavefronts, multiple of ideal sectors, occupancy.
@@ -67,7 +67,7 @@ def waits_in_words(line: ProfiledLine) -> str:
 
 
 def _limit(profile: Profile) -> str:
-    """Return a sentence about the unit that limits a kernel, or one which states that latency limits it.
+    """Return a sentence on the unit that limits a kernel, or one that states that latency limits it.
 
     Single units are tested before the groups of units that contain them. The sentence is empty without metrics.
     """
@@ -96,7 +96,7 @@ def _limit(profile: Profile) -> str:
     parts = ", ".join(f"{name} at {share:.0%}" for share, name in known if share >= min(busiest, _WORKS))
     if busiest >= _NEAR:
         return f"Near a limit: {parts}."
-    return f"Bound by latency, as no unit is near its peak: {parts}."
+    return f"Latency-bound, because no unit is near its peak: {parts}."
 
 
 def _memory(profile: Profile) -> Iterator[str]:
@@ -104,8 +104,8 @@ def _memory(profile: Profile) -> Iterator[str]:
     wavefronts, conflicts = profile.shared_wavefronts, profile.conflicts
     if wavefronts and conflicts is not None and conflicts >= _CONFLICTS * wavefronts:
         yield (
-            f"Bank conflicts cause {conflicts / wavefronts:.0%} of the shared memory wavefronts: {wavefronts:,.0f}, "
-            f"ideal are {profile.ideal_shared_wavefronts:,.0f}."
+            f"Bank conflicts cause {conflicts / wavefronts:.0%} of the shared-memory wavefronts: {wavefronts:,.0f} "
+            f"instead of the ideal {profile.ideal_shared_wavefronts:,.0f}."
         )
     sectors, ideal = profile.global_sectors, profile.ideal_global_sectors
     if sectors and ideal and sectors >= _SECTORS * ideal:
@@ -131,7 +131,7 @@ def _residence(profile: Profile) -> Iterator[str]:
     if held is None or held >= _OCCUPANCY:
         return
     if possible is not None and possible >= 1.5 * held:
-        yield f"Occupancy is {held:.0%}, and {possible:.0%} in theory: the launch has few blocks."
+        yield f"Occupancy is {held:.0%}, although {possible:.0%} is possible: the launch has too few blocks."
         return
     limits = {
         f"{profile.registers:.0f} registers per thread" if profile.registers else "registers": profile.registers_limit,

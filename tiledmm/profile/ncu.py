@@ -27,24 +27,24 @@ _FOLDERS = (
 _REASONS = (
     (
         "ERR_NVGPUCTRPERM",
-        "ncu may not read the GPU's performance counters: run this as root (in a container that was started with "
+        "ncu may not read the GPU's performance counters: run this as root (start a container with "
         "--cap-add=SYS_ADMIN), or have an administrator load the driver's module with "
-        "NVreg_RestrictProfilingToAdminUsers=0 (a line 'options nvidia NVreg_RestrictProfilingToAdminUsers=0' in "
-        "/etc/modprobe.d/, then a restart)",
+        "NVreg_RestrictProfilingToAdminUsers=0 (add the line 'options nvidia NVreg_RestrictProfilingToAdminUsers=0' to "
+        "a file in /etc/modprobe.d/, then restart)",
     ),
     (
         "driver resource was unavailable|resource.* busy",
-        "another program uses the GPU's performance counters: stop it (DCGM, another profiler), and run this again",
+        "another program uses the GPU's performance counters: stop it (DCGM, another profiler), then try again",
     ),
     (
         "not supported|unsupported|not compatible",
-        "this ncu does not support this GPU or driver: ncu 2020.1 and newer support compute capability 7.0 and newer, "
-        "each release the GPUs and drivers of its time; install a newer Nsight Compute",
+        "this ncu does not support this GPU or driver: install a newer Nsight Compute (ncu supports compute capability "
+        "7.0 from release 2020.1 on, and newer GPUs and drivers need newer releases)",
     ),
     (
         "LibraryNotLoaded|InjectionLibrary|Failed to initialize the profiler",
-        "ncu does not find the driver's profiling library: virtual machines and sandboxes often hide it; profile where "
-        "the driver itself is installed",
+        "ncu does not find the driver's profiling library, which virtual machines and sandboxes often hide: profile on "
+        "a machine where the driver itself is installed",
     ),
 )
 
@@ -276,8 +276,8 @@ def _ncu() -> str:
     found = find_ncu()
     if found is None:
         raise ProfilingError(
-            "ncu (Nsight Compute) is not on PATH, nor where CUDA is installed: it comes with the CUDA toolkit, or as "
-            "NVIDIA's package nsight-compute; add its folder to PATH"
+            "ncu (Nsight Compute) is neither on PATH nor where CUDA is installed: install the CUDA toolkit or NVIDIA's "
+            "package nsight-compute, and add the folder of ncu to PATH"
         )
     return found
 

@@ -31,16 +31,16 @@ _ROWS: dict[str, Callable[[Profile], str]] = {
     "DRAM, of its peak": lambda each: percent(each.dram_throughput),
     "caches and buses, of their peak": lambda each: percent(each.memory_throughput),
     "shared memory, of its peak": lambda each: percent(each.shared_throughput),
-    "tensor cores at work": lambda each: percent(each.tensor_active),
-    "instructions a cycle and scheduler": lambda each: significant(each.issued),
-    "instructions of warps": lambda each: count(_whole(each.instructions)),
+    "tensor cores active": lambda each: percent(each.tensor_active),
+    "instructions per cycle per scheduler": lambda each: significant(each.issued),
+    "warp instructions": lambda each: count(_whole(each.instructions)),
     "shared wavefronts": lambda each: count(_whole(each.shared_wavefronts)),
     "of these, bank conflicts": lambda each: count(_whole(each.conflicts)),
-    "global sectors a load": lambda each: significant(each.sectors_per_load),
-    "global sectors a store": lambda each: significant(each.sectors_per_store),
+    "global sectors per load": lambda each: significant(each.sectors_per_load),
+    "global sectors per store": lambda each: significant(each.sectors_per_store),
     "L2 hit rate": lambda each: percent(each.l2_hit_rate),
     "occupancy": lambda each: percent(each.occupancy),
-    "occupancy that is possible": lambda each: percent(each.possible_occupancy),
+    "theoretical occupancy": lambda each: percent(each.possible_occupancy),
     "registers": lambda each: count(_whole(each.registers)),
 }
 
@@ -58,7 +58,7 @@ def profiles_table(profiles: Sequence[Profile], title: str) -> Table:
         rows += [(f"waiting: {name}", *(percent(each.share(name)) for each in profiles)) for name in (*WAITS, *more)]
     notes = [f"{each.label}: {note}." for each in profiles for note in _notes(each)]
     if absent := missing_metrics(profiles):
-        notes.append(f"{NONE}: Nsight Compute has no value here for {', '.join(absent)}.")
+        notes.append(f"{NONE}: Nsight Compute has no value for {', '.join(absent)} on this GPU.")
     if met:
         reasons = "; ".join(f"{name}, {REASONS.get(name, 'as Nsight Compute calls it')}" for name in (*WAITS, *more))
         notes.append(f"Waiting, as a share of the warps' time: {reasons}.")
@@ -69,7 +69,7 @@ def _notes(profile: Profile) -> list[str]:
     notes = [profile.note] if profile.note else []
     if profile.others:
         others = ", ".join(f"{name} ({significant(took / 1e3)} us)" for name, took in profile.others.items())
-        notes.append(f"the figures are those of {profile.kernel}; also launched: {others}")
+        notes.append(f"the metrics are those of {profile.kernel}; also launched: {others}")
     return notes
 
 
@@ -87,7 +87,7 @@ def lines_table(profile: Profile) -> Table:
         for line in profile.lines[:LINES]
     )
     headings = ("<line", "of all waiting", "<for", "wavefronts", "sectors", "<source")
-    notes = ("Wavefronts and sectors: ideal ones in parentheses, if there are fewer.",)
+    notes = ("Wavefronts and sectors: the ideal number in parentheses, if it is smaller.",)
     return Table(f"{profile.label}: where {profile.kernel} waits", headings, rows, notes)
 
 

@@ -30,15 +30,15 @@ def replacing(
     config: Mapping[str, int] | None = None,
     precision: Precision = "full",
 ) -> contextlib.AbstractContextManager[Products]:
-    """Compute CuPy's matrix products by a kernel of your choice, within a ``with`` block.
+    """Compute CuPy's matrix products with a kernel of your choice within a ``with`` block.
 
-    It replaces ``cupy.matmul``, ``@``, ``cupy.dot`` and ``ndarray.dot`` in all threads, and so everything that calls
-    them by these names: ``numpy.matmul``, ``cupy.einsum``, ``cupy.linalg.matrix_power``, and the products of chunks in
-    ``cupyx.distributed.array.matmul``. CuPy computes a product that the kernel cannot compute, and raises the same
-    errors as without the block; these products are counted with the reason. CuPy also computes ``cupy.inner``,
-    ``cupy.tensordot`` and ``cupy.vdot``, which are counted, too. Products in CuPy's compiled code, such as those of
-    ``cupy.linalg.solve``, and functions that were imported by name before the block (``from cupy import matmul``) are
-    neither replaced nor counted.
+    It replaces ``cupy.matmul``, ``@``, ``cupy.dot`` and ``ndarray.dot`` in all threads, and thereby the products of
+    everything that calls them by these names: ``numpy.matmul``, ``cupy.einsum``, ``cupy.linalg.matrix_power``, and the
+    products of chunks in ``cupyx.distributed.array.matmul``. CuPy computes a product that the kernel cannot compute,
+    and raises the same errors as without the block; these products are counted with the reason. CuPy also computes
+    ``cupy.inner``, ``cupy.tensordot`` and ``cupy.vdot``, which are counted, too. Products in CuPy's compiled code, such
+    as those of ``cupy.linalg.solve``, and functions that were imported by name before the block (``from cupy import
+    matmul``) are neither replaced nor counted.
 
     Blocks may be nested: the innermost one computes the products, and counts them.
 

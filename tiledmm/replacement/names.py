@@ -78,11 +78,11 @@ class Replacement:
             *arrays: Operands, and the array for the result or None.
         """
         if self.is_baseline:
-            return f"variant {self.kernel.variant!r} was asked for"
+            return f"variant {self.kernel.variant!r} was requested"
         array = _array_class()
         for x in arrays:
             if x is not None and type(x) is not array and isinstance(x, array):
-                return f"{type(x).__module__}.{type(x).__qualname__} is a class of arrays of its own"
+                return f"{type(x).__module__}.{type(x).__qualname__} is a subclass of cupy.ndarray"
         return ""
 
 
@@ -206,7 +206,7 @@ def _unlike_matmul(a: Any, b: Any, out: Any) -> str:
     if not a.ndim or not b.ndim:
         return "cupy.dot of a 0-d array is an elementwise product"
     if b.ndim > 2:
-        return "cupy.dot with more than two dimensions on the right is no batch of products"
+        return "cupy.dot with more than two dimensions on the right is not a batched matmul"
     shape = a.shape[:-1] + b.shape[1:]
     if out is None or (out.shape == shape and out.dtype == np.result_type(a.dtype, b.dtype) and out.flags.c_contiguous):
         return ""

@@ -16,8 +16,8 @@ from tiledmm.replacement import replacing
 
 def load(shell: Any) -> None:
     """Register the cell magic ``%%tiledmm`` in an IPython shell."""
-    parser = MagicArgumentParser("%%tiledmm", description="CuPy's matrix products in this cell by tiledmm's kernels.")
-    parser.add_argument("--variant", default=AUTO, help="a name out of tiledmm.variants(), or 'auto'")
+    parser = MagicArgumentParser("%%tiledmm", description="Compute CuPy's matrix products in this cell with tiledmm.")
+    parser.add_argument("--variant", default=AUTO, help="a name from tiledmm.variants(), or 'auto'")
     parser.add_argument("--tile", type=int, help="tile size of the variant")
     parser.add_argument("--precision", default=PRECISIONS[0], help=f"one of {', '.join(PRECISIONS)}")
 

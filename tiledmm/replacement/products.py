@@ -45,7 +45,7 @@ class ProductGroup:
 
 
 class Products:
-    """Matrix products of CuPy arrays, counted by what computed them. Printed, they are a table.
+    """Record of matrix products of CuPy arrays, counted by what computed them. ``print`` shows it as a table.
 
     Any thread may count products. The counts may be read at any time, even while products are still counted.
     """
@@ -135,8 +135,10 @@ class Products:
         )
         notes = [f"({i}) {reason}" for reason, i in reasons.items()]
         if unseen := groups[_MOST_ROWS:]:
-            notes.append(f"And {sum(group.count for group in unseen):,} of {len(unseen):,} other kinds.")
-        return Table(self.summary(), ("products", "<operands", "<type", "<layout", "<taken by"), rows, tuple(notes))
+            notes.append(
+                f"Not shown: {sum(group.count for group in unseen):,} products of {len(unseen):,} other kinds."
+            )
+        return Table(self.summary(), ("products", "<operands", "<type", "<layout", "<computed by"), rows, tuple(notes))
 
     def to_json(self) -> dict[str, Any]:
         """Return all counts and groups as a dictionary of JSON types."""

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 from tiledmm.report.cells import value_of
 from tiledmm.simulator.report import tables
+
+if TYPE_CHECKING:
+    from tiledmm.simulator import Finding
 
 # Blanks after each column on a terminal.
 _BETWEEN = 2
 
 # Longer words, such as paths, may be broken over lines.
 _LONG_WORD = 24
+
+
+def sentence(text: str) -> str:
+    """Return a text with a full stop at its end, unless it ends with a punctuation mark."""
+    return text if text.endswith((".", ";", "!", "?")) else f"{text}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +32,11 @@ class Table(tables.Table):
         title, columns, notes, bad: The same as in ``tiledmm.simulator.report.tables.Table``.
         rows: Cells of each row. A cell of type ``Figure`` also has a value, for JSON and CSV.
         about: Values that all rows share, by name, for JSON and CSV: ``{"m": 256, "dtype": "float32"}``.
+        findings: Findings of the simulator on the kernels of the rows.
     """
 
     about: dict[str, Any] = field(default_factory=dict)
+    findings: tuple[Finding, ...] = ()
 
     def records(self) -> list[dict[str, Any]]:
         """Return one dictionary per row, for JSON and CSV: the values of ``about``, then those of the cells by heading.
@@ -37,8 +47,9 @@ class Table(tables.Table):
         return [{**self.about, **dict(zip(headings, map(value_of, row), strict=True))} for row in self.rows]
 
     def json(self) -> dict[str, Any]:
-        """Return the table as a dictionary of JSON types: its title, its records and its notes."""
-        return {"title": self.title, "rows": self.records(), "notes": list(self.notes)}
+        """Return the table as a dictionary of JSON types: its title, its records, its notes and its findings."""
+        findings = {"findings": [asdict(each) for each in self.findings]} if self.findings else {}
+        return {"title": self.title, "rows": self.records(), "notes": list(self.notes), **findings}
 
     def with_columns(self, at: Sequence[int]) -> Table:
         """Return this table with some of its columns, by their numbers."""
@@ -83,14 +94,13 @@ class Table(tables.Table):
 
         Args:
             room: Width of the terminal; None for no limit. If it is too narrow to show all cells without wrapping,
-                columns on the left get their full width first.
+                columns are widened so that their longest cells have about as many lines.
         """
         needs = [self._needs(i) for i in range(len(self.columns))]
-        taken = sum(least + _BETWEEN for least, _ in needs)
-        left = sum(most for _, most in needs) if room is None else max(0, room - taken)
-        widths = []
-        for least, most in needs:
-            more = min(left, most - least)
-            widths.append(least + more)
-            left -= more
+        widths, full = map(list, zip(*needs, strict=True))
+        if room is None:
+            return full
+        for _ in range(room - sum(widths) - _BETWEEN * len(widths)):
+            narrowest = max(range(len(widths)), key=lambda i: full[i] / max(widths[i], 1))
+            widths[narrowest] += widths[narrowest] < full[narrowest]
         return widths

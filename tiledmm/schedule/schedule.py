@@ -43,7 +43,7 @@ def schedule(spec: KernelSpec, problem: Problem) -> Schedule:
     If ``problem`` has outer dimensions, the caller repeats the launches for each of their steps.
 
     Raises:
-        ShapeError: If there are too many tiles: more than 1.4e14, or than 2^31 - 1 for a kernel that decomposes
+        ShapeError: If there are too many tiles: more than 1.4e14, or more than 2^31 - 1 for a kernel that decomposes
             operands or uses TMA.
     """
     operands, other = spec.operands, fallback_spec(spec)
@@ -128,8 +128,8 @@ def _products(spec: KernelSpec, ready: PreparedOperands) -> Schedule:
     countable = has_coordinates(problem) and tiles_in_all(config, problem, partitions) <= MOST_TILES
     if spec.variant.is_limited and not countable:  # its tensor maps and operand scan span the whole product
         raise ShapeError(
-            f"{spec.variant.name!r} counts to 2^31 - 1: elements in each direction, and tiles; "
-            "'warp_tiled' takes any size"
+            f"variant {spec.variant.name!r} supports at most 2^31 - 1 elements per dimension and 2^31 - 1 tiles; "
+            "'warp_tiled' supports any size"
         )
     launches, scratch, into, sums, name = [], [], problem, 0, "C"
     if partitions > 1:

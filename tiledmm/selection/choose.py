@@ -113,7 +113,7 @@ def with_scheme(product: Product, kernel: KernelKeywords, model: Model = H100) -
     variant, precision, compute = kernel.variant, kernel.precision, product.compute
     if is_ieee(precision) and variant != AUTO and not find_variant(variant).operands.is_ieee:
         raise ConfigError(
-            f"precision {precision!r} is multiply-adds of the operands' own type, "
+            f"precision={precision!r} allows only multiply-adds in the operands' own type, "
             f"which variant {variant!r} does not use"
         )
     rows = (row for row in kernel_variants() if precision in row.operands.schemes)
@@ -126,11 +126,11 @@ def with_scheme(product: Product, kernel: KernelKeywords, model: Model = H100) -
         variant = next((name for name in having if name in here), AUTO)
     if variant == AUTO:
         raise UnsupportedTypeError(
-            f"precision {precision!r} of {compute.dtype_name} needs {known}, which other devices run; "
-            "precision='full' takes what runs on this one"
+            f"precision={precision!r} of {compute.dtype_name} needs variant {known}, which this device does not "
+            "support; precision='full' uses only kernels that it supports"
         )
     if variant not in having:
-        raise ConfigError(f"precision {precision!r} of {compute.dtype_name} is for {known}, not {variant!r}")
+        raise ConfigError(f"precision={precision!r} of {compute.dtype_name} needs variant {known}, not {variant!r}")
     return kernel._replace(variant=variant, config={"scheme": precision, **(kernel.config or {})})
 
 
@@ -162,7 +162,7 @@ def select(
     variant = find_variant(_VARIANT_OF_A_TILE if name == AUTO else name)
     chosen = variant.config(tile, variant.computes_in(product.compute), config)
     if chosen.triangle and not product.symmetric:
-        raise ConfigError("triangle is for a @ a.T or a.T @ a, of one array: C is symmetric")
+        raise ConfigError("triangle=1 needs a symmetric C: a @ a.T or a.T @ a of one array")
     return named_choice(variant, chosen, product)
 
 

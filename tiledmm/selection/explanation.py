@@ -28,7 +28,7 @@ class Explanation:
         choices: The kernels with their expected times in microseconds.
         tuned: The kernel of the device's tuned table, which ``auto`` prefers to these; None if the table has none.
         gpu: Name of the device.
-        bound_us: Lower bound of the time by the roofline, in microseconds: that of the fastest unit, or of the memory.
+        bound_us: Lower bound of the time by the roofline, in microseconds: the limit of the fastest unit or of memory.
         rates: Source of the rates as text: where and when they were measured, and whether they are scaled.
     """
 

@@ -203,7 +203,7 @@ def own_rates(gpu: Gpu) -> Rates | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError, TiledmmError) as error:
-        warnings.warn(f"{path} is ignored, for it is no table of rates: {error}; run tiledmm calibrate", stacklevel=2)
+        warnings.warn(f"ignoring {path}, which is not a table of rates: {error}; run 'tiledmm calibrate'", stacklevel=2)
         return None
 
 

@@ -164,13 +164,13 @@ def _checked(row: Any) -> Entry:
         or not isinstance(entry.transposed, bool)
         or not isinstance(entry.overrides, dict)
     ):
-        raise ValueError(f"{row!r} has members of other types")
+        raise ValueError(f"{row!r} has members of unexpected types")
     config = _spec(entry).config
     whole_or_square = entry.cut is None or len(set(entry.cut)) == 1
     if config.triangle and not (_SYMMETRIC in entry.product and whole_or_square):
-        raise ValueError("triangle is for products whose C is symmetric")
+        raise ValueError("triangle=1 needs a symmetric C")
     if not 0 < float(entry.microseconds) < float("inf"):
-        raise ValueError(f"{entry.microseconds!r} is no time")
+        raise ValueError(f"{entry.microseconds!r} is not a time")
     return entry if entry.cut is None else replace(entry, cut=_checked_cut(entry))
 
 
@@ -185,7 +185,7 @@ def _checked_cut(entry: Entry) -> tuple[int, int]:
     rows, cols = entry.cut or sizes
     inside = all(isinstance(part, int) and 0 < part <= size for part, size in zip((rows, cols), sizes, strict=True))
     if not inside or (rows, cols) == sizes:
-        raise ValueError(f"{rows} x {cols} is no part of {sizes[0]} x {sizes[1]}")
+        raise ValueError(f"{rows} x {cols} is not a part of {sizes[0]} x {sizes[1]}")
     return rows, cols
 
 
@@ -198,7 +198,7 @@ def _spec(entry: Entry) -> KernelSpec:
     types, layout, *_ = entry.product.split(" ")
     a, b, _, c = (_TYPES.get(name) for name in types.split("_"))
     if not (a and b and c):
-        raise ValueError(f"{entry.product!r} names no types")
+        raise ValueError(f"{entry.product!r} does not name its types")
     layout = layout.rstrip(_SYMMETRIC)
     if entry.transposed:
         a, b, layout = b, a, layout[::-1].translate(TRANSPOSED)
@@ -224,8 +224,8 @@ def has_its_kernel(entry: Entry) -> bool:
         return True
     # All such rows share one text and one place, so that Python shows the warning once.
     warnings.warn(
-        f"rows of this GPU's tuned table were measured by tiledmm {entry.version or 'of an unknown version'} with "
-        f"kernels that tiledmm {__version__} has changed, and are ignored; run tiledmm.tune again to measure these",
+        f"ignoring rows of this GPU's tuned table that tiledmm {entry.version or '(version unknown)'} measured with "
+        f"kernels which tiledmm {__version__} has changed; run tiledmm.tune again to measure them",
         stacklevel=1,
     )
     return False
@@ -286,4 +286,4 @@ def table_of(gpu: str) -> TunedTable:
 
 
 def _warn(path: Path, what: str) -> None:
-    warnings.warn(f"tuned table {path}: {what}; tiledmm.tune measures again, and keeps this file", stacklevel=3)
+    warnings.warn(f"tuned table {path}: {what}; tiledmm.tune measures again and keeps this file", stacklevel=3)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -38,11 +37,12 @@ def matmul(
     Args:
         x1: Left operand, ``(..., m, k)`` or ``(k,)``, of any type and strides that ``tiledmm.matmul`` accepts.
         x2: Right operand, ``(..., k, n)`` or ``(k,)``.
-        out: Array for the result; ``...`` for a new array even where the result has no dimensions.
+        out: Array for the result; None for a new array, or for a NumPy scalar if ``x1`` and ``x2`` are vectors; ``...``
+            for a new array in any case.
         variant, tile, config, precision: Keywords that choose the kernel, explained at ``tiledmm.matmul``.
         checks: Whether every access is checked. ``"full"`` runs the kernel four times, to find variables that are read
             before they are set, and accesses outside of a thread's local arrays. Without checks a kernel runs several
-            times as fast, but a wrong one can end the process.
+            times as fast, but an access out of bounds can crash the process.
         target: The target architecture, such as ``"sm_75"``, which has no cp.async.
         **keywords: ``casting``, ``order``, ``dtype``, ``axes``, ``axis``, ``keepdims`` and ``signature``, which are
             explained at ``tiledmm.matmul``.
@@ -51,14 +51,16 @@ def matmul(
         ``out``, or a new array; a NumPy scalar for the product of two vectors.
 
     Raises:
-        SimulationError: If the kernel is wrong: the message names source lines, blocks and threads.
+        SimulationError: If the simulator finds an error in the kernel. The message names source lines, blocks and
+            threads.
         CompilationError: If the kernel does not compile for the CPU.
         MissingDependencyError: If there is no C++ compiler.
         TiledmmError: If ``tiledmm.matmul`` raises it for such arguments.
     """
     ufunc = UfuncKeywords.of("matmul", keywords)
     settings = Settings(checks=checks, counts=False, target=target)
-    done = simulate_product(x1, x2, _array(out), ufunc, KernelKeywords(variant, tile, config, precision), settings)
+    kernel = KernelKeywords(variant, tile, config, precision)
+    done = simulate_product(x1, x2, _array(out), ufunc, kernel, settings, prints=True)
     done.report.check()
     return _result(done.result, out)
 
@@ -83,7 +85,7 @@ def gemm(
     checks: bool | str = True,
     target: str = "sm_90",
 ) -> Any:
-    """Compute ``activation(alpha * (a @ b) + beta * c + bias)`` of NumPy arrays, with a kernel run on the CPU.
+    """Compute ``activation(alpha * (a @ b) + beta * c + bias)`` of NumPy arrays with a kernel that runs on the CPU.
 
     Args:
         a, b, c, alpha, beta, bias, activation, dtype, casting: Operands and keywords, explained at ``tiledmm.gemm``;
@@ -102,7 +104,7 @@ def gemm(
     ufunc, kernel = UfuncKeywords(casting=casting, dtype=dtype), KernelKeywords(variant, tile, config, precision)
     epilogue = EpilogueKeywords(c, alpha, beta, bias, activation)
     settings = Settings(checks=checks, counts=False, target=target)
-    done = simulate_product(a, b, _array(out), ufunc, kernel, settings, epilogue_keywords=epilogue)
+    done = simulate_product(a, b, _array(out), ufunc, kernel, settings, epilogue_keywords=epilogue, prints=True)
     done.report.check()
     return _result(done.result, out)
 
@@ -129,32 +131,35 @@ def run(
     timeout: float | None = None,
     workers: int | None = None,
     progress: Callable[[int, int], None] | None = None,
+    prints: bool = True,
     **keywords: Any,
 ) -> tuple[Any, ProductReport]:
-    """Compute a product like ``matmul``, or like ``gemm``, and return it with a report of counts and findings.
+    """Compute a product as ``matmul`` or ``gemm`` does, and return it with a report of counts and findings.
 
     Args:
         x1, x2, out, variant, tile, config, precision, checks, target: Operands and keywords, explained at ``matmul``.
-        epilogue: Keywords of ``gemm``, if it is to be computed: any of ``c``, ``alpha``, ``beta``, ``bias`` and
-            ``activation``, such as ``{"bias": bias, "activation": "relu"}``. None for ``matmul``.
-        source: A file with CUDA C, such as an edited copy of what ``tiledmm.source`` returns. The kernels that it
-            defines are run in place of this package's kernels of the same names.
+        epilogue: Keywords of ``gemm``, any of ``c``, ``alpha``, ``beta``, ``bias`` and ``activation``, such as
+            ``{"bias": bias, "activation": "relu"}``; None to compute ``matmul``.
+        source: CUDA C, or the path of a file with it: an edited copy of what ``tiledmm.source`` returns. The kernels
+            that it defines are run in place of this package's kernels of the same names.
         counts: Whether traffic is counted.
-        sass: Whether traffic is also counted as in the machine code (SASS) of ``target``, where contiguous accesses are
-            vectorized. Needs the extra ``inspect``.
+        sass: Whether traffic is also counted for the accesses in the machine code (SASS) of ``target``, where
+            contiguous accesses are vectorized. Needs the extra ``inspect``.
         threads: The order in which threads run between two barriers: ``"forward"``, ``"reverse"`` or ``"random"``.
         seed: Seed of the order ``"random"``.
-        max_steps: Maximum number of accesses of a thread; a thread that makes more is ended with a finding. 0 for no
-            limit.
+        max_steps: Maximum number of accesses per thread; a thread that makes more ends the launch with a finding. 0 for
+            no limit.
         timeout: Seconds after which a launch ends with a finding; None for no limit.
         workers: Number of CPU cores to use; None for all.
-        progress: Function that is called from time to time with the number of finished blocks and the number of all
+        progress: Function that is called from time to time with the number of finished blocks and the total number of
             blocks.
-        **keywords: ``casting``, ``order`` and the other keywords of ``matmul``.
+        prints: Whether the output of ``printf`` calls is written to ``sys.stdout`` when the kernels have ended, even if
+            a finding ended one. ``report.output`` contains the text in either case.
+        **keywords: Other keywords of ``matmul``, such as ``casting`` and ``order``.
 
     Returns:
-        The result that ``matmul`` or ``gemm`` would return, and the report. A wrong kernel raises no error here: see
-        ``report.ok`` and ``report.check()``.
+        The result that ``matmul`` or ``gemm`` would return, and the report. Errors in the kernel do not raise an
+        exception here: see ``report.ok`` and ``report.check()``.
 
     Raises:
         TiledmmError: If ``matmul`` raises it for such arguments, except SimulationError.
@@ -168,16 +173,16 @@ def run(
         checks=checks, counts=counts, sass=disassemble if sass else None, order=threads, seed=seed, target=target,
         workers=workers, progress=progress, max_steps=max_steps, timeout=timeout,
     )  # fmt: skip
-    path = None if source is None else Path(source)
     kernel = KernelKeywords(variant, tile, config, precision)
     ufunc, asked = UfuncKeywords.of("run", keywords), None
     if epilogue is not None:
         if unknown := set(epilogue) - set(EpilogueKeywords._fields):
             raise KeywordTypeError(
-                f"epilogue has {', '.join(EpilogueKeywords._fields)}; got {', '.join(sorted(unknown))}"
+                f"epilogue has the unknown keys {', '.join(sorted(unknown))}; its keys are "
+                f"{', '.join(EpilogueKeywords._fields)}"
             )
         asked = EpilogueKeywords(**epilogue)
-    done = simulate_product(x1, x2, _array(out), ufunc, kernel, settings, path, asked)
+    done = simulate_product(x1, x2, _array(out), ufunc, kernel, settings, source, asked, prints=prints)
     return _result(done.result, out), done.report
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import copy
 import functools
 import itertools
+import sys
 from dataclasses import dataclass, replace
-from pathlib import Path
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from tiledmm.hardware.architectures import find_target
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS
 from tiledmm.kernels.launches import Scratch
 from tiledmm.kernels.operands.operand_scan import SCAN, SCAN_HEAD, SCAN_INIT
+from tiledmm.kernels.variant import Variant
 from tiledmm.kernels.variants import find_variant
 from tiledmm.problem.arrays import is_same
 from tiledmm.problem.call import resolve_call
@@ -68,8 +70,10 @@ def simulate_product(
     ufunc: UfuncKeywords,
     kernel: KernelKeywords,
     settings: Settings,
-    source: Path | None = None,
+    source: str | PathLike[str] | None = None,
     epilogue_keywords: EpilogueKeywords | None = None,
+    *,
+    prints: bool = False,
 ) -> Simulation:
     """Compute a product on the CPU, and return it with its report.
 
@@ -77,9 +81,10 @@ def simulate_product(
         x1, x2, out: NumPy arrays; ``out`` may be None.
         ufunc, kernel: The keywords of ``matmul``.
         settings: Settings of the run, such as checks and the target architecture.
-        source: A file with CUDA C. The kernels that it defines are run in place of the product's kernels of the same
-            names.
+        source: CUDA C, or the path of a file with it. The kernels that it defines are run in place of the product's
+            kernels of the same names.
         epilogue_keywords: The further keywords of ``gemm``; None for ``matmul``.
+        prints: Whether the kernels' output is written to ``sys.stdout``: that of the first run only, before any other.
 
     Raises:
         OperandTypeError: If an operand is not a NumPy array.
@@ -99,7 +104,7 @@ def simulate_product(
         epilogue = resolve_epilogue(loop_type(x1.dtype, x2.dtype, ufunc.dtype), ufunc.casting, epilogue_keywords)
     call = resolve_call(x1, x2, out, ufunc, epilogue)
     model = functools.partial(_model, settings.target)
-    choice, text = choose(call, kernel, model, tuned=False), Source.read(source) if source else None
+    choice, text = choose(call, kernel, model, tuned=False), None if source is None else Source.read(source)
     run = _ProductRun(choice, text, settings)
     left, right = call.product.convert
     x1 = x1 if left is None else x1.astype(left)
@@ -110,6 +115,8 @@ def simulate_product(
         done = replace(done, result=out)
     else:
         done = run.on(x1, x2, out, epilogue)
+    if prints:
+        sys.stdout.write(done.report.output)
     if settings.checks == "full" and done.report.ok and run.launches:
         found = _closer(choice, text, settings, x1, x2, epilogue)
         if done.synchronizes and not found:
@@ -174,6 +181,16 @@ def _model(target: str, ieee: bool) -> Model:
     return Model(REFERENCE_GPUS[find_target(target).name], rates, ieee=ieee)
 
 
+def _why_not_simulated(variant: Variant) -> str:
+    """Return the reason why the simulator cannot run a variant, and what to use instead."""
+    if variant.is_baseline:
+        why, instead = "it calls cupy.matmul, which needs a GPU", "numpy.matmul computes the product on the CPU"
+    else:
+        why = "its kernel uses TMA, mbarriers and wgmma, which the simulator does not support"
+        instead = "run it on a GPU of compute capability 9.0 (Hopper), or leave variant= out"
+    return f"variant {variant.name!r} cannot be simulated, because {why}: {instead}"
+
+
 class _ProductRun:
     """A product that can be run by the kernels of its schedule.
 
@@ -188,9 +205,9 @@ class _ProductRun:
         self.scratch: list[Scratch] = []
         for number, part in enumerate(choice.parts):
             if not part.spec.variant.simulated:
-                raise ConfigError(f"variant {part.spec.variant.name!r} cannot be simulated")
+                raise ConfigError(_why_not_simulated(part.spec.variant))
             if part.spec.config.blocks_per_cluster > 1:
-                raise ConfigError("clusters of blocks cannot be simulated: leave cluster_k= out")
+                raise ConfigError("the simulator does not support clusters of blocks: leave cluster_k= out")
             planned = schedule(part.spec, part.product.problem)
             # Operands have the names of the first part.
             names = {"A": "B", "B": "A"} if part.product.is_transposed != self.product.is_transposed else {}
@@ -206,8 +223,8 @@ class _ProductRun:
         if source and not any(has_kernel(source.text, each.spec.symbol) for each in self.launches):
             symbols = ", ".join(dict.fromkeys(each.spec.symbol for each in self.launches))
             raise ConfigError(
-                f"{source.name} defines none of the kernels of this call (by its types, tile and layout: {symbols}); "
-                "write what tiledmm.source gives for these to a file, and edit that"
+                f"{source.name} defines none of the kernels of this product, which for its types, tile and layout are "
+                f"{symbols}: edit the text that tiledmm.source returns for these"
             )
 
     def filled(self, value: str) -> _ProductRun | None:
@@ -231,8 +248,8 @@ class _ProductRun:
         for name, x in (("x1", x1), ("x2", x2), ("out", out)):
             if x is not None and x.ctypes.data % x.dtype.itemsize:
                 raise AlignmentError(
-                    f"{name} begins at an address that is not a multiple of its {x.dtype.itemsize}-byte elements; "
-                    "a GPU cannot read it in place: copy it first (x.copy())"
+                    f"the address of {name} is not a multiple of its element size, {x.dtype.itemsize} bytes, so a GPU "
+                    f"cannot access it: pass a copy ({name}.copy())"
                 )
         result = np.empty(product.shape, product.result_type, order=product.order) if out is None else out  # type: ignore[call-overload]
         first, second = (x2, x1) if product.is_transposed else (x1, x2)
@@ -327,6 +344,7 @@ class _ProductRun:
             sizes=(problem.m, problem.n, problem.k, problem.products),
             element_bytes=main.spec.a.itemsize,
             seconds=sum(each.seconds for its in of_launch for each in its),
+            output="".join(each.output for its in outcomes for each in its),
         )
 
     def _not_written(self, array: Placed, is_result: bool) -> tuple[Finding, ...]:

@@ -52,5 +52,6 @@ class ProductReport(Report):
 
     def _figures(self) -> tuple[str, ...]:
         return (
-            f"{self.intensity:.3g} FLOP per byte of global traffic; an element is loaded for {self.reuse:.3g} uses.",
+            f"{self.intensity:.3g} FLOP per byte of global traffic. Each element loaded from global memory is used in "
+            f"{self.reuse:.3g} multiply-adds on average.",
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import ctypes
 from dataclasses import dataclass, replace
-from pathlib import Path
+from os import PathLike
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from tiledmm.kernels.spec import KernelSpec
 from tiledmm.simulator.build.native_kernel import NativeKernel
 from tiledmm.simulator.build.parameters import POINTER
 from tiledmm.simulator.build.source_map import SourceMap
+from tiledmm.simulator.build.source_text import read_source
 from tiledmm.simulator.check.finding_kinds import NOT_RETURNED
 from tiledmm.simulator.check.findings import Finding
 from tiledmm.simulator.check.kernel_findings import KernelFindings
@@ -37,16 +38,18 @@ class Source:
     text: str
 
     @classmethod
-    def read(cls, path: Path) -> Source:
-        """Read CUDA C from a file, which must be text in UTF-8.
+    def read(cls, source: str | PathLike[str]) -> Source:
+        """Return the source of a user's kernel.
+
+        Args:
+            source: CUDA C, or the path of a file with it.
 
         Raises:
-            ConfigError: If the file cannot be read, or is not text in UTF-8.
+            OperandTypeError: If ``source`` is neither a string nor a path.
+            ConfigError: If the file cannot be read.
         """
-        try:
-            return cls(path.name, path.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"source={str(path)!r} cannot be read: {error}") from None
+        text, path = read_source(source)
+        return cls(path.name if path else "kernel.cu", text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +195,7 @@ class ScheduledLaunch:
         fits = len(own) == pointers + 1 and all(each.kind == POINTER for each in own[:-1]) and own[-1].bytes == words
         if not fits:
             raise ConfigError(
-                f"{file}: {self.spec.symbol} takes {pointers} pointers and a structure of {words} bytes, and the one "
-                f"there takes ({', '.join(each.type for each in own)}); to run a kernel with other parameters, use "
+                f"{file}: the parameters of {self.spec.symbol} must be {pointers} pointers and a structure of {words} "
+                f"bytes; got ({', '.join(each.type for each in own)}). To run a kernel with other parameters, use "
                 "simulator.launch"
             )

@@ -35,7 +35,8 @@ class Trace:
         text: The kernel's source.
         locations: Template and line that each line of ``text`` comes from: ``"tiled.cu.j2:57"``.
         events: Accesses of the block. The accesses of one thread are in the order in which it made them.
-        barriers: The source line of each barrier of the block: the first ends step 0, and so on.
+        barriers: Source line of each barrier of the block, in the order in which it waited: the first ends step 0, the
+            second step 1, and so on.
     """
 
     symbol: str
@@ -133,14 +134,14 @@ def explain_conflicts(
     target: str = "sm_90",
     sass: bool = False,
 ) -> tuple[BankAccess, ...]:
-    """Return which lanes access which bank, for each source line that accesses shared memory. Needs no GPU.
+    """Return which lanes access which bank, for each source line that accesses shared memory.
 
     Args:
         variant, tile, dtype: The kernel's variant, tile and element type.
         layout: One letter for A and one for B: N if its rows are contiguous, T if its columns are.
         target: The target architecture.
-        sass: Whether contiguous accesses are vectorized as in the machine code (SASS) of ``target``; if not, there is
-            one access for each element. Needs the extra ``inspect``.
+        sass: Whether contiguous accesses are vectorized as in the machine code (SASS) of ``target``; otherwise each
+            element is one access. Needs the extra ``inspect``.
 
     Returns:
         The first access of the first warp, for each source line, array, and kind of access (load, store or copy), in

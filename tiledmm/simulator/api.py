@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -57,58 +58,63 @@ def launch(
     workers: int | None = None,
     progress: Callable[[int, int], None] | None = None,
     cooperative: bool = False,
+    prints: bool = True,
 ) -> Report:
     """Run a kernel of your own on the CPU, and return a report of its counts and findings.
 
     Args:
-        source: CUDA C, or the path of a file with it. Host code in it (``main``, ``<<<>>>``, headers of host
-            libraries) is left out.
+        source: CUDA C, or the path of a file with it as a string or ``pathlib.Path``. Host code in it (``main``,
+            ``<<<>>>``, headers of host libraries) is left out.
         grid: Number of blocks along x, y and z; an int or a shorter sequence for fewer dimensions.
         block: Number of threads per block along x, y and z; an int or a shorter sequence for fewer dimensions.
-        arguments: One for each parameter: NumPy arrays for pointers, which the kernel reads and writes in place;
-            numbers; structures as dicts of their members, tuples, dataclasses, NumPy scalars, bytes or ctypes
-            structures. A pointer in a structure is an array in a dict, or an array's address (``x.ctypes.data``). A
-            list of arrays passes for ``float**``. Arrays that share memory do so for the kernel, too.
-        name: The kernel's name, with its template arguments (``"scale<float, 16>"``); None where the text has only one.
+        arguments: One argument for each parameter: NumPy arrays for pointers, which the kernel reads and writes in
+            place; numbers; structures as dicts of their members, tuples, dataclasses, NumPy scalars, bytes or ctypes
+            structures. A pointer in a structure is an array in a dict, or an array's address (``x.ctypes.data``). For
+            ``float**``, pass a list of arrays. Arrays that share memory also share it in the kernel.
+        name: The kernel's name, with its template arguments (``"scale<float, 16>"``); None if the source has only one
+            kernel.
         options: Compile options of nvcc or NVRTC, such as ``("-DN=4", "-Iinclude")``.
         shared_bytes: Dynamic shared memory per block, in bytes.
         variables: Values of ``__constant__`` and ``__device__`` variables by name: NumPy arrays, numbers, or structures
-            as among the arguments; the others have their initial values. An array for a ``__device__`` variable holds
-            afterwards what the kernel left there.
+            as among the arguments. Other variables have their initial values. After the launch, an array that was
+            passed for a ``__device__`` variable holds the variable's new value.
         target: The target architecture, such as ``"sm_75"``, which has no cp.async.
-        expected: Arrays that the kernel must have computed, by the number or the name of their parameter, or by the
+        expected: Expected contents of arrays after the launch, by the number or the name of their parameter, or by the
             name of a pointer in a structure (``"C.elements"``). A finding reports the first element that differs, with
             the thread and the line that wrote it.
-        rtol, atol: Tolerances for ``expected`` as in ``numpy.isclose``. By default integers are equal, and
-            floating-point numbers within 1e-10 (8 bytes), 1e-4 (4 bytes) or 1e-2 (2 bytes), relative to themselves and
-            to the mean absolute value of what is expected.
+        rtol, atol: Tolerances for ``expected`` as in ``numpy.isclose``. By default integers must be equal, and
+            floating-point numbers must agree within 1e-10 (8 bytes), 1e-4 (4 bytes) or 1e-2 (2 bytes), relative to
+            themselves and to the mean absolute value of the expected array.
         checks: Whether every access is checked. ``"full"`` runs the kernel four to eight times, to find variables that
             are read before they are set, and accesses outside of a thread's local arrays; and up to three times more in
             other orders of threads, if it has atomics other than sums, volatile accesses, fences or named barriers.
-            Without checks a kernel runs several times as fast, but a wrong one can end the process.
+            Without checks a kernel runs several times as fast, but an access out of bounds can crash the process.
         counts: Whether traffic is counted.
-        sass: Whether traffic is also counted as in the machine code (SASS) of ``target``, where contiguous accesses are
-            vectorized. Needs the extra ``inspect``.
+        sass: Whether traffic is also counted for the accesses in the machine code (SASS) of ``target``, where
+            contiguous accesses are vectorized. Needs the extra ``inspect``.
         threads: The order in which threads run between two barriers: ``"forward"``, ``"reverse"`` or ``"random"``; or
-            ``"preemptive"``, in which they also let others run before atomics, volatile accesses, fences and barriers,
-            and up to six blocks run in turn. A finding of full checks names the seed of its order.
+            ``"preemptive"``, in which threads also yield to others before atomics, volatile accesses, fences and
+            barriers, and up to six blocks run in turn. A finding of full checks names the seed of its order.
         seed: Seed of the orders ``"random"`` and ``"preemptive"``.
-        max_steps: Maximum number of accesses of a thread; a thread that makes more is ended with a finding. 0 for no
-            limit.
+        max_steps: Maximum number of accesses per thread; a thread that makes more ends the launch with a finding. 0 for
+            no limit.
         timeout: Seconds after which the launch ends with a finding; None for no limit.
         workers: Number of CPU cores to use; None for all.
-        progress: Function that is called from time to time with the number of finished blocks and the number of all
+        progress: Function that is called from time to time with the number of finished blocks and the total number of
             blocks.
-        cooperative: Whether the launch is cooperative (``cudaLaunchCooperativeKernel``): all blocks are resident, and
-            wait for each other at ``this_grid().sync()``.
+        cooperative: Whether the launch is cooperative (``cudaLaunchCooperativeKernel``): all blocks are resident, so
+            that they can wait for each other at ``this_grid().sync()``.
+        prints: Whether the output of ``printf`` calls is written to ``sys.stdout`` when the kernel has ended, even if a
+            finding ended it. ``report.output`` contains the text in either case.
 
     Returns:
-        The report. A wrong kernel raises no error here: see ``report.ok`` and ``report.check()``.
+        The report. Errors in the kernel do not raise an exception here: see ``report.ok`` and ``report.check()``.
 
     Raises:
-        ConfigError: If there is no such kernel, or if grid, block or shared memory are beyond what the target has.
-        OperandTypeError: If an argument is not what the parameter takes.
-        CompilationError: If the text does not compile.
+        ConfigError: If there is no such file or kernel, or if grid, block or shared memory exceed the limits of the
+            target.
+        OperandTypeError: If an argument does not fit its parameter.
+        CompilationError: If the source does not compile.
         MissingDependencyError: If there is no C++ compiler.
 
     Example:
@@ -127,7 +133,7 @@ def launch(
     state = None if variables is None else state_with(kernel, variables)
     report = launch_kernel(
         kernel, grid, block, arguments, shared_bytes, settings, expected=expected, tolerance=tolerance, state=state,
-        held=(variables or {}).values(),
+        held=(variables or {}).values(), prints=prints,
     )  # fmt: skip
     if variables is not None and state is not None:
         copy_back(kernel, state, variables)
@@ -145,14 +151,14 @@ def trace_block(
     shared_bytes: int = 0,
     target: str = "sm_90a",
 ) -> tuple[Event, ...]:
-    """Run a kernel of your own on the CPU, and return the accesses of one block. The arrays stay as they are.
+    """Run a kernel of your own on the CPU, and return the accesses of one block. The arrays are not changed.
 
     Args:
         source, grid, block, arguments, name, shared_bytes, target: As for ``launch``.
         traced_block: Index (x, y, z) of the block.
 
     Returns:
-        The accesses in the order in which the simulator ran them, up to the finding that ended the launch if one did.
+        The accesses in the order in which the simulator ran them, up to the finding that ended the launch, if any.
 
     Raises:
         TiledmmError: If ``launch`` raises it for such arguments.
@@ -225,6 +231,7 @@ def launch_kernel(
     tolerance: Tolerance | None = None,
     state: ModuleState | None = None,
     held: Iterable[Any] = (),
+    prints: bool = False,
 ) -> Report:
     """Run a compiled kernel on the CPU, and return a report of its counts and findings.
 
@@ -235,6 +242,7 @@ def launch_kernel(
         state: Values of the variables outside of functions, which the kernel reads and changes; None for their initial
             values in the source.
         held: Values from which ``state`` was made, in which arrays may be that the variables point to.
+        prints: Whether the kernel's output is written to ``sys.stdout``: that of the first run only, before any other.
     """
     this = Launch(kernel, grid, block, arguments, shared_bytes, exact, state, held)
     wanted = expected_arrays(this, {} if expected is None else expected)
@@ -245,6 +253,8 @@ def launch_kernel(
     if refused:
         return Report.of(kernel, [], [refused], grid=this.grid, block=this.block, sass=has_sass)
     outcome = this.run(kernel, settings, state, writers=bool(wanted))
+    if prints:
+        sys.stdout.write(outcome.output)
     found = beyond_limits(kernel, findings, this.block, shared_bytes)
     found += findings.of([outcome], this.placed, shared_bytes)
     found += findings.deep_calls(outcome)

@@ -1,4 +1,4 @@
-"""Calibration: measurement of what the cost model of ``auto`` needs to know of a GPU, written as a table of rates.
+"""Calibration: measurement of the rates that the cost model of ``auto`` needs of a GPU, written as a table of rates.
 
 Every kernel that ``auto`` may select is timed for products that fill the SMs once, twice and many times, with long and
 short K, in several layouts, from memory and from L2, and for random ones. Packing, decomposition and the split-K
@@ -41,8 +41,8 @@ from tiledmm.tuning.fit_kernel import TimedKernel, Timing
 def calibrate(*, again: bool = False, progress: bool = True) -> Rates:
     """Measure the current device, so that ``auto`` can choose by the device's own rates.
 
-    The kernels are those in the table of the nearest GPU, and tiles that are not in the table, if they run on this
-    device. Each timing is stored at once. So an interrupted calibration can be resumed, and a calibration with a later
+    It measures the kernels in the table of the nearest GPU, and tiles that are not in that table, if they run on this
+    device. Each timing is stored at once, so that an interrupted calibration can be resumed. A calibration with a later
     version measures only new kernels and products.
 
     Args:

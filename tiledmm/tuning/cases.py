@@ -232,7 +232,7 @@ def choice_of(row: KernelRates, case: Case) -> tuple[Choice, tuple[str, ...]]:
     product = transposed_if_preferred(variant, config, product)
     ways = [packs for packs in packings(row, product) if "pack_elements" not in packs]
     if not ways:
-        raise ConfigError(f"{row.variant} takes no such product")
+        raise ConfigError(f"variant {row.variant!r} does not support such a product")
     packs = ways[-1]  # without packing, where possible
     chosen = config.changed({"split_k": case.split, **dict.fromkeys(packs, 1)})
     return Choice(product, kernel_spec_of(row.variant, chosen, product)), packs

@@ -64,7 +64,7 @@ def tune(
         >>> tiledmm.tune([(1000, 1000, 1000)], layouts=["NN", "NT"])
     """
     if trials < 1:
-        raise ConfigError(f"trials is at least 1; got {trials}")
+        raise ConfigError(f"trials must be at least 1; got {trials}")
     jobs = [
         (Size(*map(int, shape)), dtype, layout)
         for shape, dtype, layout in itertools.product(list(shapes), list(dtypes), list(layouts))
@@ -77,7 +77,7 @@ def tune(
     entries = []
     for size, dtype, layout in _shown(jobs, progress):
         if min(size) < 1:
-            raise ConfigError(f"there is nothing to tune in a product of sizes {size}")
+            raise ConfigError(f"a product of sizes {size} has nothing to tune")
         sets = operand_sets(size, dtype, layout)
         compute = compute_element(dtype)
         product = with_precision(resolve(*map(describe, sets[0]), dtype=dtype_of(compute)), precision_of(compute))
@@ -145,7 +145,7 @@ def _fastest(model: Model, product: Product, sets: list[Any], trials: int, secon
         seconds: Time to measure each kernel, in seconds.
 
     Raises:
-        ConfigError: If none of the kernels gives the right result.
+        ConfigError: If none of the kernels gives a correct result.
     """
     from tiledmm.bench import reference, timing
     from tiledmm.compile.compilation import compiled
@@ -169,7 +169,7 @@ def _fastest(model: Model, product: Product, sets: list[Any], trials: int, secon
         choices[str(number)] = choice
         rivals[str(number)] = timing.one_after_the_other(plan, sets)
     if not rivals:
-        raise ConfigError(f"no kernel of {trials} gives the right result for {tuned.describe_product(product)}")
+        raise ConfigError(f"none of {trials} kernels gives a correct result for {tuned.describe_product(product)}")
     samples = timing.measure(rivals, timing.DeviceClock(), seconds=seconds)
     best = min(samples, key=lambda name: samples[name].seconds)
     models = samples.get("0", samples[best])

@@ -363,7 +363,7 @@ def test_other_variants_have_no_moduli() -> None:
 
 def test_types_that_it_does_not_multiply() -> None:
     for dtype in ("float32", "complex64", "int64"):
-        with pytest.raises(UnsupportedTypeError, match=f"float64, complex128.*{dtype}"):
+        with pytest.raises(UnsupportedTypeError, match=f"{dtype}.*float64, complex128"):
             kernel_spec("split_float64", dtype=dtype)
 
 

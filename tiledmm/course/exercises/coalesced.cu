@@ -5,7 +5,7 @@
 //[end]
 __global__ void coalesced(const float* A, const float* B, float* C, int M, int N, int K) {
     //[start]
-    // TODO: which row and which column of C is this thread's? Here, lanes of a warp take successive rows.
+    // TODO: compute row and col so that a warp accesses floats side by side. Here, its lanes have successive rows.
     int row = blockIdx.x * blockDim.x + threadIdx.x;
     int col = blockIdx.y * blockDim.y + threadIdx.y;
     //[solution]

@@ -1,6 +1,6 @@
 #include <cuda_pipeline.h>
 
-// Begin to copy a float to shared memory without waiting for it. Outside of the matrix, the copy writes zero.
+// Begin to copy a float to shared memory, and do not wait for it. If `inside` is false, the copy writes zero.
 __device__ void begin_copy(float* to, const float* from, bool inside) {
     __pipeline_memcpy_async(to, from, 4, inside ? 0 : 4);
 }
@@ -12,10 +12,10 @@ __global__ void double_buffer(const float* A, const float* B, float* C, int M, i
     int row = blockIdx.y * 16 + ty, col = blockIdx.x * 16 + tx;
     float sum = 0;
 
-    // Begin to copy the tiles of step k0 to buffer number at.
+    // Begin to copy the tiles of step k0 to buffer `at`.
     auto begin = [&](int k0, int at) {
         //[start]
-        // TODO: use begin_copy here. An element outside of the matrix has no address: pass A or B for it.
+        // TODO: use begin_copy here. An element outside of the matrix has no address: pass A or B instead.
         As[at][ty][tx] = row < M && k0 + tx < K ? A[row * K + k0 + tx] : 0;
         Bs[at][ty][tx] = k0 + ty < K && col < N ? B[(k0 + ty) * N + col] : 0;
         //[solution]
@@ -27,7 +27,7 @@ __global__ void double_buffer(const float* A, const float* B, float* C, int M, i
     };
 
     //[start]
-    // TODO: begin with the tiles of the next step before this step multiplies, and wait for what this step needs.
+    // TODO: begin to copy the tiles of the next step before this step multiplies, and wait for this step's tiles.
     for (int k0 = 0, now = 0; k0 < K; k0 += 16, now ^= 1) {
         begin(k0, now);
         __syncthreads();

@@ -5,7 +5,7 @@ __global__ void fast_tiles(const float* A, const float* B, float* C, int M, int 
 __global__ void __launch_bounds__(256, 2) fast_tiles(const float* A, const float* B, float* C, int M, int N, int K) {
 //[end]
     //[start]
-    // TODO: move 16 bytes per instruction, wherever elements lie side by side.
+    // TODO: move 16 bytes per instruction wherever elements lie side by side.
     __shared__ float As[8][128 + 4], Bs[8][128];  // a row per k; padding keeps writes of As free of conflicts
     int tx = threadIdx.x, ty = threadIdx.y, row = blockIdx.y * 128, col = blockIdx.x * 128;
     float acc[8][8] = {};

@@ -5,7 +5,7 @@
 //[end]
 __global__ void fewer_shared_loads(const float* A, const float* B, float* C, int M, int N, int K) {
     //[start]
-    // TODO: a multiply-add loads 0.5 elements from shared memory here. Let it load fewer.
+    // TODO: this kernel loads 0.5 elements from shared memory per multiply-add. Let it load fewer.
     __shared__ float As[16][64 + 2], Bs[16][64];  // a row per k; padding keeps writes of As free of conflicts
     int tx = threadIdx.x, ty = threadIdx.y, row = blockIdx.y * 64, col = blockIdx.x * 64;
     float acc[4][4] = {};

@@ -3,7 +3,7 @@ __global__ void integer_residues(const signed char* A0, const signed char* A1, c
                                  const signed char* B1, int* C, int M, int N, int K) {
     int row = blockIdx.y * 16 + threadIdx.y, col = blockIdx.x * 16 + threadIdx.x;
     if (row >= M || col >= N) return;
-    int r0 = 0, r1 = 0;  // congruent to the result modulo 255, and modulo 256; tensor cores can do these sums
+    int r0 = 0, r1 = 0;  // congruent to the result modulo 255 and 256; tensor cores can add these, too
     for (int k = 0; k < K; ++k) {
         r0 += A0[row * K + k] * B0[k * N + col];
         r1 += A1[row * K + k] * B1[k * N + col];

@@ -4,7 +4,7 @@ __global__ void naive(const float* A, const float* B, float* C, int M, int N, in
     int col = blockIdx.y * blockDim.y + threadIdx.y;
     if (row >= M || col >= N) return;
     //[start]
-    // TODO: add the K products of row row of A and column col of B.
+    // TODO: add the K products of row `row` of A and column `col` of B.
     float sum = 0;
     //[solution]
     float sum = 0;

@@ -8,7 +8,7 @@ __global__ void register_tile(const float* A, const float* B, float* C, int M, i
         for (int j = tx; j < 64; j += 16) Bs[ty][j] = k0 + ty < K && col + j < N ? B[(k0 + ty) * N + col + j] : 0;
         __syncthreads();
         //[start]
-        // TODO: read four elements of As and four of Bs to registers, and multiply each with each.
+        // TODO: read four elements of As and four of Bs to registers, and multiply each pair of them.
         // Here, each of the 16 products reads two elements from shared memory.
         for (int i = 0; i < 4; ++i)
             for (int j = 0; j < 4; ++j)

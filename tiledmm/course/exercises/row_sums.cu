@@ -3,7 +3,7 @@ __global__ void row_sums(const float* A, float* S, int M, int N) {
     __shared__ float part[128];
     int row = blockIdx.x, tx = threadIdx.x;
     //[start]
-    // TODO: let all 128 threads add, and then add their 128 sums by a reduction in shared memory.
+    // TODO: let all 128 threads add elements, and then add their 128 sums by a reduction in shared memory.
     // Here, one thread adds the whole row, and 127 threads do nothing.
     part[tx] = 0;
     if (tx == 0) {

@@ -4,7 +4,7 @@ __global__ void softmax(const float* A, float* P, int M, int N) {
     if (row >= M) return;                                                  // the whole warp leaves
     const float* x = A + row * N;
     //[start]
-    // TODO: subtract the row's greatest element before expf, and let all lanes know the whole sum.
+    // TODO: subtract the row's greatest element before expf, and give the whole sum to all lanes.
     float sum = 0;
     for (int col = lane; col < N; col += 32) sum += expf(30 * x[col]);
     for (int col = lane; col < N; col += 32) P[row * N + col] = expf(30 * x[col]) / sum;

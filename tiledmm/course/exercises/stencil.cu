@@ -1,9 +1,9 @@
 // tiledmm: grid=(N+31)/32,(M+7)/8 block=32,8
 __global__ void stencil(const float* x, float* out, int M, int N) {
     //[start]
-    // TODO: which row and column are this thread's? Let a warp read floats that lie side by side.
+    // TODO: compute row and col so that a warp reads floats that lie side by side.
     int row = 0, col = 0;
-    // TODO: neighbours beyond the edge count as 0; x has no elements there.
+    // TODO: read the neighbours. Those beyond the edge count as 0; x has no elements there.
     float up = 0, down = 0, left = 0, right = 0;
     if (row < M && col < N) out[row * N + col] = up + down + left + right - 4 * x[row * N + col];
     //[solution]

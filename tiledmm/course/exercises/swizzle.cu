@@ -3,7 +3,7 @@ __global__ void swizzle(const float* A, float* T, int M, int N) {
     __shared__ float tile[32][32];
     int tx = threadIdx.x, ty = threadIdx.y, row = blockIdx.y * 32, col = blockIdx.x * 32;
     //[start]
-    // TODO: choose where in its row of the tile an element lies, so that nothing conflicts.
+    // TODO: store each element in another column of its row of the tile, so that no access conflicts.
     for (int i = ty; i < 32; i += 8)
         if (row + i < M && col + tx < N) tile[i][tx] = A[(row + i) * N + col + tx];
     __syncthreads();

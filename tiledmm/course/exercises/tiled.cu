@@ -4,7 +4,7 @@ __global__ void tiled(const float* A, const float* B, float* C, int M, int N, in
     int row = blockIdx.y * 16 + ty, col = blockIdx.x * 16 + tx;
     float sum = 0;
     //[start]
-    // TODO: copy a tile of A and a tile of B to shared memory for each 16 steps of k, and multiply from there.
+    // TODO: for every 16 steps of k, copy a tile of A and a tile of B to shared memory, and multiply from there.
     // Here, every multiply-add loads two elements from global memory.
     if (row < M && col < N)
         for (int k = 0; k < K; ++k) sum += A[row * K + k] * B[k * N + col];

@@ -1,8 +1,8 @@
 // tiledmm: grid=(N+31)/32,(M+31)/32 block=32,8
 __global__ void transpose(const float* A, float* T, int M, int N) {
     //[start]
-    // TODO: go through a tile in shared memory, so that both sides are contiguous.
-    // Here, the lanes of a warp write a column of T: each of its elements is in another row of T.
+    // TODO: copy through a tile in shared memory, so that reads and writes of global memory are contiguous.
+    // Here, the lanes of a warp write down a column of T: each lane writes to another row of T.
     int row = blockIdx.y * 32 + threadIdx.y, col = blockIdx.x * 32 + threadIdx.x;
     for (int i = 0; i < 32; i += 8)
         if (row + i < M && col < N) T[col * M + row + i] = A[(row + i) * N + col];

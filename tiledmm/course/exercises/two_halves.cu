@@ -16,7 +16,7 @@ __global__ void two_halves(const float* A, const float* B, float* C, int M, int 
             Ah[i] = __float2half(a);
             Bh[i] = __float2half(b);
             //[start]
-            // TODO: what is left of a and b are their low parts.
+            // TODO: compute the low parts: what is left of a and b.
             Al[i] = __float2half(0);
             Bl[i] = __float2half(0);
             //[solution]
@@ -30,7 +30,7 @@ __global__ void two_halves(const float* A, const float* B, float* C, int M, int 
         wmma::load_matrix_sync(bh, Bh, 16);
         wmma::load_matrix_sync(bl, Bl, 16);
         //[start]
-        // TODO: add the products of parts that matter.
+        // TODO: add the three products that matter.
         wmma::mma_sync(c, ah, bh, c);
         //[solution]
         wmma::mma_sync(c, ah, bl, c);  // small products first

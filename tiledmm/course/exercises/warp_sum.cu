@@ -5,7 +5,7 @@ __global__ void warp_sum(const float* A, float* S, int M, int N) {
     float sum = 0;
     for (int col = lane; col < N; col += 32) sum += A[row * N + col];
     //[start]
-    // TODO: add the sums of the 32 lanes by shuffles. Here, they go through shared memory.
+    // TODO: add the sums of the 32 lanes with shuffles. Here, the sums go through shared memory.
     __shared__ float part[128];
     part[threadIdx.x] = sum;
     __syncwarp();

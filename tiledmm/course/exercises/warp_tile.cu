@@ -24,7 +24,7 @@ __global__ void warp_tile(const float* A, const float* B, float* C, int M, int N
         __syncthreads();
         for (int k = 0; k < 16; ++k) {
             //[start]
-            // TODO: read the four elements of each tile by one instruction.
+            // TODO: read four elements of each tile with one instruction.
             float a[4], b[4];
             for (int i = 0; i < 4; ++i) a[i] = As[k][y + i];
             for (int j = 0; j < 4; ++j) b[j] = Bs[k][x + j];

@@ -6,7 +6,7 @@ using namespace nvcuda;
 __global__ void wmma_tile(const half* A, const half* B, float* C, int M, int N, int K) {
     int row = blockIdx.y * 16, col = blockIdx.x * 16;
     //[start]
-    // TODO: compute these 16 x 16 elements by wmma. Here, each lane computes eight of them, one by one.
+    // TODO: compute these 16 x 16 elements with wmma. Here, each lane computes eight of them, one by one.
     for (int i = threadIdx.x; i < 256; i += 32) {
         float sum = 0;
         for (int k = 0; k < K; ++k)

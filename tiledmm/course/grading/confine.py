@@ -1,10 +1,10 @@
-"""Limits of a process that is about to run a student's kernel, which that process cannot lift again."""
+"""Limits of a process that is about to run a student's kernel. The process cannot lift them again."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-# Kernels need none of these. A compiler does, so that another process runs it, which was started before.
+# Kernels need none of these. A compiler does, so it runs in another process, which was started before.
 _REFUSED = (
     "fork", "vfork", "execve", "execveat", "socket", "socketpair", "connect", "bind", "listen", "accept", "accept4",
     "ptrace", "process_vm_readv", "process_vm_writev", "pidfd_getfd", "mount", "umount2", "unshare", "setns",
@@ -15,27 +15,27 @@ _REFUSED = (
 _CLONE_THREAD = 0x00010000
 _EPERM, _ENOSYS = 1, 38
 
-# A thread is a process to the kernel. The simulator and NVRTC start some, the compiler's process a few.
+# The kernel counts threads as processes. The simulator, NVRTC and the compiler's process start some.
 _PROCESSES = 256
 
-# Size of a file that it writes: libraries of kernels, and what it prints.
+# Maximum size of a file that the process writes: libraries of kernels, and its output.
 _FILE_BYTES = 2**26
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a process may use.
+    """Limits of a process.
 
     Attributes:
         seconds: Seconds of processor time.
-        memory: Address space of each process, in bytes.
+        memory: Bytes of address space per process.
     """
 
     seconds: float
     memory: int
 
     def apply(self) -> None:
-        """Set the limits for this process, and those that it starts."""
+        """Set the limits for this process and the processes that it starts."""
         import resource  # which Windows does not have
 
         seconds = int(self.seconds) + 1
@@ -49,11 +49,11 @@ class Limits:
 
 
 def refuse_processes_and_sockets() -> None:
-    """Have the kernel of the system refuse, for this process, to start programs and to open sockets; threads may start.
+    """Forbid this process to start programs and to open sockets. It may still start threads.
 
     Raises:
         ImportError: If pyseccomp is not installed.
-        RuntimeError: If there is no libseccomp.
+        RuntimeError: If libseccomp is not installed.
     """
     import pyseccomp as seccomp
 

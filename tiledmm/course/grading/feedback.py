@@ -1,4 +1,4 @@
-"""What a teacher and the students read of a grading."""
+"""Tables for the teacher and feedback for the students."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NAMED = 3
 # Length of a file's name: systems allow 255 bytes.
 _LONGEST_NAME = 60
 
-# What Markdown takes for markup in a line of text; an underscore in a word is none.
+# Characters that are markup in a line of Markdown; an underscore within a word is not.
 _MARKUP = re.compile(r"[\\`*<>\[\]&|~#!]|(?<!\w)_|_(?!\w)")
 
 
@@ -28,7 +28,7 @@ def points_table(graded: Sequence[Graded], rubric: Rubric, *, for_spreadsheets: 
     Args:
         graded: The exercises of all students.
         rubric: The rubric.
-        for_spreadsheets: Whether a name that a spreadsheet takes for a formula gets an apostrophe, as there.
+        for_spreadsheets: Whether to put an apostrophe before a name that a spreadsheet would read as a formula.
     """
     rows = []
     for student, own in by_student(graded).items():
@@ -40,7 +40,7 @@ def points_table(graded: Sequence[Graded], rubric: Rubric, *, for_spreadsheets: 
 
 
 def details(graded: Sequence[Graded]) -> list[dict[str, object]]:
-    """Return all that is known of each student's exercises, for programs."""
+    """Return all details of each student's exercises, for JSON."""
     return [
         {
             "student": each.student, "exercise": each.task.exercise.name, "file": each.file,
@@ -57,7 +57,7 @@ def write_feedback(graded: Sequence[Graded], rubric: Rubric, folder: Path) -> li
     Args:
         graded: The exercises of all students.
         rubric: The rubric.
-        folder: Where the files go.
+        folder: The folder for the files.
     """
     folder.mkdir(parents=True, exist_ok=True)
     written: list[Path] = []
@@ -70,17 +70,17 @@ def write_feedback(graded: Sequence[Graded], rubric: Rubric, folder: Path) -> li
 
 
 def feedback_of(student: str, own: Sequence[Graded], rubric: Rubric) -> str:
-    """Return what one student reads, as Markdown: points for each item, and what the check says."""
+    """Return one student's feedback as Markdown: points per item, and what the check says."""
     total = total_of(each.total for each in own)
     lines = [f"# {_text(rubric.title)}: {_text(student)}", "", f"{total:g} of {rubric.most:g} points.", ""]
     if others := own[0].others:
         lines += [f"These files belong to no exercise of the lab, and were not checked: {_text(_names(others))}."]
-        lines += ["The first line of a file says which exercise it is of, as it was handed out.", ""]
+        lines += ["Keep the first line of each file as it was handed out: it names the exercise.", ""]
     for each in own:
         exercise = each.task.exercise
         lines += [f"## {exercise.name}: {_text(exercise.title)}", "", f"{each.total:g} of {each.task.most:g} points."]
         if each.problem == NO_FILE:
-            lines += ["", "You handed in no file of this exercise.", ""]
+            lines += ["", "You handed in no file for this exercise.", ""]
             continue
         if each.file:
             lines[-1] += f" The file is {_text(each.file)}."
@@ -88,7 +88,7 @@ def feedback_of(student: str, own: Sequence[Graded], rubric: Rubric) -> str:
             for item, worth in each.task.points.items():
                 lines.append(f"| {ITEMS[item]} | {each.points.get(item, 0.0):g} of {worth:g} |")
         if each.problem:
-            lines += ["", f"Your teacher looks at this one: {_text(each.problem)}."]
+            lines += ["", f"Your teacher will look at this exercise: {_text(each.problem)}."]
         if each.feedback:
             fence = "`" * max(3, 1 + max(map(len, re.findall("`+", each.feedback)), default=0))
             lines += ["", f"{fence}text", each.feedback, fence]
@@ -97,13 +97,13 @@ def feedback_of(student: str, own: Sequence[Graded], rubric: Rubric) -> str:
 
 
 def _to_look_at(own: Sequence[Graded]) -> str:
-    """Return what a teacher should look at of one student's files; empty for nothing."""
+    """Return what a teacher should look at in one student's files; empty if there is nothing."""
     none = [each.task.exercise.name for each in own if each.problem == NO_FILE]
     said = []
     if none:
-        said.append("no file of any exercise" if len(none) == len(own) else f"no file of {', '.join(none)}")
+        said.append("no file for any exercise" if len(none) == len(own) else f"no file for {', '.join(none)}")
     if own[0].others:
-        said.append(f"of no exercise: {_names(own[0].others)}")
+        said.append(f"files that belong to no exercise: {_names(own[0].others)}")
     said += [f"{each.task.exercise.name}: {each.problem}" for each in own if each.problem not in ("", NO_FILE)]
     return "; ".join(said)
 
@@ -114,7 +114,7 @@ def _names(files: Sequence[str]) -> str:
 
 
 def _file_name(student: str, taken: set[str]) -> str:
-    """Return a name of a file for a student, which no other student has, also where the system ignores case."""
+    """Return a file name for a student that no other student has, even if the file system ignores case."""
     usual = re.sub(r"[^\w.-]", "_", student).lstrip("-.")[:_LONGEST_NAME] or "_"
     name, number = usual, 1
     while name.casefold() in taken:
@@ -125,5 +125,5 @@ def _file_name(student: str, taken: set[str]) -> str:
 
 
 def _text(text: str) -> str:
-    """Return a text as one line of Markdown that shows it, and has no markup."""
+    """Return a text as one line of Markdown, with all markup escaped."""
     return _MARKUP.sub(lambda found: f"\\{found[0]}", " ".join(text.split()))

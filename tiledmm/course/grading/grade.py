@@ -1,4 +1,4 @@
-"""Grading: every submission is checked by a process of its own, side by side, and gets points by the rubric."""
+"""Grading: a separate process checks each submission, in parallel with others, and the rubric gives points."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ from tiledmm.simulator.build.toolchain import runtime_library
 
 _WORKER = (sys.executable, "-m", "tiledmm.course.grading.worker")
 
-# Status of a shell's or a sandbox's program beyond which a signal ended what it ran.
+# Exit status of a shell or sandbox if a signal ended its program: this number plus the signal's.
 _SIGNALS = 128
 
-# Characters of feedback that a student gets: a kernel may print without end.
+# Maximum number of characters of feedback: a kernel may print without end.
 _MAX_FEEDBACK = 20_000
 
 
 @dataclass(frozen=True, slots=True)
 class Graded:
-    """One exercise of one student.
+    """Result of one exercise of one student.
 
     Attributes:
         student: The student.
         task: The exercise, and what it is worth.
         points: Points by item.
         done: Whether the exercise is done.
-        feedback: What the student reads.
-        problem: What a teacher should look at: no file, several, or a check that did not end as it should.
+        feedback: Text for the student.
+        problem: What a teacher should look at: no file, several files, or a check that did not end normally.
         file: Name of the file that was checked; empty if none was.
         others: Names of the student's files that belong to no exercise of the lab.
     """
@@ -63,12 +63,12 @@ class Graded:
 
     @property
     def total(self) -> float:
-        """Sum of the points that the exercise gets."""
+        """Sum of the exercise's points."""
         return total_of(self.points.values())
 
 
 def total_of(points: Iterable[float]) -> float:
-    """Return a sum of points, which are hundredths, without the errors of binary fractions."""
+    """Return a sum of points, rounded to hundredths."""
     return round(sum(points), 2)
 
 
@@ -77,25 +77,25 @@ def grade(
 ) -> list[Graded]:
     """Grade a class's submissions.
 
-    First, the package's own solutions are checked in the same way: if one of them does not pass, then no student's
-    file could, and the limits or the machine are at fault.
+    First, the package's own solutions are checked in the same way. If one of them does not pass, no student's file
+    could pass either, and the limits or the machine are at fault.
 
     Args:
         folder: The submissions, as ``submissions_in`` finds them.
         rubric: The rubric.
-        unsafe: Whether kernels run with this user's rights, without a sandbox.
+        unsafe: Whether to run kernels with this user's rights, without a sandbox.
         jobs: Number of files that are checked at a time; 0 for one per core.
-        progress: Function ``(checked, of)`` that is called after each file, by any thread.
+        progress: Function ``(checked, total)``, called after each file, from any thread.
 
     Returns:
         One entry per student and exercise, in this order.
 
     Raises:
-        ConfigError: If there are no submissions, if this machine cannot confine a process, or if a solution of the
+        ConfigError: If there are no submissions, if this machine cannot run a sandbox, or if a solution of the
             package does not pass here.
     """
     if not unsafe and (why := sandbox.missing()):
-        raise ConfigError(f"{why}. --unsafe runs what students wrote with your rights")
+        raise ConfigError(f"{why}. With --unsafe, students' files run with your rights, without a sandbox")
     handed_in = submissions_in(folder, [each.exercise for each in rubric.tasks])
     tasks = {each.exercise.name: each for each in rubric.tasks}
     checks = len(tasks) + sum(each.file is not None for each in handed_in)
@@ -138,12 +138,12 @@ def grade(
 
 
 def _shares_of_solution(task: Task, outcome: Outcome | None, problem: str) -> Mapping[str, float]:
-    """Return what the package's own solution gets for each item, which is all that a student's can get.
+    """Return the shares that the package's own solution gets for each item, which are the maximum for students.
 
     Raises:
-        ConfigError: If it does not pass, or gets nothing for an item.
+        ConfigError: If the solution does not pass, or gets nothing for an item.
     """
-    if task.exercise.questions and outcome is not None:  # a prediction's kernel is run, and no answer is given
+    if task.exercise.questions and outcome is not None:  # the kernel ran; the solution has no answers
         return {}
     shares = outcome.shares if outcome else {}
     if outcome is None or not shares.get("shown"):
@@ -154,13 +154,13 @@ def _shares_of_solution(task: Task, outcome: Outcome | None, problem: str) -> Ma
         )
     if without := [item for item in task.points if not shares.get(item)]:
         raise ConfigError(
-            f"nobody can get points for {', '.join(without)} of {task.exercise.name}: its solution gets none"
+            f"no student could get points for {', '.join(without)} in {task.exercise.name}: the solution gets none"
         )
     return shares
 
 
 def _checked(text: str, exercise: Exercise, rubric: Rubric, runtime: Path | None, folder: Path) -> sandbox.Ended:
-    """Check a file's text; ``runtime`` is the simulator's compiled runtime, or None to check it without a sandbox."""
+    """Check a file's text. ``runtime`` is the simulator's compiled runtime, or None to check without a sandbox."""
     with tempfile.TemporaryDirectory(prefix="tiledmm-") as own:
         copy = Path(own) / f"{exercise.name}.cu"
         copy.write_text(text, encoding="utf-8", newline="")
@@ -185,7 +185,7 @@ def _checked(text: str, exercise: Exercise, rubric: Rubric, runtime: Path | None
 
 
 def outcome_of(ended: sandbox.Ended, rubric: Rubric) -> tuple[Outcome | None, str]:
-    """Return what a check says, or None and why it says nothing. A hostile kernel may have printed anything."""
+    """Return the outcome of a check, or None and the reason. A hostile kernel may have printed anything."""
     if ended.status is None:
         return None, f"the check was stopped after {rubric.seconds:g} s"
     last = printable(next(reversed(ended.errors.strip().splitlines()), "nothing was printed"))[:200]
@@ -202,7 +202,7 @@ def outcome_of(ended: sandbox.Ended, rubric: Rubric) -> tuple[Outcome | None, st
         return None, printable(problem)[:500]
     outcome = Outcome.read(answer)
     if outcome is None:
-        return None, "the check printed something that is no outcome: read the file"
+        return None, "the check printed something other than an outcome: read the file"
     feedback = printable(outcome.feedback).replace(str(cache_path().parent), "(cache)")
     return replace(outcome, feedback=feedback[:_MAX_FEEDBACK]), ""
 
@@ -213,7 +213,7 @@ def _ended(problem: str) -> str:
 
 @contextmanager
 def _runtime() -> Iterator[Path]:
-    """Return a context manager that yields a copy of the simulator's compiled runtime, which every user may read."""
+    """Yield a copy of the simulator's compiled runtime that every user may read."""
     with tempfile.TemporaryDirectory(prefix="tiledmm-") as folder, runtime_library() as runtime:
         Path(folder).chmod(0o755)
         copy = Path(shutil.copy(runtime, folder))
@@ -222,7 +222,7 @@ def _runtime() -> Iterator[Path]:
 
 
 def by_student(graded: Sequence[Graded]) -> dict[str, list[Graded]]:
-    """Return the exercises of each student, by student."""
+    """Return the graded exercises, grouped by student."""
     found: dict[str, list[Graded]] = {}
     for each in graded:
         found.setdefault(each.student, []).append(each)

@@ -1,4 +1,4 @@
-"""Rubrics: which exercises a lab has, what each is worth, and what a submission may use."""
+"""Rubrics: the exercises of a lab, what each is worth, and the limits of a check."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ else:
 
 LABS = Path(__file__).with_name("labs")
 
-# A check compiles for seconds, and reserves address space, which it does not fill, for the stacks of a block's threads.
+# A check compiles for seconds, and reserves much address space, most of it unused, for the stacks of a block's threads.
 _LEAST_SECONDS, _LEAST_GB = 10, 3
 
-#: What points are for, and what a student reads of it.
+#: Items that points are given for, and their descriptions for students.
 ITEMS = {
     "runs": "it compiles, and every launch ends",
     "shown": "the result is right at the sizes of the exercise",
@@ -48,19 +48,19 @@ class Task:
 
     @property
     def most(self) -> float:
-        """The points of a submission without a fault."""
+        """The points of a submission without faults."""
         return round(sum(self.points.values()), 2)
 
 
 @dataclass(frozen=True, slots=True)
 class Rubric:
-    """A lab.
+    """The rubric of a lab.
 
     Attributes:
         title: Its title.
         seed: Seed of the hidden sizes, which are the same for the whole class.
-        seconds: Limit of time per file.
-        memory: Limit of memory per file, in bytes.
+        seconds: Maximum number of seconds per file.
+        memory: Maximum number of bytes of memory per file.
         tasks: Its exercises.
     """
 
@@ -72,15 +72,15 @@ class Rubric:
 
     @property
     def most(self) -> float:
-        """The points of a submission without a fault."""
+        """The points of a submission without faults."""
         return round(sum(each.most for each in self.tasks), 2)
 
 
 def read_rubric(name: str) -> Rubric:
-    """Read a rubric from a TOML file, or one of the package's labs by its name.
+    """Read a rubric from a TOML file, or the rubric of one of the package's labs.
 
     Raises:
-        ConfigError: If it cannot be read, or has something that a rubric does not have.
+        ConfigError: If it cannot be read, or is not a valid rubric.
     """
     path = rubric_path(name)
     try:
@@ -95,7 +95,7 @@ def read_rubric(name: str) -> Rubric:
         raise ConfigError(f"{path} has no [[exercise]]")
     names = [each.exercise.name for each in tasks]
     if twice := next((each for each in names if names.count(each) > 1), None):
-        raise ConfigError(f"{path} has the exercise {twice} twice")
+        raise ConfigError(f"{path} has two entries for the exercise {twice}")
     return Rubric(
         title=str(data.get("title", path.stem)),
         seed=_number(data, "seed", 0, str(path), whole=True),
@@ -106,7 +106,7 @@ def read_rubric(name: str) -> Rubric:
 
 
 def rubric_path(name: str) -> Path:
-    """Return the path of a rubric: a file, or one of the package's labs by its name.
+    """Return the path of a rubric: a file, or one of the package's labs, by name.
 
     Raises:
         ConfigError: If the package has no such lab.
@@ -117,7 +117,7 @@ def rubric_path(name: str) -> Path:
     path = LABS / f"{name}.toml"
     if not path.is_file():
         known = ", ".join(sorted(each.stem for each in LABS.glob("*.toml")))
-        raise ConfigError(f"no lab is named {name!r}; the labs are {known}, and a file of yours ends in .toml")
+        raise ConfigError(f"no lab is named {name!r}; the labs are {known}. To use your own rubric, name a .toml file")
     return path
 
 
@@ -127,21 +127,21 @@ def _task(data: Mapping[str, Any], path: Path) -> Task:
     exercise, points = find_exercise(str(data.get("name", ""))), data.get("points", {})
     _only(points, set(ITEMS), f"{where}: points")
     if not points:
-        raise ConfigError(f"{where} has no points; they are for {', '.join(ITEMS)}")
+        raise ConfigError(f"{where} has no points; give points for some of {', '.join(ITEMS)}")
     unfit = set(ITEMS) - {"answers"} if exercise.questions else {"answers"}
     unfit |= set() if exercise.targets else {"counts"}
     if wrong := sorted(unfit & set(points)):
-        kind = "a prediction" if exercise.questions else "no prediction"
+        kind = "a prediction" if exercise.questions else "not a prediction"
         has = "" if "counts" not in wrong or exercise.questions else ", and has no counts"
-        raise ConfigError(f"{where}: it is {kind}{has}, so there are no points for {', '.join(wrong)}")
+        raise ConfigError(f"{where}: it is {kind}{has}, so there can be no points for {', '.join(wrong)}")
     return Task(exercise, {item: _number(points, item, 0, where) for item in points})
 
 
 def _only(data: Mapping[str, Any], known: set[str], where: str) -> None:
     if not isinstance(data, dict):
-        raise ConfigError(f"{where} is a table, such as {{ shown = 4, hidden = 4 }}; got {data!r}")
+        raise ConfigError(f"{where} must be a table, such as {{ shown = 4, hidden = 4 }}; got {data!r}")
     if unknown := sorted(set(data) - known):
-        raise ConfigError(f"{where} has {', '.join(unknown)}; it may have {', '.join(sorted(known))}")
+        raise ConfigError(f"{where} has unknown keys: {', '.join(unknown)}. Known keys: {', '.join(sorted(known))}")
 
 
 def _number(
@@ -150,5 +150,5 @@ def _number(
     value, kind = data.get(name, default), "whole number" if whole else "number"
     is_number = isinstance(value, int if whole else (int, float)) and not isinstance(value, bool)
     if not is_number or not math.isfinite(value) or value < least:
-        raise ConfigError(f"{where}: {name} is a {kind} from {least:g}; got {value!r}")
+        raise ConfigError(f"{where}: {name} must be a {kind} of at least {least:g}; got {value!r}")
     return value

@@ -1,4 +1,4 @@
-"""Runs of a program in namespaces of its own: without a network, and with one private folder that it can write to."""
+"""Runs of a program in separate namespaces: without a network, and with private folders as the only writable ones."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from pathlib import Path
 import tiledmm
 from tiledmm.simulator.build.cxx import compiler
 
-#: Where a program in the sandbox finds the file that it is about, and where it may write.
+#: Folder in which a program in the sandbox finds the submission, and folder that it may write to.
 FOLDER, SCRATCH = Path("/submission"), Path("/tmp")
 
-# The user that has no files, whose number is the same on every system.
+# The user `nobody`, who owns no files and has the same number on every system.
 _NOBODY = 65534
 
 # Folders of the system with programs, libraries, and what the linker and the compiler read.
@@ -31,10 +31,10 @@ _SYSTEM = (
 # Parts of a folder of programs, such as /usr/local.
 _PARTS = ("bin", "lib", "lib64", "libexec", "include", "share")
 
-# A folder in memory counts as memory of no process, so it has a limit of its own.
+# A folder in memory does not count as memory of a process, so it needs its own limit.
 _FOLDER_BYTES = 2**28
 
-# Variables that a program keeps: which compiler to use, and where shared libraries are.
+# Environment variables that a program keeps: they name the compiler, and folders of shared libraries.
 _KEPT = ("PATH", "CXX", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", "LANG")
 
 
@@ -57,22 +57,22 @@ class Ended:
 
 
 def missing() -> str:
-    """Return why programs cannot be confined on this machine, and what mends that; empty if they can."""
+    """Return why this machine cannot run a sandbox, and how to fix that; empty if it can."""
     if sys.platform != "linux":
-        return f"confining a program needs Linux's namespaces, and this is {sys.platform}"
+        return f"the sandbox needs Linux namespaces, but this is {sys.platform}"
     if shutil.which("bwrap") is None:
-        return "confining a program needs bubblewrap: install the package bubblewrap of your system"
+        return "the sandbox needs bubblewrap: install the package bubblewrap of your system"
     try:
         import pyseccomp  # noqa: F401
     except (ImportError, RuntimeError, OSError) as error:
-        return f"confining a program needs libseccomp and pyseccomp ({error}): pip install 'tiledmm[grade]'"
+        return f"the sandbox needs libseccomp and pyseccomp ({error}): pip install 'tiledmm[grade]'"
     if os.geteuid() == 0 and shutil.which("setpriv") is None:
-        return "confining a program that root starts needs setpriv, of the package util-linux"
+        return "if root starts the sandbox, it needs setpriv: install the package util-linux"
     done = subprocess.run([*_bubblewrap(()), "true"], capture_output=True, text=True, env=_environment({}))
     if done.returncode:
         return (
-            f"bubblewrap cannot make namespaces here ({done.stderr.strip()}): where the system keeps them from users, "
-            "as Ubuntu 24.04 does, start this command as root, which gives up its rights itself"
+            f"bubblewrap cannot create namespaces here ({done.stderr.strip()}). If the system, like Ubuntu 24.04, does "
+            "not let users create them, start this command as root: it gives up root's rights before it runs a kernel"
         )
     return ""
 
@@ -89,16 +89,17 @@ def run_confined(
 ) -> Ended:
     """Run a program in a sandbox.
 
-    It is an unprivileged user's, also for root. It has its own processes, no network, a private folder ``/tmp`` in
-    memory, and sees, read-only, the system's programs and libraries, Python and this package.
+    The program runs as an unprivileged user, even if root starts it. It sees only its own processes, has no network,
+    and has a private folder ``/tmp`` in memory. It can read the system's programs and libraries, Python and this
+    package, but not write to them.
 
     Args:
         command: The program and its arguments.
         seconds: Seconds after which it is stopped, with all of its processes.
-        input_bytes: What it reads from stdin.
-        shown: Files and folders that it sees, by their paths there.
-        empty: Folders that it sees empty; what it writes there is gone when it ends.
-        hidden: Folders that it does not see, also where they are in a folder that it sees.
+        input_bytes: Bytes that it reads from stdin.
+        shown: Files and folders that it can read, by their paths in the sandbox.
+        empty: Folders that are empty in the sandbox; their content is lost when the program ends.
+        hidden: Folders that it cannot read, even inside a folder that it can read.
         variables: Further environment variables.
     """
     options = [word for there, here in (shown or {}).items() for word in ("--ro-bind", str(here), str(there))]
@@ -108,7 +109,7 @@ def run_confined(
 
 
 def run_unconfined(command: Sequence[str], *, seconds: float, input_bytes: bytes = b"") -> Ended:
-    """Run a program as this user's, with a limit of time only; the arguments are those of ``run_confined``."""
+    """Run a program as this user, only with a limit of time. The arguments are those of ``run_confined``."""
     return _run(command, seconds, input_bytes, {**os.environ, **_paths()})
 
 
@@ -137,19 +138,19 @@ def _run(command: Sequence[str], seconds: float, input_bytes: bytes, environment
 
 
 def stop_all() -> None:
-    """Stop the programs that are running, so that the threads that wait for them end."""
+    """Stop all running programs, so that the threads that wait for them end."""
     for process in list(_running):
         _kill(process)
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """Kill a program and those that it started, unless they left its session; in a sandbox, none is left."""
+    """Kill a program and the programs in its session; in a sandbox, these are all that it started."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
 
 
 def _bubblewrap(options: Sequence[str]) -> list[str]:
-    """Return the command line that makes a sandbox, to which a program is added."""
+    """Return the command line of a sandbox, to which the caller adds a program."""
     is_root = os.geteuid() == 0
     found = ["bwrap", "--die-with-parent", "--new-session"]
     # Root needs no namespace of users to make the others. Limits on processes hold for nobody, but not for root.
@@ -167,12 +168,12 @@ def _bubblewrap(options: Sequence[str]) -> list[str]:
 
 
 def _mounted() -> list[Path]:
-    """Return the folders and files of this machine that a program in the sandbox sees."""
+    """Return the folders and files of this machine that a program in the sandbox can read."""
     return list(dict.fromkeys([*map(Path, _SYSTEM), *_readable()]))
 
 
 def _parents(folder: Path) -> list[str]:
-    """Return the options that make the folders around a folder, so that all users may enter them."""
+    """Return the options that create a folder's parents, so that all users may enter them."""
     return [word for parent in reversed(folder.parents[:-1]) for word in ("--dir", str(parent))]
 
 
@@ -207,6 +208,6 @@ def _packages() -> list[Path]:
 
 
 def _paths() -> dict[str, str]:
-    """Return the variables by which Python finds the same packages, and this one also from a source tree."""
+    """Return the variables by which Python finds the same packages, and this package in a source tree, too."""
     folders = [Path(tiledmm.__file__).resolve().parent.parent, *_packages()]
     return {"PYTHONPATH": os.pathsep.join(map(str, folders)), "PYTHONDONTWRITEBYTECODE": "1"}

@@ -15,13 +15,13 @@ from tiledmm.course.exercise import Exercise, exercises
 from tiledmm.course.student_file import exercise_name_in, text_of
 from tiledmm.errors import ConfigError
 
-#: Problem of an exercise of which a student hands in nothing.
-NO_FILE = "no file is of this exercise"
+#: Problem of an exercise for which a student handed in nothing.
+NO_FILE = "no file for this exercise"
 
-# A kernel is a few kilobytes: what is larger is no solution, and is not read.
+# A solution is a few kilobytes. Larger files are not read.
 _MAX_BYTES = 2**20
 
-# Folders in a student's folder, and how deep they are; what is beyond is not looked at.
+# Maximum depth of folders in a student's folder, and maximum number of files; others are ignored.
 _MAX_DEPTH, _MAX_FILES = 16, 1000
 
 # Files that may hold CUDA C. One that does not end in .cu counts if its first lines name an exercise.
@@ -33,13 +33,13 @@ _MOVES = re.compile("[\u202a-\u202e\u2066-\u2069\u2028\u2029]")
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """What one student hands in for one exercise.
+    """A student's submission for one exercise.
 
     Attributes:
         student: Name of the folder, or of the file, as it can be printed.
         exercise: Name of the exercise.
-        file: The file that is checked; None if there is none.
-        problem: Why there is none, or what is odd about it; empty if nothing is.
+        file: The file to check; None if there is none.
+        problem: Why there is no file, or what is odd about it; empty if nothing is.
         others: Names of the student's files that belong to no exercise of the lab.
     """
 
@@ -51,7 +51,7 @@ class Submission:
 
 
 def submissions_in(folder: Path, asked: Sequence[Exercise]) -> list[Submission]:
-    """Return what each student hands in for each exercise, by student.
+    """Return every student's submission for each exercise, ordered by student.
 
     A student is a folder, with files somewhere in it, or a single file. A file belongs to the exercise that its first
     lines name, or else its own name, or else the kernel that it defines.
@@ -61,18 +61,20 @@ def submissions_in(folder: Path, asked: Sequence[Exercise]) -> list[Submission]:
         asked: The exercises of the lab.
 
     Raises:
-        ConfigError: If there is no such folder, if nothing is in it, or if it is the folder of one student.
+        ConfigError: If there is no such folder, if it has no submissions, or if it is the folder of one student.
     """
     if not folder.is_dir():
-        raise ConfigError(f"{folder} is no folder: it has a folder or a file per student")
+        raise ConfigError(f"{folder} is not a folder. Name a folder that has a folder or a .cu file per student")
     students = [each for each in folder.iterdir() if not each.name.startswith((".", "__MACOSX"))]
     students = [each for each in students if not each.is_symlink() and (each.is_dir() or each.suffix == ".cu")]
     if not students:
-        raise ConfigError(f"{folder} has no folders and no .cu files: it has a folder or a file per student")
+        raise ConfigError(
+            f"{folder} has no folders and no .cu files. Name a folder that has a folder or a .cu file per student"
+        )
     if all(each.is_file() and each.stem in exercises() for each in students):
         raise ConfigError(
-            f"{folder} looks like the folder of one student, since its files are named after exercises: name the "
-            "folder around it"
+            f"{folder} looks like the folder of one student, because its files are named after exercises. Name the "
+            "folder that contains it"
         )
     found = []
     names = _names_of(students)
@@ -91,7 +93,7 @@ def submissions_in(folder: Path, asked: Sequence[Exercise]) -> list[Submission]:
 
 
 def printable(text: str) -> str:
-    """Return a text without control characters and bytes that are no text, so that a terminal and a file take it."""
+    """Return a text with control characters and undecodable bytes replaced, so that it is safe to print and write."""
     if any("\udc80" <= each <= "\udcff" for each in text):  # no UTF-8, such as a name in another system's archive
         with contextlib.suppress(UnicodeEncodeError):
             text = os.fsencode(text).decode("latin-1")
@@ -100,7 +102,7 @@ def printable(text: str) -> str:
 
 
 def _names_of(students: Sequence[Path]) -> dict[Path, str]:
-    """Return a name for each student: without the suffix of a file, unless another student has this name."""
+    """Return a name for each student: a file's name without its suffix, unless another student has this name."""
     short = {each: " ".join(printable(each.name if each.is_dir() else each.stem).split()) for each in students}
     many = Counter(short.values())
     found: dict[Path, str] = {}
@@ -162,10 +164,10 @@ def _submission(
         names = ", ".join(printable(str(file.relative_to(folder))) for file in files)
         usual = [file for file in files if file.name == f"{exercise.name}.cu"]
         chosen = usual[0] if len(usual) == 1 else None
-        which = f"{chosen.name} is the one that counts" if chosen is not None else "none is checked"
-        problem = f"{len(files)} files are of this exercise ({names}): {which}"
+        which = f"only {chosen.name} counts" if chosen is not None else "none is checked"
+        problem = f"{len(files)} files belong to this exercise ({names}): {which}"
     if chosen is not None and not _is_text(chosen):
-        problem = f"{printable(chosen.name)} is no file of text below 1 MB, or is empty"
+        problem = f"{printable(chosen.name)} is not a text file, is larger than 1 MB, or is empty"
         chosen = None
     return Submission(student, exercise.name, chosen, problem, others)
 
@@ -178,5 +180,5 @@ def _is_text(file: Path) -> bool:
 
 
 def _is_readable(file: Path) -> bool:
-    """Return whether a file is a plain one, which no link takes out of the folder, of a size that a kernel has."""
+    """Return whether a file is a regular file, not a link, and not too large."""
     return file.is_file() and not file.is_symlink() and file.stat().st_size <= _MAX_BYTES

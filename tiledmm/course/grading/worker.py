@@ -1,4 +1,4 @@
-"""The program that checks one submission, in a process of its own: a ``Job`` on stdin, an ``Outcome`` on stdout."""
+"""Program that checks one submission in its own process: it reads a ``Job`` from stdin, and prints an ``Outcome``."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Job:
         exercise: The exercise, without its solution.
         file: The file.
         seed: Seed of the hidden sizes.
-        limits: What the process may use; None for no limits.
+        limits: Limits of the process; None for no limits.
         runtime: The simulator's compiled runtime, which is copied into the cache; None for the user's own cache.
     """
 
@@ -46,12 +46,12 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a check says of a submission.
+    """Result of a check of a submission.
 
     Attributes:
-        shares: Fraction of the points that it gets for each item that a rubric may have, from 0 to 1.
+        shares: Fraction of the points, from 0 to 1, for each item that a rubric may have.
         done: Whether the exercise is done.
-        feedback: What the student reads.
+        feedback: Text for the student.
     """
 
     shares: dict[str, float] = field(default_factory=dict)
@@ -60,7 +60,7 @@ class Outcome:
 
     @classmethod
     def read(cls, answer: object) -> Outcome | None:
-        """Return an outcome from JSON; None if it is anything else, as a hostile kernel may print."""
+        """Return an outcome from JSON; None if it is not one, because a hostile kernel may print anything."""
         if not isinstance(answer, dict) or set(answer) != {"shares", "done", "feedback"}:
             return None
         shares, done, feedback = answer["shares"], answer["done"], answer["feedback"]
@@ -72,7 +72,7 @@ class Outcome:
 
 
 def examine(exercise: Exercise, file: Path, seed: int) -> Outcome:
-    """Check a file, at all sizes also where one is wrong.
+    """Check a file at all sizes, even if the result at one of them is wrong.
 
     Args:
         exercise: The exercise.
@@ -87,12 +87,12 @@ def examine(exercise: Exercise, file: Path, seed: int) -> Outcome:
         verdict = check(exercise, file, seed)
         return Outcome({"answers": share_of_right_answers(exercise, text)}, verdict.done, str(verdict))
     if code_of(text) == code_of(exercise.start):
-        return Outcome(feedback="Not yet. The code is still as it was handed out, which gives no points.")
+        return Outcome(feedback="Not yet. The code is unchanged, so it gets no points.")
     try:
         mine = Attempt.of(exercise, file)
         report = mine.report(seed, goes_on=True)
     except (CompilationError, ConfigError) as error:
-        return Outcome(feedback=f"Not yet. It cannot be run.\n\n{error}")
+        return Outcome(feedback=f"Not yet. The kernel cannot run.\n\n{error}")
     verdict = verdict_of(mine, report, seed)
     shares = _shares(exercise, report)
     if exercise.targets and shares["shown"]:
@@ -103,7 +103,7 @@ def examine(exercise: Exercise, file: Path, seed: int) -> Outcome:
 def _share_of_counts(exercise: Exercise, report: KernelReport) -> float:
     """Return the fraction of the exercise's counts that a right kernel reaches.
 
-    Counts that the code as it was handed out reaches do not count, unless the kernel has lost them.
+    Counts that the handed-out code already reaches are left out, unless the kernel does not reach them any more.
     """
     reached = _reached(exercise, report)
     if all(reached) or not any(reached):
@@ -119,7 +119,7 @@ def _reached(exercise: Exercise, report: KernelReport) -> list[bool]:
 
 
 def _shares(exercise: Exercise, report: KernelReport) -> dict[str, float]:
-    """Return the fraction of the points for each item. A kernel that is wrong gets none for how it works."""
+    """Return the fraction of the points for each item. A wrong kernel gets no points for counts and accesses."""
     trials, few = report.trials, len(exercise.shown)
     shown, hidden = trials[:few], trials[few:]
     right = len(shown) == few and all(each.right for each in shown)

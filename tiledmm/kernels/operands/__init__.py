@@ -8,5 +8,5 @@ alone means copied to rows that begin at cache lines; packed *elements* are seve
 element. ``copies``, ``operand_scan`` and ``moduli`` hold what several formats need.
 
 To add a format, write a subclass of ``operands.Operands`` here, and name it in a row of the table of variants.
-``operands`` lists the questions that a format answers; ``in_place`` and ``limbs`` are good examples.
+``operands`` defines the methods that a format may override; ``in_place`` and ``limbs`` are good examples.
 """

@@ -145,7 +145,7 @@ def copy_by(
     once, strides = stored_once(problem, operand, height * pitch)
     rows = zip(once, strides, problem.batch, strict=True)
     batch = tuple(BatchDimension(size, (each.a, each.b)[operand], 0, stride) for size, stride, each in rows)
-    # A kernel with more than one column n reads the stride between them from B.
+    # If n is greater than 1, the auxiliary kernel reads the stride between columns from B.
     strides_of_both = *steps, 0, steps[1] if sizes[1] > 1 else 0
     copied = Problem(*sizes, (*strides_of_both, *((1, pitch) if transposed else (pitch, 1))), batch, writer.layout, ())
     planes = (writer.limbs,) if writer.limbs > 1 else ()

@@ -1,7 +1,8 @@
 """Dense matrices: rows or columns without gaps between them, in the types of a user's plain kernel.
 
-A plain kernel knows sizes and no strides, and computes one product per launch. What is not dense is copied before the
-kernel reads it; a C that is not dense, or has another type or an epilogue, is written from a dense one.
+A plain kernel receives sizes but no strides, and computes one product per launch. Operands that are not dense are
+copied before the kernel reads them. If C is not dense, or has another type or an epilogue, the kernel writes a dense
+C, from which C is then written.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ COPY = Variant(
     shared_bytes=lambda config, element, layout: config.bm * (config.bn + 1) * element.sum_bytes,
 )
 
-# Config of the split-K reduction where it writes one sum, or none: zero.
+# Config of the split-K reduction that reads one partial sum per element, or none and writes zeros.
 _ONE_SUM = Config(bm=1, bn=256)
 
 
@@ -50,7 +51,7 @@ class Dense(Operands):
     has_epilogue = False
 
     def form(self, variant: Variant, product: Product) -> Product:
-        """Return the product with all batch dimensions left to the caller, in the form with fewer copies.
+        """Return the product in the form that needs fewer copies, with all batch dimensions left to the caller.
 
         Raises:
             ShapeError: If the kernel cannot compute a product of these sizes.
@@ -64,7 +65,7 @@ class Dense(Operands):
         return replace(product, problem=replace(problem, outer=(*problem.outer, *problem.batch), batch=()))
 
     def remarks(self, spec: KernelSpec, problem: Problem) -> tuple[str, ...]:
-        """Return which matrices are copied, and whether C is cleared first."""
+        """Return remarks on which matrices are copied, and on whether C is cleared first."""
         stored = spec.a, spec.b, spec.c
         copied = [name for i, name in enumerate("ABC") if self._is_copied(spec, problem, i, stored[i])]
         return (*(f"{name} copied" for name in copied), *["C cleared"] * self.plain.adds_to_c)
@@ -75,7 +76,7 @@ class Dense(Operands):
         return replace(spec.alone(), a=a, b=b, c=c, layout=self.plain.layout, epilogue=None)
 
     def prepare(self, spec: KernelSpec, problem: Problem) -> PreparedOperands:
-        """Return ``PreparedOperands`` of which those are copied that are not dense, or have another type."""
+        """Return ``PreparedOperands``, in which operands that are not dense or have another type are copied."""
         kernel, names = spec.kernel, ["A", "B"]
         launches: list[Launch] = []
         scratch = []
@@ -93,7 +94,7 @@ class Dense(Operands):
         return PreparedOperands(problem, (names[0], names[1]), tuple(launches), tuple(scratch))
 
     def products(self, spec: KernelSpec, problem: Problem, ready: PreparedOperands) -> Schedule:
-        """Return the ``Schedule`` of the launch of the plain kernel, and of those that clear C and write it."""
+        """Return the ``Schedule`` of the plain kernel's launch, and of the launches that clear C and write it."""
         plain, kernel, into, name = self.plain, spec.kernel, ready.problem, "C"
         last, scratch = [], []
         if self._is_copied(spec, problem, 2, spec.c):
@@ -133,7 +134,7 @@ class Dense(Operands):
     def _copied_matrix(
         self, problem: Problem, operand: int, letter: str
     ) -> tuple[tuple[int, int, int], tuple[int, int], tuple[int, int, int]]:
-        """Return sizes, strides and rows of an operand's copy, as ``copy_by`` takes them."""
+        """Return the arguments ``sizes``, ``steps`` and ``matrix`` of ``copy_by`` for an operand's copy."""
         rows, cols = ((problem.m, problem.k), (problem.k, problem.n))[operand]
         row, col = problem.strides[2 * operand : 2 * operand + 2]
         if letter == "T":
@@ -141,7 +142,7 @@ class Dense(Operands):
         return (rows, cols, 1), (row, col), (rows, cols, cols)
 
     def _result_spec(self, spec: KernelSpec) -> KernelSpec:
-        """Return the specification of the kernel that writes C from a dense one, with the epilogue: a sum of one."""
+        """Return the specification of the kernel that writes C from a dense C: a reduction of one partial sum."""
         dense = self.plain.types[2]
         compute = spec.compute if spec.compute.result == dense else dense
         return KernelSpec(SPLIT_K_REDUCTION, _ONE_SUM, dense, dense, compute, spec.c, "NN", epilogue=spec.epilogue)

@@ -1,7 +1,7 @@
-"""Questions that every format of operands answers, with default answers for arrays that are read as they are.
+"""Base class of the formats of operands, whose defaults describe arrays that are read as they are.
 
 A format is a subclass of ``Operands``. It must implement ``prepare`` and ``cost``, and overrides another method only if
-the default answer is wrong for it. Comments between the methods say who asks.
+the default is wrong for it. Comments between the methods name the callers.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class Operands:
         """
         return self
 
-    # Asked by ``selection``: the form of the product that the kernel computes
+    # Called by ``selection``: the form of the product that the kernel computes
 
     def form(self, variant: Variant, product: Product) -> Product:
         """Return the product in the form that a kernel named by a caller computes.
@@ -113,7 +113,7 @@ class Operands:
         return product
 
     def remarks(self, spec: KernelSpec, problem: Problem) -> tuple[str, ...]:
-        """Return what is done to the arrays of a product besides what the launch config says, as ``"A copied"``.
+        """Return remarks on what is done to a product's arrays beyond the launch config, such as ``"A copied"``.
 
         Args:
             spec: The kernel with the types and layout of the arrays.
@@ -121,7 +121,7 @@ class Operands:
         """
         return ()
 
-    # Asked by ``KernelSpec`` and compilation: which kernel multiplies
+    # Called by ``KernelSpec`` and compilation: which kernel multiplies
 
     def kernel(self, spec: KernelSpec) -> KernelSpec:
         """Return the specification of the kernel that multiplies operands of this format, without auxiliary kernels.
@@ -165,7 +165,7 @@ class Operands:
         """
         return "T" if variant.tensor_cores and compute.itemsize in (1, 4) else "N"
 
-    # Asked by ``schedule`` and compilation in advance: the launches of a product
+    # Called by ``schedule`` and compilation in advance: the launches of a product
 
     def prepare(self, spec: KernelSpec, problem: Problem) -> PreparedOperands:
         """Return ``PreparedOperands``: the arrays that a product's kernel reads, and the launches that write them.
@@ -174,7 +174,7 @@ class Operands:
             spec: The kernel with the types and layout of the arrays.
             problem: The product's problem. The caller repeats the launches for each step of its outer dimensions.
         """
-        raise NotImplementedError(f"{type(self).__name__} does not say how its operands are prepared")
+        raise NotImplementedError(f"{type(self).__name__} must implement prepare()")
 
     def products(self, spec: KernelSpec, problem: Problem, ready: PreparedOperands) -> Schedule | None:
         """Return the ``Schedule`` of the launches that multiply prepared operands and write C.
@@ -202,7 +202,7 @@ class Operands:
         """
         yield spec.kernel
 
-    # Asked by ``selection`` and calibration: how long a product takes
+    # Called by ``selection`` and calibration: how long a product takes
 
     def is_short(self, problem: Problem, compute: Element) -> bool:
         """Return whether each element of C sums fewer terms than this format's minimum, ``shortest``.
@@ -263,7 +263,7 @@ class Operands:
             product: The product.
             times: Times of moving data on the device.
         """
-        raise NotImplementedError(f"{type(self).__name__} does not say what its operands cost")
+        raise NotImplementedError(f"{type(self).__name__} must implement cost()")
 
     def rates(self, compute: Element) -> tuple[str, ...]:
         """Return the names of the ``DeviceRates`` fields that only this format's ``cost`` uses.
@@ -272,7 +272,7 @@ class Operands:
         """
         return ()
 
-    # Asked for peak rates, charts and predicted counts: what the unit that multiplies does
+    # Called for peak rates, charts and predicted counts: what the unit that multiplies does
 
     def multiplied(self, compute: Element, scheme: str = "") -> tuple[int, int]:
         """Return the size of a factor that tensor cores multiply, and how many such products make one product.

@@ -89,16 +89,16 @@ class Residues(Operands):
         The kernels return at once if the operand scan found operands that cannot be decomposed.
 
         Raises:
-            ShapeError: If the product's sizes, or the number of tiles for all moduli, exceed 2^31 - 1, or if K exceeds
-                2^29.
+            ShapeError: If a size of the product, or the number of tiles for all moduli, exceeds 2^31 - 1, or if K
+                exceeds 2^29.
         """
         kernel, reconstruct, both = spec.kernel, reconstruct_spec(spec), ready.copies
         config, planes = kernel.config, both[0].memory.shape[0]
         countable = has_coordinates(problem) and planes * tiles_in_all(config, problem) <= MOST_TILES
         if not countable or problem.k > LONGEST_PARTITION:
             raise ShapeError(
-                f"{spec.variant.name!r} counts to 2^31 - 1: elements in each direction, and tiles for all "
-                "moduli; K to 2^29; 'warp_tiled' takes any size"
+                f"variant {spec.variant.name!r} supports at most 2^31 - 1 elements per dimension, 2^29 along K, and "
+                "2^31 - 1 tiles for all moduli together; 'warp_tiled' supports any size"
             )
         pitch = tiles(problem.n, ROW_ALIGNMENT) * ROW_ALIGNMENT
         rows = _rows_in_part(problem, config.bm, planes * products(problem) * pitch)
@@ -227,7 +227,7 @@ DECOMPOSE_RESIDUES = Variant(
 RECONSTRUCT = Variant(
     name="reconstruct",
     template="reconstruct.cu.j2",
-    summary="float64 elements of C from their residues modulo several moduli",
+    summary="reconstructs float64 elements of C from their residues modulo several moduli",
     waits="first",
     configure=lambda tile, element: Config(bm=16, bn=256, tm=4, tn=4, moduli=tile),
     block=lambda config: (config.threads, 1),

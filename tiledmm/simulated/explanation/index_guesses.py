@@ -139,7 +139,7 @@ def _off_by_one(wrong: WrongProduct) -> Iterator[Guess]:
     a, b = _readings(wrong)
     for each, axis, step in pairs((a, b), (0, 1), (1, -1)):
         subscript = each.subscripts[axis]
-        said = f"{each.name} is read at {subscript} {'+' if step > 0 else '-'} 1 in place of {subscript}"
+        said = f"{each.name} is read at {subscript} {'+' if step > 0 else '-'} 1 instead of {subscript}"
         moved = replace(each, offset=step * each.right[axis])
         one, other = (moved, b) if each is a else (a, moved)
         yield _product(wrong, "index off by one", said, one, other)
@@ -151,14 +151,14 @@ def _other_arrays(wrong: WrongProduct) -> Iterator[Guess]:
     for strides in _strides(wrong):
         other = replace(b, memory=a.memory, strides=strides)
         index = f"A[{_index(b.subscripts, strides, wrong.names)}]{_legend(wrong, strides)}"
-        yield _product(wrong, "factor used twice", f"A is used twice: in place of B, {index} is read", a, other)
+        yield _product(wrong, "factor used twice", f"A is used twice: {index} is read instead of B", a, other)
         other = replace(a, memory=b.memory, strides=strides)
         index = f"B[{_index(a.subscripts, strides, wrong.names)}]{_legend(wrong, strides)}"
-        yield _product(wrong, "factor used twice", f"B is used twice: in place of A, {index} is read", other, b)
+        yield _product(wrong, "factor used twice", f"B is used twice: {index} is read instead of A", other, b)
     for of_a in {a.right, (wrong.n, 1), (wrong.k, 1), (1, wrong.m)}:
         for of_b in {b.right, (wrong.k, 1), (wrong.n, 1), (1, wrong.k)}:
             one, other = replace(a, memory=b.memory, strides=of_a), replace(b, memory=a.memory, strides=of_b)
-            yield _product(wrong, "factors exchanged", "A and B are exchanged", one, other)
+            yield _product(wrong, "factors exchanged", "A and B are swapped", one, other)
 
 
 def _results(wrong: WrongProduct) -> Iterator[Guess]:
@@ -170,7 +170,7 @@ def _results(wrong: WrongProduct) -> Iterator[Guess]:
             yield _stored(wrong, *described, strides)
     for axis, step in pairs((0, 1), (1, -1)):
         subscript = ("row", "col")[axis]
-        said = f"C is stored at {subscript} {'+' if step > 0 else '-'} 1 in place of {subscript}"
+        said = f"C is stored at {subscript} {'+' if step > 0 else '-'} 1 instead of {subscript}"
         yield _stored(wrong, "index off by one", said, right, step * right[axis])
 
 
@@ -209,7 +209,7 @@ def _overflows(wrong: WrongProduct) -> Iterator[Guess]:
     a, b = _readings(wrong)
     for name, bits in _NARROW.items():
         largest = 2 ** (abs(bits) - (bits < 0))
-        said = f"is of a type of {abs(bits)} bits, such as {name}, and overflows"
+        said = f"has a type of {abs(bits)} bits, such as {name}, and overflows"
         if a.memory.size > largest:
             yield _product(wrong, "index overflow", f"the index of A {said}", replace(a, bits=bits), b)
         if b.memory.size > largest:

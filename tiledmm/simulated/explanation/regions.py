@@ -33,7 +33,7 @@ class Region:
 
     Attributes:
         pattern: Short name of the kind of mistake: ``"partial tile not computed"``.
-        part: The elements, as a noun: ``"elements of the last 5 rows (row 32 to 36)"``.
+        part: The elements, as a noun: ``"elements of the last 5 rows (rows 32 to 36)"``.
         content: What they hold, as a predicate; empty if it is neither zero nor what was there before.
         why: A cause, or a question about one; may be empty.
     """
@@ -104,24 +104,24 @@ def _edge(wrong: WrongProduct, lines: _Lines, is_known: bool) -> tuple[str, str,
             return "first rows or columns", f"elements of the first {_count(count, lines.name)}", ""
         return None
     count = size - first
-    numbers = f"{lines.name} {first}" + (f" to {size - 1}" if count > 1 else "")
+    numbers = f"{lines.name} {first}" if count == 1 else f"{lines.name}s {first} to {size - 1}"
     said = f"elements of the last {_count(count, lines.name)} ({numbers})"
     if not is_known:
         return "last rows or columns", said, ""
     other, sizes = ("N", wrong.n) if lines.name == "row" else ("M", wrong.m)
     threads = " x ".join(map(str, wrong.covered))
     if wrong.covered and max(wrong.covered) < size:
-        return "grid too small", said, f"the threads of the grid are {threads}"
+        return "grid too small", said, f"the grid has {threads} threads"
     if first in (sizes, wrong.k) and wrong.n != wrong.m:
         name = other if first == sizes else "K"
-        why = f"is the {lines.name} compared with {name}, or does the grid depend on {name}?"
+        why = f"does a guard compare the {lines.name} with {name}, or does the grid's size depend on {name}?"
         return "guard of another size", said, why
     if first in wrong.covered:
-        return "grid too small", said, f"the threads of the grid are {threads}"
+        return "grid too small", said, f"the grid has {threads} threads"
     partial = [tile for tile in wrong.tiles if first == size // tile * tile and size % tile]
-    rest = f"a partial tile of {partial[0]}, which a division that rounds down leaves out" if partial else ""
+    rest = f"a partial tile of {partial[0]}, left out by a division that rounds down" if partial else ""
     if count == 1:
-        why = f"is the last {lines.name} excluded by the guard" + (f", or {rest}?" if partial else "?")
+        why = f"does the guard exclude the last {lines.name}" + (f", or is it {rest}?" if partial else "?")
         return "last row or column", said, why
     if partial:
         return "partial tile not computed", said, f"are they {rest}?"

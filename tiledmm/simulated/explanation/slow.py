@@ -1,4 +1,4 @@
-"""Explanations of slow kernels: from simulated counts to sentences in the ladder's words, with the rung that helps."""
+"""Explanations of slow kernels: sentences about their simulated counts, each with the variant that shows the remedy."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ class Advice:
     """A reason why a kernel is slow, and what helps.
 
     Attributes:
-        cause: The reason in the ladder's words: ``"uncoalesced accesses"``, ``"bank conflicts"``, ``"little reuse"``,
+        cause: The reason in a few words: ``"uncoalesced accesses"``, ``"bank conflicts"``, ``"little reuse"``,
             ``"shared-memory loads"``, ``"narrow loads"``, ``"barriers"``, ``"low occupancy"``, ``"idle lanes"``,
             ``"spills"``, ``"local arrays"`` or ``"integer division"``.
-        message: Sentences with the figures, and what the bound of the roofline would be.
-        variant: Name of the variant, a rung of the ladder, that shows how to mend it; empty if none does.
+        message: Sentences with the figures, and with the roofline bound if the cause is removed.
+        variant: Name of the variant that shows how to remove the cause; empty if none does.
         bound: Bound of the kernel's speed in FLOP/s by its counts; 0 if it is not known.
-        mended_bound: The bound when this cause is removed; 0 if it is not known.
-        line: Line of ``Report.text`` that the cause is at; 0 if it is at none.
-        location: File and line: ``"mine.cu:57"``; empty if it is at none.
+        mended_bound: Bound of the speed in FLOP/s if this cause is removed; 0 if it is not known.
+        line: Line of ``Report.text`` with the cause; 0 if the cause is not at one line.
+        location: File and line: ``"mine.cu:57"``; empty if the cause is not at one line.
         text: Text of the line.
     """
 
@@ -70,10 +70,10 @@ def explain_slow_kernel(
     multiply_adds: int | None = None,
     is_product: bool = True,
 ) -> list[Advice]:
-    """Return what slows a kernel down by its simulated counts, in the order of the ladder's rungs.
+    """Return what slows a kernel down according to its simulated counts, in the order of the ladder's variants.
 
     Bounds are those of the roofline model: the peak of the CUDA cores, and the bandwidth of shared memory and L1. They
-    are no times; nothing was measured.
+    are computed from counts, and nothing is measured.
 
     Args:
         report: The simulator's report of a launch.
@@ -83,8 +83,8 @@ def explain_slow_kernel(
         shared_bytes: Dynamic shared memory per block, in bytes.
         multiply_adds: Number of multiply-adds of the launch: of integers, which are not counted. None for half of the
             operations that were counted.
-        is_product: Whether the kernel computes a matrix product. Others may have no elements to use again, and are not
-            compared with rungs that do so.
+        is_product: Whether the kernel computes a matrix product. Other kernels may have no data to reuse, and are not
+            compared with variants that reuse data.
 
     Example:
         >>> text = "__global__ void k(float* x, int n) { x[threadIdx.x * n] *= 2; }"
@@ -102,7 +102,7 @@ def explain_slow_kernel(
 
 
 def nearest_rung(report: Report, *, gpu: Gpu | None = None, dtype: str = "float32") -> Rung | None:
-    """Return the rung of the ladder that a kernel resembles most by its counts; None if it multiplies nothing.
+    """Return the rung of the ladder whose counts are closest to a kernel's; None if the kernel multiplies nothing.
 
     Args:
         report: The simulator's report of a launch.
@@ -148,17 +148,17 @@ class _Kernel:
                 excess = l1_wavefronts(each) - coalesced(each)
                 if each.sectors >= _EXCESS * each.ideal_sectors and excess >= _SHARE * whole:
                     said = (
-                        f"{_per(each.sectors, each.requests)} sectors per request where "
-                        f"{_per(each.ideal_sectors, each.requests)} would do: {_of_addresses(each, verb)}"
+                        f"{_per(each.sectors, each.requests)} sectors per request (ideally "
+                        f"{_per(each.ideal_sectors, each.requests)}): {_of_addresses(each, verb)}"
                     )
                     yield self._advice("uncoalesced accesses", said, access, excess if verb == "read" else 0.0)
             for shared in (traffic.shared_load, traffic.shared_store, traffic.copy_store):
                 excess = shared.bank_conflicts
                 if shared.wavefronts >= _EXCESS * shared.ideal_wavefronts and excess >= _SHARE * whole:
                     said = (
-                        f"{_per(shared.wavefronts, shared.requests)} wavefronts per request where "
-                        f"{_per(shared.ideal_wavefronts, shared.requests)} would do: lanes of a warp access different "
-                        "words of the same banks (bank conflicts)"
+                        f"{_per(shared.wavefronts, shared.requests)} wavefronts per request (ideally "
+                        f"{_per(shared.ideal_wavefronts, shared.requests)}): lanes of a warp access different words in "
+                        "the same bank (bank conflicts)"
                     )
                     yield self._advice("bank conflicts", said, access, excess if shared is traffic.shared_load else 0.0)
 
@@ -170,32 +170,37 @@ class _Kernel:
         warp_multiply_adds = flops / 2 / WARP_SIZE
         shared: SharedTraffic = traffic.shared_load
         if not shared.requests and 0 < self.reuse < _REUSE:
-            said = f"an element loaded from global memory takes part in {self.reuse:.3g} products (little reuse)"
-            yield self._structural("little reuse", f"{said}: a tile in shared memory serves all threads of a block")
+            uses = f"{self.reuse:.3g} multiply-add" + ("" if f"{self.reuse:.3g}" == "1" else "s")
+            said = f"each element loaded from global memory is used in {uses} (little reuse)"
+            yield self._structural("little reuse", f"{said}: all threads of a block can share a tile in shared memory")
         per_multiply_add = shared.ideal_wavefronts / warp_multiply_adds
         if per_multiply_add >= _LOADS:
             rate = self.gpu.arch.multiply_adds(self.dtype) / WARP_SIZE
             said = (
-                f"a warp reads shared memory {per_multiply_add:.3g} times for each multiply-add, and an SM serves one "
-                f"read while it computes {rate:.3g}"
+                f"a warp reads shared memory {per_multiply_add:.3g} times per multiply-add, but in the time of one "
+                f"read an SM computes {rate:.3g} multiply-adds of a warp"
             )
-            yield self._structural("shared-memory loads", f"{said}: a thread that computes several elements reads less")
+            more = "a thread that computes several elements of C reads less per multiply-add"
+            yield self._structural("shared-memory loads", f"{said}: {more}")
         elif shared.requests / warp_multiply_adds >= _LOADS / 4 and _lane_bytes(shared) <= 4:
             said = (
-                "lanes read shared memory 4 bytes at a time: 16 bytes at a time are fewer instructions (narrow loads)"
+                "each lane reads shared memory 4 bytes at a time (narrow loads): reading 16 bytes at a time takes "
+                "fewer instructions"
             )
             yield self._structural("narrow loads", said)
         threads = _count(self.report.grid) * _count(self.report.block)
         waits = self.report.barriers / _count(self.report.grid)
         if waits and (between := flops / 2 / threads / waits) <= _BETWEEN_BARRIERS:
-            said = f"a block waits at a barrier after every {between:.3g} multiply-adds of a thread (barriers)"
+            said = f"a block waits at a barrier after every {between:.3g} multiply-adds per thread (barriers)"
             yield self._structural("barriers", said, is_modelled=False)
 
     def threads(self) -> Iterator[Advice]:
         """Yield advice about a block whose last warp is not full."""
         if idle := -_count(self.report.block) % WARP_SIZE:
             size = _count(self.report.block)
-            said = f"a block has {size} threads, so that {idle} lanes of a warp are idle: use a multiple of {WARP_SIZE}"
+            said = (
+                f"with {size} threads per block, {idle} lanes of the last warp are idle: use a multiple of {WARP_SIZE}"
+            )
             yield self._structural("idle lanes", said)
 
     def compiled(self) -> Iterator[Advice]:
@@ -205,18 +210,19 @@ class _Kernel:
             return
         spilled = found.spill_store_bytes + found.spill_load_bytes
         if spilled:
-            said = f"{spilled:,} bytes per thread are stored to and loaded from local memory because registers run out"
+            said = f"{spilled:,} bytes per thread are stored to and loaded from local memory for lack of registers"
             yield self._structural("spills", f"{said} (spills): compute fewer elements per thread")
         elif found.stack_bytes:
             said = f"{found.stack_bytes:,} bytes per thread are in local memory"
-            why = "an array is kept in registers only if its subscripts are constants when the kernel is compiled"
+            why = "an array stays in registers only if all its subscripts are compile-time constants"
             yield self._structural("local arrays", f"{said}: {why}")
         threads, shared = _count(self.report.block), found.shared_bytes + self.shared_bytes
         held = occupancy(self.gpu.arch, threads, found.registers, shared)
         if held.blocks and held.fraction < _OCCUPANCY:
             said = (
                 f"occupancy is {held.fraction:.0%} ({held.blocks} blocks of {threads} threads per SM), limited by "
-                f"{held.limited_by}: {found.registers} registers per thread, {shared:,} shared bytes per block"
+                f"{held.limited_by}: {found.registers} registers per thread, {shared:,} bytes of shared memory per "
+                "block"
             )
             yield self._structural("low occupancy", said)
 
@@ -226,8 +232,8 @@ class _Kernel:
             line, divisor = found
             location, text = self.report.locations[line - 1], self.report.text.splitlines()[line - 1]
             said = (
-                f"{location}: an integer is divided by {divisor} in the inner loop, which takes tens of instructions: "
-                "compute rows and columns before the loop, or use a block of two dimensions"
+                f"{location}: the inner loop divides an integer by {divisor}, which takes tens of instructions: "
+                "compute rows and columns before the loop, or use a two-dimensional block"
             )
             yield Advice("integer division", said, line=line, location=location, text=text)
 
@@ -257,8 +263,9 @@ class _Kernel:
         if not variant:
             return ""
         if then <= 1.05 * now or not now:
-            return f"; {variant} mends it"
-        return f"; {variant} mends it: the bound by the roofline rises from {_tera(now)} to {_tera(then)} TFLOP/s"
+            return f"; {variant} shows the remedy"
+        rise = f"raises the roofline bound from {_tera(now)} to {_tera(then)} TFLOP/s"
+        return f"; {variant} shows the remedy, which {rise}"
 
 
 def _mending(cause: str) -> str:
@@ -269,8 +276,8 @@ def _mending(cause: str) -> str:
 def _of_addresses(traffic: GlobalTraffic, verb: str) -> str:
     """Return why a warp's accesses touch more sectors than their bytes fill."""
     if traffic.sectors - traffic.ideal_sectors <= traffic.requests:
-        return f"lanes of a warp {verb} bytes that do not begin at a multiple of 32, or have gaps (misaligned)"
-    return f"lanes of a warp {verb} addresses that are far apart (uncoalesced)"
+        return "the bytes of a request do not begin at a multiple of 32, or have gaps (misaligned)"
+    return f"the lanes of a warp {verb} addresses that are far apart (uncoalesced)"
 
 
 def _element_bytes(traffic: GlobalTraffic) -> float:

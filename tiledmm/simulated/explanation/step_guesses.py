@@ -90,7 +90,7 @@ def _kept(wrong: WrongProduct, begin: int, end: int) -> tuple[str, str]:
         return pattern, f"{which}) {_are(missing)} missing{why}"
     if end == steps:
         if begin == steps - 1:
-            said = f"only the last step along K ({_steps(begin, end)}) is kept: = where += is meant"
+            said = f"only the last step along K ({_steps(begin, end)}) is kept: is = written where += is meant?"
             return "only the last step kept", said
         for tile in wrong.tiles:
             if begin == (steps - 1) // tile * tile:
@@ -113,8 +113,8 @@ def _within(wrong: WrongProduct, name: str, begin: int, end: int) -> tuple[str, 
         full = wrong.k - rest
         if rest and (begin, end) == (full - tile + rest, full):
             said = (
-                f"the last partial tile along K is not filled with zeros: what the tile of {tile} before it left there "
-                f"({_steps(begin, end)}) is multiplied a second time"
+                f"the last partial tile along K is not filled with zeros: elements of the previous tile of {tile} "
+                f"({_steps(begin, end)}) are multiplied a second time"
             )
             return "stale elements of a tile", said
     return "steps counted twice", f"{_the(begin, end)} along K {_are(end - begin)} counted twice"

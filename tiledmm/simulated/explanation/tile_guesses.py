@@ -57,9 +57,7 @@ def _not_advanced(wrong: WrongProduct, tile: int) -> Iterator[Guess]:
         for step in names:
             if step != right_step:
                 own = names.get(right_step, f"{right_step:,}")
-                said = (
-                    f"the tile of {name} advances by {names[step]} elements in each step along K where {own} are right"
-                )
+                said = f"the tile of {name} advances by {names[step]} elements per step along K, and {own} is right"
                 yield _advanced(wrong, said, name, tile, step - tile * along)
 
 
@@ -182,7 +180,7 @@ def _exchange(wrong: WrongProduct, tile: int, of_a: tuple[bool, ...], of_b: tupl
         said = f"each tile of C ({tile} x {tile}) is transposed: threadIdx.x and threadIdx.y are exchanged"
         return Guess("tile transposed", said, values)
     if of_a == of_b == (True, False):
-        said = f"the tiles of C ({tile} x {tile}) are at each other's places"
+        said = f"the tiles of C ({tile} x {tile}) are swapped across the diagonal"
         if wrong.has_register_tiles:  # a block's tile is larger
             return Guess("tiles exchanged", said, values)
         return Guess("block index exchanged", f"{said}: blockIdx.x and blockIdx.y are exchanged", values)

@@ -70,22 +70,22 @@ def _factors(wrong: WrongProduct, x: float, y: float, more: float) -> tuple[str,
         return "constant added", f"{more:g} is added to each element: does the sum begin there?"
     got = f"{x:.6g} * A @ B" + (f" + {y:.6g} * C" if y else "")
     right = f"{alpha:.6g} * A @ B" + (f" + {beta:.6g} * C" if beta else "")
-    index = f" (it is {got}, and {right} is right)"
+    index = f" (the result is {got}, and {right} is right)"
     if (x, y) == (0, 1):
         return "result not stored", "C still holds what was there before the launch"
     if y == alpha * beta and x == alpha and beta:
-        return "alpha scales both", f"alpha scales what C held before, too{index}"
+        return "alpha scales both", f"alpha also scales what C held before{index}"
     if x == alpha and y != beta:
         if beta == 0 and y == 1:
             return "result accumulated", f"C is added to what it held before the launch, not overwritten{index}"
         if y == 0:
-            return "beta ignored", f"beta is ignored: what C held before does not count{index}"
-        return "beta wrong", f"beta is not applied as it should be{index}"
+            return "beta ignored", f"beta is ignored: the previous contents of C are not added{index}"
+        return "beta wrong", f"beta is applied wrongly{index}"
     if y == beta and x != alpha:
         if x == 1:
             return "alpha ignored", f"alpha is ignored{index}"
         if x == -alpha:
-            return "sign", f"products are subtracted in place of added{index}"
+            return "sign", f"products are subtracted instead of added{index}"
         if x == alpha * alpha:
             return "alpha twice", f"alpha is applied twice{index}"
         if x == 0:
@@ -95,7 +95,7 @@ def _factors(wrong: WrongProduct, x: float, y: float, more: float) -> tuple[str,
         return "product scaled", f"the whole product is scaled{index}"
     if (x, y) == (beta, alpha):
         return "alpha and beta exchanged", f"alpha and beta are exchanged{index}"
-    return "alpha and beta wrong", f"alpha and beta are not applied as they should be{index}"
+    return "alpha and beta wrong", f"alpha and beta are applied wrongly{index}"
 
 
 def _carried(wrong: WrongProduct) -> Iterator[Guess]:
@@ -143,7 +143,7 @@ def _other_operations(wrong: WrongProduct) -> Iterator[Guess]:
 
         return Guess("other operation", said, values)
 
-    yield of("A and B are added where they should be multiplied", np.add.outer(wide_a.sum(axis=1), wide_b.sum(axis=0)))
+    yield of("A and B are added instead of multiplied", np.add.outer(wide_a.sum(axis=1), wide_b.sum(axis=0)))
     if wrong.a.shape == wrong.b.shape:
         yield of("A and B are multiplied element by element", wide_a * wide_b)
     if wrong.sums.dtype.kind == "c":
@@ -151,12 +151,12 @@ def _other_operations(wrong: WrongProduct) -> Iterator[Guess]:
         yield of("B is conjugated", wide_a @ wide_b.conj())
         yield of("the result is conjugated", wrong.sums.conj())
         yield of(
-            "the products of imaginary parts are added, not subtracted, in the real part",
+            "the products of the imaginary parts are added to the real part instead of subtracted",
             _without_minus(wide_a, wide_b),
         )
     else:
         yield of("negative elements are set to zero", np.maximum(wrong.sums, 0))
-        yield of("elements lose their sign", np.abs(wrong.sums))
+        yield of("elements lose their signs", np.abs(wrong.sums))
 
 
 def _without_minus(a: Array, b: Array) -> Array:

@@ -25,17 +25,17 @@ from tiledmm.simulator.report.report import Report
 # Guesses that may hold for one result: operands that allow more do not tell them apart.
 _MOST = 3
 
-_AT_ONE_LINE = "several threads access one element at {at}, in an order that nothing determines"
+_AT_ONE_LINE = "several threads access one element at {at} in undefined order"
 
 # Findings that say by themselves what is wrong with a result: an order that the kernel leaves open.
 _UNORDERED = {
     "race on shared memory": (
-        "an element of shared memory is read before it is written, or overwritten before it is read (a race at {at})"
+        "an element of shared memory is read before it is written, or overwritten before it is read (race at {at})"
     ),
-    "copy not waited for": "an element of shared memory is read before its cp.async at {at} has ended",
+    "copy not waited for": "an element of shared memory is read before its cp.async at {at} has completed",
     "uninitialised shared memory": "an element of shared memory is read at {at} that no thread has written",
     "race on global memory": _AT_ONE_LINE,
-    "element read before it is set": "an element of a local array is read at {at} that nothing has set",
+    "element read before it is set": "an element of a local array is read at {at} before it is set",
 }
 
 
@@ -78,10 +78,11 @@ def explain_wrong_product(
     report: Report | None = None,
     rtol: float | None = None,
 ) -> list[Resemblance]:
-    """Return what a wrong product looks like: variants of ``alpha * (a @ b) + beta * before`` that give all of it.
+    """Return what a wrong product looks like: mistakes in ``alpha * (a @ b) + beta * before`` that explain all of it.
 
-    A variant is compared with every element that the kernel has written. The list is empty if no variant is equal to
-    the result, or if so many are that the operands do not tell them apart; and if the result is right.
+    The result of each mistake is compared with every element that the kernel has written. The list is empty if no
+    mistake gives the kernel's result, if so many do that the operands cannot distinguish them, or if the result is
+    right.
 
     Args:
         a: Left factor, (M, K), or (batch, M, K), with the strides that it has in the kernel's memory.
@@ -104,9 +105,9 @@ def explain_wrong_product(
         looks as if the last 5 steps along K (k = 32 to 36, the last partial tile of 16) are missing
     """
     if a.ndim not in (2, 3) or a.shape[:-2] != c.shape[:-2] or b.ndim not in (2, 3):
-        raise ShapeError(f"a, b and c are matrices, or batches of them; got {a.shape}, {b.shape} and {c.shape}")
+        raise ShapeError(f"a, b and c must be matrices or batches; got the shapes {a.shape}, {b.shape} and {c.shape}")
     if a.shape[-2:] != (c.shape[-2], b.shape[-2]) or b.shape[-1] != c.shape[-1]:
-        raise ShapeError(f"c is (M, N), a (M, K) and b (K, N); got {c.shape}, {a.shape} and {b.shape}")
+        raise ShapeError(f"shapes must be (M, K), (K, N) and (M, N); got a {a.shape}, b {b.shape} and c {c.shape}")
     if report is not None:
         tiles = (*tiles, *(size for size in report.block if size > 1))
     is_complete = report is None or all(each.kind in CONTINUES for each in report.findings)

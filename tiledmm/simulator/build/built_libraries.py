@@ -56,11 +56,11 @@ def cache_folder() -> Path:
     except OSError as error:
         if error.errno in _FULL:
             raise _no_space(folder) from error
-        raise _refused(folder, error, "the simulator's cache folder cannot be made") from error
+        raise _refused(folder, error, "the simulator cannot create its cache folder") from error
     if status.st_uid != os.getuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise TiledmmError(
-            f"{folder} can be written by others than you, and what lies there is loaded as code; "
-            "set TILEDMM_CACHE_DIR to a folder of your own"
+            f"other users can write to {folder}, whose files are loaded as code: set TILEDMM_CACHE_DIR to a folder of "
+            "your own"
         )
     return folder
 
@@ -89,7 +89,7 @@ def ensure(target: Path, compile_in: Callable[[Path], Path]) -> bool:
         with scratch(target.parent) as folder:
             library = compile_in(folder)
             if not library.exists():
-                raise CompilationError("the compiler wrote no library, and reported no error")
+                raise CompilationError("the compiler wrote no library and reported no error")
             _seal(library)
             os.replace(library, target)
     return True
@@ -172,6 +172,6 @@ def _refused(folder: Path, error: OSError, what: str) -> TiledmmError:
 def _no_space(folder: Path | None) -> TiledmmError:
     cache = f"in {folder} or " if folder else ""
     return TiledmmError(
-        f"no disk space for a compiled kernel, {cache}in {tempfile.gettempdir()}, where compilers write, too; "
+        f"there is no disk space for a compiled kernel {cache}in {tempfile.gettempdir()}, where compilers also write: "
         "free some (tiledmm doctor --clear-caches), or set TILEDMM_CACHE_DIR or TMPDIR to a folder on another disk"
     )

@@ -76,7 +76,7 @@ class CompileOptions:
             ConfigError: If there is an option that the simulator does not know.
         """
         if not isinstance(options, tuple) or not all(isinstance(each, str) for each in options):
-            raise OperandTypeError(f"options is a tuple of strings, such as ('-DN=4',); got {options!r}")
+            raise OperandTypeError(f"options must be a tuple of strings, such as ('-DN=4',); got {options!r}")
         macros, folders, target = [], [], None
         for option in _joined(options):
             if found := _MACRO.fullmatch(option):
@@ -98,7 +98,7 @@ class CompileOptions:
                     f"the simulator fuses multiply-adds, as NVRTC does by default; leave out the option {option!r}"
                 )
             elif not _WITHOUT_EFFECT.fullmatch(option):
-                raise ConfigError(f"the simulator does not know the compile option {option!r}: leave it out")
+                raise ConfigError(f"the simulator does not support the compile option {option!r}: leave it out")
         return cls(tuple(macros), tuple(folders), target)
 
     def text(self, code: str, file: str, folder: Path | None = None) -> tuple[str, SourceMap]:

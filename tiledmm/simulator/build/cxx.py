@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tiledmm.errors import INSTALL, MissingDependencyError
 
-_NAME_A_COMPILER = "set CXX to a C++ compiler, or unset it: c++, g++ or clang++ on PATH is used"
+_NAME_A_COMPILER = "set CXX to a C++ compiler, or unset it to use c++, g++ or clang++ on PATH"
 
 
 def compiler() -> tuple[str, ...]:
@@ -36,8 +36,8 @@ def compiler() -> tuple[str, ...]:
     if importlib.util.find_spec("ziglang"):
         return (sys.executable, "-m", "ziglang", "c++")
     raise MissingDependencyError(
-        "the simulator compiles kernels with a C++ compiler, and there is none (c++, g++ or clang++ on PATH, or $CXX); "
-        f"install one, or {INSTALL.format(extra='simulate')}"
+        "the simulator needs a C++ compiler and found none ($CXX, or c++, g++ or clang++ on PATH): install one, or "
+        f"{INSTALL.format(extra='simulate')}"
     )
 
 
@@ -53,7 +53,7 @@ def _named_compiler(text: str) -> tuple[str, ...]:
     try:
         name, *options = shlex.split(text)
     except ValueError as error:
-        raise MissingDependencyError(f"CXX={text!r} is no command ({error}); {_NAME_A_COMPILER}") from None
+        raise MissingDependencyError(f"CXX={text!r} is not a command ({error}); {_NAME_A_COMPILER}") from None
     if shutil.which(name):
         # It is run in other folders.
         return (os.path.abspath(name) if os.path.dirname(name) else name, *options)
@@ -118,7 +118,7 @@ def unfit(command: tuple[str, ...], output: str) -> MissingDependencyError:
         output: Its messages, from which the error's reason is taken.
     """
     if re.search("undefined (reference|symbol)", output):
-        reason = "it links no C++ library, as C compilers do not (name g++ for gcc, clang++ for clang)"
+        reason = "it does not link the C++ library, because it is a C compiler (use g++ for gcc, clang++ for clang)"
     else:
         lines = [line.strip() for line in output.splitlines()[1:] if line.strip()] or [output]
         reason = next((line for line in lines if "error" in line), lines[0])

@@ -165,24 +165,28 @@ def refuse_object(unit: Path, source: str, *, dynamic: bool, begins: bool) -> Re
     for each in symbols:
         if each.is_thread_local and each.bytes > _MOST_SHARED:
             return _refusal(
-                each.name, source, f"has {each.bytes:,} bytes of static shared memory, and no GPU has as much"
+                each.name, source, f"has {each.bytes:,} bytes of static shared memory, more than any GPU has"
             )
         if each.section == UNDEFINED and each.name and not (each.is_thread_local and dynamic):
             if not (each.name in _provided() or each.name in _MATHEMATICS or _OF_COMPILERS.fullmatch(each.name)):
                 return _undefined(each.name, source)
         elif each.kind == INDIRECT:
             return _refusal(
-                each.name, source, "is chosen by a function when the library is loaded (ifunc), which no GPU has"
+                each.name,
+                source,
+                "is chosen by a function when the library is loaded (ifunc), which GPUs do not support",
             )
         elif (
             each.kind == OBJECT
             and each.section < len(sections)
             and sections[each.section]["sh_flags"] & SH_FLAGS.SHF_EXECINSTR
         ):
-            return _refusal(each.name, source, "is a variable among the instructions (section), which no GPU has")
+            return _refusal(
+                each.name, source, "is a variable among the instructions (section), which GPUs do not support"
+            )
         elif each.is_exported and not _ENTRIES.fullmatch(each.name):
             return _refusal(
-                each.name, source, "is visible outside of the kernel (visibility), which is of no use on a GPU"
+                each.name, source, "is visible outside of the kernel (visibility), which has no use on a GPU"
             )
     if missing := _REQUIRED - {each.name for each in symbols if each.is_exported}:
         return Refusal(
@@ -251,8 +255,8 @@ def _undefined(symbol: str, source: str) -> Refusal:
     return _refusal(
         symbol,
         source,
-        "is declared and used, and nothing defines it: a kernel has the functions and variables of its own text and of "
-        "CUDA, and none of the C library or of the simulator",
+        "is declared and used, but not defined: a kernel can use the functions and variables of its own text and of "
+        "CUDA, but not those of the C library or of the simulator",
     )
 
 

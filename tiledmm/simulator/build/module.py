@@ -10,7 +10,13 @@ from tiledmm.hardware.architectures import find_compile_target
 from tiledmm.simulator.build.compile_options import CompileOptions
 from tiledmm.simulator.build.native_kernel import ModuleState, NativeKernel
 from tiledmm.simulator.build.source_map import SourceMap
-from tiledmm.simulator.build.translation.syntax import has_c_linkage, kernels_in, short_name
+from tiledmm.simulator.build.translation.syntax import (
+    has_c_linkage,
+    kernels_in,
+    short_name,
+    without_comments,
+    written_names,
+)
 
 FILE = "kernel.cu"
 
@@ -68,11 +74,11 @@ class Module:
         if key not in self._kernels:
             text, places = self._text
             known = kernels_in(text)
-            if known and short_name(name) not in known:
+            if known and not set(known) & set(written_names(without_comments(text), short_name(name))):
                 raise ConfigError(f"{FILE} has no kernel {name!r}; its kernels are {', '.join(known)}")
             if name not in self.names and ("<" in name or not has_c_linkage(text, name)):
                 raise ConfigError(
-                    f'{name!r} is a name of C++, which CuPy does not find: write extern "C" before __global__, or '
+                    f'CuPy does not find {name!r}, which is a C++ name: write extern "C" before __global__, or use '
                     f"RawModule(code=..., name_expressions=[{name!r}]).get_function({name!r})"
                 )
             kernel = NativeKernel(text, places, name, architecture, build=build)
@@ -100,7 +106,9 @@ class Module:
         if not kernels_in(text):
             return self._variables_alone(target, build)
         if not names:
-            raise ConfigError(f'{FILE} has no kernel that CuPy finds: extern "C" __global__, or name_expressions=')
+            raise ConfigError(
+                f'{FILE} has no kernel that CuPy finds: write extern "C" before __global__, or pass name_expressions='
+            )
         return self.kernel(names[0], target, build)
 
     def _variables_alone(self, target: str, build: str) -> NativeKernel:

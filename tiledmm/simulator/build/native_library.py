@@ -55,7 +55,7 @@ def _load(path: Path) -> Library:
         if size < _LARGE:
             raise
         raise CompilationError(
-            f"the variables outside of functions take {size:,} bytes, for which this computer has no memory: {error}"
+            f"there is not enough memory for the variables outside of functions, {size:,} bytes: {error}"
         ) from None
     base = (ctypes.cast(library.tiledmm_run_thread, c_void_p).value or 0) - debug.address("tiledmm_run_thread")
     begin, end = debug.text

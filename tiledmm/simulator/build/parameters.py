@@ -92,8 +92,8 @@ class Parameter:
         """
         if not array.dtype.isnative:
             raise OperandTypeError(
-                f"parameter {self.name} got elements in the other byte order ({array.dtype.str}), and a kernel reads "
-                "bytes as they are: pass x.astype(x.dtype.newbyteorder('='))"
+                f"parameter {self.name} got elements in non-native byte order ({array.dtype.str}): pass "
+                "x.astype(x.dtype.newbyteorder('='))"
             )
         if self.kind != POINTER:
             raise OperandTypeError(
@@ -112,13 +112,13 @@ class Parameter:
             raise OperandTypeError(f"parameter {self.name} is {self._article()}; got an array of {array.dtype}")
         if array.size and array.ctypes.data % size:
             raise AlignmentError(
-                f"the array for parameter {self.name} begins at an address that is not a multiple of its {size}-byte "
-                "elements; a GPU cannot read it in place: copy it first (x.copy())"
+                f"the address of the array for parameter {self.name} is not a multiple of its element size, {size} "
+                "bytes, so a GPU cannot access it: pass a copy (x.copy())"
             )
         if array.nbytes % self.element_bytes:
             raise AlignmentError(
-                f"parameter {self.name} is {self._article()}, whose elements have {self.element_bytes} bytes; the "
-                f"array has {array.nbytes}, which is no multiple of that"
+                f"parameter {self.name} is {self._article()}, whose elements have {self.element_bytes} bytes, but the "
+                f"array has {array.nbytes} bytes, which is not a multiple of that"
             )
 
     def scalar(self, value: Any, *, exact: bool) -> Any:
@@ -141,7 +141,7 @@ class Parameter:
             )
         if isinstance(value, (np.ndarray, np.generic)) and not value.dtype.isnative:
             raise OperandTypeError(
-                f"parameter {self.name} got {value.dtype}, which is in the other byte order: pass "
+                f"parameter {self.name} got {value.dtype}, which is in non-native byte order: pass "
                 "x.astype(x.dtype.newbyteorder('='))"
             )
         if self.kind == OTHER:

@@ -322,7 +322,7 @@ def _run(command: list[str], folder: Path, source: str = "") -> None:
     if done.returncode == 0:
         return
     if said := inline_ptx.refusal(done.stderr):
-        raise CompilationError(f"the kernel's inline PTX cannot be simulated: {said}")
+        raise CompilationError(f"the kernel's inline PTX is not supported: {said}")
     output = "\n".join(done.stderr.strip().splitlines()[:_SHOWN_LINES])
     if source:
         known = refusals.known_names(command[:-4], NATIVE, folder)

@@ -26,7 +26,7 @@ def state_with(kernel: NativeKernel, values: Mapping[str, Any]) -> ModuleState:
         OperandTypeError: If a value does not fit its variable.
     """
     if not isinstance(values, Mapping):
-        raise OperandTypeError(f"variables= is a dict of values by name; got {type(values).__name__}")
+        raise OperandTypeError(f"variables must be a dict of values by name; got {type(values).__name__}")
     state = kernel.new_state()
     for name, value in values.items():
         if name not in state:

@@ -16,6 +16,9 @@ from tiledmm.simulator.check.kernel_findings import KernelFindings
 from tiledmm.simulator.execute.grid import Geometry, Outcome
 from tiledmm.simulator.execute.launch import Launch
 
+#: What the message says about an element that is wrong because the launch ended early.
+ENDED_EARLY = "no thread had written it when the finding above ended the launch"
+
 #: Default relative tolerance of ``expected=``, by the size of a floating-point number in bytes.
 TOLERANCES = {2: 1e-2, 4: 1e-4, 8: 1e-10}
 
@@ -35,7 +38,7 @@ class Tolerance:
     def __post_init__(self) -> None:
         for name, value in (("rtol", self.rtol), ("atol", self.atol)):
             if value is not None and not (isinstance(value, Real) and value >= 0):
-                raise ConfigError(f"{name} is a number from 0, or None; got {value!r}")
+                raise ConfigError(f"{name} must be a number of at least 0, or None; got {value!r}")
 
     def wrong(self, got: np.ndarray[Any, Any], expected: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """Return the indices of the wrong elements, one in each row, in order."""
@@ -68,7 +71,10 @@ def expected_arrays(launch: Launch, expected: Mapping[int | str, Any]) -> dict[i
     """
     parameters = ", ".join(each.name for each in launch.parameters)
     if not isinstance(expected, Mapping):
-        raise OperandTypeError(f"expected= is a dict of arrays by number or name ({parameters})")
+        raise OperandTypeError(
+            f"expected must be a dict of arrays by number or name of their parameters ({parameters}); got "
+            f"{type(expected).__name__}"
+        )
     if not expected:
         return {}
     numbers: dict[int | str, int] = {each.name(): at for at, each in enumerate(launch.passed)}
@@ -77,11 +83,11 @@ def expected_arrays(launch: Launch, expected: Mapping[int | str, Any]) -> dict[i
     wanted = {}
     for key, value in expected.items():
         if key not in numbers:
-            raise ConfigError(f"expected= names arrays by number or name ({known}); got {key!r}")
+            raise ConfigError(f"expected has the unknown key {key!r}; keys are names or numbers of {known}")
         at, right = numbers[key], np.asarray(value)
         if right.shape != launch.passed[at].array.shape:
             raise ShapeError(
-                f"expected[{key!r}] has shape {right.shape}, and the array has {launch.passed[at].array.shape}"
+                f"expected[{key!r}] has shape {right.shape}, but the array has shape {launch.passed[at].array.shape}"
             )
         wanted[at] = right
     return wanted
@@ -124,7 +130,6 @@ def wrong_results(
             f"{array[first]}, expected {wanted[at][first]}"
         )
         if writer is None and not is_complete:
-            said += "; the launch ended before it was written"
-            yield findings.ended_early(WRONG_RESULT, said)
+            yield findings.ended_early(WRONG_RESULT, f"{said}; {ENDED_EARLY}")
         else:
             yield findings.wrong_result(WRONG_RESULT, said, writer, Geometry(launch.grid, launch.block))

@@ -1,4 +1,4 @@
-"""The kinds of findings, and the sentence that a message of each kind contains."""
+"""Kinds of findings, and the sentence in a message of each kind."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ DEEP_CALLS = "deep calls"
 ORDER_OF_THREADS = "result depends on the order of threads"
 ORDER_OF_ELEMENTS = "order of elements depends on the order of threads"
 
-#: Kinds that are warnings: no errors on a GPU.
+#: Kinds that are warnings, because they are not errors on a GPU.
 WARNINGS = frozenset(
     {DEEP_CALLS, "barrier not reached by threads that have ended", "shuffle of an undefined value",
      "alignment not declared", "volatile read that nothing orders", "printf of another type", VIEW,
@@ -143,37 +143,37 @@ SENTENCES = {
     "uninitialised result": "reads {what} before anything was written there",
     "race on shared memory": "{access}, which {other} {did} at {at} {unordered}",
     "race on global memory": "{access}, which {other} {did} at {at} {unordered}",
-    BARRIER: "waits at a barrier, and {other} {elsewhere}",
-    "warp not converged": "waits for the lanes of its warp, and {other} {doing}",
-    "copy not waited for": "{access}, to which a cp.async of {other} at {at} {uncommitted}",
-    "runaway thread": "made more accesses than the limit and did not end",
-    "trap": "executed a trap",
-    "subscript out of bounds": "uses the subscript {address} of an array of {bytes} elements",
+    BARRIER: "waits at a barrier, but {other} {elsewhere}",
+    "warp not converged": "waits for the lanes of its warp, but {other} {doing}",
+    "copy not waited for": "{access}, the destination of a cp.async of {other} at {at} that {uncommitted}",
+    "runaway thread": "has made more accesses than max_steps allows, and has not ended",
+    "trap": "executes a trap instruction",
+    "subscript out of bounds": "uses the subscript {address} in an array of {bytes} elements",
     "barrier not reached by threads that have ended": (
-        "waits for {other}, which has ended, and counts as arrived, as on GPUs of compute capability 7.0 and later"
+        "waits for {other}, which has ended; it counts as arrived, as on GPUs of compute capability 7.0 and later"
     ),
-    LANES: "waits for lanes of its warp, and {other}, at {at}{for_what}",
-    "shuffle from a lane outside the mask": "takes a value from lane {bytes}, which the mask does not have",
-    "shuffle of an undefined value": "takes a value from lane {bytes}, which the mask does not have",
-    "shuffle of a wrong width": "shuffles with a width of {bytes}, which is no power of two up to 32",
+    LANES: "waits for lanes of its warp, but {other} {for_what}, at {at}",
+    "shuffle from a lane outside the mask": "takes a value from lane {bytes}, which the mask does not include",
+    "shuffle of an undefined value": "takes a value from lane {bytes}, which the mask does not include",
+    "shuffle of a wrong width": "shuffles with a width of {bytes}, which is not a power of two up to 32",
     "access to another thread's local memory": "{access}",
-    "division by zero": "divides an integer by zero, or the least integer by -1",
+    "division by zero": "divides an integer by zero, or the smallest integer by -1",
     "stack overflow": "needs more local memory than a thread has (512 KiB)",
-    "call of a null pointer": "calls a function through a pointer that is null or none of a function",
+    "call of a null pointer": "calls a function through a pointer that is null or does not point to a function",
     "memory fault": "accesses the address {address:#x}",
-    "no end": "has made no access to memory for seconds: a loop that does not end?",
-    "timeout": "was running when the time was up",
+    "no end": "has not accessed memory for seconds: is there an endless loop?",
+    "timeout": "was still running at the timeout",
     "call of exit or abort": "calls exit() or abort()",
     "assertion failed": "fails an assertion",
     "copy that the instruction cannot make": (
-        "copies {bytes} bytes by cp.async, which copies 4, 8 or 16, from compute capability 8.0 on"
+        "copies {bytes} bytes by cp.async, which copies 4, 8 or 16 bytes, from compute capability 8.0 on"
     ),
     "thread that waits forever": (
-        "reads the same again and again, and no thread that runs writes it (blocks run in the order of their numbers: "
-        "one that waits for a later one never ends)"
+        "polls a location in memory that no running thread writes (blocks run in the order of their numbers: a block "
+        "that waits for a later one never ends)"
     ),
     "local access out of bounds": "{access_to} bytes of its local memory that belong to no variable",
-    "element read before it is set": "reads {bytes} bytes of a local array that nothing has set",
+    "element read before it is set": "reads {bytes} bytes of a local array that have not been set",
     "shuffle from a lane that has ended": "takes a value from lane {bytes}, which has ended: the value is undefined",
     "conversion out of range": (
         "converts {value:.9g} to {integer}, which C++ leaves undefined: a GPU saturates, and so does a cast here"
@@ -181,29 +181,29 @@ SENTENCES = {
     "shift out of range": "shifts {integer} by {address}, which C++ leaves undefined",
     "call that cannot be made": "{rule}",
     "printf of another type": (
-        "prints argument {bytes} by a conversion for another type, or has no such argument: what it prints is undefined"
+        "prints argument {bytes} with a conversion for another type, or has no such argument: the output is undefined"
     ),
     "argument beyond a fast function's range": "{fast}",
-    "barriers without end": "{barriers}: a loop that does not end?",
+    "barriers without end": "{barriers}: is there an endless loop?",
     "access to freed memory": "{access}, which {other} freed at {at}",
     "free that cannot be made": "{free}",
-    "uninitialised allocated memory": "reads {what}, which nobody has written since",
+    "uninitialised allocated memory": "reads {what}, which no thread has written since",
     "carry between asm statements that are not volatile": (
         "reads the carry flag that another asm statement has set: a compiler may put other code between the two unless "
         "both are asm volatile"
     ),
     "memory that is not freed": "allocates {bytes} bytes, which are not freed when the launch ends",
-    NOT_RETURNED: "comes to the end of a function that returns no value there, and the result depends on it",
+    NOT_RETURNED: "reaches the end of a function without returning a value, and the result depends on that value",
     "alignment not declared": (
         "{access}, and the array is declared with a smaller alignment: a GPU may place it where the access fails "
         "(__align__({bytes}) prevents that)"
     ),
     "volatile read that nothing orders": (
-        "{access}, which {other} {did} at {at}: whether it is there is a matter of luck, and volatile accesses order "
-        "nothing else"
+        "{access}, which {other} {did} at {at}: it is left to chance which of the two comes first, and volatile does "
+        "not order any other accesses"
     ),
     "equal writes that nothing orders": (
-        "{access}, which {other} {did} at {at} {unordered}: the value is the same, and one of the writes is enough"
+        "{access}, which {other} {did} at {at} {unordered}: both write the same value, and one write is enough"
     ),
 }
 
@@ -212,39 +212,39 @@ RULES = {
     1: "loads or stores a fragment with another address or leading dimension than lane 0",
     2: "loads or stores a fragment at an address that is not a multiple of 32",
     3: "loads or stores a fragment with a leading dimension that is not a multiple of 16 bytes",
-    4: "makes a tile of threads whose number is not 1, 2, 4, 8, 16 or 32",
+    4: "makes a tile of threads whose size is not 1, 2, 4, 8, 16 or 32",
     5: (
         "waits for all blocks of a grid, which needs a cooperative launch: cooperative=True, or "
         "enable_cooperative_groups=True of RawKernel (a GPU traps, or waits forever)"
     ),
-    6: "assumes by __builtin_assume what is not so: a compiler may take it for true",
+    6: "states a condition by __builtin_assume that is false here: a compiler may rely on it",
     7: "calls a virtual function that the object's class does not define",
-    9: "prints by %n, or a field of 10,000 characters or more, which printf has on no GPU",
+    9: "prints with %n, or a field of 10,000 characters or more, which printf on a GPU does not support",
     10: "reads the carry flag, which no asm statement of the thread has set",
 }
 
 # What is wrong with a call of free or delete.
 FREES = {
     1: "frees memory that {other} has already freed at {at}",
-    2: "frees the address {address:#x}, which is that of no memory that malloc or new returned",
+    2: "frees the address {address:#x}, which malloc or new did not return",
 }
 
 # Limits on barriers (IDLE_BARRIERS, IDLE_EXCHANGES and MOST_BARRIERS in ``build/native/state.h``).
 BARRIERS = {
-    1 << 20: "is at barrier 1,048,576 of its block in a row without a write of its block to memory",
-    1 << 24: "is at barrier or exchange 16,777,216 of its warp in a row without a write of its block to memory",
-    1 << 25: "is at barrier 33,554,432 of its block, the last that the simulator lets a block pass",
+    1 << 20: "waits at the 1,048,576th barrier in a row while its block writes nothing to memory",
+    1 << 24: "waits at the 16,777,216th barrier or exchange of its warp while its block writes nothing to memory",
+    1 << 25: "waits at the 33,554,432nd barrier of its block, which is as many as the simulator allows",
 }
 
 # Ranges of the fast functions (``tiledmm_beyond_range``): CUDA C++ Programming Guide, "Intrinsic Functions".
-_ANGLE = "from -pi to pi; beyond, it grows with the argument"
+_ANGLE = "whose error is bounded from -pi to pi and grows with the argument beyond"
 RANGES = {
-    1: f"calls __sinf of {{value:.9g}}, whose error is stated {_ANGLE}",
-    2: f"calls __cosf of {{value:.9g}}, whose error is stated {_ANGLE}",
-    3: f"calls __tanf of {{value:.9g}}, which is __sinf by __cosf, whose error is stated {_ANGLE}",
-    4: f"calls __sincosf of {{value:.9g}}, whose error is stated {_ANGLE}",
-    5: "calls __powf of {value:.9g}, which computes exp2(y * log2(x)): the result is NaN, and that of powf is not",
-    6: "divides by {value:.9g} in __fdividef, which gives 0 for divisors beyond 2^126",
+    1: f"calls __sinf({{value:.9g}}), {_ANGLE}",
+    2: f"calls __cosf({{value:.9g}}), {_ANGLE}",
+    3: f"calls __tanf({{value:.9g}}), the quotient of __sinf and __cosf, {_ANGLE}",
+    4: f"calls __sincosf({{value:.9g}}), {_ANGLE}",
+    5: "calls __powf({value:.9g}, y), which computes exp2(y * log2(x)): the result is NaN, unlike that of powf",
+    6: "divides by {value:.9g} in __fdividef, which returns 0 for divisors beyond 2^126",
 }
 
 # Kinds with a second thread and line.

@@ -41,7 +41,7 @@ NULL_BYTES = 64 << 10
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that is wrong with a kernel.
+    """An error or a warning about a kernel.
 
     If two accesses are in conflict, ``line``, ``thread`` and ``block`` are those of the later access in the simulated
     order, and ``other_line``, ``other_thread`` and ``other_block`` those of the earlier access.
@@ -49,7 +49,7 @@ class Finding:
     Attributes:
         kind: One of ``KINDS``, or of the kinds that the host finds: ``NOT_WRITTEN``, ``WRONG_RESULT``, ``UNSET``,
             ``LAUNCH_BOUNDS`` and ``TOO_MUCH_SHARED``.
-        message: One sentence with all that is known.
+        message: One sentence with the kernel, the line, the kind, the threads and the addresses.
         line: Line of ``Report.text``, 0 if unknown. In a race it is the line of the later access.
         location: File and line: ``"tiled.cu.j2:57"``, or a line of the user's own file.
         text: Text of the line.
@@ -85,7 +85,7 @@ class Finding:
 
     @property
     def is_warning(self) -> bool:
-        """True if the finding is only a warning, because its kind is not an error on a GPU."""
+        """Whether the finding is only a warning, because its kind is not an error on a GPU."""
         return self.kind in WARNINGS
 
     def __str__(self) -> str:
@@ -144,8 +144,8 @@ class Region:
         if offset < 0:
             return f"{_bytes(-offset)} before {what}"
         if offset == self.bytes:
-            return f"just behind {what}"
-        return f"{_bytes(offset - self.bytes)} behind the end of {what}"
+            return f"just past the end of {what}"
+        return f"{_bytes(offset - self.bytes)} past the end of {what}"
 
 
 def _bytes(count: int) -> str:
@@ -196,7 +196,7 @@ def _where(raw: RawFinding, space: str, regions: tuple[Region, ...], *, indirect
             elif indirect and region and region.distance(address) > GUARD_BYTES:
                 return (
                     f"at the address {raw.address:#x}, through a pointer to no array: it was not set, or its array is "
-                    "not on the device or is no longer there"
+                    "not on the device or has been freed"
                 )
     if region is None:
         return f"at an address outside all arrays ({address:#x})"
@@ -243,7 +243,8 @@ def finding(
     regions = allocated_region(raw, lines) or (shared if space == "shared" else operands)
     block, thread = _triple(raw.block), _triple(raw.thread)
     other_block, other_thread = _triple(raw.other_block), _triple(raw.other_thread)
-    what = f"{_bytes(raw.bytes)} {_where(raw, space, regions, indirect=indirect)}"
+    where = _where(raw, space, regions, indirect=indirect)
+    what = f"{_bytes(raw.bytes)}{',' if where[0].isdigit() else ''} {where}"
     who = f"block {show(block)}, thread {show(thread)}"
     other_at = "the same line" if other_line == line else lines.location(other_line)
     said = SENTENCES[kind].format(
@@ -251,7 +252,7 @@ def finding(
         what=what,
         access_to=f"{'writes' if raw.writes else 'reads'} {raw.bytes}",
         free=FREES.get(raw.bytes, "").format(other=f"thread {show(other_thread)}", at=other_at, address=raw.address),
-        gap=", which is none of its elements"
+        gap=", which is not one of its elements"
         if not raw.allocation and any(each.holds(raw.address) for each in regions)
         else "",
         other=f"thread {show(other_thread)}" + ("" if other_block == block else f" of block {show(other_block)}"),
@@ -259,7 +260,7 @@ def finding(
         at=other_at,
         bytes=raw.bytes,
         address=_signed(raw.address),
-        elsewhere=f"is at another one, at {other_at}" if raw.other_pc else "has ended without it",
+        elsewhere=f"is at another one, at {other_at}" if raw.other_pc else "has ended without reaching it",
         doing=f"is at {other_at}" if raw.other_pc else "has ended",
         value=_double(raw.address),
         integer=f"{'a signed' if raw.bytes & 1 else 'an unsigned'} integer of {1 << min(raw.bytes >> 1, 7)} bits",
@@ -268,11 +269,11 @@ def finding(
         fast=RANGES.get(raw.bytes, "").format(value=_double(raw.address)),
         unordered=_unordered(raw, other_block == block, lines, {line, other_line}),
         uncommitted=_uncommitted(raw, lines) if raw.uncommitted else "has not been waited for",
-        for_what=", which is at another place" if raw.bytes == OTHER_PLACE else ", for another mask or operation",
+        for_what="is at another place" if raw.bytes == OTHER_PLACE else "waits with another mask or operation",
     )
     own = kind == LANES and not raw.bytes  # the mask of the lane's own call
     if own:
-        said = "waits for lanes of its warp by a mask that does not have its own lane"
+        said = "waits for lanes of its warp with a mask that does not include its own lane"
     if kind == COPY and not raw.other_pc:  # found when the thread ended
         said = f"copies {what} by cp.async, and the copy {_uncommitted(raw, lines)}"
     said += masks_in_words(raw, kind)
@@ -321,23 +322,21 @@ def times(count: int) -> str:
 def _unordered(raw: RawFinding, one_block: bool, lines: SourceLines, both: set[int]) -> str:
     """Return what a message says of the order of two accesses, which are at two lines, or at one."""
     if raw.unfenced:
-        between = "before the atomic that it then made" if raw.unfenced == 2 else "after the flag that it read"
+        between = "before its next atomic" if raw.unfenced == 2 else "after this thread read the flag"
         return f"with no fence {between}"
     if raw.one_warp:
         return "with no barrier in between; both threads are in one warp, and __syncwarp() would order them"
     if not one_block:
         return "with nothing that orders the two"
     if lines.loop(min(both)) and any("__syncthreads" in lines.text(at) for at in range(min(both) + 1, max(both))):
-        return (
-            "with no barrier in between: one is between the two lines, and one is missing at the end of the loop's body"
-        )
+        return "with no barrier in between: there is one between the two lines, but none at the end of the loop's body"
     return "with no barrier in between"
 
 
 def _uncommitted(raw: RawFinding, lines: SourceLines) -> str:
     """Return what a message says of a copy that is in no group."""
     at = f" before the wait at {lines.location(lines.line(raw.waited_at))}" if raw.waited_at else ""
-    return f"has not been committed: a commit is missing{at}, and a wait is for committed copies only"
+    return f"has not been committed: a commit is missing{at}, and waits apply to committed copies only"
 
 
 def _triple(values: Any) -> tuple[int, int, int]:

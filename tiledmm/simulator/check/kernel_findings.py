@@ -121,7 +121,7 @@ class KernelFindings:
             The findings, with those about memory that nothing has written last.
         """
         found = [raw for each in outcomes for raw in each.findings]
-        late = [self._finding(TIMEOUT, f"the time was up when {_done(each)}", 0) for each in outcomes if each.ran_out]
+        late = [self._finding(TIMEOUT, f"the timeout came when {_done(each)}", 0) for each in outcomes if each.ran_out]
         if not found:
             return late
         base = self._kernel.native.base
@@ -182,8 +182,8 @@ class KernelFindings:
         if not size or not self._kernel.debug.defines(OF_UNKNOWN_DEPTH):
             return []
         said = (
-            f"functions that call themselves or by pointers take about {size:,} bytes of stack here; a GPU gives "
-            "1,024 to a thread unless cudaDeviceSetLimit(cudaLimitStackSize, bytes) says more"
+            f"recursive calls and calls through pointers use about {size:,} bytes of stack here; a GPU gives a thread "
+            "1,024 bytes unless cudaDeviceSetLimit(cudaLimitStackSize, bytes) raises the limit"
         )
         return [self._finding(DEEP_CALLS, said, self._kernel.lines.line(place))]
 
@@ -234,7 +234,7 @@ class KernelFindings:
                 continue
             declaration = each.declared or declared.get(name, 0)
             at = f", declared at {self._kernel.lines.location(declaration)}" if declaration else ""
-            said = f"{each.name}{at}: the result depends on what is there"
+            said = f"{each.name}{at}: the result depends on its value"
             line = self._first_update(name, declaration) or own_line(each.lines, self._kernel.places.page)
             found.append(self._finding(UNSET, said, line, other=declaration))
         return found
@@ -288,7 +288,7 @@ class KernelFindings:
         Args:
             found: The finding.
         """
-        said = "; it is in shared memory, of which no thread has written these bits"
+        said = "; the variable is in shared memory, where no thread has written these bits"
         return replace(found, kind=UNSET, message=found.message + said)
 
 

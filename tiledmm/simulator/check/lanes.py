@@ -42,8 +42,8 @@ def masks_in_words(raw: RawFinding, kind: str) -> str:
         return ""
     of_warp, mask = f"of warp {raw.warp}", lanes_in_words(raw.mask)
     if kind in SHUFFLES and not raw.present >> raw.bytes & 1 and raw.bytes < WARP_SIZE:
-        return f": warp {raw.warp} of the block has {lanes_in_words(raw.present)} only"
+        return f": warp {raw.warp} of the block has only {lanes_in_words(raw.present)}"
     said = f"; the mask names {mask} {of_warp}"
     if kind in WAITS and raw.other_mask and raw.other_mask != raw.mask:
-        said += f", and that of the other {lanes_in_words(raw.other_mask)}"
+        said += f", and the other mask {lanes_in_words(raw.other_mask)}"
     return said

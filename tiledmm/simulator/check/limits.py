@@ -39,14 +39,14 @@ def beyond_limits(
     found = []
     threads, most = block[0] * block[1] * block[2], kernel.native.functions.tiledmm_max_threads()
     if most and threads > most:
-        said = f"a block of {threads} threads, and the kernel's __launch_bounds__ has {most}"
+        said = f"a block has {threads} threads, but the kernel's __launch_bounds__ allows {most}"
         found.append(findings.of_declaration(LAUNCH_BOUNDS, said, r"__launch_bounds__"))
     size, largest = _static_shared(kernel)
     if size > (limit := kernel.target.static_shared_bytes):
-        said = f"{size:,} bytes of static shared memory, and a block has {limit:,}; dynamic memory may be more"
+        said = f"{size:,} bytes of static shared memory, but a block has {limit:,}; dynamic shared memory may be larger"
         found.append(findings.of_declaration(TOO_MUCH_SHARED, said, rf"__shared__[^;]*\b{largest}\b"))
     elif size + shared_bytes > (most := kernel.target.max_shared_bytes):
-        said = f"{size:,} bytes of static and {shared_bytes:,} of dynamic shared memory; a block has {most:,} of both"
+        said = f"{size:,} bytes of static and {shared_bytes:,} of dynamic shared memory, but a block has {most:,}"
         found.append(findings.of_declaration(TOO_MUCH_SHARED, said, r"__shared__"))
     return found + _beyond_constants(kernel, findings)
 
@@ -77,7 +77,7 @@ def too_many_blocks(
     if blocks <= most:
         return None
     said = (
-        f"{blocks:,} blocks, which wait for each other, and {most:,} fit on a GPU at a time ({gpu.name}: {gpu.sms} SMs "
+        f"{blocks:,} blocks wait for each other, but only {most:,} fit on a GPU at a time ({gpu.name}: {gpu.sms} SMs "
         f"with {of_one.blocks} blocks of {threads} threads each, limited by {of_one.limited_by}; registers may allow "
         "fewer)"
     )
@@ -105,13 +105,13 @@ def _beyond_constants(kernel: NativeKernel, findings: KernelFindings) -> list[Fi
     constants = [each for each in kernel.variables if each.name in names]
     if (size := sum(each.bytes for each in constants)) > _CONSTANT_BYTES:
         largest = max(constants, key=lambda each: each.bytes).name
-        said = f"{size:,} bytes of constant memory, and a module has {_CONSTANT_BYTES:,}: read global memory"
+        said = f"{size:,} bytes of constant memory, but a module has {_CONSTANT_BYTES:,}: use global memory"
         found.append(findings.of_declaration(TOO_MANY_CONSTANTS, said, rf"__constant__[^;]*\b{largest}\b"))
     size = 0
     for each in kernel.parameters:
         alignment = each.bytes if each.kind != OTHER else 1
         size = -(-size // alignment) * alignment + each.bytes
     if size > _PARAMETER_BYTES:
-        said = f"{size:,} bytes of parameters, and a kernel has {_PARAMETER_BYTES:,}: pass an array"
+        said = f"{size:,} bytes of parameters, but a kernel has {_PARAMETER_BYTES:,}: pass an array"
         found.append(findings.of_declaration(TOO_MANY_PARAMETERS, said, rf"\b{short_name(kernel.name)}\s*\("))
     return found

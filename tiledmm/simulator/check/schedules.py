@@ -213,10 +213,10 @@ class Schedules:
         if permuted:
             kind, meaning = ORDER_OF_ELEMENTS, "the same elements in another order"
         else:
-            kind, meaning = ORDER_OF_THREADS, "elements that differ"
+            kind, meaning = ORDER_OF_THREADS, "other values"
         said = (
             f"{len(different):,} of {mine.size:,} elements of {placed.name} depend on the order in which threads run "
-            f"({meaning}): {where} is {one[first]} or {mine[first]}"
+            f"({meaning}): {where} is either {one[first]} or {mine[first]}"
         )
         offset = sum(int(i) * stride for i, stride in zip(first, placed.array.strides, strict=True)) - placed.start
         writer = outcome.writer(writes, offset // placed.granule)

@@ -6,8 +6,8 @@
     x = cp.arange(32, dtype=cp.float32)
     kernel((1,), (32,), (x,))
 
-CuPy's other functions are NumPy's here, and return arrays with CuPy's methods. The module is for such scripts, and does
-not replace CuPy: a name that it lacks raises AttributeError. Times are those of the simulation.
+CuPy's other functions are NumPy's here, and return arrays with CuPy's methods. The module is for such scripts and does
+not replace CuPy: names that it lacks raise AttributeError. Times are those of the simulation.
 
 In: calls that scripts make. Out: arrays, and errors about wrong kernels. May import ``api`` and the folders that it
 imports.
@@ -81,7 +81,7 @@ class RawKernel(raw_kernel.RawKernel):
         if isinstance(value, ndarray):
             if parameter.kind != POINTER:
                 raise OperandTypeError(
-                    f"parameter {parameter.name} is of type {parameter.type}; got an array, for which a kernel gets a "
+                    f"parameter {parameter.name} of type {parameter.type} got an array, which CuPy passes as a "
                     "pointer: pass a NumPy scalar or x.item()"
                 )
         elif isinstance(value, np.ndarray) and (value.size != 1 or parameter.kind == POINTER):
@@ -91,8 +91,8 @@ class RawKernel(raw_kernel.RawKernel):
             )
         elif isinstance(value, (bytes, bytearray, ctypes.Structure, ctypes.Array)):
             raise OperandTypeError(
-                f"parameter {parameter.name} of {self.name} got {type(value).__name__}, which CuPy does not pass: "
-                "structures are NumPy scalars or arrays of one element"
+                f"parameter {parameter.name} of {self.name} got {type(value).__name__}, which CuPy does not accept: "
+                "pass a structure as a NumPy scalar or an array of one element"
             )
         return super()._argument(parameter, value)
 
@@ -146,7 +146,7 @@ def memoize(for_each_device: bool = False) -> Callable[[Callable[..., Any]], Cal
 def fuse(*args: Any, **keywords: Any) -> Any:
     """Return a function unchanged, or a decorator that does so.
 
-    CuPy fuses the function's operations to one kernel, which does not change the results.
+    CuPy fuses the function's operations into one kernel, which does not change the results.
     """
     if len(args) == 1 and callable(args[0]) and not keywords:
         return args[0]
@@ -173,9 +173,7 @@ class _Refused:
         self._refuse()
 
     def _refuse(self) -> NoReturn:
-        raise ConfigError(
-            f"the simulator does not make kernels out of {type(self).__name__}s: write the loop as a RawKernel"
-        )
+        raise ConfigError(f"the simulator does not support {type(self).__name__}: write the loop as a RawKernel")
 
 
 class ElementwiseKernel(_Refused):
@@ -200,7 +198,7 @@ class _Functions:
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or not hasattr(self._module, name):
-            raise AttributeError(f"{self._title} of the simulator has no {name!r}")
+            raise AttributeError(f"the simulator's {self._title} has no {name!r}")
         return self._convert(getattr(self._module, name))
 
 
@@ -223,7 +221,7 @@ def __getattr__(name: str) -> Any:
     of_numpy = getattr(np, name, None)
     if name.startswith("_") or name in _NOT_IN_CUPY or of_numpy is None or isinstance(of_numpy, ModuleType):
         raise AttributeError(
-            f"tiledmm.simulator.cupy has no {name!r}: it has what scripts with kernels of their own use, and NumPy's "
-            "functions that CuPy has"
+            f"tiledmm.simulator.cupy has no {name!r}: it contains the functions that CuPy shares with NumPy, and what "
+            "scripts with raw kernels use"
         )
     return wrapped(of_numpy, host=name in _OF_HOST_ARRAYS)

@@ -1,4 +1,4 @@
-"""``cupy.ndarray`` on the CPU: a NumPy array with CuPy's methods, and NumPy functions that take and return it."""
+"""``cupy.ndarray`` on the CPU: a NumPy array with CuPy's methods, and NumPy functions that accept and return it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ndarray(np.ndarray[Any, Any]):
     Args:
         shape: Shape of the array.
         dtype: Type of its elements.
-        memptr: Pointer to existing memory; None for new memory without values, as of ``empty``.
+        memptr: Pointer to existing memory; None for new uninitialized memory, as in ``empty``.
         strides: Strides in bytes; None for contiguous elements.
         order: ``"C"`` or ``"F"``.
     """
@@ -48,7 +48,7 @@ class ndarray(np.ndarray[Any, Any]):
             leave_unwritten(array)
             return array
         if not isinstance(memptr, MemoryPointer):
-            raise OperandTypeError(f"memptr is a pointer to memory, such as x.data; got {type(memptr).__name__}")
+            raise OperandTypeError(f"memptr must be a pointer to memory, such as x.data; got {type(memptr).__name__}")
         memory = memptr.bytes
         try:
             view: ndarray = super().__new__(cls, shape, dtype, memory.data, 0, strides, order)
@@ -99,9 +99,9 @@ class ndarray(np.ndarray[Any, Any]):
             ShapeError: If its shape or type differs.
         """
         if not isinstance(arr, np.ndarray):
-            raise OperandTypeError(f"set takes a NumPy array; got {type(arr).__name__}")
+            raise OperandTypeError(f"set needs a NumPy array; got {type(arr).__name__}")
         if arr.shape != self.shape or arr.dtype != self.dtype:
-            raise ShapeError(f"got {arr.dtype} of shape {arr.shape} for {self.dtype} of shape {self.shape}")
+            raise ShapeError(f"set needs {self.dtype} of shape {self.shape}; got {arr.dtype} of shape {arr.shape}")
         self[...] = arr
 
     def __getitem__(self, key: Any) -> Any:
@@ -228,8 +228,8 @@ def refuse_host_arrays(name: str, values: Iterable[Any]) -> None:
             refuse_host_arrays(name, value)
         elif isinstance(value, np.ndarray) and not isinstance(value, ndarray) and value.ndim:
             raise OperandTypeError(
-                f"{name} got a NumPy array, which CuPy does not take here: pass cp.asarray(x), or get the other as a "
-                "NumPy array by cp.asnumpy(y)"
+                f"{name} got a NumPy array, which CuPy does not accept here: pass cp.asarray(x), or convert the "
+                "other array by cp.asnumpy(y)"
             )
 
 

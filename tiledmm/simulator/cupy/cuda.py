@@ -60,7 +60,7 @@ class Event:
 
 
 class Stream:
-    """A stream. Each launch ends before its call returns, so there is never anything to wait for."""
+    """A stream without effect: each launch ends before its call returns, so there is never anything to wait for."""
 
     ptr = 0
     done = True
@@ -122,7 +122,7 @@ def get_elapsed_time(start_event: Event, end_event: Event) -> float:
     """
     begin, end = start_event._seconds, end_event._seconds
     if begin is None or end is None or start_event.disable_timing or end_event.disable_timing:
-        raise ConfigError("both events are recorded before the time between them is asked for, with timing enabled")
+        raise ConfigError("both events must be recorded, with timing enabled, before get_elapsed_time")
     return 1000 * (end - begin)
 
 
@@ -210,7 +210,7 @@ class _Namespace(SimpleNamespace):
         self._title = title
 
     def __getattr__(self, name: str) -> Any:
-        raise AttributeError(f"cupy.cuda.{self.__dict__.get('_title', '')} of the simulator has no {name!r}")
+        raise AttributeError(f"the simulator's cupy.cuda.{self.__dict__.get('_title', '')} has no {name!r}")
 
 
 def _properties(device: int) -> dict[str, Any]:
@@ -245,4 +245,4 @@ device = _Namespace("device", Device=Device)
 
 
 def __getattr__(name: str) -> Any:
-    raise AttributeError(f"cupy.cuda of the simulator has no {name!r}")
+    raise AttributeError(f"the simulator's cupy.cuda has no {name!r}")

@@ -75,7 +75,7 @@ class Device:
     def __init__(self, device: int | Device | None = None) -> None:
         self.id = int(device or 0)
         if self.id:
-            raise DeviceError(f"the simulator has device 0 alone; got {self.id}")
+            raise DeviceError(f"the simulator has only device 0; got {self.id}")
 
     @property
     def compute_capability(self) -> str:

@@ -44,7 +44,7 @@ class MemoryPointer:
     def bytes(self) -> np.ndarray[Any, Any]:
         """The memory from the pointer's address to the end, as an array of uint8."""
         if not 0 <= self._offset <= self.mem.size:
-            raise ConfigError(f"this memory has {self.mem.size} bytes; the pointer is to byte {self._offset}")
+            raise ConfigError(f"this memory has {self.mem.size} bytes, but the pointer points to byte {self._offset}")
         return self.mem[self._offset :]
 
     def copy_from_host(self, mem: Any, size: int) -> None:
@@ -108,11 +108,13 @@ class MemoryPointer:
 
     def _check(self, size: int) -> None:
         if not 0 <= self._offset <= self._offset + size <= self.mem.size:
-            raise ConfigError(f"this memory has {self.mem.size} bytes; got {size} bytes from byte {self._offset} on")
+            raise ConfigError(
+                f"this memory has {self.mem.size} bytes; got {size} bytes, starting at byte {self._offset}"
+            )
 
 
 class DevicePointer(int):
-    """The address ``x.data.ptr``: an integer that keeps its memory alive, and that a launch finds its array by."""
+    """The address ``x.data.ptr``: an integer that keeps its memory alive, and by which a launch finds its array."""
 
     memory: MemoryPointer
 
@@ -137,5 +139,5 @@ class DevicePointer(int):
 def _address(mem: Any) -> int:
     address = mem.value if isinstance(mem, ctypes.c_void_p) else mem
     if not isinstance(address, int):
-        raise OperandTypeError(f"an address of the host is an int or ctypes.c_void_p; got {type(mem).__name__}")
+        raise OperandTypeError(f"a host address must be an int or ctypes.c_void_p; got {type(mem).__name__}")
     return address

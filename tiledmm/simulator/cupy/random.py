@@ -21,14 +21,14 @@ _FROM_ZERO_TO_ONE = frozenset({"rand", "random", "random_sample", "ranf", "sampl
 def _function(generator: Any, name: str, title: str) -> Any:
     of_numpy = None if name.startswith("_") else getattr(generator, name, None)
     if of_numpy is None or not callable(of_numpy):
-        raise AttributeError(f"{title} of the simulator has no {name!r}")
+        raise AttributeError(f"the simulator's {title} has no {name!r}")
     call = wrapped_function(of_numpy)
     if name not in _WITH_DTYPE:
         return call
 
     def with_dtype(*args: Any, dtype: Any = float, **keywords: Any) -> Any:
         if np.dtype(dtype).kind not in "fiu":
-            raise UnsupportedTypeError(f"{title}.{name} takes dtype=float32 or float64; got {np.dtype(dtype)}")
+            raise UnsupportedTypeError(f"dtype of {title}.{name} must be float32 or float64; got {np.dtype(dtype)}")
         values = np.asarray(of_numpy(*args, **keywords)).astype(dtype)
         if name in _FROM_ZERO_TO_ONE:  # rounding may have reached 1
             values = np.minimum(values, np.nextafter(values.dtype.type(1), values.dtype.type(0)))
@@ -57,7 +57,7 @@ class Generator:
     def __getattr__(self, name: str) -> Any:
         of_numpy = None if name.startswith("_") else getattr(self._generator, name, None)
         if of_numpy is None or not callable(of_numpy):
-            raise AttributeError(f"cupy.random.Generator of the simulator has no {name!r}")
+            raise AttributeError(f"the simulator's cupy.random.Generator has no {name!r}")
         return wrapped_function(of_numpy)
 
 

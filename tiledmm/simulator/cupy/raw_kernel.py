@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -15,6 +14,7 @@ from tiledmm.simulator.api import launch_kernel
 from tiledmm.simulator.build.module import Module
 from tiledmm.simulator.build.native_kernel import NativeKernel
 from tiledmm.simulator.build.parameters import POINTER, Parameter
+from tiledmm.simulator.build.source_text import is_path
 from tiledmm.simulator.build.translation.syntax import kernels_in, variables_in
 from tiledmm.simulator.cupy.memory import MemoryPointer
 from tiledmm.simulator.execute.settings import Settings
@@ -29,18 +29,18 @@ class RawKernel:
 
     Args:
         code: CUDA C.
-        name: The kernel's name; the kernel is ``extern "C"``.
+        name: The kernel's name; the kernel must be ``extern "C"``.
         options: A tuple of NVRTC's options. Macros (``-DN=4``), folders of headers (``-I``) and the architecture
             (``-arch=sm_80``) have an effect; standards, optimization and diagnostics have none.
-        backend: ``"nvrtc"`` or ``"nvcc"``, which are the same here.
+        backend: ``"nvrtc"`` or ``"nvcc"``, which have the same effect here.
         translate_cucomplex: Whether the types of ``cuComplex.h`` are those of CuPy's ``complex.cuh``.
-        enable_cooperative_groups: Whether its launches are cooperative: all blocks are resident, and wait for each
-            other at ``this_grid().sync()``. As in CuPy, that needs it to be True.
-        jitify: No effect: the C++ compiler finds its headers.
+        enable_cooperative_groups: Whether launches are cooperative: all blocks are resident, so that they can wait for
+            each other at ``this_grid().sync()``.
+        jitify: Ignored: the C++ compiler finds its headers.
 
     Attributes:
         report: Counts and findings of the last launch; None before the first.
-        settings: Settings of its launches: checks, counts, the order of threads.
+        settings: Settings of its launches, such as checks, counts and the order of threads.
 
     Example:
         >>> text = 'extern "C" __global__ void twice(float* x) { x[threadIdx.x] *= 2; }'
@@ -95,7 +95,7 @@ class RawKernel:
         return self
 
     def compile(self, log_stream: Any = None) -> None:
-        """Compile the kernel, unless it has been compiled already.
+        """Compile the kernel unless it has already been compiled.
 
         Args:
             log_stream: Stream to which CuPy writes the compiler's output; the simulator writes nothing.
@@ -115,26 +115,27 @@ class RawKernel:
         shared_mem: int = 0,
         stream: Any = None,
     ) -> None:
-        """Run the kernel on the CPU, and return when it has ended.
+        """Run the kernel on the CPU, and return when it has ended. The output of ``printf`` goes to ``sys.stdout``.
 
         Args:
             grid: Number of blocks along x, y and z.
             block: Number of threads per block along x, y and z.
             args: One argument for each parameter. Arrays are written in place. Numbers have the sizes that CuPy passes:
-                a Python float is a double, a Python int has 8 bytes, a NumPy scalar its own.
-            shared_mem: Size of dynamic shared memory, in bytes; for more than 48 KiB, with static shared memory, set
-                ``max_dynamic_shared_size_bytes`` first.
-            stream: No effect: a launch ends before the call returns.
+                a Python float is a double, a Python int has 8 bytes, a NumPy scalar has its own size.
+            shared_mem: Size of dynamic shared memory, in bytes. If it exceeds 48 KiB together with static shared
+                memory, set ``max_dynamic_shared_size_bytes`` first.
+            stream: Ignored: a launch ends before the call returns.
 
         Raises:
-            SimulationError: If the kernel is wrong; arrays have been written, and ``report`` has the findings.
-            ConfigError: If grid, block or shared memory are beyond what the target architecture has.
-            OperandTypeError: If an argument is not what the parameter takes.
+            SimulationError: If the simulator finds an error in the kernel. Arrays have been written nevertheless, and
+                ``report`` has the findings.
+            ConfigError: If grid, block or shared memory exceed the limits of the target architecture.
+            OperandTypeError: If an argument does not fit its parameter.
             CompilationError: If the kernel does not compile.
         """
         for what, value in (("grid", grid), ("block", block), ("args", args)):
             if not isinstance(value, (tuple, list) if what == "args" else tuple):
-                raise OperandTypeError(f"{what} is a tuple, such as (n,); got {type(value).__name__}")
+                raise OperandTypeError(f"{what} must be a tuple, such as (n,); got {type(value).__name__}")
         kernel = self._compiled()
         self._check_shared(kernel, shared_mem)
         parameters = kernel.parameters
@@ -144,9 +145,8 @@ class RawKernel:
         blocks, threads = (tuple(max(1, each) for each in sizes) for sizes in (grid, block))
         settings = replace(self.settings, cooperative=self.enable_cooperative_groups)
         self.report = launch_kernel(
-            kernel, blocks, threads, args, shared_mem, settings, exact=True, state=self._module.state
+            kernel, blocks, threads, args, shared_mem, settings, exact=True, state=self._module.state, prints=True
         )
-        sys.stdout.write(self.report.output)
         self.report.check()
 
     def _argument(self, parameter: Parameter, value: Any) -> Any:
@@ -157,9 +157,7 @@ class RawKernel:
         """
         if isinstance(value, MemoryPointer):
             if parameter.kind != POINTER:
-                raise OperandTypeError(
-                    f"parameter {parameter.name} is of type {parameter.type}; got a pointer to memory"
-                )
+                raise OperandTypeError(f"parameter {parameter.name} of type {parameter.type} got a pointer to memory")
             return ctypes.c_void_p(int(value))
         is_word = isinstance(value, (int, np.int64, np.uint64)) and not isinstance(value, bool)
         return ctypes.c_void_p(int(value)) if parameter.kind == POINTER and is_word else value
@@ -202,7 +200,8 @@ class RawKernel:
         most = kernel.target.max_shared_bytes - _static_shared(kernel)
         if not 0 <= size <= most:
             raise ConfigError(
-                f"max_dynamic_shared_size_bytes of {self.name} is from 0 to {most} on {kernel.target.name}; got {size}"
+                f"max_dynamic_shared_size_bytes of {self.name} must be from 0 to {most} on {kernel.target.name}; got "
+                f"{size}"
             )
         self._dynamic_limit = int(size)
 
@@ -228,7 +227,7 @@ class RawKernel:
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(
-            _not_told(name) if name in _OF_MACHINE_CODE else f"a RawKernel of the simulator has no attribute {name!r}"
+            _not_told(name) if name in _OF_MACHINE_CODE else f"the simulator's RawKernel has no attribute {name!r}"
         )
 
     def _compiled(self) -> NativeKernel:
@@ -238,7 +237,7 @@ class RawKernel:
         most, largest = self.max_dynamic_shared_size_bytes, kernel.target.max_shared_bytes - _static_shared(kernel)
         if most < size <= largest:
             raise ConfigError(
-                f"{self.name} may have {most} bytes of dynamic shared memory; got shared_mem={size}: set "
+                f"{self.name} may use up to {most} bytes of dynamic shared memory; got shared_mem={size}: set "
                 f"kernel.max_dynamic_shared_size_bytes = {size} before the launch, as on a GPU"
             )
 
@@ -253,12 +252,14 @@ def module_of(code: str, options: tuple[str, ...], backend: str, names: Sequence
 
     Raises:
         OperandTypeError: If ``code`` is not a string.
-        ConfigError: If there is no such backend.
+        ConfigError: If there is no such backend, or if ``code`` is the name of a file.
     """
     if not isinstance(code, str):
-        raise OperandTypeError(f"code is a string with CUDA C; got {type(code).__name__}")
+        raise OperandTypeError(f"code must be a string with CUDA C; got {type(code).__name__}")
+    if is_path(code) and code.strip().endswith((".cu", ".cuh")):
+        raise ConfigError(f"code must be CUDA C; got the name of a file: pass open({code!r}).read()")
     if backend not in ("nvrtc", "nvcc"):
-        raise ConfigError(f"backend is 'nvrtc' or 'nvcc'; got {backend!r}")
+        raise ConfigError(f"backend must be 'nvrtc' or 'nvcc'; got {backend!r}")
     return Module(code, options, names, translates_cucomplex=translates)
 
 
@@ -284,7 +285,7 @@ class _Attributes(dict[str, int]):
 
 
 def _not_told(name: str) -> str:
-    return f"{name} follows from machine code, which the simulator does not make: compile the kernel by NVRTC for it"
+    return f"the simulator does not know {name}, which depends on machine code: compile the kernel with NVRTC"
 
 
 def _static_shared(kernel: NativeKernel) -> int:

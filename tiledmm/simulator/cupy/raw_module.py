@@ -16,7 +16,7 @@ class RawModule:
 
     Args:
         code: CUDA C.
-        path: Not supported: it is for machine code and PTX.
+        path: Not supported, because CuPy reads machine code or PTX from it.
         options, backend, translate_cucomplex, enable_cooperative_groups, jitify: Keywords that are explained at
             ``RawKernel``.
         name_expressions: Names of the kernels that are not ``extern "C"``, with their template arguments.
@@ -41,7 +41,7 @@ class RawModule:
         jitify: bool | None = None,
     ) -> None:
         if path is not None:
-            raise ConfigError("path= is for machine code and PTX, which the simulator does not run: pass code=")
+            raise ConfigError("path= names machine code or PTX, which the simulator does not run: pass code=")
         if code is None:
             raise OperandTypeError("RawModule needs code=, a string with CUDA C")
         self._module = module_of(
@@ -85,7 +85,7 @@ class RawModule:
         return MemoryPointer(state[name])
 
     def compile(self, log_stream: Any = None) -> None:
-        """Compile the module, unless it has been compiled already, and reset its variables to their initial values.
+        """Compile the module unless it has already been compiled, and reset its variables to their initial values.
 
         Args:
             log_stream: Stream to which CuPy writes the compiler's output; the simulator writes nothing.

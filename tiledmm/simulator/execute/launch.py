@@ -70,12 +70,13 @@ class Launch:
         _check_geometry(self.grid, self.block, shared_bytes, kernel.target)
         if not isinstance(arguments, (tuple, list)):
             raise OperandTypeError(
-                f"arguments is a tuple with one for each parameter; got {type(arguments).__name__}: write (x,) for one"
+                f"arguments must be a tuple with one entry per parameter; got {type(arguments).__name__}: write (x,) "
+                "for one argument"
             )
         if len(arguments) != len(self.parameters):
             raise OperandTypeError(
-                f"{kernel.name} takes {len(self.parameters)} arguments "
-                f"({', '.join(each.type for each in self.parameters)}); got {len(arguments)}"
+                f"{kernel.name} has {len(self.parameters)} parameters "
+                f"({', '.join(each.type for each in self.parameters)}); got {len(arguments)} arguments"
             )
         self.arrays: dict[int, np.ndarray[Any, Any]] = {}
         self.numbers: dict[int, bytes] = {}
@@ -125,7 +126,7 @@ class Launch:
             if address and KNOWN.at(address) is None:
                 raise OperandTypeError(
                     f"parameter {parameter.name} is a {parameter.type}; got the address {address:#x}, which is in no "
-                    "array that is alive"
+                    "array that still exists"
                 )
 
     def _holders(self) -> Iterator[Holder]:
@@ -157,9 +158,9 @@ class Launch:
             if is_reordered_view(array, numbers):
                 name = self.parameters[at].name
                 yield (
-                    f"{name} is a view of shape {array.shape} with strides of {array.strides} bytes: a kernel gets the "
-                    f"address of its first element, and reads memory in order; numpy.ascontiguousarray({name}) is a "
-                    "copy in that order"
+                    f"{name} is a view of shape {array.shape} with strides of {array.strides} bytes, but a kernel gets "
+                    "only the address of its first element: if it assumes contiguous rows, pass "
+                    f"numpy.ascontiguousarray({name})"
                 )
 
     def contents(self) -> list[np.ndarray[Any, Any]]:
@@ -266,7 +267,7 @@ def _three(what: str, size: int | Sequence[int]) -> tuple[int, int, int]:
     """
     sizes = tuple(size) if isinstance(size, Iterable) else (size,)
     if not 1 <= len(sizes) <= 3 or not all(isinstance(each, (int, np.integer)) for each in sizes):
-        raise ConfigError(f"{what} is one to three whole numbers; got {size!r}")
+        raise ConfigError(f"{what} must be one to three integers; got {size!r}")
     return tuple(map(int, (*sizes, 1, 1)[:3]))  # type: ignore[return-value]
 
 
@@ -276,10 +277,12 @@ def _check_geometry(
     for what, sizes, limits in (("grid", grid, _MAX_GRID), ("block", block, _MAX_BLOCK)):
         if not all(1 <= size <= limit for size, limit in zip(sizes, limits, strict=True)):
             raise ConfigError(
-                f"{what} is from 1 to {limits[0]} x {limits[1]} x {limits[2]}; got {' x '.join(map(str, sizes))}"
+                f"{what} must be from 1 to {limits[0]} x {limits[1]} x {limits[2]}; got {' x '.join(map(str, sizes))}"
             )
     threads = block[0] * block[1] * block[2]
     if threads > target.max_threads_per_block:
         raise ConfigError(f"a block has at most {target.max_threads_per_block} threads; got {threads}")
     if not 0 <= shared_bytes <= target.max_shared_bytes:
-        raise ConfigError(f"shared_bytes is from 0 to {target.max_shared_bytes} on {target.name}; got {shared_bytes}")
+        raise ConfigError(
+            f"shared_bytes must be from 0 to {target.max_shared_bytes} on {target.name}; got {shared_bytes}"
+        )

@@ -42,7 +42,7 @@ class Memory:
             c_uint64(count), (c_uint64 * count)(*sizes), c_uint64(GUARD_BYTES), addresses, byref(self._reserved)
         )
         if not self._base:
-            raise MemoryError(f"no {sum(sizes)} bytes of memory for the operands")
+            raise MemoryError(f"there is not enough memory for the operands: {sum(sizes):,} bytes")
         self.addresses = list(addresses)
 
     def bytes(self, region: int, size: int) -> np.ndarray[Any, np.dtype[np.uint8]]:

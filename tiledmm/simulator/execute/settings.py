@@ -64,16 +64,16 @@ class Settings:
 
     def __post_init__(self) -> None:
         if self.checks not in (True, False, "full"):
-            raise ConfigError(f'checks is True, False or "full"; got {self.checks!r}')
+            raise ConfigError(f'checks must be True, False or "full"; got {self.checks!r}')
         if self.order not in ORDERS:
-            raise ConfigError(f"order of threads is one of {', '.join(ORDERS)}; got {self.order!r}")
+            raise ConfigError(f"threads must be one of {', '.join(ORDERS)}; got {self.order!r}")
         whole = isinstance(self.workers, (int, np.integer)) and not isinstance(self.workers, bool)
         if self.workers is not None and not (whole and self.workers > 0):
-            raise ConfigError(f"workers is a whole number from 1, or None for all cores; got {self.workers!r}")
+            raise ConfigError(f"workers must be a positive integer, or None for all cores; got {self.workers!r}")
         if not isinstance(self.max_steps, (int, np.integer)) or self.max_steps < 0:
-            raise ConfigError(f"max_steps is a whole number, 0 for no limit; got {self.max_steps!r}")
+            raise ConfigError(f"max_steps must be a positive integer, or 0 for no limit; got {self.max_steps!r}")
         if self.timeout is not None and not (isinstance(self.timeout, Real) and self.timeout > 0):
-            raise ConfigError(f"timeout is a number of seconds, or None for no limit; got {self.timeout!r}")
+            raise ConfigError(f"timeout must be a positive number of seconds, or None; got {self.timeout!r}")
 
     @property
     def built(self) -> str:

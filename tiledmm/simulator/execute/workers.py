@@ -92,11 +92,11 @@ def work(
         for thread in threads:
             thread.join()
     if failures:
-        raise MemoryError("no memory for the stacks of a block's threads")
+        raise MemoryError("there is not enough memory for the stacks of a block's threads")
     if missing and all_needed:
         raise MemoryError(
-            f"a cooperative launch needs a thread of the operating system for each of its {workers:,} blocks, and this "
-            f"one allows {len(threads):,}"
+            f"a cooperative launch needs a thread of the operating system for each of its {workers:,} blocks, but the "
+            f"system allows only {len(threads):,}"
         )
 
 

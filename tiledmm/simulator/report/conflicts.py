@@ -1,4 +1,4 @@
-"""Which lanes of a warp hit which bank of shared memory, for each source line of a kernel that accesses it."""
+"""Bank accesses: which lanes of a warp access which bank of shared memory, for each source line that accesses it."""
 
 from __future__ import annotations
 

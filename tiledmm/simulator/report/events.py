@@ -1,4 +1,4 @@
-"""What the threads of one block of a kernel did, by source line and array."""
+"""Events of one block of a kernel: accesses and operations of its threads, with source line and array."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Event:
     """One access of one thread, or one floating-point operation.
 
     Attributes:
-        step: Number of barriers of the block before it.
+        step: Number of barriers that the block has passed before it.
         thread: Index of the thread, (x, y, z).
         kind: ``"load"``, ``"store"`` or ``"copy"`` (cp.async: two events, one in each memory); or ``"arithmetic"``,
             which has no array, element or bytes.
@@ -28,7 +28,7 @@ class Event:
         element: Index of the element in an operand; in a shared array, its number in elements of ``bytes``.
         bytes: Bytes that are accessed.
         address: Byte address; in shared memory, the offset from the first array.
-        line: Source line, 0 if unknown.
+        line: Source line; 0 if unknown.
     """
 
     step: int

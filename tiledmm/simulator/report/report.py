@@ -1,4 +1,4 @@
-"""Counts of a simulated launch, by Nsight Compute's names, and its findings: as data, as a table and as a listing."""
+"""Reports: counts of a simulated launch, by Nsight Compute's names, and its findings, as data, table and listing."""
 
 from __future__ import annotations
 
@@ -26,27 +26,28 @@ _COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Counts and findings of a simulated kernel. No figure is a time on a GPU.
+    """Counts and findings of a simulated kernel. No value is a time on a GPU.
 
     Attributes:
         symbol: Name of the kernel.
         target: The target architecture: ``"sm_90"``.
         grid, block: Number of blocks, and of threads per block, along x, y and z.
-        findings: What is wrong with the kernel; empty if nothing is.
+        findings: Errors in the kernel; empty if there are none.
         warnings: Findings that are not errors on a GPU.
-        barriers: Number of barriers that blocks wait at, summed over all blocks.
+        barriers: Number of barriers at which blocks waited, summed over all blocks.
         flops: Floating-point operations, written with operators (``sum += a * b``) or as intrinsics; a multiply-add
-            counts as two, a division or square root as one. Integer operations do not count. Operators are counted as
-            the C++ compiler leaves them, which computes equal products once.
-        source: Traffic with the accesses of the source.
-        sass: Traffic with the accesses of the machine code (SASS) of ``target``; None if it was not counted.
+            counts as two, a division or square root as one. Integer operations do not count. Operators are counted
+            after the C++ compiler's optimization, which computes equal products once.
+        source: Memory traffic of the accesses in the source.
+        sass: Memory traffic of the accesses in the machine code (SASS) of ``target``; None if it was not counted.
         lines: Counts by source line, for lines with any counts.
         text: The kernel's source.
         locations: File and line that each line of ``text`` comes from: ``"tiled.cu.j2:57"``.
         seconds: Time that the simulation took, in seconds.
-        output: Text that the kernel printed.
-        page: The line of ``text`` where the kernel's own source begins, after the headers.
-        accesses: Counts by access: the loads and stores of each line.
+        output: Text that the kernel printed by ``printf``, up to about 1 MiB as on a GPU. ``launch``, ``run`` and raw
+            kernels also write it to ``sys.stdout``.
+        page: Line of ``text`` where the kernel's own source begins, after the headers.
+        accesses: Counts by access: one for each load, store and copy of a line.
     """
 
     symbol: str
@@ -115,7 +116,7 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """True if there are no findings; warnings do not count."""
+        """Whether there are no findings; warnings do not count."""
         return not self.findings
 
     @property
@@ -125,7 +126,7 @@ class Report:
         return traffic.global_load.bytes + traffic.copy_load.bytes + traffic.global_store.bytes
 
     def check(self) -> None:
-        """Raise SimulationError if there are findings; the message has all of them."""
+        """Raise SimulationError if there are findings. The message contains all of them."""
         if self.findings:
             raise SimulationError(describe_findings(self.symbol, self.findings))
 
@@ -134,14 +135,14 @@ class Report:
         return str(self.table())
 
     def json(self) -> str:
-        """Return a JSON object with all attributes, and with figures that follow from them, as a string."""
+        """Return a JSON object with all attributes, and with values computed from them, as a string."""
         known = asdict(self) | self._derived()
         return json.dumps(known, indent=1)
 
     def table(self) -> Table:
         """Return a table of totals and counts by source line, with findings below it.
 
-        Its method ``rich`` formats it for a terminal, ``markdown`` for a page.
+        Its method ``rich`` formats the table for a terminal, its method ``markdown`` for a page.
         """
         return _table(self)
 
@@ -176,7 +177,7 @@ def _table(report: Report) -> Table:
     view = f"machine code of {report.target}" if report.sass else "source"
     notes = (
         *report._figures(),
-        f"Accesses of the {view}. Counts, not times: nothing here was measured on a GPU.",
+        f"Counts of all blocks, with accesses as in the {view}. They are not times: nothing was measured on a GPU.",
         *_messages(report),
     )
     return Table(

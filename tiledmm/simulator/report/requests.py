@@ -19,7 +19,7 @@ class Request:
     """One access of a warp, or one floating-point operation of its lanes.
 
     Attributes:
-        step, line, kind, space, array, bytes: The same as in the :class:`Event` of each lane.
+        step, line, kind, space, array, bytes: As in the :class:`Event` of each lane.
         lanes: Active lanes, by their number in the warp.
         addresses: Byte address of each lane.
         elements: Index of the element of each lane.

@@ -40,7 +40,7 @@ class SharedTraffic:
 
 @dataclass(frozen=True, slots=True)
 class GlobalTraffic:
-    """Accesses of warps to global memory, as L1 gets them.
+    """Accesses of warps to global memory, as L1 receives them.
 
     Attributes:
         requests: Number of instructions that warps executed.
@@ -124,9 +124,10 @@ class LineCounts:
         location: File and line: ``"tiled.cu.j2:57"``, or a line of the user's own file.
         text: Text of the line.
         flops: Floating-point operations, over all threads; a multiply-add counts as two.
-        barriers: Number of barriers that blocks wait at, summed over all blocks.
-        source: Traffic with the accesses of the source: one for each element.
-        sass: Traffic with the accesses of the machine code (SASS), which vectorizes contiguous ones, or None.
+        barriers: Number of barriers at which blocks waited, summed over all blocks.
+        source: Traffic of the accesses in the source: one access per element.
+        sass: Traffic of the accesses in the machine code (SASS), which vectorizes contiguous ones; None if it was not
+            counted.
     """
 
     line: int
@@ -140,14 +141,15 @@ class LineCounts:
 
 @dataclass(frozen=True, slots=True)
 class AccessCounts:
-    """Counts of one access of a source line: of one load, one store or one copy.
+    """Counts of one access in a source line: one load, one store or one copy.
 
     Attributes:
         line: Number of the line in ``Report.text``.
         location: File and line: ``"tiled.cu.j2:57"``, or a line of the user's own file.
-        text: The access as the line has it: ``"A[row * K + k]"``; empty if it is not known.
-        source: Traffic with the accesses of the source: one for each element.
-        sass: Traffic with the accesses of the machine code (SASS), which vectorizes contiguous ones, or None.
+        text: The access as it is written in the line: ``"A[row * K + k]"``; empty if it is not known.
+        source: Traffic of the accesses in the source: one access per element.
+        sass: Traffic of the accesses in the machine code (SASS), which vectorizes contiguous ones; None if it was not
+            counted.
     """
 
     line: int

@@ -45,7 +45,7 @@ def reached(tokens: Sequence[Token], items: Sequence[Item], kernel: Item) -> set
     }
     available = [
         item for item in items if not item.is_host and not item.is_kernel and item.kind != OTHER and item.declares
-    ] + [item for item in items if item.kind == OTHER and tokens[item.begin].text == "using" and item.declares]
+    ] + [item for item in items if item.kind == OTHER and "using" in item.words and item.declares]
     available += [item for item in items if item.kind == OTHER and tokens[item.begin].text == "namespace"]
     names = set().union(*(item.mentions for item in kept))
     while True:

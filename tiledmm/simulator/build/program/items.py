@@ -233,6 +233,8 @@ def _declared(
     """
     if kind == FUNCTION:
         return frozenset({name})
+    while [each.text for each in tokens[begin : min(begin + 2, end)]] == ["[", "["]:  # an attribute
+        begin = closing(tokens, begin, end) + 1
     if kind == TYPEDEF:  # the name of a function type is in parentheses
         names = [token.text for token in tokens[begin:end] if token.kind == NAME]
         pointers = [at for at in range(begin, end - 1) if tokens[at].text == "*" and tokens[at + 2].text == ")"]

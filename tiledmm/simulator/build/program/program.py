@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tiledmm.errors import CompilationError, ConfigError, OperandTypeError
+from tiledmm.errors import CompilationError, ConfigError
 from tiledmm.hardware.architectures import Architecture, find_compile_target
 from tiledmm.simulator.build.compile_options import CompileOptions
 from tiledmm.simulator.build.program.expressions import Expression
@@ -19,11 +19,9 @@ from tiledmm.simulator.build.program.launches import HostCode
 from tiledmm.simulator.build.program.preprocessor import Preprocessed, known_headers, preprocess
 from tiledmm.simulator.build.program.tokens import Token, split, text_of, tokens_of
 from tiledmm.simulator.build.source_map import SourceMap
-from tiledmm.simulator.build.translation.refusal_tables import INCLUDES
-from tiledmm.simulator.build.translation.syntax import kernels_in, short_name, without_comments
-
-#: Ends of the names of files with CUDA C.
-SUFFIXES = (".cu", ".cuh", ".h", ".hpp", ".cuda", ".c", ".cpp")
+from tiledmm.simulator.build.source_text import read_source
+from tiledmm.simulator.build.translation.refusal_tables import INCLUDES, OF_A_PAGE
+from tiledmm.simulator.build.translation.syntax import is_page_alone, kernels_in, short_name, without_comments
 
 _HOST = re.compile(r"<<<|\bmain\s*\(|\bcuda(?:Malloc|Memcpy|Free|DeviceSynchronize|Event|Launch)\w*\b|\bstd::string\b")
 
@@ -86,17 +84,9 @@ class Program:
             OperandTypeError: If ``source`` is neither a string nor a path.
             ConfigError: If the file cannot be read.
         """
-        if not isinstance(source, (str, Path)):
-            raise OperandTypeError(f"source is CUDA C, or the path of a file with it; got {type(source).__name__}")
-        if isinstance(source, str):
-            if not _is_path(source):
-                return cls(source, "kernel.cu", options=options, target=target, redefined=redefined)
-            source = Path(source)
-        try:
-            text = source.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"{str(source)!r} cannot be read: {error}") from None
-        return cls(text, source.name, source.parent, options=options, target=target, redefined=redefined)
+        text, path = read_source(source)
+        file, folder = (path.name, path.parent) if path else ("kernel.cu", None)
+        return cls(text, file, folder, options=options, target=target, redefined=redefined)
 
     def with_constants(self, redefined: Mapping[str, str]) -> Program:
         """Return the same program with other values of its own macros and constants."""
@@ -166,8 +156,9 @@ class Program:
         names = ", ".join(dict.fromkeys(each.name for each in kernels))
         if name is None:
             if len(kernels) != 1:
-                what = f"has {len(kernels)} kernels ({names})" if kernels else "has no void __global__ function"
-                raise ConfigError(f"{self.file} {what}; name= says which one to run")
+                if not kernels:
+                    raise ConfigError(f"{self.file} has no kernel, which is a function with __global__ void before it")
+                raise ConfigError(f"{self.file} has {len(kernels)} kernels: set name to one of {names}")
             return kernels[0]
         wanted = re.sub(r"\s+", "", name)
         arguments = "<" in name
@@ -212,7 +203,7 @@ class Program:
                 host := host_function(self.tokens, self.items, kernel.item)
             ):
                 where = self.location(host)
-                raise CompilationError(f"{where}: {host.name} is a function of the host: write __device__ before it")
+                raise CompilationError(f"{where}: {host.name} is a host function: write __device__ before it")
 
     def _symbol(self, kernel: KernelDeclaration, name: str | None) -> str:
         """Return the name of a kernel with its namespaces, and with the template arguments that a name has."""
@@ -230,17 +221,23 @@ class Program:
         return [item for item in self.items if item in kept and item.kind == FUNCTION and item.body]
 
     def hint(self, error: CompilationError) -> CompilationError:
-        """Return an error of the kernel's compilation, which also names what was set aside and may be what it lacks."""
+        """Return an error of the compiler that also names what may be missing: host functions and headers left out.
+
+        A rendered kernel without its headers is recognized.
+        """
         said = str(error)
-        hosts = {item.name: item for item in self.items if item.is_host and item.name} if "knows no" in said else {}
-        for name in re.findall(r"knows no (\w+)", said):
+        if is_page_alone(self.written):
+            return CompilationError(re.sub(r"(\w+) is undefined\b.*", rf"\1 {OF_A_PAGE}", said, count=1))
+        undefined = re.findall(r"(\w+) is undefined", said)
+        hosts = {item.name: item for item in self.items if item.is_host and item.name} if undefined else {}
+        for name in undefined:
             if name in hosts:
                 place = self.location(hosts[name])
-                said += f"\n{name} is a function of the host ({place}): write __device__ before it"
-        if "knows no" in said or "is not a" in said:
+                said += f"\n{name} is a host function ({place}): write __device__ before it"
+        if undefined or "does not support" in said or "is not a" in said:
             for quoted, place in self.preprocessed.left_out.items():
                 reasons = (reason for pattern, reason in INCLUDES if pattern.fullmatch(quoted[1:-1]))
-                reason = next(reasons, "no such file beside the program, nor in the folders of -I")
+                reason = next(reasons, "there is no such file beside the program or in the folders of -I")
                 said += f"\n{place}: #include {quoted} is left out: {reason}"
         return CompilationError(said) if said != str(error) else error
 
@@ -284,8 +281,3 @@ def _constant(name: str) -> re.Pattern[str]:
 def _is_instance(tokens: Sequence[Token], item: Item) -> bool:
     """Return whether a declaration is an explicit instantiation: ``template __global__ void k<float>(float*);``."""
     return tokens[item.begin].text == "template" and tokens[item.begin + 1].text != "<"
-
-
-def _is_path(source: str) -> bool:
-    """Return whether a string is the path of a file, and no CUDA C."""
-    return "\n" not in source and source.strip().endswith(SUFFIXES) and not set("{};") & set(source)

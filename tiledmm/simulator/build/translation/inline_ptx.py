@@ -233,7 +233,7 @@ class _Statement:
 
     def _parenthesized(self) -> str:
         if self._peek()[0] != "(":
-            raise RefusedError(f"'{self._peek()[0]}' in this asm statement is no operand in parentheses")
+            raise RefusedError(f"'{self._peek()[0]}' in this asm statement is not an operand in parentheses")
         begin = self._peek().end()
         self._at = _end_of_parentheses(self._source, begin)
         out, at = [], begin
@@ -256,9 +256,7 @@ class _Statement:
                 registers.append(Register(f"({operand.expression})", 0))
                 continue
             if letter not in _CONSTRAINTS:
-                raise RefusedError(
-                    f"the constraint '{operand.constraint}' is not simulated: there are h, r, l, q, f, d and n"
-                )
+                raise RefusedError(f"the constraint '{operand.constraint}' is not supported: use h, r, l, q, f, d or n")
             kind = register_type(_CONSTRAINTS[letter])
             is_output = operand.constraint[0] in "=+"
             registers.append(Register(name, _SIZES[letter], writable=is_output))

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from tiledmm.simulator.build.compiler_process import run_compiler
 from tiledmm.simulator.build.translation.blocks import largest_array, unclosed_brace
-from tiledmm.simulator.build.translation.refusal_tables import INCLUDES, LIBRARY, NAMES, TEXTS
-from tiledmm.simulator.build.translation.syntax import without_comments
+from tiledmm.simulator.build.translation.refusal_tables import INCLUDES, LIBRARY, NAMES, OF_A_PAGE, TEXTS
+from tiledmm.simulator.build.translation.syntax import is_page_alone, without_comments
 from tiledmm.simulator.build.translation.unit import FUNCTIONS, HEADERS
 
 _UNKNOWN = re.compile(
@@ -97,7 +97,7 @@ def explain(output: str, source: str, known: Mapping[str, str]) -> Refusal | Non
     at, error = errors[0]
     outside = Path(error["file"]).name != "kernel.cu"
     if (outside or _LEFT_OPEN.search(error["text"])) and (line := unclosed_brace(source)):
-        return Refusal(line, "this brace is not closed: a } is missing behind it")
+        return Refusal(line, "this brace is not closed: a } is missing after it")
     if outside and (refused := _wrong_head(error["text"], source)):
         return refused
     place = _place(error, lines, at)
@@ -113,7 +113,7 @@ def _wrong_head(error: str, source: str) -> Refusal | None:
         if "reference" in error and "&" in head[0]:
             return Refusal(line, "a kernel's parameters are passed by value or by pointer, not by reference")
         if not re.search(r"\bvoid\b", source[: head.start()].rpartition("\n")[2] + head[0].partition("(")[0]):
-            return Refusal(line, "a __global__ function returns void: it writes its results to arrays")
+            return Refusal(line, "a __global__ function must return void: write its results to arrays")
     return None
 
 
@@ -197,9 +197,8 @@ def _reason(error: re.Match[str], line: int, source: str, known: Mapping[str, st
     code = source.splitlines()[line - 1] if 0 < line <= len(source.splitlines()) else ""
     if "<<<" in code:
         return (
-            "a kernel launch in the text: dynamic parallelism is not simulated, and the host's launches are calls of "
-            "launch "
-            "in Python, one for each kernel"
+            "the kernel launches another kernel: dynamic parallelism is not supported, and launches by the host are "
+            "calls of simulator.launch in Python, one for each kernel"
         )
     if missing := _MISSING.search(error[0]):
         return _missing(missing[1])
@@ -209,15 +208,15 @@ def _reason(error: re.Match[str], line: int, source: str, known: Mapping[str, st
         return asserted[1]
     if Path(error["file"]).name == "entry.h":
         return (
-            "the kernel cannot be called by this name: it needs its namespace and all its template arguments, as in "
-            "math::scale<float, 16>, and the text must define their types"
+            "the kernel cannot be called by this name: write its namespace and all its template arguments, as in "
+            "math::scale<float, 16>, whose types the text must define"
         )
     if frame := re.search(r"frame size (?:of |\()(\d+)", text):
-        return f"the variables of a thread take {int(frame[1]):,} bytes, and it has 524,288 (512 KiB) of local memory"
+        return f"the variables of a thread take {int(frame[1]):,} bytes, but its local memory has 524,288 (512 KiB)"
     if "variable length array" in text:
         return (
-            "the size of an array must be known when the kernel is compiled: a template argument, a macro or a "
-            "constexpr; or shared memory, whose size the launch gives"
+            "the size of an array must be a compile-time constant: a template argument, a macro or a constexpr; only "
+            "dynamic shared memory has a size that the launch sets"
         )
     if _UNKNOWN.search(text):
         members = re.findall(r"\bstd::(\w+)", code)
@@ -254,7 +253,7 @@ def _missing(header: str) -> str:
     for pattern, reason in INCLUDES:
         if pattern.fullmatch(header):
             return f"#include <{header}>: {reason}"
-    return f"#include <{header}>: no such file: put its functions into the text, or give it all as one; {LIBRARY}"
+    return f"#include <{header}>: there is no such file: put its functions into the text; {LIBRARY}"
 
 
 def _standard(name: str, known: Mapping[str, str]) -> str:
@@ -270,17 +269,18 @@ def _standard(name: str, known: Mapping[str, str]) -> str:
     for pattern, reason in NAMES:
         if pattern.fullmatch(name):
             return f"std::{name}: {reason}"
-    return f"the simulator knows no std::{name}" + (f": use {name}" if name in known else "")
+    return f"the simulator does not support std::{name}" + (f": use {name}" if name in known else "")
 
 
 def _unknown(name: str, source: str, known: Mapping[str, str]) -> str:
+    if is_page_alone(source):
+        return f"{name} {OF_A_PAGE}"
     if known.get(name):
         return f"{name} needs #include <{known[name]}>"
     for pattern, reason in NAMES:
         if pattern.fullmatch(name):
             return f"{name}: {reason}"
-    own = set(re.findall(r"[A-Za-z_]\w*", source)) - {name}
-    for names in (known, own):
-        if near := difflib.get_close_matches(name, sorted(names), 1, 0.8):
-            return f"the simulator knows no {name}; did you mean {near[0]}?"
-    return f"the simulator knows no {name}: neither the text nor the simulator's headers declare it"
+    names = {*known, *re.findall(r"[A-Za-z_]\w*", source)} - {name}
+    if near := difflib.get_close_matches(name, sorted(names), 1, 0.8):
+        return f"{name} is undefined; did you mean {near[0]}?"
+    return f"{name} is undefined: neither the text nor the simulator's headers declare it"

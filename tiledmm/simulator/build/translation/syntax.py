@@ -22,6 +22,23 @@ def kernels_in(text: str) -> list[str]:
     return list(dict.fromkeys(found))
 
 
+def is_page_alone(text: str) -> bool:
+    """Return whether a text is only the page of a rendered kernel, which lacks the headers that define its types."""
+    named = re.search(r"^#define KERNEL tiledmm_\w+$", text, re.MULTILINE)
+    return named is not None and re.search(r"^struct Problem\b", text, re.MULTILINE) is None
+
+
+def written_names(text: str, kernel: str) -> list[str]:
+    """Return the names by which a text may define a kernel: its own, and that of a macro that stands for it.
+
+    Args:
+        text: CUDA C without comments.
+        kernel: The kernel's name, without namespace and template arguments.
+    """
+    macro = re.search(rf"#\s*define\s+(\w+)\s+{re.escape(kernel)}\s*$", text, re.MULTILINE)
+    return [kernel, *([macro[1]] if macro else [])]
+
+
 def has_c_linkage(text: str, kernel: str) -> bool:
     """Return whether a kernel is ``extern "C"``, also by a macro before ``__global__`` or a block around it.
 
@@ -64,7 +81,8 @@ def parameter_names(text: str, kernel: str) -> list[str]:
     The name of a parameter without one is empty.
     """
     plain = without_comments(text)
-    begin = re.search(rf"\bvoid\b[^;{{}}]*?\b{re.escape(kernel)}\s*\(", plain)
+    written = "|".join(map(re.escape, written_names(plain, kernel)))
+    begin = re.search(rf"\bvoid\b[^;{{}}]*?\b(?:{written})\s*\(", plain)
     if not begin:
         return []
     depth, parts = 1, [""]
@@ -112,8 +130,7 @@ def launch_bounds(text: str, name: str) -> str:
     """
     plain = without_comments(text)
     space, _, short = name.partition("<")[0].rpartition("::")
-    macro = re.search(rf"#\s*define\s+(\w+)\s+{re.escape(short.strip())}\s*$", plain, re.MULTILINE)
-    written = "|".join(map(re.escape, [short.strip(), *([macro[1]] if macro else [])]))
+    written = "|".join(map(re.escape, written_names(plain, short.strip())))
     head, value, call = "", "0", "tiledmm_bounds()"
     declared = re.search(
         rf"(template\s*<(?P<parameters>[^;{{}}()]*)>\s*)?(?:extern\s*\"C\"\s*)?(?P<rest>(?:static\s+|inline\s+)*"

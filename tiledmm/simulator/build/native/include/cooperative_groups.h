@@ -175,7 +175,7 @@ __forceinline__ thread_block_tile<SIZE, thread_block> tiled_partition(const thre
 }
 template <unsigned SIZE, unsigned LARGER, class Parent>
 __forceinline__ thread_block_tile<SIZE, thread_block_tile<LARGER, Parent>> tiled_partition(const thread_block_tile<LARGER, Parent>& tile) {
-    static_assert(SIZE <= LARGER, "a tile is divided into smaller ones");
+    static_assert(SIZE <= LARGER, "tiled_partition divides a tile into tiles that are not larger");
     return thread_block_tile<SIZE, thread_block_tile<LARGER, Parent>>(LARGER / SIZE, tile.thread_rank() / SIZE);
 }
 __forceinline__ thread_group tiled_partition(const thread_group&, unsigned size) {

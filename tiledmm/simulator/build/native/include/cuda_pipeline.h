@@ -1,4 +1,4 @@
-// Copies from global to shared memory that a thread does not wait for: __pipeline_memcpy_async and its kin.
+// Copies from global to shared memory that a thread does not wait for: __pipeline_memcpy_async and similar functions.
 #pragma once
 
 #include "intrinsics.h"

@@ -46,7 +46,7 @@ class Instruction:
         Args:
             why: The reason, as a part of a sentence.
         """
-        return RefusedError(f"the simulator has no PTX instruction '{self.name}': {why}; {OWN_CODE}")
+        return RefusedError(f"the simulator does not support the PTX instruction '{self.name}': {why}; {OWN_CODE}")
 
     def take(self, names: Iterable[str]) -> str:
         """Consume the first modifier that is one of ``names``, and return it; return ``""`` if there is none."""
@@ -65,7 +65,7 @@ class Instruction:
         types = tuple(types)
         kind = self.take(BITS)
         if kind not in types:
-            raise self.refuse(f"its type is one of {', '.join(types)}")
+            raise self.refuse(f"its type must be one of {', '.join(types)}")
         return kind
 
     def finish(self, *counts: int) -> None:
@@ -75,9 +75,9 @@ class Instruction:
             RefusedError: If a modifier is left, or if the number of operands is another.
         """
         if self.modifiers:
-            raise self.refuse(f"'.{self.modifiers[0]}' is not simulated here")
+            raise self.refuse(f"'.{self.modifiers[0]}' is not supported here")
         if len(self.operands) not in counts:
-            raise self.refuse(f"it has {len(self.operands)} operands here, and takes {' or '.join(map(str, counts))}")
+            raise self.refuse(f"it has {len(self.operands)} operands here, but needs {' or '.join(map(str, counts))}")
 
     def source(self, text: str, kind: str, *, wider: bool = False) -> str:
         """Return the C++ expression for the value of a source operand, converted to a PTX type.
@@ -111,7 +111,7 @@ class Instruction:
             return "tiledmm_ptx::Sink{}"
         register = self.register(text)
         if not register.writable:
-            raise self.refuse(f"it writes {text}, which is no output operand")
+            raise self.refuse(f"it writes {text}, which is not an output operand")
         self._check(text, register, kind, wider)
         return register.code
 
@@ -129,7 +129,7 @@ class Instruction:
     def _check(self, text: str, register: Register, kind: str, wider: bool) -> None:
         bits = BITS[kind]
         if register.bits and (register.bits < bits or (register.bits > bits and not wider)):
-            raise self.refuse(f"operand {text} has {register.bits} bits, and .{kind} {bits}")
+            raise self.refuse(f"operand {text} has {register.bits} bits, but .{kind} has {bits}")
 
     def elements(self, text: str) -> list[str]:
         """Return the texts of the elements of a vector operand, such as ``{ a, b }``.
@@ -151,9 +151,9 @@ class Instruction:
         """
         parts = self.elements(text)
         if len(parts) != count:
-            raise self.refuse(f"a vector of {count} has {len(parts)} registers here")
+            raise self.refuse(f"a vector of {count} elements has {len(parts)} registers here")
         if BITS[kind] * count > 128:
-            raise self.refuse("an access has 16 bytes at most")
+            raise self.refuse("an access has at most 16 bytes")
         return parts
 
     def constant(self, text: str) -> str:
@@ -178,10 +178,10 @@ class Instruction:
             RefusedError: If the operand has another form, or if its register has the wrong size.
         """
         if not (text.startswith("[") and text.endswith("]")):
-            raise self.refuse(f"operand {text} is no address in brackets")
+            raise self.refuse(f"operand {text} is not an address in brackets")
         terms = re.split(r"\s*([+-])\s*", text[1:-1].strip())
         if terms[0] == "":
-            raise self.refuse(f"operand {text} is no register and offset")
+            raise self.refuse(f"operand {text} is not a register with an offset")
         base = self.register(terms[0])
         if base.bits not in ((0, 32, 64) if space == "shared" else (0, 64)):
             raise self.refuse(f"the address {text} has {base.bits} bits")

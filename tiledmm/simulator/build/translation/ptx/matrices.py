@@ -61,18 +61,18 @@ def _mma(it: Instruction) -> str:
             raise it.refuse(f"it has no '.{name}'")
     saturates = "true" if it.take(("satfinite",)) else "false"
     if len(it.modifiers) != 5:
-        raise it.refuse("it has one shape and four types")
+        raise it.refuse("it must have one shape and four types")
     shape, d_type, a_type, b_type, c_type = it.modifiers
     it.modifiers = []
     it.finish(4)
     integers = a_type in ("s8", "u8")
     sums = {"f64": ("f64",), "f16": ("f32", "f16")}.get(a_type, ("s32",) if integers else ("f32",))
     if shape not in _SHAPES.get(a_type, ()) or d_type not in sums or c_type != d_type:
-        raise it.refuse("there are " + ", ".join(f"{'/'.join(v)} of {k}" for k, v in _SHAPES.items()))
+        raise it.refuse("the shapes are " + ", ".join(f"{'/'.join(v)} of {k}" for k, v in _SHAPES.items()))
     if b_type != a_type and not (integers and b_type in ("s8", "u8")):
-        raise it.refuse("A and B have one type")
+        raise it.refuse("A and B must have the same type")
     if saturates == "true" and not integers:
-        raise it.refuse("only integers are saturated")
+        raise it.refuse("only integers can be saturated")
     rows, k = (int(part) for part in re.findall(r"m(\d+)n8k(\d+)", shape)[0])
     bits = _ELEMENTS[a_type][0]
     registers = k // 4 if bits == 64 else k * bits // 128
@@ -85,7 +85,7 @@ def _mma(it: Instruction) -> str:
     parts = [it.elements(text) for text in it.operands]
     for letter, part, count in zip("DABC", parts, counts, strict=True):
         if len(part) != count:
-            raise it.refuse(f"{letter} has {len(part)} registers here, and needs {count}")
+            raise it.refuse(f"{letter} has {len(part)} registers here, but needs {count}")
     code = [f"{CPP[sum_kind]} {names[0]}[{of_c}];"]
     for name, part, kind in zip(names[1:], parts[1:], (factor, factor, sum_kind), strict=True):
         values = ", ".join(it.source(each, kind) for each in part)

@@ -90,7 +90,7 @@ def _st(it: Instruction) -> str:
 @instruction("prefetch", "prefetchu", "applypriority", "discard")
 def _prefetch(it: Instruction) -> str:
     if not it.operands or it.name.startswith("discard"):
-        raise it.refuse("it discards data")
+        raise it.refuse("it would discard data")
     return ";"
 
 
@@ -142,7 +142,7 @@ def _atomic(it: Instruction) -> str:
 @instruction("cp")
 def _cp(it: Instruction) -> str:
     if not it.take(("async",)):
-        raise it.refuse("only cp.async is simulated")
+        raise it.refuse("only cp.async is supported")
     if it.take(("commit_group",)):
         it.finish(0)
         return "tiledmm_commit_copies();"

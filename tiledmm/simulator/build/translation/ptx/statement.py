@@ -26,7 +26,7 @@ SPECIAL = {
 for _register, _variable in (("tid", "threadIdx"), ("ntid", "blockDim"), ("ctaid", "blockIdx"), ("nctaid", "gridDim")):
     SPECIAL |= {f"%{_register}.{axis}": f"{_variable}.{axis}" for axis in "xyz"}
 
-_HOPPER = "Hopper's asynchronous instructions (wgmma, TMA, mbarrier, clusters) are not simulated yet"
+_HOPPER = "Hopper's asynchronous instructions (wgmma, TMA, mbarrier, clusters) are not supported yet"
 
 #: Why instructions are not simulated: opcodes that begin so, and what to use instead.
 _REFUSED = (
@@ -38,10 +38,10 @@ _REFUSED = (
         ),
         f"{_HOPPER}: use cp.async, ldmatrix, mma.sync and barriers of the block",
     ),
-    (("tcgen05",), "Blackwell's tensor core instructions are not simulated: use mma.sync"),
+    (("tcgen05",), "Blackwell's tensor core instructions are not supported: use mma.sync"),
     (("wmma",), "use ldmatrix and mma.sync, whose fragments have a documented layout"),
     (("bra", "brx", "call", "ret", "exit"), "write branches and loops in CUDA C, around the asm statement"),
-    (("tex", "tld4", "txq", "suld", "sust", "sured", "suq"), "textures and surfaces are not simulated"),
+    (("tex", "tld4", "txq", "suld", "sust", "sured", "suq"), "textures and surfaces are not supported"),
 )  # fmt: skip
 
 
@@ -100,7 +100,7 @@ class _Translation:
                 at += 1
             elif text[at] == "}":
                 if len(self._scopes) == 1:
-                    raise RefusedError("a } of the inline PTX has no {", at)
+                    raise RefusedError("a } in the inline PTX has no matching {", at)
                 self._scopes.pop()
                 out.append("}")
                 at += 1
@@ -108,13 +108,13 @@ class _Translation:
                 end = text.find(";", at)
                 try:
                     if end < 0:
-                        raise RefusedError(f"the PTX instruction '{_brief(text[at:])}' has no semicolon after it")
+                        raise RefusedError(f"the PTX instruction '{_brief(text[at:])}' does not end with a semicolon")
                     out.append(self._statement(" ".join(text[at:end].split())))
                 except RefusedError as refused:
                     raise RefusedError(refused.reason, at) from None
                 at = end + 1
         if len(self._scopes) > 1:
-            raise RefusedError("a { of the inline PTX has no }", len(text))
+            raise RefusedError("a { in the inline PTX has no matching }", len(text))
         if self._sets_carry or self._reads_carry:
             volatile = str(self._is_volatile).lower()
             carry = f"tiledmm_carry({volatile})" if self._reads_carry else "false"
@@ -127,7 +127,7 @@ class _Translation:
             return self._declaration(text)
         if label := _LABEL.match(text):
             raise RefusedError(
-                f"the label '{label[0]}' of inline PTX cannot be simulated: write branches and loops in CUDA C"
+                f"the label '{label[0]}' of inline PTX is not supported: write branches and loops in CUDA C"
             )
         if not (guard := _GUARD.match(text)):
             return self.instruction(text)
@@ -137,12 +137,12 @@ class _Translation:
     def _declaration(self, text: str) -> str:
         found = _DECLARATION.fullmatch(text)
         if not found or found[1] not in BITS:
-            raise RefusedError(f"the declaration '{_brief(text)}' of inline PTX is not simulated: use .reg")
+            raise RefusedError(f"the declaration '{_brief(text)}' of inline PTX is not supported: use .reg")
         out = []
         for declared in found[2].split(","):
             name = _DECLARED.fullmatch(declared.strip())
             if not name:
-                raise RefusedError(f"the declaration '{_brief(text)}' of inline PTX is not simulated: use .reg")
+                raise RefusedError(f"the declaration '{_brief(text)}' of inline PTX is not supported: use .reg")
             for each in [f"{name[1]}{i}" for i in range(int(name[2]))] if name[2] else [name[1]]:
                 self._declared += 1
                 code = f"{PREFIX}r{self._declared}"
@@ -153,15 +153,15 @@ class _Translation:
     def instruction(self, text: str) -> str:
         found = _OPCODE.match(text)
         if not found:
-            raise RefusedError(f"'{_brief(text)}' is no PTX instruction")
+            raise RefusedError(f"'{_brief(text)}' is not a PTX instruction")
         name = found[0]
         for prefixes, reason in _REFUSED:
             if any(name == prefix or name.startswith((prefix + ".", prefix + "::")) for prefix in prefixes):
-                raise RefusedError(f"the simulator has no PTX instruction '{name}': {reason}")
+                raise RefusedError(f"the simulator does not support the PTX instruction '{name}': {reason}")
         opcode, *modifiers = re.split(r"\.", name)
         write = INSTRUCTIONS.get(opcode)
         if write is None:
-            raise RefusedError(f"the simulator has no PTX instruction '{name}': {OWN_CODE}")
+            raise RefusedError(f"the simulator does not support the PTX instruction '{name}': {OWN_CODE}")
         self._reads_carry |= opcode in ("addc", "subc", "madc") and not self._sets_carry
         self._sets_carry |= "cc" in modifiers
         return write(Instruction(name, modifiers, split(text[found.end() :]), self.register))
@@ -192,7 +192,7 @@ class _Translation:
             if found[1]:
                 return Register(f"__uint_as_float(0x{found[1]}u)", 0)
             return Register(f"__longlong_as_double(0x{found[2]}ll)", 0)
-        raise RefusedError(f"the inline PTX uses '{text}', which is no operand and no register that it declares")
+        raise RefusedError(f"the inline PTX uses '{text}', which is neither an operand nor a register that it declares")
 
 
 def _brief(text: str) -> str:

@@ -11,7 +11,7 @@ from tiledmm.simulator.build.translation.ptx.registers import CPP, PREFIX
 def _bar(it: Instruction) -> str:
     if it.take(("warp",)):
         if not it.take(("sync",)):
-            raise it.refuse("a warp has bar.warp.sync")
+            raise it.refuse("the barrier of a warp is bar.warp.sync")
         it.finish(1)
         return f"::__syncwarp({it.source(it.operands[0], 'b32')});"
     it.take(("cta",))
@@ -19,16 +19,16 @@ def _bar(it: Instruction) -> str:
         return _reducing_barrier(it)
     way = it.take(("sync", "arrive"))
     if not way:
-        raise it.refuse("there are .sync, .arrive and .red")
+        raise it.refuse("its modes are .sync, .arrive and .red")
     it.take(("aligned",))
     it.finish(*((2,) if way == "arrive" else (1, 2)))
     if it.operands == ["0"]:
         return "__syncthreads();"
     number, threads = [int(each) if each.isdecimal() else 0 for each in (*it.operands, "0")][:2]
     if number > 15:
-        raise it.refuse(f"a block has barriers 0 to 15, and no barrier {number}")
+        raise it.refuse(f"the barriers of a block are 0 to 15; got {number}")
     if threads % 32:
-        raise it.refuse(f"the number of threads is a multiple of 32; got {threads}")
+        raise it.refuse(f"the number of threads must be a multiple of 32; got {threads}")
     sources = [it.source(each, "u32") for each in it.operands]
     function = "sync_named" if way == "sync" else "arrive_at_named"
     return f"tiledmm_ptx::{function}({', '.join([*sources, '0'][:2])});"
@@ -44,7 +44,7 @@ def _reducing_barrier(it: Instruction) -> str:
         raise it.refuse("it names no operation: .popc, .and or .or")
     to, barrier, *_, predicate = it.operands
     if barrier != "0" or len(it.operands) == 4:
-        raise it.refuse("it is simulated for barrier 0 and all threads of the block")
+        raise it.refuse("it is supported only for barrier 0 and all threads of the block")
     function = {"popc": "count"}.get(operation, operation)
     return it.put(to, kind, f"__syncthreads_{function}({it.source(predicate, 'pred')})")
 
