@@ -90,7 +90,8 @@ def test_wheel_holds_the_package_its_types_and_its_sources(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     modules = {path.relative_to(ROOT).as_posix() for path in ROOT.glob("tiledmm/**/*.py")}
     assert SOURCES
-    assert {f"tiledmm/{name}" for name in SOURCES} | modules | {"tiledmm/py.typed"} <= names
+    page = {f"tiledmm/own_kernels/trace_page/page.{kind}" for kind in ("css", "html", "js")}
+    assert {f"tiledmm/{name}" for name in SOURCES} | modules | page | {"tiledmm/py.typed"} <= names
     assert {name.split("/")[0].split("-")[0] for name in names} == {"tiledmm"}, "nothing outside the package"
 
 

@@ -16,13 +16,10 @@ PAGE = Path(__file__).with_name("index.html")
 FOLDER = Path(__file__).resolve().parents[1] / "pictures"
 
 #: Width and height in CSS pixels.
-SIZE = (1200, 860)
+SIZE = (1280, 800)
 
 #: What is shown: the warp reads a column of B's tile, eight words in each of two banks.
 SHOWN = "#variant=tiled&layout=NT&tile=16&warp=0&lane=5&step=6"
-
-# The picture begins where the step is explained.
-_BEGIN = "document.querySelector('.now').scrollIntoView()"
 
 
 def pictures() -> dict[str, Path]:
@@ -42,7 +39,6 @@ def main() -> int:
         for scheme, path in pictures().items():
             browser.prefer(scheme)
             browser.open(PAGE, SHOWN)
-            browser.evaluate(_BEGIN)
             browser.screenshot(path)
             print(f"{path}: written")
     finally:

@@ -51,6 +51,13 @@ _FUNCTION = 'extern "C" __global__'
 
 _HEAD = "// Written by python -m docs.interactive.record from what the simulator recorded.\n"
 
+# What the page shows at first, and where it finds a bank conflict if a kernel has none.
+_PAGE = {
+    "product": True,
+    "shown": {"variant": "tiled", "layout": "NN", "tile": 16},
+    "conflict": {"variant": "tiled", "layout": "NT"},
+}
+
 #: Row and column.
 Element = tuple[int, ...]
 
@@ -304,8 +311,9 @@ def render(found: list[dict[str, Any]]) -> str:
     sources: list[list[str]] = []  # the same for all tiles, whose sizes are names in it
     shown = [{**each, "source": _index(each["source"], sources)} for each in found]
     parts = {"sources": sources, "recordings": shown}
+    head = "".join(f'"{name}": {json.dumps(value)},\n' for name, value in _PAGE.items())
     text = ",\n".join(f'"{name}": [\n{_lines(values)}\n]' for name, values in parts.items())
-    return f"{_HEAD}const RECORDED = {{\n{text}\n}};\n"
+    return f"{_HEAD}const RECORDED = {{\n{head}{text}\n}};\n"
 
 
 def read(path: Path = DATA) -> list[dict[str, Any]]:

@@ -45,6 +45,9 @@ BOOSTED = {
     "changelog.md": 0.2,
 }
 
+#: Folder of the files that draw the tile-loop page, beside which the site copies them.
+PAGE = "tiledmm/own_kernels/trace_page"
+
 #: Folder of the pages for other files of the repository that something links to.
 SOURCES = "source"
 
@@ -100,6 +103,10 @@ def on_files(files: Files, config: Any) -> Files:
     for rung in plain.rungs():
         uri = f"{RUNGS}{rendered.KERNELS}/{rung}.js"
         files.append(File.generated(config, uri, content=rendered.script(rung)))
+    for name in ("page.css", "page.js"):
+        files.append(
+            File.generated(config, f"interactive/{name}", content=(ROOT / PAGE / name).read_text(encoding="utf-8"))
+        )
     documents = [(_path_of(file), file.content_string) for file in files.documentation_pages()]
     linked = {target for path, text in documents for target in _linked(path, text)}
     for path in sorted(linked):
@@ -220,9 +227,10 @@ def _uri_of(path: str) -> str:
 
 
 def on_post_build(config: Any) -> None:
-    """Fix the links of the tile-loop page, which is not Markdown, so that they name HTML pages."""
+    """Fix the links of the tile-loop page, which is not Markdown: to HTML pages, and to files beside it."""
     page = Path(config["site_dir"], "interactive", "index.html")
-    page.write_text(page.read_text(encoding="utf-8").replace('.md">', '.html">'), encoding="utf-8")
+    text = page.read_text(encoding="utf-8").replace('.md">', '.html">').replace(f"../../{PAGE}/", "")
+    page.write_text(text, encoding="utf-8")
 
 
 def _of_notebook(text: str) -> str:

@@ -22,6 +22,7 @@ from tiledmm.simulator import Request, trace
 
 PAGE = Path(record.__file__).parent / "index.html"
 ROOT = PAGE.parents[2]
+TRACE_PAGE = "../../tiledmm/own_kernels/trace_page"
 KERNELS = [
     pytest.param(
         variant,
@@ -126,8 +127,7 @@ def page(browser: Browser) -> Iterator[Browser]:
 LOOK = """(() => {
   const all = (what) => [...document.querySelectorAll(what)];
   const matrices = Object.fromEntries(["A", "B", "C"].map((name) => [name, {
-    tile: ["y", "x", "height", "width"].map(
-      (side) => Number(document.querySelector(`#matrix-${name} .tile`).getAttribute(side))),
+    tile: document.querySelector(`#matrix-${name} .tile`).getAttribute("d"),
     own: document.querySelector(`#matrix-${name} .own`).getAttribute("d"),
     lit: document.querySelector(`#matrix-${name} .lit`).getAttribute("d"),
   }]));
@@ -142,6 +142,7 @@ LOOK = """(() => {
     banks: all("#shared .bank").map((bank) => Number(bank.dataset.words)),
     red: all("#shared .bank").map((bank) => bank.classList.contains("conflict")),
     wires: all("#wires path").length,
+    sectors: all("#sectors rect").length,
     squares: [all("#cost i").length, all("#cost i.extra").length],
     cost: document.querySelector("#cost").textContent,
     says: document.querySelector("#says").textContent,
@@ -158,9 +159,9 @@ def lit(look: dict[str, Any], matrix: str) -> set[tuple[int, int]]:
     return {(int(row), int(col)) for col, row in re.findall(r"M(\d+) (\d+)h1v1h-1z", look["matrices"][matrix]["lit"])}
 
 
-def own(look: dict[str, Any], matrix: str) -> set[tuple[int, ...]]:
-    """Return row, column, height and width of the areas marked as the thread's."""
-    found = re.findall(r"M(\d+) (\d+)h(\d+)v(\d+)h-\d+z", look["matrices"][matrix]["own"])
+def areas(look: dict[str, Any], matrix: str, what: str) -> set[tuple[int, ...]]:
+    """Return row, column, height and width of the areas marked as the thread's ("own") or the block's ("tile")."""
+    found = re.findall(r"M(\d+) (\d+)h(\d+)v(\d+)h-\d+z", look["matrices"][matrix][what])
     return {(int(row), int(col), int(height), int(width)) for col, row, width, height in found}
 
 
@@ -236,9 +237,9 @@ class Expected:
         assert look["line"] == self.recorded.text.splitlines()[line - 1]
         _, _, depth = self.recorded.sizes
         owned = self.owned[lane]
-        assert own(look, "A") == {(row, 0, 1, depth) for row, _ in owned}
-        assert own(look, "B") == {(0, col, depth, 1) for _, col in owned}
-        assert own(look, "C") == {(row, col, 1, 1) for row, col in owned}
+        assert areas(look, "A", "own") == {(row, 0, 1, depth) for row, _ in owned}
+        assert areas(look, "B", "own") == {(0, col, depth, 1) for _, col in owned}
+        assert areas(look, "C", "own") == {(row, col, 1, 1) for row, col in owned}
 
         expected: dict[str, set[Element]] = {"A": set(), "B": set(), "C": set()}
         matrix = ""
@@ -255,15 +256,16 @@ class Expected:
 
         c = self.config
         top, left = record.TILES_OF_C * c.bm - c.bm, record.TILES_OF_C * c.bn - c.bn  # of the last block
-        assert look["matrices"]["C"]["tile"] == [top, left, c.bm, c.bn]
-        row, begin, *extent = look["matrices"]["A"]["tile"]
+        assert areas(look, "C", "tile") == {(top, left, c.bm, c.bn)}
+        ((row, begin, *extent),) = areas(look, "A", "tile")
         assert [row, *extent] == [top, c.bm, c.bk] and begin % c.bk == 0
-        assert look["matrices"]["B"]["tile"] == [begin, left, c.bk, c.bn]
+        assert areas(look, "B", "tile") == {(begin, left, c.bk, c.bn)}
         depths = {col for _, col in expected["A"]} | {row for row, _ in expected["B"]}
         assert all(begin <= k < begin + c.bk for k in depths)
 
         banks = each.banks if isinstance(each, Request) else {}
         units, ideal = (0, 0) if isinstance(each, int) else (each.units, each.ideal_units)
+        assert look["sectors"] == (0 if banks else units)
         costs = units > ideal and bool(banks)
         assert look["banks"] == [len(banks.get(bank, {})) for bank in range(32)]
         assert look["red"] == [costs and len(banks.get(bank, {})) > 1 for bank in range(32)]
@@ -364,7 +366,7 @@ def test_a_click_chooses_the_thread(page):
     assert page.evaluate("[warp.value, lane.value].join()") == "0,21"
     page.click("#matrix-C .tile", right=8.5 / 16, down=8.5 / 16)  # element (24, 24), of the thread (8, 8)
     assert page.evaluate("[warp.value, lane.value].join()") == "4,8"
-    assert own(page.evaluate(LOOK), "C") == {(24, 24, 1, 1)}
+    assert areas(page.evaluate(LOOK), "C", "own") == {(24, 24, 1, 1)}
 
 
 def test_the_address_names_what_is_shown_and_nonsense_in_it_does_no_harm(page):
@@ -453,12 +455,14 @@ def test_it_leads_back_to_the_site(page):
 
 
 def test_it_needs_nothing_but_its_own_files(page, tmp_path):
-    for name in ("index.html", "tile_loop.css", "tile_loop.js", "recorded.js"):
-        shutil.copy(PAGE.with_name(name), tmp_path)
-    page.open(tmp_path / "index.html")
+    for path in (PAGE, record.DATA, *(PAGE.parent / TRACE_PAGE / name for name in ("page.css", "page.js"))):
+        copy = tmp_path / path.resolve().relative_to(ROOT)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, copy)
+    page.open(tmp_path / PAGE.relative_to(ROOT))
     assert page.evaluate("document.querySelector('#says').textContent").startswith("Warp 0 reads")
     assert page.evaluate("document.styleSheets.length") == 1
-    for file in tmp_path.iterdir():
+    for file in filter(Path.is_file, tmp_path.rglob("*")):
         assert set(re.findall(r"https?://[^\"'\s]*", file.read_text(encoding="utf-8"))) <= {
             "http://www.w3.org/2000/svg"
         }
@@ -479,6 +483,40 @@ def test_it_fits_a_phone_and_follows_the_color_scheme(page):
         assert page.evaluate(top.format("#wires")) < PHONE[1] / 2, "and are seen at once"
         assert page.evaluate("document.documentElement.scrollWidth") <= PHONE[0]
         assert page.evaluate("document.querySelector('#play').getBoundingClientRect().bottom") <= PHONE[1]
+
+
+SEEN = """[...document.querySelectorAll(
+    "#conflict, #play, #where, #says, #cost, #shared .lane, #shared .bank, #array-As, #array-Bs, #matrix-C, " +
+    "#story, #listing, #code [aria-current]"
+)].filter((each) => {
+  const { top, bottom, left, right } = each.getBoundingClientRect();
+  return top < 0 || left < 0 || bottom > innerHeight || right > innerWidth;
+}).map((each) => each.id || each.className.baseVal || each.textContent)"""
+
+
+def test_a_desktop_shows_everything_of_a_conflict_in_one_screen(page):
+    page.resize(1280, 800)
+    for variant in record.KERNELS:
+        page.click(f"input[name=variant][value={variant}]")
+        page.evaluate("scrollTo(0, 0)")
+        assert page.evaluate(SEEN) == [], variant
+        page.click("#conflict")
+        assert "conflict" in page.evaluate("document.querySelector('#cost').textContent")
+        assert page.evaluate("scrollY") == 0 and page.evaluate(SEEN) == [], variant
+    assert page.evaluate("document.documentElement.scrollWidth") <= 1280
+
+
+FRAME = """<!DOCTYPE html><iframe class="tile-loop" src="%s" style="width: 100%%; height: 300px"></iframe>
+<script src="%s"></script>"""
+
+
+def test_a_frame_becomes_as_high_as_the_page_in_it(page, tmp_path):
+    around = tmp_path / "around.html"
+    around.write_text(FRAME % (PAGE.as_uri(), PAGE.with_name("frame.js").as_uri()), encoding="utf-8")
+    for size in (DESKTOP, PHONE):
+        page.resize(*size)
+        page.open(around)
+        page.wait_for("document.querySelector('iframe').getBoundingClientRect().height > 1000")
 
 
 def test_everything_that_can_be_operated_has_a_name(page):

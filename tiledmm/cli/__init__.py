@@ -33,6 +33,7 @@ from tiledmm.cli import (
     run,
     source,
     tiles,
+    trace,
     tune,
     validate,
     variants,
@@ -79,7 +80,7 @@ def _tiledmm(
 _COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
     "Use": (run.run, precompile.precompile),
     "Measure": (compare.compare, profile.profile, tiles.tiles, tune.tune, calibrate.calibrate),
-    "Check": (check.check, validate.validate, doctor.doctor),
+    "Check": (check.check, trace.trace, validate.validate, doctor.doctor),
     "Read": (variants.variants, source.source, inspect.inspect, explain.explain),
 }
 

@@ -17,6 +17,9 @@ slow, ``times`` times a right kernel on a GPU, and ``check_report`` shows everyt
 ``registration`` adds a template or a plain kernel to the table of variants. ``plain_variant`` makes the row of a plain
 kernel from what a check knows before it runs the kernel.
 
+``kernel_trace`` records one block of the launch that a check makes, with ``recording``, and writes the page of
+``tiledmm trace``, which the files in ``trace_page`` draw in a browser.
+
 The simulator runs a kernel as native code of this machine, and ``expect="FILE.py:function"`` runs Python: check only
 files that you would run. May import everything below ``api``.
 """

@@ -10,11 +10,12 @@ from typing import Any
 from tiledmm.errors import CompilationError, ConfigError
 from tiledmm.hardware.architectures import find_target
 from tiledmm.own_kernels.argument_text import Said, joined
-from tiledmm.own_kernels.check_report import CheckReport
+from tiledmm.own_kernels.check_report import CheckReport, KernelReport
 from tiledmm.own_kernels.chosen_kernel import chosen_kernels, read_program
 from tiledmm.own_kernels.expectation import Function
 from tiledmm.own_kernels.kernel_check import check_kernel
 from tiledmm.own_kernels.subject import Subject
+from tiledmm.simulator.build.program.program import Program
 from tiledmm.simulator.execute.settings import Settings
 
 #: Seconds after which a launch is ended with a finding.
@@ -91,22 +92,59 @@ def check(
     )
     function = Function(expect, getattr(expect, "__name__", "expect")) if callable(expect) else None
     program = read_program(source, define, include, target)
+    reports = check_each(subjects_of(program, kernel, said, target, checks, function), kernel)
+    if not any(each.trials for each in reports):
+        raise ConfigError(f"{program.file}: no kernel could be checked: " + "; ".join(each.missing for each in reports))
+    return CheckReport(program.file, find_target(target).name, tuple(reports), time.perf_counter() - begin)
+
+
+def subjects_of(
+    program: Program,
+    kernel: str | None,
+    said: Said,
+    target: str,
+    checks: bool | str = "full",
+    function: Function | None = None,
+) -> list[Subject]:
+    """Return the kernels of a program to check, each with what its user says about it.
+
+    Args:
+        program: The program.
+        kernel: Name of the kernel, with its template arguments; None for all that the program defines.
+        said: What the user says, apart from comments of the program.
+        target, checks: As for ``check``.
+        function: What the kernels should compute; None for what the user says.
+    """
     settings = Settings(
         checks=checks, target=find_target(target).name, timeout=TIMEOUT,
         cooperative="LaunchCooperativeKernel" in program.written,
     )  # fmt: skip
-    one = kernel is not None or len(program.kernels) == 1
-    reports = []
+    subjects = []
     for chosen in chosen_kernels(program, kernel):
         whole = said.with_comment(program.written, chosen.declaration.short_name)
         right = function or (Function.of(whole.expect) if whole.expect not in ("", "matmul") else None)
-        subject = Subject(program, chosen, whole, right, settings)
+        subjects.append(Subject(program, chosen, whole, right, settings))
+    return subjects
+
+
+def check_each(subjects: Sequence[Subject], kernel: str | None) -> list[KernelReport]:
+    """Check kernels, and return their reports.
+
+    Args:
+        subjects: The kernels.
+        kernel: The name by which the user asks for one; None if he asks for all of a file. An error of one of several
+            is in its report.
+
+    Raises:
+        ConfigError: If launch or arguments are not known; the message says what to add.
+        CompilationError: If a kernel does not compile.
+    """
+    reports = []
+    for subject in subjects:
         try:
             reports.append(check_kernel(subject))
         except (ConfigError, CompilationError) as error:
-            if one:
+            if kernel is not None or len(subjects) == 1:
                 raise
             reports.append(subject.unchecked(str(error)))
-    if not any(each.trials for each in reports):
-        raise ConfigError(f"{program.file}: no kernel could be checked: " + "; ".join(each.missing for each in reports))
-    return CheckReport(program.file, settings.target, tuple(reports), time.perf_counter() - begin)
+    return reports

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -37,6 +37,8 @@ class Trial:
         adds: Whether the kernel adds to C, which must be zero before the launch.
         numbers: Description of the matrices' elements; empty for small integers.
         explanations: Sentences that explain a wrong result.
+        kernel: The kernel.
+        arguments: Its arguments before the launch.
     """
 
     sizes: Mapping[str, int]
@@ -48,6 +50,8 @@ class Trial:
     adds: bool = False
     numbers: str = ""
     explanations: tuple[str, ...] = ()
+    kernel: NativeKernel | None = field(default=None, repr=False, compare=False)
+    arguments: tuple[Any, ...] = field(default=(), repr=False, compare=False)
 
     @property
     def ok(self) -> bool:
@@ -189,7 +193,7 @@ def find_layout(
             got = arguments[product.roles.c]
             right = product.matching(before, got, sizes, [layout] if layout else LAYOUTS)
             if right is not None:
-                return Trial(sizes, True, geometry, report, True, right, zero)
+                return Trial(sizes, True, geometry, report, True, right, zero, kernel=kernel, arguments=tuple(before))
             if product.roles.beta is not None or not _is_unset(got):
                 break  # it does not add to C
     return None
@@ -213,11 +217,13 @@ def try_launch(
         function: What it should compute; None if nothing is compared.
         sizes: Sizes in the report.
     """
+    before = tuple(each.copy() if isinstance(each, np.ndarray) else each for each in arguments)
     expected = function.expected(arguments, kernel.parameters) if function else None
     report = launch_kernel(
         kernel, geometry.grid, geometry.block, list(arguments), geometry.shared_bytes, settings, expected=expected
     )
-    return Trial(sizes, True, geometry, report, None if expected is None else not _is_wrong(report))
+    right = None if expected is None else not _is_wrong(report)
+    return Trial(sizes, True, geometry, report, right, kernel=kernel, arguments=before)
 
 
 def _compared(
@@ -240,7 +246,10 @@ def _compared(
     )  # fmt: skip
     right = not _is_wrong(report)
     sentences = () if right else why_wrong(kernel, product, sizes, geometry, settings, layout)
-    return Trial(sizes, True, geometry, report, right, layout, zero, explanations=sentences)
+    return Trial(
+        sizes, True, geometry, report, right, layout, zero, explanations=sentences, kernel=kernel,
+        arguments=tuple(before),
+    )  # fmt: skip
 
 
 def _is_wrong(report: Report) -> bool:

@@ -127,7 +127,10 @@ void run_warp(Worker& w, unsigned warp) {
             }
             if (fiber.overwritten.address) look_at_overwritten(w, fiber);
             w.current = nullptr;
-            if (w.aborted) return;
+            if (w.aborted) {
+                if (is_traced(w, ACCESSES)) flush(w, warp);   // a trace ends at the fault, not at the barrier before it
+                return;
+            }
             if (w.hands_over && !shares_counters(w)) hand_over(w);
             if (fiber.state != State::DONE) continue;
             check_copies(w, fiber);
