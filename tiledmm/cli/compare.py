@@ -329,7 +329,7 @@ def _simulate(out: Output, asked: _Asked, tell: Progress, *, is_full: bool) -> b
                                 rows, size, dtype=kind, layout=layout, target=asked.target, totals=out.for_programs
                             )
                         )
-                wrong = not all(row.ok for rows in found.values() for row in rows)
+                wrong = any(not row.ok for rows in found.values() for row in rows)
                 if not is_full and (asked.named or wrong or size == chosen.sizes[0]):
                     out.table(brief_tables.brief_simulation(found, size, dtype=kind, target=asked.target))
                     out.say("\n".join([*brief_tables.highlights(found), ""]))
