@@ -85,7 +85,7 @@ def test_one_wrong_element_fails(dtype: str) -> None:
     table = validation_table(found)
     assert table.bad == {0}
     assert table.rows[0][-1] == "WRONG"
-    assert table.records()[0]["from NumPy's"] > 0
+    assert table.records()[0]["difference from NumPy"] > 0
 
 
 def test_nan_fails() -> None:

@@ -201,7 +201,7 @@ def bounds_table(specs: list[KernelSpec], size: Size, target: str) -> Table:
             "tile",
             "shared (B)",
             "FLOP/byte",
-            "at most",
+            "max FLOP/byte",
             "TFLOP/s bound",
             "time bound (us)",
             "<bound by",
@@ -220,8 +220,8 @@ BOUNDS_NOTE = (
     "further, as the roofline page shows. Nothing was measured."
 )
 
-#: Note that explains the column 'at most' of ``bounds_table``.
-AT_MOST_NOTE = "At most: FLOP/byte of a kernel that reads nothing twice."
+#: Note that explains the column "max FLOP/byte" of ``bounds_table``.
+MAX_NOTE = "Max FLOP/byte: that of a kernel that reads nothing twice."
 
 # The same about a plain kernel.
 _PLAIN_NOTE = (

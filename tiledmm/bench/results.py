@@ -242,7 +242,9 @@ def from_json(text: str) -> ComparisonReport:
     """
     data: dict[str, Any] = json.loads(text)
     if data.get("format") != REPORT_FORMAT:
-        raise ConfigError(f"these results have format {data.get('format')!r}, not {REPORT_FORMAT}: measure again")
+        raise ConfigError(
+            f"the results have format {data.get('format')!r}, and {REPORT_FORMAT} was expected: measure again"
+        )
     comparisons = []
     for item in data["comparisons"]:
         rows = tuple(Row(**{**row, "rounds": tuple(row["rounds"])}) for row in item["rows"])

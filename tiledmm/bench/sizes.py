@@ -32,7 +32,7 @@ def parse_size(text: str) -> Size:
     match = re.fullmatch(r"([0-9]+)(?:x([0-9]+)x([0-9]+))?", text.strip().lower())
     numbers = [number.lstrip("0") for number in match.groups() if number] if match else []
     if not numbers or not all(numbers):
-        raise ConfigError(f"a size is N or MxNxK, each at least 1, like 4096 or 4096x1024x512; got {text!r}")
+        raise ConfigError(f"a size must be N or MxNxK, of numbers from 1, such as 4096 or 4096x1024x512; got {text!r}")
     # The lengths are compared first, because Python converts at most 4,300 digits.
     if max(map(len, numbers)) > len(str(MAX_SIZE)) or max(map(int, numbers)) > MAX_SIZE:
         raise ConfigError(f"a size is at most 2^31 - 1 = {MAX_SIZE:,}; got {_shortened(text)}")

@@ -264,7 +264,7 @@ def validation_table(found: Validation) -> Table:
 
     return Table(
         title=f"{found.size}  {found.dtype}  {found.layout}  on {found.where}",
-        columns=("<variant", "tile", error, "allowed", "NumPy's own", "from NumPy's", "<check"),
+        columns=("<variant", "tile", error, "allowed", "NumPy's error", "difference from NumPy", "<check"),
         rows=tuple(map(cells, found.rows)),
         notes=(reason, *(sentence(f"{row.variant_tile.label}: {row.note}") for row in found.rows if row.note)),
         bad=frozenset(i for i, row in enumerate(found.rows) if not row.ok),

@@ -242,7 +242,7 @@ def _without_gpu(out: Output, asked: _Asked) -> NoReturn:
         right = _simulate(out, asked, tell, is_full=is_full)
         compiles = _compile_and_bound(out, asked, orders, tell) if is_full else None
     if compiles is not None:
-        out.say(f"{resource_tables.AT_MOST_NOTE} {resource_tables.BOUNDS_NOTE}\n")
+        out.say(f"{resource_tables.MAX_NOTE} {resource_tables.BOUNDS_NOTE}\n")
     ok = right is not False and compiles is not False
     if not ok:
         out.say("FAILED: at least one kernel is wrong, does not compile or spills registers.")
@@ -329,7 +329,7 @@ def _simulate(out: Output, asked: _Asked, tell: Progress, *, is_full: bool) -> b
                                 rows, size, dtype=kind, layout=layout, target=asked.target, totals=out.for_programs
                             )
                         )
-                wrong = not all(row.ok for rows in found.values() for row in rows)
+                wrong = any(not row.ok for rows in found.values() for row in rows)
                 if not is_full and (asked.named or wrong or size == chosen.sizes[0]):
                     out.table(brief_tables.brief_simulation(found, size, dtype=kind, target=asked.target))
                     out.say("\n".join([*brief_tables.highlights(found), ""]))

@@ -24,9 +24,7 @@ def tiles(
     size: Annotated[str, typer.Option(help="The product, N or MxNxK.", show_default="4096; without a GPU 256")] = "",
     dtype: Dtype = None,
     layout: Layout = "NN",
-    seconds: Annotated[
-        float, typer.Option(min=0.0, help="On a GPU: approximate time to measure each tile, in seconds.")
-    ] = 0.4,
+    seconds: Annotated[float, typer.Option(min=0.0, help="On a GPU: approximate seconds per tile.")] = 0.4,
     chart: Annotated[
         Path | None,
         typer.Option(
