@@ -1236,7 +1236,7 @@ extern "C" __global__ void kernel(const int* x, int* out) {
         ("add.u32 %0, %0, %3;", "%3.* 1 "),
         ("add.u32 %0, %0, k;", "'k'"),
         ("mov.u32 %0, 1", "semicolon"),
-        ("{ mov.u32 %0, 1;", "no }"),
+        ("{ mov.u32 %0, 1;", "no matching }"),
         ("L: bra L;", "'L:'.*CUDA C"),
         ("bar.sync 0, 64, 2;", r"'bar\.sync'.* 1 or 2"),
         ("{.reg .pred p; bar.red.popc.u32 %0, 1, 64, p;}", r"'bar\.red.*barrier 0"),

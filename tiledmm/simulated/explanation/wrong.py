@@ -241,7 +241,8 @@ def _of_findings(report: Report) -> Iterator[Resemblance]:
         if each.kind in _UNORDERED:
             # The other line of an element that is not set is its declaration.
             other = None if each.kind == "element read before it is set" else each.other_location
-            lines = list(dict.fromkeys(location for location in (other, each.location) if location))
+            of_read = None if each.kind == "copy not waited for" and other else each.location
+            lines = list(dict.fromkeys(location for location in (other, of_read) if location))
             said = _UNORDERED[each.kind] if len(lines) > 1 or "race" not in each.kind else _AT_ONE_LINE
             yield Resemblance("read before written", said.format(at=" and ".join(lines)))
             return
