@@ -14,28 +14,36 @@ if TYPE_CHECKING:
 
 
 def trace(
-    file: Annotated[Path, typer.Argument(help="A file of CUDA C.")],
+    file: Annotated[Path, typer.Argument(help="File of CUDA C.")],
     kernel: Annotated[
         str | None,
-        typer.Argument(help="Its kernel, with template arguments: 'mm<16>'.", show_default="all in the file"),
+        typer.Argument(
+            help="Kernel to trace, with template arguments if any: 'mm<16>'.", show_default="all in the file"
+        ),
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="The HTML file to write.", show_default="the file's name with .html, here"),
+        typer.Option(
+            "--output", "-o", help="HTML file to write.", show_default="FILE's name with .html, in this folder"
+        ),
     ] = None,
     open_: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
     traced_block: Annotated[
         str,
-        typer.Option(help="The block to show: 2,1.", show_default="the block of the first finding, or else the first"),
+        typer.Option(
+            help="Index of the block to show: 2,1.", show_default="the block of the first finding, or the first block"
+        ),
     ] = "",
-    grid: Annotated[str, typer.Option(help="Blocks along x, y, z, in M, N and K: '(N+15)/16,(M+15)/16'.")] = "",
+    grid: Annotated[str, typer.Option(help="Blocks along x, y, z, by M, N and K: '(N+15)/16,(M+15)/16'.")] = "",
     block: Annotated[str, typer.Option(help="Threads per block along x, y, z: 16,16.")] = "",
     shared: Annotated[str, typer.Option(help="Dynamic shared memory per block, in bytes.")] = "",
     args: Annotated[str, typer.Option(help="Arguments: 'A:f32[M,K], B:f32[K,N], C:f32[M,N], M, N, K'.")] = "",
-    size: Annotated[str, typer.Option(help="M,N,K, or one number for all three.")] = "",
-    define: Annotated[list[str] | None, typer.Option("--define", "-D", help="A macro: N=64; may be repeated.")] = None,
+    size: Annotated[str, typer.Option(help="Sizes M,N,K, or one number for all three.")] = "",
+    define: Annotated[
+        list[str] | None, typer.Option("--define", "-D", help="Macro to define: N=64; may be repeated.")
+    ] = None,
     include: Annotated[
-        list[Path] | None, typer.Option("--include", "-I", help="A folder of headers; may be repeated.")
+        list[Path] | None, typer.Option("--include", "-I", help="Folder of headers; may be repeated.")
     ] = None,
     target: Annotated[str, typer.Option(help="Target architecture.", autocompletion=complete_targets)] = "sm_90",
 ) -> None:
