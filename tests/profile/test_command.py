@@ -97,9 +97,7 @@ def test_without_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device, "missing_gpu", lambda: "none in this test")
     result = invoke("tiled")
     assert result.exit_code == 1
-    assert result.output.startswith(
-        "ncu counts on a GPU, and this machine has none: none in this test; --print-command"
-    )
+    assert "this machine has none: none in this test; --print-command" in result.output
 
 
 @pytest.mark.parametrize("gpu", [None, "none in this test"])
@@ -118,8 +116,8 @@ def test_the_command_line_is_printed_without_a_gpu(monkeypatch: pytest.MonkeyPat
         (("wgmma",), "float32"),
         (("tiled", "--report", "/not/there/x.ncu-rep"), "/not/there"),
         (("tilde",), "tiled"),
-        (("",), "auto, naive, coalesced, "),
-        ((",", "--print-command"), "auto, naive, coalesced, "),
+        (("",), "tiledmm variants"),
+        ((",", "--print-command"), "tiledmm variants"),
         (("tiled", "--size", "0"), "MxNxK"),
         (("tiled", "--tiles", "24"), "24"),
         (("tiled", "--layout", "NX"), "NX"),
