@@ -307,6 +307,10 @@ _MBARRIERS = (
         "in out 80", lambda x: {"out": _horner(wide(x["in"])[:, :64], 2)}, kernels="mbarrier_expect_tx_rows",
     ),
     _case(
+        "mbarrier_drop", (2,), (128,), {"in": Array("int32", (2, 128)), "out": _poison("int32", 2)}, "in out",
+        lambda x: {"out": wide(x["in"]).sum(1)},
+    ),
+    _case(
         "mbarrier_complete_tx", (1,), (64,),
         {"in": Array("int32", (64,)), "out": _poison("int32", 64), "early": _poison("int32", 1)}, "in out early",
         lambda x: {"out": x["in"][::-1], "early": np.zeros(1, np.int32)}, kernels="mbarrier_complete_tx_bytes",
@@ -475,6 +479,15 @@ _TMA = (
         lambda x: {"sums": wide(x["m"]).sum(0)}, maps={"map": rows_map("m", "float32", (18, 128), (64, 4))},
     ),
     _case(
+        "tma_cache_hint", (2, 2, 2), (32,),
+        {"from": Array("float32", (4, 6, 24)), "to": _poison("float32", 4, 6, 24)}, "from_map to_map",
+        lambda x: {"to": np.concatenate([x["to"][:1], x["from"][:3]])},
+        maps={
+            name: TensorMap(array, "float32", (24, 6, 4), (96, 576), (16, 4, 2))
+            for name, array in (("from_map", "from"), ("to_map", "to"))
+        },
+    ),
+    _case(
         "tma_own_writes", (3,), (128,),
         {"in": Array("float32", (12, 32)), "scratch": _poison("float32", 12, 32), "out": _poison("float32", 12, 32)},
         "in scratch map out", _own_writes, maps={"map": rows_map("scratch", "float32", (12, 32), (32, 4))},
@@ -498,10 +511,11 @@ _TMA = (
 
 
 def _cluster_registers(x: Arrays) -> Arrays:
-    out = np.empty((6, 4, 12), np.int64)
+    out = np.empty((6, 4, 13), np.int64)
     for y in range(6):
         for x_ in range(4):
-            out[y, x_] = [x_ % 2, y % 3, 2, 3, x_ % 2 + y % 3 * 2, 6, x_ // 2, y // 3, 2, 2, 0, 1]
+            rank = x_ % 2 + y % 3 * 2
+            out[y, x_] = [x_ % 2, y % 3, 2, 3, rank, 6, x_ // 2, y // 3, 2, 2, 0, 1, rank ^ 1]
     return {"out": out}
 
 
@@ -539,7 +553,7 @@ def _softmax(x: Arrays) -> Arrays:
 
 _CLUSTERS = (
     _case(
-        "cluster_registers", (4, 6), (32,), {"out": _poison("int32", 6, 4, 12)}, "out", _cluster_registers,
+        "cluster_registers", (4, 6), (32,), {"out": _poison("int32", 6, 4, 13)}, "out", _cluster_registers,
         cluster=(2, 3),
     ),
     _case(
