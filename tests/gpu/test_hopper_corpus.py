@@ -19,7 +19,7 @@ import cupy
 import numpy as np
 import pytest
 
-from tests.simulator.hopper.cases import CASES, Case, TensorMap
+from tests.simulator.hopper.cases import CASES, FACTS, Case, TensorMap
 from tiledmm.compile.cubins import machine_code
 from tiledmm.compile.inspection import COMPILE_OPTIONS, toolkit_header_folders
 from tiledmm.errors import CompilationError
@@ -91,7 +91,7 @@ def serve(connection: Any) -> None:
     """Say that the process is ready, then answer each name of a case with what is wrong with it, or None."""
     cupy.zeros(1).get()
     connection.send(None)
-    cases = {case.name: case for case in CASES}
+    cases = {case.name: case for case in [*CASES, *FACTS]}
     while True:
         case = cases[connection.recv()]
         try:
@@ -198,7 +198,7 @@ def worker() -> Iterator[Worker]:
     started.end()
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", [*CASES, *FACTS], ids=lambda case: case.name)
 def test_a_kernel_of_the_corpus(case, worker):
     error = worker.run(case.name)
     assert error is None, f"{case.name}: {error}"
