@@ -214,6 +214,11 @@ def wide(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return array.astype(np.int64 if array.dtype.kind in "iu" else np.float64)
 
 
+def _round_to_tf32(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return float32 rounded to 10 bits after the first, ties away from zero."""
+    return ((array.view(np.uint32) + np.uint32(0x1000)) & np.uint32(0xFFFFE000)).view(np.float32)
+
+
 def rows_map(array: str, dtype: str, shape: tuple[int, int], box: tuple[int, int], swizzle: int = 0) -> TensorMap:
     """Return the tensor map of a matrix with contiguous rows.
 
@@ -307,6 +312,10 @@ _MBARRIERS = (
         "in out 80", lambda x: {"out": _horner(wide(x["in"])[:, :64], 2)}, kernels="mbarrier_expect_tx_rows",
     ),
     _case(
+        "mbarrier_drop", (2,), (128,), {"in": Array("int32", (2, 128)), "out": _poison("int32", 2)}, "in out",
+        lambda x: {"out": wide(x["in"]).sum(1)},
+    ),
+    _case(
         "mbarrier_complete_tx", (1,), (64,),
         {"in": Array("int32", (64,)), "out": _poison("int32", 64), "early": _poison("int32", 1)}, "in out early",
         lambda x: {"out": x["in"][::-1], "early": np.zeros(1, np.int32)}, kernels="mbarrier_complete_tx_bytes",
@@ -352,13 +361,18 @@ _MBARRIERS = (
 
 # ---- TMA ----
 
-_X_150 = TensorMap("x", "float32", (150,), (), (64,))
-_Y_150 = TensorMap("y", "float32", (150,), (), (64,))
 
+def _tma_1d(name: str, size: int, stored: int) -> Case:
+    def expect(x: Arrays) -> Arrays:
+        loaded = np.where(np.arange(192) < size, wide(x["x"]), 0)
+        return {"loaded": loaded, "y": np.where(np.arange(192) < stored, 3 * loaded - 1, x["y"])}
 
-def _tma_1d(x: Arrays) -> Arrays:
-    loaded = np.where(np.arange(192) < 150, wide(x["x"]), 0)
-    return {"loaded": loaded, "y": np.where(np.arange(192) < 150, 3 * loaded - 1, x["y"])}
+    return _case(
+        name, (3,), (64,),
+        {"x": Array("float32", (192,)), "y": _poison("float32", 192), "loaded": _poison("float32", 192)},
+        "x_map y_map loaded", expect, file="tma_1d", kernels="tma_1d",
+        maps={f"{array}_map": TensorMap(array, "float32", (size,), (), (64,)) for array in "xy"},
+    )  # fmt: skip
 
 
 def _tma_2d_box(fill: str) -> Case:
@@ -370,6 +384,19 @@ def _tma_2d_box(fill: str) -> Case:
     return _case(
         f"tma_2d_box_{fill}", (4, 4), (128,), {"m": Array("float32", (20, 32)), "out": _poison("float32", 4, 4, 8, 16)},
         "map out", expect, maps={"map": boxes}, file="tma_2d_box", kernels="tma_2d_box",
+    )  # fmt: skip
+
+
+def _tma_2d_at(name: str, dtype: str, array: Array) -> Case:
+    boxes = TensorMap("m", dtype, (45, 37), (192,), (20, 18))
+
+    def expect(x: Arrays) -> Arrays:
+        found = np.stack([[boxes.box_at(x, (i * 12 - 4, j * 17 - 5)) for i in range(4)] for j in range(3)])
+        return {"out": found if dtype != "tf32" else _round_to_tf32(found)}
+
+    return _case(
+        name, (4, 3), (64,), {"m": array, "out": _poison(array.dtype, 3, 4, 18, 20)}, "map out 360 -4 -5 12 17", expect,
+        maps={"map": boxes}, file="tma_2d_at", kernels="tma_2d_at",
     )  # fmt: skip
 
 
@@ -425,7 +452,7 @@ def _own_writes(x: Arrays) -> Arrays:
 
 def _transposed(x: Arrays) -> Arrays:
     result = wide(x["to"])
-    result[:, :70] = x["from"].T
+    result[:, :72] = x["from"].T
     return {"to": result}
 
 
@@ -435,13 +462,10 @@ def _stencil(x: Arrays) -> Arrays:
 
 
 _TMA = (
-    _case(
-        "tma_1d", (3,), (64,),
-        {"x": Array("float32", (192,)), "y": _poison("float32", 192), "loaded": _poison("float32", 192)},
-        "x_map y_map loaded", _tma_1d, maps={"x_map": _X_150, "y_map": _Y_150},
-    ),
+    _tma_1d("tma_1d", 152, 152),
     _tma_2d_box("zeros"),
     _tma_2d_box("nan"),
+    _tma_2d_at("tma_2d_at", "int32", Array("int32", (37, 48), (-(2**30), 2**30))),
     _case(
         "tma_3d", (2, 3), (64,), {"volume": Array("int32", (5, 10, 24)), "sums": _poison("int32", 10, 24)},
         "volume_map sums_map", lambda x: {"sums": np.einsum("zyx,z->yx", wide(x["volume"]), np.arange(1, 6))},
@@ -475,21 +499,30 @@ _TMA = (
         lambda x: {"sums": wide(x["m"]).sum(0)}, maps={"map": rows_map("m", "float32", (18, 128), (64, 4))},
     ),
     _case(
+        "tma_cache_hint", (2, 2, 2), (32,),
+        {"from": Array("float32", (4, 6, 24)), "to": _poison("float32", 4, 6, 24)}, "from_map to_map",
+        lambda x: {"to": np.concatenate([x["to"][:1], x["from"][:3]])},
+        maps={
+            name: TensorMap(array, "float32", (24, 6, 4), (96, 576), (16, 4, 2))
+            for name, array in (("from_map", "from"), ("to_map", "to"))
+        },
+    ),
+    _case(
         "tma_own_writes", (3,), (128,),
         {"in": Array("float32", (12, 32)), "scratch": _poison("float32", 12, 32), "out": _poison("float32", 12, 32)},
         "in scratch map out", _own_writes, maps={"map": rows_map("scratch", "float32", (12, 32), (32, 4))},
     ),
     _case(
-        "transpose_tma", (2, 3), (128,), {"from": Array("float32", (70, 48)), "to": _poison("float32", 48, 72)},
+        "transpose_tma", (2, 3), (128,), {"from": Array("float32", (72, 48)), "to": _poison("float32", 48, 76)},
         "from_map to_map", _transposed,
         maps={
-            "from_map": rows_map("from", "float32", (70, 48), (32, 32), 128),
-            "to_map": TensorMap("to", "float32", (70, 48), (288,), (32, 32), 128),
+            "from_map": rows_map("from", "float32", (72, 48), (32, 32), 128),
+            "to_map": TensorMap("to", "float32", (72, 48), (304,), (32, 32), 128),
         },
     ),
     _case(
         "stencil_tma", (3, 3), (16, 16), {"m": Array("float32", (37, 48)), "out": _poison("float32", 37, 45)},
-        "map out 37 45", _stencil, maps={"map": TensorMap("m", "float32", (45, 37), (192,), (20, 18))},
+        "map out 37 45", _stencil, maps={"map": TensorMap("m", "float32", (45, 37), (192,), (24, 18))},
     ),
 )  # fmt: skip
 
@@ -498,10 +531,11 @@ _TMA = (
 
 
 def _cluster_registers(x: Arrays) -> Arrays:
-    out = np.empty((6, 4, 12), np.int64)
+    out = np.empty((6, 4, 13), np.int64)
     for y in range(6):
         for x_ in range(4):
-            out[y, x_] = [x_ % 2, y % 3, 2, 3, x_ % 2 + y % 3 * 2, 6, x_ // 2, y // 3, 2, 2, 0, 1]
+            rank = x_ % 2 + y % 3 * 2
+            out[y, x_] = [x_ % 2, y % 3, 2, 3, rank, 6, x_ // 2, y // 3, 2, 2, 0, 1, rank ^ 1]
     return {"out": out}
 
 
@@ -539,7 +573,7 @@ def _softmax(x: Arrays) -> Arrays:
 
 _CLUSTERS = (
     _case(
-        "cluster_registers", (4, 6), (32,), {"out": _poison("int32", 6, 4, 12)}, "out", _cluster_registers,
+        "cluster_registers", (4, 6), (32,), {"out": _poison("int32", 6, 4, 13)}, "out", _cluster_registers,
         cluster=(2, 3),
     ),
     _case(
@@ -688,9 +722,8 @@ def _truncated(x: Arrays) -> Arrays:
 
 
 def _rounded(x: Arrays) -> Arrays:
-    """Return the product of A's elements rounded to 10 bits after the first; no element lies in the middle."""
-    a = ((x["a"].view(np.uint32) + np.uint32(0x1000)) & np.uint32(0xFFFFE000)).view(np.float32)
-    return {"d": wide(a) @ wide(x["b"]).T}
+    """Return the product of A's elements rounded to tf32."""
+    return {"d": wide(_round_to_tf32(x["a"])) @ wide(x["b"]).T}
 
 
 def _tf32(name: str, dtype: str, expect: Callable[[Arrays], Arrays], scale: float) -> Case:
@@ -916,3 +949,11 @@ _GEMMS = (
 
 #: All cases, simple ones first.
 CASES: tuple[Case, ...] = (*_MBARRIERS, *_TMA, *_CLUSTERS, *_WARPS, *_WGMMA, *_GEMMS)
+
+#: What a GPU does beyond its documentation, by kernels of the corpus: launches that are no examples to follow.
+FACTS: tuple[Case, ...] = (
+    # A store leaves out what lies past the end in whole chunks of 16 bytes only: 150 elements are 37.5 of them.
+    _tma_1d("fact_stores_write_whole_chunks", 150, 152),
+    # float32 that TMA rounds to tf32, half of which lie in the middle of two numbers.
+    _tma_2d_at("fact_tf32_ties", "tf32", Array("float32", (37, 48), (-16, 16), 1 + 2.0**-11)),
+)

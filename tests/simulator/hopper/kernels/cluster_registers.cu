@@ -9,9 +9,10 @@
         return (int)value;                                     \
     }()
 
-extern "C" __global__ void __cluster_dims__(2, 3, 1) cluster_registers(int* out) {   // out (gridDim.y, gridDim.x, 12)
+extern "C" __global__ void __cluster_dims__(2, 3, 1) cluster_registers(int* out) {   // out (gridDim.y, gridDim.x, 13)
+    __shared__ int shared;                                                           // of which only addresses are used
     if (threadIdx.x != 0) return;
-    int* const to = out + (blockIdx.y * gridDim.x + blockIdx.x) * 12;
+    int* const to = out + (blockIdx.y * gridDim.x + blockIdx.x) * 13;
     to[0] = READ("cluster_ctaid.x");
     to[1] = READ("cluster_ctaid.y");
     to[2] = READ("cluster_nctaid.x");
@@ -27,4 +28,6 @@ extern "C" __global__ void __cluster_dims__(2, 3, 1) cluster_registers(int* out)
     asm volatile("{\n .reg .pred p;\n mov.pred p, %%is_explicit_cluster;\n selp.u32 %0, 1, 0, p;\n}"
                  : "=r"(is_explicit));
     to[11] = (int)is_explicit;
+    // Back from an address in the cluster's shared memory to the block that it belongs to.
+    asm volatile("getctarank.shared::cluster.u32 %0, %1;" : "=r"(to[12]) : "r"(mapa(&shared, to[4] ^ 1)));
 }

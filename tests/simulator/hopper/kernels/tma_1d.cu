@@ -1,5 +1,6 @@
 // A vector whose length is no multiple of a block's part: TMA fills what lies past its end with zeros on loading, and
-// leaves it out on storing. The bytes that a barrier counts are those of the whole box, in either case.
+// leaves it out on storing (in whole chunks of 16 bytes). The bytes that a barrier counts are those of the whole box,
+// in either case.
 #include "hopper.cuh"
 
 constexpr int BOX = 64;
