@@ -66,7 +66,7 @@ def test_comments():
         "grid": "(N + 15) / 16, (M+15)/16", "block": "16,16", "args": "A:f32[M,K], alpha=1.5, M", "size": "64,48,37",
     }  # fmt: skip
     assert comment_of(text, "other")["block"] == "8"
-    with pytest.raises(ConfigError, match="unknown key sizes= .*; the keys are kernel=, grid="):
+    with pytest.raises(ConfigError, match=r"unknown key sizes= .*; the keys are kernel=, grid="):
         comment_of("// tiledmm: sizes=3")
 
 

@@ -251,7 +251,7 @@ def test_sizes_that_the_kernel_cannot_compute(register):
 
 def test_other_types_and_configs_are_refused(register):
     register("rows")
-    with pytest.raises(UnsupportedTypeError, match="float64.*float32"):
+    with pytest.raises(UnsupportedTypeError, match=r"float64.*float32"):
         simulator.matmul(numbers("f8", 2, 2), numbers("f8", 2, 2), variant="rows")
     for keywords in ({"tile": 16}, {"config": {"bk": 8}}):
         with pytest.raises(ConfigError):
