@@ -189,9 +189,12 @@ class Case:
             return None
         at = tuple(map(int, np.argwhere(wrong)[0]))
         place = ", ".join(map(str, at))
+        values = [
+            f"{x} ({float(x).hex()})" if found.dtype.kind not in "iu" else f"{x}" for x in (found[at], expected[at])
+        ]
         return (
-            f"{name}[{place}] is {found[at]}, expected {expected[at]};"
-            f" {np.count_nonzero(wrong)} of {wrong.size} elements are wrong"
+            f"{name}[{place}] is {values[0]}, expected {values[1]}; {np.count_nonzero(wrong)} of {wrong.size} elements"
+            f" are wrong, by at most {np.abs(wide(found) - wide(expected))[wrong].max()}"
         )
 
 
