@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.conftest import slow_unless
-from tests.simulator.hopper.cases import CASES, FOLDER
+from tests.simulator.hopper.case import FOLDER
+from tests.simulator.hopper.cases import CASES
 
 pytest.importorskip("cuda.core", reason="needs the extra 'inspect' (cuda-core and NVRTC)")
 

@@ -19,7 +19,9 @@ import cupy
 import numpy as np
 import pytest
 
-from tests.simulator.hopper.cases import CASES, FACTS, Case, TensorMap
+from tests.simulator.hopper.case import Case, TensorMap
+from tests.simulator.hopper.cases import CASES
+from tests.simulator.hopper.facts import FACTS
 from tiledmm.compile.cubins import machine_code
 from tiledmm.compile.inspection import COMPILE_OPTIONS, toolkit_header_folders
 from tiledmm.errors import CompilationError

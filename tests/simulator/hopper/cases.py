@@ -6,262 +6,24 @@ needs a GPU or the simulator.
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
-FOLDER = Path(__file__).parent / "kernels"
-
-#: NumPy's types of arrays, by the names that ``Array`` and ``TensorMap`` use.
-DTYPES: Mapping[str, np.dtype[Any]] = {
-    **{name: np.dtype(name) for name in ("int8", "uint8", "int16", "int32", "float16", "float32")},
-    "tf32": np.dtype("float32"),
-    "bfloat16": np.dtype(ml_dtypes.bfloat16),
-    "e4m3": np.dtype(ml_dtypes.float8_e4m3fn),
-    "e5m2": np.dtype(ml_dtypes.float8_e5m2),
-}
-
-#: Arrays by the names of a kernel's parameters.
-Arrays = dict[str, np.ndarray[Any, Any]]
-
-
-@dataclass(frozen=True, slots=True)
-class Array:
-    """An array in global memory, in C order.
-
-    Attributes:
-        dtype: A key of ``DTYPES``.
-        shape: The array's shape.
-        values: Lowest and highest of random integers; "normal" for random numbers, or "zeros"; "poison" for outputs:
-            NaN, or for integers a large number that no kernel computes.
-        scale: A factor of the values.
-    """
-
-    dtype: str
-    shape: tuple[int, ...]
-    values: tuple[int, int] | str = (-9, 9)
-    scale: float = 1
-
-    def make(self, rng: np.random.Generator) -> np.ndarray[Any, Any]:
-        """Create the array."""
-        dtype = DTYPES[self.dtype]
-        if self.values == "poison":
-            byte = 0x7F if dtype.kind in "iu" else 0xFF
-            return np.full((*self.shape, dtype.itemsize), byte, np.uint8).view(dtype).reshape(self.shape)
-        if self.values == "zeros":
-            return np.zeros(self.shape, dtype)
-        if self.values == "normal":
-            return (self.scale * rng.standard_normal(self.shape)).astype(dtype)
-        low, high = self.values
-        values = rng.integers(int(low), int(high), self.shape, endpoint=True)
-        return (values if self.scale == 1 else self.scale * values).astype(dtype)
-
-
-@dataclass(frozen=True, slots=True)
-class TensorMap:
-    """The arguments of ``cuTensorMapEncodeTiled``; dimensions are given fastest first.
-
-    Attributes:
-        array: Name of the array whose address is encoded.
-        dtype: Type of an element: a key of ``DTYPES``, or "tf32" for float32 that TMA rounds. 8-bit floats are bytes.
-        sizes: Elements per dimension.
-        strides: Bytes from an element to the next in every dimension but the first.
-        box: Elements per dimension of a box, before element strides.
-        swizzle: Bytes of the swizzle, 0 for none.
-        element_strides: Step between the elements of a box in every dimension; empty for 1.
-        interleave: Bytes of interleaving, 0 for none.
-        fill: What an element outside of the array is: "zeros" or "nan".
-    """
-
-    array: str
-    dtype: str
-    sizes: tuple[int, ...]
-    strides: tuple[int, ...]
-    box: tuple[int, ...]
-    swizzle: int = 0
-    element_strides: tuple[int, ...] = ()
-    interleave: int = 0
-    fill: str = "zeros"
-
-    @property
-    def steps(self) -> tuple[int, ...]:
-        """Element strides of all dimensions."""
-        return self.element_strides or (1,) * len(self.sizes)
-
-    @property
-    def loaded(self) -> tuple[int, ...]:
-        """Elements per dimension that one load copies."""
-        return tuple(-(-box // step) for box, step in zip(self.box, self.steps, strict=True))
-
-    def box_at(self, arrays: Arrays, at: Sequence[int]) -> np.ndarray[Any, Any]:
-        """Return the box at these coordinates (fastest first), not swizzled, its dimensions slowest first."""
-        array = arrays[self.array]
-        strides = (*self.strides[::-1], array.itemsize)
-        whole = np.ndarray(self.sizes[::-1], array.dtype, array, 0, strides)
-        indices = [
-            begin + step * np.arange(count)
-            for begin, step, count in zip(at[::-1], self.steps[::-1], self.loaded[::-1], strict=True)
-        ]
-        inside = np.array(True)
-        for index, size in zip(indices, whole.shape, strict=True):
-            inside = np.logical_and.outer(inside, (index >= 0) & (index < size))
-        clipped = [np.clip(index, 0, size - 1) for index, size in zip(indices, whole.shape, strict=True)]
-        return np.where(inside, whole[np.ix_(*clipped)], np.array(self._fill_value, array.dtype))
-
-    @property
-    def _fill_value(self) -> float:
-        return np.nan if self.fill == "nan" else 0
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """A launch of a kernel of the corpus, or of several kernels with the same grid and arguments.
-
-    Attributes:
-        name: The case's name, unique.
-        file: Name of the file in ``kernels/``, without ``.cu``.
-        kernels: Names of the kernels, in the order of their launches.
-        grid, block, cluster: Numbers of blocks, threads and blocks of a cluster, along x, y and z. The kernels state
-            the cluster, too (``__cluster_dims__``).
-        arrays: The arrays, by name, in the order in which they are created.
-        arguments: The kernels' arguments: names of arrays or tensor maps, and numbers (int32).
-        expect: Function of the arrays before the launch that returns those it changes, after the launch.
-        maps: The tensor maps, by name.
-        shared: Dynamic shared memory, in bytes.
-        tolerance: Largest relative error; 0 for equality.
-        dependent: Whether later kernels may be launched as programmatic dependent launches.
-    """
-
-    name: str
-    file: str
-    kernels: tuple[str, ...]
-    grid: tuple[int, int, int]
-    block: tuple[int, int, int]
-    arrays: Mapping[str, Array]
-    arguments: tuple[str | int, ...]
-    expect: Callable[[Arrays], Arrays]
-    maps: Mapping[str, TensorMap] = field(default_factory=dict)
-    cluster: tuple[int, int, int] = (1, 1, 1)
-    shared: int = 0
-    tolerance: float = 0
-    dependent: bool = False
-
-    @property
-    def path(self) -> Path:
-        """The file with the kernels, which includes ``hopper.cuh``."""
-        return FOLDER / f"{self.file}.cu"
-
-    @property
-    def source(self) -> str:
-        """The kernels' source with the header in place of its inclusion; lines are numbered as in the file."""
-        text = self.path.read_text("utf-8")
-        before, include, after = text.partition('#include "hopper.cuh"\n')
-        if not include:
-            return text
-        header = (FOLDER / "hopper.cuh").read_text("utf-8").replace("#pragma once\n", "")
-        return f'{before}{header}#line {before.count(chr(10)) + 2} "{self.path.name}"\n{after}'
-
-    def make(self) -> tuple[Arrays, Arrays]:
-        """Return the arrays before the launch, from a seed of the case's name, and those that differ after it."""
-        rng = np.random.default_rng(zlib.crc32(self.name.encode()))
-        before = {name: array.make(rng) for name, array in self.arrays.items()}
-        expected = self.expect(before)
-        for name, array in expected.items():
-            assert array.shape == before[name].shape, (self.name, name, array.shape)
-        return before, {name: array.astype(before[name].dtype) for name, array in expected.items()}
-
-    def difference(self, name: str, found: np.ndarray[Any, Any], expected: np.ndarray[Any, Any]) -> str | None:
-        """Return where an array first differs from the expected one, and how; None if it does not.
-
-        Args:
-            name: Name of the array.
-            found, expected: The array after the launch, and the expected one. NaNs equal each other.
-        """
-        if found.dtype.kind in "iu":
-            wrong = found != expected
-        else:
-            ours, theirs = found.astype(np.float64), expected.astype(np.float64)
-            allowed = self.tolerance * np.abs(theirs)
-            with np.errstate(invalid="ignore"):
-                wrong = ~((np.abs(ours - theirs) <= allowed) | (ours == theirs) | (np.isnan(ours) & np.isnan(theirs)))
-        if not wrong.any():
-            return None
-        at = tuple(map(int, np.argwhere(wrong)[0]))
-        place = ", ".join(map(str, at))
-        return (
-            f"{name}[{place}] is {found[at]}, expected {expected[at]};"
-            f" {np.count_nonzero(wrong)} of {wrong.size} elements are wrong"
-        )
-
-
-def swizzled(box: np.ndarray[Any, Any], row_bytes: int) -> np.ndarray[Any, Any]:
-    """Return a box as it lies in shared memory after a load with a swizzle of this many bytes per row, flat."""
-    flat = np.ascontiguousarray(box).reshape(-1)
-    offset = np.arange(flat.size) * flat.itemsize
-    to = offset ^ ((offset >> 7 & row_bytes // 16 - 1) << 4)
-    raw = np.empty_like(flat)
-    raw[to // flat.itemsize] = flat
-    return raw
-
-
-def wide(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return an array in float64, or int64 for integers."""
-    return array.astype(np.int64 if array.dtype.kind in "iu" else np.float64)
-
-
-def _round_to_tf32(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return float32 rounded to 10 bits after the first, ties away from zero."""
-    return ((array.view(np.uint32) + np.uint32(0x1000)) & np.uint32(0xFFFFE000)).view(np.float32)
-
-
-def rows_map(array: str, dtype: str, shape: tuple[int, int], box: tuple[int, int], swizzle: int = 0) -> TensorMap:
-    """Return the tensor map of a matrix with contiguous rows.
-
-    Args:
-        array: Name of the array.
-        dtype: Its type.
-        shape: Rows and columns.
-        box: Columns and rows of a box.
-        swizzle: Bytes of the swizzle.
-    """
-    rows, columns = shape
-    return TensorMap(array, dtype, (columns, rows), (columns * DTYPES[dtype].itemsize,), box, swizzle)
-
-
-def _case(
-    name: str,
-    grid: Sequence[int],
-    block: Sequence[int],
-    arrays: Mapping[str, Array],
-    arguments: str,
-    expect: Callable[[Arrays], Arrays],
-    *,
-    file: str = "",
-    kernels: str = "",
-    cluster: Sequence[int] = (1,),
-    **rest: Any,
-) -> Case:
-    """Return a case; blanks separate ``arguments`` and ``kernels``; ``file`` and ``kernels`` default to the name."""
-
-    def three(size: Sequence[int]) -> tuple[int, int, int]:
-        x, y, z = (*size, 1, 1)[:3]
-        return x, y, z
-
-    return Case(
-        name, file or name, tuple((kernels or name).split()), three(grid), three(block), arrays,
-        tuple(int(each) if each.lstrip("-").isdigit() else each for each in arguments.split()), expect,
-        cluster=three(cluster), **rest,
-    )  # fmt: skip
-
-
-def _poison(dtype: str, *shape: int) -> Array:
-    return Array(dtype, shape, "poison")
-
+from tests.simulator.hopper.case import (
+    Array,
+    Arrays,
+    Case,
+    TensorMap,
+    case,
+    poison,
+    round_to_tf32,
+    rows_map,
+    swizzled,
+    truncate_to_tf32,
+    wide,
+)  # fmt: skip
 
 # ---- mbarriers and bulk copies ----
 
@@ -293,66 +55,66 @@ def _horner(rows: Sequence[np.ndarray[Any, Any]], factor: int) -> np.ndarray[Any
 
 
 _MBARRIERS = (
-    _case(
-        "mbarrier_phases", (2,), (96,), {"in": Array("int32", (2, 96)), "out": _poison("int32", 2, 96)}, "in out 5",
+    case(
+        "mbarrier_phases", (2,), (96,), {"in": Array("int32", (2, 96)), "out": poison("int32", 2, 96)}, "in out 5",
         _phases,
     ),
-    _case(
+    case(
         "mbarrier_tokens", (1,), (128,),
-        {"in": Array("int32", (128,)), "sums": _poison("int32", 128), "total": _poison("int32", 1)},
+        {"in": Array("int32", (128,)), "sums": poison("int32", 128), "total": poison("int32", 1)},
         "in sums total", _tokens,
     ),
-    _case(
+    case(
         "mbarrier_ring", (1,), (128,),
-        {"in": Array("int32", (10, 32), (-(2**20), 2**20)), "out": _poison("int32", 3, 10)}, "in out 10",
+        {"in": Array("int32", (10, 32), (-(2**20), 2**20)), "out": poison("int32", 3, 10)}, "in out 10",
         lambda x: {"out": np.stack([x["in"].sum(1), x["in"].min(1), np.bitwise_or.reduce(x["in"], axis=1)])},
     ),
-    _case(
-        "mbarrier_expect_tx", (1,), (64,), {"in": Array("float32", (4, 80)), "out": _poison("float32", 64)},
+    case(
+        "mbarrier_expect_tx", (1,), (64,), {"in": Array("float32", (4, 80)), "out": poison("float32", 64)},
         "in out 80", lambda x: {"out": _horner(wide(x["in"])[:, :64], 2)}, kernels="mbarrier_expect_tx_rows",
     ),
-    _case(
-        "mbarrier_drop", (2,), (128,), {"in": Array("int32", (2, 128)), "out": _poison("int32", 2)}, "in out",
+    case(
+        "mbarrier_drop", (2,), (128,), {"in": Array("int32", (2, 128)), "out": poison("int32", 2)}, "in out",
         lambda x: {"out": wide(x["in"]).sum(1)},
     ),
-    _case(
+    case(
         "mbarrier_complete_tx", (1,), (64,),
-        {"in": Array("int32", (64,)), "out": _poison("int32", 64), "early": _poison("int32", 1)}, "in out early",
+        {"in": Array("int32", (64,)), "out": poison("int32", 64), "early": poison("int32", 1)}, "in out early",
         lambda x: {"out": x["in"][::-1], "early": np.zeros(1, np.int32)}, kernels="mbarrier_complete_tx_bytes",
     ),
-    _case(
-        "remote_arrive", (2,), (64,), {"in": Array("int32", (6, 64)), "out": _poison("int32", 64)}, "in out 6",
+    case(
+        "remote_arrive", (2,), (64,), {"in": Array("int32", (6, 64)), "out": poison("int32", 64)}, "in out 6",
         lambda x: {"out": _horner([row[::-1] + i for i, row in enumerate(wide(x["in"]))], 3)}, cluster=(2,),
     ),
-    _case(
+    case(
         "remote_expect_tx", (4,), (32,),
-        {"in": Array("int32", (4, 64)), "counts": Array("int32", (4,), (0, 16)), "out": _poison("int32", 4, 64)},
+        {"in": Array("int32", (4, 64)), "counts": Array("int32", (4,), (0, 16)), "out": poison("int32", 4, 64)},
         "in counts out", _remote_expect_tx, cluster=(4,),
     ),
     *(
-        _case(
+        case(
             f"bulk_scale_{chunks}", (1,), (256,),
-            {"x": Array("float32", (chunks * 256,)), "y": _poison("float32", chunks * 256)}, f"x y {chunks}",
+            {"x": Array("float32", (chunks * 256,)), "y": poison("float32", chunks * 256)}, f"x y {chunks}",
             lambda x: {"y": 2 * wide(x["x"]) + 1}, file="bulk_scale", kernels="bulk_scale",
         )
         for chunks in (1, 5)
     ),
-    _case(
-        "bulk_between_blocks", (4,), (32,), {"in": Array("int32", (4, 32)), "out": _poison("int32", 4, 32)}, "in out",
+    case(
+        "bulk_between_blocks", (4,), (32,), {"in": Array("int32", (4, 32)), "out": poison("int32", 4, 32)}, "in out",
         lambda x: {"out": _horner([np.roll(wide(x["in"]), i, axis=0) for i in range(4)], 2)}, cluster=(4,),
     ),
-    _case(
-        "bulk_multicast", (4,), (128,), {"in": Array("float32", (128,)), "out": _poison("float32", 4, 128)}, "in out",
+    case(
+        "bulk_multicast", (4,), (128,), {"in": Array("float32", (128,)), "out": poison("float32", 4, 128)}, "in out",
         lambda x: {"out": np.outer(np.arange(1, 5), wide(x["in"]))}, cluster=(4,),
     ),
-    _case(
+    case(
         "bulk_prefetch", (1,), (128,),
-        {"in": Array("float32", (12, 128)), "order": Array("int32", (7,), (0, 11)), "out": _poison("float32", 128)},
+        {"in": Array("float32", (12, 128)), "order": Array("int32", (7,), (0, 11)), "out": poison("float32", 128)},
         "in order out 7", lambda x: {"out": _horner(wide(x["in"])[x["order"]], 2)}, kernels="bulk_prefetch_rows",
     ),
-    _case(
+    case(
         "bulk_read_back", (2,), (128,),
-        {"in": Array("int32", (2, 128)), "squares": _poison("int32", 2, 128), "sums": _poison("int32", 2, 128)},
+        {"in": Array("int32", (2, 128)), "squares": poison("int32", 2, 128), "sums": poison("int32", 2, 128)},
         "in squares sums",
         lambda x: {"squares": x["in"] ** 2, "sums": x["in"] ** 2 + np.roll(x["in"], -1, axis=1) ** 2},
     ),
@@ -362,14 +124,14 @@ _MBARRIERS = (
 # ---- TMA ----
 
 
-def _tma_1d(name: str, size: int, stored: int) -> Case:
+def tma_1d(name: str, size: int, stored: int) -> Case:
     def expect(x: Arrays) -> Arrays:
         loaded = np.where(np.arange(192) < size, wide(x["x"]), 0)
         return {"loaded": loaded, "y": np.where(np.arange(192) < stored, 3 * loaded - 1, x["y"])}
 
-    return _case(
+    return case(
         name, (3,), (64,),
-        {"x": Array("float32", (192,)), "y": _poison("float32", 192), "loaded": _poison("float32", 192)},
+        {"x": Array("float32", (192,)), "y": poison("float32", 192), "loaded": poison("float32", 192)},
         "x_map y_map loaded", expect, file="tma_1d", kernels="tma_1d",
         maps={f"{array}_map": TensorMap(array, "float32", (size,), (), (64,)) for array in "xy"},
     )  # fmt: skip
@@ -381,21 +143,21 @@ def _tma_2d_box(fill: str) -> Case:
     def expect(x: Arrays) -> Arrays:
         return {"out": np.stack([[boxes.box_at(x, (i * 16 - 8, j * 8 - 4)) for i in range(4)] for j in range(4)])}
 
-    return _case(
-        f"tma_2d_box_{fill}", (4, 4), (128,), {"m": Array("float32", (20, 32)), "out": _poison("float32", 4, 4, 8, 16)},
+    return case(
+        f"tma_2d_box_{fill}", (4, 4), (128,), {"m": Array("float32", (20, 32)), "out": poison("float32", 4, 4, 8, 16)},
         "map out", expect, maps={"map": boxes}, file="tma_2d_box", kernels="tma_2d_box",
     )  # fmt: skip
 
 
-def _tma_2d_at(name: str, dtype: str, array: Array) -> Case:
+def tma_2d_at(name: str, dtype: str, array: Array) -> Case:
     boxes = TensorMap("m", dtype, (45, 37), (192,), (20, 18))
 
     def expect(x: Arrays) -> Arrays:
         found = np.stack([[boxes.box_at(x, (i * 12 - 4, j * 17 - 5)) for i in range(4)] for j in range(3)])
-        return {"out": found if dtype != "tf32" else _round_to_tf32(found)}
+        return {"out": found if dtype != "tf32" else round_to_tf32(found)}
 
-    return _case(
-        name, (4, 3), (64,), {"m": array, "out": _poison(array.dtype, 3, 4, 18, 20)}, "map out 360 -4 -5 12 17", expect,
+    return case(
+        name, (4, 3), (64,), {"m": array, "out": poison(array.dtype, 3, 4, 18, 20)}, "map out 360 -4 -5 12 17", expect,
         maps={"map": boxes}, file="tma_2d_at", kernels="tma_2d_at",
     )  # fmt: skip
 
@@ -424,11 +186,11 @@ def _tma_swizzle(row_bytes: int) -> Case:
         each = [boxes.box_at(x, (0, i * 16)) for i in range(2)]
         return {"raw": np.stack([swizzled(box, row_bytes) for box in each]), "found": np.stack(each).reshape(2, -1)}
 
-    return _case(
+    return case(
         f"tma_swizzle_{row_bytes}", (2,), (64,),
         {
             "m": Array("int32", (32, columns), (-(2**30), 2**30)),
-            "raw": _poison("int32", 2, 16 * columns), "found": _poison("int32", 2, 16 * columns),
+            "raw": poison("int32", 2, 16 * columns), "found": poison("int32", 2, 16 * columns),
         },
         "map raw found", expect, maps={"map": boxes}, file="tma_swizzle",
     )  # fmt: skip
@@ -462,23 +224,23 @@ def _stencil(x: Arrays) -> Arrays:
 
 
 _TMA = (
-    _tma_1d("tma_1d", 152, 152),
+    tma_1d("tma_1d", 152, 152),
     _tma_2d_box("zeros"),
     _tma_2d_box("nan"),
-    _tma_2d_at("tma_2d_at", "int32", Array("int32", (37, 48), (-(2**30), 2**30))),
-    _case(
-        "tma_3d", (2, 3), (64,), {"volume": Array("int32", (5, 10, 24)), "sums": _poison("int32", 10, 24)},
+    tma_2d_at("tma_2d_at", "int32", Array("int32", (37, 48), (-(2**30), 2**30))),
+    case(
+        "tma_3d", (2, 3), (64,), {"volume": Array("int32", (5, 10, 24)), "sums": poison("int32", 10, 24)},
         "volume_map sums_map", lambda x: {"sums": np.einsum("zyx,z->yx", wide(x["volume"]), np.arange(1, 6))},
         maps={"volume_map": _VOLUME, "sums_map": rows_map("sums", "int32", (10, 24), (16, 4))},
     ),
-    _case(
+    case(
         "tma_4d_strides", (2, 2, 2), (96,),
-        {"images": Array("int16", (2, 17, 13, 8), (-30000, 30000)), "out": _poison("int16", 2, 2, 2, 96)}, "map out",
+        {"images": Array("int16", (2, 17, 13, 8), (-30000, 30000)), "out": poison("int16", 2, 2, 2, 96)}, "map out",
         _tma_4d_strides, maps={"map": _IMAGES},
     ),
-    _case(
+    case(
         "tma_5d", (3, 4, 3), (32,),
-        {"from": Array("int32", (3, 2, 4, 5, 20), (-(2**30), 2**30)), "to": _poison("int32", 3, 5, 4, 2, 20)},
+        {"from": Array("int32", (3, 2, 4, 5, 20), (-(2**30), 2**30)), "to": poison("int32", 3, 5, 4, 2, 20)},
         "from_map to_map", lambda x: {"to": x["from"].transpose(0, 3, 2, 1, 4)},
         maps={
             "from_map": TensorMap("from", "int32", _SIZES_5D, (80, 80 * 5, 80 * 5 * 4, 80 * 5 * 4 * 2), _BOX_5D),
@@ -486,42 +248,42 @@ _TMA = (
         },
     ),
     *map(_tma_swizzle, (32, 64, 128)),
-    _case(
-        "tma_multicast", (2,), (256,), {"m": Array("float32", (40, 32)), "out": _poison("float32", 2, 256)},
+    case(
+        "tma_multicast", (2,), (256,), {"m": Array("float32", (40, 32)), "out": poison("float32", 2, 256)},
         "map out 5", _tma_multicast, maps={"map": rows_map("m", "float32", (40, 32), (32, 4))}, cluster=(2,),
     ),
-    _case(
-        "tma_store", (3,), (256,), {"m": _poison("int32", 24, 100)}, "map 100 4", _tma_store,
+    case(
+        "tma_store", (3,), (256,), {"m": poison("int32", 24, 100)}, "map 100 4", _tma_store,
         maps={"map": rows_map("m", "int32", (20, 100), (32, 8))},
     ),
-    _case(
-        "tma_prefetch", (2,), (64,), {"m": Array("float32", (18, 128)), "sums": _poison("float32", 128)}, "map sums 18",
+    case(
+        "tma_prefetch", (2,), (64,), {"m": Array("float32", (18, 128)), "sums": poison("float32", 128)}, "map sums 18",
         lambda x: {"sums": wide(x["m"]).sum(0)}, maps={"map": rows_map("m", "float32", (18, 128), (64, 4))},
     ),
-    _case(
+    case(
         "tma_cache_hint", (2, 2, 2), (32,),
-        {"from": Array("float32", (4, 6, 24)), "to": _poison("float32", 4, 6, 24)}, "from_map to_map",
+        {"from": Array("float32", (4, 6, 24)), "to": poison("float32", 4, 6, 24)}, "from_map to_map",
         lambda x: {"to": np.concatenate([x["to"][:1], x["from"][:3]])},
         maps={
             name: TensorMap(array, "float32", (24, 6, 4), (96, 576), (16, 4, 2))
             for name, array in (("from_map", "from"), ("to_map", "to"))
         },
     ),
-    _case(
+    case(
         "tma_own_writes", (3,), (128,),
-        {"in": Array("float32", (12, 32)), "scratch": _poison("float32", 12, 32), "out": _poison("float32", 12, 32)},
+        {"in": Array("float32", (12, 32)), "scratch": poison("float32", 12, 32), "out": poison("float32", 12, 32)},
         "in scratch map out", _own_writes, maps={"map": rows_map("scratch", "float32", (12, 32), (32, 4))},
     ),
-    _case(
-        "transpose_tma", (2, 3), (128,), {"from": Array("float32", (72, 48)), "to": _poison("float32", 48, 76)},
+    case(
+        "transpose_tma", (2, 3), (128,), {"from": Array("float32", (72, 48)), "to": poison("float32", 48, 76)},
         "from_map to_map", _transposed,
         maps={
             "from_map": rows_map("from", "float32", (72, 48), (32, 32), 128),
             "to_map": TensorMap("to", "float32", (72, 48), (304,), (32, 32), 128),
         },
     ),
-    _case(
-        "stencil_tma", (3, 3), (16, 16), {"m": Array("float32", (37, 48)), "out": _poison("float32", 37, 45)},
+    case(
+        "stencil_tma", (3, 3), (16, 16), {"m": Array("float32", (37, 48)), "out": poison("float32", 37, 45)},
         "map out 37 45", _stencil, maps={"map": TensorMap("m", "float32", (45, 37), (192,), (24, 18))},
     ),
 )  # fmt: skip
@@ -572,37 +334,37 @@ def _softmax(x: Arrays) -> Arrays:
 
 
 _CLUSTERS = (
-    _case(
-        "cluster_registers", (4, 6), (32,), {"out": _poison("int32", 6, 4, 13)}, "out", _cluster_registers,
+    case(
+        "cluster_registers", (4, 6), (32,), {"out": poison("int32", 6, 4, 13)}, "out", _cluster_registers,
         cluster=(2, 3),
     ),
-    _case(
-        "cluster_sum", (8,), (128,), {"in": Array("int32", (1024,)), "out": _poison("int32", 1024)}, "in out",
+    case(
+        "cluster_sum", (8,), (128,), {"in": Array("int32", (1024,)), "out": poison("int32", 1024)}, "in out",
         _cluster_sum, cluster=(4,),
     ),
-    _case(
+    case(
         "cluster_histogram", (8,), (96,),
         {"in": Array("int32", (1000,), (0, 255)), "out": Array("int32", (256,), "zeros")},
         "in 1000 out", lambda x: {"out": np.bincount(x["in"], minlength=256)}, cluster=(4,),
     ),
-    _case(
-        "cluster_split_barrier", (8,), (64,), {"in": Array("int32", (512,)), "out": _poison("int32", 512)}, "in out",
+    case(
+        "cluster_split_barrier", (8,), (64,), {"in": Array("int32", (512,)), "out": poison("int32", 512)}, "in out",
         _split_barrier, cluster=(4,),
     ),
-    _case(
-        "cluster_divergent_barrier", (4,), (64,), {"in": Array("int32", (256,)), "out": _poison("int32", 256)},
+    case(
+        "cluster_divergent_barrier", (4,), (64,), {"in": Array("int32", (256,)), "out": poison("int32", 256)},
         "in out", _divergent_barrier, cluster=(2,),
     ),
-    _case(
-        "st_async", (8,), (64,), {"in": Array("int32", (512,)), "out": _poison("int32", 512)}, "in out", _st_async,
+    case(
+        "st_async", (8,), (64,), {"in": Array("int32", (512,)), "out": poison("int32", 512)}, "in out", _st_async,
         kernels="st_async_ring", cluster=(4,),
     ),
-    _case(
-        "red_async", (4,), (64,), {"in": Array("int32", (2, 4, 64)), "out": _poison("int32", 64)}, "in out", _red_async,
+    case(
+        "red_async", (4,), (64,), {"in": Array("int32", (2, 4, 64)), "out": poison("int32", 64)}, "in out", _red_async,
         cluster=(4,),
     ),
-    _case(
-        "cluster_softmax", (8,), (64,), {"in": Array("float32", (2, 512), "normal"), "out": _poison("float32", 2, 512)},
+    case(
+        "cluster_softmax", (8,), (64,), {"in": Array("float32", (2, 512), "normal"), "out": poison("float32", 2, 512)},
         "in out", _softmax, cluster=(4,), tolerance=4e-6,
     ),
 )  # fmt: skip
@@ -641,29 +403,29 @@ def _setmaxnreg(x: Arrays) -> Arrays:
 
 
 _WARPS = (
-    _case(
+    case(
         "elect_sync", (1,), (128,),
-        {"in": Array("float32", (256,)), "out": _poison("float32", 256), "elected_lanes": _poison("int32", 4)},
+        {"in": Array("float32", (256,)), "out": poison("float32", 256), "elected_lanes": poison("int32", 4)},
         "in out elected_lanes", _elect, kernels="elect_sync_copies",
     ),
-    _case(
-        "stmatrix", (1,), (32,), {"out": _poison("int16", 16, 16), "transposed": _poison("int16", 16, 8)},
+    case(
+        "stmatrix", (1,), (32,), {"out": poison("int16", 16, 16), "transposed": poison("int16", 16, 8)},
         "out transposed", _stmatrix,
     ),
-    _case(
-        "redux_sync", (1,), (64,), {"in": Array("int32", (64,), (-(2**31), 2**31 - 1)), "out": _poison("int32", 8, 64)},
+    case(
+        "redux_sync", (1,), (64,), {"in": Array("int32", (64,), (-(2**31), 2**31 - 1)), "out": poison("int32", 8, 64)},
         "in out", _redux,
     ),
-    _case(
+    case(
         "griddepcontrol", (4,), (64,),
         {
-            "in": Array("int32", (256,)), "weights": Array("int32", (256,)), "squares": _poison("int32", 256),
-            "out": _poison("int32", 256),
+            "in": Array("int32", (256,)), "weights": Array("int32", (256,)), "squares": poison("int32", 256),
+            "out": poison("int32", 256),
         },
         "in weights squares out", _dependent, kernels="write_squares sum_squares", dependent=True,
     ),
-    _case(
-        "setmaxnreg", (1,), (384,), {"in": Array("int32", (6, 128)), "out": _poison("int32", 32, 128)}, "in out 6",
+    case(
+        "setmaxnreg", (1,), (384,), {"in": Array("int32", (6, 128)), "out": poison("int32", 32, 128)}, "in out 6",
         _setmaxnreg,
     ),
 )  # fmt: skip
@@ -688,10 +450,10 @@ def _operands(
     b_values: tuple[int, int] = (-4, 4),
 ) -> dict[str, Array]:  # fmt: skip
     """Return A (M, K), B (N, K) and D (M, N) of these types."""
-    return {"a": Array(a, (m, k), a_values), "b": Array(b, (n, k), b_values), "d": _poison(d, m, n)}
+    return {"a": Array(a, (m, k), a_values), "b": Array(b, (n, k), b_values), "d": poison(d, m, n)}
 
 
-def _mapped(a: str, b: str, k: int, n: int, swizzle: int = 128, m: int = 64) -> dict[str, TensorMap]:
+def mapped(a: str, b: str, k: int, n: int, swizzle: int = 128, m: int = 64) -> dict[str, TensorMap]:
     """Return tensor maps of A (M, K) and B (N, K) whose box is the whole matrix."""
     return {"a_map": rows_map("a", a, (m, k), (k, m), swizzle), "b_map": rows_map("b", b, (n, k), (k, n), swizzle)}
 
@@ -705,7 +467,7 @@ def _integers(name: str, a: tuple[int, int], b: tuple[int, int], saturates: bool
         return {"d": np.minimum(sums, 2**31 - 1) if saturates else (sums + 2**31) % 2**32 - 2**31}
 
     types = ["int8" if low < 0 or high < 128 else "uint8" for low, high in (a, b)]
-    return _case(
+    return case(
         f"wgmma_int8_{name}", (1,), (128,), _operands(64, 8, 64, *types, "int32", a, b), f"a b d {_START}", expect,
         file="wgmma_int8",
     )  # fmt: skip
@@ -717,20 +479,19 @@ def _transposed_operands(x: Arrays) -> Arrays:
 
 def _truncated(x: Arrays) -> Arrays:
     """Return the product of A's elements without their lower 13 bits."""
-    a = (x["a"].view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
-    return {"d": wide(a) @ wide(x["b"]).T}
+    return {"d": wide(truncate_to_tf32(x["a"])) @ wide(x["b"]).T}
 
 
 def _rounded(x: Arrays) -> Arrays:
     """Return the product of A's elements rounded to tf32."""
-    return {"d": wide(_round_to_tf32(x["a"])) @ wide(x["b"]).T}
+    return {"d": wide(round_to_tf32(x["a"])) @ wide(x["b"]).T}
 
 
 def _tf32(name: str, dtype: str, expect: Callable[[Arrays], Arrays], scale: float) -> Case:
     arrays = _operands(64, 16, 32, "float32", "float32", "float32")
-    return _case(
+    return case(
         f"wgmma_tf32_{name}", (1,), (128,), {**arrays, "a": Array("float32", (64, 32), (-8, 8), scale)},
-        "a_map b_map d", expect, maps=_mapped(dtype, dtype, 32, 16), file="wgmma_tf32", kernels="wgmma_tf32_tile",
+        "a_map b_map d", expect, maps=mapped(dtype, dtype, 32, 16), file="wgmma_tf32", kernels="wgmma_tf32_tile",
     )  # fmt: skip
 
 
@@ -760,66 +521,66 @@ def _chain(x: Arrays) -> Arrays:
 _FLOATS = ("float16", "float16", "float32")
 
 _WGMMA = (
-    _case("wgmma_no_swizzle", (1,), (128,), _operands(64, 8, 64, *_FLOATS), "a b d", _product),
+    case("wgmma_no_swizzle", (1,), (128,), _operands(64, 8, 64, *_FLOATS), "a b d", _product),
     *(
-        _case(
+        case(
             f"wgmma_swizzle_{row_bytes}", (1,), (128,), _operands(64, 8, row_bytes, *_FLOATS), "a b d", _product,
             file="wgmma_swizzle",
         )
         for row_bytes in (32, 64, 128)
     ),
     *(
-        _case(
+        case(
             f"wgmma_transposed_{suffix}", (1,), (128,),
-            {"a": Array("float16", (32, 64)), "b": Array("float16", (32, 64)), "d": _poison("float32", 64, 64)},
+            {"a": Array("float16", (32, 64)), "b": Array("float16", (32, 64)), "d": poison("float32", 64, 64)},
             "a b d", _transposed_operands, file=f"wgmma_transposed{'_no_swizzle' * (suffix == 'no_swizzle')}",
         )
         for suffix in ("32", "64", "128", "no_swizzle")
     ),
-    _case(
+    case(
         "wgmma_registers_a", (1,), (128,), _operands(64, 8, 32, "bfloat16", "bfloat16", "float32"), "a b_map d",
         _product, maps={"b_map": rows_map("b", "bfloat16", (8, 32), (32, 8), 64)},
     ),
-    _case(
+    case(
         "wgmma_wide", (1,), (128,), _operands(64, 256, 16, "bfloat16", "bfloat16", "float32"), "a_map b_map d",
-        _product, maps=_mapped("bfloat16", "bfloat16", 16, 256, 32),
+        _product, maps=mapped("bfloat16", "bfloat16", 16, 256, 32),
     ),
-    _case(
+    case(
         "wgmma_windows", (1,), (128,),
-        {"a": Array("float16", (64, 64)), "b": Array("float16", (24, 64)), "d": _poison("float32", 9, 64, 8)}, "a b d",
+        {"a": Array("float16", (64, 64)), "b": Array("float16", (24, 64)), "d": poison("float32", 9, 64, 8)}, "a b d",
         _windows, file="wgmma_base_offset",
     ),
-    _case(
+    case(
         "wgmma_shifted", (1,), (128,), _operands(64, 8, 64, *_FLOATS), "a b d", _product, file="wgmma_base_offset"
     ),
     _tf32("integers", "float32", _product, 1),
     _tf32("truncated", "float32", _truncated, 1 - 2.0**-13),
     _tf32("rounded", "tf32", _rounded, 1 - 2.0**-13),
-    _case(
+    case(
         "wgmma_tf32_registers", (1,), (128,),
         {
             "a": Array("float32", (32, 64), (-8, 8), 1 - 2.0**-13), "b": Array("float32", (8, 32), (-4, 4)),
-            "d": _poison("float32", 64, 8),
+            "d": poison("float32", 64, 8),
         },
         "a b d", _tf32_registers,
     ),
     _integers("signed", (-128, 127), (-128, 127)),
     _integers("unsigned", (0, 255), (0, 255)),
     _integers("saturating", (0, 255), (0, 127), saturates=True),
-    _case(
+    case(
         "wgmma_fp8", (1,), (128,), _operands(64, 24, 128, "e4m3", "e5m2", "float32", (-8, 8)), "a_map b_map d",
-        _product, maps=_mapped("e4m3", "e5m2", 128, 24),
+        _product, maps=mapped("e4m3", "e5m2", 128, 24),
     ),
-    _case("wgmma_fp8_registers", (1,), (128,), _operands(64, 8, 32, "e5m2", "e4m3", "float32"), "a b d", _product),
-    _case(
+    case("wgmma_fp8_registers", (1,), (128,), _operands(64, 8, 32, "e5m2", "e4m3", "float32"), "a b d", _product),
+    case(
         "wgmma_half_sums", (1,), (128,), _operands(64, 16, 64, "float16", "float16", "float16"), "a_map b_map d",
-        _product, maps=_mapped("float16", "float16", 64, 16),
+        _product, maps=mapped("float16", "float16", 64, 16),
     ),
-    _case(
+    case(
         "wgmma_complex", (1,), (128,),
         {
             "a": Array("float16", (128, 32), (-4, 4)), "b": Array("float16", (16, 32), (-4, 4)),
-            "re": _poison("float32", 64, 8), "im": _poison("float32", 64, 8),
+            "re": poison("float32", 64, 8), "im": poison("float32", 64, 8),
         },
         "a_map b_map re im", _complex,
         maps={
@@ -827,23 +588,23 @@ _WGMMA = (
             "b_map": rows_map("b", "float16", (16, 32), (32, 8), 64),
         },
     ),
-    _case(
+    case(
         "wgmma_in_flight", (1,), (128,),
-        {"a": Array("float16", (64, 64)), "b": Array("float16", (24, 64)), "d": _poison("float32", 3, 64, 8)},
+        {"a": Array("float16", (64, 64)), "b": Array("float16", (24, 64)), "d": poison("float32", 3, 64, 8)},
         "a_map b_map d", _in_flight,
         maps={
             "a_map": rows_map("a", "float16", (64, 64), (64, 64), 128),
             "b_map": rows_map("b", "float16", (24, 64), (64, 8), 128),
         },
     ),
-    _case(
+    case(
         "wgmma_chain", (1,), (128,),
         {
             "a": Array("float16", (64, 64), (-2, 2)), "b": Array("float16", (64, 64), (-2, 2)),
-            "c": Array("float16", (8, 64), (-2, 2)), "d": _poison("float32", 64, 8),
+            "c": Array("float16", (8, 64), (-2, 2)), "d": poison("float32", 64, 8),
         },
         "a_map b_map c_map d", _chain,
-        maps={**_mapped("float16", "float16", 64, 64), "c_map": rows_map("c", "float16", (8, 64), (64, 8), 128)},
+        maps={**mapped("float16", "float16", 64, 64), "c_map": rows_map("c", "float16", (8, 64), (64, 8), 128)},
     ),
 )  # fmt: skip
 
@@ -869,13 +630,13 @@ def _gemm(
     arrays = {
         "a": Array("float16", (m, k), (-4, 4)),
         "b": Array("float16", (n, k), (-4, 4)),
-        "c": _poison("float32", m, n),
+        "c": poison("float32", m, n),
     }
     maps = {
         "a_map": rows_map("a", "float16", (m, k), (64, 64), 128),
         "b_map": rows_map("b", "float16", (n, k), (64, b_rows), 128),
     }
-    return _case(
+    return case(
         name, grid, (threads,), {**arrays, **rest.pop("arrays", {})}, arguments or f"a_map b_map c {m} {n} {k}",
         expect or (lambda x: {"c": wide(x["a"]) @ wide(x["b"]).T}), maps={**maps, **rest.pop("maps", {})},
         file=file or name, kernels=file or name, **rest,
@@ -911,7 +672,7 @@ _GEMMS = (
         maps={"a_map": rows_map("a", "float16", (200, 200), (64, 32), 128)},
     ),
     _gemm(
-        "gemm_tma_store", 90, 72, 200, (2, 2), 128, arrays={"c": _poison("float16", 90, 72)},
+        "gemm_tma_store", 90, 72, 200, (2, 2), 128, arrays={"c": poison("float16", 90, 72)},
         maps={"c_map": rows_map("c", "float16", (90, 72), (64, 64), 128)}, arguments="a_map b_map c_map 200",
     ),
     _gemm("gemm_split_k_cluster", 70, 64, 600, (1, 2, 4), 128, cluster=(1, 1, 4)),
@@ -920,11 +681,11 @@ _GEMMS = (
         "gemm_relu_a", 72, 64, 136, (1, 2), 128, expect=lambda x: {"c": np.maximum(wide(x["a"]), 0) @ wide(x["b"]).T}
     ),
     _gemm("gemm_pingpong", 150, 136, 136, (1,), 384),
-    _case(
+    case(
         "gemm_fp8_promoted", (2, 2), (128,),
         {
             "a": Array("e4m3", (128, 384)), "b": Array("e4m3", (32, 384)),
-            "scales": Array("float32", (3,), (1, 8), 0.25), "c": _poison("float32", 128, 32),
+            "scales": Array("float32", (3,), (1, 8), 0.25), "c": poison("float32", 128, 32),
         },
         "a_map b_map scales c 32 384", _fp8_promoted,
         maps={
@@ -932,11 +693,11 @@ _GEMMS = (
             "b_map": rows_map("b", "e4m3", (32, 384), (128, 16), 128),
         },
     ),
-    _case(
+    case(
         "attention", (2,), (128,),
         {
             "q": Array("float16", (128, 64), (-2, 2)), "k": Array("float16", (192, 64), (-2, 2)),
-            "v": Array("float16", (192, 64), (1, 9)), "out": _poison("float32", 128, 64),
+            "v": Array("float16", (192, 64), (1, 9)), "out": poison("float32", 128, 64),
         },
         "q_map k_map v_map out 192", _attention, tolerance=2e-3,
         maps={
@@ -949,11 +710,3 @@ _GEMMS = (
 
 #: All cases, simple ones first.
 CASES: tuple[Case, ...] = (*_MBARRIERS, *_TMA, *_CLUSTERS, *_WARPS, *_WGMMA, *_GEMMS)
-
-#: What a GPU does beyond its documentation, by kernels of the corpus: launches that are no examples to follow.
-FACTS: tuple[Case, ...] = (
-    # A store leaves out what lies past the end in whole chunks of 16 bytes only: 150 elements are 37.5 of them.
-    _tma_1d("fact_stores_write_whole_chunks", 150, 152),
-    # float32 that TMA rounds to tf32, half of which lie in the middle of two numbers.
-    _tma_2d_at("fact_tf32_ties", "tf32", Array("float32", (37, 48), (-16, 16), 1 + 2.0**-11)),
-)

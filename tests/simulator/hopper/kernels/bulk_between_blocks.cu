@@ -1,6 +1,6 @@
-// Bulk copies from one block's shared memory to another's: each block of a cluster of four passes a row to its right
-// neighbour, three times, so that all have seen all rows. The receiver's barrier counts the bytes that the sender
-// copies.
+// Bulk copies from one block's shared memory to another's. Each block of a cluster of four passes a row to its right
+// neighbour three times, so that every block sees all four rows. The receiver's barrier counts the bytes that the
+// sender copies.
 #include "hopper.cuh"
 
 constexpr int BLOCKS = 4, THREADS = 32, STEPS = BLOCKS - 1;
@@ -21,8 +21,7 @@ extern "C" __global__ void __cluster_dims__(BLOCKS, 1, 1)
     if (t == 0) {
         for (int i = 0; i < STEPS; ++i) {
             mbarrier_init(&arrived[i], 1);
-            mbarrier_arrive_expect_tx(&arrived[i],
-                                      sizeof(row[0]));   // each is used once: the bytes can be announced now
+            mbarrier_arrive_expect_tx(&arrived[i], sizeof(row[0]));   // early, as each is used once
         }
         fence_mbarrier_init();
     }

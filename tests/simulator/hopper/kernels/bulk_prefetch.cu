@@ -1,5 +1,5 @@
-// A block walks through rows whose order a table gives. While it loads one row, it has L2 fetch the next (a hint: it
-// changes no result). One stage only: the row is read by all before the next is loaded over it.
+// A block reads rows in the order of a table. While it loads one row, it has L2 fetch the next one: a hint, which
+// changes no result. There is one stage, so all threads read a row before the next load overwrites it.
 #include "hopper.cuh"
 
 constexpr int COLUMNS = 128;
@@ -8,8 +8,8 @@ __device__ __forceinline__ void bulk_prefetch(const void* global, int bytes) {
     asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(global), "r"(bytes) : "memory");
 }
 
-extern "C" __global__ void bulk_prefetch_rows(const float* in, const int* order, float* out,
-                                              int rows) {   // in (any, COLUMNS)
+// in (any, COLUMNS), order (rows), out (COLUMNS)
+extern "C" __global__ void bulk_prefetch_rows(const float* in, const int* order, float* out, int rows) {
     __shared__ alignas(16) float row[COLUMNS];
     __shared__ mbarrier full;
     const int t = threadIdx.x;

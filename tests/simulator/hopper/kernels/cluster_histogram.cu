@@ -1,5 +1,5 @@
-// A histogram with more bins than one block keeps: bins are spread over the shared memory of a cluster of four
-// blocks, and every block adds to all of them, with atomics on distributed shared memory.
+// A histogram whose bins are spread over the shared memory of a cluster of four blocks, 64 bins per block. Every
+// block adds to all bins, with atomics on distributed shared memory.
 #include "hopper.cuh"
 
 constexpr int BLOCKS = 4, BINS = 64;   // bins of a block

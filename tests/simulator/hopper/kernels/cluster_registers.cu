@@ -9,8 +9,9 @@
         return (int)value;                                     \
     }()
 
-extern "C" __global__ void __cluster_dims__(2, 3, 1) cluster_registers(int* out) {   // out (gridDim.y, gridDim.x, 13)
-    __shared__ int shared;                                                           // of which only addresses are used
+// out (gridDim.y, gridDim.x, 13)
+extern "C" __global__ void __cluster_dims__(2, 3, 1) cluster_registers(int* out) {
+    __shared__ int shared;   // only its addresses are used
     if (threadIdx.x != 0) return;
     int* const to = out + (blockIdx.y * gridDim.x + blockIdx.x) * 13;
     to[0] = READ("cluster_ctaid.x");

@@ -1,5 +1,5 @@
-// A chain of sums over neighbours, whose ends lie in other blocks of the cluster. Between arriving at the cluster's
-// barrier and waiting for it, a thread computes what needs only its own block.
+// Weighted sums of three neighbours, some of which lie in other blocks of the cluster. Between arriving at the
+// cluster's barrier and waiting for it, a thread adds the neighbours that its own block has.
 #include "hopper.cuh"
 
 constexpr int BLOCKS = 4, THREADS = 64;

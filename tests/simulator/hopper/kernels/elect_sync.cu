@@ -1,5 +1,5 @@
-// elect.sync chooses one lane of a warp, always the same of these lanes: it issues the warp's copy, without a
-// comparison of lane numbers. Each warp has a barrier and a part of shared memory of its own.
+// elect.sync chooses one lane of a warp, which then issues the warp's bulk copy: no comparison of lane numbers is
+// needed. Each warp has a barrier and a part of shared memory of its own.
 #include "hopper.cuh"
 
 constexpr int WARPS = 4, COUNT = 64;   // floats of a warp

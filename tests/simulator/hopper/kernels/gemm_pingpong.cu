@@ -1,6 +1,6 @@
-// Ping-pong: two consumer warpgroups compute tiles of their own in turn. While one writes its tile, the other
-// multiplies. Both take their stages from one ring, in which the tiles' steps follow each other; named barriers keep
-// the turns.
+// Ping-pong: two consumer warpgroups alternate. While one writes its tile of C, the other multiplies the next. Both
+// read from one ring of stages, which holds the steps of all tiles in order. Named barriers pass the turn from one
+// consumer to the other.
 #include "hopper.cuh"
 
 constexpr int BM = 64, BN = 64, BK = 64, STAGES = 2, THREADS = 3 * 128;

@@ -1,5 +1,6 @@
-// C = A @ B by TMA, a ring of mbarriers and wgmma, with one warpgroup: thread 0 also issues the loads. While a stage is
-// multiplied, the next ones are on their way. Boxes past the ends of A and B bring zeros; C's elements are tested.
+// C = A @ B by TMA, a ring of mbarriers and wgmma, with one warpgroup, whose thread 0 also issues the loads. While
+// one stage is multiplied, the loads of the next ones are in flight. Boxes past the edges of A and B are filled with
+// zeros, and elements of C are written only within C.
 #include "hopper.cuh"
 
 constexpr int BM = 64, BN = 64, BK = 64, STAGES = 3, THREADS = 128;

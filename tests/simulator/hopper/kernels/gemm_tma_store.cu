@@ -1,6 +1,6 @@
-// A GEMM whose epilogue goes through shared memory: stmatrix writes the rounded tile, swizzled like the map of C, and
-// one TMA store brings it to global memory, clipped at the edges of C. The tile takes the place of the first stage,
-// which is no longer read.
+// A GEMM whose epilogue goes through shared memory: stmatrix writes the rounded tile, swizzled as the map of C says,
+// and one TMA store copies it to global memory, clipped at the edges of C. The tile reuses the memory of the first
+// stage.
 #include "hopper.cuh"
 
 constexpr int BM = 64, BN = 64, BK = 64, STAGES = 2, THREADS = 128;
@@ -53,8 +53,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     short* const tile = stages[0].a;   // (BM, BN): all loads have arrived, and have been multiplied
     const int row = warp * 16 + lane % 16;
 #pragma unroll
-    for (int i = 0; i < BN / 16;
-         ++i) {   // 16 columns: 4 matrices of 8 x 8, whose rows the four quarters of the warp name
+    for (int i = 0; i < BN / 16; ++i) {   // 16 columns: each quarter of the warp gives the rows of one 8 x 8 matrix
         const float* const x = sums + 8 * i;
         const int col = i * 16 + lane / 16 * 8;
         stmatrix_x4(tile + swizzled<128>((row * BN + col) * 2) / 2, pack_half2(x[0], x[1]), pack_half2(x[2], x[3]),

@@ -1,5 +1,5 @@
-// A barrier counts "transactions", whatever they are: here threads copy a tile themselves, each announces nothing and
-// completes the bytes of its own element (complete_tx), and one thread announces them all. The phase waits for both.
+// A barrier's phase also counts transactions, in any unit. Here threads copy a tile without TMA: one thread announces
+// the bytes of all (expect_tx), and each thread completes those of its own element (complete_tx).
 #include "hopper.cuh"
 
 constexpr int THREADS = 64;
@@ -30,8 +30,7 @@ extern "C" __global__ void mbarrier_complete_tx_bytes(const int* in, int* out, i
     const int t = threadIdx.x;
 
     if (t == 0) {
-        mbarrier_init(&copied,
-                      1 + THREADS);   // the announcement, and an arrival of each thread, which releases its element
+        mbarrier_init(&copied, 1 + THREADS);   // for the announcement, and for each thread's element
         mbarrier_arrive_expect_tx(&copied, sizeof(tile));
     }
     __syncthreads();

@@ -1,6 +1,6 @@
-// Four threads each copy a row into one tile, and one barrier counts the arrivals and the bytes of all: its phase
-// completes when four threads have arrived and as many bytes as they announced have been copied. expect_tx may stand
-// in the arrival, or alone.
+// Four threads each copy a row into one tile, and one barrier counts for all. Its phase completes when four threads
+// have arrived and all announced bytes have been copied. expect_tx may be part of the arrival or an instruction of
+// its own.
 #include "hopper.cuh"
 
 constexpr int ROWS = 4, COLUMNS = 64;

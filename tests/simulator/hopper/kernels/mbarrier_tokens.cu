@@ -1,6 +1,6 @@
-// Arriving returns a token of the phase, with which test_wait asks whether it has completed, without waiting: the
-// thread does something else meanwhile. A lane arrives for its whole warp (a count of 32). At last the barrier's
-// memory becomes an int.
+// An arrival returns a token of the phase. With it, test_wait tells whether that phase has completed, without
+// waiting, so the thread can work meanwhile. One lane arrives for its whole warp, with a count of 32. At the end,
+// inval frees the barrier's memory for an int.
 #include "hopper.cuh"
 
 constexpr int THREADS = 128;

@@ -1,5 +1,5 @@
-// redux.sync reduces over the lanes of a mask in one instruction. The halves of the warp reduce apart from each
-// other, each with its own mask.
+// redux.sync reduces a value over the lanes of a mask in one instruction. The two halves of a warp each reduce with a
+// mask of their own.
 #include "hopper.cuh"
 
 #define REDUX(operation)                                                                              \

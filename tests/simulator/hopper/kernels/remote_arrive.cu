@@ -21,8 +21,7 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1)
     if (rank == 0) {
         const u32 to = mapa(&row[t], 1), its_full = mapa(&full, 1);
         for (int round = 0; round < rounds; ++round) {
-            mbarrier_wait_cluster(&empty,
-                                  (round & 1) ^ 1);   // the first wait returns at once: nothing has to be read yet
+            mbarrier_wait_cluster(&empty, (round & 1) ^ 1);   // returns at once in the first round
             asm volatile("st.shared::cluster.s32 [%0], %1;" ::"r"(to), "r"(in[round * THREADS + t] + round) : "memory");
             mbarrier_arrive_remote(its_full);
         }

@@ -1,6 +1,6 @@
-// The sender announces the bytes at the receiver's barrier (a remote arrive.expect_tx), as only it knows how many
-// will come. Block 0 sends each block of the cluster a row of its own length, in units of 16 bytes, and the length
-// itself by an ordinary store.
+// The sender announces the bytes at the receiver's barrier by a remote arrive.expect_tx, as only the sender knows how
+// many will come. Block 0 sends each block of the cluster a row of a different length, in units of 16 bytes, and the
+// length itself by an ordinary store.
 #include "hopper.cuh"
 
 constexpr int BLOCKS = 4, THREADS = 32, MOST = 64;

@@ -1,5 +1,6 @@
-// stmatrix writes 8 x 8 matrices of 16-bit elements that a warp holds as wgmma and mma leave them: two elements of a
-// row in each lane. Every lane names the address of one row. With .trans, rows become columns.
+// stmatrix writes 8 x 8 matrices of 16-bit elements from the registers of a warp, in which each lane has two elements
+// of a row, as after wgmma and mma. Every lane gives the address of one row. With .trans, columns are written as
+// rows.
 #include "hopper.cuh"
 
 __device__ __forceinline__ void stmatrix_x4(void* row, const u32 (&m)[4]) {

@@ -1,5 +1,5 @@
-// Boxes of any size, at any coordinates: the rows of a box have a multiple of 16 bytes, and its first coordinate is one
-// too, but nothing else has to be a multiple of anything. Each block copies one box, and writes out shared memory as it
+// Boxes of any size at any coordinates. The rows of a box must have a multiple of 16 bytes and begin at a multiple of
+// 16 bytes; all other sizes and coordinates are free. Each block loads one box and writes out shared memory as it
 // lies there.
 #include "hopper.cuh"
 

@@ -1,4 +1,5 @@
-// Hints: the tensor map is fetched before its first use, and each box into L2 one step before it is loaded.
+// Two hints: the tensor map is prefetched before its first use, and each box is prefetched into L2 one step before it
+// is loaded.
 #include "hopper.cuh"
 
 constexpr int COLUMNS = 64, ROWS = 4;

@@ -1,6 +1,5 @@
-// Matrices of the numbers of their elements are written tile by tile, with stores of two tiles in flight: before a
-// buffer is written again, its store must have read it (wait_group.read 1). The tiles at the right and at the bottom
-// are clipped.
+// Each element of a matrix becomes its own index. A block writes a row of tiles with two buffers: before it fills one
+// again, the store from it must have read it (wait_group.read 1). Tiles at the right and lower edges are clipped.
 #include "hopper.cuh"
 
 constexpr int TILE_X = 32, TILE_Y = 8;

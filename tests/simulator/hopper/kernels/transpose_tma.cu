@@ -1,5 +1,5 @@
-// A transpose whose tiles TMA loads and stores, both with 128-byte swizzling: a warp reads a column of the loaded
-// tile, 32 rows apart by 128 bytes, from different banks, as it writes rows of the other.
+// A transpose by TMA loads and stores, both with 128-byte swizzling. A warp reads a column of the loaded tile, whose
+// elements the swizzle spreads over different banks, and writes it as a row.
 #include "hopper.cuh"
 
 constexpr int TILE = 32;   // rows of 128 bytes

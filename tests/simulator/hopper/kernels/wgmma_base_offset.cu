@@ -1,7 +1,7 @@
-// Where a swizzle pattern begins. B is one tile of 24 rows of 128 bytes, in two ways:
-// - windows: the pattern begins at a multiple of 1024 bytes, and wgmma reads the 8 rows from row `first` on, which is
-//   none. The hardware permutes bits of the whole address, so only the start address differs.
-// - shifted: the pattern itself begins 512 bytes after a multiple of 1024. The descriptor's base offset says so.
+// Where a swizzle pattern begins: B is a tile of rows of 128 bytes, in two ways.
+// - windows: the pattern begins at a multiple of 1024 bytes, and wgmma reads the 8 rows from any row `first` on. The
+//   hardware permutes bits of the whole address, so only the start address differs.
+// - shifted: the pattern itself begins 512 bytes after a multiple of 1024, as the descriptor's base offset says.
 #include "hopper.cuh"
 
 constexpr int M = 64, N = 8, K = 64, ROWS = 24, WINDOWS = 9;

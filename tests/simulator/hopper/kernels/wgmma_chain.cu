@@ -1,6 +1,6 @@
-// (A @ B) @ C without a way through memory: the sums of the first product, rounded to float16, are A's fragments of
-// the second, as threads hold sums of 16 columns just where they hold 16 steps of k. In between the registers are
-// written by the warps themselves, so a wgmma_fence stands before the second product.
+// (A @ B) @ C in registers: the sums of the first product, rounded to float16, become A's fragments of the second. A
+// thread holds sums of 16 columns in the order in which a fragment holds 16 steps of k. The threads write these
+// registers, so a wgmma_fence precedes the second product.
 #include "hopper.cuh"
 
 constexpr int M = 64, N = 64, K = 64, P = 8;   // A (M, K), B (N, K), C (P, N): rows of 128 bytes

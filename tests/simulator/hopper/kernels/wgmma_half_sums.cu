@@ -1,5 +1,5 @@
-// Sums in float16: two of a row in each register, so half as many registers. The first wgmma has scale-d = 0, given
-// at run time: it does not read D, which is never set.
+// Sums in float16: a register holds two of a row, so half as many registers are needed. The first wgmma gets scale-d
+// = 0 at run time, so it does not read D, which holds NaNs.
 #include "hopper.cuh"
 
 constexpr int M = 64, N = 16, K = 64;

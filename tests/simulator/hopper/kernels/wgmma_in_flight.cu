@@ -1,5 +1,5 @@
-// Three groups in flight, each with sums of its own: the first one's are read while the others still run (wait_group
-// 2), and so on. One tile of A is multiplied by three of B.
+// Three groups of wgmma in flight, each with sums of its own. The first group's sums are read while the other two may
+// still run (wait_group 2), then the second group's (wait_group 1). One tile of A is multiplied by three of B.
 #include "hopper.cuh"
 
 constexpr int M = 64, N = 8, K = 64, TILES = 3;

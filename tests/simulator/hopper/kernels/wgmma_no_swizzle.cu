@@ -1,6 +1,6 @@
-// One wgmma after the other on tiles without swizzle: core matrices of 8 rows of 16 bytes, 128 contiguous bytes each.
-// Here all core matrices of one 8-element step of k lie together, so the stride offset (to the next 8 rows) is 128
-// bytes, and the leading offset (to the next 8 of k) is that of a column of core matrices.
+// wgmma on tiles without swizzle, which consist of core matrices: 8 rows of 16 bytes, 128 contiguous bytes. Here the
+// core matrices of the same 8 steps of k follow each other. So the stride offset, to the next 8 rows, is 128 bytes,
+// and the leading offset, to the next 8 steps of k, is that of all rows.
 #include "hopper.cuh"
 
 constexpr int M = 64, N = 8, K = 64;

@@ -1,6 +1,6 @@
 // K-major tiles with rows of 32, 64 and 128 bytes, swizzled as TMA would: threads write each 16-byte chunk to where
-// the pattern puts it. The stride offset is that of 8 rows. Steps along k advance the address within the row, as the
-// hardware permutes address bits, not positions in a row.
+// the pattern puts it. The stride offset is that of 8 rows. A step along k advances the start address by 32 bytes
+// within the row, although the chunks are permuted: the hardware permutes address bits.
 #include "hopper.cuh"
 
 constexpr int M = 64, N = 8, ROUNDS = 2;

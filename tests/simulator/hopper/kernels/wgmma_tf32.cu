@@ -1,5 +1,5 @@
-// tf32: float32 in shared memory, of which the tensor core reads the upper 19 bits: it truncates. If a tensor map's
-// type is tf32, TMA has rounded to nearest before. Four steps of k = 8 per row of 128 bytes.
+// tf32: float32 in shared memory, of which the tensor core reads only the upper 19 bits, so it truncates. If a tensor
+// map's type is tf32, TMA rounds to nearest when it loads. A row of 128 bytes holds four steps of k = 8.
 #include "hopper.cuh"
 
 constexpr int M = 64, N = 16, K = 32;

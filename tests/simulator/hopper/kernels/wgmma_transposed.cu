@@ -1,6 +1,6 @@
-// 16-bit operands may be MN-major: A is stored (K, M) and B (K, N), and wgmma transposes both. A row of a tile has
-// the 16, 32 or 64 elements of one k that fit into 32, 64 or 128 swizzled bytes; what is wider lies in slabs, one
-// after the other. Stride offset: from 8 rows of k to the next 8; leading offset: from a slab to the next.
+// 16-bit operands may be MN-major: A is stored (K, M) and B (K, N), and wgmma transposes both. A row of a tile holds
+// 16, 32 or 64 elements of one step of k, in 32, 64 or 128 swizzled bytes. Wider operands consist of several slabs.
+// The stride offset is that of 8 rows; the leading offset leads from a slab to the next.
 #include "hopper.cuh"
 
 constexpr int M = 64, N = 64, K = 32;

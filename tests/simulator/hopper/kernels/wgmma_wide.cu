@@ -1,5 +1,5 @@
-// The widest wgmma: 256 columns, 128 sums in registers of each thread. One step of k: rows of 32 bytes, of which B's
-// tile has 256, the most that a box may have.
+// The widest wgmma: 256 columns, so each thread holds 128 sums. There is one step of k = 16: rows of 32 bytes. B's
+// tile has 256 of them, the most that a box may have.
 #include "hopper.cuh"
 
 constexpr int M = 64, N = 256, K = 16;
