@@ -29,12 +29,14 @@ PAGES = {
     "docs/notebook.ipynb": "notebook.md",
 }
 
-#: Pages that are looked up rather than read from top to bottom: their sections are folded, and open by a click on their
-#: heading, a link to it or a search.
-FOLDED = (
-    "api.md", "changelog.md", "command_line.md", "profiling.md", "selection.md", "shapes.md", "simulator/counts.md",
-    "simulator/findings.md", "simulator/planted_bugs.md",
-)  # fmt: skip
+#: Pages that are looked up, or whose last sections are: how many of their first sections are open. The others are
+#: folded, and open by a click on their heading, a link to it or a search.
+FOLDED = dict.fromkeys(
+    ("api.md", "changelog.md", "command_line.md", "profiling.md", "results.md", "selection.md", "shapes.md",
+     "simulator/counts.md", "simulator/findings.md", "simulator/planted_bugs.md"), 0
+) | {
+    "contributing.md": 3, "course/teaching.md": 3, "epilogues.md": 6, "own_kernels.md": 2, "supported.md": 3
+}  # fmt: skip
 
 #: Factors by which the scores of pages are multiplied in a search: above 1 for pages that answer what is searched for.
 BOOSTED = {
@@ -134,14 +136,15 @@ def on_page_content(html: str, page: Any, config: Any, files: Files) -> str:
     if page.file.src_uri == "glossary.md":
         opening, terms = folded(html).split("<details", 1)
         return f'{opening}<div class="glossary"><details{terms}</div>'
-    return folded(html) if page.file.src_uri in FOLDED else html
+    at = FOLDED.get(page.file.src_uri)
+    return html if at is None else folded(html, at)
 
 
-def folded(html: str) -> str:
-    """Return a page with each section folded under its heading."""
+def folded(html: str, first: int = 0) -> str:
+    """Return a page with each section folded under its heading, except the given number of first sections."""
     opening, *sections = re.split(r"(?=<h2[ >])", html)
-    parts = [opening]
-    for section in sections:
+    parts = [opening, *sections[:first]]
+    for section in sections[first:]:
         heading, end, rest = section.partition("</h2>")
         parts.append(f'<details class="section"><summary>{heading}{end}</summary>{rest}</details>\n')
     return "".join(parts)
