@@ -165,7 +165,7 @@ def test_whoever_reads_a_flag_needs_a_fence_or_a_barrier_too(read, after, ordere
     found = launched(body, grid=2).findings
     assert [each.kind for each in found] == ([] if ordered else [RACE_GLOBAL])
     assert ordered or "which thread (0, 0) of block (0, 0) wrote" in found[0].message
-    assert ordered or found[0].message.endswith("with no fence after the flag that it read")
+    assert ordered or found[0].message.endswith("with no fence after this thread read the flag")
 
 
 RING = """
