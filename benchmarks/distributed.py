@@ -353,7 +353,7 @@ def distributed_table(rows: list[dict[str, Any]]) -> Table:
         grid = "x".join(map(str, row.get("grid", [1, 1])))
         weak = f"{row['workers'] * seconds[ONE] / seconds[WEAK]:.2f}" if WEAK in seconds else "-"
         cells.append((row["dtype"], f"{row['size']}", grid, *map(cell, ways), weak))
-    columns = ("type", "m = n = k", "grid", *(f"{way} (TFLOP/s)" for way in ways), WEAK)
+    columns = ("type", "m = n = k", "grid", *(f"{way} (TFLOP/s)" for way in ways), "same work per GPU")
     return Table("Products on several GPUs through Dask", columns, tuple(cells))
 
 

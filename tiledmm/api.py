@@ -58,8 +58,8 @@ def matmul(
         casting: Which conversions are allowed, of operands to the computation type and of the result to the type of
             ``out``: ``"no"``, ``"equiv"``, ``"safe"``, ``"same_kind"`` or ``"unsafe"``, as in NumPy.
         order: Memory order of a new result: ``"C"``, ``"F"``, ``"A"`` or ``"K"``.
-        dtype: Computation type; the operands' common type if None. (CuPy only allocates the result in it.) If the
-            operands are int8 or uint8, a wider integer type such as int32 is as fast as their own type.
+        dtype: Computation type; the operands' common type if None. (In ``cupy.matmul``, it is only the type of the
+            result.) If the operands are int8 or uint8, a wider integer type such as int32 is as fast as their own type.
         axes: List of three tuples: the matrices' axes in ``x1``, ``x2`` and the result.
         axis, keepdims: Keywords of other ufuncs. If they are given, this function raises an error, as NumPy and CuPy
             do.
@@ -68,8 +68,8 @@ def matmul(
             ``cupy.matmul`` itself.
         tile: Tile size of the variant; None for its default.
         config: Values of config fields that replace those of the tile, such as ``{"bk": 16, "split_k": 4}``. The
-            fields are those of ``tiledmm.kernels.config.Config`` and ``LaunchConfig``. They need a named variant. For a
-            variant that decomposes operands, ``{"scheme": "tf32x3"}`` is the same as ``precision="tf32x3"``.
+            fields are those of ``tiledmm.kernels.config.Config`` and ``LaunchConfig``. Name a variant if you pass them.
+            For a variant that decomposes operands, ``{"scheme": "tf32x3"}`` is the same as ``precision="tf32x3"``.
         precision: Arithmetic that products of floating-point and complex numbers may use. ``"full"``, or its other
             name ``"float32"``: anything that keeps the type's accuracy (large float32 and complex64 products use
             ``split_float32`` on Hopper, and ``split_tensor_core`` on other GPUs). ``"ieee"``: only multiply-adds in

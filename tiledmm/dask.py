@@ -36,11 +36,11 @@ def matmul(x: Array, y: Array, *, precision: str = "full") -> Array:
     """Return the product of two Dask arrays with CuPy or NumPy chunks. Dask computes it when the result is needed.
 
     If the current client has two workers or more, there is one task per worker: the tasks exchange panels among
-    themselves, and each computes one chunk of the result. This call fixes the number of workers; the scheduler assigns
-    ranks to workers when it receives the graph. CuPy chunks of any sizes, on any workers, move from GPU to GPU. Wait
-    for the arrays that you persist before you call this function, so that it is known which worker holds which chunk.
-    Dask rechunks NumPy chunks in the same graph, and NumPy multiplies them. With one worker or none, each chunk of the
-    result is one task, which adds the products along k in place.
+    themselves, and each computes one chunk of the result. This call fixes the number of tasks; the scheduler assigns
+    them to workers when it receives the graph. CuPy chunks may have any sizes and be on any workers, and are sent from
+    GPU to GPU. Wait for the arrays that you persist before you call this function, so that it is known which worker
+    holds which chunk. Dask rechunks NumPy chunks in the same graph, and NumPy multiplies them. With one worker or none,
+    each chunk of the result is one task, which adds the products along k in place.
 
     Args:
         x: Left operand, ``(m, k)``.

@@ -31,7 +31,7 @@ def matmul(a: Any, b: Any, /, out: Any = None, *, devices: Sequence[int], precis
         precision: Precision, as for ``tiledmm.matmul``.
 
     Returns:
-        ``out``, or a new array where the operands are. A CuPy array is computed on the current stream of its device, as
+        ``out``, or a new array where the operands are. A CuPy array is ordered on the current stream of its device, as
         in any product. A NumPy array is complete when the call returns.
 
     Raises:

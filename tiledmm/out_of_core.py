@@ -50,7 +50,7 @@ def matmul(
 
     The call returns when the result is in ``out``. Its bits depend on the device, the arrays' shapes, strides and
     elements, ``precision`` and ``memory``. Pass ``memory`` to get the same bits in every run, because the default
-    depends on how much memory is free. With a journal, the bits are the same wherever the product is resumed.
+    depends on how much memory is free. With a journal, a product that is resumed has the same bits as one that is not.
 
     Args:
         a: Left operand, ``(m, k)``, of any strides: float16, float32, float64, complex64 or complex128. It is copied to
@@ -59,7 +59,7 @@ def matmul(
         out: Array or memmap for the result, ``(m, n)``, of the same type and any strides, which shares no memory with
             the operands; None for a new array. float16 is summed in float32 and rounded once.
         memory: Maximum number of bytes of device memory for panels, tiles and workspace, such as ``16e9``; None for
-            80% of the free memory. The code of kernels and CUDA itself need some more.
+            80% of the free memory. The code of kernels and CUDA itself need memory beyond that.
         precision: Precision, as for ``tiledmm.matmul``.
         progress: Whether to show a progress bar on stderr; or a function, which is called at the start and after each
             tile of C with the number of finished tiles and the number of all tiles.

@@ -177,9 +177,9 @@ def constants_table(constants: Constants) -> Table:
         ("products of panels", f"{significant(constants.rate / 1e12)} TFLOP/s"),
         ("reading and writing C", f"{significant(1e-9 / constants.sums) if constants.sums else '-'} GB/s"),
         ("broadcasts, into a rank", f"{significant(constants.link / 1e9)} GB/s"),
-        ("a step's broadcasts, for each rank passed", f"{significant(constants.latency * 1e6)} us"),
-        ("what broadcasts add to products, of their own time", f"{100 * constants.exposed:.0f}%"),
-        ("Dask", f"{significant(constants.dask * 1e3)} ms, and {significant(constants.dask_rank * 1e3)} ms a rank"),
+        ("latency per step and per rank passed", f"{significant(constants.latency * 1e6)} us"),
+        ("exposed: share of the broadcasts' time that is added", f"{100 * constants.exposed:.0f}%"),
+        ("Dask", f"{significant(constants.dask * 1e3)} ms, and {significant(constants.dask_rank * 1e3)} ms per rank"),
     )
     return Table("", ("<what", "measured"), rows)
 
@@ -193,7 +193,10 @@ def measured_table(constants: Constants, rows: list[Mapping[str, Any]]) -> Table
         seconds = row["seconds"]
         times = (seconds[ONE], seconds[COLLECTIVE], found.collective, seconds[BLOCKS], found.seconds)
         cells.append((f"{row['size']}", f"{row['workers']}", *(significant(1e3 * each) for each in times)))
-    columns = ("m = n = k", "GPUs", "one GPU (ms)", "collective (ms)", "predicted", "through Dask (ms)", "predicted")
+    columns = (
+        "m = n = k", "GPUs", "one GPU (ms)", "collective (ms)", "collective, predicted (ms)", "through Dask (ms)",
+        "through Dask, predicted (ms)",
+    )  # fmt: skip
     return Table("", columns, tuple(cells))
 
 
@@ -228,7 +231,7 @@ def predictions_table(constants: Constants, one: float) -> Table:
                 )
     columns = (
         "GPUs", "m = n = k", "grid x layers", "blocks (GB)", "products (s)", "broadcasts (s)", "adding layers (s)",
-        "Dask (s)", "in all (s)", "of ideal", "<what bounds",
+        "Dask (s)", "in all (s)", "of ideal speed", "<bottleneck",
     )  # fmt: skip
     return Table("", columns, tuple(cells))
 

@@ -37,7 +37,7 @@ def check(
     target: str = "sm_90",
     checks: bool | str = "full",
 ) -> CheckReport:
-    """Check the kernels of a ``.cu`` file on the CPU: whether they are right, where they are wrong, what they cost.
+    """Check the kernels of a ``.cu`` file on the CPU: whether they are right, where they are wrong, and what they cost.
 
     The file may contain ``main``, host code and includes. Launch and arguments are read from its host code, from a
     comment such as ``// tiledmm: grid=(N+15)/16,(M+15)/16 block=16,16``, and from the names and types of the parameters
@@ -66,7 +66,7 @@ def check(
 
     Returns:
         The report. ``report.ok`` tells whether all kernels are right, ``print(report)`` shows the report, and
-        ``report.json()`` returns it as JSON. A notebook shows it as it is.
+        ``report.json()`` returns it as JSON. A notebook displays the report without ``print``.
 
     Raises:
         ConfigError: If launch or arguments are unknown; the message says what to add.

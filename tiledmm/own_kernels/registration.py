@@ -47,7 +47,7 @@ def register(
     include: Sequence[str | Path] = (),
     target: str = "sm_90",
 ) -> str:
-    """Register your own kernel as a variant in this process, for ``matmul``, all commands and the simulator.
+    """Register your own kernel as a variant in this process, for ``matmul`` and the simulator.
 
     With ``like="plain"``, the file is ordinary CUDA C. The parameters of its kernel are pointers to A, B and C, their
     sizes, and perhaps row strides (``lda``), alpha and beta; they determine the element types. Operands that are not
@@ -57,9 +57,10 @@ def register(
     Otherwise the file is a template that renders kernels of all types, layouts and tiles, with the parameters of
     another variant.
 
-    The file is read when this function is called. After an edit, register it again under the same name. A command
-    registers a plain kernel with ``--kernel mine.cu``. For a template, write the call to a Python file that the command
-    runs first: ``tiledmm compare --import mine.py``.
+    The file is read when this function is called. After an edit, register it again under the same name.
+
+    On the command line, pass ``--kernel mine.cu`` to register a plain kernel. To register a template, write the call of
+    this function to a Python file, which a command runs first: ``tiledmm compare --import mine.py``.
 
     Args:
         path: Path of a plain kernel, ``.cu``, or of a template, ``.cu.j2`` or ``.cu``. A template may include the

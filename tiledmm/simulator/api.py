@@ -67,10 +67,10 @@ def launch(
             ``<<<>>>``, headers of host libraries) is left out.
         grid: Number of blocks along x, y and z; an int or a shorter sequence for fewer dimensions.
         block: Number of threads per block along x, y and z; an int or a shorter sequence for fewer dimensions.
-        arguments: One argument for each parameter: NumPy arrays for pointers, which the kernel reads and writes in
-            place; numbers; structures as dicts of their members, tuples, dataclasses, NumPy scalars, bytes or ctypes
-            structures. A pointer in a structure is an array in a dict, or an array's address (``x.ctypes.data``). For
-            ``float**``, pass a list of arrays. Arrays that share memory also share it in the kernel.
+        arguments: One argument for each parameter: a number; for a pointer, a NumPy array, which the kernel reads and
+            writes in place; for ``float**``, a list of arrays; for a structure, a dict of its members, a tuple, a
+            dataclass, a NumPy scalar, bytes or a ctypes structure. For a pointer in a structure, pass an array in the
+            dict, or an array's address (``x.ctypes.data``). Arrays that share memory also share it in the kernel.
         name: The kernel's name, with its template arguments (``"scale<float, 16>"``); None if the source has only one
             kernel.
         options: Compile options of nvcc or NVRTC, such as ``("-DN=4", "-Iinclude")``.
@@ -85,10 +85,11 @@ def launch(
         rtol, atol: Tolerances for ``expected`` as in ``numpy.isclose``. By default integers must be equal, and
             floating-point numbers must agree within 1e-10 (8 bytes), 1e-4 (4 bytes) or 1e-2 (2 bytes), relative to
             themselves and to the mean absolute value of the expected array.
-        checks: Whether every access is checked. ``"full"`` runs the kernel four to eight times, to find variables that
-            are read before they are set, and accesses outside of a thread's local arrays; and up to three times more in
-            other orders of threads, if it has atomics other than sums, volatile accesses, fences or named barriers.
-            Without checks a kernel runs several times as fast, but an access out of bounds can crash the process.
+        checks: Whether every access is checked. ``"full"`` also finds variables that are read before they are set, and
+            accesses outside of a thread's local arrays. For this it runs the kernel four to eight times, and up to
+            three times more in other orders of threads if the kernel has atomics other than sums, volatile accesses,
+            fences or named barriers. Without checks, a kernel runs several times as fast, but an access out of bounds
+            can crash the process.
         counts: Whether traffic is counted.
         sass: Whether traffic is also counted for the accesses in the machine code (SASS) of ``target``, where
             contiguous accesses are vectorized. Needs the extra ``inspect``.
