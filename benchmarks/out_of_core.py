@@ -70,7 +70,15 @@ def measure(size: int, memory: float, times: int) -> dict[str, Any]:
 
 def out_of_core_table(rows: list[dict[str, Any]]) -> Table:
     """Format one row per product."""
-    columns = ("<size", "memory (GB)", "seconds", "TFLOP/s", "on the device: size", "TFLOP/s", "copies in (GB/s)")
+    columns = (
+        "<size",
+        "memory (GB)",
+        "seconds",
+        "TFLOP/s",
+        "size, on the device",
+        "TFLOP/s, on the device",
+        "copies to the device (GB/s)",
+    )
     cells = (
         (
             f"{row['size']}", significant(row["memory"] / 1e9), significant(row["seconds"]),

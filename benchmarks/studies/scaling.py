@@ -174,14 +174,17 @@ def _layout(size: int, ranks: int) -> Layout:
 def constants_table(constants: Constants) -> Table:
     """Format the constants."""
     rows = (
-        ("products of panels", f"{significant(constants.rate / 1e12)} TFLOP/s"),
-        ("reading and writing C", f"{significant(1e-9 / constants.sums) if constants.sums else '-'} GB/s"),
-        ("broadcasts, into a rank", f"{significant(constants.link / 1e9)} GB/s"),
-        ("a step's broadcasts, for each rank passed", f"{significant(constants.latency * 1e6)} us"),
-        ("what broadcasts add to products, of their own time", f"{100 * constants.exposed:.0f}%"),
-        ("Dask", f"{significant(constants.dask * 1e3)} ms, and {significant(constants.dask_rank * 1e3)} ms a rank"),
+        ("rate of products of panels", f"{significant(constants.rate / 1e12)} TFLOP/s"),
+        ("bandwidth of reading and writing C", f"{significant(1e-9 / constants.sums) if constants.sums else '-'} GB/s"),
+        ("bandwidth of broadcasts into a rank", f"{significant(constants.link / 1e9)} GB/s"),
+        ("latency of broadcasts, per step and per rank passed", f"{significant(constants.latency * 1e6)} us"),
+        ("time that broadcasts add to products, as a fraction of their own", f"{100 * constants.exposed:.0f}%"),
+        (
+            "time of Dask",
+            f"{significant(constants.dask * 1e3)} ms, and {significant(constants.dask_rank * 1e3)} ms per rank",
+        ),
     )
-    return Table("", ("<what", "measured"), rows)
+    return Table("", ("<constant", "measured"), rows)
 
 
 def measured_table(constants: Constants, rows: list[Mapping[str, Any]]) -> Table:
@@ -228,7 +231,7 @@ def predictions_table(constants: Constants, one: float) -> Table:
                 )
     columns = (
         "GPUs", "m = n = k", "grid x layers", "blocks (GB)", "products (s)", "broadcasts (s)", "adding layers (s)",
-        "Dask (s)", "in all (s)", "of ideal", "<what bounds",
+        "Dask (s)", "total (s)", "of ideal", "<limited by",
     )  # fmt: skip
     return Table("", columns, tuple(cells))
 
