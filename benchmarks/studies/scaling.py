@@ -178,7 +178,7 @@ def constants_table(constants: Constants) -> Table:
         ("bandwidth of reading and writing C", f"{significant(1e-9 / constants.sums) if constants.sums else '-'} GB/s"),
         ("bandwidth of broadcasts into a rank", f"{significant(constants.link / 1e9)} GB/s"),
         ("latency of broadcasts, per step and per rank passed", f"{significant(constants.latency * 1e6)} us"),
-        ("time that broadcasts add to products, as a fraction of their own", f"{100 * constants.exposed:.0f}%"),
+        ("time that broadcasts add to products, relative to their own", f"{100 * constants.exposed:.0f}%"),
         (
             "time of Dask",
             f"{significant(constants.dask * 1e3)} ms, and {significant(constants.dask_rank * 1e3)} ms per rank",

@@ -58,6 +58,6 @@ def test_layers_receive_less_and_add_more() -> None:
 def test_tables() -> None:
     results = {"rows": [row(16384, 2), row(32768, 2)], "dask_rank": CONSTANTS.dask_rank}
     constants, measured, predictions = scaling_tables(results).values()
-    assert ("what broadcasts add to products, of their own time", "70%") in constants.rows
+    assert ("time that broadcasts add to products, relative to their own", "70%") in constants.rows
     assert all(cells[3] == cells[4] and cells[5] == cells[6] for cells in measured.rows)
     assert {cells[0] for cells in predictions.rows} == {"8", "1000"}
