@@ -1,6 +1,7 @@
 """Record what one wgmma computes, bit by bit: ``python -m benchmarks.studies.wgmma_sums``. Needs a GPU of 9.0.
 
-Each case is one ``wgmma.mma_async`` of shape m64n8 on random operands. Operands and results are recorded in
+Each case is one ``wgmma.mma_async`` of shape m64n8 on random operands; ``mma.sync`` has to give the same bits, but for
+8-bit floats, which it does not multiply by itself. Operands and results are recorded in
 ``tests/simulator/hopper/wgmma_sums.npz``; a test compares them with ``sum_of_products``, a model of the arithmetic in
 NumPy. ``--check`` records nothing: it runs new cases of a fresh seed and compares those.
 """
@@ -57,8 +58,8 @@ KINDS = (
 )
 
 #: Data of cases: exponents that are near, or far from each other; C that cancels the sum; the ends of the exponents'
-#: range; infinities and NaN.
-DATA = ("near", "wide", "far", "cancel", "large", "small", "special")
+#: range; subnormals of A with large numbers of B; infinities and NaN.
+DATA = ("near", "wide", "far", "cancel", "large", "small", "subnormal", "special")
 
 SOURCE = r"""
 typedef unsigned int u32;
@@ -88,23 +89,47 @@ extern "C" __global__ void __launch_bounds__(128, 1) multiply(const u32* A, cons
 }
 """
 
+#: The same by mma.sync: the registers of A and D are those of a wgmma's warps.
+MMA_SOURCE = r"""
+typedef unsigned int u32;
+extern "C" __global__ void multiply(const u32* A, const u32* B, const u32* C, u32* D) {
+    const int lane = threadIdx.x % 32, row = threadIdx.x / 32 * 16 + lane / 4, quad = lane % 4, lanes_words = WORDS / 4;
+    u32 a[4], b[2], d[4], at[4];
+    for (int i = 0; i < 4; ++i) a[i] = A[(row + i % 2 * 8) * 8 + quad + i / 2 * 4];
+    for (int i = 0; i < 2; ++i) b[i] = B[lane / 4 * 8 + quad + i * 4];
+    for (int i = 0; i < WORDS / 2; ++i) {
+        at[i] = (row + i / lanes_words * 8) * WORDS + quad * lanes_words + i % lanes_words;
+        d[i] = C[at[i]];
+    }
+    asm volatile("mma.sync.aligned." INSTRUCTION
+                 : "+r"(d[0]), "+r"(d[1]) MORE : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+    for (int i = 0; i < WORDS / 2; ++i) D[at[i]] = d[i];
+}
+"""
+
 
 def depth(element: str) -> int:
     """Return the number of elements along K of one instruction."""
     return ROW_BYTES * 8 // (FORMATS[element].bits if element in FORMATS else 8)
 
 
-def options(d: str, a: str, b: str) -> tuple[str, ...]:
-    """Return the options that compile ``SOURCE`` for an instruction."""
+def options(d: str, a: str, b: str, source: str = SOURCE) -> tuple[str, ...]:
+    """Return the options that compile ``SOURCE`` or ``MMA_SOURCE`` for an instruction."""
     wide = d != "f16"
-    registers = "{%0, %1, %2, %3}, {%4, %5, %6, %7}, %8" if wide else "{%0, %1}, {%2, %3, %4, %5}, %6"
-    scales = {32: ", 1, 1", 16: ", 1, 1, 0", 8: ", 1, 1"}[FORMATS[a].bits] if a in FORMATS else ""
     result, _, saturates = d.partition(".")
-    name = f"m64n{COLUMNS}k{depth(a)}.{result}.{a}.{b}{'.' * bool(saturates)}{saturates}"
+    if source is MMA_SOURCE:
+        name = f"m16n8k{depth(a)}.row.col{'.' * bool(saturates)}{saturates}.{result}.{a}.{b}.{result}"
+        sums = "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}" if wide else "{%0, %1}, {%2, %3, %4, %5}, {%6, %7}"
+        rest = ", {%0, %1, %2, %3}" if wide else ", {%0, %1}"
+    else:
+        name = f"m64n{COLUMNS}k{depth(a)}.{result}.{a}.{b}{'.' * bool(saturates)}{saturates}"
+        sums = "{%0, %1, %2, %3}, {%4, %5, %6, %7}, %8" if wide else "{%0, %1}, {%2, %3, %4, %5}, %6"
+        scales = {32: ", 1, 1", 16: ", 1, 1, 0", 8: ", 1, 1"}[FORMATS[a].bits] if a in FORMATS else ""
+        rest = f", 1{scales}"
     more = ', "+r"(d[2]), "+r"(d[3])' if wide else ""
     return (
         "--gpu-architecture=sm_90a", f"-DWORDS={8 if wide else 4}", f"-DMORE={more}",
-        f'-DINSTRUCTION="{name} {registers}, 1{scales};"',
+        f'-DINSTRUCTION="{name} {sums}{rest};"',
     )  # fmt: skip
 
 
@@ -183,9 +208,9 @@ def _exponent(x: Any) -> Any:
 
 
 def _aligned(element: str, x: Any) -> Any:
-    """Return the exponents by which products are aligned: those of 16-bit subnormals are not normalized first."""
+    """Return the exponents by which products are aligned: subnormals are not normalized first, but for 8-bit floats."""
     form = FORMATS[element]
-    return np.maximum(_exponent(x), 1 - form.bias) if form.bits == 16 else _exponent(x)
+    return np.maximum(_exponent(x), 1 - form.bias) if form.bits > 8 else _exponent(x)
 
 
 # ---- cases ----
@@ -194,7 +219,8 @@ def _aligned(element: str, x: Any) -> Any:
 def operands(d: str, a: str, b: str, data: str, rng: np.random.Generator) -> tuple[Any, Any, Any]:
     """Return random packed operands of one case."""
     k = depth(a)
-    packed = [_elements(element, (rows, k), data, rng) for element, rows in ((a, ROWS), (b, COLUMNS))]
+    of_b = "large" if data == "subnormal" else data
+    packed = [_elements(a, (ROWS, k), data, rng), _elements(b, (COLUMNS, k), of_b, rng)]
     words = COLUMNS if d != "f16" else COLUMNS // 2
     if d.startswith("s32"):
         return *packed, rng.integers(0, 1 << 32, (ROWS, words), dtype=np.uint32) >> (data == "near") * 16
@@ -205,7 +231,7 @@ def operands(d: str, a: str, b: str, data: str, rng: np.random.Generator) -> tup
         plain = np.nan_to_num(values(a, packed[0]) @ values(b, packed[1]).T)
         if data == "cancel":
             c = -plain * (1 + 2.0**-18 * rng.standard_normal(c.shape))
-        if data in ("large", "small"):
+        if data in ("large", "small", "subnormal"):
             c = c * np.abs(plain)
         return *packed, np.ascontiguousarray(c.astype(np.float32 if d == "f32" else np.float16)).view(np.uint32)
 
@@ -218,7 +244,7 @@ def _elements(element: str, shape: tuple[int, int], data: str, rng: np.random.Ge
     exponents = form.bits - 1 - form.fraction
     most = (1 << exponents) - 1 - form.has_infinity
     spread = {"near": 1, "wide": 4, "far": 10}.get(data, 3)
-    middle = {"large": most // 2 + most // 4, "small": max(1, most // 4)}.get(data, form.bias)
+    middle = {"large": most // 2 + most // 4, "small": max(1, most // 4), "subnormal": 1}.get(data, form.bias)
     exponent = np.clip(rng.integers(middle - spread, middle + spread + 1, shape), 0, most)
     fraction = rng.integers(0, 1 << form.fraction, shape)
     if not form.has_infinity:
@@ -234,18 +260,31 @@ def _elements(element: str, shape: tuple[int, int], data: str, rng: np.random.Ge
     return np.ascontiguousarray(bits.astype(kind)).view(np.uint32)
 
 
+def has_mma(a: str) -> bool:
+    """Return whether mma.sync multiplies a type as wgmma does; it converts 8-bit floats first."""
+    return a not in FORMATS or FORMATS[a].bits > 8
+
+
 def run(seed: int) -> dict[str, Any]:
-    """Run all cases on the GPU; return operands and results by the names that ``case_names`` yields."""
+    """Run all cases on the GPU, and return operands and results by names such as ``"f32/f16/f16/near"``.
+
+    Raises:
+        ValueError: If mma.sync gives other bits than wgmma.
+    """
     import cupy
 
     rng, found = np.random.default_rng(seed), {}
     for kind in KINDS:
-        kernel = cupy.RawModule(code=SOURCE, options=options(*kind)).get_function("multiply")
+        sources = (SOURCE, MMA_SOURCE) if has_mma(kind[1]) else (SOURCE,)
+        kernels = [cupy.RawModule(code=each, options=options(*kind, each)).get_function("multiply") for each in sources]
         for data in DATA:
             a, b, c = operands(*kind, data, rng)
-            result = cupy.zeros(c.shape, cupy.uint32)
-            kernel((1,), (128,), (*map(cupy.asarray, (a, b, c)), result))
-            found["/".join((*kind, data))] = (a, b, c, cupy.asnumpy(result))
+            results = [cupy.zeros(c.shape, cupy.uint32) for _ in kernels]
+            for kernel, result in zip(kernels, results, strict=True):
+                kernel((1,), (128,), (*map(cupy.asarray, (a, b, c)), result))
+            if len(results) > 1 and (results[0] != results[1]).any():
+                raise ValueError(f"mma.sync gives other bits than wgmma: {kind}, {data}")
+            found["/".join((*kind, data))] = (a, b, c, cupy.asnumpy(results[0]))
     return found
 
 

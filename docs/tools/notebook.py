@@ -28,7 +28,7 @@ _BEGIN = """\
 <!-- Badges of Colab and Binder go here. They need the address of the repository. -->
 
 Read a lesson, change the kernel in the cell below it, run that cell, and then the next one, which checks it. Nothing
-needs a GPU. `!tiledmm exercise hint first_thread.cu` gives one more hint each time.
+needs a GPU. `!tiledmm exercise hint first_thread.cu` prints one more hint each time.
 """
 
 _INSTALL = '%pip install --quiet "tiledmm[simulate,inspect]"'

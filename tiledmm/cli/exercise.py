@@ -29,10 +29,10 @@ Name = Annotated[
 
 
 def exercise(context: typer.Context, json: Json = False, csv: Csv = False, markdown: Markdown = False) -> None:
-    """Learn by writing kernels: exercises that check themselves, without a GPU.
+    """Learn by writing kernels: exercises that a simulator checks, without a GPU.
 
-    Without a command, it lists the exercises and which of them are done in the current folder. Nothing is uploaded:
-    your progress is kept in a file in this folder.
+    Without a subcommand, list the exercises, and show which of them are done in the current folder. Nothing is
+    uploaded: your progress is kept in a file in this folder.
 
         tiledmm exercise
         tiledmm exercise start coalesced
@@ -65,7 +65,7 @@ def start(
     name: Name,
     folder: Annotated[Path, typer.Argument(help="Folder of the file.", show_default="the current folder")] = Path(),
 ) -> None:
-    """Write the file of an exercise: plain CUDA C with a hole, and its task as a comment.
+    """Write the file of an exercise: a kernel to complete or to fix, with the task as a comment.
 
         tiledmm exercise start coalesced
 
@@ -81,12 +81,10 @@ def start(
 def check(
     file: File,
     watch: Annotated[bool, typer.Option("--watch", help="Check again whenever the file is saved.")] = False,
-    seed: Annotated[
-        int | None, typer.Option(help="Seed that the hidden sizes are drawn with.", show_default="a new one")
-    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of the random hidden sizes.", show_default="a new one")] = None,
     json: Json = False,
 ) -> None:
-    """Check a file: is it right at the sizes in the file and at hidden ones, and does it stay within the allowed cost?
+    """Check a file: is its kernel right at the shown and at hidden sizes, and does it stay within the allowed cost?
 
     The kernel runs on the simulator, as native code of this machine, with all checks. If it is right, and the machine
     has a GPU, it also runs there, and its time is compared with those of the solution and of cuBLAS. The exit status is

@@ -26,7 +26,7 @@ def grade(
     csv: Csv = False,
     markdown: Markdown = False,
 ) -> None:
-    """Grade a class: check every student's exercises, and give points by a rubric.
+    """Grade a class: check every student's exercises, and give points according to a rubric.
 
     Each file is compiled and run in its own process, without a network, with a read-only file system, and with limits
     on time, memory and processes. The exit status is 0 if every file was checked, and 1 if a submission needs to be

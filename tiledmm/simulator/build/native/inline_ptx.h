@@ -671,7 +671,7 @@ struct Factors {
 };
 
 template <int K>
-__forceinline__ float sum(float c, const tiledmm_detail::Product (&products)[K], bool) {
+__forceinline__ float sum(float c, const tiledmm_detail::Aligned (&products)[K], bool) {
     return tiledmm_detail::sum_of_products(c, products);
 }
 template <int K>

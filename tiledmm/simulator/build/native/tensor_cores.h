@@ -21,22 +21,28 @@ __forceinline__ double power_of_two(int exponent) {
 // The exponent of a number that is not zero.
 __forceinline__ int exponent_of(double x) { return static_cast<int>(__double_as_longlong(x) >> 52 & 0x7ff) - 1023; }
 
-// The exact product of two floats, and the exponent by which the sum aligns it: the sum of its factors' exponents.
-struct Product {
+// A float, or the exact product of two, and the exponent by which a sum aligns it: of a product, the sum of its factors'.
+// Subnormals are not normalized first.
+struct Aligned {
     double value;
     int exponent;
 };
-__forceinline__ Product multiplied(double a, double b) { return {a * b, exponent_of(a) + exponent_of(b)}; }
+constexpr int LEAST_HALF = -14, LEAST_FLOAT = -126;   // exponents of normal numbers
+__forceinline__ Aligned aligned(double x, int least) {
+    const int exponent = exponent_of(x);
+    return {x, exponent > least ? exponent : least};
+}
+__forceinline__ Aligned multiplied(Aligned a, Aligned b) { return {a.value * b.value, a.exponent + b.exponent}; }
 __forceinline__ int multiplied(int a, int b) { return a * b; }
 
 // The sum of c and all products as a tensor core computes it: aligned to the largest exponent and truncated 25 bits below
 // it; the sum is rounded toward zero.
 template <int COUNT>
-__forceinline__ float sum_of_products(float c, const Product (&products)[COUNT]) {
+__forceinline__ float sum_of_products(float c, const Aligned (&products)[COUNT]) {
     constexpr int NONE = -10000;
     double plain = c;
-    int largest = c == 0 ? NONE : exponent_of(c);
-    for (const Product& product : products) {
+    int largest = c == 0 ? NONE : aligned(c, LEAST_FLOAT).exponent;
+    for (const Aligned& product : products) {
         plain += product.value;
         if (product.value != 0 && product.exponent > largest) largest = product.exponent;
     }
@@ -44,7 +50,7 @@ __forceinline__ float sum_of_products(float c, const Product (&products)[COUNT])
     if (largest == NONE) return plain;
     const int unit = largest - 25;   // exponent of the last bit kept
     long long sum = static_cast<long long>(c * power_of_two(-unit));   // truncated
-    for (const Product& product : products) sum += static_cast<long long>(product.value * power_of_two(-unit));
+    for (const Aligned& product : products) sum += static_cast<long long>(product.value * power_of_two(-unit));
     if (sum == 0) return 0;
     unsigned long long size = sum < 0 ? -static_cast<unsigned long long>(sum) : sum;
     int drop = 63 - __builtin_clzll(size) - 23;   // float32 has 24 bits, down to multiples of 2^-149
@@ -61,15 +67,17 @@ __forceinline__ unsigned sum_of_products(unsigned sum, const int (&products)[32]
 // Packed elements: their number in a 32-bit register, and each as a value.
 struct Float16 {
     static constexpr int COUNT = 2;
-    static __forceinline__ double at(unsigned packed, int i) { return half_to_float(static_cast<unsigned short>(packed >> 16 * i)); }
+    static __forceinline__ Aligned at(unsigned packed, int i) {
+        return aligned(half_to_float(static_cast<unsigned short>(packed >> 16 * i)), LEAST_HALF);
+    }
 };
 struct Bfloat16 {
     static constexpr int COUNT = 2;
-    static __forceinline__ double at(unsigned packed, int i) { return __uint_as_float((packed >> 16 * i) << 16); }
+    static __forceinline__ Aligned at(unsigned packed, int i) { return aligned(__uint_as_float((packed >> 16 * i) << 16), LEAST_FLOAT); }
 };
 struct Tf32 {
     static constexpr int COUNT = 1;
-    static __forceinline__ double at(unsigned packed, int) { return __uint_as_float(packed & ~0x1fffu); }
+    static __forceinline__ Aligned at(unsigned packed, int) { return aligned(__uint_as_float(packed & ~0x1fffu), LEAST_FLOAT); }
 };
 struct Int8 {
     static constexpr int COUNT = 4;

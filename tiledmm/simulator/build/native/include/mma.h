@@ -34,19 +34,21 @@ template <>
 struct Element<__half> {
     using Stored = __half;
     static constexpr bool twice = true;
-    static __forceinline__ double value(__half x) { return tiledmm_detail::value_of(x); }
+    static __forceinline__ auto value(__half x) { return tiledmm_detail::aligned(tiledmm_detail::value_of(x), tiledmm_detail::LEAST_HALF); }
 };
 template <>
 struct Element<__nv_bfloat16> {
     using Stored = __nv_bfloat16;
     static constexpr bool twice = false;
-    static __forceinline__ double value(__nv_bfloat16 x) { return tiledmm_detail::value_of(x); }
+    static __forceinline__ auto value(__nv_bfloat16 x) { return tiledmm_detail::aligned(tiledmm_detail::value_of(x), tiledmm_detail::LEAST_FLOAT); }
 };
 template <>
 struct Element<precision::tf32> {
     using Stored = float;
     static constexpr bool twice = false;
-    static __forceinline__ double value(float x) { return __uint_as_float(__float_as_uint(x) & ~0x1fffu); }
+    static __forceinline__ auto value(float x) {
+        return tiledmm_detail::aligned(__uint_as_float(__float_as_uint(x) & ~0x1fffu), tiledmm_detail::LEAST_FLOAT);
+    }
 };
 template <>
 struct Element<double> {
@@ -213,7 +215,7 @@ constexpr bool BY_ROWS<col_major> = false;
 // A row of A times a column of B, and an element of C.
 template <class T, int K>
 __forceinline__ float multiply_add(const typename Element<T>::Stored* row, const typename Element<T>::Stored* col, int step, float c) {
-    tiledmm_detail::Product products[K];
+    tiledmm_detail::Aligned products[K];
     for (int k = 0; k < K; ++k) products[k] = tiledmm_detail::multiplied(Element<T>::value(row[k]), Element<T>::value(col[k * step]));
     return tiledmm_detail::sum_of_products(c, products);
 }
