@@ -99,7 +99,7 @@ def counts() -> dict[str, Any]:
             for layout in LAYOUTS if tile in (None, row.default_tile) else LAYOUTS[:2]:
                 found.append(counted(variant, tile, layout))
                 print(found[-1]["symbol"], file=sys.stderr)
-    machine = {"simulated": f"the simulator, as {TARGET}", "tiledmm": f"tiledmm {tiledmm.__version__}"}
+    machine = {"simulated": f"the simulator, compiling for {TARGET}", "tiledmm": f"tiledmm {tiledmm.__version__}"}
     names = [f"{name} {find_variant(name).default_type}" for name in COUNTED]
     return measured(machine | {"date": date.today().isoformat()}, {"kernels": found}, names=names)
 

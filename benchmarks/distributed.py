@@ -41,7 +41,7 @@ RESULTS = FOLDER / "distributed.json"
 #: Methods to compare, in the order of columns.
 ONE, COLLECTIVE, BLOCKS, CHUNKS, DASK = "one GPU", "collective", "blocks", "chunks", "plain Dask"
 
-#: Weak scaling of the collective: each rank has as many rows of A as one GPU alone.
+#: Key of the time of weak scaling: the collective with as many rows of A per rank as one GPU alone has.
 WEAK = "as much a GPU"
 
 _ROUNDS, _DEADLINE = 3, 120.0
@@ -381,7 +381,7 @@ def main() -> int:
         workers = gpus = cupy.cuda.runtime.getDeviceCount()
     rows: list[dict[str, Any]] = []
     dask_rank = dask_seconds_per_rank()
-    print(f"Dask: {1e3 * dask_rank:.1f} ms a rank", flush=True)
+    print(f"Dask: {1e3 * dask_rank:.1f} ms per rank", flush=True)
     with cluster_of(workers, gpus) as cluster, Client(cluster) as client:
         client.wait_for_workers(workers, _DEADLINE)
         print(f"{type(cluster).__name__} with {workers} workers", flush=True)

@@ -137,7 +137,7 @@ def measure(dtype: str, shape: tuple[int, int, int, int, str], epilogue: str, se
 def gemm_table(rows: list[dict[str, Any]]) -> Table:
     """Format one row per product: the time of ``gemm`` in microseconds, and each rival's as a multiple of it.
 
-    The last column is a call without ``out=`` in a loop, as a multiple of one with it.
+    The last column is the time of a call of ``gemm`` without ``out=`` in a loop, as a multiple of one with it.
     """
     names = ("matmul", "cupy", "cupy, fused", "torch")
     cells = []
@@ -154,7 +154,7 @@ def gemm_table(rows: list[dict[str, Any]]) -> Table:
         "<epilogue",
         "gemm (us)",
         *(f"{name}: x gemm" for name in names),
-        "no out: x call",
+        "gemm without out=: x gemm",
     )
     return Table("gemm beside a product and elementwise kernels", columns, tuple(cells))
 

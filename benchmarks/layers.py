@@ -142,8 +142,8 @@ def _cells(rows: list[dict[str, Any]]) -> tuple[str, ...]:
 
 
 _COLUMNS = (
-    "products", "cold: x faster rival", "least", "below 0.97", "below 0.93",
-    "warm: x faster rival", "least", "below 0.97", "below 0.93",
+    "products", "cold: x faster rival", "lowest", "below 0.97", "below 0.93",
+    "warm: x faster rival", "lowest", "below 0.97", "below 0.93",
 )  # fmt: skip
 
 

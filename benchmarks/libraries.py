@@ -55,12 +55,12 @@ def support_table(rows: list[dict[str, Any]]) -> Table:
     """Format one row per library: the types, ``out=`` and streams that work."""
     stands = {True: "yes", False: "no", None: "-"}
     shown = ((row["library"], ", ".join(row["types"]), stands[row["out"]], stands[row["stream"]]) for row in rows)
-    return Table("Products of arrays", ("<library", "<types", "<out=", "<its stream"), tuple(shown))
+    return Table("Products of arrays", ("<library", "<types", "<out=", "<ordered on its stream"), tuple(shown))
 
 
 def times_table(rows: list[dict[str, Any]]) -> Table:
     """Format one row per call, in microseconds of host time."""
-    return Table("Host time", ("<call", "us"), tuple((row["call"], significant(row["us"])) for row in rows))
+    return Table("Host time", ("<call", "time (us)"), tuple((row["call"], significant(row["us"])) for row in rows))
 
 
 def main() -> int:

@@ -158,8 +158,8 @@ def summary_table(rows: list[dict[str, Any]]) -> Table:
         figures += [significant(statistics.median(errors)), significant(max(errors))] if errors else ["", ""]
         cells.append(tuple(figures))
     columns = (
-        "<type", "products", "call: x cupy", "least", "below 0.97", "device: x cupy", "least", "below 0.97",
-        "took / expected, median", "most",
+        "<type", "products", "call: x cupy", "lowest", "below 0.97", "device: x cupy", "lowest", "below 0.97",
+        "measured / expected, median", "highest",
     )  # fmt: skip
     return Table("auto and cupy.matmul on random products", columns, tuple(cells))
 

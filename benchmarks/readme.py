@@ -109,7 +109,7 @@ def _counts(name: str) -> Callable[[str], str]:
 
     def render(text: str) -> str:
         found = counts_table(json.loads(text), name)
-        return found.markdown(title=False) if found.rows else "It was not counted yet."
+        return found.markdown(title=False) if found.rows else "It has not been counted yet."
 
     return render
 
@@ -119,7 +119,7 @@ def _pipes(name: str) -> Callable[[str], str]:
 
     def render(text: str) -> str:
         if not of_variant(json.loads(text)["kernels"], name):
-            return "It was not profiled yet."
+            return "It has not been profiled yet."
         return _with_parts(kernels=lambda kernels: pipes_table(of_variant(kernels, name)))(text)
 
     return render
@@ -178,22 +178,22 @@ def _sanitizer(text: str) -> str:
 
 
 def _simulator_bugs(text: str) -> str:
-    """Format how many planted bugs per cause the simulator found at first and finds now."""
+    """Format how many planted bugs per cause the simulator found in its first run and finds now."""
     now = json.loads(text)
     first = json.loads((FOLDER / "simulator_bugs_first_run.json").read_text(encoding="utf-8"))
     before = {group: ends.get("found", 0) for group, ends in first["groups"].items()}
     before["all"] = sum(before.values())
     rows = _bug_rows(now, lambda group, _: before.get(group, 0), lambda _, ends: ends["found"])
-    table = Table("", ("<cause", "bugs", "found at first", "found now"), rows)
     then = first["machine"]["date"][:10]
-    return f'{table.markdown(title=False)}\n\n"At first" is the simulator of {then}.'
+    table = Table("", ("<cause", "bugs", f"found on {then}", "found now"), rows)
+    return table.markdown(title=False)
 
 
 def _held_out(text: str) -> str:
     """Format how many bugs per cause the simulator found, of those whose authors did not know it."""
     now = json.loads(text)
     rows = _bug_rows(now, lambda _, ends: ends["found"], lambda _, ends: ends["warned"])
-    return Table("", ("<cause", "bugs", "found", "a warning alone"), rows).markdown(title=False)
+    return Table("", ("<cause", "bugs", "found", "warning only"), rows).markdown(title=False)
 
 
 #: Tables that a marker may name: the results (``results/<run>.json``), and the function that formats them.

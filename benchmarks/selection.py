@@ -136,13 +136,13 @@ def selection_table(rows: list[dict[str, Any]]) -> Table:
         "<shape",
         "<type",
         "<layout",
-        "<auto takes",
+        "<auto selects",
         "expected (us)",
-        "took (us)",
+        "measured (us)",
         "x the fastest",
         "x cupy.matmul",
     )
-    return Table("What auto takes, and the fastest of what it considers", columns, tuple(cells))
+    return Table("The kernels that auto selects, and the fastest that it considers", columns, tuple(cells))
 
 
 def quality(row: dict[str, Any]) -> float:

@@ -79,8 +79,8 @@ def conflicts_table(counted: list[dict[str, Any]]) -> Table:
                 significant(count["wavefronts"] / count["ideal_wavefronts"]),
             )
         )
-    headings = ("loads", "load wavefronts", "wavefronts a store", "all wavefronts", "x ideal")
-    title = f"Shared memory, {SIZE} x {SIZE} x {SIZE} float32, for each multiply-add of a warp"
+    headings = ("loads", "load wavefronts", "wavefronts per store", "all wavefronts", "x ideal")
+    title = f"Shared memory, {SIZE} x {SIZE} x {SIZE} float32: counts per multiply-add of a warp"
     return Table(title, ("<variant", "tile", "<layout", *headings), tuple(rows))
 
 

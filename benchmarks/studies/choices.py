@@ -142,7 +142,7 @@ def choices_table(results: dict[str, Any]) -> Table:
                 f"{low}",
             )
         )
-    columns = "<rates", "products", "x the fastest, geometric mean", "least", f"below {_LOW}"
+    columns = "<rates", "products", "x the fastest, geometric mean", "lowest", f"below {_LOW}"
     return Table("", columns, tuple(rows))
 
 

@@ -181,7 +181,7 @@ def constants_table(constants: Constants) -> Table:
         ("exposed: share of the broadcasts' time that is added", f"{100 * constants.exposed:.0f}%"),
         ("Dask", f"{significant(constants.dask * 1e3)} ms, and {significant(constants.dask_rank * 1e3)} ms per rank"),
     )
-    return Table("", ("<what", "measured"), rows)
+    return Table("", ("<constant", "measured"), rows)
 
 
 def measured_table(constants: Constants, rows: list[Mapping[str, Any]]) -> Table:

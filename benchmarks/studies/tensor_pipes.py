@@ -92,7 +92,7 @@ def pipes_table(counted: Sequence[dict[str, Any]]) -> Table:
             )
         )
     headings = (
-        "<kernel", "tensor cores work", "schedulers issue", "L2, bytes per cycle per SM", "read (MB)", "written (MB)",
+        "<kernel", "tensor cores busy", "issue slots used", "L2, bytes per cycle per SM", "read (MB)", "written (MB)",
     )  # fmt: skip
     return Table(f"Tensor cores, {SIZE} x {SIZE} x {SIZE}", headings, tuple(cells))
 

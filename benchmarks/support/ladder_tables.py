@@ -45,7 +45,7 @@ def bounds_table(report: ComparisonReport) -> Table:
         "tile",
         "FLOP/byte",
         "wavefronts",
-        "bound by loads (TFLOP/s)",
+        "bound from loads (TFLOP/s)",
         "lowest bound (TFLOP/s)",
         "reached (TFLOP/s)",
         "of the bound",

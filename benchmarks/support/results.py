@@ -103,15 +103,11 @@ def changed_kernels(results: Mapping[str, Any]) -> list[str]:
 
 def origins(found: Mapping[str, Mapping[str, Any]]) -> str:
     """Format where, when and in how many runs results were measured, by their names: one sentence per machine."""
-    places: dict[str, dict[str, list[str]]] = {}
-    for name, results in found.items():
-        dates = places.setdefault(_place(results["machine"]), {})
-        again = f" from {results['runs']['count']} runs" if results.get("runs") else ""
-        dates.setdefault(results["machine"]["date"][:10], []).append(f"`{name}`{again}")
-    return " ".join(
-        f"{place}, {'; '.join(f'{date} (' + ', '.join(names) + ')' for date, names in sorted(dates.items()))}."
-        for place, dates in places.items()
-    )
+    places: dict[str, list[str]] = {}
+    for name, results in sorted(found.items(), key=lambda each: str(each[1]["machine"]["date"][:10])):
+        when = ", ".join(filter(None, [results["machine"]["date"][:10], runs.which(results)]))
+        places.setdefault(_place(results["machine"]), []).append(f"`{name}.json` ({when})")
+    return " ".join(f"{place}: {', '.join(files)}." for place, files in places.items())
 
 
 def _place(machine: Mapping[str, str]) -> str:

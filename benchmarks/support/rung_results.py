@@ -25,7 +25,7 @@ SIZE = (4096, 4096, 4096)
 CUBLAS = f"cuBLAS (`{BASELINE}`)"
 
 #: Text in place of a missing result.
-NOT_TIMED = "It was not timed yet."
+NOT_TIMED = "It has not been timed yet."
 
 #: Name of the baseline for integers, which cuBLAS does not multiply.
 NOT_CUBLAS = f"`{BASELINE}`"
@@ -116,9 +116,10 @@ def _of_many_shapes(variant: str, text: str) -> tuple[str, str]:
     shapes = [shape for shape in results["shapes"] if not shape.get("same")]
     ratios = [shape["device"]["ratio"] for shape in shapes if _variant_of(shape["kernel"]) == variant]
     if not ratios:
-        return f"`auto` selects it for none of [{len(shapes)} shapes](../shapes.md).", f"float32, {_gpu(results)}."
+        none = f"`auto` selects this kernel for none of the [{len(shapes)} shapes](../shapes.md) that were timed."
+        return none, f"float32, {_gpu(results)}."
     said = f"**{_speed(statistics.geometric_mean(ratios), CUBLAS)}** on the "
-    said += f"{'only one' if len(ratios) == 1 else len(ratios)} of [{len(shapes)} shapes](../shapes.md) "
+    said += f"{'only one' if len(ratios) == 1 else len(ratios)} of the [{len(shapes)} shapes](../shapes.md) "
     said += "for which `auto` selects it (time on the device"
     if len(ratios) > 1:
         said += f", geometric mean; {significant(min(ratios))} to {significant(max(ratios))} by shape"

@@ -93,9 +93,15 @@ def in_words(results: Mapping[str, Any]) -> str:
     if not (runs := results.get("runs")):
         return ""
     far = [high / low - 1 for low, high in runs["spread"].values()] or [0.0]
-    which = "median" if runs["count"] > 2 else "one"
     spread = f"{100 * statistics.median(far):.1f}% typical, {100 * max(far):.0f}% at most"
-    return f"{which} of {runs['count']} runs (spread: {spread})"
+    return f"{which(results)} (spread: {spread})"
+
+
+def which(results: Mapping[str, Any]) -> str:
+    """Say which of several runs is shown; empty for one run."""
+    if not (runs := results.get("runs")):
+        return ""
+    return f"{'median' if runs['count'] > 2 else 'one'} of {runs['count']} runs"
 
 
 def extremes(results: Mapping[str, Any], names: Sequence[str]) -> str:

@@ -67,7 +67,8 @@ def picture() -> str:
         parts += [f'<g transform="{place}">', *_panel(tile), "</g>"]
     told = "; ".join(f"{tile.name}: {tile.told()}" for tile in TILES)
     description = (
-        f"Words in the color of their bank, and what eight lanes read of one column, each from its own row. {told}"
+        "Each word has the color of its bank. The words of one column that eight lanes read, each from its own row, "
+        f"are outlined. Wavefronts of these reads: {told}"
     )
     return document("Eight rows of 32 words, by bank", description, 2 * down - _BELOW / 2, parts)
 

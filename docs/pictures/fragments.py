@@ -64,20 +64,20 @@ def picture(scene: Scene) -> str:
     lane = scene.lane
     parts = [
         svg.text("One instruction, and the number of", 0, 20),
-        svg.text("the lane that has each element.", 0, 38),
+        svg.text("the lane that holds each element.", 0, 38),
         drawn("A", (rows, depth), (0, corner)),
         drawn("B", (depth, cols), (corner, 0)),
         drawn("C", (rows, cols), (corner, corner)),
     ]
-    told = {"thread": f"lane {lane}'s elements", "pointed": f"the row that lane {lane} names to ldmatrix"}
+    told = {"thread": f"lane {lane}'s elements", "pointed": f"the row that lane {lane} passes to ldmatrix"}
     legend, bottom = svg.legend(told, corner + rows * _CELL + 18)
     mine = own[lane]
     description = (
-        f"A ({rows} by {depth}), B ({depth} by {cols}) and C ({rows} by {cols}) of one mma instruction, and the number "
-        f"of the lane that has each element. Lane {lane} has {len(mine.A)} of A, {len(mine.B)} of B and {len(mine.C)} "
-        f"of C: {', '.join(f'C{list(each)}' for each in sorted(mine.C))}."
+        f"A ({rows} by {depth}), B ({depth} by {cols}) and C ({rows} by {cols}) of one mma instruction, and the "
+        f"number of the lane that holds each element. Lane {lane} holds {len(mine.A)} of A, {len(mine.B)} of B and "
+        f"{len(mine.C)} of C: {', '.join(f'C{list(each)}' for each in sorted(mine.C))}."
     )
-    return svg.document("mma: which lane has which element", description, bottom, [*parts, *legend])
+    return svg.document("mma: which lane holds which element", description, bottom, [*parts, *legend])
 
 
 def _moved(elements: set[Element], origin: set[Element]) -> set[Element]:

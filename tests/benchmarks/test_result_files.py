@@ -96,12 +96,12 @@ def test_a_line_names_each_processor_and_its_dates_once() -> None:
     gpu = {"machine": asdict(MACHINE)}
     several = gpu | {"runs": {"count": 3, "spread": {}}}
     assert results.origins({"one": several, "two": found, "three": gpu, "four": simulated}) == (
-        "Measured on gpu, date (`one` from 3 runs, `three`). Measured on a CPU, 2026-11-22 (`two`). "
-        "Counted by the simulator, 2026-11-23 (`four`)."
+        "Measured on a CPU: `two.json` (2026-11-22). Counted by the simulator: `four.json` (2026-11-23). "
+        "Measured on gpu: `one.json` (date, median of 3 runs), `three.json` (date)."
     )
     again = {"machine": found["machine"] | {"date": "2026-11-21"}}
     assert results.origins({"one": found, "two": again}) == (
-        "Measured on a CPU, 2026-11-21 (`two`); 2026-11-22 (`one`)."
+        "Measured on a CPU: `two.json` (2026-11-21), `one.json` (2026-11-22)."
     )
     assert results.details(found | {"seeds": [3, 5]})[2] == "seed 3, 5"
     assert results.details(found) == ("a CPU, c++, 2026-11-22T01:02:03", "", "")
@@ -124,7 +124,7 @@ def test_a_page_says_once_where_its_tables_were_measured(tmp_path: Path) -> None
     assert told == ["rung-naive", "latencies"], "below the last table of a result"
     page.write_text("".join(blocks.values()), encoding="utf-8")
     assert not any("Measured on" in readme.shown(page, name, tmp_path) for name in names)
-    assert all(f"`{run}`" in readme.shown(page, readme.MEASURED, tmp_path) for run in ("ladder", "latencies"))
+    assert all(f"`{run}.json`" in readme.shown(page, readme.MEASURED, tmp_path) for run in ("ladder", "latencies"))
 
 
 def test_older_results_are_listed_with_what_measures_them_again(

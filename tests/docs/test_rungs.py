@@ -56,7 +56,7 @@ def test_what_was_not_measured_counted_or_profiled_is_said_in_a_sentence() -> No
         return render(text.replace("tiled_padded", "no_variant").replace("tiledmm_wgmma", "tiledmm_no_variant"))
 
     for name in ("result-tiled_padded", "rung-tiled_padded", "counts-tiled_padded", "pipes-wgmma"):
-        assert re.fullmatch(r"(> )?It was not \w+ yet\.", but(name)), name
+        assert re.fullmatch(r"(> )?It has not been \w+ yet\.", but(name)), name
 
 
 def test_the_result_is_that_of_the_file() -> None:

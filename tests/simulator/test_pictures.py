@@ -59,6 +59,8 @@ def test_every_picture_is_shown_and_told():
     for name in ("architecture", "padding", "sm"):
         page = (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
         shown |= dict(reversed(each) for each in re.findall(r"!\[(.*)\]\(pictures/(\w+)\.svg\)", page))
+    home = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    shown |= dict(re.findall(r'src="pictures/(\w+)\.svg"[^>]*alt="([^"]*)"', home))
     assert shown.keys() == draw.PICTURES.keys()
     for words in shown.values():
         assert len(words.split()) >= 10, "what is seen, for those who do not see it"
@@ -103,9 +105,10 @@ def test_text_picture_and_registry_have_the_same_numbers(scene):
     assert tiles == [(str(config.bm), str(config.bn))]
     threads = [int(x) * int(y or 1) for x, y in re.findall(r"(\d+)(?: x (\d+))? threads", told)]
     assert threads == [kernel.threads]
-    for length in re.findall(r"A step along K is (\d+) long", told, re.IGNORECASE):
+    for length in re.findall(r"step covers (\d+) values of k", told.replace("\n  ", " ")):
         assert int(length) == config.bk
-    for rows, columns, tm, tn in re.findall(r"has (\d+) x (\d+) elements of that, and each lane (\d+) x (\d+)", told):
+    of_warps = r"computes (\d+) x (\d+) of these elements, and each lane (\d+) x (\d+)"
+    for rows, columns, tm, tn in re.findall(of_warps, told):
         assert (int(rows), int(columns), int(tm), int(tn)) == (config.wm, config.wn, config.tm, config.tn)
 
 
