@@ -214,8 +214,9 @@ def wide(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def round_to_tf32(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return float32 rounded to 10 bits after the first, ties away from zero."""
-    return ((array.view(np.uint32) + np.uint32(0x1000)) & np.uint32(0xFFFFE000)).view(np.float32)
+    """Return float32 rounded to 10 bits after the first, ties to even."""
+    bits = array.view(np.uint32)
+    return ((bits + np.uint32(0xFFF) + (bits >> 13 & 1)) & np.uint32(0xFFFFE000)).view(np.float32)
 
 
 def truncate_to_tf32(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -453,7 +453,7 @@ def _operands(
     return {"a": Array(a, (m, k), a_values), "b": Array(b, (n, k), b_values), "d": poison(d, m, n)}
 
 
-def mapped(a: str, b: str, k: int, n: int, swizzle: int = 128, m: int = 64) -> dict[str, TensorMap]:
+def _mapped(a: str, b: str, k: int, n: int, swizzle: int = 128, m: int = 64) -> dict[str, TensorMap]:
     """Return tensor maps of A (M, K) and B (N, K) whose box is the whole matrix."""
     return {"a_map": rows_map("a", a, (m, k), (k, m), swizzle), "b_map": rows_map("b", b, (n, k), (k, n), swizzle)}
 
@@ -491,7 +491,7 @@ def _tf32(name: str, dtype: str, expect: Callable[[Arrays], Arrays], scale: floa
     arrays = _operands(64, 16, 32, "float32", "float32", "float32")
     return case(
         f"wgmma_tf32_{name}", (1,), (128,), {**arrays, "a": Array("float32", (64, 32), (-8, 8), scale)},
-        "a_map b_map d", expect, maps=mapped(dtype, dtype, 32, 16), file="wgmma_tf32", kernels="wgmma_tf32_tile",
+        "a_map b_map d", expect, maps=_mapped(dtype, dtype, 32, 16), file="wgmma_tf32", kernels="wgmma_tf32_tile",
     )  # fmt: skip
 
 
@@ -543,7 +543,7 @@ _WGMMA = (
     ),
     case(
         "wgmma_wide", (1,), (128,), _operands(64, 256, 16, "bfloat16", "bfloat16", "float32"), "a_map b_map d",
-        _product, maps=mapped("bfloat16", "bfloat16", 16, 256, 32),
+        _product, maps=_mapped("bfloat16", "bfloat16", 16, 256, 32),
     ),
     case(
         "wgmma_windows", (1,), (128,),
@@ -569,12 +569,12 @@ _WGMMA = (
     _integers("saturating", (0, 255), (0, 127), saturates=True),
     case(
         "wgmma_fp8", (1,), (128,), _operands(64, 24, 128, "e4m3", "e5m2", "float32", (-8, 8)), "a_map b_map d",
-        _product, maps=mapped("e4m3", "e5m2", 128, 24),
+        _product, maps=_mapped("e4m3", "e5m2", 128, 24),
     ),
     case("wgmma_fp8_registers", (1,), (128,), _operands(64, 8, 32, "e5m2", "e4m3", "float32"), "a b d", _product),
     case(
         "wgmma_half_sums", (1,), (128,), _operands(64, 16, 64, "float16", "float16", "float16"), "a_map b_map d",
-        _product, maps=mapped("float16", "float16", 64, 16),
+        _product, maps=_mapped("float16", "float16", 64, 16),
     ),
     case(
         "wgmma_complex", (1,), (128,),
@@ -604,7 +604,7 @@ _WGMMA = (
             "c": Array("float16", (8, 64), (-2, 2)), "d": poison("float32", 64, 8),
         },
         "a_map b_map c_map d", _chain,
-        maps={**mapped("float16", "float16", 64, 64), "c_map": rows_map("c", "float16", (8, 64), (64, 8), 128)},
+        maps={**_mapped("float16", "float16", 64, 64), "c_map": rows_map("c", "float16", (8, 64), (64, 8), 128)},
     ),
 )  # fmt: skip
 
