@@ -42,8 +42,8 @@ _ACCUMULATED = (
     "and a second launch adds to the result of the first (result accumulated)"
 )
 
-# Maximum number of launches that are tried before a result counts as wrong, and maximum CPU time for them in seconds: the
-# verdict must not depend on what else runs on the machine.
+# Maximum number of launches that are tried before a result counts as wrong, and maximum CPU time for them in seconds,
+# so that the verdict does not depend on what else runs on the machine.
 _MOST_LAUNCHES = 40
 _CPU_SECONDS = 2.0
 
