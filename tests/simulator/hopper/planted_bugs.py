@@ -1,7 +1,7 @@
 """Planted bugs: small edits of correct Hopper kernels, and the lines at which a finding should point.
 
-The files in ``bugs/`` were written before any of the checks. An edit replaces tokens of a kernel in ``kernels/``, or of a
-kernel that this package renders; or the kernel is right, and its launch or a tensor map is wrong.
+The files in ``bugs/`` were written before any of the checks. An edit replaces tokens of a kernel in ``kernels/``, or of
+a kernel that this package renders; or the kernel is right, and its launch or a tensor map is wrong.
 """
 
 from __future__ import annotations
