@@ -89,7 +89,7 @@ def test_run_counts_what_an_epilogue_reads() -> None:
     np.testing.assert_array_equal(result, np.broadcast_to(16 + bias, (32, 64)))
     assert report.source.global_load.bytes - alone.source.global_load.bytes == 32 * 64 * 4  # each thread reads its own
     assert report.source.global_store.bytes == alone.source.global_store.bytes
-    with pytest.raises(KeywordTypeError, match=r"c, alpha, beta, bias, activation.*biass"):
+    with pytest.raises(KeywordTypeError, match=r"unknown keys biass.*c, alpha, beta, bias, activation"):
         simulator.run(a, b, epilogue={"biass": bias})
 
 
