@@ -184,16 +184,15 @@ def _simulator_bugs(text: str) -> str:
     before = {group: ends.get("found", 0) for group, ends in first["groups"].items()}
     before["all"] = sum(before.values())
     rows = _bug_rows(now, lambda group, _: before.get(group, 0), lambda _, ends: ends["found"])
-    table = Table("", ("<cause", "bugs", "found at first", "found now"), rows)
     then = first["machine"]["date"][:10]
-    return f'{table.markdown(title=False)}\n\n"At first" is the simulator of {then}.'
+    return Table("", ("<cause", "bugs", f"found on {then}", "found now"), rows).markdown(title=False)
 
 
 def _held_out(text: str) -> str:
     """Format how many bugs per cause the simulator found, of those whose authors did not know it."""
     now = json.loads(text)
     rows = _bug_rows(now, lambda _, ends: ends["found"], lambda _, ends: ends["warned"])
-    return Table("", ("<cause", "bugs", "found", "a warning alone"), rows).markdown(title=False)
+    return Table("", ("<cause", "bugs", "found", "only a warning"), rows).markdown(title=False)
 
 
 #: Tables that a marker may name: the results (``results/<run>.json``), and the function that formats them.
