@@ -39,10 +39,11 @@ def _accuracy(text: str) -> str:
         f"**float32 is {significant(ours.to_cupy)} times as fast as cuBLAS, with a smaller error.** For "
         f"{comparison.size} matrices `auto` reaches {significant(ours.tflops)} TFLOP/s and cuBLAS "
         f"{significant(theirs.tflops)}; the largest error, relative to |A| |B|, is {ours.error:.1e} for `auto` and "
-        f"{theirs.error:.1e} for cuBLAS. This is not tf32: each float32 element is split into two 16-bit limbs, tensor "
-        "cores multiply the limbs in three products, and their sums are promoted to float32 every few steps. "
-        f'`precision="ieee"` asks for plain float32 multiply-adds, with which `{PLAIN}` reaches {_percent([plain])} of '
-        "cuBLAS."
+        f"{theirs.error:.1e} for cuBLAS. This is not tf32. Each float32 element becomes a high and a low float16 "
+        "number, and tensor cores compute three products: high by high, high by low, and low by high. Because tensor "
+        "cores truncate their sums, they sum only a few steps along K; an ordinary float32 addition, which rounds, "
+        'adds this partial sum to the total. `precision="ieee"` selects plain float32 multiply-adds instead; with '
+        f"these, `{PLAIN}` reaches {_percent([plain])} of cuBLAS."
     )
 
 
@@ -59,7 +60,7 @@ def _padding(text: str) -> str:
 
 
 def wins_table(text: str) -> str:
-    """Format the speed of ``auto`` in percent of cuBLAS on large products and on layers of models.
+    """Format the speed of ``auto`` in percent of cuBLAS on large products and on linear layers.
 
     Args:
         text: Contents of ``layouts.json``; ``layers.json`` is read beside it.
@@ -83,7 +84,7 @@ def wins_table(text: str) -> str:
         ]
         of_rows = f"{low} to {high} rows" if low < high else f"{low} rows"
         found = f"{min(ratios):.0%} to {max(ratios):.0%}, mean {statistics.geometric_mean(ratios):.0%}"
-        cells.append((f"layers of models in 16 bits, {of_rows}", found))
+        cells.append((f"linear layers in 16 bits, {of_rows} of x", found))
     return Table("", ("<product", "<percent of cuBLAS"), tuple(cells)).markdown(title=False)
 
 

@@ -80,7 +80,7 @@ def test_a_missing_barrier_between_two_arrays_and_their_use_has_one_finding(fill
     race, wrong = product(filled, used).findings
     assert (race.kind, wrong.kind) == ("race on shared memory", "wrong result")
     assert {race.line, race.other_line, *race.also} == {8, 9, 12}
-    assert re.search(r"[\d,]+ conflicts of a, b", race.message) and race.count > 1000
+    assert re.search(r"[\d,]+ pairs of accesses to a and b race", race.message) and race.count > 1000
 
 
 def test_barriers_that_are_missing_at_two_places_have_two_findings():

@@ -18,7 +18,7 @@ _MOST_LINES = 8
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two accesses that are in conflict.
+    """Two accesses that race.
 
     Attributes:
         finding: The finding about them.
@@ -94,7 +94,8 @@ def _merged(pairs: list[Pair]) -> Finding:
     shown = ", ".join(others[line] for line in also[:_MOST_LINES])
     more = f" and {len(also) - _MOST_LINES} more lines" if len(also) > _MOST_LINES else ""
     arrays = sorted({each.array for each in pairs if each.array})
-    of_arrays = f" of {', '.join(arrays)}" if len(arrays) > 1 else ""
-    said = f"; {count:,} conflicts{of_arrays} have this cause" + (f", also at {shown}{more}" if also else "")
+    of_arrays = f" to {', '.join(arrays[:-1])} and {arrays[-1]}" if len(arrays) > 1 else ""
+    elsewhere = f", also at {shown}{more}" if also else ""
+    said = f"; {count:,} pairs of accesses{of_arrays} race for this reason{elsewhere}"
     message = first.message.removesuffix(times(first.count)) + said
     return replace(first, message=message, count=count, also=tuple(also))

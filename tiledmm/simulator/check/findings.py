@@ -43,7 +43,7 @@ NULL_BYTES = 64 << 10
 class Finding:
     """An error or a warning about a kernel.
 
-    If two accesses are in conflict, ``line``, ``thread`` and ``block`` are those of the later access in the simulated
+    If two accesses race, ``line``, ``thread`` and ``block`` are those of the later access in the simulated
     order, and ``other_line``, ``other_thread`` and ``other_block`` those of the earlier access.
 
     Attributes:
