@@ -9,6 +9,7 @@ from typing import Any
 
 from benchmarks import layers
 from benchmarks.support.results import FOLDER
+from benchmarks.support.rung_results import NOT_TIMED
 from tiledmm.bench.results import BASELINE, Comparison, ComparisonReport, Row, from_json
 from tiledmm.bench.variant_tiles import VariantTile
 from tiledmm.kernels.variants import find_variant
@@ -29,6 +30,8 @@ def ladder_facts(text: str) -> str:
     Args:
         text: Contents of ``ladder.json``.
     """
+    if not any(row.variant == AUTO for row in from_json(text).comparisons[0].rows):
+        return NOT_TIMED
     return f"{_accuracy(text)}\n\n{_padding(text)}"
 
 

@@ -45,7 +45,9 @@ def test_pictures_are_what_is_drawn_now(name):
         "python -m docs.pictures.draw writes it anew"
     )
     root = ElementTree.fromstring(written)
-    assert root.tag.endswith("svg") and "prefers-color-scheme: dark" in written
+    # The recording is a terminal, dark on every page, and moves only for readers who let it.
+    assert root.tag.endswith("svg") and ("prefers-color-scheme: dark" in written) == (name != "race")
+    assert ("animation" in written) == ("prefers-reduced-motion: no-preference" in written) == (name == "race")
 
 
 def test_every_picture_is_shown_and_told():
