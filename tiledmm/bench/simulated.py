@@ -5,7 +5,10 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+import os
+import threading
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -133,20 +136,23 @@ def simulate_all(
     compute = compute_element(dtype)
     a, b = operands(size, compute, layout)
     expected = reference(a, b, compute)
-    found = []
     chosen = multiplying(variant_tiles, dtype, size)
-    for i, variant_tile in enumerate(chosen):
+    tell = _Progress(progress, len(chosen))
+
+    def simulate(variant_tile: VariantTile) -> Simulated:
         if variant_tile.variant != AUTO and not find_variant(variant_tile.variant).simulated:
-            found.append(Simulated(variant_tile, None, None))
-            continue
-        tell = None
-        if progress is not None:
-            tell = functools.partial(_tell_all, progress, variant_tile.label, i, len(chosen))
-        job = functools.partial(_run_one, variant_tile, compute, a, b, expected, target, sass, tell)
+            return Simulated(variant_tile, None, None)
+        steps = tell.of(variant_tile.label)
+        job = functools.partial(_run_one, variant_tile, compute, a, b, expected, target, sass, steps)
         user = variant_tile.variant == AUTO or find_variant(variant_tile.variant).user  # whose text may be another one
-        key = (*variant_tile, size, dtype, layout, target, sass, version(compiler()))
-        found.append(job() if user else kept(key, job))
-    return found
+        return job() if user else kept((*variant_tile, size, dtype, layout, target, sass, version(compiler())), job)
+
+    # Most of the time goes into compilation, for the CPU and for the target, each on one core.
+    pool = ThreadPoolExecutor(os.cpu_count())
+    try:
+        return list(pool.map(simulate, chosen))
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def _run_one(
@@ -170,18 +176,29 @@ def _run_one(
     return Simulated(variant_tile, report, judge(c, expected))
 
 
-def _tell_all(progress: Callable[[str, int, int], None], name: str, i: int, kernels: int, done: int, of: int) -> None:
-    """Report the progress of simulating several kernels, when one of them has finished some of its steps.
+class _Progress:
+    """Progress of simulating several kernels at the same time.
 
     Args:
-        progress: Function that is called with the kernel's name, the finished steps of all kernels and the number of
-            all steps. Each kernel counts as ``of`` steps.
-        name: Name of the kernel.
-        i: Number of kernels that are finished.
+        report: Function that is called with a kernel's name, the finished steps of all kernels and the number of all
+            steps; None for none. Each kernel counts as as many steps as it says.
         kernels: Number of all kernels.
-        done, of: Finished steps of this kernel, and number of its steps.
     """
-    progress(name, i * of + done, kernels * of)
+
+    def __init__(self, report: Callable[[str, int, int], None] | None, kernels: int) -> None:
+        self._report, self._kernels = report, kernels
+        self._parts: dict[str, float] = {}
+        self._lock = threading.Lock()
+
+    def of(self, name: str) -> Callable[[int, int], None] | None:
+        """Return the function that a kernel calls with its finished steps and the number of its steps."""
+        return None if self._report is None else functools.partial(self._add, name)
+
+    def _add(self, name: str, done: int, of: int) -> None:
+        assert self._report is not None
+        with self._lock:
+            self._parts[name] = done / of
+            self._report(name, round(of * sum(self._parts.values())), of * self._kernels)
 
 
 def operands(size: Size, compute: Element, layout: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
