@@ -59,7 +59,7 @@ TILES = (
 
 
 def picture() -> str:
-    """Draw a panel per placement: words colored by bank, with the words that eight lanes read outlined."""
+    """Draw a panel per placement: words colored by bank, with bars that mark what eight lanes read."""
     parts: list[str] = []
     across, down = _WORDS * _WIDTH + _BETWEEN, _ABOVE + _ROWS * _HEIGHT + _BELOW
     for number, tile in enumerate(TILES):
@@ -68,7 +68,7 @@ def picture() -> str:
     told = "; ".join(f"{tile.name}: {tile.told()}" for tile in TILES)
     description = (
         "Each word has the color of its bank. The words of one column that eight lanes read, each from its own row, "
-        f"are outlined. Wavefronts of these reads: {told}"
+        f"are marked. Wavefronts of these reads: {told}"
     )
     return document("Eight rows of 32 words, by bank", description, 2 * down - _BELOW / 2, parts)
 
