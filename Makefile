@@ -40,6 +40,9 @@ help:  ## This list
 	@echo
 	@$(BASE_PYTHON) -m tools
 
+.PHONY: install
+install: $(RUN_READY)  ## Only set up .venv, for `.venv/bin/tiledmm`
+
 .PHONY: compare
 compare: $(RUN_READY)  ## The main job: every variant beside cupy.matmul (ARGS="--help")
 	$(PYTHON) -m tiledmm compare $(ARGS)
@@ -117,7 +120,7 @@ define install
 	@extras=$(1); \
 	if [ $(HARDWARE) = gpu ] && ! $(PYTHON) -c '$(OTHER_CUPY)'; then extras=cuda12,$$extras; fi; \
 	echo "Installing tiledmm[$$extras] in $(VENV)"; \
-	$(PYTHON) -m pip install --disable-pip-version-check --editable ".[$$extras]"
+	$(PYTHON) -m pip install --disable-pip-version-check --no-compile --editable ".[$$extras]"
 endef
 
 $(VENV)/.ready-to-run-%: pyproject.toml | $(VENV)/bin/python

@@ -1,8 +1,9 @@
 """Time the first steps with a fresh checkout: ``python -m benchmarks.newcomer``.
 
-Clones the committed state of this repository and follows the README: ``make compare``, which installs what it needs,
-then ``make compare`` again, then a program on the simulator. ``--tests`` also runs ``make test``. ``--python`` uses
-that interpreter and installs nothing, for machines without a package index. The exit status is 1 if a step fails.
+Clones the committed state of this repository and follows the README: installs what is needed, checks a kernel in a
+``.cu`` file, runs ``make compare`` twice, then a program on the simulator. ``--tests`` also runs ``make test``.
+``--python`` uses that interpreter and installs nothing, for machines without a package index. The exit status is 1 if a
+step fails.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.support.results import FOLDER, ROOT, measured, save, simulating_machine
+from docs.tools import plain
 from tiledmm.cli import missing_gpu
 from tiledmm.report.cells import significant
 from tiledmm.report.tables import Table
@@ -39,6 +41,9 @@ print(report.listing())
 def steps(python: str | None, tests: bool) -> Iterator[tuple[str, list[str]]]:
     """Yield the description and command of each step."""
     make = ["make", *([f"PYTHON={python}"] if python else [])]
+    if not python:
+        yield "`make install`", [*make, "install"]
+    yield "`tiledmm check tiled.cu`", [python or ".venv/bin/python", "-m", "tiledmm", "check", "tiled.cu"]
     yield "`make compare`, the first time", [*make, "compare"]
     yield "`make compare`, again", [*make, "compare"]
     yield "a kernel on the simulator", [python or ".venv/bin/python", "-c", _PROGRAM]
@@ -64,6 +69,7 @@ def main() -> int:
         begin = time.perf_counter()
         subprocess.run(["git", "clone", "-q", str(ROOT), str(checkout)], check=True)
         rows.append({"step": "`git clone`, from a disk", "seconds": time.perf_counter() - begin})
+        (checkout / "tiled.cu").write_text(plain.text("tiled"), encoding="utf-8")
         places = {"CUPY_CACHE_DIR": f"{folder}/cupy", "XDG_CACHE_HOME": f"{folder}/cache", "PYTHONPATH": "."}
         for step, command in steps(options.python, options.tests):
             begin = time.perf_counter()
