@@ -214,10 +214,11 @@ def bounds_table(specs: list[KernelSpec], size: Size, target: str) -> Table:
 
 #: Note that explains the columns with bounds.
 BOUNDS_NOTE = (
-    "FLOP/byte: operations per byte that the kernel requests from global memory. Bounds come from a model and the data "
-    "sheet. They are the lowest of three rates: the peak of the CUDA or tensor cores, memory bandwidth, and the "
-    "bandwidth of shared memory and L1 in the inner loop. The rate at which instructions are issued may limit a kernel "
-    "further, as the roofline page shows. Nothing was measured."
+    "FLOP/byte: operations per byte that the kernel requests from global memory; caches serve part of the requests. "
+    "Bounds come from a model and the data sheet. Each is the lowest of three rates: the peak of the CUDA or tensor "
+    "cores; the rate that memory bandwidth allows if A and B are read once and C is written once; and the rate that "
+    "the loads of the inner loop from shared memory and L1 allow. The rate at which instructions are issued may limit "
+    "a kernel further, as the roofline page shows. Nothing was measured."
 )
 
 #: Note that explains the column "max FLOP/byte" of ``bounds_table``.

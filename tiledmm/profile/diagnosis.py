@@ -43,7 +43,7 @@ REASONS = {
     "short_scoreboard": "for data from shared memory (short scoreboard)",
     "sleeping": "because they sleep (sleeping)",
     "tex_throttle": "for a place in the queue to the texture unit",
-    "wait": "a fixed number of cycles for the previous instruction (wait)",
+    "wait": "for the fixed latency of the previous instruction (wait)",
     "warpgroup_arrive": "for the warps of their group (warpgroup arrive)",
 }
 
