@@ -70,7 +70,8 @@ def launch(
         arguments: One argument for each parameter: a number; for a pointer, a NumPy array, which the kernel reads and
             writes in place; for ``float**``, a list of arrays; for a structure, a dict of its members, a tuple, a
             dataclass, a NumPy scalar, bytes or a ctypes structure. For a pointer in a structure, pass an array in the
-            dict, or an array's address (``x.ctypes.data``). Arrays that share memory also share it in the kernel.
+            dict, or an array's address (``x.ctypes.data``). For a ``CUtensorMap``, pass what ``tensor_map`` returns.
+            Arrays that share memory also share it in the kernel.
         name: The kernel's name, with its template arguments (``"scale<float, 16>"``); None if the source has only one
             kernel.
         options: Compile options of nvcc or NVRTC, such as ``("-DN=4", "-Iinclude")``.

@@ -5,6 +5,7 @@ The 128 bytes are in a format of the simulator's own (``build/native/tensor_maps
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,7 +21,7 @@ MAGIC = 0x70616D5F72736E74
 #: Bytes of a map.
 BYTES = 128
 
-#: Types of elements, and the number and the size in bytes that each has in a map; those that are floating-point numbers.
+#: Types of elements, and the number and the size in bytes that each has in a map.
 TYPES = {
     "uint8": (0, 1), "uint16": (1, 2), "uint32": (2, 4), "int32": (3, 4), "uint64": (4, 8), "int64": (5, 8),
     "float16": (6, 2), "float32": (7, 4), "float64": (8, 8), "bfloat16": (9, 2), "float32_ftz": (10, 4),
@@ -36,6 +37,7 @@ _OTHER_NAMES = {
 
 _MOST_DIMENSIONS, _ALIGNMENT = 5, 16
 _LARGEST_SIZE, _LARGEST_STRIDE, _LARGEST_BOX, _LARGEST_STEP = 2**32, 2**40, 256, 8
+_MOST_BYTES = 228 * 1024  # of a box, as an H200's driver has it
 _SWIZZLES, _PROMOTIONS, _FILLS = (0, 32, 64, 128), (0, 64, 128, 256), ("zeros", "nan")
 
 # As in ``build/native/tensor_maps.h``.
@@ -52,7 +54,7 @@ _LAYOUT = np.dtype(
 class TensorMap:
     """A tensor map, which a kernel receives by value, or by a pointer to it: an argument of ``simulator.launch``.
 
-    ``tensor_map`` creates it. ``np.asarray(map)`` and ``map.to_bytes()`` are its 128 bytes, in which the address is that
+    ``tensor_map`` creates it. ``np.asarray(map)`` and ``map.to_bytes()`` are its 128 bytes. The address in them is that
     of the NumPy array: a launch finds the array by it.
 
     Attributes:
@@ -92,7 +94,8 @@ class TensorMap:
         return self._encoded
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
-        return np.frombuffer(self._encoded, np.uint8).copy().astype(dtype or np.uint8, copy=False)
+        encoded: np.ndarray[Any, Any] = np.frombuffer(self._encoded, np.uint8).astype(dtype or np.uint8)
+        return encoded
 
     def __repr__(self) -> str:
         steps = f", element_strides={self.element_strides}" if set(self.element_strides) != {1} else ""
@@ -160,8 +163,8 @@ def tensor_map(
         raise ConfigError(f"l2_promotion must be 0, 64, 128 or 256; got {l2_promotion!r}")
     if (sizes is None or strides is None) and TYPES[name][1] != array.itemsize:
         raise ConfigError(
-            f"dtype={name} has {TYPES[name][1]} bytes, but an element of the array has {array.itemsize}: pass sizes and "
-            "strides, too"
+            f"an element of {name} has {TYPES[name][1]} bytes, but one of the array has {array.itemsize}: pass sizes "
+            "and strides, too"
         )
     if strides is None and array.ndim and array.shape[-1] > 1 and array.strides[-1] != array.itemsize:
         raise ConfigError(
@@ -273,6 +276,9 @@ def _check(
         raise ConfigError(
             f"a row of a box must have a multiple of {_ALIGNMENT} bytes; got {box[0]} elements of {row // box[0]} bytes"
         )
+    loaded = row * math.prod(-(-most // step) for most, step in zip(box[1:], steps[1:], strict=True))
+    if loaded > _MOST_BYTES:
+        raise ConfigError(f"a box must have at most {_MOST_BYTES:,} bytes; got {loaded:,}")
     if swizzle not in _SWIZZLES:
         raise ConfigError(f"swizzle must be 0, 32, 64 or 128 bytes; got {swizzle!r}")
     if swizzle and row > swizzle:

@@ -1,0 +1,443 @@
+"""Tests of tensor maps: their encoding, the bytes of their boxes, and launches that get them."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.conftest import missing_simulator
+from tests.simulator.hopper import case as hopper
+from tests.simulator.hopper.case import Case, round_to_tf32, swizzled
+from tests.simulator.hopper.cases import CASES
+from tiledmm import simulator
+from tiledmm.errors import ConfigError, OperandTypeError
+from tiledmm.simulator.build import toolchain
+from tiledmm.simulator.build.compiler_process import run_compiler
+from tiledmm.simulator.build.cxx import compiler
+from tiledmm.simulator.execute.tensor_maps import TYPES, encode
+
+pytestmark = pytest.mark.skipif(bool(missing_simulator()), reason=str(missing_simulator()))
+
+LIBRARY = """
+#include "tensor_maps.h"
+using namespace tiledmm_detail;
+extern "C" {
+bool known(const void* map) { return is_map(map); }
+unsigned loaded(const TensorMap* map) { return loaded_bytes(*map); }
+unsigned reached(const TensorMap* map) { return reached_bytes(*map); }
+unsigned broken(const TensorMap* map, const int* at, unsigned copy, unsigned dimensions) {
+    return fault(*map, {at[0], at[1], at[2], at[3], at[4]}, static_cast<MapCopy>(copy), dimensions);
+}
+void load_box(const TensorMap* map, const int* at, unsigned char* shared, unsigned begin) {
+    const auto visit = [&](unsigned offset, unsigned char* global, unsigned bytes, unsigned inside) {
+        unsigned char row[2048];
+        load(*map, row, global, bytes, inside);
+        for_pieces(*map, begin, offset, bytes, [&](unsigned to, unsigned from, unsigned count) {
+            memcpy(shared + to, row + from, count);
+        });
+    };
+    for_chunks(*map, {at[0], at[1], at[2], at[3], at[4]}, visit);
+}
+void store_box(const TensorMap* map, const int* at, const unsigned char* shared, unsigned begin) {
+    const auto visit = [&](unsigned offset, unsigned char* global, unsigned bytes, unsigned) {
+        for_pieces(*map, begin, offset, bytes, [&](unsigned from, unsigned to, unsigned count) {
+            if (global) memcpy(global + to, shared + from, count);
+        });
+    };
+    for_chunks(*map, {at[0], at[1], at[2], at[3], at[4]}, visit);
+}
+}
+"""
+
+GAP = 0xAB  # a byte of shared memory that no copy writes
+NAN = np.array([0x7FF7], "<u2").view(np.uint8)  # bytes of the fill, as an H200 writes it
+
+MISALIGNED, NEGATIVE, NO_REDUCTION, OTHER_DIMENSIONS = 2, 3, 4, 1
+LOAD, STORE, REDUCE = range(3)
+
+
+@pytest.fixture(scope="module")
+def native(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    folder = tmp_path_factory.mktemp("maps")
+    (folder / "maps.cpp").write_text(LIBRARY, "utf-8")
+    done = run_compiler(
+        [*compiler(), *toolchain._RUNTIME_FLAGS, "-fvisibility=default", "-Wall", "-Wextra", "-Werror", "-shared",
+         "-iquote", str(toolchain.NATIVE), "-o", "maps.so", "maps.cpp"],
+        folder,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    library = ctypes.CDLL(str(folder / "maps.so"))
+    library.known.restype = ctypes.c_bool
+    return library
+
+
+def raw_of(tensor_map: simulator.TensorMap) -> np.ndarray[Any, Any]:
+    memory = np.zeros(256, np.uint8)
+    begin = -memory.ctypes.data % 128
+    memory[begin : begin + 128] = np.asarray(tensor_map)
+    return memory[begin : begin + 128]
+
+
+def coordinates(at: Sequence[int]) -> Any:
+    return (ctypes.c_int * 5)(*at)
+
+
+def loaded_box(native: ctypes.CDLL, tensor_map: simulator.TensorMap, at: Sequence[int], begin: int = 0) -> Any:
+    """Return the bytes of shared memory from ``begin`` on after a load, as far as the box reaches."""
+    raw = raw_of(tensor_map)
+    reached = native.reached(ctypes.c_void_p(raw.ctypes.data))
+    window = np.full(begin + -(-reached // 1024) * 1024, GAP, np.uint8)
+    native.load_box(
+        ctypes.c_void_p(raw.ctypes.data), coordinates(at), ctypes.c_void_p(window.ctypes.data), ctypes.c_uint(begin)
+    )
+    return window[begin:]
+
+
+def expected_box(reference: hopper.TensorMap, array: np.ndarray[Any, Any], at: Sequence[int]) -> Any:
+    """Return what ``loaded_box`` does for a window that begins at a multiple of 1024 bytes."""
+    words, of_bits = array.view(f"u{array.itemsize}"), replace(reference, fill="zeros")
+    box = np.ascontiguousarray(of_bits.box_at({reference.array: words}, at))
+    inside = np.ascontiguousarray(of_bits.box_at({reference.array: np.ones_like(words)}, at)) != 0
+    if reference.dtype == "tf32":
+        box = round_to_tf32(box.view(np.float32)).view(np.uint32)
+    raw = box.view(np.uint8)
+    if reference.fill == "nan":
+        raw[~np.repeat(inside, array.itemsize, axis=-1)] = NAN[0]
+        raw[..., 1::2][~np.repeat(inside, array.itemsize // 2, axis=-1)] = NAN[1]
+    rows = raw.reshape(-1, raw.shape[-1])
+    padded = np.full((len(rows), max(reference.swizzle, rows.shape[1])), GAP, np.uint8)
+    padded[:, : rows.shape[1]] = rows
+    flat = np.full(-(-padded.size // 1024) * 1024, GAP, np.uint8)
+    flat[: padded.size] = padded.reshape(-1)
+    return swizzled(flat, reference.swizzle) if reference.swizzle else flat
+
+
+def encoded(reference: hopper.TensorMap, array: np.ndarray[Any, Any], first_step: int = 1) -> simulator.TensorMap:
+    dtype = array.dtype if reference.dtype in ("e4m3", "e5m2") else reference.dtype
+    return simulator.tensor_map(
+        array, reference.box, sizes=reference.sizes, strides=reference.strides, dtype=dtype,
+        element_strides=(first_step, *reference.steps[1:]), swizzle=reference.swizzle, fill=reference.fill,
+    )  # fmt: skip
+
+
+MAPPED = [each for each in CASES if each.maps]
+
+
+@pytest.mark.parametrize("case", MAPPED, ids=lambda case: case.name)
+def test_boxes_of_the_corpus(native: ctypes.CDLL, case: Case) -> None:
+    arrays, _ = case.make()
+    rng = np.random.default_rng(0)
+    for reference in case.maps.values():
+        array = arrays[reference.array]
+        tensor_map = encoded(reference, array)
+        assert native.loaded(raw_of(tensor_map).ctypes.data_as(ctypes.c_void_p)) == (
+            int(np.prod(reference.loaded)) * array.itemsize
+        )
+        unit = 16 // array.itemsize
+        steps = (unit, 1, 1, 1, 1)
+        places = [
+            sorted({-box, -step, 0, step, size // 2, size - box, size - 1, size, size + box})
+            for box, step, size in zip(reference.box, steps, reference.sizes, strict=False)
+        ]
+        places[0] = sorted({each // unit * unit for each in places[0]})
+        every = list(itertools.product(*places))
+        for index in rng.permutation(len(every))[:40]:
+            at = (*every[index], 0, 0, 0, 0)[:5]
+            found = loaded_box(native, tensor_map, at)
+            np.testing.assert_array_equal(
+                found, expected_box(reference, array, at[: len(reference.sizes)]), err_msg=str((reference, at))
+            )
+
+
+ELEMENTS = {name: np.dtype({1: "u1", 2: "u2", 4: "u4", 8: "u8"}[size]) for name, (_, size) in TYPES.items()}
+
+
+@st.composite
+def copies(draw: st.DrawFn) -> tuple[hopper.TensorMap, np.ndarray[Any, Any], tuple[int, ...], int]:
+    """Return a map, its array, coordinates of a box, and the element stride of the first dimension."""
+    dtype = draw(st.sampled_from([name for name in TYPES if not name.startswith("tfloat")]))
+    element = ELEMENTS[dtype]
+    unit = 16 // element.itemsize
+    rank = draw(st.integers(1, 5))
+    sizes = tuple(draw(st.integers(1, 40 if d == 0 else 7)) for d in range(rank))
+    pitch = -(-sizes[0] // unit) * 16
+    strides = tuple(pitch * int(np.prod(sizes[1:d], dtype=int)) for d in range(1, rank))
+    swizzle = draw(st.sampled_from((0, 32, 64, 128)))
+    box = (
+        unit * draw(st.integers(1, swizzle // 16 or 12)),
+        *(draw(st.integers(1, 12 if rank < 4 else 5)) for _ in range(rank - 1)),
+    )
+    steps = (1, *(draw(st.integers(1, 8)) for _ in range(rank - 1)))
+    at = (
+        unit * draw(st.integers(-10, 12)),
+        *(draw(st.integers(-9, 9)) for _ in range(rank - 1)),
+    )
+    fill = draw(st.sampled_from(("zeros", "nan") if "float" in dtype else ("zeros",)))
+    rng = np.random.default_rng(draw(st.integers(0, 9)))
+    array = rng.integers(1, 256, pitch * int(np.prod(sizes[1:], dtype=int)), np.uint8).view(element)
+    reference = hopper.TensorMap("x", dtype, sizes, strides, box, swizzle, steps, fill=fill)
+    return reference, array.reshape(*sizes[:0:-1], -1), at, draw(st.integers(1, 8))
+
+
+@settings(max_examples=300, deadline=None)
+@given(copies(), st.sampled_from((0, 1024)))
+def test_any_load(native: ctypes.CDLL, copy: Any, begin: int) -> None:
+    reference, array, at, first_step = copy
+    tensor_map = encoded(reference, array, first_step)
+    found = loaded_box(native, tensor_map, (*at, 0, 0, 0, 0)[:5], begin)
+    np.testing.assert_array_equal(found, expected_box(reference, array, at))
+
+
+@settings(max_examples=300, deadline=None)
+@given(copies())
+def test_any_store(native: ctypes.CDLL, copy: Any) -> None:
+    """A store writes each chunk of 16 bytes that begins in the array, from where a load would put it."""
+    reference, array, at, _ = copy
+    raw = raw_of(encoded(reference, array))
+    window = np.arange(1 << 20, dtype=np.uint32).view(np.uint8)
+    expected = np.ascontiguousarray(array).view(np.uint8).reshape(-1).copy()
+    pitch, unit = max(reference.swizzle, reference.box[0] * array.itemsize), 16 // array.itemsize
+    for number, index in enumerate(itertools.product(*map(range, reference.loaded[:0:-1]))):
+        place = [x + step * i for x, step, i in zip(at[1:], reference.steps[1:], index[::-1], strict=True)]
+        for chunk in range(reference.box[0] // unit):
+            first = at[0] + chunk * unit
+            if not all(0 <= x < size for x, size in zip((first, *place), reference.sizes, strict=True)):
+                continue
+            offset = number * pitch + 16 * chunk
+            if reference.swizzle:
+                offset ^= (offset >> 7 & reference.swizzle // 16 - 1) << 4
+            to = first * array.itemsize + sum(x * stride for x, stride in zip(place, reference.strides, strict=True))
+            expected[to : to + 16] = window[offset : offset + 16]
+    native.store_box(
+        ctypes.c_void_p(raw.ctypes.data), coordinates((*at, 0, 0, 0, 0)[:5]), ctypes.c_void_p(window.ctypes.data),
+        ctypes.c_uint(0),
+    )  # fmt: skip
+    np.testing.assert_array_equal(array.view(np.uint8).reshape(-1), expected)
+
+
+# Bits of float32, and what an H200 loads with a map of tf32.
+TF32 = {
+    0x7F7FFFFF: 0x7F800000, 0xFF7FFFFF: 0xFF800000, 0x7F800000: 0x7F800000, 0x7F800001: 0x7FFFE000,
+    0x7FFFFFFF: 0x7FFFE000, 0xFFFFFFFF: 0x7FFFE000, 0x7FC00000: 0x7FFFE000, 0x7FBFFFFF: 0x7FFFE000,
+    0x00000001: 0x00000000, 0x80000001: 0x80000000, 0x007FFFFF: 0x00800000, 0x00000FFF: 0x00000000,
+    0x00001000: 0x00000000, 0x00001001: 0x00002000, 0x00003000: 0x00004000, 0x3F801000: 0x3F800000,
+    0x3F803000: 0x3F804000, 0x3F800FFF: 0x3F800000, 0x3F801001: 0x3F802000, 0x7F7FF000: 0x7F800000,
+    0x00080FFF: 0x00080000, 0x80001000: 0x80000000, 0x7F800FFF: 0x7FFFE000, 0xFF801234: 0x7FFFE000,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ["tfloat32", "tfloat32_ftz", "float32", "float32_ftz"])
+def test_float32_is_loaded_as_on_a_gpu(native: ctypes.CDLL, dtype: str) -> None:
+    x = np.array(list(TF32), np.uint32)
+    found = loaded_box(native, simulator.tensor_map(x, 24, dtype=dtype, fill="nan"), (4, 0, 0, 0, 0)).view(np.uint32)
+    expected = [*(TF32.values() if dtype.startswith("t") else TF32)][4:]
+    assert found[:24].tolist() == [*expected, *[0x7FF77FF7] * 4]
+
+
+def test_faults(native: ctypes.CDLL) -> None:
+    def found(tensor_map: simulator.TensorMap, at: Sequence[int], copy: int, dimensions: int = 0) -> int:
+        raw = raw_of(tensor_map)
+        whole = coordinates((*at, 0, 0, 0)[:5])
+        return native.broken(ctypes.c_void_p(raw.ctypes.data), whole, ctypes.c_uint(copy), ctypes.c_uint(dimensions))
+
+    half = simulator.tensor_map(np.zeros((8, 64), np.float16), (16, 4), element_strides=(1, 2))
+    assert [found(half, (x, 0), copy) for x in (0, 8, 4, -8, 1) for copy in (LOAD, STORE)] == (
+        [0, 0, 0, 0, MISALIGNED, MISALIGNED, 0, NEGATIVE, MISALIGNED, MISALIGNED]
+    )
+    assert [found(half, (0, y), copy) for y in (1, -1, 90) for copy in (LOAD, STORE, REDUCE)] == (
+        [0, 0, 0, 0, NEGATIVE, NEGATIVE, 0, 0, 0]
+    )
+    assert [found(half, (0, 0), LOAD, dimensions) for dimensions in (1, 2, 3)] == (
+        [OTHER_DIMENSIONS, 0, OTHER_DIMENSIONS]
+    )
+    for dtype, expected in (("uint8", NO_REDUCTION), ("int16", NO_REDUCTION), ("int32", 0), ("float16", 0)):
+        x = np.zeros((8, 64), dtype)
+        assert found(simulator.tensor_map(x, (16, 4)), (0, 0), REDUCE) == expected
+        assert found(simulator.tensor_map(x, (16, 4)), (0, 0), STORE) == 0
+
+
+def test_what_is_a_map(native: ctypes.CDLL) -> None:
+    raw = raw_of(simulator.tensor_map(np.zeros((8, 64), np.float16), (16, 4)))
+    assert native.known(ctypes.c_void_p(raw.ctypes.data))
+    raw[0] ^= 1
+    assert not native.known(ctypes.c_void_p(raw.ctypes.data))
+    assert not native.known(ctypes.c_void_p(np.zeros(128, np.uint8).ctypes.data))
+
+
+@settings(deadline=None)
+@given(copies())
+def test_only_one_word_of_a_map_can_be_an_address(copy: Any) -> None:
+    reference, array, _, first_step = copy
+    words = np.asarray(encoded(reference, array, first_step)).view(np.uint64)
+    assert words[1] == array.ctypes.data
+    others = np.delete(words, 1)
+    assert ((others == 0) | (others >= 1 << 48)).all()
+
+
+# ---- what the driver refuses ----
+
+# Arguments of cuTensorMapEncodeTiled, and whether the driver of an H200 takes them.
+MATRIX: dict[str, Any] = {"dtype": "uint32", "sizes": (64, 64), "strides": (256,), "box": (4, 4)}
+VOLUME: dict[str, Any] = {"dtype": "uint8", "sizes": (2**20,) * 3, "strides": (2**24, 2**28)}
+TAKEN = [
+    {}, {"sizes": (64, 2**32)}, {"sizes": (2**32, 2**32), "strides": (2**40 - 16,)}, {"strides": (0,)},
+    {"strides": (16,)}, {"strides": (2**40 - 16,)}, {"sizes": (4, 2), "box": (8, 4)}, {"box": (256, 1)},
+    {"sizes": (64, 8, 8), "strides": (4096, 256), "box": (4, 4, 1)}, {"sizes": (64,), "strides": (), "box": (4,)},
+    {"element_strides": (2, 1)}, {"element_strides": (1, 8)}, {"box": (4, 8), "element_strides": (1, 8)},
+    {"box": (256, 228)}, {"box": (256, 256), "element_strides": (1, 8)}, {"box": (4, 256), "swizzle": 128},
+    {**VOLUME, "box": (256, 256, 3)}, {**VOLUME, "box": (128, 256, 7)}, {**VOLUME, "box": (16, 57, 256)},
+    {"dtype": "float64", "box": (256, 114)}, {"dtype": "float32", "fill": "nan"}, {"dtype": "float64", "fill": "nan"},
+]  # fmt: skip
+REFUSED = [
+    ({"address": 8}, "address .* multiple of 16 bytes; got one that is 8 bytes"),
+    ({"sizes": (0, 64)}, r"sizes\[0\] must be from 1 to 2\^32; got 0"),
+    ({"sizes": (64, 2**32 + 1)}, r"sizes\[1\] .* got 4294967297"),
+    ({"strides": (264,)}, r"strides\[0\] must be a multiple of 16 bytes .* got 264"),
+    ({"sizes": (64, 1), "strides": (8,), "box": (4, 1)}, r"strides\[0\] .* got 8"),
+    ({"strides": (2**40,)}, r"strides\[0\] .* less than 2\^40"),
+    ({"strides": (-256,)}, r"strides\[0\] .* from 0 .* got -256"),
+    ({"box": (4, 0)}, r"box\[1\] must be from 1 to 256; got 0"),
+    ({"box": (4, 257)}, r"box\[1\] .* got 257"),
+    ({"box": (256, 256)}, "at most 233,472 bytes; got 262,144"),
+    ({"box": (256, 229)}, "at most 233,472 bytes"),
+    ({**VOLUME, "box": (256, 256, 4)}, "at most 233,472 bytes"),
+    ({**VOLUME, "box": (16, 58, 256)}, "at most 233,472 bytes"),
+    ({"dtype": "float64", "box": (256, 115)}, "at most 233,472 bytes"),
+    ({"box": (2, 4)}, "row of a box .* multiple of 16 bytes; got 2 elements of 4 bytes"),
+    ({"box": (6, 4)}, "row of a box .* multiple of 16 bytes"),
+    ({"box": (64, 4), "swizzle": 128}, "at most the 128 bytes of the swizzle; got 256"),
+    ({"box": (16, 4), "swizzle": 32}, "at most the 32 bytes of the swizzle; got 64"),
+    ({"swizzle": 16}, "swizzle must be 0, 32, 64 or 128 bytes; got 16"),
+    ({"element_strides": (1, 0)}, r"element_strides\[1\] must be from 1 to 8; got 0"),
+    ({"box": (4, 16), "element_strides": (1, 9)}, r"element_strides\[1\] .* got 9"),
+    ({"box": (16, 4), "element_strides": (9, 1)}, r"element_strides\[0\]"),
+    ({"box": (16, 4), "element_strides": (0, 1)}, r"element_strides\[0\]"),
+    ({"sizes": (), "strides": (), "box": ()}, "1 to 5 dimensions; got 0"),
+    ({"sizes": (64,) * 6, "strides": (256,) * 5, "box": (4, *[1] * 5)}, "1 to 5 dimensions; got 6"),
+    ({"fill": "nan"}, "fill='nan' is for floating-point numbers; the elements are uint32"),
+    ({"dtype": "uint8", "box": (16, 4), "fill": "nan"}, "floating-point"),
+    ({"fill": "ones"}, "fill must be 'zeros' or 'nan'; got 'ones'"),
+    ({"box": (4,)}, "box must have 2 values for 2 dimensions; got 1"),
+    ({"strides": (256, 256)}, r"strides must have 1 values \(of all dimensions but the first\)"),
+    ({"element_strides": (1,)}, "element_strides must have 2 values"),
+]
+
+
+@pytest.mark.parametrize("arguments", TAKEN, ids=str)
+def test_what_the_driver_takes(arguments: dict[str, Any]) -> None:
+    assert len(encode(2**40, **{**MATRIX, **arguments})) == 128
+
+
+@pytest.mark.parametrize(("arguments", "message"), REFUSED, ids=str)
+def test_what_the_driver_refuses(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        encode(**{"address": 2**40, **MATRIX, **arguments})
+
+
+def test_defaults_are_those_of_the_array() -> None:
+    x = np.zeros((3, 10, 24), np.float16)
+    tensor_map = simulator.tensor_map(x, (8, 2, 1))
+    assert tensor_map.sizes == (24, 10, 3) and tensor_map.strides == (48, 480) and tensor_map.dtype == "float16"
+    part = simulator.tensor_map(x[1:, ::2, 8:], [8, np.int64(2), 1], dtype="bfloat16", fill="nan")
+    assert part.sizes == (16, 5, 2) and part.strides == (96, 480) and part.dtype == "bfloat16"
+    assert np.asarray(part).view(np.uint64)[1] == x.ctypes.data + 480 + 16
+    assert simulator.tensor_map(np.zeros(64, np.int8), 16, offset=32).dtype == "uint8"
+    assert simulator.tensor_map(np.zeros(64, np.float32), 16, dtype="tf32", l2_promotion=128).dtype == "tfloat32"
+    assert "swizzle=0" in repr(part)
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda x: simulator.tensor_map([1.0], 4), OperandTypeError, "NumPy array; got list"),
+        (lambda x: simulator.tensor_map(x.astype(np.complex64), (2, 2)), OperandTypeError, "got complex64"),
+        (lambda x: simulator.tensor_map(x, (4, 2), dtype="float31"), OperandTypeError, "got float31"),
+        (lambda x: simulator.tensor_map(x.astype(">f4"), (4, 2)), OperandTypeError, "byte order"),
+        (lambda x: simulator.tensor_map(x, (4, 2), dtype=np.float16), ConfigError, "pass sizes and strides"),
+        (lambda x: simulator.tensor_map(x.T, (4, 2)), ConfigError, "side by side.* 4 bytes; got 64"),
+        (lambda x: simulator.tensor_map(x[:, 1:], (4, 2)), ConfigError, "got one that is 4 bytes"),
+        (lambda x: simulator.tensor_map(x, (4, 2), offset=8), ConfigError, "got one that is 8 bytes"),
+        (lambda x: simulator.tensor_map(x, (4, 2), interleave=16), ConfigError, "interleave=16 is not simulated"),
+        (lambda x: simulator.tensor_map(x, (4, 2), interleave=3), ConfigError, "0, 16 or 32; got 3"),
+        (lambda x: simulator.tensor_map(x, (4, 2), l2_promotion=3), ConfigError, "l2_promotion"),
+        (lambda x: simulator.tensor_map(x, (4, 2.5)), ConfigError, "box must be integers"),
+        (lambda x: simulator.tensor_map(x, "42"), ConfigError, "box must be integers"),
+        (lambda x: simulator.tensor_map(x[:0], (4, 2)), ConfigError, r"sizes\[1\] must be from 1"),
+        (lambda x: simulator.tensor_map(x, 4), ConfigError, "box must have 2 values"),
+    ],
+)
+def test_a_wrong_argument_is_named(make: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        make(np.zeros((4, 16), np.float32))
+
+
+# ---- launches ----
+
+TEXT = """
+#include <cuda.h>
+#include <cudaTypedefs.h>
+struct Both { int n; CUtensorMap from, to; };
+__device__ float* address(const CUtensorMap& map) { return reinterpret_cast<float*>(map.opaque[1]); }
+__global__ void by_value(const __grid_constant__ CUtensorMap a_map, CUtensorMap b_map, bool* aligned, int begin) {
+    aligned[threadIdx.x] = reinterpret_cast<size_t>(&a_map) % 64 == 0 && sizeof(CUtensorMap) == 128;
+    address(b_map)[begin + threadIdx.x] = 2 * address(a_map)[threadIdx.x];
+}
+__global__ void by_pointer(const CUtensorMap* maps, int begin) {
+    address(maps[1])[begin + threadIdx.x] = 2 * address(maps[0])[threadIdx.x];
+}
+__global__ void in_structure(Both both, int begin) {
+    address(both.to)[begin + threadIdx.x] = both.n * address(both.from)[threadIdx.x];
+}
+__global__ void one(const CUtensorMap* map) { address(*map)[threadIdx.x] += 1; }
+"""
+
+
+def matrices() -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], simulator.TensorMap, simulator.TensorMap]:
+    """Return two matrices, and maps of the first and of the rows of the second from its row 1 on."""
+    a, b = np.arange(64, dtype=np.float32).reshape(4, 16), np.zeros((4, 16), np.float32)
+    return a, b, simulator.tensor_map(a, (4, 2)), simulator.tensor_map(b[1:], (4, 2))
+
+
+@pytest.mark.parametrize("name", ["by_value", "by_pointer", "in_structure"])
+def test_arrays_are_reached_through_maps(name: str) -> None:
+    a, b, a_map, b_map = matrices()
+    aligned = np.zeros(16, np.bool_)
+    given = {
+        "by_value": ((a_map, b_map, aligned), "b_map"),
+        "by_pointer": ((np.stack([np.asarray(a_map), np.asarray(b_map)]),), "maps[1]"),
+        "in_structure": (({"n": 2, "from": a_map, "to": b_map},), "both.to"),
+    }
+    arguments, shown = given[name]
+    simulator.launch(TEXT, 1, 16, (*arguments, 0), name=name).check()
+    np.testing.assert_array_equal(b, [0 * a[0], 2 * a[0], 0 * a[0], 0 * a[0]])
+    assert name != "by_value" or aligned.all()
+
+    found = simulator.launch(TEXT, 1, 16, (*arguments, 64), name=name).findings[0]
+    assert found.kind == "global access out of bounds" and f"global array {shown} (" in found.message
+
+
+def test_a_map_itself_is_an_argument_for_a_pointer() -> None:
+    a, _, a_map, _ = matrices()
+    simulator.launch(TEXT, 1, 16, (a_map,), name="one").check()
+    np.testing.assert_array_equal(a[0], np.arange(16) + 1)
+
+
+def test_a_map_may_begin_inside_of_an_array() -> None:
+    a, b, a_map, _ = matrices()
+    b_map = simulator.tensor_map(b, (4, 2), sizes=(16, 2), offset=128)
+    simulator.launch(TEXT, 1, 16, (a_map, b_map, np.zeros(16, np.bool_), 0), name="by_value").check()
+    np.testing.assert_array_equal(b, [0 * a[0], 0 * a[0], 2 * a[0], 0 * a[0]])
+
+
+def test_a_map_for_another_parameter() -> None:
+    _, _, a_map, _ = matrices()
+    with pytest.raises(OperandTypeError, match="parameter begin is an int; got"):
+        simulator.launch(TEXT, 1, 16, (a_map, a_map, np.zeros(16, np.bool_), a_map), name="by_value")
