@@ -68,7 +68,7 @@ struct Floats {
         const int field = static_cast<int>(bits >> FRACTION_BITS) & TOP;
         const int exponent = (field ? field : 1) - BIAS, significand = field ? fraction + (1 << FRACTION_BITS) : fraction;
         const Real size = static_cast<Real>(significand) * power_of<Real>(exponent - FRACTION_BITS);
-        const Real value = bits >> (BITS - 1) ? -size : size;
+        const Real value = size * static_cast<Real>(1 - 2 * static_cast<int>(bits >> (BITS - 1)));   // signs are hard to predict
         if (field == TOP && (HAS_INFINITY || fraction == (1 << FRACTION_BITS) - 1))
             return {HAS_INFINITY && fraction == 0 ? value * static_cast<Real>(INFINITY) : static_cast<Real>(NAN), 0, false};
         // 8-bit floats are normalized first.
@@ -119,10 +119,12 @@ inline float truncated(double x) {
 
 // ---- the lanes' registers ----
 
-// Where the sum of a row and column is among the registers of 32 lanes, counted in sums: a lane has pairs of columns.
-inline unsigned lanes_sum(unsigned row, unsigned column, unsigned sums_per_lane) {
-    return (4 * (row % 8) + column % 8 / 2) * sums_per_lane + column / 8 * 4 + row / 8 * 2 + column % 2;
+// Where the sums of a row and 8 columns are among those of 32 lanes: of the first column, and of others from there on. A lane
+// has two columns.
+inline unsigned first_sum(unsigned row, unsigned column, unsigned per_lane) {
+    return 4 * (row % 8) * per_lane + column / 8 * 4 + row / 8 * 2;
 }
+inline unsigned next_sum(unsigned column, unsigned per_lane) { return column / 2 * per_lane + column % 2; }
 
 // The registers of A as rows of 32 bytes, whatever the elements' type.
 inline void pack_rows(const uint32_t (&registers)[32][4], uint8_t* a) {
@@ -178,6 +180,7 @@ inline void sum_products(const Real* values, const Real* powers, const Columns<R
     Reals highest[COUNT], scales[COUNT];
     for (unsigned v = 0; v < COUNT; ++v) highest[v] = load(largest + v * LANES);
     for (unsigned k = 0; k < K; ++k)
+#pragma GCC unroll 4   // the sums stay in registers
         for (unsigned v = 0; v < COUNT; ++v) {
             const Reals power = powers[k] * load(b.powers[k] + v * LANES);
             highest[v] = highest[v] > power ? highest[v] : power;
@@ -191,6 +194,7 @@ inline void sum_products(const Real* values, const Real* powers, const Columns<R
     }
     Ints totals[COUNT] = {};
     for (unsigned k = 0; k < K; ++k)
+#pragma GCC unroll 4
         for (unsigned v = 0; v < COUNT; ++v)
             totals[v] += __builtin_convertvector(values[k] * load(b.values[k] + v * LANES) * scales[v], Ints);   // truncates
     for (unsigned v = 0; v < COUNT; ++v) std::memcpy(sums + v * LANES, &totals[v], sizeof(Ints));
@@ -224,7 +228,7 @@ inline void decode_columns(const uint8_t* b, Columns<typename B::Real, B::K>& co
 
 // The sum in float64, for one that is infinite, NaN or a zero: it says which.
 template <class A, class B>
-inline double plain_sum(double c, const uint8_t* a, const uint8_t* b, bool negates) {
+__attribute__((noinline)) double plain_sum(double c, const uint8_t* a, const uint8_t* b, bool negates) {
     double sum = c;
     for (unsigned k = 0; k < A::K; ++k) {
         const double product = static_cast<double>(A::at(a, k).value) * static_cast<double>(B::at(b, k).value);
@@ -268,8 +272,9 @@ inline void multiply_floats(const Wgmma& product, const uint8_t* a, const uint8_
             float c[WGMMA_BLOCK] = {};
             Real largest[WGMMA_BLOCK];
             int32_t totals[WGMMA_BLOCK];
+            const unsigned at = first_sum(row, first, d.per_lane);
             for (unsigned column = 0; column < WGMMA_BLOCK; ++column) {
-                if (product.scale_d) c[column] = d.at(lanes_sum(row, first + column, d.per_lane));
+                if (product.scale_d) c[column] = d.at(at + next_sum(column, d.per_lane));
                 const float power = bits_as<float>(bits_as<uint32_t>(c[column]) & 0x7f800000);   // infinity for that and NaN
                 largest[column] = c[column] == 0 ? 0 : power > 0 ? power : 0x1p-126f;
             }
@@ -284,7 +289,7 @@ inline void multiply_floats(const Wgmma& product, const uint8_t* a, const uint8_
                 } else if (!is_finite || std::signbit(plus)) {
                     sum = plain_sum<A, B>(plus, a + row * WGMMA_ROW_BYTES, block + column * WGMMA_ROW_BYTES, negates);
                 }
-                d.template set<A::ROUNDED>(lanes_sum(row, first + column, d.per_lane), sum);
+                d.template set<A::ROUNDED>(at + next_sum(column, d.per_lane), sum);
             }
         }
     }
@@ -302,8 +307,9 @@ inline void multiply_integers(const Wgmma& product, const uint8_t* a, const uint
             Reals totals[WGMMA_BLOCK / 4] = {};
             for (unsigned k = 0; k < A::K; ++k)
                 for (unsigned v = 0; v < WGMMA_BLOCK / 4; ++v) totals[v] += rows.values[row][k] * load(columns.values[k] + v * 4);
+            const unsigned per_lane = product.n / 2, at = first_sum(row, first, per_lane);
             for (unsigned column = 0; column < WGMMA_BLOCK; ++column) {
-                uint32_t& sum = d[lanes_sum(row, first + column, product.n / 2)];
+                uint32_t& sum = d[at + next_sum(column, per_lane)];
                 int64_t total = static_cast<int64_t>(totals[column / 4][column % 4]);
                 if (product.scale_d) total += static_cast<int32_t>(sum);
                 if (product.saturates) total = total < INT32_MIN ? INT32_MIN : total > INT32_MAX ? INT32_MAX : total;
@@ -315,10 +321,10 @@ inline void multiply_integers(const Wgmma& product, const uint8_t* a, const uint
 
 template <class A, class B>
 inline void multiply_floats(const Wgmma& product, const uint8_t* a, const uint8_t* b, uint32_t* sums) {
-    if (product.sum_type == F16)
-        multiply_floats<A, B>(product, a, b, HalfSums{sums, product.n / 2});
-    else
-        multiply_floats<A, B>(product, a, b, FloatSums{sums, product.n / 2});
+    if constexpr (sizeof(typename A::Real) == sizeof(float)) {   // other types have no sums in float16
+        if (product.sum_type == F16) return multiply_floats<A, B>(product, a, b, HalfSums{sums, product.n / 2});
+    }
+    multiply_floats<A, B>(product, a, b, FloatSums{sums, product.n / 2});
 }
 
 // D = A @ B + D of a warp.
