@@ -92,3 +92,49 @@ def test_chosen_blocks_are_rounded_up_to_whole_clusters():
     assert whole_clusters((), (4, 4, 1), (2, 2, 1)) == ()
     assert whole_clusters((7, 1), (4, 4, 1), (2, 2, 1)) == (0, 1, 4, 5, 2, 3, 6, 7)
     assert whole_clusters((13,), (2, 2, 4), (1, 2, 2)) == (9, 11, 13, 15)
+
+
+GROUPS = """
+#include <cooperative_groups.h>
+namespace cg = cooperative_groups;
+__global__ void __cluster_dims__(2, 2, 1) k(int* x) {
+    __shared__ int mine;
+    const cg::cluster_group cluster = cg::this_cluster();
+    const cg::grid_group grid = cg::this_grid();
+    const unsigned rank = cluster.block_rank(), block = blockIdx.x + gridDim.x * blockIdx.y;
+    if (threadIdx.x == 0) mine = 100 * block;
+    cluster.sync();
+    int* const next = cluster.map_shared_rank(&mine, (rank + 1) % cluster.num_blocks());
+    int* const to = x + 12 * block;
+    if (threadIdx.x == 1) {
+        to[0] = *next;
+        to[1] = cluster.query_shared_rank(next);
+        to[2] = cluster.block_index().x + 10 * cluster.block_index().y;
+        to[3] = cluster.dim_blocks().x + 10 * cluster.dim_blocks().y + 100 * cluster.dim_blocks().z;
+        to[4] = cluster.thread_rank();
+        to[5] = cluster.num_threads();
+        to[6] = grid.cluster_rank() + 10 * grid.num_clusters();
+        to[7] = __clusterIdx().x + 10 * __clusterIdx().y + 100 * __clusterGridDimInClusters().x;
+        to[8] = *static_cast<int*>(__cluster_map_shared_rank(&mine, 3));
+        to[9] = __clusterDimIsSpecified() + 10 * __clusterSizeInBlocks() + 100 * __clusterRelativeBlockRank();
+        to[10] = cluster.dim_threads().x + 10 * cluster.dim_threads().y;
+        to[11] = cluster.thread_index().x + 10 * cluster.thread_index().y;
+    }
+    cluster.barrier_arrive();
+    cluster.barrier_wait();
+}
+"""
+
+
+def test_cluster_groups():
+    x = np.zeros((2, 4, 12), np.int32)
+    simulator.launch(GROUPS, (4, 2), 2, (x,)).check()
+    for column in range(4):
+        for row in range(2):
+            rank, first = column % 2 + 2 * row, column - column % 2
+            after = (rank + 1) % 4
+            assert x[row, column].tolist() == [
+                100 * (first + after % 2 + 4 * (after // 2)), after, column % 2 + 10 * row, 122, 2 * rank + 1, 8,
+                first // 2 + 20, first // 2 + 200, 100 * (first + 1 + 4), 41 + 100 * rank, 24,
+                2 * (column % 2) + 1 + 10 * row,
+            ]  # fmt: skip
