@@ -62,7 +62,14 @@ _BEGINS = re.compile(r"_sub_I_00099_\d+|(tsan|asan)\.module_ctor")
 # What Python calls (entry.h).
 _REQUIRED = frozenset(
     f"tiledmm_{name}"
-    for name in ("run_thread", "parameter_count", "describe_parameters", "anchor_address", "max_threads")
+    for name in [
+        "run_thread",
+        "parameter_count",
+        "describe_parameters",
+        "anchor_address",
+        "max_threads",
+        "cluster_dims",
+    ]
 )
 _ENTRIES = re.compile(r"_Z.*|tiledmm_\w+")
 # Functions of entry.h that stand for those of the C and C++ libraries.

@@ -66,6 +66,7 @@ class NativeLaunch(Structure):
         ("uses", c_uint32), ("clock_rate", c_uint32), ("shared_fill", c_uint32), ("arch", c_uint32),
         ("stall", c_uint32), ("cooperative", c_uint32),
         ("describe", DESCRIBE), ("undefined_at", c_uint64), ("undefined_fill", c_uint64),
+        ("cluster", c_uint32 * 3),
     ]  # fmt: skip
 
 

@@ -117,7 +117,10 @@ struct Launch {
     void (*describe)(uint64_t pc, uint32_t kind, uint64_t answer[3]);
     uint64_t undefined_at;    // a place at which undefined values of shuffles are bytes of undefined_fill; 0: none, they are NaN
     uint64_t undefined_fill;
-    uint32_t cluster[3];      // blocks of a cluster
+    // Blocks of a cluster; zeros for a launch without clusters. With more than one block, `workers` counts clusters: each has a
+    // thread of the OS per block, and so tiledmm_work is called `workers` times the blocks of a cluster. Then `chosen` has
+    // whole clusters, one after the other, with their blocks by rank.
+    uint32_t cluster[3];
 };
 
 // What a kernel's code calls: partial barriers, fences or atomics, which order some threads and not others; volatile accesses.
