@@ -104,6 +104,11 @@ bool is_ordered(const Worker& w, Cell earlier);
 void report_unfinished(Worker& w, const Worker& owner, Cell written, size_t offset, unsigned bytes, bool writes, uint64_t pc);
 void report_overwritten(Worker& w, Cell read, size_t offset, unsigned bytes, uint64_t pc);
 
+void check_async_reads(Worker& w, const Worker& owner, uintptr_t offset, unsigned bytes, uint64_t pc, unsigned& told);
+
+// One cell for each byte of shared memory instead of one for 4 bytes.
+void refine(Worker& w);
+
 // Checks an access of the current thread to shared memory against asynchronous operations and other blocks' accesses.
 void check_beside_asynchronous(Worker& w, size_t offset, unsigned bytes, unsigned how, unsigned site);
 

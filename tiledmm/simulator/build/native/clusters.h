@@ -102,8 +102,8 @@ inline bool is_over(Worker& w, const Fiber& fiber) {
     const Waiting& wait = fiber.wait;
     switch (wait.what) {
         case Wait::PHASE: {
-            const auto found = w.barriers.find(wait.barrier);
-            return found == w.barriers.end() || found->second.phase > wait.phase;
+            const auto found = w.mbarriers.find(wait.barrier);
+            return found == w.mbarriers.end() || found->second.phase > wait.phase;
         }
         case Wait::CLUSTER: return w.cluster->phase > wait.phase;
         case Wait::WARPGROUP: {
@@ -112,7 +112,7 @@ inline bool is_over(Worker& w, const Fiber& fiber) {
                 if (w.products[warp].committed < wait.phase) return false;
             return true;
         }
-        case Wait::REGISTERS: return w.free_registers >= wait.phase;
+        case Wait::REGISTERS: return w.free_registers >= wait.phase || w.registers[fiber.thread / WARP] >= wait.barrier;
     }
     return true;
 }
@@ -155,8 +155,8 @@ inline void report_deadlock(Cluster& c) {
             w.current = entry.first;
             Other other;
             uint64_t details[4] = {static_cast<uint64_t>(wait.what) | static_cast<uint64_t>(wait.phase) << 8, 0, 0, entry.second};
-            const auto found = w.barriers.find(wait.barrier);
-            if (wait.what == Wait::PHASE && found != w.barriers.end()) {
+            const auto found = w.mbarriers.find(wait.barrier);
+            if (wait.what == Wait::PHASE && found != w.mbarriers.end()) {
                 const Barrier& barrier = found->second;
                 details[1] = barrier.pending | static_cast<uint64_t>(barrier.arrivals) << 32;
                 details[2] = static_cast<uint64_t>(barrier.bytes);
@@ -243,7 +243,7 @@ inline uint64_t next_cluster(Worker& w) {
         c.current = 0;
         c.random = (run.launch.seed + 1) * 0x9e3779b97f4a7c15ull ^ (c.number + 1) * 0x94d049bb133111ebull;
         c.copies.clear();
-        c.failures = c.arrived = c.phase = 0;
+        c.failures = c.arrived = c.phase = c.ended = c.ended_after = 0;
         c.known = {};
         c.done.reset();
     };

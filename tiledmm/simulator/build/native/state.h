@@ -176,10 +176,16 @@ struct Waiting {
     bool may_fail = false;       // it may go on without success: try_wait
 };
 
+struct LastWait {   // for a phase, with success
+    const void* place = nullptr;
+    unsigned barrier = 0, phase = 0;   // the number of the first phase that it did not wait for
+};
+
 // Registers of a thread that a wgmma in flight uses: the places of the variables that stand for them.
 struct InFlight {
     uintptr_t begin = 0, end = 0;
     bool is_sum = false;         // else a part of A
+    bool is_complete = false;    // the thread has waited for it
     unsigned group = 0;          // of the wgmma
     uint64_t place = 0;
 };
@@ -238,8 +244,11 @@ struct Fiber {
     std::vector<size_t> groups;   // ends of committed groups in `pending`
     ProxyFence proxy;
     Waiting wait;
+    LastWait last_wait;
     unsigned polls = 0;           // waits for a phase without success, since the last with success
-    unsigned bulk_group = 0, bulk_read = 0, bulk_done = 0;   // groups of bulk copies: committed; whose reads, and that all, were waited for
+    unsigned bulk_group = 0;      // committed groups of bulk copies
+    unsigned bulk_open = 0;       // bulk copies in none
+    uint64_t bulk_at = 0;         // place of the last
     bool at_cluster = false;      // it has arrived at the barrier of the cluster, and not waited
     unsigned cluster_phase = 0;   // number of the cluster's barriers then
     const void* wgmma = nullptr;  // what it multiplies, in an exchange of the warp
@@ -326,6 +335,7 @@ struct Barrier {
     unsigned agent = 0;          // for copies that complete on it
     unsigned thread = 0, epoch = 0, clock = 0;   // of its initialisation
     bool fenced = false;         // whether a fence made that visible
+    unsigned fenced_at = 0;      // phase of the cluster's barrier then
     uint64_t made_at = 0, arrived_at = 0, expected_at = 0;   // places: the last of each
     Knowledge known;             // to those that arrived so far
     std::shared_ptr<const Knowledge> done;    // the same when the last phase completed
@@ -337,6 +347,7 @@ struct Copy {
     struct Target {
         unsigned rank;
         unsigned phase;          // of its barrier when the copy was issued
+        unsigned clock;          // of its agent
     };
     std::vector<Target> targets; // blocks whose shared memory it writes; of a store to global memory, none
     unsigned offset = 0;         // there
@@ -348,8 +359,11 @@ struct Copy {
         unsigned from, bytes;
     };
     std::vector<Piece> pieces;   // of `data`, that go to global memory
+    unsigned bytes = 0;          // that the barrier counts; 0 for those of `data`
+    bool arrives = false;        // counts as an arrival instead
+    bool reads_block = false;    // of the issuing block's shared memory, until the barrier's phase completes
     unsigned reduction = 0, type = 0;
-    unsigned rank = 0, thread = 0, site = 0, clock = 0, group = 0;   // who issued it; the clock is the agent's
+    unsigned rank = 0, thread = 0, site = 0, group = 0;   // who issued it
     uint64_t place = 0;
 };
 
@@ -357,11 +371,13 @@ struct Copy {
 struct RemoteAccess {
     unsigned rank, thread, epoch, clock, site;
     bool writes, is_strong;
+    unsigned member;   // the thread, or the agent that stands for its copy
 };
 
 struct Slot {   // of 64 KiB of shared memory
     uint32_t bytes = 0;                    // in use
     uint32_t alignment = MOST_ALIGNMENT;   // of the array, as declared
+    bool is_dynamic = false;
 };
 
 struct Fault {   // a signal that ended a thread
@@ -400,6 +416,7 @@ struct Cluster {
     uint64_t random = 1;
     // Its barrier.
     unsigned arrived = 0, phase = 0;
+    unsigned ended = 0, ended_after = 0;   // threads that count as arrived, and those that will from the next phase on
     Knowledge known;
     std::shared_ptr<const Knowledge> done;
 };
@@ -476,7 +493,7 @@ struct Worker {
     bool has_others = false;      // whether any thread of the block has Fiber::others
     std::vector<Agent> agents;
     std::unordered_map<uint64_t, unsigned> agent_of;    // by what it stands for
-    std::map<unsigned, Barrier> barriers;               // by offset in shared memory
+    std::map<unsigned, Barrier> mbarriers;              // by offset in shared memory
     std::vector<AsyncReads> async_reads;                // that nobody has waited for
     std::vector<Warpgroup> warpgroups;
     std::vector<Products> products;                     // by warp
