@@ -6,9 +6,8 @@
 // - The element stride of the innermost dimension is ignored.
 // - With a swizzle, a row of a box begins at a multiple of the swizzle's bytes, also where it has fewer bytes.
 // - A load fills each element outside of the array. A store, or a reduction, leaves out whole chunks of 16 bytes only.
-// - A coordinate of the innermost dimension that is not a multiple of 16 bytes is an illegal instruction; so are a negative
-//   coordinate of a store or a reduction, an instruction for another number of dimensions, and what is no map.
-// - An address in shared memory that is not a multiple of 128 is a misaligned address.
+// - A coordinate of the innermost dimension that is not a multiple of 16 bytes is an illegal instruction, and so is any
+//   negative coordinate of a store.
 // - The fill of NaN is 0x7ff7 in each 16 bits, whatever the type.
 // - tf32 is rounded on loading only, to nearest, ties to even; a NaN becomes 0x7fffe000. Types that flush subnormals
 //   (FTZ) keep them.
@@ -27,7 +26,6 @@ enum MapType : unsigned char {
 
 constexpr unsigned long long MAP_MAGIC = 0x70616d5f72736e74;   // "tnsr_map"
 constexpr int MAP_DIMENSIONS = 5;
-constexpr unsigned MAP_ALIGNMENT = 128;   // of a box in shared memory
 
 // Where a word is no address, its upper 16 bits are not zero: the launch replaces addresses in arguments and arrays.
 struct MapDimension {
@@ -91,7 +89,6 @@ inline unsigned swizzled(unsigned shared_address, unsigned swizzle) {
 
 enum MapFault : unsigned {
     NO_FAULT,
-    OTHER_DIMENSIONS,        // the instruction is for another number of them
     MISALIGNED_COORDINATE,   // the innermost one, which is not a multiple of 16 bytes
     NEGATIVE_COORDINATE,     // of a store
     NO_SUCH_REDUCTION,       // of elements of 8 or 16 bits that are integers
@@ -99,10 +96,8 @@ enum MapFault : unsigned {
 
 enum MapCopy : unsigned { MAP_LOAD, MAP_STORE, MAP_REDUCE };
 
-// The rule that a copy of the box at these coordinates breaks: each is an illegal instruction. `dimensions` are those of
-// the instruction; 0 for those of the map.
-inline MapFault fault(const TensorMap& map, const int (&at)[MAP_DIMENSIONS], MapCopy copy = MAP_LOAD, unsigned dimensions = 0) {
-    if (dimensions && dimensions != map.dimensions) return OTHER_DIMENSIONS;
+// The rule that a copy of the box at these coordinates breaks: each is an illegal instruction.
+inline MapFault fault(const TensorMap& map, const int (&at)[MAP_DIMENSIONS], MapCopy copy = MAP_LOAD) {
     if (copy == MAP_REDUCE && (map.type == MAP_U8 || map.type == MAP_U16)) return NO_SUCH_REDUCTION;
     if (static_cast<long long>(at[0]) * element_bytes(map) % 16 != 0) return MISALIGNED_COORDINATE;
     for (int d = 0; d < map.dimensions && copy != MAP_LOAD; ++d)
