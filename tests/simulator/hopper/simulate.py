@@ -78,7 +78,7 @@ def simulated_launches(
         for kernel in case.kernels:
             is_last = kernel == case.kernels[-1]
             arguments = list(_arguments(case, kernel, arrays, maps))
-            wanted = {
+            wanted: dict[int | str, Any] = {
                 at: expected[name]
                 for at, name in enumerate(case.arguments)
                 if is_last and name in expected and arguments[at] is arrays[name]
