@@ -102,11 +102,22 @@ class HopperBug:
         return f"{self.kernel}: {self.name}"
 
     @property
-    def shown_by(self) -> Case:
-        """Case that shows a bug of the corpus, with the bug's launch and without its maps' offsets."""
+    def group(self) -> str:
+        """Kind of mistake."""
+        return self.cause
+
+    @property
+    def unedited_case(self) -> Case:
+        """Case that shows a bug of the corpus, without the bug."""
         case = next(each for each in CASES if each.name == (self.case or self.kernel))
         if case.file != self.kernel:
             raise ValueError(f"{self.id}: {case.name} is a case of {case.file}")
+        return case
+
+    @property
+    def shown_by(self) -> Case:
+        """Case that shows a bug of the corpus, with the bug's launch and without its maps' offsets."""
+        case = self.unedited_case
         maps = dict(case.maps)
         for name, changes in self.maps.items():
             changed = {key: _frozen(value) for key, value in changes.items() if key != "offset"}
