@@ -34,7 +34,7 @@ inline Descriptor decode(uint64_t bits) {
     return {field(0), field(16), field(32), static_cast<unsigned>(bits >> 49 & 7), SWIZZLES[bits >> 62]};
 }
 
-// Where a byte is that a pattern without swizzle has at an offset from the descriptor's address.
+// Where the hardware finds a byte that without swizzle would be at an offset from the descriptor's address.
 inline unsigned swizzled_address(const Descriptor& d, unsigned offset) {
     const unsigned at = (d.address + offset) % DESCRIPTOR_WINDOW;
     if (d.swizzle == 0) return at;
@@ -43,13 +43,14 @@ inline unsigned swizzled_address(const Descriptor& d, unsigned offset) {
 
 // The address of an element.
 inline unsigned offset_of(const Descriptor& d, bool mn_major, unsigned mn, unsigned k, unsigned element_bytes) {
-    const unsigned along = (mn_major ? mn : k) * element_bytes, across = mn_major ? k : mn;   // a row of chunks
+    const unsigned row = mn_major ? k : mn, byte = (mn_major ? mn : k) * element_bytes;   // of rows of successive elements
     unsigned offset;
-    if (d.swizzle == 0)
-        offset = across % 8 * CHUNK + along % CHUNK +
-                 (mn_major ? along / CHUNK * d.stride + across / 8 * d.leading : across / 8 * d.stride + along / CHUNK * d.leading);
-    else
-        offset = across % 8 * d.swizzle + across / 8 * d.stride + (mn_major ? along % d.swizzle + along / d.swizzle * d.leading : along);
+    if (d.swizzle == 0) {
+        const unsigned next_rows = mn_major ? d.leading : d.stride, next_chunk = mn_major ? d.stride : d.leading;
+        offset = row / 8 * next_rows + byte / CHUNK * next_chunk + row % 8 * CHUNK + byte % CHUNK;
+    } else {
+        offset = row / 8 * d.stride + row % 8 * d.swizzle + (mn_major ? byte / d.swizzle * d.leading + byte % d.swizzle : byte);
+    }
     return swizzled_address(d, offset);
 }
 
@@ -57,42 +58,27 @@ inline unsigned offset_of(const Descriptor& d, bool mn_major, unsigned mn, unsig
 //   k     elements of a row, 32 bytes in all
 //   read  read(address, bytes) returns a pointer to as many bytes of shared memory; it is called once for each chunk of 16
 template <class Read>
-inline void gather(const Descriptor& d, bool mn_major, unsigned first, unsigned count, unsigned k, unsigned element_bytes, Read read,
-                   uint8_t* out) {
+inline void gather(const Descriptor& d, bool mn_major, unsigned first, unsigned count, unsigned k, unsigned element_bytes,
+                   Read read, uint8_t* out) {
     const unsigned row_bytes = k * element_bytes, elements = CHUNK / element_bytes;   // of a chunk
+    const auto chunk_at = [&](unsigned mn, unsigned i) {
+        return static_cast<const uint8_t*>(read(offset_of(d, mn_major, first + mn, i, element_bytes), CHUNK));
+    };
     if (!mn_major) {
         for (unsigned mn = 0; mn < count; ++mn)
-            for (unsigned i = 0; i < k; i += elements)
-                std::memcpy(out + mn * row_bytes + i * element_bytes, read(offset_of(d, false, first + mn, i, element_bytes), CHUNK), CHUNK);
+            for (unsigned i = 0; i < k; i += elements) std::memcpy(out + mn * row_bytes + i * element_bytes, chunk_at(mn, i), CHUNK);
         return;
     }
     for (unsigned i = 0; i < k; ++i)
         for (unsigned mn = 0; mn < count; mn += elements) {
-            const auto* const chunk = static_cast<const uint8_t*>(read(offset_of(d, true, first + mn, i, element_bytes), CHUNK));
+            const uint8_t* const chunk = chunk_at(mn, i);
             for (unsigned j = 0; j < elements; ++j)
                 std::memcpy(out + (mn + j) * row_bytes + i * element_bytes, chunk + j * element_bytes, element_bytes);
         }
 }
 
-// How many wavefronts the reads of these rows take: a core matrix takes one if its chunks are in distinct groups of four banks,
-// and otherwise as many as a group has different chunks. The ideal is count * k * element_bytes / 128.
-inline unsigned wavefronts(const Descriptor& d, bool mn_major, unsigned first, unsigned count, unsigned k, unsigned element_bytes) {
-    constexpr unsigned GROUPS = 8;
-    const unsigned elements = CHUNK / element_bytes;
-    const unsigned step_mn = mn_major ? elements : 8, step_k = mn_major ? 8 : elements;   // of a core matrix
-    unsigned total = 0;
-    for (unsigned mn = first; mn < first + count; mn += step_mn)
-        for (unsigned i = 0; i < k; i += step_k) {
-            unsigned chunks[8], in_group[GROUPS] = {}, most = 0;
-            for (unsigned row = 0; row < 8; ++row) {
-                chunks[row] = offset_of(d, mn_major, mn + (mn_major ? 0 : row), i + (mn_major ? row : 0), element_bytes) / CHUNK;
-                bool is_new = true;
-                for (unsigned earlier = 0; earlier < row; ++earlier) is_new &= chunks[earlier] != chunks[row];
-                if (is_new && ++in_group[chunks[row] % GROUPS] > most) most = in_group[chunks[row] % GROUPS];
-            }
-            total += most;
-        }
-    return total;
-}
+// Wavefronts in which this many rows are read: one for each core matrix, because its chunks are in distinct groups of four banks,
+// wherever the operand begins and however it is swizzled.
+inline unsigned wavefronts(unsigned count, unsigned k, unsigned element_bytes) { return count * k * element_bytes / (8 * CHUNK); }
 
 }   // namespace tiledmm_detail
