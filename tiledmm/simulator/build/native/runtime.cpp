@@ -787,6 +787,7 @@ int tiledmm_work(Run* run) {
             size_t slot = (anchor + static_cast<uintptr_t>(launch.arrays[i].from_anchor) - first) >> SLOT_BITS;
             for (uint64_t left = launch.arrays[i].bytes; left > 0; ++slot) {
                 w.slots[slot].bytes = static_cast<uint32_t>(std::min<uint64_t>(left, 1u << SLOT_BITS));
+                w.slots[slot].is_dynamic = !launch.arrays[i].alignment;
                 if (launch.arrays[i].alignment) w.slots[slot].alignment = static_cast<uint32_t>(launch.arrays[i].alignment);
                 left -= w.slots[slot].bytes;
             }
