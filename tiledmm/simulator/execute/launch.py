@@ -15,6 +15,7 @@ from tiledmm.simulator.build.addresses import WORD, Addresses, Range
 from tiledmm.simulator.build.native_kernel import ModuleState, NativeKernel
 from tiledmm.simulator.build.parameters import POINTER, may_hold_pointers
 from tiledmm.simulator.build.structures import argument_bytes, pointer_table
+from tiledmm.simulator.execute.clusters import cluster_of, three_sizes
 from tiledmm.simulator.execute.grid import Outcome
 from tiledmm.simulator.execute.kernel import run_kernel
 from tiledmm.simulator.execute.known_arrays import KNOWN, arrays_in
@@ -43,8 +44,10 @@ class Launch:
         state: Values of the variables outside of functions, which the kernel reads and changes; None for their initial
             values in the source.
         held: Values from which ``state`` was made, in which arrays may be that the variables point to.
+        cluster: Number of blocks per cluster along x, y and z; None for those of the kernel's ``__cluster_dims__``.
 
     Attributes:
+        cluster: Number of blocks per cluster along x, y and z; zeros for a launch without clusters.
         arrays: The arguments that are arrays, by the number of their parameter.
         numbers: The bytes of the other arguments, by the number of their parameter.
         passed: The arrays among the arguments, in order, then those of which memory holds addresses.
@@ -53,7 +56,7 @@ class Launch:
             element to the array's.
 
     Raises:
-        ConfigError: If grid, block or shared memory are beyond what the target has.
+        ConfigError: If grid, block, cluster or shared memory are beyond what the target has.
         OperandTypeError: If an argument is not what the parameter takes.
     """
 
@@ -67,10 +70,12 @@ class Launch:
         exact: bool,
         state: ModuleState | None = None,
         held: Iterable[Any] = (),
+        cluster: int | Sequence[int] | None = None,
     ) -> None:
         self.kernel, self.parameters, self.shared_bytes = kernel, kernel.parameters, shared_bytes
-        self.grid, self.block = _three("grid", grid), _three("block", block)
+        self.grid, self.block = three_sizes("grid", grid), three_sizes("block", block)
         _check_geometry(self.grid, self.block, shared_bytes, kernel.target)
+        self.cluster = cluster_of(kernel, cluster, self.grid)
         if not isinstance(arguments, (tuple, list)):
             raise OperandTypeError(
                 f"arguments must be a tuple with one entry per parameter; got {type(arguments).__name__}: write (x,) "
@@ -230,6 +235,7 @@ class Launch:
                 writers=writers,
                 state=values,
                 addresses=addresses,
+                cluster=self.cluster,
             )
             for each in self.placed:
                 if each.holds_pointers:
@@ -269,22 +275,6 @@ def _aligned(raw: bytes) -> np.ndarray[Any, np.dtype[np.uint8]]:
     begin = -memory.ctypes.data % _ARGUMENT_ALIGNMENT
     memory[begin : begin + len(raw)] = np.frombuffer(raw, np.uint8)
     return memory[begin : begin + len(raw)]
-
-
-def _three(what: str, size: int | Sequence[int]) -> tuple[int, int, int]:
-    """Return three sizes, along x, y and z; sizes that are not given are 1.
-
-    Args:
-        what: ``"grid"`` or ``"block"``, for the message of an error.
-        size: One to three whole numbers.
-
-    Raises:
-        ConfigError: If ``size`` is something else.
-    """
-    sizes = tuple(size) if isinstance(size, Iterable) else (size,)
-    if not 1 <= len(sizes) <= 3 or not all(isinstance(each, (int, np.integer)) for each in sizes):
-        raise ConfigError(f"{what} must be one to three integers; got {size!r}")
-    return tuple(map(int, (*sizes, 1, 1)[:3]))  # type: ignore[return-value]
 
 
 def _check_geometry(
