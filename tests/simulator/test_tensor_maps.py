@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from tests.simulator.hopper.case import Case
 from tests.simulator.hopper.cases import CASES
 from tests.simulator.map_boxes import (
+    GAP,
     MATRIX,
     REFUSED,
     TAKEN,
@@ -32,7 +33,7 @@ from tiledmm import simulator
 from tiledmm.errors import ConfigError, OperandTypeError
 from tiledmm.simulator.execute.tensor_maps import encode
 
-MISALIGNED, NEGATIVE, NO_REDUCTION, OTHER_DIMENSIONS = 2, 3, 4, 1
+MISALIGNED, NEGATIVE, NO_REDUCTION, OTHER_DIMENSIONS = 1, 2, 3, 4
 LOAD, STORE, REDUCE = range(3)
 
 
@@ -76,6 +77,9 @@ def test_any_load(native: ctypes.CDLL, copy: Any, begin: int) -> None:
     reference, array, at, first_step = copy
     tensor_map = encoded(reference, array, first_step)
     found = loaded_box(native, tensor_map, (*at, 0, 0, 0, 0)[:5], begin)
+    reached = native.reached(raw_of(tensor_map).ctypes.data_as(ctypes.c_void_p))
+    assert reached >= native.loaded(raw_of(tensor_map).ctypes.data_as(ctypes.c_void_p))
+    assert (found[reached:] == GAP).all()
     np.testing.assert_array_equal(found, expected_box(reference, array, at))
 
 

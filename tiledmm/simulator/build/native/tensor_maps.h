@@ -79,8 +79,8 @@ inline unsigned loaded_rows(const TensorMap& map) {
 // The bytes that a load writes, and that its barrier counts.
 inline unsigned loaded_bytes(const TensorMap& map) { return loaded_rows(map) * row_bytes(map); }
 
-// The bytes of shared memory that a box reaches over, gaps between its rows included.
-inline unsigned reached_bytes(const TensorMap& map) { return (loaded_rows(map) - 1) * row_pitch(map) + row_bytes(map); }
+// The bytes of shared memory that a box reaches over, with the gaps between rows that are narrower than the swizzle.
+inline unsigned reached_bytes(const TensorMap& map) { return loaded_rows(map) * row_pitch(map); }
 
 // Where the swizzle puts what would be at this address of shared memory.
 inline unsigned swizzled(unsigned shared_address, unsigned swizzle) {
@@ -91,10 +91,10 @@ inline unsigned swizzled(unsigned shared_address, unsigned swizzle) {
 
 enum MapFault : unsigned {
     NO_FAULT,
-    OTHER_DIMENSIONS,        // the instruction is for another number of them
     MISALIGNED_COORDINATE,   // the innermost one, which is not a multiple of 16 bytes
     NEGATIVE_COORDINATE,     // of a store
     NO_SUCH_REDUCTION,       // of elements of 8 or 16 bits that are integers
+    OTHER_DIMENSIONS,        // the instruction is for another number of them
 };
 
 enum MapCopy : unsigned { MAP_LOAD, MAP_STORE, MAP_REDUCE };
