@@ -22,7 +22,8 @@ namespace tiledmm_detail {
 
 // The numbers are those of CUtensorMapDataType.
 enum MapType : unsigned char {
-    MAP_U8, MAP_U16, MAP_U32, MAP_S32, MAP_U64, MAP_S64, MAP_F16, MAP_F32, MAP_F64, MAP_BF16, MAP_F32_FTZ, MAP_TF32, MAP_TF32_FTZ,
+    MAP_U8, MAP_U16, MAP_U32, MAP_S32, MAP_U64, MAP_S64, MAP_F16, MAP_F32, MAP_F64, MAP_BF16, MAP_F32_FTZ, MAP_TF32,
+    MAP_TF32_FTZ,
 };
 
 constexpr unsigned long long MAP_MAGIC = 0x70616d5f72736e74;   // "tnsr_map"
