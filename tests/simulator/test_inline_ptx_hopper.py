@@ -223,3 +223,209 @@ def test_ptxas_accepts_the_statements() -> None:
         for ptx in STATEMENTS
     )
     compile_for(on_a_gpu(body), "kernel", "sm_90a")
+
+
+# ---- wgmma ----
+
+
+def wgmma(name: str, registers: int, tail: str, letter: str, fragment: str = "") -> str:
+    """Return an asm statement of a wgmma whose sums are ``d`` or ``u``, in "+f" or "+r"."""
+    sums = ", ".join(f"%{i}" for i in range(registers))
+    at = registers
+    if fragment:
+        a, at = "{" + ", ".join(f"%{registers + i}" for i in range(4)) + "}", registers + 4
+        given = f'"r"(x), "r"({fragment}), "r"(v[2]), "r"(v[3])'
+    else:
+        a, at = f"%{registers}", registers + 1
+        given = '"l"(map)'
+    text = tail.replace("B", f"%{at}").replace("S", f"%{at + 1}").replace("N", f"%{at + 2}")
+    variable = "d" if letter == "f" else "u"
+    outputs = ", ".join(f'"+{letter}"({variable}[{i}])' for i in range(registers))
+    ptx = f"{{ .reg .pred p; setp.ne.b32 p, %{at + 1}, 0; wgmma.mma_async.sync.aligned.{name} {{{sums}}}, {a}, {text}; }}"
+    return f'asm volatile("{ptx}" : {outputs} : {given}, "l"(global), "r"(x), "n"(-1) : "memory");'
+
+
+B = "70000900"
+#: Shape and types, registers of sums, operands after A, A in registers; the call that these become.
+WGMMA = {
+    ("m64n8k16.f32.f16.f16", 4, "B, p, 1, 1, 0, 0", "f", ""): f"f16 f16 f32 n8 k16 4 | 4 | 5000 | {B} | 1 1 1 0 0 0",
+    ("m64n256k16.f32.bf16.bf16", 128, "B, 0, N, 1, 1, 0", "f", ""):
+        f"bf16 bf16 f32 n256 k16 128 | 4 | 5000 | {B} | 0 -1 1 1 0 0",
+    ("m64n24k16.f32.f16.f16", 12, "B, !p, 1, -1, 1", "f", "v[1]"):
+        f"f16 f16 f32 n24 k16 12 | 4 | 3@ 4@ 5@ 6@ | {B} | 0 1 -1 0 1 0",
+    ("m64n16k16.f16.f16.f16", 4, "B, 1, 1, 1, 0, 1", "r", ""): f"f16 f16 f16 n16 k16 4 | 4 | 5000 | {B} | 1 1 1 0 1 0",
+    ("m64n8k8.f32.tf32.tf32", 4, "B, p, 1, N", "f", "v[1] + 1"):
+        f"tf32 tf32 f32 n8 k8 4 | 4 | 3@ 5 5@ 6@ | {B} | 1 1 -1 0 0 0",
+    ("m64n104k32.f32.e4m3.e5m2", 52, "B, p, 1, 1", "f", ""):
+        f"e4m3 e5m2 f32 n104 k32 52 | 4 | 5000 | {B} | 1 1 1 0 0 0",
+    ("m64n16k32.f16.e5m2.e5m2", 4, "B, p, -1, 1", "r", ""): f"e5m2 e5m2 f16 n16 k32 4 | 4 | 5000 | {B} | 1 -1 1 0 0 0",
+    ("m64n48k32.s32.s8.u8", 24, "B, p", "r", ""): f"s8 u8 s32 n48 k32 24 | 4 | 5000 | {B} | 1 1 1 0 0 0",
+    ("m64n8k32.s32.u8.s8.satfinite", 4, "B, 1", "r", "7u"): f"u8 s8 s32 n8 k32 4 | 4 | 3@ 7 5@ 6@ | {B} | 1 1 1 0 0 1",
+    ("m64n8k32.satfinite.s32.s8.s8", 4, "B, 1", "r", ""): f"s8 s8 s32 n8 k32 4 | 4 | 5000 | {B} | 1 1 1 0 0 1",
+}  # fmt: skip
+VARIABLES = "unsigned x = numbers[3], v[4] = {3, numbers[4], numbers[5], numbers[6]}, u[128] = {}; float d[128] = {};"
+
+
+def test_wgmma_writes_the_variables_themselves(tmp_path: Path) -> None:
+    body = "\n".join(
+        f"{{ {VARIABLES} {wgmma(*case)}\n"
+        "unsigned written = 0; for (unsigned i = 0; i < 128; ++i) written += u[i] + __float_as_uint(d[i]) == i + 1;\n"
+        "tiledmm_shown(written); next(); }"
+        for case in WGMMA
+    )
+    printed = record(body, tmp_path)
+    for (case, expected), found in zip(WGMMA.items(), printed, strict=False):
+        assert found.splitlines() == [f"wgmma {expected}", f"= {case[1]:x}"], case
+
+
+@pytest.mark.skipif(not HAS_NVRTC, reason="without NVRTC")
+def test_ptxas_accepts_wgmma() -> None:
+    from tiledmm.compile.inspection import compile_for
+
+    body = "\n".join(
+        f"{{ {VARIABLES} {wgmma(*case)} for (int i = 0; i < 128; ++i) results[i] += u[i] + d[i]; }}"
+        for case in WGMMA
+        if "satfinite.s32" not in case[0]
+    )
+    compile_for(on_a_gpu(body), "kernel", "sm_90a")
+
+
+def test_operands_that_no_instruction_names_are_left_alone(tmp_path: Path) -> None:
+    lines = (
+        'asm volatile("" : "+f"(d[0]), "+r"(u[0])::"memory");',
+        'asm volatile("// nothing\\n" : "=r"(u[1]) : "r"(*missing));',
+        'asm volatile("wgmma.wait_group.sync.aligned 0;" : "+f"(d[1])::"memory");',
+    )
+    for line in lines:
+        translated = inline_ptx.translate(line)
+        assert "input" not in translated and "output" not in translated and "missing" in line or "(*missing)" not in line
+    body = f"{VARIABLES} const unsigned* missing = nullptr; int i = 0;\n" + "\n".join(lines)
+    printed = record(f'{body} asm volatile("" :: "r"(++i)); tiledmm_shown(i);', tmp_path)
+    assert printed == ["wgmma_wait 0\n= 1\n"]
+
+
+def test_an_operand_may_be_a_place_and_a_value(tmp_path: Path) -> None:
+    body = VARIABLES + (
+        'asm volatile("{mov.b32 %0, 0x3f800000; wgmma.fence.sync.aligned;'
+        ' wgmma.mma_async.sync.aligned.m64n8k8.f32.tf32.tf32 {%0, %1, %2, %3}, %4, %4, 1, 1, 1;'
+        ' wgmma.wait_group.sync.aligned 0; add.u32 %5, %5, 1;}"'
+        ' : "+f"(d[0]), "=f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "l"(map), "r"(x));'
+    )
+    body = body.replace('"l"(map), "r"(x)', '"l"(map)').replace("add.u32 %5, %5, 1;", "")
+    printed = record(f"{body} tiledmm_shown(__float_as_uint(d[0])); tiledmm_shown(__float_as_uint(d[3]));", tmp_path)
+    assert printed[0].splitlines()[-2:] == ["= 3f800001", "= 4"]
+
+
+# ---- what is refused ----
+
+SUMS = "{%0, %0, %0, %0}"
+
+
+@pytest.mark.parametrize(
+    ("ptx", "says"),
+    [
+        ("mbarrier.frob.b64 [%1];", "init, inval"),
+        ("mbarrier.init.shared::cta.b32 [%1], 1;", "b64"),
+        ("mbarrier.arrive.shared::cluster.b64 %2, [%1];", "no token.* _ "),
+        ("mbarrier.init.shared::cluster.b64 [%1], 1;", "shared::cta"),
+        ("mbarrier.init.b64 [%1], 1;", r"\[%1\] has 32 bits"),
+        ("mbarrier.arrive.shared::cta.b64 [%1];", "1 operands.*2 or 3"),
+        ("fence.proxy.tensormap::generic.release.gpu;", "before the launch"),
+        ("tensormap.replace.tile.rank.global.b1024.b32 [%2], 3;", "before the launch"),
+        ("multimem.red.add.f32 [%2], 1.0;", "one GPU"),
+        ("clusterlaunchcontrol.try_cancel.async.b128 [%1], [%1];", "atomic counter"),
+        ("st.bulk [%2], 16, 0;", "loop"),
+        ("tcgen05.wait::ld.sync.aligned;", "wgmma or mma.sync"),
+        ("cp.async.bulk.tensor.3d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes"
+         " [%1], [%2, {%1, %1, %1}], [%1], {%3};", "im2col.*tile"),
+        ("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%1], [%2, {%1}], [%1];",
+         "2 dimensions has 1 coordinates"),
+        ("cp.async.bulk.tensor.2d.global.shared::cta [%2, {%1, %1}], [%1];", "bulk_group"),
+        ("cp.async.bulk.shared::cta.shared::cta.bulk_group [%1], [%1], 16;", "spaces"),
+        ("cp.async.bulk.shared::cluster.global.bulk_group [%1], [%2], 16;", "complete_tx"),
+        ("cp.reduce.async.bulk.global.shared::cta.bulk_group.and.f32 [%2], [%1], 16;", "b32, b64"),
+        ("st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b64 [%1], {%2, %2, %2, %2}, [%1];", "16 bytes"),
+        ("mapa.u32 %1, %1, 0;", "64 bits"),
+        ("ldmatrix.sync.aligned.m8n8.x1.shared::cluster.b16 {%1}, [%1];", "own shared memory"),
+        ("elect.sync %1, 0xffffffff;", r"_\|p"),
+        ("setmaxnreg.inc.sync.aligned.u32 20;", "24 to 256.*20"),
+        ("setmaxnreg.inc.u32 24;", r"'\.sync'"),
+        ("wgmma.fence;", r"'\.sync'"),
+        (f"wgmma.mma_async.sync.aligned.m64n8k8.f32.f16.f16 {SUMS}, %2, %2, 1, 1, 1, 0, 0;", "m64nNk16"),
+        (f"wgmma.mma_async.sync.aligned.m64n12k16.f32.f16.f16 {SUMS}, %2, %2, 1, 1, 1, 0, 0;", "multiple of 8"),
+        (f"wgmma.mma_async.sync.aligned.m64n40k32.s32.s8.s8 {SUMS}, %2, %2, 1;", "multiple of 16"),
+        (f"wgmma.mma_async.sync.aligned.m64n16k16.f32.f16.f16 {SUMS}, %2, %2, 1, 1, 1, 0, 0;", "D has 4.*needs 8"),
+        (f"wgmma.mma_async.sync.aligned.m64n8k16.f16.bf16.bf16 {SUMS}, %2, %2, 1, 1, 1, 0, 0;", "sums of bf16 are f32"),
+        (f"wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.bf16 {SUMS}, %2, %2, 1, 1, 1, 0, 0;", "same type"),
+        (f"wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {SUMS}, %2, %2, 1, 2, 1, 0, 0;", "2 must be 1 or -1"),
+        (f"wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {SUMS}, %2, %2, 1, 1, 1;", "6 operands.* 8"),
+        (f"wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {SUMS}, {{%1, %1}}, %2, 1, 1, 1, 0;", "A has 2"),
+        (f"wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {SUMS}, %2, %2, %1, 1, 1, 0, 0;", "%1 has 32 bits"),
+        (f"wgmma.mma_async.sync.aligned.m64n8k256.s32.b1.b1.and.popc {SUMS}, %2, %2, 1;", "shape"),
+        (f"wgmma.mma_async.sync.aligned.m64n8k8.f32.tf32.tf32.satfinite {SUMS}, %2, %2, 1, 1, 1;", "saturated"),
+        (f"wgmma.mma_async.sp.sync.aligned.m64n8k32.f32.f16.f16 {SUMS}, %2, %2, %1, 0, 1, 1, 1, 0, 0;", "sparse"),
+        ("{ .reg .f32 s<4>; wgmma.mma_async.sync.aligned.m64n8k8.f32.tf32.tf32 {s0, s1, s2, s3}, %2, %2, 1, 1, 1; }",
+         "s0 of D must be an output operand"),
+        ("wgmma.mma_async.sync.aligned.m64n8k8.f32.tf32.tf32 {%1, %1, %1, %1}, %2, %2, 1, 1, 1;", "not an output"),
+    ],
+)  # fmt: skip
+def test_what_is_refused_is_named(ptx: str, says: str) -> None:
+    text = inline_ptx.translate(f'asm volatile("{ptx}" : "+f"(d) : "r"(a), "l"(b), "h"(c));')
+    found = re.search(r'tiledmm_refused: kernel\.cu:1: (.*?)"', text)
+    assert found and re.search(says, found[1]), text
+
+
+# ---- kernels ----
+
+
+def check_syntax(text: str, symbol: str, folder: Path) -> None:
+    """Translate a kernel's text, and check that the compiler accepts its unit."""
+    unit.write_unit(text, symbol, folder)
+    assert "tiledmm_refused" not in (folder / "kernel.cu").read_text(encoding="utf-8")
+    command = compiler()
+    flags = build_flags(command, symbol, TARGETS["sm_90"], "checked")
+    done = run_compiler([*command, *flags, *INCLUDE, "-fsyntax-only", "unit.cpp"], folder)
+    assert done.returncode == 0, done.stderr[:2000]
+
+
+@pytest.mark.parametrize("case", {case.file: case for case in CASES}.values(), ids=lambda case: case.file)
+def test_kernels_are_translated(case) -> None:
+    assert "tiledmm_refused" not in inline_ptx.translate(case.source)
+
+
+CHOSEN = ("gemm_multicast", "st_async", "tma_5d", "wgmma_half_sums")
+
+
+@pytest.mark.parametrize(
+    ("case", "symbol"),
+    [
+        pytest.param(case, symbol, marks=slow_unless(case.file in CHOSEN), id=symbol)
+        for case in {case.kernels: case for case in CASES}.values()
+        for symbol in case.kernels
+    ],
+)
+def test_kernels_compile(case, symbol: str, tmp_path: Path) -> None:
+    check_syntax(case.source, symbol, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("variant", "options"),
+    [
+        pytest.param(variant, options, marks=slow_unless(chosen), id=f"{variant}-{i}")
+        for i, (variant, options, chosen) in enumerate(
+            (
+                ("wgmma", {"dtype": "float16", "config": {"cluster": 2}}, True),
+                ("wgmma", {"dtype": "float16", "layout": "NT"}, False),
+                ("wgmma", {"dtype": "bfloat16", "tile": 64, "layout": "TT"}, False),
+                ("wgmma", {"dtype": "tf32", "layout": "TN"}, False),
+                ("wgmma", {"dtype": "int8_int32", "tile": 144, "layout": "NT"}, False),
+                ("split_float32", {}, False),
+                ("split_integer", {}, False),
+                ("split_float64", {}, False),
+            )
+        )
+    ],
+)
+def test_kernels_of_the_package_compile(variant: str, options: dict, tmp_path: Path) -> None:
+    spec = kernel_spec(variant, **options).kernel
+    check_syntax(render(spec), spec.symbol, tmp_path)
