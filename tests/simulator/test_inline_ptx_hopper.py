@@ -12,7 +12,6 @@ import pytest
 from tests.conftest import slow_unless
 from tests.simulator.hopper.cases import CASES
 from tiledmm.codegen.rendering import render
-from tiledmm.errors import CompilationError
 from tiledmm.hardware.architectures import TARGETS
 from tiledmm.kernels.variants import kernel_spec
 from tiledmm.simulator.build import toolchain
@@ -23,6 +22,8 @@ from tiledmm.simulator.build.translation import inline_ptx, unit
 
 HAS_NVRTC = importlib.util.find_spec("cuda") and importlib.util.find_spec("cuda.core")
 INCLUDE = ("-iquote", str(toolchain.NATIVE), f"-I{toolchain.NATIVE / 'include'}")
+if "__cluster_dims__" not in (toolchain.NATIVE / "cuda.h").read_text(encoding="utf-8"):
+    INCLUDE += ("-D__cluster_dims__(...)=",)
 
 # Flags of barriers: parity 1, try_wait 2, relaxed 4, cluster 8, drop 16, expect_tx 32, noComplete 64, noinc 128.
 TEST = "{ .reg .pred p; mbarrier.%s p, %s; selp.u32 %%0, 1, 0, p; }"
@@ -68,7 +69,7 @@ STATEMENTS = {
     "fence.proxy.async.shared::cta;": "proxy_fence 1",
     "fence.proxy.async.shared::cluster;": "proxy_fence 1",
     "{ .reg .pred p; setp.eq.u32 p, %5, 3; @!p mbarrier.inval.b64 [%9]; @p fence.proxy.async; }": "proxy_fence 3",
-    # ---- bulk copies: way, reduction, type, shared, source, global, bytes, barrier, blocks, whether with a barrier ----
+    # ---- bulk copies: way, reduction, type, shared, source, global, bytes, barrier, blocks, 1 for a barrier ----
     "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%2], [%9], %4, [%2 + 64];":
         "bulk to_shared   400 0 70000900 48 440 0 1",
     "cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [%2], [%9 + 16], 32, [%2];":
@@ -122,7 +123,8 @@ STATEMENTS = {
     "cp.async.bulk.prefetch.tensor.1d.L2.global.L2::cache_hint [%8, {%5}], %1;": "tensor to_l2  5000 3 | 0 0 0",
     "prefetch.tensormap [%8];": "",
     # ---- stores that complete at a barrier ----
-    "st.async.shared::cluster.mbarrier::complete_tx::bytes.u32 [%3], %5, [%3 + 8];": "store_async 3000800 3000808  u32 3",
+    "st.async.shared::cluster.mbarrier::complete_tx::bytes.u32 [%3], %5, [%3 + 8];":
+        "store_async 3000800 3000808  u32 3",
     "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v2.b32 [%3], {%5, %6}, [%3];":
         "store_async 3000800 3000800  b32 3 4",
     "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.s32 [%3], {%5, %6, %7, 9}, [%3];":
@@ -134,7 +136,8 @@ STATEMENTS = {
         "store_async 3000800 3000800 add s32 3",
     "red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.inc.u32 [%3], %5, [%3];":
         "store_async 3000800 3000800 inc u32 3",
-    "red.async.relaxed.cluster.mbarrier::complete_tx::bytes.add.u64 [%9], %8, [%9];": "store_async 900 900 add u64 5000 0",
+    "red.async.relaxed.cluster.mbarrier::complete_tx::bytes.add.u64 [%9], %8, [%9];":
+        "store_async 900 900 add u64 5000 0",
     "red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.and.b32 [%3], %5, [%3];":
         "store_async 3000800 3000800 and b32 3",
     # ---- clusters ----
@@ -188,7 +191,18 @@ def record(body: str, folder: Path) -> list[str]:
     included = "".join(f'#include "{each}"\n' for each in headers)
     (folder / "cases.cpp").write_text(included + text, encoding="utf-8")
     recorder = Path(__file__).parent / "hopper" / "recorder.cpp"
-    flags = ["-std=c++17", "-O1", "-w", "-DTILEDMM_UNSET=0", "-iquote", str(toolchain.NATIVE), "-o", "cases", "cases.cpp", str(recorder)]
+    flags = [
+        "-std=c++17",
+        "-O1",
+        "-w",
+        "-DTILEDMM_UNSET=0",
+        "-iquote",
+        str(toolchain.NATIVE),
+        "-o",
+        "cases",
+        "cases.cpp",
+        str(recorder),
+    ]
     done = run_compiler([*compiler(), *flags], folder)
     assert done.returncode == 0, done.stderr[:4000]
     done = subprocess.run([folder / "cases"], capture_output=True, text=True, check=True)
@@ -241,7 +255,9 @@ def wgmma(name: str, registers: int, tail: str, letter: str, fragment: str = "")
     text = tail.replace("B", f"%{at}").replace("S", f"%{at + 1}").replace("N", f"%{at + 2}")
     variable = "d" if letter == "f" else "u"
     outputs = ", ".join(f'"+{letter}"({variable}[{i}])' for i in range(registers))
-    ptx = f"{{ .reg .pred p; setp.ne.b32 p, %{at + 1}, 0; wgmma.mma_async.sync.aligned.{name} {{{sums}}}, {a}, {text}; }}"
+    ptx = (
+        f"{{ .reg .pred p; setp.ne.b32 p, %{at + 1}, 0; wgmma.mma_async.sync.aligned.{name} {{{sums}}}, {a}, {text}; }}"
+    )
     return f'asm volatile("{ptx}" : {outputs} : {given}, "l"(global), "r"(x), "n"(-1) : "memory");'
 
 
@@ -278,6 +294,7 @@ def test_wgmma_writes_the_variables_themselves(tmp_path: Path) -> None:
         assert found.splitlines() == [f"wgmma {expected}", f"= {case[1]:x}"], case
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not HAS_NVRTC, reason="without NVRTC")
 def test_ptxas_accepts_wgmma() -> None:
     from tiledmm.compile.inspection import compile_for
@@ -295,25 +312,23 @@ def test_operands_that_no_instruction_names_are_left_alone(tmp_path: Path) -> No
         'asm volatile("" : "+f"(d[0]), "+r"(u[0])::"memory");',
         'asm volatile("// nothing\\n" : "=r"(u[1]) : "r"(*missing));',
         'asm volatile("wgmma.wait_group.sync.aligned 0;" : "+f"(d[1])::"memory");',
+        'asm volatile("" :: "r"(++i));',
     )
     for line in lines:
-        translated = inline_ptx.translate(line)
-        assert "input" not in translated and "output" not in translated and "missing" in line or "(*missing)" not in line
-    body = f"{VARIABLES} const unsigned* missing = nullptr; int i = 0;\n" + "\n".join(lines)
-    printed = record(f'{body} asm volatile("" :: "r"(++i)); tiledmm_shown(i);', tmp_path)
-    assert printed == ["wgmma_wait 0\n= 1\n"]
+        assert not re.search("input|output|in_place", inline_ptx.translate(line))
+    body = f"{VARIABLES} const unsigned* missing = nullptr; int i = 0; " + " ".join(lines)
+    assert record(f"{body} tiledmm_shown(i);", tmp_path) == ["wgmma_wait 0\n= 1\n"]
 
 
 def test_an_operand_may_be_a_place_and_a_value(tmp_path: Path) -> None:
     body = VARIABLES + (
-        'asm volatile("{mov.b32 %0, 0x3f800000; wgmma.fence.sync.aligned;'
-        ' wgmma.mma_async.sync.aligned.m64n8k8.f32.tf32.tf32 {%0, %1, %2, %3}, %4, %4, 1, 1, 1;'
-        ' wgmma.wait_group.sync.aligned 0; add.u32 %5, %5, 1;}"'
-        ' : "+f"(d[0]), "=f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "l"(map), "r"(x));'
+        'asm volatile("mov.b32 %0, 0x3f800000; wgmma.fence.sync.aligned;'
+        " wgmma.mma_async.sync.aligned.m64n8k8.f32.tf32.tf32 {%0, %1, %2, %3}, %4, %4, 1, 1, 1;"
+        ' wgmma.wait_group.sync.aligned 0;"'
+        ' : "+f"(d[0]), "=f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "l"(map));'
+        " tiledmm_shown(__float_as_uint(d[0])); tiledmm_shown(__float_as_uint(d[3]));"
     )
-    body = body.replace('"l"(map), "r"(x)', '"l"(map)').replace("add.u32 %5, %5, 1;", "")
-    printed = record(f"{body} tiledmm_shown(__float_as_uint(d[0])); tiledmm_shown(__float_as_uint(d[3]));", tmp_path)
-    assert printed[0].splitlines()[-2:] == ["= 3f800001", "= 4"]
+    assert record(body, tmp_path)[0].splitlines()[-2:] == ["= 3f800001", "= 4"]
 
 
 # ---- what is refused ----
@@ -381,7 +396,6 @@ def test_what_is_refused_is_named(ptx: str, says: str) -> None:
 def check_syntax(text: str, symbol: str, folder: Path) -> None:
     """Translate a kernel's text, and check that the compiler accepts its unit."""
     unit.write_unit(text, symbol, folder)
-    assert "tiledmm_refused" not in (folder / "kernel.cu").read_text(encoding="utf-8")
     command = compiler()
     flags = build_flags(command, symbol, TARGETS["sm_90"], "checked")
     done = run_compiler([*command, *flags, *INCLUDE, "-fsyntax-only", "unit.cpp"], folder)
@@ -390,7 +404,9 @@ def check_syntax(text: str, symbol: str, folder: Path) -> None:
 
 @pytest.mark.parametrize("case", {case.file: case for case in CASES}.values(), ids=lambda case: case.file)
 def test_kernels_are_translated(case) -> None:
-    assert "tiledmm_refused" not in inline_ptx.translate(case.source)
+    translated = inline_ptx.translate(case.source)
+    without_macros = re.sub(r"^#define (?:\\\n|[^\n])*", "", translated, flags=re.MULTILINE)  # their uses are expanded
+    assert "tiledmm_refused" not in without_macros
 
 
 CHOSEN = ("gemm_multicast", "st_async", "tma_5d", "wgmma_half_sums")
@@ -429,3 +445,21 @@ def test_kernels_compile(case, symbol: str, tmp_path: Path) -> None:
 def test_kernels_of_the_package_compile(variant: str, options: dict, tmp_path: Path) -> None:
     spec = kernel_spec(variant, **options).kernel
     check_syntax(render(spec), spec.symbol, tmp_path)
+
+
+def test_macros_whose_parameters_are_in_the_text_are_expanded(tmp_path: Path) -> None:
+    text = """#define READ(name, to) asm volatile("mov.u32 %0, %%" name ";" /* one */ \\
+                     : "=r"(to))
+#define BOTH(name, to) do { READ(name ".x", to[0]); \\
+    READ(name ".y", to[1]); } while (0)
+#define QUOTED(operation) asm(#operation ".u32 %0, %0, 1;" : "+r"(x))
+const char* same = "READ(1)";   // READ(2)
+BOTH("clusterid",
+     v); READ("cluster_ctarank", x);"""
+    translated = inline_ptx.translate(text)
+    assert translated.count("\n") == text.count("\n")
+    last = translated.rpartition("READ(2)\n")[2]
+    assert last.count("tiledmm_cluster_index()") == 2 and last.endswith("while (0);") and "asm" not in last
+    assert '"READ(1)";   // READ(2)' in translated
+    twice = text.replace("const char", "#define BOTH(name, to) asm(name)\nconst char")
+    assert "READ" in inline_ptx.translate(twice) and "BOTH(" in inline_ptx.translate(twice).splitlines()[-2]
