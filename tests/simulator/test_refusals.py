@@ -84,9 +84,11 @@ def test_headers_of_the_host_are_left_out_and_named_where_something_is_missing(h
     assert re.search(rf"kernel\.cu:2: #include <{header}> is left out: .*{named}", refusal(kernel % "missing(1)"))
 
 
-def test_a_cluster_is_refused_by_its_attribute():
-    said = refusal("__global__ void __cluster_dims__(2, 1, 1) kernel(int* out) { out[0] = 1; }")
-    assert said.startswith("kernel.cu:1: __cluster_dims__: ")
+def test_functions_of_clusters_need_hopper():
+    text = "__global__ void kernel(int* out) { out[0] = __clusterIdx().x; }"
+    with pytest.raises(CompilationError, match=r"kernel\.cu:1: __clusterIdx: .*sm_90"):
+        simulator.launch(text, 1, 1, (np.zeros(1, np.int32),), target="sm_80")
+    assert re.search(r"clusterIdx: .*__clusterIdx\(\)", in_kernel("out[0] = clusterIdx.x;"))
 
 
 def test_what_looks_like_a_refused_text_is_none():

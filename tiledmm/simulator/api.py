@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tiledmm import simulator
-from tiledmm.errors import CompilationError
+from tiledmm.errors import CompilationError, ConfigError
 from tiledmm.hardware.architectures import find_compile_target
 from tiledmm.simulator.build.compile_options import CompileOptions
 from tiledmm.simulator.build.native_kernel import ModuleState, NativeKernel
@@ -59,6 +60,7 @@ def launch(
     progress: Callable[[int, int], None] | None = None,
     cooperative: bool = False,
     prints: bool = True,
+    cluster: int | Sequence[int] | None = None,
 ) -> Report:
     """Run a kernel of your own on the CPU, and return a report of its counts and findings.
 
@@ -107,13 +109,15 @@ def launch(
             that they can wait for each other at ``this_grid().sync()``.
         prints: Whether the output of ``printf`` calls is written to ``sys.stdout`` when the kernel has ended, even if a
             finding ended it. ``report.output`` contains the text in either case.
+        cluster: Number of blocks per thread block cluster along x, y and z; an int or a shorter sequence for fewer
+            dimensions. None for what the kernel's ``__cluster_dims__`` says, or no clusters if it has none.
 
     Returns:
         The report. Errors in the kernel do not raise an exception here: see ``report.ok`` and ``report.check()``.
 
     Raises:
-        ConfigError: If there is no such file or kernel, or if grid, block or shared memory exceed the limits of the
-            target.
+        ConfigError: If there is no such file or kernel, if grid, block, cluster or shared memory exceed the limits of
+            the target, or if the grid does not consist of whole clusters.
         OperandTypeError: If an argument does not fit its parameter.
         CompilationError: If the source does not compile.
         MissingDependencyError: If there is no C++ compiler.
@@ -134,7 +138,7 @@ def launch(
     state = None if variables is None else state_with(kernel, variables)
     report = launch_kernel(
         kernel, grid, block, arguments, shared_bytes, settings, expected=expected, tolerance=tolerance, state=state,
-        held=(variables or {}).values(), prints=prints,
+        held=(variables or {}).values(), prints=prints, cluster=cluster,
     )  # fmt: skip
     if variables is not None and state is not None:
         copy_back(kernel, state, variables)
@@ -151,11 +155,12 @@ def trace_block(
     name: str | None = None,
     shared_bytes: int = 0,
     target: str = "sm_90a",
+    cluster: int | Sequence[int] | None = None,
 ) -> tuple[Event, ...]:
     """Run a kernel of your own on the CPU, and return the accesses of one block. The arrays are not changed.
 
     Args:
-        source, grid, block, arguments, name, shared_bytes, target: As for ``launch``.
+        source, grid, block, arguments, name, shared_bytes, target, cluster: As for ``launch``.
         traced_block: Index (x, y, z) of the block.
 
     Returns:
@@ -171,7 +176,7 @@ def trace_block(
     """
     settings = Settings(counts=False, target=target, workers=1)
     kernel = compile_kernel(source, name, settings)
-    this = Launch(kernel, grid, block, arguments, shared_bytes, exact=False)
+    this = Launch(kernel, grid, block, arguments, shared_bytes, exact=False, cluster=cluster)
     x, y, z = traced_block
     number = x + this.grid[0] * (y + this.grid[1] * z)
     outcome = this.run(kernel, replace(settings, traced_block=number), None)
@@ -233,6 +238,7 @@ def launch_kernel(
     state: ModuleState | None = None,
     held: Iterable[Any] = (),
     prints: bool = False,
+    cluster: int | Sequence[int] | None = None,
 ) -> Report:
     """Run a compiled kernel on the CPU, and return a report of its counts and findings.
 
@@ -245,7 +251,9 @@ def launch_kernel(
         held: Values from which ``state`` was made, in which arrays may be that the variables point to.
         prints: Whether the kernel's output is written to ``sys.stdout``: that of the first run only, before any other.
     """
-    this = Launch(kernel, grid, block, arguments, shared_bytes, exact, state, held)
+    this = Launch(kernel, grid, block, arguments, shared_bytes, exact, state, held, cluster)
+    if settings.cooperative and math.prod(this.cluster) > 1:
+        raise ConfigError("clusters and cooperative=True are not supported together: launch with one of them")
     wanted = expected_arrays(this, {} if expected is None else expected)
     full = settings.checks == "full"
     values = {name: raw.copy() for name, raw in state.items()} if state is not None else None

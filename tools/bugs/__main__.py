@@ -4,6 +4,7 @@
     python -m tools.bugs host-mutants --limit 450 --seed 3      # small edits of the host code, half an hour
     python -m tools.bugs kernels held-out                       # bugs in kernels, which the simulator must find
     python -m tools.bugs kernels -k reduce                      # those with "reduce" in their names or causes
+    python -m tools.bugs hopper --fates FILE                    # Hopper's, with what became of each in a file
     python -m tools.bugs kernel-mutants -k 'tiled 64' --limit 100
     python -m tools.bugs sanitizer                              # on a GPU
 
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import json
 import os
 import sys
 import time
@@ -45,6 +47,7 @@ SETS = {
     "host-mutants": BugSet("host_mutants"),
     "kernels": BugSet("kernels"),
     "held-out": BugSet("kernels", "held_out_bugs"),
+    "hopper": BugSet("hopper"),
     "kernel-mutants": BugSet("kernel_mutants"),
     "sanitizer": BugSet("sanitizer"),
 }
@@ -98,6 +101,14 @@ def results(pairs: Judged) -> dict[str, Any]:
     }
 
 
+def fates(pairs: Judged) -> dict[str, Any]:
+    """Return the contents of a file of fates: for each bug its group, its outcome, and whether it counts as noticed."""
+    return {
+        bug.id: {"group": bug.group, "outcome": fate.outcome, "noticed": fate.caught, "detail": fate.detail}
+        for bug, fate in pairs
+    }
+
+
 def _judge(name: str, module: Any, bugs: Sequence[Any], workers: int, console: Console) -> Judged:
     """Judge the bugs of a set by its module, and show how many have been judged."""
     begun, done = time.perf_counter(), 0
@@ -133,9 +144,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0, help="which ones (0)")
     parser.add_argument("-j", type=int, default=os.cpu_count() or 1, help="how many at a time")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the results of one set to a file")
+    parser.add_argument("--fates", type=Path, metavar="FILE", help="write what became of each bug of one set to a file")
     options = parser.parse_args(arguments)
-    if options.json and len(options.sets) != 1:
-        parser.error("--json takes the results of one set")
+    if (options.json or options.fates) and len(options.sets) != 1:
+        parser.error("--json and --fates take the results of one set")
     selection = Options(tuple(options.k.split()), options.limit, options.seed)
     console = Console(width=None if sys.stdout.isatty() else 180)
     judged: dict[str, Judged] = {}
@@ -150,6 +162,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.json:
         (name,) = options.sets
         _save(options.json, name, judged[name], options.j)
+    if options.fates:
+        ((_, pairs),) = judged.items()
+        options.fates.write_text(json.dumps(fates(pairs), indent=1) + "\n", "utf-8")
     unknown = [fate for pairs in judged.values() for _, fate in pairs if fate.caught is False and not fate.expected]
     return 1 if unknown else 0
 

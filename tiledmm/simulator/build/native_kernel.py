@@ -90,6 +90,12 @@ class NativeKernel:
         )
 
     @functools.cached_property
+    def cluster(self) -> tuple[int, int, int]:
+        """Number of blocks per cluster along x, y and z, from ``__cluster_dims__``; zeros if the kernel has none."""
+        x, y, z = (int(self.native.functions.tiledmm_cluster_dims(at)) for at in range(3))
+        return x, y, z
+
+    @functools.cached_property
     def alignments(self) -> dict[str, int]:
         """Declared alignment of each static shared array in bytes, by name, without arrays for which it is unknown."""
         return declared_alignments(self.text)

@@ -33,6 +33,7 @@ from tiledmm.simulator.check.findings import Finding
 from tiledmm.simulator.check.kernel_findings import KernelFindings
 from tiledmm.simulator.check.schedules import with_the_same_writer
 from tiledmm.simulator.check.unset import VALUES, filled_kernel, unset_variables
+from tiledmm.simulator.execute.clusters import whole_clusters
 from tiledmm.simulator.execute.grid import Geometry, Outcome
 from tiledmm.simulator.execute.launch import Launch
 from tiledmm.simulator.execute.settings import Settings
@@ -94,6 +95,7 @@ def blocks_again(launch: Launch, outcome: Outcome, found: Sequence[Finding], *, 
         The blocks, a small part of all or of little work; empty if there are none.
     """
     some = tuple(sorted({block_number(launch, each) for each in found}))[:_MOST_BLOCKS]
+    some = whole_clusters(some, launch.grid, launch.cluster) or ()
     work = outcome.steps if whole else outcome.steps * len(some) // max(outcome.blocks, 1)
     return some if work <= max(outcome.steps // _PART, _LITTLE_WORK) else ()
 

@@ -159,6 +159,7 @@ def run_grid(
     shared_fill: int | None = None,
     cooperative: bool = False,
     undefined: tuple[int, int] | None = None,
+    cluster: tuple[int, int, int] = (0, 0, 0),
 ) -> Outcome:
     """Run all blocks of a launch on the CPU, and return findings, counts and events.
 
@@ -190,17 +191,21 @@ def run_grid(
         cooperative: Whether all blocks of the grid are resident, so that they can wait for each other; ``chosen`` is
             None then.
         undefined: Place in code of a shuffle, and what each byte of its undefined values is; None for NaN.
+        cluster: Number of blocks per cluster along x, y and z; zeros for a launch without clusters. With several blocks
+            per cluster, ``chosen`` contains whole clusters, as ``clusters.whole_clusters`` returns them.
 
     Raises:
         MemoryError: If there is no memory for the stacks of a block's threads, or if there are fewer threads of the
-            operating system than a cooperative launch has blocks.
+            operating system than blocks that wait for each other.
     """
     native = runtime()
     pointers = (c_void_p * len(arguments))(*(_address(argument) for argument in arguments))
     blocks = grid[0] * grid[1] * grid[2] if chosen is None else len(chosen)
+    together = max(cluster[0] * cluster[1] * cluster[2], 1)  # blocks that need a thread of the operating system each
     if order == "preemptive":
-        workers = 1 if cooperative else PREEMPTIVE_WORKERS
-    workers = min(workers or cores(), blocks)
+        workers = 1 if cooperative or together > 1 else PREEMPTIVE_WORKERS
+    workers = min(workers or cores(), blocks // together)
+    needed = blocks if cooperative else workers * together
 
     def answer(pc: int, kind: int, into: Any) -> None:
         if describe is not None:
@@ -240,11 +245,12 @@ def run_grid(
         describe=DESCRIBE(answer) if describe is not None else DESCRIBE(0),
         undefined_at=library.base + undefined[0] if undefined else 0,
         undefined_fill=undefined[1] if undefined else 0,
+        cluster=cluster,
     )
     run = native.tiledmm_begin(byref(launch))
     try:
         begun = time.perf_counter()
-        work(native, run, blocks if cooperative else workers, blocks, progress, timeout, all_needed=cooperative)
+        work(native, run, needed, blocks, progress, timeout, all_needed=cooperative or together > 1)
         seconds = time.perf_counter() - begun
         outcome = Outcome(
             findings=copies(native.tiledmm_findings, run, RawFinding),

@@ -14,6 +14,7 @@ from tiledmm.simulator.build.addresses import Addresses
 from tiledmm.simulator.build.machine_code import Disassembler, access_widths
 from tiledmm.simulator.build.native_kernel import ModuleState, NativeKernel
 from tiledmm.simulator.build.translation.syntax import variables_in
+from tiledmm.simulator.execute.clusters import whole_clusters
 from tiledmm.simulator.execute.grid import Outcome, run_grid
 from tiledmm.simulator.execute.interface import Operand
 from tiledmm.simulator.execute.settings import Settings
@@ -31,6 +32,7 @@ def run_kernel(
     writers: bool = False,
     state: ModuleState | None = None,
     addresses: Addresses | None = None,
+    cluster: tuple[int, int, int] | None = None,
 ) -> Outcome:
     """Run all blocks of a kernel on the CPU, and return findings, counts and events.
 
@@ -46,7 +48,10 @@ def run_kernel(
             values in the source.
         addresses: Addresses of the arrays and of the variables, outside and while the kernel runs; None if no memory
             holds any.
+        cluster: Number of blocks per cluster along x, y and z, zeros for no clusters; None for those of the kernel's
+            ``__cluster_dims__``.
     """
+    cluster = cluster or kernel.cluster
     anchor = kernel.debug.address("tiledmm_anchor")
     with _variables(kernel, state, addresses or Addresses(())) as variables:
         return run_grid(
@@ -67,7 +72,8 @@ def run_kernel(
             counts=settings.counts or settings.sass is not None,
             order=settings.order,
             seed=settings.seed,
-            chosen=None if settings.cooperative else settings.chosen,
+            chosen=None if settings.cooperative else whole_clusters(settings.chosen, grid, cluster),
+            cluster=cluster,
             traced_block=settings.traced_block,
             traced_arithmetic=settings.traced_arithmetic,
             max_steps=settings.max_steps,

@@ -15,6 +15,7 @@ from tiledmm.simulator.build.addresses import WORD, Addresses, Range
 from tiledmm.simulator.build.native_kernel import ModuleState, NativeKernel
 from tiledmm.simulator.build.parameters import POINTER, may_hold_pointers
 from tiledmm.simulator.build.structures import argument_bytes, pointer_table
+from tiledmm.simulator.execute.clusters import cluster_of, three_sizes
 from tiledmm.simulator.execute.grid import Outcome
 from tiledmm.simulator.execute.kernel import run_kernel
 from tiledmm.simulator.execute.known_arrays import KNOWN, arrays_in
@@ -22,9 +23,12 @@ from tiledmm.simulator.execute.memory import GUARD_BYTES, Memory, bounds_of, own
 from tiledmm.simulator.execute.passed import Passed, is_reordered_view, place
 from tiledmm.simulator.execute.reached import Holder, holder_of, member_at, reached_from
 from tiledmm.simulator.execute.settings import Settings
+from tiledmm.simulator.execute.tensor_maps import TensorMap, is_address_in_map
 
 _MAX_GRID = (2**31 - 1, 65535, 65535)
 _MAX_BLOCK = (1024, 1024, 64)
+
+_ARGUMENT_ALIGNMENT = 128
 
 
 class Launch:
@@ -40,8 +44,10 @@ class Launch:
         state: Values of the variables outside of functions, which the kernel reads and changes; None for their initial
             values in the source.
         held: Values from which ``state`` was made, in which arrays may be that the variables point to.
+        cluster: Number of blocks per cluster along x, y and z; None for those of the kernel's ``__cluster_dims__``.
 
     Attributes:
+        cluster: Number of blocks per cluster along x, y and z; zeros for a launch without clusters.
         arrays: The arguments that are arrays, by the number of their parameter.
         numbers: The bytes of the other arguments, by the number of their parameter.
         passed: The arrays among the arguments, in order, then those of which memory holds addresses.
@@ -50,7 +56,7 @@ class Launch:
             element to the array's.
 
     Raises:
-        ConfigError: If grid, block or shared memory are beyond what the target has.
+        ConfigError: If grid, block, cluster or shared memory are beyond what the target has.
         OperandTypeError: If an argument is not what the parameter takes.
     """
 
@@ -64,10 +70,12 @@ class Launch:
         exact: bool,
         state: ModuleState | None = None,
         held: Iterable[Any] = (),
+        cluster: int | Sequence[int] | None = None,
     ) -> None:
         self.kernel, self.parameters, self.shared_bytes = kernel, kernel.parameters, shared_bytes
-        self.grid, self.block = _three("grid", grid), _three("block", block)
+        self.grid, self.block = three_sizes("grid", grid), three_sizes("block", block)
         _check_geometry(self.grid, self.block, shared_bytes, kernel.target)
+        self.cluster = cluster_of(kernel, cluster, self.grid)
         if not isinstance(arguments, (tuple, list)):
             raise OperandTypeError(
                 f"arguments must be a tuple with one entry per parameter; got {type(arguments).__name__}: write (x,) "
@@ -81,7 +89,9 @@ class Launch:
         self.arrays: dict[int, np.ndarray[Any, Any]] = {}
         self.numbers: dict[int, bytes] = {}
         self._state, self._given, self._held = state, tuple(arguments), tuple(held)
-        for at, (parameter, value) in enumerate(zip(self.parameters, arguments, strict=True)):
+        for at, (parameter, given) in enumerate(zip(self.parameters, arguments, strict=True)):
+            is_by_pointer = isinstance(given, TensorMap) and parameter.kind == POINTER
+            value = np.asarray(given) if is_by_pointer else given
             if isinstance(value, np.ndarray) and not parameter.takes_by_value(value, exact=exact):
                 parameter.check_array(value)
                 if any(owner_of(value) is each for each in (state or {}).values()):  # in the kernel's own memory
@@ -144,12 +154,15 @@ class Launch:
     def _name_in_argument(self, at: int, offset: int) -> str:
         """Return the name of the pointer at an offset in an argument that is a structure or a pointer."""
         parameter, value = self.parameters[at], self._given[at]
-        if parameter.kind == POINTER:
+        if parameter.kind == POINTER or (offset == WORD and is_address_in_map(self.numbers[at], offset)):
             return parameter.name
         if isinstance(value, (np.void, np.ndarray)) and (member := member_at(value.dtype, offset)):
             return parameter.name + member
         layout = self.kernel.parameter_layout(at)
-        return parameter.name + (layout.path_at(offset) if layout else f"+{offset}")
+        path = layout.path_at(offset) if layout else f"+{offset}"
+        if layout and is_address_in_map(self.numbers[at], offset):
+            path = path.rpartition(".")[0]  # of the map, and not of what is in it
+        return parameter.name + path
 
     def views(self) -> Iterator[str]:
         """Yield a sentence about each array among the arguments whose elements are in another order than its memory."""
@@ -206,7 +219,7 @@ class Launch:
             for each in self.placed:
                 if each.holds_pointers:
                     addresses.inward(each.memory, each.begin)
-            arguments: dict[int, Any] = {at: np.frombuffer(raw, np.uint8).copy() for at, raw in self.numbers.items()}
+            arguments: dict[int, Any] = {at: _aligned(raw) for at, raw in self.numbers.items()}
             for raw in arguments.values():
                 addresses.inward(raw)
             for (region, distance), at in zip(self.owner, self.arrays, strict=False):
@@ -222,6 +235,7 @@ class Launch:
                 writers=writers,
                 state=values,
                 addresses=addresses,
+                cluster=self.cluster,
             )
             for each in self.placed:
                 if each.holds_pointers:
@@ -255,20 +269,12 @@ class Launch:
         return Addresses([*ranges, *kernel.ranges_of(variables)])
 
 
-def _three(what: str, size: int | Sequence[int]) -> tuple[int, int, int]:
-    """Return three sizes, along x, y and z; sizes that are not given are 1.
-
-    Args:
-        what: ``"grid"`` or ``"block"``, for the message of an error.
-        size: One to three whole numbers.
-
-    Raises:
-        ConfigError: If ``size`` is something else.
-    """
-    sizes = tuple(size) if isinstance(size, Iterable) else (size,)
-    if not 1 <= len(sizes) <= 3 or not all(isinstance(each, (int, np.integer)) for each in sizes):
-        raise ConfigError(f"{what} must be one to three integers; got {size!r}")
-    return tuple(map(int, (*sizes, 1, 1)[:3]))  # type: ignore[return-value]
+def _aligned(raw: bytes) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    """Return a copy at an address that is a multiple of 128, for structures with such an alignment."""
+    memory = np.empty(len(raw) + _ARGUMENT_ALIGNMENT, np.uint8)
+    begin = -memory.ctypes.data % _ARGUMENT_ALIGNMENT
+    memory[begin : begin + len(raw)] = np.frombuffer(raw, np.uint8)
+    return memory[begin : begin + len(raw)]
 
 
 def _check_geometry(

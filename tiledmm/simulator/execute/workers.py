@@ -95,8 +95,8 @@ def work(
         raise MemoryError("there is not enough memory for the stacks of a block's threads")
     if missing and all_needed:
         raise MemoryError(
-            f"a cooperative launch needs a thread of the operating system for each of its {workers:,} blocks, but the "
-            f"system allows only {len(threads):,}"
+            f"{workers:,} blocks wait for each other, and each needs a thread of the operating system, but the system "
+            f"allows only {len(threads):,}"
         )
 
 

@@ -5,7 +5,7 @@
 // each belong to no array.
 //
 // What not every kernel uses is included after this file where the kernel's text names it (translation/unit.py):
-// atomics.h, functions.h, packed.h, rounding.h and warps.h. Each takes the compiler several milliseconds.
+// atomics.h, cluster_functions.h, functions.h, packed.h, rounding.h and warps.h. Each takes the compiler several milliseconds.
 //
 // Depends on: intrinsics.h, parameters.h, ptx.h, runtime.h, tensor_cores.h, types.h, version.h
 #pragma once
@@ -33,6 +33,7 @@
 #define __noinline__ __attribute__((noinline))
 #define __launch_bounds__(...)
 #define __maxnreg__(registers)
+#define __cluster_dims__(...)   // translation/syntax.py reads it
 #define __align__(bytes) __attribute__((aligned(bytes)))
 #if defined(__clang__)
 // Clang would split a variable that no other unit sees, or fold one that nothing writes.
@@ -106,6 +107,14 @@ __forceinline__ void* memmove(void* to, const void* from, size_t bytes) {
 
 __forceinline__ void* malloc(size_t bytes) { return tiledmm_allocate(bytes, 16, nullptr); }
 __forceinline__ void free(void* at) { tiledmm_free(at, nullptr); }
+
+namespace tiledmm_detail {
+// The arguments of __cluster_dims__.
+struct ClusterDims {
+    unsigned x = 1, y = 1, z = 1;
+    constexpr unsigned at(unsigned axis) const { return axis == 0 ? x : axis == 1 ? y : z; }
+};
+}   // namespace tiledmm_detail
 
 // The value for possibly unset variables (check/unset.py), of any type: every byte the same.
 namespace tiledmm_detail {

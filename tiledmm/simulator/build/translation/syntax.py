@@ -129,13 +129,9 @@ def launch_bounds(text: str, name: str) -> str:
         name: The kernel's name, with its template arguments.
     """
     plain = without_comments(text)
-    space, _, short = name.partition("<")[0].rpartition("::")
-    written = "|".join(map(re.escape, written_names(plain, short.strip())))
+    space = name.partition("<")[0].rpartition("::")[0]
     head, value, call = "", "0", "tiledmm_bounds()"
-    declared = re.search(
-        rf"(template\s*<(?P<parameters>[^;{{}}()]*)>\s*)?(?:extern\s*\"C\"\s*)?(?P<rest>(?:static\s+|inline\s+)*"
-        rf"__global__[^;{{}}]*?\b(?:{written})\s*\()", plain,
-    )  # fmt: skip
+    declared = _declaration(plain, name)
     bounds = declared and re.search(rf"__launch_bounds__\s*({_PARENTHESES})", declared["rest"])
     if declared and bounds:
         first = _first_argument(bounds[1][1:-1])
@@ -152,6 +148,47 @@ def launch_bounds(text: str, name: str) -> str:
     return (
         f"{head}constexpr unsigned tiledmm_bounds() {{ {using}return static_cast<unsigned>({value}); }}\n"
         f'extern "C" __attribute__((visibility("default"))) unsigned tiledmm_max_threads() {{ return {call}; }}\n'
+    )
+
+
+def cluster_dims(text: str, name: str) -> str:
+    """Return C++ that defines a function ``tiledmm_cluster_dims``.
+
+    The function returns the argument of the kernel's ``__cluster_dims__`` with the given number, 1 if it is not
+    written there, or 0 if the kernel has no ``__cluster_dims__``.
+
+    Args:
+        text: The kernel's source.
+        name: The kernel's name, with its template arguments.
+    """
+    declared = _declaration(without_comments(text), name)
+    dims = declared and re.search(rf"__cluster_dims__\s*({_PARENTHESES})", declared["rest"])
+    template = declared["parameters"] if declared and dims else None
+    values = dims[1][1:-1] if dims else "0, 0, 0"
+    head = f"template <{template}> " if template else ""
+    arguments = f"<{name.partition('<')[2].rpartition('>')[0]}>" if template else ""
+    space = name.partition("<")[0].rpartition("::")[0]
+    using = f"using namespace {space}; " if space else ""
+    return (
+        f"{head}constexpr tiledmm_detail::ClusterDims tiledmm_dims() {{ {using}return {{{values}}}; }}\n"
+        f'extern "C" __attribute__((visibility("default"))) unsigned tiledmm_cluster_dims(unsigned at) '
+        f"{{ return tiledmm_dims{arguments}().at(at); }}\n"
+    )
+
+
+def _declaration(plain: str, name: str) -> re.Match[str] | None:
+    """Return the declaration of a kernel up to its parameters: the group ``rest`` begins after ``template <...>``.
+
+    Args:
+        plain: CUDA C without comments.
+        name: The kernel's name, with its template arguments.
+    """
+    short = name.partition("<")[0].rpartition("::")[2]
+    written = "|".join(map(re.escape, written_names(plain, short.strip())))
+    return re.search(
+        rf"(template\s*<(?P<parameters>[^;{{}}()]*)>\s*)?(?:extern\s*\"C\"\s*)?(?P<rest>"
+        rf"(?:static\s+|inline\s+|__cluster_dims__\s*{_PARENTHESES}\s*)*__global__[^;{{}}]*?\b(?:{written})\s*\()",
+        plain,
     )
 
 
@@ -182,7 +219,7 @@ def discards_sums(text: str) -> bool:
 
 # Parentheses with up to two levels of others in them.
 _PARENTHESES = r"\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
-_BOUNDS = rf"__(?:launch_bounds|maxnreg)__\s*{_PARENTHESES}"
+_BOUNDS = rf"__(?:launch_bounds|maxnreg|cluster_dims)__\s*{_PARENTHESES}"
 
 
 def _first_argument(text: str) -> str:

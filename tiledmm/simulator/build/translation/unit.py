@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 
 from tiledmm.simulator.build.translation import inline_ptx
-from tiledmm.simulator.build.translation.syntax import launch_bounds
+from tiledmm.simulator.build.translation.syntax import cluster_dims, launch_bounds
 
 #: Functions of C, each with one for float (``sinf``), and other names that ``functions.h`` defines.
 _WITH_FLOAT = """
@@ -27,6 +27,10 @@ FUNCTIONS = frozenset([*_WITH_FLOAT.split(), *(f"{name}f" for name in _WITH_FLOA
 #: The headers, each with a pattern of the names that it defines, in the order in which they are included.
 HEADERS = {
     "atomics.h": re.compile(r"atomic[A-Z]\w*"),
+    "cluster_functions.h": re.compile(
+        r"__cluster(Dim(IsSpecified)?|Idx|RelativeBlock(Idx|Rank)|GridDimInClusters|SizeInBlocks)"
+        r"|__cluster_((map|query)_shared_rank|barrier_(arrive(_relaxed)?|wait))|__threadfence_cluster"
+    ),
     "casts.h": re.compile("tiledmm_detail"),
     "dpx.h": re.compile(r"__vi(add|b)?(max|min)3?_[su](32|16x2)(_relu)?"),
     "functions.h": re.compile("|".join(sorted(FUNCTIONS))),
@@ -71,5 +75,6 @@ def write_unit(source: str, symbol: str, folder: Path) -> None:
     # The package's own functions (add, store) are visible to texts that say so: others may define the same names.
     own = "" if "tiledmm" in source.lower() else "#define TILEDMM_OTHER_TEXT\n"
     quoted = (each if each.startswith("<") else f'"{each}"' for each in headers)
-    unit = own + "".join(f"#include {each}\n" for each in quoted) + launch_bounds(text, symbol)
+    unit = own + "".join(f"#include {each}\n" for each in quoted)
+    unit += launch_bounds(text, symbol) + cluster_dims(text, symbol)
     (folder / "unit.cpp").write_text(unit, encoding="utf-8")

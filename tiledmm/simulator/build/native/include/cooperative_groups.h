@@ -1,6 +1,7 @@
-// Thread blocks, tiles of a warp, coalesced threads, and grids.
+// Thread blocks, tiles of a warp, coalesced threads, clusters, and grids.
 #pragma once
 
+#include "asynchronous.h"
 #include "intrinsics.h"
 #include "runtime.h"
 #include "warps.h"
@@ -200,6 +201,63 @@ __forceinline__ coalesced_group binary_partition(const Group& group, bool predic
     return coalesced_group(predicate ? yes : mask & ~yes, predicate, 2);
 }
 
+#if __CUDA_ARCH__ >= 900
+namespace detail {
+
+__forceinline__ unsigned volume(dim3 size) { return size.x * size.y * size.z; }
+__forceinline__ dim3 clusters_of_grid() {
+    const dim3 size = tiledmm_cluster_size();
+    return dim3(gridDim.x / size.x, gridDim.y / size.y, gridDim.z / size.z);
+}
+
+}   // namespace detail
+
+// The blocks of a cluster. Without clusters, each block is one.
+class cluster_group {
+public:
+    struct arrival_token {};
+
+    static __forceinline__ void sync() {
+        tiledmm_arrive_at_cluster(0);
+        tiledmm_wait_at_cluster(0);
+    }
+    static __forceinline__ arrival_token barrier_arrive() {
+        tiledmm_arrive_at_cluster(0);
+        return {};
+    }
+    static __forceinline__ void barrier_wait() { tiledmm_wait_at_cluster(0); }
+    static __forceinline__ void barrier_wait(arrival_token&&) { tiledmm_wait_at_cluster(0); }
+
+    static __forceinline__ dim3 block_index() { return tiledmm_cluster_block(); }
+    static __forceinline__ unsigned block_rank() { return tiledmm_cluster_rank(); }
+    static __forceinline__ dim3 dim_blocks() { return tiledmm_cluster_size(); }
+    static __forceinline__ unsigned num_blocks() { return detail::volume(dim_blocks()); }
+    static __forceinline__ dim3 thread_index() {
+        const dim3 block = block_index();
+        return dim3(block.x * blockDim.x + threadIdx.x, block.y * blockDim.y + threadIdx.y, block.z * blockDim.z + threadIdx.z);
+    }
+    static __forceinline__ unsigned thread_rank() { return block_rank() * detail::threads_of_block() + detail::thread_of_block(); }
+    static __forceinline__ dim3 dim_threads() {
+        const dim3 blocks = dim_blocks();
+        return dim3(blocks.x * blockDim.x, blocks.y * blockDim.y, blocks.z * blockDim.z);
+    }
+    static __forceinline__ unsigned num_threads() { return num_blocks() * detail::threads_of_block(); }
+    static __forceinline__ unsigned size() { return num_threads(); }
+
+    // The same place in another block's shared memory; and the block in whose shared memory a place is.
+    template <class T>
+    static __forceinline__ T* map_shared_rank(T* shared, int rank) {
+        return static_cast<T*>(tiledmm_map_generic(shared, static_cast<unsigned>(rank)));
+    }
+    static __forceinline__ unsigned query_shared_rank(const void* shared) { return tiledmm_rank_of_generic(shared); }
+
+private:
+    __forceinline__ cluster_group() {}
+    friend cluster_group this_cluster();
+};
+__forceinline__ cluster_group this_cluster() { return {}; }
+#endif
+
 // All blocks, which wait for each other in a cooperative launch.
 class grid_group {
 public:
@@ -218,6 +276,15 @@ public:
     static __forceinline__ dim3 group_dim() { return gridDim; }
     static __forceinline__ dim3 dim_blocks() { return gridDim; }
     static __forceinline__ dim3 block_index() { return blockIdx; }
+#if __CUDA_ARCH__ >= 900
+    static __forceinline__ dim3 dim_clusters() { return detail::clusters_of_grid(); }
+    static __forceinline__ unsigned long long num_clusters() { return detail::volume(dim_clusters()); }
+    static __forceinline__ dim3 cluster_index() { return tiledmm_cluster_index(); }
+    static __forceinline__ unsigned long long cluster_rank() {
+        const dim3 size = dim_clusters(), index = cluster_index();
+        return index.x + size.x * (index.y + static_cast<unsigned long long>(size.y) * index.z);
+    }
+#endif
     static __forceinline__ void sync() { tiledmm_sync_grid(__COUNTER__); }
 
 private:
