@@ -28,6 +28,9 @@ _ELEMENTS: Mapping[str, np.dtype[Any]] = {
     }.items()
 }  # fmt: skip
 
+# TMA copies 8-bit floats as bytes.
+_MAP_TYPES = {"e4m3": "uint8", "e5m2": "uint8"}
+
 
 def simulate(
     case: Case, source: str | None = None, *, offsets: Mapping[str, int] | None = None, **settings: Any
@@ -63,9 +66,9 @@ def simulated_launches(
     before = {name: array.copy() for name, array in arrays.items()}
     maps = {
         name: simulator.tensor_map(
-            arrays[each.array], each.box, sizes=each.sizes, strides=each.strides, dtype=each.dtype,
-            element_strides=each.steps, swizzle=each.swizzle, interleave=each.interleave, fill=each.fill,
-            offset=(offsets or {}).get(name, 0),
+            arrays[each.array], each.box, sizes=each.sizes, strides=each.strides,
+            dtype=_MAP_TYPES.get(each.dtype, each.dtype), element_strides=each.steps, swizzle=each.swizzle,
+            interleave=each.interleave, fill=each.fill, offset=(offsets or {}).get(name, 0),
         )
         for name, each in case.maps.items()
     }  # fmt: skip
