@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from tiledmm.simulator.check.findings import Finding
     from tiledmm.simulator.cupy.raw_kernel import RawKernel
     from tiledmm.simulator.cupy.raw_module import RawModule
+    from tiledmm.simulator.execute.tensor_maps import TensorMap, tensor_map
     from tiledmm.simulator.report.conflicts import BankAccess, Lane
     from tiledmm.simulator.report.events import Event
     from tiledmm.simulator.report.report import Report
@@ -51,6 +52,7 @@ __all__ = [
     "Report",
     "Request",
     "SharedTraffic",
+    "TensorMap",
     "Trace",
     "Traffic",
     "explain_conflicts",
@@ -58,6 +60,7 @@ __all__ = [
     "launch",
     "matmul",
     "run",
+    "tensor_map",
     "trace",
     "trace_block",
 ]
@@ -74,6 +77,7 @@ _HOMES = {
     "RawModule": "tiledmm.simulator.cupy.raw_module",
     "Report": "tiledmm.simulator.report.report",
     "Request": "tiledmm.simulator.report.requests",
+    **dict.fromkeys(("TensorMap", "tensor_map"), "tiledmm.simulator.execute.tensor_maps"),
     **dict.fromkeys(("launch", "trace_block"), "tiledmm.simulator.api"),
 }
 

@@ -120,7 +120,7 @@ class Case:
 
     Attributes:
         name: The case's name, unique.
-        file: Name of the file in ``kernels/``, without ``.cu``.
+        file: Name of the file in the folder, without ``.cu``.
         kernels: Names of the kernels, in the order of their launches.
         grid, block, cluster: Numbers of blocks, threads and blocks of a cluster, along x, y and z. The kernels state
             the cluster, too (``__cluster_dims__``).
@@ -131,6 +131,7 @@ class Case:
         shared: Dynamic shared memory, in bytes.
         tolerance: Largest relative error; 0 for equality.
         dependent: Whether later kernels may be launched as programmatic dependent launches.
+        folder: The folder of the file.
     """
 
     name: str
@@ -146,11 +147,12 @@ class Case:
     shared: int = 0
     tolerance: float = 0
     dependent: bool = False
+    folder: Path = FOLDER
 
     @property
     def path(self) -> Path:
         """The file with the kernels, which includes ``hopper.cuh``."""
-        return FOLDER / f"{self.file}.cu"
+        return self.folder / f"{self.file}.cu"
 
     @property
     def source(self) -> str:

@@ -1,7 +1,8 @@
 """Planted bugs: small edits of correct Hopper kernels, and the lines at which a finding should point.
 
-The files in ``bugs/`` were written before any of the checks. An edit replaces tokens of a kernel in ``kernels/``, or of
-a kernel that this package renders; or the kernel is right, and its launch or a tensor map is wrong.
+The files in ``bugs/`` were written before any of the checks; those in ``held_out/`` by an author who saw neither the
+checks nor ``bugs/``. An edit replaces tokens of a kernel in one of the two folders ``kernels/``, or of a kernel that
+this package renders; or the kernel is right, and its launch or a tensor map is wrong.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 
 from tests.simulator.hopper.case import Case, TensorMap
 from tests.simulator.hopper.cases import CASES
+from tests.simulator.hopper.held_out.cases import HELD_OUT_CASES
 from tiledmm.codegen.rendering import render
 from tiledmm.kernels.spec import KernelSpec
 from tiledmm.kernels.variants import kernel_spec
@@ -21,6 +23,7 @@ from tools.bugs.edits import edit_cuda
 from tools.bugs.fates import tomllib
 
 BUGS = Path(__file__).parent / "bugs"
+HELD_OUT = Path(__file__).parent / "held_out"
 
 _INCLUDE = '#include "hopper.cuh"\n'
 
@@ -109,7 +112,7 @@ class HopperBug:
     @property
     def unedited_case(self) -> Case:
         """Case that shows a bug of the corpus, without the bug."""
-        case = next(each for each in CASES if each.name == (self.case or self.kernel))
+        case = next(each for each in (*CASES, *HELD_OUT_CASES) if each.name == (self.case or self.kernel))
         if case.file != self.kernel:
             raise ValueError(f"{self.id}: {case.name} is a case of {case.file}")
         return case
@@ -169,9 +172,19 @@ def _frozen(value: Any) -> Any:
 
 @functools.cache
 def every_bug() -> tuple[HopperBug, ...]:
-    """Return the bugs of all files."""
+    """Return the bugs of all files in ``bugs/``."""
+    return _bugs(BUGS)
+
+
+@functools.cache
+def held_out_bugs() -> tuple[HopperBug, ...]:
+    """Return the bugs of all files in ``held_out/``."""
+    return _bugs(HELD_OUT)
+
+
+def _bugs(folder: Path) -> tuple[HopperBug, ...]:
     bugs: list[HopperBug] = []
-    for path in sorted(BUGS.glob("*.toml")):
+    for path in sorted(folder.glob("*.toml")):
         rows = tomllib.loads(path.read_text("utf-8"))
         rendered = {
             name: RenderedKernel(**{key: _frozen(value) for key, value in row.items()})

@@ -190,6 +190,8 @@ class Parameter:
             raw = bytes(value)
         elif isinstance(value, (np.generic, np.ndarray)):
             raw = value.tobytes()
+        elif hasattr(value, "__array__"):  # a tensor map
+            raw = np.asarray(value).tobytes()
         elif isinstance(value, (complex, float)):
             raw = np.array(value, {4: "f4", 8: "c8", 16: "c16"}.get(self.bytes, "c16")).tobytes()
         else:

@@ -27,7 +27,7 @@ from tiledmm.simulator.build.translation import casts, flops, inline_ptx, refusa
 from tiledmm.simulator.build.translation.unit import write_unit
 
 NATIVE = Path(__file__).with_name("native")
-_RUNTIME = (NATIVE / "runtime.cpp", NATIVE / "checks.cpp")  # compiled at the same time
+_RUNTIME = (NATIVE / "runtime.cpp", NATIVE / "checks.cpp", NATIVE / "asynchronous.cpp")  # compiled at the same time
 
 _SHOWN_LINES = 40
 _DOES_NOT_COMPILE = "the kernel does not compile for the CPU"

@@ -52,6 +52,18 @@ KINDS = (
     "uninitialised allocated memory",
     "carry between asm statements that are not volatile",
     "memory that is not freed",
+    "copy not complete",
+    "memory in use overwritten",
+    "no proxy fence",
+    "deadlock",
+    "misuse of an mbarrier",
+    "bytes that no phase expects",
+    "bulk copy that cannot be made",
+    "register of a wgmma in flight",
+    "misuse of wgmma",
+    "block that has ended",
+    "misuse of a cluster",
+    "misuse of setmaxnreg",
 )
 
 #: The kind for an array whose elements are in another order than its memory.
@@ -110,7 +122,8 @@ TOO_MANY_BLOCKS = "too many blocks for a cooperative launch"
 CONTINUES = WARNINGS | {
     "uninitialised shared memory", "uninitialised result", "uninitialised allocated memory",
     "race on shared memory", "race on global memory",
-    "copy not waited for", NOT_RETURNED, UNSET_ELEMENT, UNSET, NOT_WRITTEN, WRONG_RESULT, LAUNCH_BOUNDS,
+    "copy not waited for", "copy not complete", "memory in use overwritten", "no proxy fence",
+    "bytes that no phase expects", "register of a wgmma in flight", "misuse of wgmma", NOT_RETURNED, UNSET_ELEMENT, UNSET, NOT_WRITTEN, WRONG_RESULT, LAUNCH_BOUNDS,
     TOO_MUCH_SHARED, TOO_MANY_CONSTANTS, TOO_MANY_PARAMETERS,
 }  # fmt: skip
 
@@ -205,6 +218,18 @@ SENTENCES = {
     "equal writes that nothing orders": (
         "{access}, which {other} {did} at {at} {unordered}: both write the same value, and one write is enough"
     ),
+    "copy not complete": "{access}; copy of {other} at {at}",
+    "memory in use overwritten": "{access}; {other} {did} at {at}",
+    "no proxy fence": "{access}; {other} {did} at {at}",
+    "deadlock": "waits; {what}",
+    "misuse of an mbarrier": "{what} fault {bytes}",
+    "bytes that no phase expects": "{bytes} bytes; {what}",
+    "bulk copy that cannot be made": "{access} fault {bytes}",
+    "register of a wgmma in flight": "register",
+    "misuse of wgmma": "fault {bytes}",
+    "block that has ended": "{access}; {other}",
+    "misuse of a cluster": "fault {bytes}",
+    "misuse of setmaxnreg": "fault {bytes}",
 }
 
 # What breaks a rule of wmma, of cooperative groups or of the language (``tiledmm_broken_rule``).
@@ -251,5 +276,6 @@ RANGES = {
 OF_TWO = frozenset(
     {"race on shared memory", "race on global memory", BARRIER, "warp not converged", "copy not waited for",
      "barrier not reached by threads that have ended", LANES, "volatile read that nothing orders",
-     "equal writes that nothing orders", "access to freed memory", "free that cannot be made"}
+     "equal writes that nothing orders", "access to freed memory", "free that cannot be made",
+     "copy not complete", "memory in use overwritten", "no proxy fence", "block that has ended"}
 )  # fmt: skip

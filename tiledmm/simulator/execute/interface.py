@@ -25,6 +25,10 @@ ORDER_SOME = frozenset(
         "atomic_access",
         "compare_access",
         "monotone_access",
+        "barrier_wait",
+        "wait_for_bulk",
+        "wgmma_wait",
+        "wait_at_cluster",
     )
 )
 VOLATILE = frozenset(f"__tsan_volatile_{access}{size}" for access in ("read", "write") for size in (1, 2, 4, 8, 16))
@@ -80,7 +84,7 @@ class RawFinding(Structure):
         ("other_thread", c_uint32 * 3), ("unfenced", c_uint32), ("one_warp", c_uint32), ("warp", c_uint32),
         ("present", c_uint32), ("mask", c_uint32), ("other_mask", c_uint32),
         ("allocation", c_uint64), ("allocated", c_uint64), ("allocated_at", c_uint64),
-        ("waited_at", c_uint64), ("uncommitted", c_uint64),
+        ("waited_at", c_uint64), ("uncommitted", c_uint64), ("details", c_uint64 * 4),
     ]  # fmt: skip
 
 

@@ -23,9 +23,12 @@ from tiledmm.simulator.execute.memory import GUARD_BYTES, Memory, bounds_of, own
 from tiledmm.simulator.execute.passed import Passed, is_reordered_view, place
 from tiledmm.simulator.execute.reached import Holder, holder_of, member_at, reached_from
 from tiledmm.simulator.execute.settings import Settings
+from tiledmm.simulator.execute.tensor_maps import TensorMap, is_address_in_map
 
 _MAX_GRID = (2**31 - 1, 65535, 65535)
 _MAX_BLOCK = (1024, 1024, 64)
+
+_ARGUMENT_ALIGNMENT = 128
 
 
 class Launch:
@@ -86,7 +89,9 @@ class Launch:
         self.arrays: dict[int, np.ndarray[Any, Any]] = {}
         self.numbers: dict[int, bytes] = {}
         self._state, self._given, self._held = state, tuple(arguments), tuple(held)
-        for at, (parameter, value) in enumerate(zip(self.parameters, arguments, strict=True)):
+        for at, (parameter, given) in enumerate(zip(self.parameters, arguments, strict=True)):
+            is_by_pointer = isinstance(given, TensorMap) and parameter.kind == POINTER
+            value = np.asarray(given) if is_by_pointer else given
             if isinstance(value, np.ndarray) and not parameter.takes_by_value(value, exact=exact):
                 parameter.check_array(value)
                 if any(owner_of(value) is each for each in (state or {}).values()):  # in the kernel's own memory
@@ -149,12 +154,15 @@ class Launch:
     def _name_in_argument(self, at: int, offset: int) -> str:
         """Return the name of the pointer at an offset in an argument that is a structure or a pointer."""
         parameter, value = self.parameters[at], self._given[at]
-        if parameter.kind == POINTER:
+        if parameter.kind == POINTER or (offset == WORD and is_address_in_map(self.numbers[at], offset)):
             return parameter.name
         if isinstance(value, (np.void, np.ndarray)) and (member := member_at(value.dtype, offset)):
             return parameter.name + member
         layout = self.kernel.parameter_layout(at)
-        return parameter.name + (layout.path_at(offset) if layout else f"+{offset}")
+        path = layout.path_at(offset) if layout else f"+{offset}"
+        if layout and is_address_in_map(self.numbers[at], offset):
+            path = path.rpartition(".")[0]  # of the map, and not of what is in it
+        return parameter.name + path
 
     def views(self) -> Iterator[str]:
         """Yield a sentence about each array among the arguments whose elements are in another order than its memory."""
@@ -211,7 +219,7 @@ class Launch:
             for each in self.placed:
                 if each.holds_pointers:
                     addresses.inward(each.memory, each.begin)
-            arguments: dict[int, Any] = {at: np.frombuffer(raw, np.uint8).copy() for at, raw in self.numbers.items()}
+            arguments: dict[int, Any] = {at: _aligned(raw) for at, raw in self.numbers.items()}
             for raw in arguments.values():
                 addresses.inward(raw)
             for (region, distance), at in zip(self.owner, self.arrays, strict=False):
@@ -259,6 +267,14 @@ class Launch:
             if begin in begins and not any(each.outside <= address <= each.outside + each.bytes for each in ranges):
                 ranges.append(Range(address, begins[begin] + address - begin, 0, GUARD_BYTES // 2))
         return Addresses([*ranges, *kernel.ranges_of(variables)])
+
+
+def _aligned(raw: bytes) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    """Return a copy at an address that is a multiple of 128, for structures with such an alignment."""
+    memory = np.empty(len(raw) + _ARGUMENT_ALIGNMENT, np.uint8)
+    begin = -memory.ctypes.data % _ARGUMENT_ALIGNMENT
+    memory[begin : begin + len(raw)] = np.frombuffer(raw, np.uint8)
+    return memory[begin : begin + len(raw)]
 
 
 def _check_geometry(

@@ -19,6 +19,7 @@ enum BarrierUse : unsigned {
     DROPS = 16,        // arrive_drop
     EXPECTS = 32,      // arrive.expect_tx
     NO_COMPLETE = 64,
+    NO_INCREMENT = 128,   // cp.async.mbarrier.arrive.noinc: the barrier's count has this arrival already
 };
 
 // What a bulk copy does, and where it copies to and from.

@@ -258,40 +258,19 @@ void refine(Worker& w) {
 
 // An earlier access of this epoch to shared memory, as those to global memory are kept.
 Stamp as_stamp(const Worker& w, Cell earlier) {
-    const uint64_t thread = thread_of(earlier), clock = clock_of(earlier) + w.warps[thread / WARP].base;
+    const uint64_t thread = thread_of(earlier), clock = full_clock(w, earlier);
     return {w.block_number << 32 | thread << 22, static_cast<uint64_t>(block_epoch(w)) << 24 | clock};
 }
 
 // Whether an earlier access by another thread, in the same epoch, is ordered before now.
 bool is_ordered(const Worker& w, Cell earlier) {
-    const Stamp stamp = as_stamp(w, earlier);
-    return knows(w, stamp.thread(), stamp.clock()) || is_acquired(w, stamp);
+    if (knows(w, thread_of(earlier), full_clock(w, earlier))) return true;
+    return thread_of(earlier) < first_agent(w) && is_acquired(w, as_stamp(w, earlier));
 }
 
 // Whether an earlier access by another thread has nothing between it and now that orders them.
 ALWAYS_INLINE bool conflicts(const Worker& w, Cell earlier, unsigned thread) {
     return epoch_of(earlier) == w.epoch && thread_of(earlier) != thread && !is_ordered(w, earlier);
-}
-
-// Two readers are kept, so that a later writer conflicts with one of them if it conflicts with any reader: two of
-// different warps, if there are any; of one warp, the two that read last. What orders some threads and not others needs all.
-ALWAYS_INLINE void keep_reader(Worker& w, size_t at, Cell mine) {
-    Cell &one = w.reads[at], &two = w.more_reads[at];
-    const bool all = keeps_all_readers(w);
-    if (epoch_of(one) != w.epoch) {
-        one = mine;
-        two = 0;
-    } else if (thread_of(one) == thread_of(mine)) {
-        if (clock_of(one) != clock_of(mine) || !(mine & STRONG)) one = mine;   // a plain read stays beside volatile ones
-    } else if (epoch_of(two) != w.epoch || thread_of(two) == thread_of(mine)) {
-        two = mine;
-    } else if (thread_of(one) / WARP == thread_of(two) / WARP) {
-        Cell& older = clock_of(one) < clock_of(two) ? one : two;
-        if (all) add_reader(w, at, older);
-        older = mine;
-    } else if (all) {
-        add_reader(w, at, mine);
-    }
 }
 
 // A plain read beside atomics of others is a race, unless the reader goes on to an atomic of its own there: the usual loop
@@ -355,9 +334,16 @@ private:
     const Cell strong = is_strong(*w.current, how) ? STRONG : 0;
     const Cell mine = make_cell(w.epoch, cell_clock(w, *w.current), thread, site) | strong;
     const size_t first = offset >> w.granule_shift, count = bytes >> w.granule_shift;
+    const unsigned agents = first_agent(w);
     size_t unset = 0;
+    if (w.is_asynchronous) [[unlikely]] check_beside_asynchronous(w, offset, bytes, how, site);
     for (size_t i = first; i < first + count; ++i) {
         const Cell written = w.writes[i];
+        if (thread_of(written) >= agents && epoch_of(written) >= w.first_epoch && (written & IN_FLIGHT || conflicts(w, written, thread))) {
+            report_unfinished(w, w, written, offset, bytes, writes, pc_of(run, site));
+            if (writes) w.writes[i] = mine;
+            continue;
+        }
         if (written & IN_FLIGHT && epoch_of(written) >= w.first_epoch) {
             const Other other = {pc_of(run, site_of(written)), w.block_number, thread_of(written), true};
             Finding finding = make_finding(w, ASYNC_NOT_WAITED, pc_of(run, site), writes, w.shared_base + offset, bytes, other);
@@ -381,6 +367,7 @@ private:
             const auto look = [&](Cell read) {
                 if (reported.has(site_of(read)) || strong & read || !conflicts(w, read, thread)) return;
                 reported.add(site_of(read));
+                if (thread_of(read) >= agents) return report_overwritten(w, read, offset, bytes, pc_of(run, site));
                 const Other other = {pc_of(run, site_of(read)), w.block_number, thread_of(read), false, lacks_fence(w, as_stamp(w, read))};
                 const Finding race = make_finding(w, RACE_SHARED, pc_of(run, site), true, w.shared_base + offset, bytes, other);
                 if (how & IS_ATOMIC) report_unless_swapped(w, as_stamp(w, read), cell, race);
@@ -735,6 +722,7 @@ ALWAYS_INLINE void on_access(uintptr_t address, unsigned bytes, unsigned how, un
         const uintptr_t at = address - reinterpret_cast<uintptr_t>(stack_of(w, w.current->thread));
         if (at >= STACK_BYTES) report_and_abort(w, OUTSIDE_LOCAL, place, writes, address, bytes);
         if (address & (alignment - 1)) report_and_abort(w, MISALIGNED, place, writes, address, alignment);
+        if (!w.current->in_flight.empty()) [[unlikely]] on_register(w, address, bytes, writes, place);
         return;
     }
     if (++w.current->steps >= w.current->limit) look_at_steps(w, place, how, address, bytes);
@@ -756,6 +744,7 @@ ALWAYS_INLINE void on_access(uintptr_t address, unsigned bytes, unsigned how, un
     }
     const Operand* operand = nullptr;
     const Reach found = reach(run, address, bytes, writes, &operand);
+    if (found != Reach::INSIDE && w.cluster->members.size() > 1 && on_remote_access(w, address, bytes, how, kind, place, alignment)) return;
     if (found != Reach::INSIDE && in_heap(run, address)) {
         operand = check_heap(w, address, bytes, how, place);
     } else if (found != Reach::INSIDE) {
@@ -766,11 +755,12 @@ ALWAYS_INLINE void on_access(uintptr_t address, unsigned bytes, unsigned how, un
     if (address & (alignment - 1)) report_and_abort(w, MISALIGNED, place, writes, address, alignment);
     const unsigned site = find_site(run, place, bytes, kind);
     if (operand->unwritten && run.launch.checks && reads(how)) check_unwritten(w, *operand, address, bytes, place);
+    if (!w.cluster->copies.empty() && !(how & UNCOUNTED)) [[unlikely]] check_bulk_stores(w, address, bytes, writes, place);
     if (run.launch.checks && operand->writes) {
         synchronize(w, address, how);
         check_global(w, *operand, address, bytes, how, site);
     }
-    if (run.launch.counts) record(w, address, site, GLOBAL);
+    if (run.launch.counts && !(how & UNCOUNTED)) record(w, address, site, GLOBAL);
 }
 
 // The same once, for what kernels do less often than plain accesses: each copy takes the compiler 40 ms.

@@ -91,11 +91,42 @@ ALWAYS_INLINE void end_if_told(Worker& w, const void* place) {
     if (w.ends.load(std::memory_order_relaxed)) [[unlikely]] end_as_told(w, place);
 }
 
+// ---- barriers of a warp (warp_barriers.h) ----
+
+void sync_warp(unsigned mask, const void* place, unsigned kind, void (*when_all)(Worker&, unsigned warp) = nullptr);
+
+// ---- asynchronous operations (asynchronous.cpp) ----
+
+// Whether the current thread knows that an access of its block, of this epoch, was made before now.
+bool is_ordered(const Worker& w, Cell earlier);
+
+// An access that meets memory into which an asynchronous operation has written, or that one reads.
+void report_unfinished(Worker& w, const Worker& owner, Cell written, size_t offset, unsigned bytes, bool writes, uint64_t pc);
+void report_overwritten(Worker& w, Cell read, size_t offset, unsigned bytes, uint64_t pc);
+
+void check_async_reads(Worker& w, const Worker& owner, uintptr_t offset, unsigned bytes, uint64_t pc, unsigned& told);
+
+// One cell for each byte of shared memory instead of one for 4 bytes.
+void refine(Worker& w);
+
+// Checks an access of the current thread to shared memory against asynchronous operations and other blocks' accesses.
+void check_beside_asynchronous(Worker& w, size_t offset, unsigned bytes, unsigned how, unsigned site);
+
+// An access to shared memory of another block of the cluster. Returns whether the address is one.
+bool on_remote_access(Worker& w, uintptr_t address, unsigned bytes, unsigned how, unsigned kind, const void* place, unsigned alignment);
+
+// An access to a variable that stands for a register of a wgmma.
+void on_register(Worker& w, uintptr_t address, unsigned bytes, bool writes, const void* place);
+
+// A read of global memory to which a bulk copy in flight of the cluster goes.
+void check_bulk_stores(Worker& w, uintptr_t address, unsigned bytes, bool writes, const void* place);
+
 // ---- accesses ----
 
 // How an access is made.
 // COMPARES: an atomic whose result is the same if the value was read before and nobody has changed it; IS_PART: of a copy.
 constexpr unsigned READS = 0, WRITES = 1, IS_ATOMIC = 2, IS_VOLATILE = 4, IS_COPY = 8, COMPARES = 16, IS_PART = 32;
+constexpr unsigned UNCOUNTED = 64;   // of a bulk copy, which is counted as one
 
 // Before memory of malloc is freed: whether other threads' accesses to it are ordered before.
 void on_free(Worker& w, uintptr_t address, const void* place);

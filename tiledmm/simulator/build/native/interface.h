@@ -58,6 +58,18 @@ enum FindingKind : uint32_t {
     UNSET_HEAP,
     CARRY_NOT_KEPT,      // a warning
     NOT_FREED,           // a warning; bytes: of the first allocation at the place
+    UNFINISHED_COPY,     // details: see report_unfinished (asynchronous.cpp)
+    OVERWRITTEN,         // what an asynchronous operation reads, or who reads it; details[0]: whether it is in flight
+    NO_PROXY_FENCE,
+    DEADLOCK,            // details: see report_deadlock (clusters.h)
+    BAD_BARRIER,         // bytes: which of BARRIER_FAULTS in check/finding_kinds.py
+    UNEXPECTED_BYTES,    // of a copy; bytes: how many; details[0]: 1 if the phase completed without them, 2 if it cannot complete
+    BAD_BULK_COPY,       // bytes: which of COPY_FAULTS in check/finding_kinds.py
+    REGISTER_IN_FLIGHT,  // of a wgmma; details[0]: whether it is one of A; details[1]: whether its group was committed
+    BAD_WGMMA,           // bytes: which of WGMMA_FAULTS in check/finding_kinds.py
+    ENDED_BLOCK,         // whose shared memory is accessed; details[0]: whether it may end before
+    BAD_CLUSTER_BARRIER, // bytes: which of CLUSTER_FAULTS in check/finding_kinds.py
+    BAD_REGISTERS,       // bytes: which of REGISTER_FAULTS in check/finding_kinds.py
 };
 
 // One array in global memory.
@@ -128,6 +140,7 @@ struct Finding {
     uint64_t allocation, allocated, allocated_at;   // of an address in the heap: address and bytes of the allocation, and where it was made
     uint64_t waited_at;          // of a copy: a wait of its thread that was for committed copies only; 0: none, or it is committed
     uint64_t uncommitted;        // whether the copy is in no group
+    uint64_t details[4];         // of findings about asynchronous operations
 };
 
 // Requests are accesses of a warp. Units are wavefronts in shared memory and sectors in global memory.
@@ -136,7 +149,7 @@ struct Counts {
 };
 
 struct SiteCounts {
-    uint64_t pc, flops, barriers;   // barriers of a block
+    uint64_t pc, flops, barriers;   // barriers of a block, and phases of mbarriers that were waited for
     uint32_t bytes, kind;
     Counts source[2], sass[2];   // by space
 };

@@ -8,7 +8,9 @@
 
 ALWAYS_INLINE bool keeps_all_readers(const Worker& w) { return w.run->launch.uses & ORDERS_SOME; }
 
-ALWAYS_INLINE Cell with_thread(Cell cell, unsigned thread) { return (cell & ~(0x3ffull << 16)) | static_cast<Cell>(thread) << 16; }
+ALWAYS_INLINE Cell with_thread(Cell cell, unsigned thread) {
+    return (cell & ~(static_cast<Cell>(CELL_THREADS - 1) << 16)) | static_cast<Cell>(thread) << 16;
+}
 ALWAYS_INLINE Stamp with_thread(Stamp stamp, unsigned thread) {
     return {(stamp.who & ~(0x3ffull << 22)) | static_cast<uint64_t>(thread) << 22, stamp.when};
 }
@@ -32,6 +34,27 @@ ALWAYS_INLINE Stamp with_thread(Stamp stamp, unsigned thread) {
     all.resize(left);
     if (same) same->lanes |= lane;
     else all.push_back({key, lane});
+}
+
+// Two readers are kept, so that a later writer conflicts with one of them if it conflicts with any reader: two of
+// different warps, if there are any; of one warp, the two that read last. What orders some threads and not others needs all.
+ALWAYS_INLINE void keep_reader(Worker& w, size_t at, Cell mine) {
+    Cell &one = w.reads[at], &two = w.more_reads[at];
+    const bool all = keeps_all_readers(w);
+    if (epoch_of(one) != w.epoch) {
+        one = mine;
+        two = 0;
+    } else if (thread_of(one) == thread_of(mine)) {
+        if (clock_of(one) != clock_of(mine) || !(mine & STRONG)) one = mine;   // a plain read stays beside volatile ones
+    } else if (epoch_of(two) != w.epoch || thread_of(two) == thread_of(mine)) {
+        two = mine;
+    } else if (thread_of(one) / WARP == thread_of(two) / WARP) {
+        Cell& older = clock_of(one) < clock_of(two) ? one : two;
+        if (all) add_reader(w, at, older);
+        older = mine;
+    } else if (all) {
+        add_reader(w, at, mine);
+    }
 }
 
 // The same of global memory, whose readers may be in other workers.

@@ -4,12 +4,13 @@
 // run until they reach a barrier or end, warp by warp, so that the accesses of a warp's lanes between two barriers can be
 // combined. Each access of instrumented code is checked and counted (checks.cpp) before it happens.
 //
-// Depends on: checks.h, counting.h, faults.h, fibers.h, grid_barriers.h, guards.h, heap.h, ordering.h, releases.h, schedule.h, stacks.h, state.h, warp_barriers.h
+// Depends on: checks.h, clusters.h, counting.h, faults.h, fibers.h, grid_barriers.h, guards.h, heap.h, ordering.h, releases.h, schedule.h, shared_window.h, stacks.h, state.h, warp_barriers.h
 #include <cstdarg>
 #include <ctime>
 #include <sys/mman.h>
 
 #include "checks.h"
+#include "clusters.h"
 #include "counting.h"
 #include "faults.h"
 #include "fibers.h"
@@ -19,6 +20,7 @@
 #include "ordering.h"
 #include "releases.h"
 #include "schedule.h"
+#include "shared_window.h"
 #include "stacks.h"
 #include "state.h"
 #include "warp_barriers.h"
@@ -134,6 +136,7 @@ void run_warp(Worker& w, unsigned warp) {
             if (w.hands_over && !shares_counters(w)) hand_over(w);
             if (fiber.state != State::DONE) continue;
             check_copies(w, fiber);
+            if (w.is_asynchronous || !is_alone(w)) end_asynchronous(w, fiber);
             release_waiting(w, first, lanes);
         }
         if (is_stopped(w)) return;   // run_block says so
@@ -145,14 +148,14 @@ void run_warp(Worker& w, unsigned warp) {
         bool paused = false;
         for (unsigned i = 0; i < lanes; ++i) {
             Fiber& fiber = w.fibers[first + i];
-            spins = spins || fiber.state == State::SPINS;
+            spins = spins || fiber.state == State::SPINS || fiber.state == State::AT_PHASE;
             if (fiber.state != State::PAUSED) continue;
             fiber.state = State::READY;
             paused = true;
         }
         if (!paused) break;
     }
-    if (spins) return;   // lanes that wait for those that spin may have to wait longer
+    if (spins) return;   // lanes that wait for those that spin, or for others, may have to wait longer
     for (unsigned i = 0; i < lanes; ++i) {
         Fiber& fiber = w.fibers[first + i];
         if (fiber.state != State::AT_WARP) continue;
@@ -178,7 +181,7 @@ void begin_block(Worker& w, uint64_t number) {
     Run& run = *w.run;
     w.block_number = number;
     w.block = index_of(run, number);
-    if (w.epoch >> 25) {   // epochs of 26 bits wrap around
+    if (w.epoch >> 24) {   // epochs of 25 bits wrap around
         for (auto* cells : {&w.reads, &w.more_reads, &w.writes}) std::fill(cells->begin(), cells->end(), 0);
         w.epoch = 0;
     }
@@ -190,6 +193,7 @@ void begin_block(Worker& w, uint64_t number) {
     w.spin_rounds = 0;
     w.readers.clear();
     for (NamedBarrier& barrier : w.named) barrier = {};
+    begin_asynchronous(w);
     for (unsigned i = 0; i < run.threads; ++i) {
         Fiber& fiber = w.fibers[i];
         fiber.thread = i;
@@ -212,6 +216,7 @@ void begin_block(Worker& w, uint64_t number) {
         fiber.unfenced.clear();
         fiber.flags = {};
         fiber.overwritten = {};
+        begin_asynchronous(fiber);
         fiber.others.reset();
         if (w.warps[i / WARP].synced) std::memset(fiber.known, 0, sizeof fiber.known);
         fiber.floor = reinterpret_cast<uintptr_t>(stack_top(w, i)) - w.deepest;
@@ -234,6 +239,7 @@ void pass_barrier(Worker& w, const Fiber& waits) {
     ++w.barriers;
     if (run.launch.counts) ++w.counters.counts[find_site(run, waits.barrier, 0, LOAD)].barriers;
     share_acquired(w);
+    if (w.has_others) share_others(w, w.thread_numbers);
     ++w.epoch;
     w.readers.clear();
     w.spin_rounds = 0;
@@ -243,9 +249,8 @@ void pass_barrier(Worker& w, const Fiber& waits) {
         if (fiber.state == State::AT_BARRIER || fiber.state == State::AT_GRID) fiber.state = State::READY;
 }
 
-void run_block(Worker& w, uint64_t number) {
+void run_block(Worker& w) {
     Run& run = *w.run;
-    begin_block(w, number);
     unsigned order[MAX_THREADS / WARP];
     for (;;) {
         arrange(w, order, run.warps);
@@ -254,7 +259,7 @@ void run_block(Worker& w, uint64_t number) {
             if (w.aborted) return;
         }
         const Fiber *waits = nullptr, *ended = nullptr, *elsewhere = nullptr, *named = nullptr, *left = nullptr;
-        bool runs = false, spins = false, at_block = false, at_grid = false;
+        bool runs = false, spins = false, at_warp = false, asleep = false, at_block = false, at_grid = false;
         for (Fiber& fiber : w.fibers) {
             if (fiber.state != State::DONE && fiber.barrier) left = &fiber;
             spins = spins || fiber.state == State::SPINS;
@@ -262,9 +267,13 @@ void run_block(Worker& w, uint64_t number) {
             at_grid = at_grid || fiber.state == State::AT_GRID;
             if (fiber.state == State::SPINS && fiber.held) --fiber.held, runs = true;
             else if (fiber.state == State::SPINS) fiber.state = State::READY;
-            if (fiber.state == State::READY || fiber.state == State::AT_WARP) runs = true;
+            if (fiber.state == State::READY) runs = true;
+            if (fiber.state == State::AT_WARP) at_warp = true;
+            if (fiber.state == State::AT_PHASE) asleep = true;
             if (fiber.state == State::DONE)
                 ended = &fiber;
+            else if (fiber.state == State::AT_PHASE)
+                continue;
             else if (fiber.state == State::AT_NAMED)
                 named = &fiber;
             else if (!waits)
@@ -281,9 +290,16 @@ void run_block(Worker& w, uint64_t number) {
             w.aborted = true;
             return;
         }
+        runs = runs || (at_warp && !asleep);
         if (runs && is_preemptive(w)) hand_over(w, true);
         else if (spins && is_cooperative(w)) let_others_run(w);
+        if (runs && (spins || run.launch.order == PREEMPTIVE || run.launch.order == RANDOM)) let_cluster_run(w, spins);
         if (runs) continue;
+        if (asleep) {
+            if (await_others(w)) continue;
+            w.aborted = true;
+            return;
+        }
         if (named) {   // nobody is left who could come to it
             const Fiber* other = waits ? waits : ended;
             w.current = const_cast<Fiber*>(named);
@@ -327,17 +343,6 @@ void add_counts(Run& run, const std::vector<SiteCounts>& counts) {
             merge(sum.sass[space], counts[i].sass[space]);
         }
     }
-}
-
-// Adds the clocks up to which a thread knows what those of its block did, and its own.
-void add_known(const Worker& w, const Fiber& fiber, std::vector<unsigned>& known) {
-    const auto add = [&](unsigned thread, unsigned clock) { known[thread] = std::max(known[thread], clock); };
-    if (fiber.others)
-        for (unsigned thread = 0; thread < w.run->threads; ++thread) add(thread, (*fiber.others)[thread]);
-    const unsigned first = fiber.thread / WARP * WARP;
-    for (unsigned lane = 0; lane < WARP && first + lane < w.run->threads; ++lane)
-        add(first + lane, std::max(fiber.known[lane], w.warps[fiber.thread / WARP].full));
-    add(fiber.thread, fiber.clock + 1);
 }
 
 // ---- functions that kernels call ----
@@ -433,7 +438,6 @@ void tiledmm_named_barrier(unsigned id, unsigned threads, unsigned waits) {
     fiber.barrier = CALLER;
     know_unfenced(w, fiber);
     for (const Acquired& each : fiber.acquired) keep_acquired(barrier.acquired, each);
-    barrier.known.resize(w.run->threads);
     add_known(w, fiber, barrier.known);
     ++fiber.clock;   // what it does from now on, the barrier does not order
     ++barrier.arrived;
@@ -442,10 +446,10 @@ void tiledmm_named_barrier(unsigned id, unsigned threads, unsigned waits) {
         if (waits) leave(w, State::AT_NAMED);
         return;
     }
-    const auto known = std::make_shared<const std::vector<unsigned>>(std::move(barrier.known));
+    const auto known = std::make_shared<const Knowledge>(std::move(barrier.known));
     for (const unsigned thread : barrier.waiting) {   // one that only arrived learns nothing
         Fiber& other = w.fibers[thread];
-        other.others = known;
+        learn(w, other, known);
         other.acquired = barrier.acquired;
         other.state = State::READY;
     }
@@ -696,7 +700,8 @@ void tiledmm_set_carry(bool carry, bool is_volatile) {
 }
 
 unsigned tiledmm_shared_offset(const void* shared) {
-    return static_cast<unsigned>(reinterpret_cast<uintptr_t>(shared) - worker->shared_base);
+    const Worker& w = *worker;
+    return window_address(w, reinterpret_cast<uintptr_t>(shared) - w.shared_base);
 }
 
 // What is nowhere else is in global memory, as on a GPU.
@@ -713,7 +718,7 @@ unsigned tiledmm_space(const void* at) {
     return 1;
 }
 
-void* tiledmm_shared_address(unsigned offset) { return reinterpret_cast<void*>(worker->shared_base + offset); }
+void* tiledmm_shared_address(unsigned at) { return reinterpret_cast<void*>(worker->shared_base + offset_of(*worker, at)); }
 
 void tiledmm_count_flops(unsigned operations) {
     Worker& w = *worker;
@@ -760,6 +765,9 @@ int tiledmm_work(Run* run) {
         madvise(w.stacks, MAX_THREADS * STACK_BYTES, MADV_NOHUGEPAGE);
     w.fibers.resize(run->threads);
     w.warps.resize(run->warps);
+    w.members = run->warps * WARP + AGENTS;
+    for (unsigned thread = 0; thread < run->threads; ++thread) w.thread_numbers.push_back(thread);
+    join_cluster(w);
     w.thread = pthread_self();
     const faults::SignalStack signals;
     uintptr_t shared_bytes = 0;
@@ -779,11 +787,13 @@ int tiledmm_work(Run* run) {
             size_t slot = (anchor + static_cast<uintptr_t>(launch.arrays[i].from_anchor) - first) >> SLOT_BITS;
             for (uint64_t left = launch.arrays[i].bytes; left > 0; ++slot) {
                 w.slots[slot].bytes = static_cast<uint32_t>(std::min<uint64_t>(left, 1u << SLOT_BITS));
+                w.slots[slot].is_dynamic = !launch.arrays[i].alignment;
                 if (launch.arrays[i].alignment) w.slots[slot].alignment = static_cast<uint32_t>(launch.arrays[i].alignment);
                 left -= w.slots[slot].bytes;
             }
         }
     }
+    lay_out_window(w);
     if (launch.checks) {
         for (auto* cells : {&w.reads, &w.more_reads, &w.writes}) cells->resize(shared_bytes >> w.granule_shift);
     }
@@ -795,15 +805,20 @@ int tiledmm_work(Run* run) {
         run->workers.push_back(&w);
     }
     worker = &w;
-    if (is_preemptive(w)) take_part(w);
+    const bool takes_part = is_preemptive(w) && is_alone(w);
+    if (takes_part) take_part(w);
     for (;;) {
-        w.earlier = run->next.fetch_add(1);
-        if (w.earlier >= run->blocks || is_stopped(w)) break;
-        const uint64_t block = launch.chosen ? launch.chosen[w.earlier] : w.earlier;
+        const uint64_t cluster = next_cluster(w);
+        w.earlier = cluster * w.cluster->members.size() + w.rank;
+        if (w.cluster->ends) break;
+        const uint64_t block = block_in_cluster(*run, cluster, w.rank);
         w.block_number = block;
         if (is_cooperative(w) && !is_preemptive(w) && !wait_for_all(w)) break;
         w.random = (launch.seed + 1) * 0x9e3779b97f4a7c15ull ^ (block + 1) * 0xbf58476d1ce4e5b9ull;
-        run_block(w, block);
+        begin_block(w, block);
+        if (!begin_in_cluster(w)) break;
+        run_block(w);
+        end_in_cluster(w);
         if (!w.aborted) run->finished.fetch_add(1);
         for (const Fiber& fiber : w.fibers) {
             w.steps += fiber.steps;
@@ -811,9 +826,9 @@ int tiledmm_work(Run* run) {
         }
         get_on(w);
         if (is_cooperative(w)) end_resident(w);
-        if (is_preemptive(w)) hand_over(w);
+        if (takes_part) hand_over(w);
     }
-    if (is_preemptive(w)) give_up_turn(w);
+    if (takes_part) give_up_turn(w);
     worker = nullptr;
     if (w.synchronizes) run->synchronizes = true;
     keep_stacks(stacks, run->threads);

@@ -144,10 +144,11 @@ inline void take_part(Worker& w) {
     take_counters(w);
 }
 
-// Lets another worker run, if there is one.
+// Lets another worker run, if there is one. Those of a cluster take turns in another way (clusters.h).
 inline void hand_over(Worker& w, bool must = false) {
     Turns& turns = w.run->turns;
     w.hands_over = false;
+    if (w.cluster->members.size() > 1) return;
     if (!must && !is_granted(turns, turns.changes, FREE_CHANGES)) return;
     std::unique_lock<std::mutex> guard(turns.lock);
     if (turns.workers.size() < 2) return;

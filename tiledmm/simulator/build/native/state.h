@@ -1,7 +1,7 @@
 // Data of a launch, a worker and a thread.
 //
-// There are two translation units, which are compiled at the same time: checks.cpp has the path of an access, so that the
-// compiler inlines it, and runtime.cpp all else.
+// There are three translation units, which are compiled at the same time: checks.cpp has the path of an access, so that the
+// compiler inlines it, asynchronous.cpp what Hopper's asynchronous instructions call, and runtime.cpp all else.
 //
 // Depends on: interface.h
 #pragma once
@@ -70,18 +70,19 @@ struct Pattern {   // the last request of a site: the next often has the same pa
 // An epoch is the time between two barriers of the block. A thread's clock counts the barriers of its warp, and the fences,
 // that it passed: what another thread did is ordered before an access of this one if this one knows a later clock of it.
 
-// Shared memory: two readers and one writer.   epoch 26 | clock, from the warp's base on 12 | thread 10 | site 14 | flags 2
+// Shared memory: two readers and one writer.   epoch 25 | clock, from its base on 12 | thread 11 | site 14 | flags 2
+// Behind the block's threads come its agents (Agent).
 using Cell = uint64_t;
-constexpr Cell IN_FLIGHT = 1;   // written by a cp.async without a wait so far
+constexpr Cell IN_FLIGHT = 1;   // written by an asynchronous copy without a wait so far
 constexpr Cell STRONG = 2;      // by an atomic, a volatile read, or a volatile write that sets a flag
-constexpr unsigned CELL_CLOCKS = 1 << 12;
+constexpr unsigned CELL_CLOCKS = 1 << 12, CELL_THREADS = 1 << 11, CELL_CLOCK = 27, CELL_EPOCH = 39;
 
 ALWAYS_INLINE Cell make_cell(uint64_t epoch, uint64_t clock, uint64_t thread, uint64_t site) {
-    return epoch << 38 | clock << 26 | thread << 16 | site << 2;
+    return epoch << CELL_EPOCH | clock << CELL_CLOCK | thread << 16 | site << 2;
 }
-ALWAYS_INLINE uint64_t epoch_of(Cell cell) { return cell >> 38; }
-ALWAYS_INLINE unsigned clock_of(Cell cell) { return cell >> 26 & 0xfff; }
-ALWAYS_INLINE unsigned thread_of(Cell cell) { return cell >> 16 & 0x3ff; }
+ALWAYS_INLINE uint64_t epoch_of(Cell cell) { return cell >> CELL_EPOCH; }
+ALWAYS_INLINE unsigned clock_of(Cell cell) { return cell >> CELL_CLOCK & (CELL_CLOCKS - 1); }
+ALWAYS_INLINE unsigned thread_of(Cell cell) { return cell >> 16 & (CELL_THREADS - 1); }
 ALWAYS_INLINE unsigned site_of(Cell cell) { return cell >> 2 & 0x3fff; }
 
 // Global memory.   block 32 | thread 10 | site 14 | flags 8,   bytes of the granule 16 | epoch in the block 24 | clock 24
@@ -115,7 +116,8 @@ struct StampReaders {
 
 // SPINS: reads the same addresses again and again, and waits for others to run.
 // ASKS: for the lanes that run with it.
-enum class State : uint8_t { READY, AT_BARRIER, AT_GRID, AT_NAMED, AT_WARP, PAUSED, SPINS, ASKS, DONE };
+// AT_PHASE: for what Fiber::wait says, which only other threads or asynchronous operations bring about.
+enum class State : uint8_t { READY, AT_BARRIER, AT_GRID, AT_NAMED, AT_WARP, AT_PHASE, PAUSED, SPINS, ASKS, DONE };
 
 // What a thread waits for at a barrier of its warp: all lanes must wait for the same.
 constexpr unsigned WARP_BARRIER = 0;
@@ -130,6 +132,13 @@ constexpr uint64_t IDLE_BARRIERS = 1 << 20, IDLE_EXCHANGES = 1 << 24, MOST_BARRI
 constexpr uint64_t SPIN_ROUNDS = 1 << 16;   // looks without progress of any thread after which all wait forever
 
 struct Sync;
+
+// What is ordered before all that a thread does next: of its cluster, what each thread or agent did before a clock, and what
+// each block's threads did before an epoch.
+struct Knowledge {
+    std::vector<unsigned> clocks;   // by rank of the block, and number in the block (Worker::members)
+    std::vector<unsigned> epochs;   // by rank
+};
 
 constexpr uint8_t CARRY_SET = 1, CARRY_IS_ONE = 2, CARRY_VOLATILE = 4;   // the last: by asm volatile
 
@@ -148,6 +157,37 @@ struct Pending {   // a copy by cp.async without a wait so far
 struct Fence {
     bool done = false;
     unsigned epoch = 0, clock = 0;   // of the thread, then
+};
+
+// A fence between what was written by threads, and what asynchronous operations do next.
+struct ProxyFence {
+    Fence fence;
+    std::shared_ptr<const Knowledge> others;   // what its thread knew then
+    unsigned known[WARP] = {};
+};
+
+// What a thread waits for in state AT_PHASE.
+enum class Wait : uint8_t { PHASE, CLUSTER, WARPGROUP, REGISTERS };
+struct Waiting {
+    Wait what = Wait::PHASE;
+    const void* place = nullptr;
+    unsigned barrier = 0;        // PHASE: its offset in shared memory
+    unsigned phase = 0;          // its number
+    bool may_fail = false;       // it may go on without success: try_wait
+};
+
+struct LastWait {   // for a phase, with success
+    const void* place = nullptr;
+    unsigned barrier = 0, phase = 0;   // the number of the first phase that it did not wait for
+};
+
+// Registers of a thread that a wgmma in flight uses: the places of the variables that stand for them.
+struct InFlight {
+    uintptr_t begin = 0, end = 0;
+    bool is_sum = false;         // else a part of A
+    bool is_complete = false;    // the thread has waited for it
+    unsigned group = 0;          // of the wgmma
+    uint64_t place = 0;
 };
 
 // A volatile write sets a flag, or writes data. A fence comes between data and the flag that says that they are there: so the
@@ -177,7 +217,7 @@ struct Fiber {
     unsigned kind = 0;            // of that barrier: WARP_BARRIER, or which exchange
     unsigned clock = 0;
     unsigned known[WARP] = {};    // clocks of the warp's lanes: all before is ordered before what this thread does
-    std::shared_ptr<const std::vector<unsigned>> others;   // the same of all threads of the block, after a named barrier
+    std::shared_ptr<const Knowledge> others;   // of all threads of the block or cluster, after barriers for some of them
     std::vector<Acquired> acquired;
     std::vector<Acquired> unfenced;   // what it would know, had there been a fence since it read the flag
     Fence fences[2];   // the last of any scope, and the last for other blocks
@@ -202,6 +242,18 @@ struct Fiber {
     uintptr_t spin_at[SPIN_ADDRESSES] = {};
     std::vector<Pending> pending;
     std::vector<size_t> groups;   // ends of committed groups in `pending`
+    ProxyFence proxy;
+    Waiting wait;
+    LastWait last_wait;
+    unsigned polls = 0;           // waits for a phase without success, since the last with success
+    unsigned bulk_group = 0;      // committed groups of bulk copies
+    unsigned bulk_open = 0;       // bulk copies in none
+    uint64_t bulk_at = 0;         // place of the last
+    bool at_cluster = false;      // it has arrived at the barrier of the cluster, and not waited
+    unsigned cluster_phase = 0;   // number of the cluster's barriers then
+    const void* wgmma = nullptr;  // what it multiplies, in an exchange of the warp
+    std::vector<InFlight> in_flight;
+    bool has_wgmma_fence = false; // and no access of the registers of the last wgmma since
 };
 
 // ---- counting ----
@@ -244,13 +296,88 @@ struct Warp {
 struct NamedBarrier {
     unsigned arrived = 0;
     std::vector<unsigned> waiting;    // the threads of those that wait (bar.sync), unlike bar.arrive
-    std::vector<unsigned> known;      // to those that arrived, as Fiber::others
+    Knowledge known;                  // to those that arrived
     std::vector<Acquired> acquired;   // by them
+};
+
+// ---- asynchronous operations ----
+
+// Stands for operations that go on beside the block's threads, and is numbered behind these: copies that complete on one
+// barrier, the wgmma of a warpgroup, bulk copies of a thread. Its clock counts them: who knows a clock, knows that all before
+// it have completed.
+struct Agent {
+    unsigned clock = 0;
+    unsigned base = 0;   // what cells' clocks are relative to
+};
+constexpr unsigned AGENTS = 256;
+
+// A range of shared memory that a copy has written.
+struct AsyncRange {
+    unsigned begin, end;      // offsets
+    unsigned clock;           // of its agent
+    unsigned thread, rank;    // that issued it
+    unsigned site;
+};
+
+// What an asynchronous operation reads of shared memory, until a thread waits for it: a bit for each 16 bytes of the window.
+struct AsyncReads {
+    std::vector<uint64_t> chunks;
+    unsigned agent, clock;
+    unsigned thread, site;    // of the thread that issued it
+};
+
+// An mbarrier in shared memory.
+struct Barrier {
+    unsigned arrivals = 0;       // that a phase needs
+    unsigned pending = 0;        // of the current one
+    long long bytes = 0;         // expected less copied
+    unsigned phase = 0;          // number of completed ones
+    unsigned agent = 0;          // for copies that complete on it
+    unsigned thread = 0, epoch = 0, clock = 0;   // of its initialisation
+    bool fenced = false;         // whether a fence made that visible
+    unsigned fenced_at = 0;      // phase of the cluster's barrier then
+    uint64_t made_at = 0, arrived_at = 0, expected_at = 0;   // places: the last of each
+    Knowledge known;             // to those that arrived so far
+    std::shared_ptr<const Knowledge> done;    // the same when the last phase completed
+    std::vector<AsyncRange> landed, settled;  // by copies of this phase; and of completed ones that nobody waited for
+};
+
+// A copy in flight.
+struct Copy {
+    struct Target {
+        unsigned rank;
+        unsigned phase;          // of its barrier when the copy was issued
+        unsigned clock;          // of its agent
+    };
+    std::vector<Target> targets; // blocks whose shared memory it writes; of a store to global memory, none
+    unsigned offset = 0;         // there
+    unsigned barrier = 0;        // offset of the barrier
+    bool completes = false;      // whether it completes on one
+    std::vector<uint8_t> data;
+    struct Piece {
+        uint8_t* to;
+        unsigned from, bytes;
+    };
+    std::vector<Piece> pieces;   // of `data`, that go to global memory
+    unsigned bytes = 0;          // that the barrier counts; 0 for those of `data`
+    bool arrives = false;        // counts as an arrival instead
+    bool reads_block = false;    // of the issuing block's shared memory, until the barrier's phase completes
+    unsigned reduction = 0, type = 0;
+    unsigned rank = 0, thread = 0, site = 0, group = 0;   // who issued it
+    uint64_t place = 0;
+};
+
+// An access to this block's shared memory by a thread of another block of the cluster.
+struct RemoteAccess {
+    unsigned rank, thread, epoch, clock, site;
+    bool writes, is_strong;
+    unsigned member;   // the thread, or the agent that stands for its copy
 };
 
 struct Slot {   // of 64 KiB of shared memory
     uint32_t bytes = 0;                    // in use
     uint32_t alignment = MOST_ALIGNMENT;   // of the array, as declared
+    bool is_dynamic = false;
 };
 
 struct Fault {   // a signal that ended a thread
@@ -269,6 +396,48 @@ struct Counters {
         counts.resize(SITES);
         patterns.resize(SITES * 2);
     }
+};
+
+struct Worker;
+
+// Blocks that run together and access each other's shared memory: each has a worker, of which one runs at a time (clusters.h).
+// A block alone is a cluster, too.
+struct Cluster {
+    std::vector<Worker*> members;   // by rank
+    std::mutex lock;
+    std::condition_variable changed;
+    unsigned current = 0;           // the rank that runs
+    bool ends = false;              // no further cluster runs
+    uint64_t number = 0, begun = 0; // of the cluster that runs, in the order in which they begin; how many were begun
+    unsigned arrived_workers = 0;   // at its begin or end
+    std::vector<Copy> copies;       // in flight, in the order of their issue
+    uint64_t progress = 0, seen_progress = 0;
+    unsigned failures = 0;          // how many times all waits failed, without progress since
+    uint64_t random = 1;
+    // Its barrier.
+    unsigned arrived = 0, phase = 0;
+    unsigned ended = 0, ended_after = 0;   // threads that count as arrived, and those that will from the next phase on
+    Knowledge known;
+    std::shared_ptr<const Knowledge> done;
+};
+
+struct Warpgroup {
+    unsigned settled = 0;   // groups whose reads of shared memory were waited for
+};
+
+// Of a warp: its wgmma.
+struct Products {
+    unsigned committed = 0, waited = 0;      // groups
+    unsigned open = 0;                       // wgmma since the last commit
+    uint64_t issued_at = 0;                  // place of the last
+    struct Sums {                            // of a wgmma in flight, as the next adds to them
+        std::vector<uintptr_t> places;       // of the first lane's registers
+        std::vector<uint32_t> values;        // by lane and register
+        std::vector<uint32_t*> to;           // by lane and register
+        unsigned registers, group;
+        uint32_t delivered;                  // lanes that have waited
+    };
+    std::vector<Sums> sums;
 };
 
 struct Worker {
@@ -313,6 +482,29 @@ struct Worker {
     bool passes = false;          // and whether the barrier of the grid at which it waits has been passed
     bool synchronizes = false;    // whether threads used atomics, volatile accesses, fences or named barriers
     uint64_t ticks = 0, seen_steps = 0;   // of the clock; steps of the thread that last looked at it
+    Cluster* cluster = nullptr;
+    Cluster own_cluster;          // if it is alone
+    unsigned rank = 0;            // in its cluster
+    unsigned members = 0;         // of the block in Knowledge::clocks: threads of whole warps, and agents
+    std::vector<unsigned> thread_numbers;   // all, from 0 on
+    bool is_blocked = false;      // all its threads wait for others or for copies
+    bool is_done = false;         // its block has ended
+    bool is_asynchronous = false; // whether the block used asynchronous instructions
+    bool has_others = false;      // whether any thread of the block has Fiber::others
+    std::vector<Agent> agents;
+    std::unordered_map<uint64_t, unsigned> agent_of;    // by what it stands for
+    std::map<unsigned, Barrier> mbarriers;              // by offset in shared memory
+    std::vector<AsyncReads> async_reads;                // that nobody has waited for
+    std::vector<Warpgroup> warpgroups;
+    std::vector<Products> products;                     // by warp
+    std::vector<unsigned> registers;                    // of each warp's threads (setmaxnreg)
+    unsigned free_registers = 0;                        // of the block's, that were given back
+    std::unordered_map<size_t, std::vector<RemoteAccess>> remote;   // by cell
+    std::map<std::pair<unsigned, unsigned>, RemoteAccess> last_remote;   // by rank and thread
+    Knowledge at_end;             // what threads knew that have ended
+    std::vector<unsigned> window; // for each slot, its address in shared memory's window (shared_window.h)
+    std::vector<unsigned> pages;  // for each page of the window, the offset of what is there
+
     std::vector<TraceEvent> trace;
     uint64_t deepest = DEEP_BYTES, deepest_pc = 0;   // bytes of stack of a thread at an access, and the access
 };
@@ -414,6 +606,7 @@ struct Run {
     std::atomic<bool> synchronizes{false};
     Turns turns;
     Grid resident;
+    std::vector<std::unique_ptr<Cluster>> clusters;   // that are being made up of workers, or run
     Heap heap;
     ReaderShard shards[READER_SHARDS];
     std::string output;

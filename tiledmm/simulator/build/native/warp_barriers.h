@@ -66,16 +66,17 @@ void pass_warp(Worker& w, unsigned first, unsigned lanes, unsigned present, cons
     }
     if (kind != WARP_BARRIER) return;
     join_lanes(w, first / WARP, present, lanes);
-    if (w.acquires || w.run->released.load(std::memory_order_relaxed)) {
-        std::vector<unsigned> threads;
-        for (unsigned lane = 0; lane < lanes; ++lane)
-            if (present >> lane & 1) threads.push_back(first + lane);
-        share_acquired(w, threads);
-    }
+    const bool acquires = w.acquires || w.run->released.load(std::memory_order_relaxed);
+    if (!acquires && !w.has_others) return;
+    std::vector<unsigned> threads;
+    for (unsigned lane = 0; lane < lanes; ++lane)
+        if (present >> lane & 1) threads.push_back(first + lane);
+    if (acquires) share_acquired(w, threads);
+    share_others(w, threads);
 }
 
-// Waits for the lanes of a mask, all of which are to wait for the same.
-void sync_warp(unsigned mask, const void* place, unsigned kind) {
+// Waits for the lanes of a mask, all of which are to wait for the same. The last one calls `when_all`, before any goes on.
+void sync_warp(unsigned mask, const void* place, unsigned kind, void (*when_all)(Worker&, unsigned warp)) {
     Worker& w = *worker;
     may_preempt(w);
     Fiber& fiber = *w.current;
@@ -88,10 +89,10 @@ void sync_warp(unsigned mask, const void* place, unsigned kind) {
     fiber.barrier = place;
     fiber.waits_for |= 1u << fiber.thread % WARP;
     fiber.kind = kind;
-    if (const unsigned present = arrived(w, first, lanes, fiber))
-        pass_warp(w, first, lanes, present, fiber);
-    else
-        leave(w, State::AT_WARP);
+    const unsigned present = arrived(w, first, lanes, fiber);
+    if (!present) return leave(w, State::AT_WARP);
+    if (when_all) when_all(w, first / WARP);
+    pass_warp(w, first, lanes, present, fiber);
 }
 
 // After a lane has ended: releases those that waited for no other.

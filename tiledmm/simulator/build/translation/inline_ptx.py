@@ -135,6 +135,16 @@ class _Operand:
     constraint: str
     expression: str
 
+    @property
+    def letter(self) -> str:
+        """The constraint without its modifiers."""
+        return self.constraint.strip("=+&")
+
+    @property
+    def is_output(self) -> bool:
+        """Whether the statement may write the operand."""
+        return self.constraint[0] in "=+"
+
 
 class _Statement:
     """One asm statement.
@@ -248,28 +258,39 @@ class _Statement:
         Raises:
             RefusedError: If an operand or an instruction cannot be translated.
         """
-        registers, before, after = [], [], []
-        for i, operand in enumerate(self._operands):
-            letter = operand.constraint.strip("=+&")
-            name, reference = f"{PREFIX}{i}", f"{PREFIX}to{i}"
-            if letter in ("n", "i"):
-                registers.append(Register(f"({operand.expression})", 0))
-                continue
-            if letter not in _CONSTRAINTS:
-                raise RefusedError(f"the constraint '{operand.constraint}' is not supported: use h, r, l, q, f, d or n")
-            kind = register_type(_CONSTRAINTS[letter])
-            is_output = operand.constraint[0] in "=+"
-            registers.append(Register(name, _SIZES[letter], writable=is_output))
-            value = reference if is_output else f"({operand.expression})"
-            if is_output:
-                before.append(f"auto& {reference} = ({operand.expression});")
-                after.append(f"tiledmm_ptx::output({reference}, {name});")
-            initial = "{}" if operand.constraint[0] == "=" else f" = tiledmm_ptx::input<{kind}>({value})"
-            before.append(f"{'' if is_output else 'const '}{kind} {name}{initial};")
+        registers = [self._register(i, operand) for i, operand in enumerate(self._operands)]
         words = self._source[self._begin : self._opening]
         is_volatile = "volatile" in words or not any(each.writable for each in registers)
         run = translated(self._ptx.replace("%%", " %"), registers, is_volatile=is_volatile)
-        return " ".join(["do {", *before, run, *after, "} while (0)"])
+        before, after = [], []
+        for i, (operand, register) in enumerate(zip(self._operands, registers, strict=True)):
+            if not register.bits:  # a constant
+                continue
+            if i not in run.named:  # neither read nor written, but its expression may have side effects
+                before.append(f"static_cast<void>({operand.expression});")
+                continue
+            kind = register_type(_CONSTRAINTS[operand.letter])
+            name, reference = f"{PREFIX}{i}", f"{PREFIX}to{i}"
+            value = reference if operand.is_output or i in run.in_place else f"({operand.expression})"
+            if operand.is_output and i in run.in_place:  # the variable itself: an instruction writes it later
+                before.append(f"auto& {name} = tiledmm_asynchronous::in_place<{kind}>({operand.expression});")
+                continue
+            if value == reference:
+                before.append(f"auto&{'&' * (not operand.is_output)} {reference} = ({operand.expression});")
+            initial = "{}" if operand.constraint[0] == "=" else f" = tiledmm_ptx::input<{kind}>({value})"
+            before.append(f"{'' if operand.is_output else 'const '}{kind} {name}{initial};")
+            if operand.is_output:
+                after.append(f"tiledmm_ptx::output({reference}, {name});")
+        return " ".join(["do {", *before, run.code or "tiledmm_ptx::compiler_fence();", *after, "} while (0)"])
+
+    def _register(self, i: int, operand: _Operand) -> Register:
+        if operand.letter in ("n", "i"):
+            return Register(f"({operand.expression})", 0)
+        if operand.letter not in _CONSTRAINTS:
+            raise RefusedError(f"the constraint '{operand.constraint}' is not supported: use h, r, l, q, f, d or n")
+        name, reference = f"{PREFIX}{i}", f"{PREFIX}to{i}"
+        place = f"&{name}" if operand.is_output else f"tiledmm_asynchronous::place<decltype({reference})>({reference})"
+        return Register(name, _SIZES[operand.letter], writable=operand.is_output, place=place)
 
 
 def _unescaped(escape: re.Match[str]) -> str:

@@ -34,6 +34,10 @@ HEADERS = {
     "casts.h": re.compile("tiledmm_detail"),
     "dpx.h": re.compile(r"__vi(add|b)?(max|min)3?_[su](32|16x2)(_relu)?"),
     "functions.h": re.compile("|".join(sorted(FUNCTIONS))),
+    "inline_asynchronous.h": re.compile(
+        r"tiledmm_(asynchronous|has_cluster|store_async|window_address|proxy_fence|(barrier|cluster|wgmma)_\w+"
+        r"|(arrive|wait)_at_cluster|(commit|wait_for)_bulk)"
+    ),
     "packed.h": re.compile(r"__v[a-z]+[24]"),
     "rounding.h": re.compile(
         r"__\w+_r[zud]|__\w+2(int|uint|ll|ull|float|double)_rn|__[fd](rcp|sqrt|rsqrt)_rn|ll?r(int|ound)f?"

@@ -1,7 +1,7 @@
 """PTX instructions as C++, for ``inline_ptx``.
 
 In: the text of an asm statement, and the registers of its operands. Out: C++ statements that call
-``native/inline_ptx.h``. One function per family of instructions translates them; ``INSTRUCTIONS`` maps the first part
+``native/inline_ptx.h`` and, for Hopper's asynchronous instructions, ``native/inline_asynchronous.h``. One function per family of instructions translates them; ``INSTRUCTIONS`` maps the first part
 of an opcode to its function. Modules of this folder import nothing from the other folders.
 """
 
@@ -9,21 +9,30 @@ from __future__ import annotations
 
 from tiledmm.simulator.build.translation.ptx import (  # these modules register their instructions
     arithmetic,
+    barriers,
+    bulk_copies,
+    clusters,
     matrices,
     memory,
+    warpgroups,
     warps,
 )
 from tiledmm.simulator.build.translation.ptx.registers import PREFIX, RefusedError, Register, register_type
-from tiledmm.simulator.build.translation.ptx.statement import translated
+from tiledmm.simulator.build.translation.ptx.statement import Translated, translated
 
 __all__ = [
     "PREFIX",
     "RefusedError",
     "Register",
+    "Translated",
     "arithmetic",
+    "barriers",
+    "bulk_copies",
+    "clusters",
     "matrices",
     "memory",
     "register_type",
     "translated",
+    "warpgroups",
     "warps",
 ]

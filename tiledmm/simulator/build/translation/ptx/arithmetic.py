@@ -287,9 +287,13 @@ def _cvta(it: Instruction) -> str:
     it.finish(2)
     to, value = it.operands
     source = it.source(value, kind)
-    if space == "shared":
+    if space in ("shared", "cluster"):
+        to_shared, to_generic = {
+            "shared": ("tiledmm_shared_offset", "tiledmm_ptx::shared"),
+            "cluster": ("tiledmm_window_address", "tiledmm_asynchronous::cluster_memory"),
+        }[space]
         if back:
-            source = f"tiledmm_shared_offset(tiledmm_ptx::global({source}))"
+            source = f"{to_shared}(tiledmm_ptx::global({source}))"
         else:
-            source = f"reinterpret_cast<unsigned long>(tiledmm_ptx::shared({source}))"
+            source = f"reinterpret_cast<unsigned long>({to_generic}({source}))"
     return it.put(to, kind, f"static_cast<{CPP[kind]}>({source})")

@@ -33,12 +33,15 @@ class Instruction:
         modifiers: Modifiers that have not been consumed yet.
         operands: Text of each operand.
         register: Function that returns the register or constant that an operand's text names.
+        place: Function that returns the C++ expression for the address of the variable that is such a register:
+            ``"nullptr"`` if none of the kernel's variables is.
     """
 
     name: str
     modifiers: list[str]
     operands: list[str]
     register: Callable[[str], Register] = field(repr=False)
+    place: Callable[[str], str] = field(repr=False)
 
     def refuse(self, why: str) -> RefusedError:
         """Return an error that says that this instruction is not simulated, for the caller to raise.
@@ -172,40 +175,71 @@ class Instruction:
 
         Args:
             text: Text of the operand.
-            space: State space: ``"shared"``, ``"global"``, or ``""`` for generic addresses.
+            space: State space: ``"shared"``, ``"cluster"`` for the shared memory of all blocks of the cluster,
+                ``"global"``, or ``""`` for generic addresses.
 
         Raises:
             RefusedError: If the operand has another form, or if its register has the wrong size.
         """
+        function = {
+            "shared": "tiledmm_ptx::shared", "cluster": "tiledmm_asynchronous::cluster_memory",
+        }.get(space, "tiledmm_ptx::global")  # fmt: skip
+        return f"{function}({self._in_brackets(text, space)})"
+
+    def shared_number(self, text: str, space: str) -> str:
+        """Return the C++ expression of the 32-bit number of an address operand in the shared memory of the cluster.
+
+        Args:
+            text: Text of the operand.
+            space: State space: ``"shared"``, ``"cluster"``, or ``""`` for generic addresses.
+
+        Raises:
+            RefusedError: If the operand has another form, or if its register has the wrong size.
+        """
+        function = "shared_number" if space else "window_number"
+        return f"tiledmm_asynchronous::{function}({self._in_brackets(text, space)})"
+
+    def _in_brackets(self, text: str, space: str) -> str:
         if not (text.startswith("[") and text.endswith("]")):
             raise self.refuse(f"operand {text} is not an address in brackets")
         terms = re.split(r"\s*([+-])\s*", text[1:-1].strip())
         if terms[0] == "":
             raise self.refuse(f"operand {text} is not a register with an offset")
         base = self.register(terms[0])
-        if base.bits not in ((0, 32, 64) if space == "shared" else (0, 64)):
+        if base.bits not in ((0, 32, 64) if space in ("shared", "cluster") else (0, 64)):
             raise self.refuse(f"the address {text} has {base.bits} bits")
-        offset = "".join(
+        return base.code + "".join(
             f" {sign} static_cast<long long>({self.constant(term)})"
             for sign, term in zip(terms[1::2], terms[2::2], strict=True)
         )
-        if space == "shared":
-            return f"tiledmm_ptx::shared({base.code}{offset})"
-        return f"tiledmm_ptx::global({base.code}{offset})"
 
     def take_space(self) -> str:
-        """Consume the state space and return it: ``"shared"``, ``"global"``, or ``""`` for generic addresses."""
-        space = self.take(("shared", "shared::cta", "global"))
-        return "shared" if space.startswith("shared") else space
+        """Consume the state space and return it.
+
+        It is ``"shared"``, ``"cluster"`` for ``.shared::cluster``, ``"global"``, or ``""`` for generic addresses.
+        """
+        space = self.take(("shared", "shared::cta", "shared::cluster", "global"))
+        return {"shared::cta": "shared", "shared::cluster": "cluster"}.get(space, space)
+
+    def take_hint(self) -> bool:
+        """Consume ``.L2::cache_hint`` and its operand, the last one, and return whether there is one."""
+        if not self.take(("L2::cache_hint",)):
+            return False
+        if not self.operands:
+            raise self.refuse("its cache policy is missing")
+        self.source(self.operands.pop(), "b64")
+        return True
 
 
 INSTRUCTIONS: dict[str, Callable[[Instruction], str]] = {}
+_LONGEST = 4  # parts of an opcode: cp.reduce.async.bulk
 
 
 def instruction(*opcodes: str) -> Callable[[Callable[[Instruction], str]], Callable[[Instruction], str]]:
     """Return a decorator that registers a function as the translator of some instructions.
 
-    These are the instructions whose names begin with one of the given opcodes. The function returns their C++.
+    These are the instructions whose names begin with one of the given opcodes, such as ``"cp"`` or ``"cp.async.bulk"``.
+    The function of the longest such opcode returns their C++.
     """
 
     def enter(write: Callable[[Instruction], str]) -> Callable[[Instruction], str]:
@@ -214,3 +248,15 @@ def instruction(*opcodes: str) -> Callable[[Callable[[Instruction], str]], Calla
         return write
 
     return enter
+
+
+def find_instruction(name: str) -> tuple[Callable[[Instruction], str] | None, list[str]]:
+    """Return the function that translates the instruction of a name, and the modifiers after the opcode.
+
+    The function is None if there is none.
+    """
+    parts = name.split(".")
+    for count in range(min(len(parts), _LONGEST), 0, -1):
+        if write := INSTRUCTIONS.get(".".join(parts[:count])):
+            return write, parts[count:]
+    return None, []

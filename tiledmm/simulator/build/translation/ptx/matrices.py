@@ -38,6 +38,8 @@ def _modifiers(it: Instruction, verb: str) -> tuple[int, str, str]:
         raise it.refuse(f"it {verb} .x1, .x2 or .x4 matrices")
     transposed = "true" if it.take(("trans",)) else "false"
     space = it.take_space()
+    if space not in ("shared", ""):
+        raise it.refuse(f"it {verb} the block's own shared memory")
     it.finish(2)
     return count, transposed, space
 

@@ -28,7 +28,7 @@ class _Qualifiers:
     """Qualifiers of a load or store.
 
     Attributes:
-        space: State space: ``"shared"``, ``"global"``, or ``""`` for generic addresses.
+        space: State space: ``"shared"``, ``"cluster"``, ``"global"``, or ``""`` for generic addresses.
         has_policy: Whether the last operand is a cache policy.
         is_volatile: Whether other threads may access the same memory meanwhile, as C++: ``"true"`` or ``"false"``.
         before, after: C++ of the fences before and after the access; empty for none.

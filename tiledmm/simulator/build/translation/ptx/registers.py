@@ -56,11 +56,13 @@ class Register:
         code: C++ expression; an lvalue if it can be written.
         bits: Size in bits; 0 for a constant, which gets the size of the instruction's type.
         writable: Whether it can be a destination.
+        place: C++ expression for the address of the kernel's variable that it is; ``"nullptr"`` if it is none.
     """
 
     code: str
     bits: int
     writable: bool = False
+    place: str = "nullptr"
 
 
 def register_type(kind: str) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
-from tiledmm.simulator.build.translation.ptx.instruction import INSTRUCTIONS, OWN_CODE, Instruction, split
+from tiledmm.simulator.build.translation.ptx.instruction import OWN_CODE, Instruction, find_instruction, split
 from tiledmm.simulator.build.translation.ptx.registers import BITS, CARRY, PREFIX, RefusedError, Register, register_type
 
 #: C++ of the special registers.
@@ -23,30 +24,53 @@ SPECIAL = {
     "%lanemask_gt": "~((2u << tiledmm_lane()) - 1)",
     "WARP_SZ": "32",
 }  # fmt: skip
-for _register, _variable in (("tid", "threadIdx"), ("ntid", "blockDim"), ("ctaid", "blockIdx"), ("nctaid", "gridDim")):
-    SPECIAL |= {f"%{_register}.{axis}": f"{_variable}.{axis}" for axis in "xyz"}
-
-_HOPPER = "Hopper's asynchronous instructions (wgmma, TMA, mbarrier, clusters) are not supported yet"
+_VECTORS = (
+    ("tid", "threadIdx"), ("ntid", "blockDim"), ("ctaid", "blockIdx"), ("nctaid", "gridDim"),
+    ("cluster_ctaid", "tiledmm_cluster_block()"), ("cluster_nctaid", "tiledmm_cluster_size()"),
+    ("clusterid", "tiledmm_cluster_index()"),
+)  # fmt: skip
+for _axis in "xyz":
+    SPECIAL |= {f"%{_register}.{_axis}": f"{_variable}.{_axis}" for _register, _variable in _VECTORS}
+    SPECIAL[f"%nclusterid.{_axis}"] = f"(gridDim.{_axis} / tiledmm_cluster_size().{_axis})"
+SPECIAL |= {
+    "%cluster_ctarank": "tiledmm_cluster_rank()",
+    "%cluster_nctarank": "tiledmm_asynchronous::cluster_blocks()",
+    "%is_explicit_cluster": "tiledmm_has_cluster()",
+}
 
 #: Why instructions are not simulated: opcodes that begin so, and what to use instead.
 _REFUSED = (
+    (("multimem",), "memory of several GPUs is not supported: use loads, stores and atomics of one GPU"),
+    (("clusterlaunchcontrol",), "it needs Blackwell: take the next tile from an atomic counter"),
+    (("st.bulk",), "it needs Blackwell: store zeros in a loop"),
     (
-        (
-            "wgmma", "mbarrier", "cp.async.bulk", "cp.async.mbarrier", "cp.reduce", "mapa", "getctarank", "setmaxnreg",
-            "barrier.cluster", "fence.mbarrier_init", "fence.proxy", "elect", "red.async", "st.async",
-            "multimem", "clusterlaunchcontrol", "st.bulk", "tensormap",
-        ),
-        f"{_HOPPER}: use cp.async, ldmatrix, mma.sync and barriers of the block",
+        ("tensormap", "fence.proxy.tensormap"),
+        "tensor maps that a kernel changes are not supported: encode one map per tensor before the launch",
     ),
-    (("tcgen05",), "Blackwell's tensor core instructions are not supported: use mma.sync"),
+    (("tcgen05",), "Blackwell's tensor core instructions are not supported: use wgmma or mma.sync"),
     (("wmma",), "use ldmatrix and mma.sync, whose fragments have a documented layout"),
     (("bra", "brx", "call", "ret", "exit"), "write branches and loops in CUDA C, around the asm statement"),
     (("tex", "tld4", "txq", "suld", "sust", "sured", "suq"), "textures and surfaces are not supported"),
-)  # fmt: skip
+)
 
 
-def translated(text: str, operands: list[Register], *, is_volatile: bool) -> str:
-    """Translate the PTX of an asm statement, and return it as C++ statements.
+@dataclass(frozen=True, slots=True)
+class Translated:
+    """C++ of an asm statement's PTX.
+
+    Attributes:
+        code: C++ statements; empty if the PTX has no instructions.
+        named: Numbers of the operands that instructions name.
+        in_place: Numbers of the operands that are used as places of variables, not only by their values.
+    """
+
+    code: str
+    named: frozenset[int]
+    in_place: frozenset[int]
+
+
+def translated(text: str, operands: list[Register], *, is_volatile: bool) -> Translated:
+    """Translate the PTX of an asm statement to C++ statements.
 
     Args:
         text: The PTX, in which ``%0`` and so on are the operands.
@@ -56,7 +80,9 @@ def translated(text: str, operands: list[Register], *, is_volatile: bool) -> str
     Raises:
         RefusedError: If something in it cannot be translated.
     """
-    return _Translation(text, operands, is_volatile).code()
+    translation = _Translation(text, operands, is_volatile)
+    code = translation.code()
+    return Translated(code, frozenset(translation.named), frozenset(translation.in_place))
 
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
@@ -84,6 +110,8 @@ class _Translation:
     def __init__(self, text: str, operands: list[Register], is_volatile: bool) -> None:
         self._text = _COMMENT.sub(lambda comment: re.sub(r"[^\n]", " ", comment[0]), text)
         self._operands = operands
+        self.named: set[int] = set()
+        self.in_place: set[int] = set()
         self._scopes: list[dict[str, Register]] = [{}]
         self._declared = 0
         self._is_volatile = is_volatile
@@ -158,13 +186,13 @@ class _Translation:
         for prefixes, reason in _REFUSED:
             if any(name == prefix or name.startswith((prefix + ".", prefix + "::")) for prefix in prefixes):
                 raise RefusedError(f"the simulator does not support the PTX instruction '{name}': {reason}")
-        opcode, *modifiers = re.split(r"\.", name)
-        write = INSTRUCTIONS.get(opcode)
+        write, modifiers = find_instruction(name)
         if write is None:
             raise RefusedError(f"the simulator does not support the PTX instruction '{name}': {OWN_CODE}")
+        opcode = name.split(".")[0]
         self._reads_carry |= opcode in ("addc", "subc", "madc") and not self._sets_carry
         self._sets_carry |= "cc" in modifiers
-        return write(Instruction(name, modifiers, split(text[found.end() :]), self.register))
+        return write(Instruction(name, modifiers, split(text[found.end() :]), self.register, self.place))
 
     def register(self, text: str) -> Register:
         """Return the register or constant that an operand's text names.
@@ -175,12 +203,14 @@ class _Translation:
         if operand := _OPERAND.fullmatch(text):
             if int(operand[1]) >= len(self._operands):
                 raise RefusedError(f"the inline PTX uses {text}, but its statement has {len(self._operands)} operands")
+            self.named.add(int(operand[1]))
             return self._operands[int(operand[1])]
         for scope in reversed(self._scopes):
             if text in scope:
                 return scope[text]
         if text in SPECIAL:
-            return Register(SPECIAL[text], 64 if text.endswith(("64", "timer", "gridid")) else 32)
+            bits = 1 if text == "%is_explicit_cluster" else 64 if text.endswith(("64", "timer", "gridid")) else 32
+            return Register(SPECIAL[text], bits)
         if _INTEGER.fullmatch(text):
             digits = text.rstrip("U")
             if re.fullmatch(r"-?0[0-7]+", digits):
@@ -193,6 +223,19 @@ class _Translation:
                 return Register(f"__uint_as_float(0x{found[1]}u)", 0)
             return Register(f"__longlong_as_double(0x{found[2]}ll)", 0)
         raise RefusedError(f"the inline PTX uses '{text}', which is neither an operand nor a register that it declares")
+
+    def place(self, text: str) -> str:
+        """Return the C++ expression for the address of the kernel's variable that an operand's text names.
+
+        It is ``"nullptr"`` if it names none of the statement's operands.
+
+        Raises:
+            RefusedError: If it names no register or constant.
+        """
+        register = self.register(text)
+        if operand := _OPERAND.fullmatch(text):
+            self.in_place.add(int(operand[1]))
+        return register.place
 
 
 def _brief(text: str) -> str:

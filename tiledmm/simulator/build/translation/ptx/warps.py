@@ -114,6 +114,23 @@ def _redux(it: Instruction) -> str:
     return f"{{ {' '.join(code)} }}"
 
 
+@instruction("elect")
+def _elect(it: Instruction) -> str:
+    if not it.take(("sync",)):
+        raise it.refuse("use elect.sync")
+    it.finish(2)
+    to, _, predicate = (part.strip() for part in it.operands[0].partition("|"))
+    if not predicate:
+        raise it.refuse("its destination is a lane and a predicate, such as _|p")
+    leader = f"{PREFIX}leader"
+    code = [
+        f"const unsigned {leader} = tiledmm_asynchronous::elect({it.source(it.operands[1], 'b32')});",
+        it.put(to, "b32", leader),
+        it.put(predicate, "pred", f"{leader} == tiledmm_lane()"),
+    ]
+    return f"{{ {' '.join(code)} }}"
+
+
 @instruction("nanosleep", "pmevent", "griddepcontrol")
 def _nothing(it: Instruction) -> str:
     return ";"
