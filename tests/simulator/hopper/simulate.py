@@ -18,8 +18,6 @@ from tiledmm.simulator.check.finding_kinds import WRONG_RESULT
 from tiledmm.simulator.check.findings import Finding
 from tiledmm.simulator.report.report import Report
 
-_HEADER = "hopper.cuh"
-
 # What the kernels' pointers point to. An array of another type is passed as these elements.
 _ELEMENTS: Mapping[str, np.dtype[Any]] = {
     name: np.dtype(dtype)
@@ -77,7 +75,6 @@ def simulated_launches(
         if source is not None:
             path = Path(folder, path.name)
             path.write_text(source, "utf-8")
-            Path(folder, _HEADER).write_text((FOLDER / _HEADER).read_text("utf-8"), "utf-8")
         for kernel in case.kernels:
             is_last = kernel == case.kernels[-1]
             arguments = list(_arguments(case, kernel, arrays, maps))
@@ -87,8 +84,9 @@ def simulated_launches(
                 if is_last and name in expected and arguments[at] is arrays[name]
             }
             report = simulator.launch(
-                path, case.grid, case.block, arguments, name=kernel, shared_bytes=case.shared, expected=wanted,
-                rtol=case.tolerance, atol=0.0, cluster=None if case.cluster == (1, 1, 1) else case.cluster, **settings,
+                path, case.grid, case.block, arguments, name=kernel, options=(f"-I{FOLDER}",), shared_bytes=case.shared,
+                expected=wanted, rtol=case.tolerance, atol=0.0,
+                cluster=None if case.cluster == (1, 1, 1) else case.cluster, **settings,
             )  # fmt: skip
             if (is_last or not report.ok) and all(each.kind != WRONG_RESULT for each in report.findings):
                 wrong = (_wrong(case, kernel, said) for said in _differences(case, before, arrays, expected))
