@@ -205,7 +205,8 @@ def refuse_object(unit: Path, source: str, *, dynamic: bool, begins: bool) -> Re
 @functools.lru_cache(maxsize=1)
 def _provided() -> frozenset[str]:
     """Return the names of the runtime's functions that kernels call; those that Python calls are not among them."""
-    return frozenset(_OWN.findall((_NATIVE / "runtime.h").read_text(encoding="utf-8")))
+    headers = ("runtime.h", "asynchronous.h")
+    return frozenset(name for each in headers for name in _OWN.findall((_NATIVE / each).read_text(encoding="utf-8")))
 
 
 def _at_load(sections: list[Section], symbols: list[Symbol], source: str, own: int) -> Refusal | None:

@@ -1264,11 +1264,11 @@ static void multiply_in_warp(Worker& w, unsigned warp) {
     } else {
         const Descriptor d = decode(first.a_descriptor);
         gather(d, first.transposes_a, warp % 4 * 16, 16, first.k, bytes_of(first.a_type), read, a.data());
-        total += wavefronts(d, first.transposes_a, warp % 4 * 16, 16, first.k, bytes_of(first.a_type));
+        total += wavefronts(16, first.k, bytes_of(first.a_type));
     }
     const Descriptor d = decode(first.b_descriptor);
     gather(d, first.transposes_b, 0, first.n, first.k, bytes_of(first.b_type), read, b.data());
-    total += wavefronts(d, first.transposes_b, 0, first.n, first.k, bytes_of(first.b_type));
+    total += wavefronts(first.n, first.k, bytes_of(first.b_type));
     asks.others = others;
     w.current = current;
 
