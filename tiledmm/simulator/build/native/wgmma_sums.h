@@ -68,7 +68,8 @@ struct Floats {
         const int field = static_cast<int>(bits >> FRACTION_BITS) & TOP;
         const int exponent = (field ? field : 1) - BIAS, significand = field ? fraction + (1 << FRACTION_BITS) : fraction;
         const Real size = static_cast<Real>(significand) * power_of<Real>(exponent - FRACTION_BITS);
-        const Real value = size * static_cast<Real>(1 - 2 * static_cast<int>(bits >> (BITS - 1)));   // signs are hard to predict
+        // Without a branch, because signs are hard to predict.
+        const Real value = size * static_cast<Real>(1 - 2 * static_cast<int>(bits >> (BITS - 1)));
         if (field == TOP && (HAS_INFINITY || fraction == (1 << FRACTION_BITS) - 1))
             return {HAS_INFINITY && fraction == 0 ? value * static_cast<Real>(INFINITY) : static_cast<Real>(NAN), 0, false};
         // 8-bit floats are normalized first.
@@ -87,7 +88,9 @@ template <class Packed>
 struct Integers {
     using Real = float;
     static constexpr unsigned K = WGMMA_ROW_BYTES;
-    static Factor<Real> at(const uint8_t* packed, unsigned i) { return {static_cast<Real>(static_cast<Packed>(packed[i])), 0, true}; }
+    static Factor<Real> at(const uint8_t* packed, unsigned i) {
+        return {static_cast<Real>(static_cast<Packed>(packed[i])), 0, true};
+    }
 };
 
 inline float half_value(unsigned bits) {   // the lower 16
@@ -226,7 +229,7 @@ inline void decode_columns(const uint8_t* b, Columns<typename B::Real, B::K>& co
     }
 }
 
-// The sum in float64, for one that is infinite, NaN or a zero: it says which.
+// The sum in float64 where an element or C is infinite or NaN: it says which of the two the sum is.
 template <class A, class B>
 __attribute__((noinline)) double plain_sum(double c, const uint8_t* a, const uint8_t* b, bool negates) {
     double sum = c;
@@ -282,11 +285,11 @@ inline void multiply_floats(const Wgmma& product, const uint8_t* a, const uint8_
             for (unsigned column = 0; column < WGMMA_BLOCK; ++column) {
                 const double plus = c[column], power = largest[column];
                 const bool is_finite = rows.are_finite[row] && columns.are_finite[column] && power < INFINITY;
-                double sum = 0;
+                double sum = 0;   // of zeros alone, whatever their signs
                 if (is_finite && power > 0) {
                     const auto added = static_cast<int32_t>(plus * (power_of<double>(A::KEPT) / power));   // truncated
                     sum = (static_cast<double>(totals[column]) + added) * (power * power_of<double>(-A::KEPT));
-                } else if (!is_finite || std::signbit(plus)) {
+                } else if (!is_finite) {
                     sum = plain_sum<A, B>(plus, a + row * WGMMA_ROW_BYTES, block + column * WGMMA_ROW_BYTES, negates);
                 }
                 d.template set<A::ROUNDED>(at + next_sum(column, d.per_lane), sum);
@@ -306,7 +309,8 @@ inline void multiply_integers(const Wgmma& product, const uint8_t* a, const uint
             using Reals = Vector<float>::Reals;
             Reals totals[WGMMA_BLOCK / 4] = {};
             for (unsigned k = 0; k < A::K; ++k)
-                for (unsigned v = 0; v < WGMMA_BLOCK / 4; ++v) totals[v] += rows.values[row][k] * load(columns.values[k] + v * 4);
+                for (unsigned v = 0; v < WGMMA_BLOCK / 4; ++v)
+                    totals[v] += rows.values[row][k] * load(columns.values[k] + v * 4);
             const unsigned per_lane = product.n / 2, at = first_sum(row, first, per_lane);
             for (unsigned column = 0; column < WGMMA_BLOCK; ++column) {
                 uint32_t& sum = d[at + next_sum(column, per_lane)];
