@@ -30,6 +30,9 @@ ROW_BYTES = 32
 #: Fractional bits below the largest exponent that a sum keeps, by the operands' bits.
 FRACTION = {32: 25, 16: 25, 8: 13}
 
+#: The least exponent to which sums are aligned.
+LEAST = -133
+
 
 @dataclass(frozen=True)
 class Float:
@@ -58,8 +61,8 @@ KINDS = (
 )
 
 #: Data of cases: exponents that are near, or far from each other; C that cancels the sum; the ends of the exponents'
-#: range; subnormals of A with large numbers of B; infinities and NaN.
-DATA = ("near", "wide", "far", "cancel", "large", "small", "subnormal", "special")
+#: range; subnormals of A with large numbers of B; infinities and NaN; products and C near D's least number, and zeros.
+DATA = ("near", "wide", "far", "cancel", "large", "small", "subnormal", "special", "tiny")
 
 SOURCE = r"""
 typedef unsigned int u32;
@@ -169,9 +172,10 @@ def results(d: str, packed: Any) -> Any:
 def sum_of_products(d: str, a_type: str, b_type: str, a: Any, b: Any, c: Any) -> Any:
     """Return C + A @ B as one wgmma computes it, packed.
 
-    All products and C are aligned to the largest exponent, where a product's exponent is the sum of its factors', and
-    truncated ``FRACTION`` bits below it. The sum of what is left is exact. Then a float32 result is rounded toward zero
-    (of 8-bit factors, to 13 bits of fraction), and a float16 result to nearest.
+    All products and C are aligned to the largest exponent, but at least ``LEAST``, and truncated ``FRACTION`` bits
+    below it. A product's exponent is the sum of its factors'; subnormal numbers are not normalized first. The sum of
+    what is left is exact. Then a float32 result is rounded toward zero (of 8-bit factors, to 13 bits of fraction), and
+    a float16 result to nearest. A result of zero is positive.
 
     Args:
         d, a_type, b_type: Types, as in the instruction's name.
@@ -188,18 +192,19 @@ def sum_of_products(d: str, a_type: str, b_type: str, a: Any, b: Any, c: Any) ->
         product = left * right
         plain = product.sum(-1) + plus
         exponents = np.where(product == 0, -10_000, _aligned(a_type, left) + _aligned(b_type, right))
-        largest = np.maximum(exponents.max(-1), np.where(plus == 0, -10_000, np.maximum(_exponent(plus), -126)))
-        unit = np.where(largest == -10_000, 0, largest - FRACTION[bits])
+        least = -14 if d == "f16" else -126
+        largest = np.maximum(exponents.max(-1), np.where(plus == 0, -10_000, np.maximum(_exponent(plus), least)))
+        unit = np.maximum(largest, LEAST) - FRACTION[bits]
         aligned = np.trunc(np.ldexp(plus, -unit)) + np.trunc(np.ldexp(product, -unit[..., None])).sum(-1)
         total = np.where(np.isfinite(plain), np.ldexp(aligned, unit), plain)
         if d == "f16":
             packed = total.astype(np.float16)
             packed = np.where(np.isnan(packed), np.uint16(0x7FFF), packed.view(np.uint16))
-            return np.ascontiguousarray(packed).view(np.uint32)
+            return np.where(packed == 0x8000, np.uint16(0), packed).view(np.uint32)
         fraction = 13 if bits == 8 else 23
         last = np.maximum(_exponent(total) - fraction, -149)
         rounded = np.where(np.isfinite(total), np.ldexp(np.trunc(np.ldexp(total, -last)), last), total)
-        result = rounded.astype(np.float32)
+        result = rounded.astype(np.float32) + np.float32(0)
     return np.where(np.isnan(result), np.uint32(0x7FFFFFFF), result.view(np.uint32))
 
 
@@ -208,9 +213,8 @@ def _exponent(x: Any) -> Any:
 
 
 def _aligned(element: str, x: Any) -> Any:
-    """Return the exponents by which products are aligned: subnormals are not normalized first, but for 8-bit floats."""
-    form = FORMATS[element]
-    return np.maximum(_exponent(x), 1 - form.bias) if form.bits > 8 else _exponent(x)
+    """Return the exponents by which products are aligned: those of subnormals are the format's least."""
+    return np.maximum(_exponent(x), 1 - FORMATS[element].bias)
 
 
 # ---- cases ----
@@ -227,6 +231,10 @@ def operands(d: str, a: str, b: str, data: str, rng: np.random.Generator) -> tup
     spread = {"near": 1, "wide": 8, "far": 20}.get(data, 4)
     c = rng.standard_normal((ROWS, COLUMNS)) * 2.0 ** rng.integers(-spread, spread + 1, (ROWS, COLUMNS))
     c[rng.random(c.shape) < 0.3] = 0
+    if data == "tiny":
+        c = rng.integers(0, 20, (ROWS, COLUMNS)) * (rng.random((ROWS, COLUMNS)) < 0.4)
+        c |= rng.integers(0, 2, c.shape) << (15 if d == "f16" else 31)
+        return *packed, c.astype(np.uint16 if d == "f16" else np.uint32).view(np.uint32)
     with np.errstate(all="ignore"):
         plain = np.nan_to_num(values(a, packed[0]) @ values(b, packed[1]).T)
         if data == "cancel":
@@ -244,12 +252,17 @@ def _elements(element: str, shape: tuple[int, int], data: str, rng: np.random.Ge
     exponents = form.bits - 1 - form.fraction
     most = (1 << exponents) - 1 - form.has_infinity
     spread = {"near": 1, "wide": 4, "far": 10}.get(data, 3)
-    middle = {"large": most // 2 + most // 4, "small": max(1, most // 4), "subnormal": 1}.get(data, form.bias)
+    tiny = max(1, form.bias - (70 if exponents == 8 else 11))
+    middle = {"large": most // 2 + most // 4, "small": max(1, most // 4), "subnormal": 1, "tiny": tiny}.get(
+        data, form.bias
+    )
     exponent = np.clip(rng.integers(middle - spread, middle + spread + 1, shape), 0, most)
     fraction = rng.integers(0, 1 << form.fraction, shape)
     if not form.has_infinity:
         fraction = np.where(exponent == most, np.minimum(fraction, (1 << form.fraction) - 2), fraction)
     bits = rng.integers(0, 2, shape) << (form.bits - 1) | exponent << form.fraction | fraction
+    if data == "tiny":
+        bits = np.where(rng.random(shape) < 0.5, bits & 1 << (form.bits - 1), bits)  # zeros of both signs
     if data == "special":
         highest = (1 << exponents) - 1
         rare = rng.random(shape)

@@ -1,4 +1,4 @@
-"""Tests of ``native/descriptors.h`` with the layouts of ``hopper/kernels``, which gave correct products on a GPU."""
+"""Tests of ``native/descriptors.h``: operands are where a GPU read them, and where kernels in ``hopper`` store them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from benchmarks.studies.wgmma_operands import DEPTH, RECORDED, ROWS, chunks
 from tests.conftest import missing_simulator
 from tests.simulator.native_library import native_library
 
@@ -24,8 +25,9 @@ extern "C" void fields(uint64_t bits, unsigned* to) {
     const unsigned all[5] = {d.address, d.leading, d.stride, d.base_offset, d.swizzle};
     std::memcpy(to, all, sizeof(all));
 }
-extern "C" unsigned element(uint64_t bits, int mn_major, unsigned mn, unsigned k, unsigned bytes) {
-    return offset_of(decode(bits), mn_major, mn, k, bytes);
+extern "C" void elements(uint64_t bits, int mn_major, unsigned rows, unsigned depth, unsigned size, unsigned* to) {
+    for (unsigned mn = 0; mn < rows; ++mn)
+        for (unsigned k = 0; k < depth; ++k) to[mn * depth + k] = offset_of(decode(bits), mn_major, mn, k, size);
 }
 // Returns the number of reads, or 0 if one is not a whole chunk.
 extern "C" unsigned gathered(uint64_t bits, int mn_major, unsigned first, unsigned count, unsigned k, unsigned size,
@@ -49,9 +51,16 @@ SWIZZLES = {0: 0, 128: 1, 64: 2, 32: 3}
 @pytest.fixture(scope="module")
 def native(tmp_path_factory):
     library = native_library(SOURCE, tmp_path_factory.mktemp("descriptors"))
-    for function in (library.fields, library.element, library.gathered):
+    for function in (library.fields, library.elements, library.gathered):
         function.argtypes = [ctypes.c_uint64]
     return library
+
+
+def elements(native, described: int, mn_major: bool, shape: tuple[int, int], element_bytes: int = 2):
+    """Return where an operand's elements are: an array of shape (rows of M or N, depth along K)."""
+    found = np.zeros(shape, np.uint32)
+    native.elements(described, mn_major, *shape, element_bytes, found.ctypes.data_as(ctypes.c_void_p))
+    return found
 
 
 def descriptor(address: int, leading: int, stride: int, swizzle: int, base_offset: int = 0) -> int:
@@ -182,10 +191,7 @@ def test_elements_are_where_kernels_store_them(native, tile, base):
         places = np.array(
             [[(base + tile.place(row, k0 + k)) % WINDOW for k in range(tile.step)] for row in range(tile.rows)]
         )
-        found = [
-            [native.element(described, tile.mn_major, row, k, size) for k in range(tile.step)]
-            for row in range(tile.rows)
-        ]
+        found = elements(native, described, tile.mn_major, (tile.rows, tile.step), size)
         np.testing.assert_array_equal(found, places)
 
         first, count = (16, 16) if tile.rows % 32 == 0 else (0, tile.rows)  # the rows of a warp, or all
@@ -199,11 +205,23 @@ def test_elements_are_where_kernels_store_them(native, tile, base):
         np.testing.assert_array_equal(out, expected.reshape(count, 32))
 
 
+@pytest.mark.parametrize("operand", ["A/K", "A/MN", "B/K", "B/MN"])
+def test_elements_are_where_a_gpu_read_them(native, operand):
+    mn_major = operand.endswith("MN")
+    with np.load(RECORDED) as recorded:
+        given, expected = recorded[f"{operand}/descriptors"], recorded[f"{operand}/chunks"]
+    found = np.stack([elements(native, int(each), mn_major, (ROWS, DEPTH)) for each in given])
+    np.testing.assert_array_equal(chunks(found, mn_major), expected)
+    eighth = found[:, ::8].repeat(8, 1) if mn_major else found[:, :, ::8].repeat(8, 2)
+    along = np.arange(ROWS)[:, None] if mn_major else np.arange(DEPTH)
+    np.testing.assert_array_equal(found - eighth, np.broadcast_to(2 * along % 16, found.shape))
+
+
 @pytest.mark.parametrize("mn_major", [False, True])
 @pytest.mark.parametrize("swizzle", SWIZZLES)
 def test_chunks_of_a_core_matrix_are_in_distinct_banks(native, swizzle, mn_major):
     for address in range(0, 2048, 16):
         described = descriptor(address, 48, 176, swizzle, address // 16 % 8)
-        places = [native.element(described, mn_major, *((0, i) if mn_major else (i, 0)), 2) for i in range(8)]
-        assert len({place // 16 % 8 for place in places}) == 8
+        places = elements(native, described, mn_major, (8, 8))
+        assert len(set((places[0] if mn_major else places[:, 0]) // 16 % 8)) == 8
     assert native.waves(64, 16, 2) == 16

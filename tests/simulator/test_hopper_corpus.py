@@ -7,6 +7,7 @@ import pytest
 from tests.conftest import slow_unless
 from tests.simulator.hopper.cases import CASES
 from tests.simulator.hopper.facts import FACTS
+from tests.simulator.hopper.held_out.cases import HELD_OUT_CASES
 from tests.simulator.hopper.simulate import named_places, simulate
 
 ORDERS = (("forward", 0), ("reverse", 0), ("random", 1), ("preemptive", 1), ("preemptive", 2), ("preemptive", 3))
@@ -32,7 +33,7 @@ def test_the_cases_of_every_day_exist():
         pytest.param(
             case, order, seed, id=f"{case.name}-{order}-{seed}", marks=slow_unless(chosen(case.name, order, seed))
         )
-        for case in (*CASES, *FACTS)
+        for case in (*CASES, *FACTS, *HELD_OUT_CASES)
         for order, seed in ORDERS
     ],
 )

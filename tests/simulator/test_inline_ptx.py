@@ -1228,7 +1228,7 @@ extern "C" __global__ void kernel(const int* x, int* out) {
 @pytest.mark.parametrize(
     ("ptx", "says"),
     [
-        ("wgmma.fence.sync.aligned;", "'wgmma.fence.sync.aligned'.*mma.sync"),
+        ("tcgen05.wait::ld.sync.aligned;", "'tcgen05.wait::ld.sync.aligned'.*mma.sync"),
         ("frobnicate.u32 %0, %0;", "'frobnicate.u32'.*TILEDMM_SIMULATOR"),
         ("mad.wide.cc.u32 %0, %0, 1, 2;", "'mad.wide.cc.u32'.*\\.lo or \\.hi"),
         ("add.u64 %0, %0, 1;", "%0 .*32 bits.* 64"),
@@ -1242,15 +1242,6 @@ extern "C" __global__ void kernel(const int* x, int* out) {
         ("{.reg .pred p; bar.red.popc.u32 %0, 1, 64, p;}", r"'bar\.red.*barrier 0"),
         ("mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f32 {%0}, {%0}, {%0}, {%0};", "m16n8k8/m16n8k16 of f16"),
         ("cp.async.cg.shared.global [%0], [%0], 8;", "16 bytes"),
-        *(
-            pytest.param(*case, marks=pytest.mark.slow)
-            for case in (
-                ("mbarrier.init.shared::cta.b64 [%0], 1;", "'mbarrier.init.shared::cta.b64'"),
-                ("cp.async.bulk.commit_group;", "'cp.async.bulk.commit_group'.*TMA"),
-                ("barrier.cluster.arrive;", "'barrier.cluster.arrive'.*clusters"),
-                ("tcgen05.wait::ld.sync.aligned;", "'tcgen05.wait::ld.sync.aligned'.*Blackwell"),
-            )
-        ),
     ],
 )
 def test_what_is_refused_is_named(ptx, says):
@@ -1278,11 +1269,11 @@ def test_macros_in_the_text_are_refused():
 
 
 def test_functions_and_macros_that_are_not_used_may_contain_anything():
-    text = """#define FENCE asm volatile("wgmma.fence.sync.aligned;")
+    text = """#define FENCE asm volatile("tcgen05.fence::before_thread_sync;")
 #define ANY(instruction) asm volatile(instruction ";")
-__device__ __forceinline__ void arrive() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-template <bool HOPPER> __device__ void wait() {
-    if constexpr (HOPPER) asm volatile("wgmma.wait_group.sync.aligned 0;"); else asm volatile("membar.cta;");
+__device__ __forceinline__ void arrive() { asm volatile("tcgen05.fence::before_thread_sync;" ::: "memory"); }
+template <bool BLACKWELL> __device__ void wait() {
+    if constexpr (BLACKWELL) asm volatile("tcgen05.wait::st.sync.aligned;"); else asm volatile("membar.cta;");
 }
 #if __CUDA_ARCH__ >= 1000
 asm volatile("tcgen05.wait::ld.sync.aligned;");
@@ -1291,7 +1282,7 @@ extern "C" __global__ void kernel(int* out) { wait<false>(); out[threadIdx.x] = 
     out = np.zeros(32, "i4")
     run(text, out, checked=False)
     assert out.tolist() == [1] * 32
-    with pytest.raises(CompilationError, match=r"kernel\.cu:5: .*'wgmma\.wait_group\.sync\.aligned'"):
+    with pytest.raises(CompilationError, match=r"kernel\.cu:5: .*'tcgen05\.wait::st\.sync\.aligned'"):
         toolchain.build_kernel(
             text.replace("wait<false>", "wait<true>"), "kernel", target=TARGETS["sm_90"], build="checked"
         )

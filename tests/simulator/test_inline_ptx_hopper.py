@@ -12,7 +12,6 @@ import pytest
 from tests.conftest import slow_unless
 from tests.simulator.hopper.cases import CASES
 from tiledmm.codegen.rendering import render
-from tiledmm.errors import CompilationError
 from tiledmm.hardware.architectures import TARGETS
 from tiledmm.kernels.variants import kernel_spec
 from tiledmm.simulator.build import toolchain
@@ -23,6 +22,8 @@ from tiledmm.simulator.build.translation import inline_ptx, unit
 
 HAS_NVRTC = importlib.util.find_spec("cuda") and importlib.util.find_spec("cuda.core")
 INCLUDE = ("-iquote", str(toolchain.NATIVE), f"-I{toolchain.NATIVE / 'include'}")
+if "__cluster_dims__" not in (toolchain.NATIVE / "cuda.h").read_text(encoding="utf-8"):
+    INCLUDE += ("-D__cluster_dims__(...)=",)
 
 # Flags of barriers: parity 1, try_wait 2, relaxed 4, cluster 8, drop 16, expect_tx 32, noComplete 64, noinc 128.
 TEST = "{ .reg .pred p; mbarrier.%s p, %s; selp.u32 %%0, 1, 0, p; }"
@@ -68,7 +69,7 @@ STATEMENTS = {
     "fence.proxy.async.shared::cta;": "proxy_fence 1",
     "fence.proxy.async.shared::cluster;": "proxy_fence 1",
     "{ .reg .pred p; setp.eq.u32 p, %5, 3; @!p mbarrier.inval.b64 [%9]; @p fence.proxy.async; }": "proxy_fence 3",
-    # ---- bulk copies: way, reduction, type, shared, source, global, bytes, barrier, blocks, whether with a barrier ----
+    # ---- bulk copies: way, reduction, type, shared, source, global, bytes, barrier, blocks, 1 for a barrier ----
     "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%2], [%9], %4, [%2 + 64];":
         "bulk to_shared   400 0 70000900 48 440 0 1",
     "cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [%2], [%9 + 16], 32, [%2];":
@@ -122,7 +123,8 @@ STATEMENTS = {
     "cp.async.bulk.prefetch.tensor.1d.L2.global.L2::cache_hint [%8, {%5}], %1;": "tensor to_l2  5000 3 | 0 0 0",
     "prefetch.tensormap [%8];": "",
     # ---- stores that complete at a barrier ----
-    "st.async.shared::cluster.mbarrier::complete_tx::bytes.u32 [%3], %5, [%3 + 8];": "store_async 3000800 3000808  u32 3",
+    "st.async.shared::cluster.mbarrier::complete_tx::bytes.u32 [%3], %5, [%3 + 8];":
+        "store_async 3000800 3000808  u32 3",
     "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v2.b32 [%3], {%5, %6}, [%3];":
         "store_async 3000800 3000800  b32 3 4",
     "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.s32 [%3], {%5, %6, %7, 9}, [%3];":
@@ -134,7 +136,8 @@ STATEMENTS = {
         "store_async 3000800 3000800 add s32 3",
     "red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.inc.u32 [%3], %5, [%3];":
         "store_async 3000800 3000800 inc u32 3",
-    "red.async.relaxed.cluster.mbarrier::complete_tx::bytes.add.u64 [%9], %8, [%9];": "store_async 900 900 add u64 5000 0",
+    "red.async.relaxed.cluster.mbarrier::complete_tx::bytes.add.u64 [%9], %8, [%9];":
+        "store_async 900 900 add u64 5000 0",
     "red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.and.b32 [%3], %5, [%3];":
         "store_async 3000800 3000800 and b32 3",
     # ---- clusters ----
@@ -188,7 +191,18 @@ def record(body: str, folder: Path) -> list[str]:
     included = "".join(f'#include "{each}"\n' for each in headers)
     (folder / "cases.cpp").write_text(included + text, encoding="utf-8")
     recorder = Path(__file__).parent / "hopper" / "recorder.cpp"
-    flags = ["-std=c++17", "-O1", "-w", "-DTILEDMM_UNSET=0", "-iquote", str(toolchain.NATIVE), "-o", "cases", "cases.cpp", str(recorder)]
+    flags = [
+        "-std=c++17",
+        "-O1",
+        "-w",
+        "-DTILEDMM_UNSET=0",
+        "-iquote",
+        str(toolchain.NATIVE),
+        "-o",
+        "cases",
+        "cases.cpp",
+        str(recorder),
+    ]
     done = run_compiler([*compiler(), *flags], folder)
     assert done.returncode == 0, done.stderr[:4000]
     done = subprocess.run([folder / "cases"], capture_output=True, text=True, check=True)
@@ -223,3 +237,229 @@ def test_ptxas_accepts_the_statements() -> None:
         for ptx in STATEMENTS
     )
     compile_for(on_a_gpu(body), "kernel", "sm_90a")
+
+
+# ---- wgmma ----
+
+
+def wgmma(name: str, registers: int, tail: str, letter: str, fragment: str = "") -> str:
+    """Return an asm statement of a wgmma whose sums are ``d`` or ``u``, in "+f" or "+r"."""
+    sums = ", ".join(f"%{i}" for i in range(registers))
+    at = registers
+    if fragment:
+        a, at = "{" + ", ".join(f"%{registers + i}" for i in range(4)) + "}", registers + 4
+        given = f'"r"(x), "r"({fragment}), "r"(v[2]), "r"(v[3])'
+    else:
+        a, at = f"%{registers}", registers + 1
+        given = '"l"(map)'
+    text = tail.replace("B", f"%{at}").replace("S", f"%{at + 1}").replace("N", f"%{at + 2}")
+    variable = "d" if letter == "f" else "u"
+    outputs = ", ".join(f'"+{letter}"({variable}[{i}])' for i in range(registers))
+    ptx = (
+        f"{{ .reg .pred p; setp.ne.b32 p, %{at + 1}, 0; wgmma.mma_async.sync.aligned.{name} {{{sums}}}, {a}, {text}; }}"
+    )
+    return f'asm volatile("{ptx}" : {outputs} : {given}, "l"(global), "r"(x), "n"(-1) : "memory");'
+
+
+B = "70000900"
+#: Shape and types, registers of sums, operands after A, A in registers; the call that these become.
+WGMMA = {
+    ("m64n8k16.f32.f16.f16", 4, "B, p, 1, 1, 0, 0", "f", ""): f"f16 f16 f32 n8 k16 4 | 4 | 5000 | {B} | 1 1 1 0 0 0",
+    ("m64n256k16.f32.bf16.bf16", 128, "B, 0, N, 1, 1, 0", "f", ""):
+        f"bf16 bf16 f32 n256 k16 128 | 4 | 5000 | {B} | 0 -1 1 1 0 0",
+    ("m64n24k16.f32.f16.f16", 12, "B, !p, 1, -1, 1", "f", "v[1]"):
+        f"f16 f16 f32 n24 k16 12 | 4 | 3@ 4@ 5@ 6@ | {B} | 0 1 -1 0 1 0",
+    ("m64n16k16.f16.f16.f16", 4, "B, 1, 1, 1, 0, 1", "r", ""): f"f16 f16 f16 n16 k16 4 | 4 | 5000 | {B} | 1 1 1 0 1 0",
+    ("m64n8k8.f32.tf32.tf32", 4, "B, p, 1, N", "f", "v[1] + 1"):
+        f"tf32 tf32 f32 n8 k8 4 | 4 | 3@ 5 5@ 6@ | {B} | 1 1 -1 0 0 0",
+    ("m64n104k32.f32.e4m3.e5m2", 52, "B, p, 1, 1", "f", ""):
+        f"e4m3 e5m2 f32 n104 k32 52 | 4 | 5000 | {B} | 1 1 1 0 0 0",
+    ("m64n16k32.f16.e5m2.e5m2", 4, "B, p, -1, 1", "r", ""): f"e5m2 e5m2 f16 n16 k32 4 | 4 | 5000 | {B} | 1 -1 1 0 0 0",
+    ("m64n48k32.s32.s8.u8", 24, "B, p", "r", ""): f"s8 u8 s32 n48 k32 24 | 4 | 5000 | {B} | 1 1 1 0 0 0",
+    ("m64n8k32.s32.u8.s8.satfinite", 4, "B, 1", "r", "7u"): f"u8 s8 s32 n8 k32 4 | 4 | 3@ 7 5@ 6@ | {B} | 1 1 1 0 0 1",
+    ("m64n8k32.satfinite.s32.s8.s8", 4, "B, 1", "r", ""): f"s8 s8 s32 n8 k32 4 | 4 | 5000 | {B} | 1 1 1 0 0 1",
+}  # fmt: skip
+VARIABLES = "unsigned x = numbers[3], v[4] = {3, numbers[4], numbers[5], numbers[6]}, u[128] = {}; float d[128] = {};"
+
+
+def test_wgmma_writes_the_variables_themselves(tmp_path: Path) -> None:
+    body = "\n".join(
+        f"{{ {VARIABLES} {wgmma(*case)}\n"
+        "unsigned written = 0; for (unsigned i = 0; i < 128; ++i) written += u[i] + __float_as_uint(d[i]) == i + 1;\n"
+        "tiledmm_shown(written); next(); }"
+        for case in WGMMA
+    )
+    printed = record(body, tmp_path)
+    for (case, expected), found in zip(WGMMA.items(), printed, strict=False):
+        assert found.splitlines() == [f"wgmma {expected}", f"= {case[1]:x}"], case
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not HAS_NVRTC, reason="without NVRTC")
+def test_ptxas_accepts_wgmma() -> None:
+    from tiledmm.compile.inspection import compile_for
+
+    body = "\n".join(
+        f"{{ {VARIABLES} {wgmma(*case)} for (int i = 0; i < 128; ++i) results[i] += u[i] + d[i]; }}"
+        for case in WGMMA
+        if "satfinite.s32" not in case[0]
+    )
+    compile_for(on_a_gpu(body), "kernel", "sm_90a")
+
+
+def test_operands_that_no_instruction_names_are_left_alone(tmp_path: Path) -> None:
+    lines = (
+        'asm volatile("" : "+f"(d[0]), "+r"(u[0])::"memory");',
+        'asm volatile("// nothing\\n" : "=r"(u[1]) : "r"(*missing));',
+        'asm volatile("wgmma.wait_group.sync.aligned 0;" : "+f"(d[1])::"memory");',
+        'asm volatile("" :: "r"(++i));',
+    )
+    for line in lines:
+        assert not re.search("input|output|in_place", inline_ptx.translate(line))
+    body = f"{VARIABLES} const unsigned* missing = nullptr; int i = 0; " + " ".join(lines)
+    assert record(f"{body} tiledmm_shown(i);", tmp_path) == ["wgmma_wait 0\n= 1\n"]
+
+
+def test_an_operand_may_be_a_place_and_a_value(tmp_path: Path) -> None:
+    body = VARIABLES + (
+        'asm volatile("mov.b32 %0, 0x3f800000; wgmma.fence.sync.aligned;'
+        " wgmma.mma_async.sync.aligned.m64n8k8.f32.tf32.tf32 {%0, %1, %2, %3}, %4, %4, 1, 1, 1;"
+        ' wgmma.wait_group.sync.aligned 0;"'
+        ' : "+f"(d[0]), "=f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "l"(map));'
+        " tiledmm_shown(__float_as_uint(d[0])); tiledmm_shown(__float_as_uint(d[3]));"
+    )
+    assert record(body, tmp_path)[0].splitlines()[-2:] == ["= 3f800001", "= 4"]
+
+
+# ---- what is refused ----
+
+SUMS = "{%0, %0, %0, %0}"
+
+
+@pytest.mark.parametrize(
+    ("ptx", "says"),
+    [
+        ("mbarrier.frob.b64 [%1];", "init, inval"),
+        ("mbarrier.init.shared::cta.b32 [%1], 1;", "b64"),
+        ("mbarrier.arrive.shared::cluster.b64 %2, [%1];", "no token.* _ "),
+        ("mbarrier.init.shared::cluster.b64 [%1], 1;", "shared::cta"),
+        ("mbarrier.init.b64 [%1], 1;", r"\[%1\] has 32 bits"),
+        ("mbarrier.arrive.shared::cta.b64 [%1];", "1 operands.*2 or 3"),
+        ("fence.proxy.tensormap::generic.release.gpu;", "before the launch"),
+        ("tensormap.replace.tile.rank.global.b1024.b32 [%2], 3;", "before the launch"),
+        ("multimem.red.add.f32 [%2], 1.0;", "one GPU"),
+        ("clusterlaunchcontrol.try_cancel.async.b128 [%1], [%1];", "atomic counter"),
+        ("st.bulk [%2], 16, 0;", "loop"),
+        ("tcgen05.wait::ld.sync.aligned;", "wgmma or mma.sync"),
+        ("cp.async.bulk.tensor.3d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes"
+         " [%1], [%2, {%1, %1, %1}], [%1], {%3};", "im2col.*tile"),
+        ("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%1], [%2, {%1}], [%1];",
+         "2 dimensions has 1 coordinates"),
+        ("cp.async.bulk.tensor.2d.global.shared::cta [%2, {%1, %1}], [%1];", "bulk_group"),
+        ("cp.async.bulk.shared::cta.shared::cta.bulk_group [%1], [%1], 16;", "spaces"),
+        ("cp.async.bulk.shared::cluster.global.bulk_group [%1], [%2], 16;", "complete_tx"),
+        ("cp.reduce.async.bulk.global.shared::cta.bulk_group.and.f32 [%2], [%1], 16;", "b32, b64"),
+        ("st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b64 [%1], {%2, %2, %2, %2}, [%1];", "16 bytes"),
+        ("mapa.u32 %1, %1, 0;", "64 bits"),
+        ("ldmatrix.sync.aligned.m8n8.x1.shared::cluster.b16 {%1}, [%1];", "own shared memory"),
+        ("elect.sync %1, 0xffffffff;", r"_\|p"),
+        ("setmaxnreg.inc.sync.aligned.u32 20;", "24 to 256.*20"),
+        ("setmaxnreg.inc.u32 24;", r"'\.sync'"),
+        ("wgmma.fence;", r"'\.sync'"),
+        (f"wgmma.mma_async.sync.aligned.m64n8k8.f32.f16.f16 {SUMS}, %2, %2, 1, 1, 1, 0, 0;", "m64nNk16"),
+        (f"wgmma.mma_async.sync.aligned.m64n12k16.f32.f16.f16 {SUMS}, %2, %2, 1, 1, 1, 0, 0;", "multiple of 8"),
+        (f"wgmma.mma_async.sync.aligned.m64n40k32.s32.s8.s8 {SUMS}, %2, %2, 1;", "multiple of 16"),
+        (f"wgmma.mma_async.sync.aligned.m64n16k16.f32.f16.f16 {SUMS}, %2, %2, 1, 1, 1, 0, 0;", "D has 4.*needs 8"),
+        (f"wgmma.mma_async.sync.aligned.m64n8k16.f16.bf16.bf16 {SUMS}, %2, %2, 1, 1, 1, 0, 0;", "sums of bf16 are f32"),
+        (f"wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.bf16 {SUMS}, %2, %2, 1, 1, 1, 0, 0;", "same type"),
+        (f"wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {SUMS}, %2, %2, 1, 2, 1, 0, 0;", "2 must be 1 or -1"),
+        (f"wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {SUMS}, %2, %2, 1, 1, 1;", "6 operands.* 8"),
+        (f"wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {SUMS}, {{%1, %1}}, %2, 1, 1, 1, 0;", "A has 2"),
+        (f"wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {SUMS}, %2, %2, %1, 1, 1, 0, 0;", "%1 has 32 bits"),
+        (f"wgmma.mma_async.sync.aligned.m64n8k256.s32.b1.b1.and.popc {SUMS}, %2, %2, 1;", "shape"),
+        (f"wgmma.mma_async.sync.aligned.m64n8k8.f32.tf32.tf32.satfinite {SUMS}, %2, %2, 1, 1, 1;", "saturated"),
+        (f"wgmma.mma_async.sp.sync.aligned.m64n8k32.f32.f16.f16 {SUMS}, %2, %2, %1, 0, 1, 1, 1, 0, 0;", "sparse"),
+        ("{ .reg .f32 s<4>; wgmma.mma_async.sync.aligned.m64n8k8.f32.tf32.tf32 {s0, s1, s2, s3}, %2, %2, 1, 1, 1; }",
+         "s0 of D must be an output operand"),
+        ("wgmma.mma_async.sync.aligned.m64n8k8.f32.tf32.tf32 {%1, %1, %1, %1}, %2, %2, 1, 1, 1;", "not an output"),
+    ],
+)  # fmt: skip
+def test_what_is_refused_is_named(ptx: str, says: str) -> None:
+    text = inline_ptx.translate(f'asm volatile("{ptx}" : "+f"(d) : "r"(a), "l"(b), "h"(c));')
+    found = re.search(r'tiledmm_refused: kernel\.cu:1: (.*?)"', text)
+    assert found and re.search(says, found[1]), text
+
+
+# ---- kernels ----
+
+
+def check_syntax(text: str, symbol: str, folder: Path) -> None:
+    """Translate a kernel's text, and check that the compiler accepts its unit."""
+    unit.write_unit(text, symbol, folder)
+    command = compiler()
+    flags = build_flags(command, symbol, TARGETS["sm_90"], "checked")
+    done = run_compiler([*command, *flags, *INCLUDE, "-fsyntax-only", "unit.cpp"], folder)
+    assert done.returncode == 0, done.stderr[:2000]
+
+
+@pytest.mark.parametrize("case", {case.file: case for case in CASES}.values(), ids=lambda case: case.file)
+def test_kernels_are_translated(case) -> None:
+    translated = inline_ptx.translate(case.source)
+    without_macros = re.sub(r"^#define (?:\\\n|[^\n])*", "", translated, flags=re.MULTILINE)  # their uses are expanded
+    assert "tiledmm_refused" not in without_macros
+
+
+CHOSEN = ("gemm_multicast", "st_async", "tma_5d", "wgmma_half_sums")
+
+
+@pytest.mark.parametrize(
+    ("case", "symbol"),
+    [
+        pytest.param(case, symbol, marks=slow_unless(case.file in CHOSEN), id=symbol)
+        for case in {case.kernels: case for case in CASES}.values()
+        for symbol in case.kernels
+    ],
+)
+def test_kernels_compile(case, symbol: str, tmp_path: Path) -> None:
+    check_syntax(case.source, symbol, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("variant", "options"),
+    [
+        pytest.param(variant, options, marks=slow_unless(chosen), id=f"{variant}-{i}")
+        for i, (variant, options, chosen) in enumerate(
+            (
+                ("wgmma", {"dtype": "float16", "config": {"cluster": 2}}, True),
+                ("wgmma", {"dtype": "float16", "layout": "NT"}, False),
+                ("wgmma", {"dtype": "bfloat16", "tile": 64, "layout": "TT"}, False),
+                ("wgmma", {"dtype": "tf32", "layout": "TN"}, False),
+                ("wgmma", {"dtype": "int8_int32", "tile": 144, "layout": "NT"}, False),
+                ("split_float32", {}, False),
+                ("split_integer", {}, False),
+                ("split_float64", {}, False),
+            )
+        )
+    ],
+)
+def test_kernels_of_the_package_compile(variant: str, options: dict, tmp_path: Path) -> None:
+    spec = kernel_spec(variant, **options).kernel
+    check_syntax(render(spec), spec.symbol, tmp_path)
+
+
+def test_macros_whose_parameters_are_in_the_text_are_expanded(tmp_path: Path) -> None:
+    text = """#define READ(name, to) asm volatile("mov.u32 %0, %%" name ";" /* one */ \\
+                     : "=r"(to))
+#define BOTH(name, to) do { READ(name ".x", to[0]); \\
+    READ(name ".y", to[1]); } while (0)
+#define QUOTED(operation) asm(#operation ".u32 %0, %0, 1;" : "+r"(x))
+const char* same = "READ(1)";   // READ(2)
+BOTH("clusterid",
+     v); READ("cluster_ctarank", x);"""
+    translated = inline_ptx.translate(text)
+    assert translated.count("\n") == text.count("\n")
+    last = translated.rpartition("READ(2)\n")[2]
+    assert last.count("tiledmm_cluster_index()") == 2 and last.endswith("while (0);") and "asm" not in last
+    assert '"READ(1)";   // READ(2)' in translated
+    twice = text.replace("const char", "#define BOTH(name, to) asm(name)\nconst char")
+    assert "READ" in inline_ptx.translate(twice) and "BOTH(" in inline_ptx.translate(twice).splitlines()[-2]

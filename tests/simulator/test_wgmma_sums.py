@@ -110,6 +110,15 @@ def test_wgmma_has_the_bits_of_the_model(native, kind):
         np.testing.assert_array_equal(multiplied(native, kind, a, b, c), modelled(kind, a, b, c), err_msg=data)
 
 
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind[1] in FORMATS], ids=" ".join)
+def test_a_sum_of_negative_zeros_is_a_positive_one(native, kind):
+    """On an H200 too, whatever the signs of zeros are."""
+    negative = {8: 0x80808080, 16: 0x80008000, 32: 0x80000000}[FORMATS[kind[1]].bits]
+    a, b = np.full((16, 8), negative, np.uint32), np.zeros((8, 8), np.uint32)
+    c = np.full((16, 8), *((0x8000, np.uint16) if kind[0] == "f16" else (0x80000000, np.uint32)))
+    assert not multiplied(native, kind, a, b, c).any()
+
+
 def test_the_widest_wgmma(native):
     kind = ("f32", "bf16", "bf16")
     a, b, c = wide_operands(kind, "near", 256, np.random.default_rng(2))

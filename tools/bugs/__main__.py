@@ -48,6 +48,7 @@ SETS = {
     "kernels": BugSet("kernels"),
     "held-out": BugSet("kernels", "held_out_bugs"),
     "hopper": BugSet("hopper"),
+    "hopper-held-out": BugSet("hopper", "held_out_bugs"),
     "kernel-mutants": BugSet("kernel_mutants"),
     "sanitizer": BugSet("sanitizer"),
 }

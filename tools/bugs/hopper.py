@@ -1,9 +1,10 @@
 """Bugs planted in Hopper kernels, which the simulator must find at their lines.
 
 The bugs in ``tests/simulator/hopper/bugs/*.toml`` are edits of the kernels in ``tests/simulator/hopper/kernels``, of
-their launches and tensor maps, and of kernels that this package renders. Each runs in a child process, which it may
-crash or hang: with checks, and if they find nothing with full checks. First each case runs unedited: it must be right,
-without a finding.
+their launches and tensor maps, and of kernels that this package renders; those in ``tests/simulator/hopper/held_out``
+are by an author who did not know what the simulator finds. Each runs in a child process, which it may crash or hang:
+with checks, and if they find nothing with full checks. First each case runs unedited: it must be right, without a
+finding.
 
 A bug is *found* if a finding names a planted line, or *accepted* if it names another line that the bug accepts. A
 refusal before the launch counts if the bug is one of those that a driver refuses, or if it names a planted line.
@@ -141,12 +142,17 @@ def run(name: str, planted: bool, checks: bool | str) -> Outcome | None:
 
 @functools.cache
 def _bugs() -> dict[str, HopperBug]:
-    return {each.id: each for each in every_bug()}
+    return {each.id: each for each in (*every_bug(), *held_out_bugs())}
 
 
 def every_bug() -> list[HopperBug]:
-    """Return all bugs."""
+    """Return the bugs that were written before any of the checks."""
     return list(planted_bugs.every_bug())
+
+
+def held_out_bugs() -> list[HopperBug]:
+    """Return the bugs whose author saw neither the checks nor the other bugs."""
+    return list(planted_bugs.held_out_bugs())
 
 
 def verdict(bug: HopperBug, outcome: Outcome) -> Fate:

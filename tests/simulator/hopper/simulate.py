@@ -18,8 +18,6 @@ from tiledmm.simulator.check.finding_kinds import WRONG_RESULT
 from tiledmm.simulator.check.findings import Finding
 from tiledmm.simulator.report.report import Report
 
-_HEADER = "hopper.cuh"
-
 # What the kernels' pointers point to. An array of another type is passed as these elements.
 _ELEMENTS: Mapping[str, np.dtype[Any]] = {
     name: np.dtype(dtype)
@@ -27,6 +25,9 @@ _ELEMENTS: Mapping[str, np.dtype[Any]] = {
         "int": "int32", "int4": "int32", "float": "float32", "float4": "float32", "short": "int16", "u32": "uint32",
     }.items()
 }  # fmt: skip
+
+# TMA copies 8-bit floats as bytes.
+_MAP_TYPES = {"e4m3": "uint8", "e5m2": "uint8"}
 
 
 def simulate(
@@ -63,9 +64,9 @@ def simulated_launches(
     before = {name: array.copy() for name, array in arrays.items()}
     maps = {
         name: simulator.tensor_map(
-            arrays[each.array], each.box, sizes=each.sizes, strides=each.strides, dtype=each.dtype,
-            element_strides=each.steps, swizzle=each.swizzle, interleave=each.interleave, fill=each.fill,
-            offset=(offsets or {}).get(name, 0),
+            arrays[each.array], each.box, sizes=each.sizes, strides=each.strides,
+            dtype=_MAP_TYPES.get(each.dtype, each.dtype), element_strides=each.steps, swizzle=each.swizzle,
+            interleave=each.interleave, fill=each.fill, offset=(offsets or {}).get(name, 0),
         )
         for name, each in case.maps.items()
     }  # fmt: skip
@@ -74,7 +75,6 @@ def simulated_launches(
         if source is not None:
             path = Path(folder, path.name)
             path.write_text(source, "utf-8")
-            Path(folder, _HEADER).write_text((FOLDER / _HEADER).read_text("utf-8"), "utf-8")
         for kernel in case.kernels:
             is_last = kernel == case.kernels[-1]
             arguments = list(_arguments(case, kernel, arrays, maps))
@@ -84,8 +84,9 @@ def simulated_launches(
                 if is_last and name in expected and arguments[at] is arrays[name]
             }
             report = simulator.launch(
-                path, case.grid, case.block, arguments, name=kernel, shared_bytes=case.shared, expected=wanted,
-                rtol=case.tolerance, atol=0.0, cluster=None if case.cluster == (1, 1, 1) else case.cluster, **settings,
+                path, case.grid, case.block, arguments, name=kernel, options=(f"-I{FOLDER}",), shared_bytes=case.shared,
+                expected=wanted, rtol=case.tolerance, atol=0.0,
+                cluster=None if case.cluster == (1, 1, 1) else case.cluster, **settings,
             )  # fmt: skip
             if (is_last or not report.ok) and all(each.kind != WRONG_RESULT for each in report.findings):
                 wrong = (_wrong(case, kernel, said) for said in _differences(case, before, arrays, expected))

@@ -1,16 +1,18 @@
 // Matrix descriptors of wgmma: where the elements of an operand are in shared memory.
 //
-// An operand has rows of M (A) or N (B), called mn here, and k. Where 16-byte chunks contain successive elements along k, it is
-// K-major; where along mn, MN-major. A core matrix consists of 8 chunks, and a leading and a stride offset lead to others:
+// An operand has rows of M (A) or N (B), called mn here, and steps of k. It is K-major if successive elements along k are
+// contiguous, MN-major if those along mn are: in chunks of 16 bytes. Eight chunks are a core matrix, whose 8 rows follow each
+// other along the other dimension. The leading and the stride offset lead to further core matrices:
 //
-//                           chunks of a core matrix     leading offset         stride offset
-//   no swizzle              16 bytes apart              next 16 bytes or       next 8 of mn
-//                                                       8 of k
-//   swizzled, K-major       a row of S bytes apart      not used               next 8 of mn
-//   swizzled, MN-major      a row of S bytes apart      next S bytes of mn     next 8 of k
+//                           chunks of a core matrix        stride offset   leading offset
+//   no swizzle, K-major     16 bytes apart                 next 8 of mn    next 16 bytes of k
+//   no swizzle, MN-major    16 bytes apart                 next 16 bytes   next 8 of k
+//                                                          of mn
+//   swizzled, K-major       as many bytes apart as the     next 8 of mn    not used
+//   swizzled, MN-major      swizzle has: 32, 64 or 128     next 8 of k     next 32, 64 or 128 bytes of mn
 //
-// where S is the swizzle: 32, 64 or 128 bytes. Such a row has S / 16 chunks; bits 4.. of an address are xored with its bits 7..,
-// less those of the base offset.
+// A swizzle permutes the chunks of such a row: bits 4.. of the address are xored with bits 7.., less the base offset.
+// benchmarks/studies/wgmma_operands.py measures all this with random descriptors.
 //
 // Depends on: nothing
 #pragma once
@@ -66,7 +68,8 @@ inline void gather(const Descriptor& d, bool mn_major, unsigned first, unsigned 
     };
     if (!mn_major) {
         for (unsigned mn = 0; mn < count; ++mn)
-            for (unsigned i = 0; i < k; i += elements) std::memcpy(out + mn * row_bytes + i * element_bytes, chunk_at(mn, i), CHUNK);
+            for (unsigned i = 0; i < k; i += elements)
+                std::memcpy(out + mn * row_bytes + i * element_bytes, chunk_at(mn, i), CHUNK);
         return;
     }
     for (unsigned i = 0; i < k; ++i)
@@ -77,8 +80,10 @@ inline void gather(const Descriptor& d, bool mn_major, unsigned first, unsigned 
         }
 }
 
-// Wavefronts in which this many rows are read: one for each core matrix, because its chunks are in distinct groups of four banks,
+// Wavefronts of the reads of this many rows: one for each core matrix, because its chunks are in distinct groups of four banks,
 // wherever the operand begins and however it is swizzled.
-inline unsigned wavefronts(unsigned count, unsigned k, unsigned element_bytes) { return count * k * element_bytes / (8 * CHUNK); }
+inline unsigned wavefronts(unsigned count, unsigned k, unsigned element_bytes) {
+    return count * k * element_bytes / (8 * CHUNK);
+}
 
 }   // namespace tiledmm_detail

@@ -713,7 +713,11 @@ __forceinline__ void mma_half(unsigned (&d)[ROWS / 8], const unsigned (&a)[ROWS 
     float sums[ROWS / 4], from[ROWS / 4];
     for (int i = 0; i < ROWS / 4; ++i) from[i] = half_to_float(static_cast<unsigned short>(c[i / 2] >> 16 * (i % 2)));
     mma<Types, ROWS, REGISTERS, SATURATES>(sums, a, b, from);
-    for (int i = 0; i < ROWS / 8; ++i) d[i] = float_to_half(sums[2 * i]) | static_cast<unsigned>(float_to_half(sums[2 * i + 1])) << 16;
+    const auto half = [](float sum) {
+        const unsigned bits = float_to_half(sum);
+        return bits == 0x8000 ? 0 : bits;   // no zero is negative
+    };
+    for (int i = 0; i < ROWS / 8; ++i) d[i] = half(sums[2 * i]) | half(sums[2 * i + 1]) << 16;
 }
 
 // Each element of C is a chain of fused multiply-adds along k.

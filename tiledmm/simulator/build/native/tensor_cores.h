@@ -36,10 +36,10 @@ __forceinline__ Aligned multiplied(Aligned a, Aligned b) { return {a.value * b.v
 __forceinline__ int multiplied(int a, int b) { return a * b; }
 
 // The sum of c and all products as a tensor core computes it: aligned to the largest exponent and truncated 25 bits below
-// it; the sum is rounded toward zero.
+// it; the sum is rounded toward zero. No zero is negative.
 template <int COUNT>
 __forceinline__ float sum_of_products(float c, const Aligned (&products)[COUNT]) {
-    constexpr int NONE = -10000;
+    constexpr int NONE = -10000, LEAST = -133;   // no sum is aligned to a smaller exponent
     double plain = c;
     int largest = c == 0 ? NONE : aligned(c, LEAST_FLOAT).exponent;
     for (const Aligned& product : products) {
@@ -47,8 +47,8 @@ __forceinline__ float sum_of_products(float c, const Aligned (&products)[COUNT])
         if (product.value != 0 && product.exponent > largest) largest = product.exponent;
     }
     if (!(__builtin_fabs(plain) <= 0x1p1000)) return plain == plain ? static_cast<float>(plain) : __uint_as_float(0x7fffffffu);
-    if (largest == NONE) return plain;
-    const int unit = largest - 25;   // exponent of the last bit kept
+    if (largest == NONE) return 0;
+    const int unit = (largest > LEAST ? largest : LEAST) - 25;   // exponent of the last bit kept
     long long sum = static_cast<long long>(c * power_of_two(-unit));   // truncated
     for (const Aligned& product : products) sum += static_cast<long long>(product.value * power_of_two(-unit));
     if (sum == 0) return 0;
@@ -57,7 +57,7 @@ __forceinline__ float sum_of_products(float c, const Aligned (&products)[COUNT])
     if (unit + drop < -149) drop = -149 - unit;
     if (drop > 0) size = drop > 63 ? 0 : size >> drop << drop;
     const double rounded = static_cast<double>(static_cast<long long>(size)) * power_of_two(unit);
-    return static_cast<float>(sum < 0 ? -rounded : rounded);
+    return static_cast<float>(sum < 0 ? -rounded : rounded) + 0.0f;
 }
 __forceinline__ unsigned sum_of_products(unsigned sum, const int (&products)[32]) {
     for (int product : products) sum += static_cast<unsigned>(product);   // wraps

@@ -20,6 +20,9 @@ constexpr unsigned WGMMA_ROWS = 16;        // of a warp
 constexpr unsigned WGMMA_ROW_BYTES = 32;   // of a row of A, and of a column of B: what one instruction multiplies along k
 constexpr unsigned WGMMA_BLOCK = 8;        // columns of B, and sums, that are computed at the same time
 
+// No sum is aligned to a smaller exponent.
+constexpr double LEAST_POWER = 0x1p-133;
+
 // ---- values ----
 
 template <class To, class From>
@@ -68,12 +71,11 @@ struct Floats {
         const int field = static_cast<int>(bits >> FRACTION_BITS) & TOP;
         const int exponent = (field ? field : 1) - BIAS, significand = field ? fraction + (1 << FRACTION_BITS) : fraction;
         const Real size = static_cast<Real>(significand) * power_of<Real>(exponent - FRACTION_BITS);
-        const Real value = size * static_cast<Real>(1 - 2 * static_cast<int>(bits >> (BITS - 1)));   // signs are hard to predict
+        // Without a branch, because signs are hard to predict.
+        const Real value = size * static_cast<Real>(1 - 2 * static_cast<int>(bits >> (BITS - 1)));
         if (field == TOP && (HAS_INFINITY || fraction == (1 << FRACTION_BITS) - 1))
             return {HAS_INFINITY && fraction == 0 ? value * static_cast<Real>(INFINITY) : static_cast<Real>(NAN), 0, false};
-        // 8-bit floats are normalized first.
-        const int last = IS_8_BIT && significand ? 31 - __builtin_clz(static_cast<unsigned>(significand)) : FRACTION_BITS;
-        return {value, significand ? power_of<Real>(exponent + last - FRACTION_BITS) : 0, true};
+        return {value, significand ? power_of<Real>(exponent) : 0, true};   // subnormal numbers are not normalized
     }
 };
 using Float16Format = Floats<uint16_t, 10, 15, float>;
@@ -87,7 +89,9 @@ template <class Packed>
 struct Integers {
     using Real = float;
     static constexpr unsigned K = WGMMA_ROW_BYTES;
-    static Factor<Real> at(const uint8_t* packed, unsigned i) { return {static_cast<Real>(static_cast<Packed>(packed[i])), 0, true}; }
+    static Factor<Real> at(const uint8_t* packed, unsigned i) {
+        return {static_cast<Real>(static_cast<Packed>(packed[i])), 0, true};
+    }
 };
 
 inline float half_value(unsigned bits) {   // the lower 16
@@ -102,18 +106,18 @@ inline unsigned half_bits(double x) {
     const double size = std::fabs(x);
     if (size != size) return 0x7fff;
     if (size >= 65520) return sign | 0x7c00;
-    // Adding this number leaves as many bits as a float16 has: 11, down to multiples of 2^-24.
+    // Adding this number leaves as many bits as a float16 has: 11, down to multiples of 2^-24. No zero is negative.
     const int exponent = static_cast<int>(bits_as<uint64_t>(size) >> 52) - 1023;
     const double shift = power_of<double>((exponent > -14 ? exponent : -14) - 10 + 52);
     const float rounded = static_cast<float>((size + shift) - shift);
-    return sign | bits_as<uint32_t>(rounded * 0x1p-112f) >> 13;
+    return rounded == 0 ? 0 : sign | bits_as<uint32_t>(rounded * 0x1p-112f) >> 13;
 }
 
-// A float32 with the given number of bits of fraction, rounded toward zero.
+// A float32 with the given number of bits of fraction, rounded toward zero. No zero is negative.
 template <int ROUNDED>
 inline float truncated(double x) {
     const double cut = bits_as<double>(bits_as<uint64_t>(x) >> (52 - ROUNDED) << (52 - ROUNDED));
-    if (std::fabs(cut) >= 0x1p-126 || cut == 0 || cut != cut) return static_cast<float>(cut);
+    if (std::fabs(cut) >= 0x1p-126 || cut != cut) return static_cast<float>(cut);
     return static_cast<float>(static_cast<int32_t>(cut * 0x1p149)) * 0x1p-149f;   // subnormal: a multiple of 2^-149
 }
 
@@ -185,8 +189,8 @@ inline void sum_products(const Real* values, const Real* powers, const Columns<R
             const Reals power = powers[k] * load(b.powers[k] + v * LANES);
             highest[v] = highest[v] > power ? highest[v] : power;
         }
-    // Where all products are zero, and C is tiny or zero, the scale has only to be finite.
-    const Real least = sizeof(Real) == 4 ? static_cast<Real>(0x1p-100) : static_cast<Real>(0x1p-300);
+    // Products that are float32 are zero or larger than this, so their scale has only to be finite.
+    const Real least = static_cast<Real>(sizeof(Real) == 4 ? 0x1p-100 : LEAST_POWER);
     for (unsigned v = 0; v < COUNT; ++v) {
         std::memcpy(largest + v * LANES, &highest[v], sizeof(Reals));
         for (unsigned lane = 0; lane < LANES; ++lane) highest[v][lane] = highest[v][lane] > least ? highest[v][lane] : least;
@@ -226,7 +230,7 @@ inline void decode_columns(const uint8_t* b, Columns<typename B::Real, B::K>& co
     }
 }
 
-// The sum in float64, for one that is infinite, NaN or a zero: it says which.
+// The sum in float64 where an element or C is infinite or NaN: it says which of the two the sum is.
 template <class A, class B>
 __attribute__((noinline)) double plain_sum(double c, const uint8_t* a, const uint8_t* b, bool negates) {
     double sum = c;
@@ -239,6 +243,7 @@ __attribute__((noinline)) double plain_sum(double c, const uint8_t* a, const uin
 
 // The sums D of a warp among its lanes' registers.
 struct FloatSums {
+    static constexpr float LEAST = 0x1p-126f;   // the power of subnormal numbers
     uint32_t* registers;
     unsigned per_lane;   // sums
     float at(unsigned i) const { return bits_as<float>(registers[i]); }
@@ -248,6 +253,7 @@ struct FloatSums {
     }
 };
 struct HalfSums {
+    static constexpr float LEAST = 0x1p-14f;
     uint32_t* registers;
     unsigned per_lane;
     float at(unsigned i) const { return half_value(registers[i / 2] >> i % 2 * 16); }
@@ -276,17 +282,17 @@ inline void multiply_floats(const Wgmma& product, const uint8_t* a, const uint8_
             for (unsigned column = 0; column < WGMMA_BLOCK; ++column) {
                 if (product.scale_d) c[column] = d.at(at + next_sum(column, d.per_lane));
                 const float power = bits_as<float>(bits_as<uint32_t>(c[column]) & 0x7f800000);   // infinity for that and NaN
-                largest[column] = c[column] == 0 ? 0 : power > 0 ? power : 0x1p-126f;
+                largest[column] = c[column] == 0 ? 0 : power > Sums::LEAST ? power : Sums::LEAST;
             }
             sum_products<A::KEPT>(rows.values[row], rows.powers[row], columns, largest, totals);
             for (unsigned column = 0; column < WGMMA_BLOCK; ++column) {
-                const double plus = c[column], power = largest[column];
+                const double plus = c[column], power = largest[column] > LEAST_POWER ? largest[column] : LEAST_POWER;
                 const bool is_finite = rows.are_finite[row] && columns.are_finite[column] && power < INFINITY;
-                double sum = 0;
-                if (is_finite && power > 0) {
+                double sum;
+                if (is_finite) {
                     const auto added = static_cast<int32_t>(plus * (power_of<double>(A::KEPT) / power));   // truncated
                     sum = (static_cast<double>(totals[column]) + added) * (power * power_of<double>(-A::KEPT));
-                } else if (!is_finite || std::signbit(plus)) {
+                } else {
                     sum = plain_sum<A, B>(plus, a + row * WGMMA_ROW_BYTES, block + column * WGMMA_ROW_BYTES, negates);
                 }
                 d.template set<A::ROUNDED>(at + next_sum(column, d.per_lane), sum);
@@ -306,7 +312,8 @@ inline void multiply_integers(const Wgmma& product, const uint8_t* a, const uint
             using Reals = Vector<float>::Reals;
             Reals totals[WGMMA_BLOCK / 4] = {};
             for (unsigned k = 0; k < A::K; ++k)
-                for (unsigned v = 0; v < WGMMA_BLOCK / 4; ++v) totals[v] += rows.values[row][k] * load(columns.values[k] + v * 4);
+                for (unsigned v = 0; v < WGMMA_BLOCK / 4; ++v)
+                    totals[v] += rows.values[row][k] * load(columns.values[k] + v * 4);
             const unsigned per_lane = product.n / 2, at = first_sum(row, first, per_lane);
             for (unsigned column = 0; column < WGMMA_BLOCK; ++column) {
                 uint32_t& sum = d[at + next_sum(column, per_lane)];

@@ -13,6 +13,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from tiledmm.simulator.build.translation.macros import expand
 from tiledmm.simulator.build.translation.ptx import PREFIX, RefusedError, Register, register_type, translated
 
 _SPACE = r"(?:\s|\\\n|//[^\n]*|/\*(?s:.*?)\*/)*"
@@ -51,6 +52,7 @@ def translate(source: str) -> str:
     """
     if "asm" not in source:
         return source
+    source = expand(source)
     lines = [0, *(found.end() for found in re.finditer("\n", source))]
     out, done = [], 0
     for begin, opening in _statements(source):

@@ -1,8 +1,9 @@
 """PTX instructions as C++, for ``inline_ptx``.
 
 In: the text of an asm statement, and the registers of its operands. Out: C++ statements that call
-``native/inline_ptx.h`` and, for Hopper's asynchronous instructions, ``native/inline_asynchronous.h``. One function per family of instructions translates them; ``INSTRUCTIONS`` maps the first part
-of an opcode to its function. Modules of this folder import nothing from the other folders.
+``native/inline_ptx.h``, and ``native/inline_asynchronous.h`` for Hopper's asynchronous instructions. One function per
+family of instructions translates them; ``INSTRUCTIONS`` maps the first parts of an opcode to its function. Modules of
+this folder import nothing from the other folders.
 """
 
 from __future__ import annotations

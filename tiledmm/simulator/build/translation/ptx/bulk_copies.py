@@ -39,7 +39,7 @@ def _bulk(it: Instruction) -> str:
         it.take_hint()
         it.finish(2)
         source, size = it.operands
-        return f"{_HELPERS}prefetch_bulk({it.address(source, 'global')}, {it.source(size, 'u32')});"
+        return _call("prefetch_bulk", it.address(source, "global"), it.source(size, "u32"))
     return _bulk_copy(it)
 
 
@@ -60,18 +60,20 @@ def _bulk_copy(it: Instruction, *, reduces: bool = False) -> str:
     if to_space == "global":
         it.finish(3)
         to, source, size = it.operands
-        operands = (it.address(to, "global"), it.shared_number(source, "shared"), it.source(size, "u32"), how)
-        return f"{_HELPERS}store_bulk({', '.join(operands)});"
+        return _call(
+            "store_bulk", it.address(to, "global"), it.shared_number(source, "shared"), it.source(size, "u32"), how
+        )
     it.finish(5 if multicasts else 4)
     to, source, size, barrier, *mask = it.operands
-    shared = it.shared_number(to, "cluster")
-    bytes_, counts = it.source(size, "u32"), it.shared_number(barrier, "cluster")
+    shared, bytes_, counts = (
+        it.shared_number(to, "cluster"),
+        it.source(size, "u32"),
+        it.shared_number(barrier, "cluster"),
+    )
     if from_space == "global":
-        way = _load_way(it, mask)
-        operands = (way, shared, it.address(source, "global"), bytes_, counts, _mask(it, mask))
-        return f"{_HELPERS}load_bulk({', '.join(operands)});"
-    operands = (shared, it.shared_number(source, "shared"), bytes_, counts, how)
-    return f"{_HELPERS}send_bulk({', '.join(operands)});"
+        memory = it.address(source, "global")
+        return _call("load_bulk", _load_way(mask), shared, memory, bytes_, counts, _mask(it, mask))
+    return _call("send_bulk", shared, it.shared_number(source, "shared"), bytes_, counts, how)
 
 
 def _tensor(it: Instruction, way: str) -> str:
@@ -87,7 +89,7 @@ def _tensor(it: Instruction, way: str) -> str:
             raise it.refuse("it copies from .global to .L2")
         it.take_hint()
         it.finish(1)
-        return f"{_HELPERS}prefetch_tensor({_box(it, it.operands[0], dimensions)});"
+        return _call("prefetch_tensor", _box(it, it.operands[0], dimensions))
     to_space, from_space = _spaces(it)
     if way == "reduce" and to_space != "global":
         raise it.refuse("it reduces from .shared::cta to .global")
@@ -105,15 +107,17 @@ def _tensor(it: Instruction, way: str) -> str:
             reduction = f"reduce_{operation}"
         it.finish(2)
         box, source = it.operands
-        operands = (_box(it, box, dimensions), it.shared_number(source, "shared"), f"{_HELPERS}{reduction}")
-        return f"{_HELPERS}store_tensor({', '.join(operands)});"
+        return _call(
+            "store_tensor", _box(it, box, dimensions), it.shared_number(source, "shared"), f"{_HELPERS}{reduction}"
+        )
     it.finish(4 if multicasts else 3)
     to, box, barrier, *mask = it.operands
-    operands = (
-        _load_way(it, mask), it.shared_number(to, "cluster"), _box(it, box, dimensions),
-        it.shared_number(barrier, "cluster"), _mask(it, mask),
-    )  # fmt: skip
-    return f"{_HELPERS}load_tensor({', '.join(operands)});"
+    shared, counts = it.shared_number(to, "cluster"), it.shared_number(barrier, "cluster")
+    return _call("load_tensor", _load_way(mask), shared, _box(it, box, dimensions), counts, _mask(it, mask))
+
+
+def _call(function: str, *arguments: str) -> str:
+    return f"{_HELPERS}{function}({', '.join(arguments)});"
 
 
 def _spaces(it: Instruction) -> tuple[str, str]:
@@ -140,7 +144,7 @@ def _completion(it: Instruction, to_space: str) -> None:
         raise it.refuse(f"to .{to_space} it completes by .{needed}")
 
 
-def _load_way(it: Instruction, mask: list[str]) -> str:
+def _load_way(mask: list[str]) -> str:
     return f"tiledmm_detail::{'TO_CLUSTER' if mask else 'TO_SHARED'}"
 
 

@@ -71,7 +71,9 @@ def _mma_async(it: Instruction) -> str:
         it.destination(text, sum_kind)
         place = it.place(text)
         if place == "nullptr":
-            raise it.refuse(f"{text} of D must be an output operand, whose variable gets the sum when the group completes")
+            raise it.refuse(
+                f"{text} of D must be an output operand, whose variable gets the sum when the group completes"
+            )
         places.append(place)
 
     a_values, a_places, a_descriptor = "", "", "0"
