@@ -359,7 +359,7 @@ private:
             if (written & STRONG && !writes) report_unless_swapped(w, as_stamp(w, mine), cell, race);
             else if (is_plain_write(how) && !(written & STRONG)) keep_overwritten(*w.current, race, w.shared_base + offset, bytes, true);
             else report(w, race);
-        } else if (reads(how) && epoch_of(written) < w.first_epoch) {
+        } else if (reads(how) && epoch_of(written) < w.first_epoch && (w.remote.empty() || !is_written_remotely(w, i))) {
             ++unset;
         }
         if (writes) {
@@ -744,7 +744,7 @@ ALWAYS_INLINE void on_access(uintptr_t address, unsigned bytes, unsigned how, un
     }
     const Operand* operand = nullptr;
     const Reach found = reach(run, address, bytes, writes, &operand);
-    if (found != Reach::INSIDE && w.cluster->members.size() > 1 && on_remote_access(w, address, bytes, how, kind, place, alignment)) return;
+    if (found != Reach::INSIDE && w.cluster != &w.own_cluster && on_remote_access(w, address, bytes, how, kind, place, alignment)) return;
     if (found != Reach::INSIDE && in_heap(run, address)) {
         operand = check_heap(w, address, bytes, how, place);
     } else if (found != Reach::INSIDE) {

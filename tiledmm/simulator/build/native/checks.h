@@ -112,6 +112,13 @@ void refine(Worker& w);
 // Checks an access of the current thread to shared memory against asynchronous operations and other blocks' accesses.
 void check_beside_asynchronous(Worker& w, size_t offset, unsigned bytes, unsigned how, unsigned site);
 
+// Whether a thread of another block of the cluster has written a cell.
+inline bool is_written_remotely(const Worker& w, size_t cell) {
+    const auto found = w.remote.find(cell);
+    return found != w.remote.end() &&
+           std::any_of(found->second.begin(), found->second.end(), [](const RemoteAccess& each) { return each.writes; });
+}
+
 // An access to shared memory of another block of the cluster. Returns whether the address is one.
 bool on_remote_access(Worker& w, uintptr_t address, unsigned bytes, unsigned how, unsigned kind, const void* place, unsigned alignment);
 

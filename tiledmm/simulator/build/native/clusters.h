@@ -12,7 +12,7 @@
 
 constexpr unsigned MOST_FAILURES = 4;   // of all waits, without progress in between
 
-inline bool is_alone(const Worker& w) { return w.cluster->members.size() == 1; }
+inline bool is_alone(const Worker& w) { return w.cluster == &w.own_cluster; }   // members may still be joining others
 
 inline unsigned blocks_of_cluster(const Run& run) {
     const uint32_t(&size)[3] = run.launch.cluster;

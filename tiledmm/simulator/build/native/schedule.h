@@ -148,7 +148,7 @@ inline void take_part(Worker& w) {
 inline void hand_over(Worker& w, bool must = false) {
     Turns& turns = w.run->turns;
     w.hands_over = false;
-    if (w.cluster->members.size() > 1) return;
+    if (w.cluster != &w.own_cluster) return;
     if (!must && !is_granted(turns, turns.changes, FREE_CHANGES)) return;
     std::unique_lock<std::mutex> guard(turns.lock);
     if (turns.workers.size() < 2) return;
