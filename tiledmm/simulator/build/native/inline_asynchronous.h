@@ -44,6 +44,22 @@ __forceinline__ Register& in_place(T& variable) {
     static_assert(sizeof(T) == sizeof(Register), "this variable does not have the size of its register");
     return reinterpret_cast<Register&>(variable);
 }
+template <class Register, class T>
+__forceinline__ const Register& in_place(const T& variable) {
+    static_assert(sizeof(T) == sizeof(Register), "this variable does not have the size of its register");
+    return reinterpret_cast<const Register&>(variable);
+}
+
+// The value of a variable that wgmma reads: no access by the thread, which would need a fence before wgmma.
+__attribute__((noinline, no_sanitize("thread"))) inline unsigned word_at(const void* variable) {
+    unsigned word;
+    __builtin_memcpy(&word, variable, sizeof word);
+    return word;
+}
+template <class Register>
+__forceinline__ unsigned unchecked(const Register& variable) {
+    return word_at(&variable);
+}
 
 // The address of an operand's variable; null if it is a value without one. T: a reference, as auto&& declares it.
 template <class T>

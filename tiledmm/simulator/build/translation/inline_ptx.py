@@ -273,12 +273,13 @@ class _Statement:
                 continue
             kind = register_type(_CONSTRAINTS[operand.letter])
             name, reference = f"{PREFIX}{i}", f"{PREFIX}to{i}"
-            value = reference if operand.is_output or i in run.in_place else f"({operand.expression})"
-            if operand.is_output and i in run.in_place:  # the variable itself: an instruction writes it later
-                before.append(f"auto& {name} = tiledmm_asynchronous::in_place<{kind}>({operand.expression});")
+            if i in run.in_place:  # the variable itself, which instructions read and write later
+                before.append(f"auto&& {reference} = ({operand.expression});")
+                before.append(f"auto& {name} = tiledmm_asynchronous::in_place<{kind}>({reference});")
                 continue
-            if value == reference:
-                before.append(f"auto&{'&' * (not operand.is_output)} {reference} = ({operand.expression});")
+            value = reference if operand.is_output else f"({operand.expression})"
+            if operand.is_output:
+                before.append(f"auto& {reference} = ({operand.expression});")
             initial = "{}" if operand.constraint[0] == "=" else f" = tiledmm_ptx::input<{kind}>({value})"
             before.append(f"{'' if operand.is_output else 'const '}{kind} {name}{initial};")
             if operand.is_output:
@@ -291,7 +292,7 @@ class _Statement:
         if operand.letter not in _CONSTRAINTS:
             raise RefusedError(f"the constraint '{operand.constraint}' is not supported: use h, r, l, q, f, d or n")
         name, reference = f"{PREFIX}{i}", f"{PREFIX}to{i}"
-        place = f"&{name}" if operand.is_output else f"tiledmm_asynchronous::place<decltype({reference})>({reference})"
+        place = f"&{name}" if operand.is_output else f"tiledmm_asynchronous::place<decltype({reference})>({name})"
         return Register(name, _SIZES[operand.letter], writable=operand.is_output, place=place)
 
 

@@ -81,8 +81,9 @@ def _mma_async(it: Instruction) -> str:
         fragment = it.elements(a)
         if len(fragment) != 4:
             raise it.refuse(f"A has {len(fragment)} registers here, but needs 4")
-        a_values = ", ".join(it.source(text, "b32") for text in fragment)
-        a_places = ", ".join(it.place(text) for text in fragment)
+        places_of_a = [it.place(text) for text in fragment]
+        a_values = ", ".join(map(_fragment_value, [it] * 4, fragment, places_of_a))
+        a_places = ", ".join(places_of_a)
     else:
         a_descriptor = it.source(a, "b64")
     names = (f"{PREFIX}sums", f"{PREFIX}product")
@@ -96,6 +97,12 @@ def _mma_async(it: Instruction) -> str:
         f"const tiledmm_detail::Wgmma {names[1]} = {{{', '.join(fields)}}}; "
         f"tiledmm_ptx::compiler_fence(); tiledmm_wgmma(&{names[1]}); }}"
     )
+
+
+def _fragment_value(it: Instruction, text: str, place: str) -> str:
+    """Return the C++ for the value of a register of A, whose place is null if it is none of the kernel's variables."""
+    value = it.source(text, "b32")
+    return value if place == "nullptr" else f"{_HELPERS}unchecked({it.register(text).code})"
 
 
 def _shape(it: Instruction, shape: str, a_type: str, integers: bool) -> tuple[int, int]:
