@@ -138,3 +138,31 @@ def test_cluster_groups():
                 first // 2 + 20, first // 2 + 200, 100 * (first + 1 + 4), 41 + 100 * rank, 24,
                 2 * (column % 2) + 1 + 10 * row,
             ]  # fmt: skip
+
+
+UNSET = """
+#include <cooperative_groups.h>
+__global__ void __cluster_dims__(2, 2, 1) k(int* x) {
+    __shared__ int mine;
+    const auto cluster = cooperative_groups::this_cluster();
+    const int block = blockIdx.x + gridDim.x * blockIdx.y;
+    int unset;
+    if (block != 5) unset = 3;
+    if (threadIdx.x == 0) mine = block;
+    cluster.sync();
+    if (threadIdx.x == 0) x[block] = *cluster.map_shared_rank(&mine, cluster.block_rank() ^ 1) + unset;
+    cluster.sync();
+}
+"""
+
+
+@pytest.mark.parametrize("threads", ["forward", "random", "preemptive"])
+def test_full_checks_run_clusters_again(threads):
+    x = np.zeros(16, np.int32)
+    report = simulator.launch(UNSET, (4, 4), 32, (x,), checks="full", threads=threads)
+    (found,) = report.findings
+    assert (found.kind, found.block, found.other_line) == ("variable read before it is set", (1, 1, 0), 7)
+    right = [block - block % 2 + (block + 1) % 2 + 3 for block in range(16)]
+    wrong = UNSET.replace("int unset;", "int unset = 4;")
+    (found,) = simulator.launch(wrong, (4, 4), 32, (x,), expected={"x": right}, threads=threads).findings
+    assert (found.kind, found.block) == ("wrong result", (1, 1, 0))
