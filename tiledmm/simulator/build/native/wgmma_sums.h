@@ -1,4 +1,4 @@
-// The sums of one wgmma, bit by bit as an H100 computes them: benchmarks/studies/wgmma_sums.py measures and describes them.
+// The sums of one wgmma, bit by bit as Hopper GPUs compute them: benchmarks/studies/wgmma_sums.py measures and describes them.
 //
 // All products of a sum, and C, are aligned to the largest exponent and truncated some bits below it; the exponent of a
 // product is the sum of its factors'. So each factor is decoded once, to its value and the power of two of its exponent,
@@ -58,8 +58,8 @@ struct Floats {
     using Real = RealType;
     static constexpr unsigned K = WGMMA_ROW_BYTES / sizeof(Packed);
     static constexpr bool IS_8_BIT = sizeof(Packed) == 1, HAS_INFINITY = !(IS_8_BIT && FRACTION_BITS == 3);
-    static constexpr int KEPT = IS_8_BIT ? 13 : 25;     // bits below the largest exponent that a sum keeps
-    static constexpr int ROUNDED = IS_8_BIT ? 13 : 23;  // bits of the fraction of a float32 sum
+    static constexpr int KEPT = IS_8_BIT ? 13 : 25;      // bits below the largest exponent that a sum keeps
+    static constexpr int ROUNDED = IS_8_BIT ? 13 : 23;   // bits of the fraction of a float32 sum
     static constexpr unsigned IGNORED = sizeof(Packed) == 4 ? 13 : 0;   // bits at the end: tf32 is float32 without them
 
     static Factor<Real> at(const uint8_t* packed, unsigned i) {
@@ -155,7 +155,7 @@ struct Vector<double> {
     typedef int32_t Ints __attribute__((vector_size(8)));
 };
 
-// A block of columns of B: for each step of k, its elements in all columns; and rows of A, each element in all lanes.
+// A block of columns of B, decoded, with the elements of a step of k side by side; and the rows of A.
 template <class Real, unsigned K>
 struct Columns {
     alignas(16) Real values[K][WGMMA_BLOCK], powers[K][WGMMA_BLOCK];
@@ -338,7 +338,7 @@ inline void multiply_floats(const Wgmma& product, const uint8_t* a, const uint8_
 //   a     16 rows of 32 bytes: elements along k
 //   b     n columns of 32 bytes, likewise
 //   sums  [32 lanes][registers]: read unless scale_d is 0, and written
-// Does nothing to types that the instruction does not have.
+// The types are some that the instruction has; others leave the sums as they are.
 inline void multiply(const Wgmma& product, const uint8_t* a, const uint8_t* b, uint32_t* sums) {
     const bool same = product.a_type == product.b_type;
     switch (product.a_type) {
