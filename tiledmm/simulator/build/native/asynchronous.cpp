@@ -608,6 +608,10 @@ void land(Worker& w, size_t number) {
                 barrier.landed.push_back({offset, offset + piece.bytes, target.clock, copy.thread, copy.rank, copy.site});
             }
         }
+        if (copy.known) {
+            reserve(owner, barrier.known);
+            join(barrier.known, *copy.known);
+        }
         if (copy.arrives) {
             if (barrier.pending) --barrier.pending;
             reserve(owner, barrier.known);
@@ -931,6 +935,10 @@ void tiledmm_store_async(unsigned to, unsigned at, const void* value, unsigned b
     copy.type = type;
     const auto* from = static_cast<const uint8_t*>(value);
     copy.data.assign(from, from + bytes);
+    auto known = std::make_shared<Knowledge>();   // it completes with release semantics
+    add_known(w, *w.current, *known);
+    ++w.current->clock;
+    copy.known = known;
     count(w, site, bytes, 0, 1);
     issue(w, std::move(copy));
 }
@@ -1203,7 +1211,7 @@ void on_register(Worker& w, uintptr_t address, unsigned bytes, bool writes, cons
     for (const InFlight& each : fiber.in_flight) {
         if (address + bytes <= each.begin || each.end <= address) continue;
         if (each.is_complete) {
-            fiber.has_wgmma_fence = false;
+            fiber.has_wgmma_fence = fiber.has_wgmma_fence && !writes;
             continue;
         }
         if (!each.is_sum && !writes) continue;

@@ -361,6 +361,7 @@ struct Copy {
     std::vector<Piece> pieces;   // of `data`, that go to global memory
     unsigned bytes = 0;          // that the barrier counts; 0 for those of `data`
     bool arrives = false;        // counts as an arrival instead
+    std::shared_ptr<const Knowledge> known;   // to who waits for it, beside itself; null for nothing
     bool reads_block = false;    // of the issuing block's shared memory, until the barrier's phase completes
     unsigned reduction = 0, type = 0;
     unsigned rank = 0, thread = 0, site = 0, group = 0;   // who issued it
