@@ -11,7 +11,8 @@ namespace {
 
 unsigned long long hex(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer); }
 const char* const REDUCTIONS[] = {"", "add", "min", "max", "inc", "dec", "and", "or", "xor"};
-const char* const TYPES[] = {"u8", "u16", "u32", "s32", "u64", "s64", "f16", "f32", "f64", "bf16", "tf32", "b32", "b64", "s8", "e4m3", "e5m2"};
+const char* const TYPES[] = {"u8", "u16", "u32", "s32", "u64", "s64", "f16", "f32",
+                             "f64", "bf16", "tf32", "b32", "b64", "s8", "e4m3", "e5m2"};
 const char* const WAYS[] = {"to_shared", "to_cluster", "to_global", "between_shared", "to_l2"};
 
 unsigned char memory[256];
@@ -40,8 +41,9 @@ void tiledmm_barrier_init_fence() { printf("init_fence\n"); }
 void tiledmm_proxy_fence(unsigned spaces) { printf("proxy_fence %u\n", spaces); }
 
 void tiledmm_copy_bulk(const tiledmm_detail::BulkCopy* copy) {
-    printf("bulk %s %s %s %x %x %llx %u %x %x %u\n", WAYS[copy->way], REDUCTIONS[copy->reduction], copy->reduction ? TYPES[copy->type] : "",
-           copy->shared, copy->source, hex(copy->global), copy->bytes, copy->barrier, copy->blocks, copy->has_barrier);
+    printf("bulk %s %s %s", WAYS[copy->way], REDUCTIONS[copy->reduction], copy->reduction ? TYPES[copy->type] : "");
+    printf(" %x %x %llx %u", copy->shared, copy->source, hex(copy->global), copy->bytes);
+    printf(" %x %x %u\n", copy->barrier, copy->blocks, copy->has_barrier);
 }
 void tiledmm_copy_tensor(const tiledmm_detail::TensorCopy* copy) {
     printf("tensor %s %s %llx", WAYS[copy->way], REDUCTIONS[copy->reduction], hex(copy->map));
@@ -84,7 +86,8 @@ void tiledmm_wgmma(const tiledmm_detail::Wgmma* product) {
         for (unsigned i = 0; i < 4; ++i) printf(" %x%s", p.a[i], p.a_places[i] ? "@" : "");
     else
         printf(" %llx", p.a_descriptor);
-    printf(" | %llx | %u %d %d %u %u %u\n", p.b_descriptor, p.scale_d, p.scale_a, p.scale_b, p.transposes_a, p.transposes_b, p.saturates);
+    printf(" | %llx | %u %d %d", p.b_descriptor, p.scale_d, p.scale_a, p.scale_b);
+    printf(" %u %u %u\n", p.transposes_a, p.transposes_b, p.saturates);
 }
 void tiledmm_wgmma_fence() { printf("wgmma_fence\n"); }
 void tiledmm_wgmma_commit() { printf("wgmma_commit\n"); }
@@ -97,7 +100,9 @@ unsigned tiledmm_shared_offset(const void* shared) { return static_cast<unsigned
 void tiledmm_fence(unsigned scope) { printf("fence %u\n", scope); }
 unsigned tiledmm_lane() { return 3; }
 void tiledmm_shown(unsigned long long value) { printf("= %llx\n", value); }
-void tiledmm_exchange(unsigned mask, unsigned long long value, unsigned kind) { printf("exchange %x %llu %u\n", mask, value, kind); }
+void tiledmm_exchange(unsigned mask, unsigned long long value, unsigned kind) {
+    printf("exchange %x %llu %u\n", mask, value, kind);
+}
 unsigned long long tiledmm_exchanged(unsigned) { return 1; }
 
 void tiledmm_cases(const unsigned* numbers, unsigned long long map, unsigned long long global, void (*next)());

@@ -1,5 +1,5 @@
-// Hopper's asynchronous instructions for the CPU: tiledmm/simulator/build/translation/ptx writes calls of these functions, and of those
-// of asynchronous.h, for inline PTX.
+// Hopper's asynchronous instructions for the CPU: tiledmm/simulator/build/translation/ptx writes calls of these functions,
+// and of those of asynchronous.h, for inline PTX.
 //
 // Constants have names in lower case: a kernel's macros often have those of asynchronous.h, such as F16 and MAX.
 //
@@ -25,8 +25,9 @@ constexpr unsigned parity = tiledmm_detail::PARITY, may_wait = tiledmm_detail::M
 constexpr unsigned of_cluster = tiledmm_detail::OF_CLUSTER, drops = tiledmm_detail::DROPS, expects = tiledmm_detail::EXPECTS;
 constexpr unsigned no_complete = tiledmm_detail::NO_COMPLETE, no_increment = tiledmm_detail::NO_INCREMENT;
 
-constexpr Reduction no_reduction = tiledmm_detail::NO_REDUCTION, reduce_add = tiledmm_detail::ADD, reduce_min = tiledmm_detail::MIN;
-constexpr Reduction reduce_max = tiledmm_detail::MAX, reduce_inc = tiledmm_detail::INC, reduce_dec = tiledmm_detail::DEC;
+constexpr Reduction no_reduction = tiledmm_detail::NO_REDUCTION, reduce_add = tiledmm_detail::ADD;
+constexpr Reduction reduce_min = tiledmm_detail::MIN, reduce_max = tiledmm_detail::MAX;
+constexpr Reduction reduce_inc = tiledmm_detail::INC, reduce_dec = tiledmm_detail::DEC;
 constexpr Reduction reduce_and = tiledmm_detail::AND, reduce_or = tiledmm_detail::OR, reduce_xor = tiledmm_detail::XOR;
 
 constexpr ElementType type_u8 = tiledmm_detail::U8, type_s8 = tiledmm_detail::S8;
@@ -77,7 +78,7 @@ __forceinline__ const void* place(const Variable& variable) {
 
 template <long long VALUE, long long FIRST, long long SECOND>
 struct OneOf {
-    static_assert(VALUE == FIRST || VALUE == SECOND, "the scale of an operand of wgmma is 1 or -1, its transposition 0 or 1");
+    static_assert(VALUE == FIRST || VALUE == SECOND, "a scale of wgmma is 1 or -1, a transposition 0 or 1");
     static constexpr int value = static_cast<int>(VALUE);
 };
 template <long long VALUE, long long FIRST, long long SECOND>
@@ -137,7 +138,8 @@ __forceinline__ void set_registers() {
 // ---- bulk copies ----
 
 // Arguments: in the order of the instruction's operands.
-__forceinline__ void load_bulk(CopyWay way, unsigned to, const void* from, unsigned bytes, unsigned barrier, unsigned blocks) {
+__forceinline__ void load_bulk(CopyWay way, unsigned to, const void* from, unsigned bytes, unsigned barrier,
+                               unsigned blocks) {
     const BulkCopy copy = {way, no_reduction, type_u8, to, 0, const_cast<void*>(from), bytes, barrier, blocks, 1};
     tiledmm_copy_bulk(&copy);
 }
@@ -146,7 +148,8 @@ __forceinline__ void store_bulk(void* to, unsigned from, unsigned bytes, Reducti
     tiledmm_ptx::compiler_fence();
     tiledmm_copy_bulk(&copy);
 }
-__forceinline__ void send_bulk(unsigned to, unsigned from, unsigned bytes, unsigned barrier, Reduction reduction, ElementType type) {
+__forceinline__ void send_bulk(unsigned to, unsigned from, unsigned bytes, unsigned barrier, Reduction reduction,
+                               ElementType type) {
     const BulkCopy copy = {tiledmm_detail::BETWEEN_SHARED, reduction, type, to, from, nullptr, bytes, barrier, 0, 1};
     tiledmm_ptx::compiler_fence();
     tiledmm_copy_bulk(&copy);
@@ -157,15 +160,16 @@ __forceinline__ void prefetch_bulk(const void* from, unsigned bytes) {
 }
 
 template <int DIMENSIONS>
-__forceinline__ void copy_tensor(CopyWay way, Reduction reduction, const void* map, const int (&at)[DIMENSIONS], unsigned shared,
-                                 unsigned barrier, unsigned blocks) {
+__forceinline__ void copy_tensor(CopyWay way, Reduction reduction, const void* map, const int (&at)[DIMENSIONS],
+                                 unsigned shared, unsigned barrier, unsigned blocks) {
     TensorCopy copy = {way, reduction, map, DIMENSIONS, {}, shared, barrier, blocks};
     for (int i = 0; i < DIMENSIONS; ++i) copy.at[i] = at[i];
     tiledmm_ptx::compiler_fence();
     tiledmm_copy_tensor(&copy);
 }
 template <int DIMENSIONS>
-__forceinline__ void load_tensor(CopyWay way, unsigned to, const void* map, const int (&at)[DIMENSIONS], unsigned barrier, unsigned blocks) {
+__forceinline__ void load_tensor(CopyWay way, unsigned to, const void* map, const int (&at)[DIMENSIONS], unsigned barrier,
+                                 unsigned blocks) {
     copy_tensor(way, no_reduction, map, at, to, barrier, blocks);
 }
 template <int DIMENSIONS>
