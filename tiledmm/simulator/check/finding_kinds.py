@@ -64,6 +64,7 @@ KINDS = (
     "block that has ended",
     "misuse of a cluster",
     "misuse of setmaxnreg",
+    "memory overwritten that other warps' wgmma read",
 )
 
 #: The kind for an array whose elements are in another order than its memory.
@@ -82,7 +83,8 @@ WARNINGS = frozenset(
     {DEEP_CALLS, "barrier not reached by threads that have ended", "shuffle of an undefined value",
      "alignment not declared", "volatile read that nothing orders", "printf of another type", VIEW,
      "argument beyond a fast function's range", "equal writes that nothing orders", ORDER_OF_THREADS,
-     ORDER_OF_ELEMENTS, "memory that is not freed", "carry between asm statements that are not volatile"}
+     ORDER_OF_ELEMENTS, "memory that is not freed", "carry between asm statements that are not volatile",
+     "memory overwritten that other warps' wgmma read"}
 )  # fmt: skip
 
 #: Kinds that the host finds: elements that no thread wrote, elements that differ from what is expected, and results
@@ -230,6 +232,7 @@ SENTENCES = {
     "block that has ended": "{access}; {other}",
     "misuse of a cluster": "fault {bytes}",
     "misuse of setmaxnreg": "fault {bytes}",
+    "memory overwritten that other warps' wgmma read": "{access}; {other} {did} at {at}",
 }
 
 # What breaks a rule of wmma, of cooperative groups or of the language (``tiledmm_broken_rule``).
@@ -277,5 +280,6 @@ OF_TWO = frozenset(
     {"race on shared memory", "race on global memory", BARRIER, "warp not converged", "copy not waited for",
      "barrier not reached by threads that have ended", LANES, "volatile read that nothing orders",
      "equal writes that nothing orders", "access to freed memory", "free that cannot be made",
-     "copy not complete", "memory in use overwritten", "no proxy fence", "block that has ended"}
+     "copy not complete", "memory in use overwritten", "no proxy fence", "block that has ended",
+     "memory overwritten that other warps' wgmma read"}
 )  # fmt: skip

@@ -70,6 +70,7 @@ enum FindingKind : uint32_t {
     ENDED_BLOCK,         // whose shared memory is accessed; details[0]: whether it may end before
     BAD_CLUSTER_BARRIER, // bytes: which of CLUSTER_FAULTS in check/finding_kinds.py
     BAD_REGISTERS,       // bytes: which of REGISTER_FAULTS in check/finding_kinds.py
+    WARPGROUP_READS,     // a warning: as OVERWRITTEN, by wgmma of a warp whose warpgroup's other warps were waited for
 };
 
 // One array in global memory.
