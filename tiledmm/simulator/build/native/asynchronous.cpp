@@ -80,6 +80,18 @@ unsigned epoch_in_block(const Worker& owner, Cell cell) { return static_cast<uns
 bool is_of_block(const Worker& owner, Cell cell) { return epoch_of(cell) >= owner.first_epoch; }
 bool is_agent(const Worker& owner, Cell cell) { return thread_of(cell) >= first_agent(owner); }
 
+// Records what a thread of a block does to shared memory of the owner's block, in a trace of either.
+void trace(Worker& owner, Worker& by, unsigned thread, Kind kind, uint64_t pc, uintptr_t offset, unsigned bytes = 0, uint64_t other = 0) {
+    for (Worker* each : {&owner, &by}) {
+        if (!is_traced(*each, ACCESSES)) continue;
+        each->trace.push_back({pc, offset, each->barriers - each->barriers_before, other, thread, bytes, kind, SHARED, owner.rank, by.rank});
+        return;
+    }
+}
+void trace(Worker& owner, Kind kind, const void* place, uintptr_t offset, unsigned bytes = 0, uint64_t other = 0) {
+    trace(owner, *worker, worker->current->thread, kind, as_pc(place), offset, bytes, other);
+}
+
 // Whether bytes of shared memory lie in one array.
 bool is_inside(const Worker& owner, uintptr_t offset, unsigned bytes) {
     while (bytes > 0) {
@@ -437,6 +449,7 @@ void complete_phase(Worker& owner, unsigned offset, Barrier& barrier) {
         barrier.settled.push_back(each);
     }
     barrier.landed.clear();
+    trace(owner, owner, 0, COMPLETED, barrier.arrived_at, offset, 0, barrier.phase);
     ++barrier.phase;
     barrier.pending = barrier.arrivals;
     barrier.done = std::make_shared<const Knowledge>(barrier.known);
@@ -467,6 +480,8 @@ uint64_t arrive(Worker& w, const Found& found, unsigned arrivals, unsigned bytes
     if (!(flags & RELAXED)) add_known(w, fiber, barrier.known);
     ++fiber.clock;
     const uint64_t token = static_cast<uint64_t>(barrier.phase) << 32 | barrier.pending;
+    if (flags & EXPECTS) trace(*found.owner, EXPECTED, place, found.offset, bytes, barrier.phase);
+    trace(*found.owner, ARRIVED, place, found.offset, arrivals, barrier.phase);
     if (flags & EXPECTS) {
         barrier.bytes += bytes;
         barrier.expected_at = as_pc(place);
@@ -551,11 +566,15 @@ void write_bytes(uint8_t* to, const uint8_t* from, unsigned bytes, unsigned redu
     }
 }
 
+unsigned counted_bytes(const Copy& copy) { return copy.arrives ? 0 : copy.bytes ? copy.bytes : static_cast<unsigned>(copy.data.size()); }
+
 // The current thread issues a copy, whose destination in shared memory has been checked.
 void issue(Worker& w, Copy&& copy) {
     Cluster& c = *w.cluster;
+    if (copy.targets.empty()) trace(w, STORE_ISSUED, reinterpret_cast<const void*>(copy.place), copy.offset, static_cast<unsigned>(copy.data.size()), copy.group);
     for (Copy::Target& target : copy.targets) {
         Worker& owner = *c.members[target.rank];
+        trace(owner, ISSUED, reinterpret_cast<const void*>(copy.place), copy.offset, counted_bytes(copy), copy.barrier);
         const auto found = owner.mbarriers.find(copy.barrier);
         if (found == owner.mbarriers.end()) continue;
         target.phase = found->second.phase;
@@ -586,6 +605,7 @@ void land(Worker& w, size_t number) {
     Copy copy = std::move(c.copies[number]);
     c.copies.erase(c.copies.begin() + static_cast<std::ptrdiff_t>(number));
     ++c.progress;
+    if (copy.targets.empty()) trace(*c.members[copy.rank], *c.members[copy.rank], copy.thread, STORE_LANDED, copy.place, copy.offset, static_cast<unsigned>(copy.data.size()), copy.group);
     for (const Copy::Piece& piece : copy.pieces) write_bytes(piece.to, copy.data.data() + piece.from, piece.bytes, copy.reduction, copy.type);
     for (const Copy::Target& target : copy.targets) {
         Worker& owner = *c.members[target.rank];
@@ -597,6 +617,7 @@ void land(Worker& w, size_t number) {
         }
         const auto found = owner.mbarriers.find(copy.barrier);
         if (copy.pieces.empty()) write_bytes(reinterpret_cast<uint8_t*>(owner.shared_base + copy.offset), copy.data.data(), bytes, copy.reduction, copy.type);
+        trace(owner, issuer, copy.thread, LANDED, copy.place, copy.offset, counted_bytes(copy), copy.barrier);
         if (found == owner.mbarriers.end()) continue;   // it was invalidated
         Barrier& barrier = found->second;
         if (copy.pieces.empty()) {
@@ -613,6 +634,7 @@ void land(Worker& w, size_t number) {
             join(barrier.known, *copy.known);
         }
         if (copy.arrives) {
+            trace(owner, issuer, copy.thread, ARRIVED, copy.place, copy.barrier, 1, barrier.phase);
             if (barrier.pending) --barrier.pending;
             reserve(owner, barrier.known);
         } else {
@@ -735,6 +757,7 @@ void join_bulk_group(Worker& w, Copy& copy, uintptr_t offset, unsigned bytes) {
     fiber.bulk_at = copy.place;
     AsyncReads& reads = reads_of(w, agent_for(w, BULK_OF_THREAD | fiber.thread), fiber.bulk_group, copy.site);
     mark_chunks(w, reads.chunks, offset, bytes);
+    copy.offset = static_cast<unsigned>(offset);
 }
 
 void need_alignment(Worker& w, uintptr_t offset, unsigned alignment, const void* place) {
@@ -889,6 +912,7 @@ void tiledmm_copy_tensor(const TensorCopy* what) {
 void tiledmm_commit_bulk() {
     Worker& w = *worker;
     Fiber& fiber = *w.current;
+    trace(w, STORES_COMMITTED, CALLER, 0, 0, fiber.bulk_group);
     ++fiber.bulk_group;
     fiber.bulk_open = 0;
     end_if_told(w, CALLER);
@@ -900,6 +924,7 @@ void tiledmm_wait_for_bulk(unsigned pending, unsigned reads_only) {
     use(w);
     end_if_told(w, CALLER);
     const unsigned done = fiber.bulk_group > pending ? fiber.bulk_group - pending : 0;
+    trace(w, WAITS_FOR_STORES, CALLER, 0, reads_only, done);
     auto& copies = w.cluster->copies;
     if (!reads_only)
         for (size_t i = 0; i < copies.size();) {
@@ -907,6 +932,7 @@ void tiledmm_wait_for_bulk(unsigned pending, unsigned reads_only) {
             if (each.targets.empty() && each.rank == w.rank && each.thread == fiber.thread && each.group < done) land(w, i);
             else ++i;
         }
+    trace(w, STORES_WAITED, CALLER, 0, reads_only, done);
     const auto found = w.agent_of.find(BULK_OF_THREAD | fiber.thread);
     if (found == w.agent_of.end()) return;
     settle_reads(w, found->second, done);
@@ -965,6 +991,7 @@ void tiledmm_barrier_init(unsigned at, unsigned arrivals) {
     barrier.epoch = block_epoch(w);
     barrier.clock = w.current->clock;
     barrier.made_at = as_pc(place);
+    trace(w, INITIALISED, place, offset, arrivals);
     w.mbarriers[static_cast<unsigned>(offset)] = std::move(barrier);
 }
 
@@ -988,6 +1015,7 @@ void tiledmm_barrier_expect(unsigned at, unsigned bytes, unsigned) {
     Worker& w = *worker;
     use(w);
     const Found found = find_barrier(w, at, CALLER);
+    trace(*found.owner, EXPECTED, CALLER, found.offset, bytes, found.barrier->phase);
     found.barrier->bytes += bytes;
     found.barrier->expected_at = as_pc(CALLER);
     if (found.barrier->bytes > MOST_BYTES) report(w, BAD_BARRIER, as_pc(CALLER), true, w.shared_base + found.offset, TOO_MANY_BYTES);
@@ -1015,6 +1043,7 @@ bool tiledmm_barrier_wait(unsigned at, unsigned long long phase, unsigned flags)
                                            : static_cast<unsigned>(phase >> 32);
     const auto is_complete = [&] { return static_cast<int>(barrier().phase - wanted) > 0; };
     const bool at_once = is_complete();
+    if (!at_once && !fiber.polls) trace(w, WAITS_FOR_PHASE, place, offset, 0, wanted);
     if (!at_once) {
         fiber.wait = {Wait::PHASE, place, offset, wanted, true};
         if (fiber.polls++ == 0) {
@@ -1027,6 +1056,7 @@ bool tiledmm_barrier_wait(unsigned at, unsigned long long phase, unsigned flags)
     if (w.mbarriers.find(offset) == w.mbarriers.end()) return true;
     fiber.polls = 0;
     fiber.last_wait = {place, offset, wanted + 1};
+    trace(w, PASSED, place, offset, 0, wanted);
     if (!(flags & RELAXED)) learn(w, fiber, barrier().done);
     settle(w, barrier());
     return true;
@@ -1147,6 +1177,7 @@ void tiledmm_arrive_at_cluster(unsigned relaxed) {
     if (relaxed) reserve(w, c.known);
     else add_known(w, fiber, c.known);
     ++fiber.clock;
+    trace(w, ARRIVED_AT_CLUSTER, CALLER, 0, 0, c.phase);
     fiber.at_cluster = true;
     fiber.cluster_phase = c.phase;
     ++c.arrived;
@@ -1160,7 +1191,9 @@ void tiledmm_wait_at_cluster(unsigned relaxed) {
     end_if_told(w, CALLER);
     if (!fiber.at_cluster) report_and_abort(w, BAD_CLUSTER_BARRIER, CALLER, false, 0, NOT_ARRIVED);
     fiber.wait = {Wait::CLUSTER, CALLER, 0, fiber.cluster_phase, false};
+    if (!is_over(w, fiber)) trace(w, WAITS_FOR_CLUSTER, CALLER, 0, 0, fiber.cluster_phase);
     sleep_until_over(w);
+    trace(w, CLUSTER_PASSED, CALLER, 0, 0, fiber.cluster_phase);
     fiber.at_cluster = false;
     if (!relaxed) learn(w, fiber, w.cluster->done);
 }
@@ -1299,6 +1332,8 @@ static void multiply_in_warp(Worker& w, unsigned warp) {
             }
     }
     sums->group = group;
+    const auto offset_in = [&](unsigned long long descriptor) { return offset_of(w, static_cast<unsigned>(descriptor & 0x3fff) << 4); };
+    trace(w, WGMMA_ISSUED, place, first.a_in_registers ? offset_in(first.b_descriptor) : offset_in(first.a_descriptor), first.n, offset_in(first.b_descriptor));
     multiply(first, a.data(), b.data(), sums->values.data());
     for (unsigned lane = 0; lane < WARP; ++lane) {
         const Wgmma& each = *static_cast<const Wgmma*>(lanes[lane].wgmma);
@@ -1345,6 +1380,7 @@ void tiledmm_wgmma_fence() {
 }
 
 static void commit_in_warp(Worker& w, unsigned warp) {
+    trace(w, WGMMA_COMMITTED, w.fibers[warp * WARP].barrier, 0, 0, w.products[warp].committed);
     ++w.products[warp].committed;
     w.products[warp].open = 0;
     wake(w);
@@ -1369,7 +1405,9 @@ void tiledmm_wgmma_wait(unsigned pending) {
     Products& products = w.products[warp];
     const unsigned done = products.committed > pending ? products.committed - pending : 0;
     fiber.wait = {Wait::WARPGROUP, CALLER, 0, done, false};
+    if (lane == 0) trace(w, WAITS_FOR_WGMMA, CALLER, 0, 0, done);
     sleep_until_over(w);
+    if (lane == 0) trace(w, WGMMA_WAITED, CALLER, 0, 0, done);
     for (size_t i = 0; i < products.sums.size(); ++i) {
         Products::Sums& sums = products.sums[i];
         if (sums.group >= done || sums.delivered >> lane & 1) continue;
