@@ -17,12 +17,15 @@ from tiledmm.simulator.build.translation.syntax import without_comments
 from tiledmm.simulator.execute.grid import Outcome
 from tiledmm.simulator.execute.interface import KINDS, RawEvent
 from tiledmm.simulator.execute.memory import Placed
-from tiledmm.simulator.report.events import Event, barrier_lines, events_of
+from tiledmm.simulator.report.events import ACCESSES, Event, barrier_lines, events_of
 from tiledmm.simulator.report.requests import BANKS, WARP, WORD_BYTES, Request, requests
 
 #: Instructions that a recording has at most: of one warp, and of all warps that differ in what they do.
 MOST_PER_WARP = 1000
 MOST = 20_000
+
+# Kinds of events that are instructions here; ``pipeline`` shows those of asynchronous operations.
+_SHOWN = ACCESSES | {"barrier"}
 
 # Bytes of a sector of global memory.
 _SECTOR = 32
@@ -118,7 +121,7 @@ def record_block(
         extents: Whole numbers among the kernel's arguments, which may be extents of arrays.
         constants: Constants of the program by name, which may be extents, too.
     """
-    kept, is_cut = _first_of_each_thread(outcome.events)
+    kept, is_cut = _first_of_each_thread([each for each in outcome.events if KINDS[each.kind] in _SHOWN])
     events = list(events_of(kernel, replace(outcome, events=kept), placed, block))
     barriers = barrier_lines(kernel, outcome)
     arrays = _Arrays(kernel, placed, events, shared_bytes, extents, constants)

@@ -10,7 +10,14 @@ from typing import Any
 from tiledmm.simulator.build import toolchain
 
 SPACES = ("shared", "global")
-KINDS = ("load", "store", "copy", "arithmetic", "barrier")
+KINDS = (
+    "load", "store", "copy", "arithmetic", "barrier",
+    "init", "arrive", "expect", "wait", "pass", "complete",
+    "issue", "land",
+    "issue store", "land store", "commit stores", "wait for stores", "pass stores",
+    "wgmma", "commit wgmma", "wait for wgmma", "pass wgmma",
+    "arrive at cluster", "wait for cluster", "pass cluster",
+)  # fmt: skip
 ORDERS = ("forward", "reverse", "random", "preemptive")
 
 #: Functions of the runtime that a kernel's code calls, by what they let a kernel do: order some threads and not others,
@@ -104,11 +111,12 @@ class RawSite(Structure):
 
 
 class RawEvent(Structure):
-    """One access or floating-point operation of one thread, or a barrier at which the block waited."""
+    """One event of a trace: an access, an operation, a barrier of the block, or a step of an asynchronous operation."""
 
     _fields_ = [
-        ("pc", c_uint64), ("address", c_uint64), ("step", c_uint64),
+        ("pc", c_uint64), ("address", c_uint64), ("step", c_uint64), ("other", c_uint64),
         ("thread", c_uint32), ("bytes", c_uint32), ("kind", c_uint32), ("space", c_uint32),
+        ("rank", c_uint32), ("by", c_uint32),
     ]  # fmt: skip
 
 

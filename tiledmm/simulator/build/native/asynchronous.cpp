@@ -86,6 +86,18 @@ unsigned epoch_in_block(const Worker& owner, Cell cell) { return static_cast<uns
 bool is_of_block(const Worker& owner, Cell cell) { return epoch_of(cell) >= owner.first_epoch; }
 bool is_agent(const Worker& owner, Cell cell) { return thread_of(cell) >= first_agent(owner); }
 
+// Records what a thread of a block does to shared memory of the owner's block, in a trace of either.
+void trace(Worker& owner, Worker& by, unsigned thread, Kind kind, uint64_t pc, uintptr_t offset, unsigned bytes = 0, uint64_t other = 0) {
+    for (Worker* each : {&owner, &by}) {
+        if (!is_traced(*each, ACCESSES)) continue;
+        each->trace.push_back({pc, offset, each->barriers - each->barriers_before, other, thread, bytes, kind, SHARED, owner.rank, by.rank});
+        return;
+    }
+}
+void trace(Worker& owner, Kind kind, const void* place, uintptr_t offset, unsigned bytes = 0, uint64_t other = 0) {
+    trace(owner, *worker, worker->current->thread, kind, as_pc(place), offset, bytes, other);
+}
+
 // Whether bytes of shared memory lie in one array.
 bool is_inside(const Worker& owner, uintptr_t offset, unsigned bytes) {
     while (bytes > 0) {
@@ -455,6 +467,7 @@ void complete_phase(Worker& owner, unsigned offset, Barrier& barrier) {
         barrier.settled.push_back(each);
     }
     barrier.landed.clear();
+    trace(owner, owner, 0, COMPLETED, barrier.arrived_at, offset, 0, barrier.phase);
     ++barrier.phase;
     barrier.pending = barrier.arrivals;
     barrier.done = std::make_shared<const Knowledge>(barrier.known);
@@ -485,6 +498,8 @@ uint64_t arrive(Worker& w, const Found& found, unsigned arrivals, unsigned bytes
     if (!(flags & RELAXED)) add_known(w, fiber, barrier.known);
     ++fiber.clock;
     const uint64_t token = TOKEN << 56 | static_cast<uint64_t>(barrier.phase & 0xffffff) << 32 | barrier.pending;
+    if (flags & EXPECTS) trace(*found.owner, EXPECTED, place, found.offset, bytes, barrier.phase);
+    trace(*found.owner, ARRIVED, place, found.offset, arrivals, barrier.phase);
     if (flags & EXPECTS) {
         barrier.bytes += bytes;
         barrier.expected_at = as_pc(place);
@@ -569,11 +584,15 @@ void write_bytes(uint8_t* to, const uint8_t* from, unsigned bytes, unsigned redu
     }
 }
 
+unsigned counted_bytes(const Copy& copy) { return copy.arrives ? 0 : copy.bytes ? copy.bytes : static_cast<unsigned>(copy.data.size()); }
+
 // The current thread issues a copy, whose destination in shared memory has been checked.
 void issue(Worker& w, Copy&& copy) {
     Cluster& c = *w.cluster;
+    if (copy.targets.empty()) trace(w, STORE_ISSUED, reinterpret_cast<const void*>(copy.place), copy.offset, static_cast<unsigned>(copy.data.size()), copy.group);
     for (Copy::Target& target : copy.targets) {
         Worker& owner = *c.members[target.rank];
+        trace(owner, ISSUED, reinterpret_cast<const void*>(copy.place), copy.offset, counted_bytes(copy), copy.barrier);
         const auto found = owner.mbarriers.find(copy.barrier);
         if (found == owner.mbarriers.end()) continue;
         target.phase = found->second.phase;
@@ -605,6 +624,7 @@ void land(Worker& w, size_t number) {
     Copy copy = std::move(c.copies[number]);
     c.copies.erase(c.copies.begin() + static_cast<std::ptrdiff_t>(number));
     ++c.progress;
+    if (copy.targets.empty()) trace(*c.members[copy.rank], *c.members[copy.rank], copy.thread, STORE_LANDED, copy.place, copy.offset, static_cast<unsigned>(copy.data.size()), copy.group);
     for (const Copy::Piece& piece : copy.pieces) write_bytes(piece.to, copy.data.data() + piece.from, piece.bytes, copy.reduction, copy.type);
     for (const Copy::Target& target : copy.targets) {
         Worker& owner = *c.members[target.rank];
@@ -619,6 +639,7 @@ void land(Worker& w, size_t number) {
         else if (copy.pieces.empty())   // rows with gaps, which stay as they are
             for (const Copy::From& each : copy.sources)
                 std::memcpy(reinterpret_cast<uint8_t*>(owner.shared_base + copy.offset + each.to), copy.data.data() + each.to, CHUNK_BYTES);
+        trace(owner, issuer, copy.thread, LANDED, copy.place, copy.offset, counted_bytes(copy), copy.barrier);
         if (found == owner.mbarriers.end()) continue;   // it was invalidated
         Barrier& barrier = found->second;
         if (copy.pieces.empty() && !copy.sources.empty() && checks(owner)) {
@@ -641,6 +662,7 @@ void land(Worker& w, size_t number) {
             join(barrier.known, *copy.known);
         }
         if (copy.arrives) {
+            trace(owner, issuer, copy.thread, ARRIVED, copy.place, copy.barrier, 1, barrier.phase);
             if (barrier.pending) --barrier.pending;
             reserve(owner, barrier.known);
         } else {
@@ -761,6 +783,7 @@ void join_bulk_group(Worker& w, Copy& copy, uintptr_t offset, unsigned bytes) {
     fiber.bulk_at = copy.place;
     AsyncReads& reads = reads_of(w, agent_for(w, BULK_OF_THREAD | fiber.thread), fiber.bulk_group, copy.site);
     mark_chunks(w, reads.chunks, offset, bytes);
+    copy.offset = static_cast<unsigned>(offset);
 }
 
 void need_alignment(Worker& w, uintptr_t offset, unsigned alignment, const void* place) {
@@ -919,6 +942,7 @@ void tiledmm_copy_tensor(const TensorCopy* what) {
 void tiledmm_commit_bulk() {
     Worker& w = *worker;
     Fiber& fiber = *w.current;
+    trace(w, STORES_COMMITTED, CALLER, 0, 0, fiber.bulk_group);
     ++fiber.bulk_group;
     fiber.bulk_open = 0;
     end_if_told(w, CALLER);
@@ -930,6 +954,7 @@ void tiledmm_wait_for_bulk(unsigned pending, unsigned reads_only) {
     use(w);
     end_if_told(w, CALLER);
     const unsigned done = fiber.bulk_group > pending ? fiber.bulk_group - pending : 0;
+    trace(w, WAITS_FOR_STORES, CALLER, 0, reads_only, done);
     auto& copies = w.cluster->copies;
     if (!reads_only)
         for (size_t i = 0; i < copies.size();) {
@@ -937,6 +962,7 @@ void tiledmm_wait_for_bulk(unsigned pending, unsigned reads_only) {
             if (each.targets.empty() && each.rank == w.rank && each.thread == fiber.thread && each.group < done) land(w, i);
             else ++i;
         }
+    trace(w, STORES_WAITED, CALLER, 0, reads_only, done);
     const auto found = w.agent_of.find(BULK_OF_THREAD | fiber.thread);
     if (found == w.agent_of.end()) return;
     settle_reads(w, found->second, done);
@@ -995,6 +1021,7 @@ void tiledmm_barrier_init(unsigned at, unsigned arrivals) {
     barrier.epoch = block_epoch(w);
     barrier.clock = w.current->clock;
     barrier.made_at = as_pc(place);
+    trace(w, INITIALISED, place, offset, arrivals);
     w.mbarriers[static_cast<unsigned>(offset)] = std::move(barrier);
 }
 
@@ -1021,6 +1048,7 @@ void tiledmm_barrier_expect(unsigned at, unsigned bytes, unsigned) {
     if (found.barrier->pending == 0)   // the phase may complete at any time
         report(w, BAD_BARRIER, as_pc(CALLER), true, w.shared_base + found.offset, EXPECTS_LATE,
                {found.barrier->arrived_at, found.owner->block_number, found.barrier->thread, true});
+    trace(*found.owner, EXPECTED, CALLER, found.offset, bytes, found.barrier->phase);
     found.barrier->bytes += bytes;
     found.barrier->expected_at = as_pc(CALLER);
     if (found.barrier->bytes > MOST_BYTES) report(w, BAD_BARRIER, as_pc(CALLER), true, w.shared_base + found.offset, TOO_MANY_BYTES);
@@ -1050,6 +1078,7 @@ bool tiledmm_barrier_wait(unsigned at, unsigned long long phase, unsigned flags)
                                            : static_cast<unsigned>(phase >> 32 & 0xffffff);
     const auto is_complete = [&] { return static_cast<int>(barrier().phase - wanted) > 0; };
     const bool at_once = is_complete();
+    if (!at_once && !fiber.polls) trace(w, WAITS_FOR_PHASE, place, offset, 0, wanted);
     if (!at_once) {
         fiber.wait = {Wait::PHASE, place, offset, wanted, true};
         if (fiber.polls++ == 0) {
@@ -1062,6 +1091,7 @@ bool tiledmm_barrier_wait(unsigned at, unsigned long long phase, unsigned flags)
     if (w.mbarriers.find(offset) == w.mbarriers.end()) return true;
     fiber.polls = 0;
     fiber.last_wait = {place, offset, wanted + 1};
+    trace(w, PASSED, place, offset, 0, wanted);
     if (!(flags & RELAXED)) learn(w, fiber, barrier().done);
     settle(w, barrier());
     return true;
@@ -1188,6 +1218,7 @@ void tiledmm_arrive_at_cluster(unsigned relaxed, unsigned aligned) {
     if (relaxed) reserve(w, c.known);
     else add_known(w, fiber, c.known);
     ++fiber.clock;
+    trace(w, ARRIVED_AT_CLUSTER, CALLER, 0, 0, c.phase);
     fiber.at_cluster = true;
     fiber.cluster_phase = c.phase;
     ++c.arrived;
@@ -1202,7 +1233,9 @@ void tiledmm_wait_at_cluster(unsigned relaxed, unsigned aligned) {
     if (aligned) sync_warp(~0u, CALLER, CLUSTER_WAIT);
     if (!fiber.at_cluster) report_and_abort(w, BAD_CLUSTER_BARRIER, CALLER, false, 0, NOT_ARRIVED);
     fiber.wait = {Wait::CLUSTER, CALLER, 0, fiber.cluster_phase, false};
+    if (!is_over(w, fiber)) trace(w, WAITS_FOR_CLUSTER, CALLER, 0, 0, fiber.cluster_phase);
     sleep_until_over(w);
+    trace(w, CLUSTER_PASSED, CALLER, 0, 0, fiber.cluster_phase);
     fiber.at_cluster = false;
     if (!relaxed) learn(w, fiber, w.cluster->done);
 }
@@ -1397,6 +1430,8 @@ static void multiply_in_warp(Worker& w, unsigned warp) {
             }
     }
     sums->group = group;
+    const auto offset_in = [&](unsigned long long descriptor) { return offset_of(w, static_cast<unsigned>(descriptor & 0x3fff) << 4); };
+    trace(w, WGMMA_ISSUED, place, first.a_in_registers ? offset_in(first.b_descriptor) : offset_in(first.a_descriptor), first.n, offset_in(first.b_descriptor));
     multiply(first, a.data(), b.data(), sums->values.data());
     for (unsigned lane = 0; lane < WARP; ++lane) {
         const Wgmma& each = *static_cast<const Wgmma*>(lanes[lane].wgmma);
@@ -1466,6 +1501,7 @@ void tiledmm_wgmma_fence() {
 
 static void commit_in_warp(Worker& w, unsigned warp) {
     Products& products = w.products[warp];
+    trace(w, WGMMA_COMMITTED, w.fibers[warp * WARP].barrier, 0, 0, products.committed);
     ++products.committed;
     products.of_groups.push_back({std::exchange(products.open, 0u), products.issued_at});
     wake(w);
@@ -1501,7 +1537,9 @@ void tiledmm_wgmma_wait(unsigned pending) {
     Products& products = w.products[warp];
     const unsigned done = products.committed > pending ? products.committed - pending : 0;
     fiber.wait = {Wait::WARPGROUP, CALLER, 0, done, false};
+    if (lane == 0) trace(w, WAITS_FOR_WGMMA, CALLER, 0, 0, done);
     sleep_until_over(w);
+    if (lane == 0) trace(w, WGMMA_WAITED, CALLER, 0, 0, done);
     for (size_t i = 0; i < products.sums.size(); ++i) {
         Products::Sums& sums = products.sums[i];
         if (sums.group >= done || sums.delivered >> lane & 1) continue;
