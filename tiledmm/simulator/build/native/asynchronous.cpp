@@ -143,11 +143,13 @@ bool is_fenced(const Worker& w, const Worker& owner, Space space, unsigned threa
 
 // ---- findings about memory in use ----
 
+constexpr unsigned NO_BARRIER = ~0u;   // a barrier that has been invalidated since
+
 // Who issued the copy that wrote a cell.
 struct Writer {
     Worker* issuer = nullptr;
     unsigned thread = 0, phase = 0;
-    unsigned barrier = 0;
+    unsigned barrier = NO_BARRIER;
     bool is_done = false;   // its phase has completed
 };
 Writer writer_of(const Worker& owner, Cell cell, size_t offset) {
@@ -169,23 +171,27 @@ Writer writer_of(const Worker& owner, Cell cell, size_t offset) {
 
 }   // namespace
 
-// details: 0 if nobody has waited for the copy, 1 if only others have; the barrier; the phase; 1 if the thread's last wait for the
-// barrier returned at once, for the phase before (waited_at is where).
+// details: 0 if nobody has waited for the copy, 1 if only others have (the other thread is not known then); the barrier's offset;
+// the phase; if the thread's last wait for the barrier (waited_at) was for an earlier phase, the number of that phase plus one, and
+// 1 << 32 if it returned at once.
 void report_unfinished(Worker& w, const Worker& owner, Cell written, size_t offset, unsigned bytes, bool writes, uint64_t pc) {
     const Writer writer = writer_of(owner, written, offset);
     Other other = {pc_of(*w.run, site_of(written)), owner.block_number, 0, true};
     if (writer.issuer) other = other_at(*writer.issuer, writer.thread, other.pc, true);
     Finding finding = make_finding(w, UNFINISHED_COPY, pc, writes, owner.shared_base + offset, bytes, other);
     finding.details[0] = !(written & IN_FLIGHT);
-    finding.details[1] = window_address(owner, writer.barrier);
+    finding.details[1] = writer.barrier;
     finding.details[2] = writer.phase;
     const LastWait& last = w.current->last_wait;
     if (last.place && last.barrier == writer.barrier && last.phase < writer.phase + 1) {
-        finding.details[3] = 1;
+        finding.details[3] = last.phase | static_cast<uint64_t>(last.at_once) << 32;
         finding.waited_at = as_pc(last.place);
     }
     report(w, finding);
 }
+
+// What read is a thread, a wgmma or a bulk copy.
+static uint64_t reader_of(const Worker& w, unsigned site, bool is_agent) { return !is_agent ? 0 : w.run->sites[site].kind == LOAD ? 1 : 2; }
 
 // Which finding it is that a read by an agent comes too late.
 static FindingKind kind_of_overwriting(const Worker& w, const Worker& owner, unsigned number, unsigned clock) {
@@ -195,10 +201,11 @@ static FindingKind kind_of_overwriting(const Worker& w, const Worker& owner, uns
     return knows_it ? WARPGROUP_READS : OVERWRITTEN;
 }
 
-// details: 1 if the operation is in flight.
+// details: 1 if the operation is in flight; what read (reader_of).
 void report_overwritten(Worker& w, Cell read, size_t offset, unsigned bytes, uint64_t pc) {
+    const unsigned site = site_of(read);
     report_with(w, kind_of_overwriting(w, w, thread_of(read), full_clock(w, read)), pc, true, w.shared_base + offset, bytes,
-                {pc_of(*w.run, site_of(read)), w.block_number, w.agent_threads[thread_of(read)], false}, {0});
+                {pc_of(*w.run, site), w.block_number, w.agent_threads[thread_of(read)], false}, {0, reader_of(w, site, true)});
 }
 
 namespace {
@@ -244,7 +251,8 @@ void check_range(Worker& w, Worker& owner, uintptr_t offset, unsigned bytes, boo
             const bool by_agent = is_agent(owner, read);
             const unsigned thread = by_agent ? owner.agent_threads[thread_of(read)] : thread_of(read);
             const FindingKind kind = by_agent ? kind_of_overwriting(w, owner, thread_of(read), full_clock(owner, read)) : OVERWRITTEN;
-            report(w, kind, pc, true, address, 16, other_at(owner, thread, pc_of(*w.run, site_of(read)), false));
+            report_with(w, kind, pc, true, address, 16, other_at(owner, thread, pc_of(*w.run, site_of(read)), false),
+                        {0, reader_of(w, site_of(read), by_agent)});
         };
         look(owner.reads[i]);
         look(owner.more_reads[i]);
@@ -310,8 +318,8 @@ void check_async_reads(Worker& w, const Worker& owner, uintptr_t offset, unsigne
             if (!(each.chunks[chunk / 64] >> chunk % 64 & 1)) continue;
             if (told >> 7 & 1) return;
             told |= 1u << 7;
-            report_with(w, kind_of_overwriting(w, owner, each.agent, each.clock), pc, true, owner.shared_base + std::max<uintptr_t>(at, offset), std::min(bytes, 16u),
-                        other_at(owner, each.thread, pc_of(*w.run, each.site), false), {1});
+            report_with(w, kind_of_overwriting(w, owner, each.agent, each.clock), pc, true, owner.shared_base + std::max<uintptr_t>(at, offset),
+                        std::min(bytes, 16u), other_at(owner, each.thread, pc_of(*w.run, each.site), false), {1, reader_of(w, each.site, true)});
             return;
         }
 }
@@ -1090,7 +1098,7 @@ bool tiledmm_barrier_wait(unsigned at, unsigned long long phase, unsigned flags)
     }
     if (w.mbarriers.find(offset) == w.mbarriers.end()) return true;
     fiber.polls = 0;
-    fiber.last_wait = {place, offset, wanted + 1};
+    fiber.last_wait = {place, offset, wanted + 1, at_once};
     trace(w, PASSED, place, offset, 0, wanted);
     if (!(flags & RELAXED)) learn(w, fiber, barrier().done);
     settle(w, barrier());

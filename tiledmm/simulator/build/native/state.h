@@ -179,6 +179,7 @@ struct Waiting {
 struct LastWait {   // for a phase, with success
     const void* place = nullptr;
     unsigned barrier = 0, phase = 0;   // the number of the first phase that it did not wait for
+    bool at_once = false;              // whether the phase had completed before
 };
 
 // Registers of a thread that a wgmma in flight uses: the places of the variables that stand for them.
