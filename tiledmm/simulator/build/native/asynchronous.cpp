@@ -191,7 +191,7 @@ void report_unfinished(Worker& w, const Worker& owner, Cell written, size_t offs
 }
 
 // What read is a thread, a wgmma or a bulk copy.
-static uint64_t reader_of(const Worker& w, unsigned site, bool is_agent) { return !is_agent ? 0 : w.run->sites[site].kind == LOAD ? 1 : 2; }
+static uint64_t reader_of(const Worker& w, unsigned site, bool is_agent) { return !is_agent ? 0 : w.run->sites[site].kind == WGMMA_ISSUED ? 1 : 2; }
 
 // Which finding it is that a read by an agent comes too late.
 static FindingKind kind_of_overwriting(const Worker& w, const Worker& owner, unsigned number, unsigned clock) {
@@ -476,6 +476,8 @@ void complete_phase(Worker& owner, unsigned offset, Barrier& barrier) {
     }
     barrier.landed.clear();
     trace(owner, owner, 0, COMPLETED, barrier.arrived_at, offset, 0, barrier.phase);
+    if (owner.run->launch.counts)
+        ++worker->counters.counts[find_site(*owner.run, reinterpret_cast<const void*>(barrier.made_at), 8, STORE)].phases;
     ++barrier.phase;
     barrier.pending = barrier.arrivals;
     barrier.done = std::make_shared<const Knowledge>(barrier.known);
@@ -706,7 +708,7 @@ void access_global(Worker& w, const uint8_t* global, unsigned bytes, unsigned ho
     for (unsigned at = 0; at < bytes; at += CHUNK_BYTES) {
         const auto address = reinterpret_cast<uintptr_t>(global + at);
         const unsigned size = std::min(bytes - at, CHUNK_BYTES);
-        on_other_access(address, size, how | UNCOUNTED | IS_PART, COPY, place, size == CHUNK_BYTES ? size : 1);
+        on_other_access(address, size, how | UNCOUNTED | IS_PART, how & WRITES ? STORE_ISSUED : ISSUED, place, size == CHUNK_BYTES ? size : 1);
         if (!checks(w) || how & WRITES || told >> 8 & 1) continue;
         // What threads of this block wrote must be behind a fence.
         for (unsigned i = 0; i < w.run->launch.operand_count; ++i) {
@@ -714,7 +716,7 @@ void access_global(Worker& w, const uint8_t* global, unsigned bytes, unsigned ho
             if (address - o.begin >= o.bytes || !o.writes) continue;
             const uint64_t* const words = o.writes + 2 * ((address - o.begin) / o.granule);
             const Stamp stamp = {__atomic_load_n(words, __ATOMIC_RELAXED), __atomic_load_n(words + 1, __ATOMIC_RELAXED)};
-            if (stamp.who <= BEFORE || stamp.block() != w.block_number || w.run->sites[stamp.site()].kind == COPY) continue;
+            if (stamp.who <= BEFORE || stamp.block() != w.block_number || w.run->sites[stamp.site()].kind == STORE_ISSUED) continue;
             if (is_fenced(w, w, GLOBAL, stamp.thread(), stamp.epoch(), stamp.clock())) continue;
             told |= 1u << 8;
             report(w, NO_PROXY_FENCE, as_pc(place), false, address, size, other_at(w, stamp.thread(), pc_of(*w.run, stamp.site()), true));
@@ -812,7 +814,7 @@ void tiledmm_copy_bulk(const BulkCopy* what) {
     const void* const place = CALLER;
     use(w);
     may_preempt(w);
-    const unsigned site = find_site(*w.run, place, CHUNK_BYTES, COPY);
+    const unsigned site = find_site(*w.run, place, CHUNK_BYTES, what->way == TO_GLOBAL ? STORE_ISSUED : ISSUED);
     auto* const global = static_cast<uint8_t*>(what->global);
     const auto address = reinterpret_cast<uintptr_t>(global);
     unsigned told = 0;
@@ -879,7 +881,7 @@ void tiledmm_copy_tensor(const TensorCopy* what) {
     if (what->way == TO_L2) return for_chunks(map, what->at, [&](unsigned, uint8_t* global, unsigned, unsigned inside) {
         if (global) access_global(w, global, inside, READS, place, told);
     });
-    const unsigned site = find_site(*w.run, place, CHUNK_BYTES, COPY), bytes = reached_bytes(map);
+    const unsigned site = find_site(*w.run, place, CHUNK_BYTES, stores ? STORE_ISSUED : ISSUED), bytes = reached_bytes(map);
     Worker& first = *owner_at(w, what->shared, place);
     const uintptr_t offset = offset_of(first, what->shared);
     const unsigned box = window_address(first, offset);
@@ -983,7 +985,7 @@ void tiledmm_store_async(unsigned to, unsigned at, const void* value, unsigned b
     const void* const place = CALLER;
     use(w);
     may_preempt(w);
-    const unsigned site = find_site(*w.run, place, bytes, COPY);
+    const unsigned site = find_site(*w.run, place, bytes, ISSUED);
     unsigned told = 0;
     Copy copy = new_copy(w, place, site);
     copy.targets = targets_of(w, to, at, 0, false, place);
@@ -1381,7 +1383,7 @@ static void multiply_in_warp(Worker& w, unsigned warp) {
     const auto others = asks.others;
     for (unsigned lane = 0; lane < WARP; ++lane) learn(w, asks, lanes[lane].others);
 
-    const unsigned site = find_site(*w.run, place, CHUNK_BYTES, LOAD);
+    const unsigned site = find_site(*w.run, place, CHUNK_BYTES, WGMMA_ISSUED);
     const unsigned group = products.committed, number = agent_for(w, WGMMA_OF_WARP | warp);
     w.usual[number] = agent_for(w, WGMMA_OF_WARPGROUP | warp / 4);
     unsigned told = 0, read_bytes = 0;

@@ -158,7 +158,8 @@ struct Counts {
 };
 
 struct SiteCounts {
-    uint64_t pc, flops, barriers;   // barriers of a block, and phases of mbarriers that were waited for
+    uint64_t pc, flops, barriers;   // barriers of a block
+    uint64_t phases;                // completed ones of mbarriers that are initialised there
     uint32_t bytes, kind;
     Counts source[2], sass[2];   // by space
 };
