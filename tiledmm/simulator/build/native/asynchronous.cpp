@@ -1574,6 +1574,10 @@ void tiledmm_wgmma_wait(unsigned pending) {
 
 // ---- setmaxnreg ----
 
+// Of a thread, rounded down to what setmaxnreg can say. A thread that begins with so many may have fewer: the compiler
+// allocates no more than the kernel's largest setmaxnreg.
+static constexpr unsigned MOST_REGISTERS = 255 & ~7;
+
 static void change_registers(Worker& w, unsigned warp) {
     const Waiting& wait = w.current->wait;   // barrier: how many registers
     unsigned& now = w.registers[warp];
@@ -1591,7 +1595,8 @@ void tiledmm_set_registers(unsigned count, unsigned increases) {
     end_if_told(w, CALLER);
     const unsigned warp = fiber.thread / WARP;
     if (!increases && count > w.registers[warp]) report_and_abort(w, BAD_REGISTERS, CALLER, false, w.registers[warp], MORE_BY_DEC);
-    if (increases && count < w.registers[warp]) report_and_abort(w, BAD_REGISTERS, CALLER, false, w.registers[warp], FEWER_BY_INC);
+    if (increases && count < w.registers[warp] && w.registers[warp] != MOST_REGISTERS)
+        report_and_abort(w, BAD_REGISTERS, CALLER, false, w.registers[warp], FEWER_BY_INC);
     fiber.wait = {Wait::REGISTERS, CALLER, count, 0, false};
     sync_warp(~0u, CALLER, SET_REGISTERS, increases ? nullptr : change_registers);
     while (w.registers[warp] < count) {
@@ -1613,7 +1618,7 @@ void tiledmm_set_registers(unsigned count, unsigned increases) {
 // ---- begin and end ----
 
 void begin_asynchronous(Worker& w) {
-    const unsigned most = std::min(65536 / (w.run->warps * WARP), 255u) & ~7u;   // registers of a thread
+    const unsigned most = std::min(65536 / (w.run->warps * WARP) & ~7u, MOST_REGISTERS);   // registers of a thread
     w.is_blocked = w.is_done = w.is_asynchronous = w.has_others = false;
     w.agents.clear();
     w.agent_of.clear();
