@@ -41,13 +41,17 @@ extern "C" __global__ void bulk(int which, const int* in, int* out, const __grid
             }
             break;
         case 1:   // one thread has waited, and the others have not
+            begin(full + 1);
             begin(full);
             if (t == 0) {
                 mbarrier_arrive_expect_tx(full, 256);
                 bulk_load(data, in, 256, full);   // load
                 mbarrier_wait(full, 0);
             }
-            if (t == 32) out[0] = data[3];   // read
+            if (t == 32) {
+                for (int i = 0; i < 2; ++i) try_wait(full + 1, 0);   // long enough for the other
+                out[0] = data[3];   // read
+            }
             break;
         case 2:   // the parity of the phase before
             begin(full);
