@@ -232,7 +232,7 @@ def _overwritten(raw: RawFinding, words: Words) -> str:
 def _no_fence(raw: RawFinding, words: Words) -> str:
     return (
         f"{words.access} by an asynchronous operation, which {words.other} wrote at {words.at} with no "
-        "fence.proxy.async in between: that thread must execute it after its writes, before the barrier"
+        "fence.proxy.async in between: execute it in that thread after its writes, before the barrier"
     )
 
 
