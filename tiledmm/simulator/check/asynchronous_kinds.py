@@ -119,6 +119,9 @@ EXCHANGES = {
     107: "wgmma.wait_group", 108: "setmaxnreg", 109: "barrier.cluster.arrive.aligned", 110: "barrier.cluster.wait.aligned",
 }  # fmt: skip
 
+#: What ``details`` of a copy that is not complete begin with if it copies to global memory.
+COPY_TO_GLOBAL = 2
+
 # What a thread waits for (enum Wait in ``build/native/state.h``), in a deadlock.
 _PHASE, _CLUSTER, _WARPGROUP, _REGISTERS = range(4)
 
@@ -206,7 +209,7 @@ def _phase(number: int) -> str:
 
 def _unfinished(raw: RawFinding, words: Words) -> str:
     others_waited, barrier, phase, last = raw.details
-    if others_waited == 2:  # a bulk copy to global memory
+    if others_waited == COPY_TO_GLOBAL:
         return (
             f"{words.access}, to which the bulk copy of {words.other} at {words.at} still copies: no thread has waited "
             "for it by cp.async.bulk.wait_group (without .read)"
@@ -256,7 +259,7 @@ def _other_warps(raw: RawFinding, words: Words) -> str:
 def _no_fence(raw: RawFinding, words: Words) -> str:
     return (
         f"{words.access} by an asynchronous operation, which {words.other} wrote at {words.at} with no "
-        "fence.proxy.async in between: that thread must execute it after its writes, before the barrier"
+        "fence.proxy.async in between: execute it in that thread after its writes, before the barrier"
     )
 
 
@@ -297,15 +300,15 @@ def _deadlock(raw: RawFinding, words: Words) -> str:
 
 def _unexpected(raw: RawFinding, words: Words) -> str:
     name, phase = words.barrier(raw.address), raw.details[1]
-    expected = f" (the last expect_tx is at {words.at})" if raw.other_pc else ", for which no thread has expected any"
+    expected = f"bytes were last expected at {words.at}" if raw.other_pc else "no thread has expected bytes there"
     if raw.details[0] == 1:
         return (
             f"copies {raw.bytes:,} bytes that {_phase(phase)} of the mbarrier {name} should count, but the phase "
-            f"completed without them{expected}: they must be expected before the phase's last arrival"
+            f"completed without them ({expected}): expect_tx must come before the phase's last arrival"
         )
     return (
         f"copies {raw.bytes:,} bytes, with which {_phase(phase)} of the mbarrier {name} counts {raw.details[2]:,} "
-        f"bytes more than it expects{expected}: it cannot complete"
+        f"bytes more than it expects ({expected}): it cannot complete"
     )
 
 
@@ -319,8 +322,8 @@ def _in_flight(raw: RawFinding, words: Words) -> str:
 def _ended(raw: RawFinding, words: Words) -> str:
     if raw.details[0] == 2:
         return (
-            "copies from its block's shared memory to another block, and its block may end before the copy has read it: the "
-            "block must wait for the other one, such as by barrier.cluster"
+            "copies from its block's shared memory to another block, and its block may end before the copy reads it: "
+            "the block must wait for the other one, such as by barrier.cluster"
         )
     verb = "writes" if raw.writes else "reads"
     if raw.details[0] == 1:

@@ -41,6 +41,9 @@ from tiledmm.simulator.check.lanes import masks_in_words
 from tiledmm.simulator.execute.interface import SPACES, RawFinding
 from tiledmm.simulator.execute.memory import GUARD_BYTES
 
+#: Bytes of an mbarrier: an array of one is named without a subscript.
+MBARRIER_BYTES = 8
+
 #: Bytes by which an access may miss an array and still be said to be beside it (``build/native/state.h``).
 REACH = 64 << 20
 
@@ -347,6 +350,8 @@ def _name(offset: int, shared: tuple[Region, ...]) -> str:
     region = nearest(shared, offset)
     if region is None or not region.holds(offset):
         return f"at {offset:#x}"
+    if region.bytes == MBARRIER_BYTES:
+        return region.name
     element = region.element_at(offset - region.begin) if region.element_at else ""
     if element and (element != region.name or offset == region.begin):
         return element

@@ -76,7 +76,10 @@ void report_with(Worker& w, FindingKind kind, uint64_t pc, bool writes, uintptr_
 void report_of(Worker& w, unsigned thread, FindingKind kind, uint64_t pc, bool writes, uintptr_t address, unsigned bytes, Other other,
                std::initializer_list<uint64_t> details) {
     Fiber* const current = std::exchange(w.current, &w.fibers[thread]);
-    report_with(w, kind, pc, writes, address, bytes, other, details);
+    Finding finding = make_finding(w, kind, pc, writes, address, bytes, other);
+    std::fill(std::begin(finding.calls), std::end(finding.calls), 0);   // those of what the thread does now
+    std::copy(details.begin(), details.end(), finding.details);
+    report(w, finding);
     w.current = current;
 }
 
