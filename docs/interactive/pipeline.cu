@@ -39,54 +39,73 @@ __device__ void load(void* tile, const TensorMap& map, int k, int row, mbarrier&
 __device__ unsigned long long descriptor(const void* tile) {   // rows of 128 bytes, swizzled; 1024 bytes per 8 rows
     return (unsigned long long)(address(tile) & 0x3ffff) >> 4 | 1ull << 16 | 64ull << 32 | 1ull << 62;
 }
-__device__ void multiply(float (&sum)[4], unsigned long long a, unsigned long long b) {   // 64 rows, 8 columns, 16 steps of k
+__device__ void multiply(float (&sum)[4], const short* a, const short* b) {   // 64 rows, 8 columns, 16 steps of k
     asm volatile("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%0, %1, %2, %3}, %4, %5, 1, 1, 1, 0, 0;"
-                 : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3]) : "l"(a), "l"(b));
+                 : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3]) : "l"(descriptor(a)), "l"(descriptor(b)));
+}
+__device__ void fence_barriers() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+__device__ void fence_wgmma() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ void commit_group() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+template <int PENDING>
+__device__ void wait_group(float (&sum)[4]) {   // until at most this many groups are in flight
+    asm volatile("wgmma.wait_group.sync.aligned %4;"
+                 : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3]) : "n"(PENDING) : "memory");
 }
 
-// ---- the kernel ----
+// ---- the kernel: short lines, because the page shows it beside the stages ----
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-    pipeline(const __grid_constant__ TensorMap a_map, const __grid_constant__ TensorMap b_map, float* c, int n, int k) {
-    __shared__ __align__(1024) short As[STAGES][BM * BK], Bs[STAGES][BN * BK];
+pipeline(const __grid_constant__ TensorMap a_map,
+         const __grid_constant__ TensorMap b_map,
+         float* c, int n, int k) {
+    __shared__ __align__(1024) short As[STAGES][BM * BK];
+    __shared__ __align__(1024) short Bs[STAGES][BN * BK];
     __shared__ mbarrier full[STAGES], empty[STAGES];
-    const int row0 = blockIdx.y * BM, col0 = blockIdx.x * BN, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const int row0 = blockIdx.y * BM, col0 = blockIdx.x * BN;
 
     if (threadIdx.x == 0) {
         for (int s = 0; s < STAGES; ++s) {
-            init(full[s], 1);                // the producer arrives, and says how many bytes come
-            init(empty[s], CONSUMER_WARPS);  // each warp that has read the stage arrives
+            init(full[s], 1);   // the producer arrives
+            init(empty[s], CONSUMER_WARPS);
         }
-        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+        fence_barriers();
     }
     __syncthreads();
 
     if (warp == CONSUMER_WARPS) {   // the producer
         if (lane > 0) return;
         for (int step = 0; step < k / BK; ++step) {
-            const int s = step % STAGES, parity = step / STAGES % 2;
-            wait(empty[s], parity ^ 1);   // in the first round, the phase before the first: it has completed
+            const int s = step % STAGES, k0 = step * BK;
+            const int parity = step / STAGES % 2;
+            wait(empty[s], parity ^ 1);   // at first, at once
             arrive_expect(full[s], STAGE_BYTES);
-            load(As[s], a_map, step * BK, row0, full[s]);
-            load(Bs[s], b_map, step * BK, col0, full[s]);
+            load(As[s], a_map, k0, row0, full[s]);
+            load(Bs[s], b_map, k0, col0, full[s]);
         }
         return;
     }
 
-    const int consumer = warp / 4;
-    float sum[4] = {};
+    float sum[4] = {};   // a consumer
+    const int first = warp / 4 * 64 * BK;
     for (int step = 0; step < k / BK; ++step) {
-        const int s = step % STAGES, parity = step / STAGES % 2;
+        const int s = step % STAGES;
+        const int parity = step / STAGES % 2;
         wait(full[s], parity);
-        asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+        fence_wgmma();
+        const short *a = As[s] + first, *b = Bs[s];
         for (int kk = 0; kk < BK; kk += 16)
-            multiply(sum, descriptor(&As[s][consumer * 64 * BK + kk]), descriptor(&Bs[s][kk]));
-        asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-        asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");   // the step before has been multiplied
-        if (step > 0 && lane == 0) arrive(empty[(step - 1) % STAGES]);
+            multiply(sum, a + kk, b + kk);
+        commit_group();
+        wait_group<1>(sum);   // the step before is done
+        if (step > 0 && lane == 0)
+            arrive(empty[(step - 1) % STAGES]);
     }
-    asm volatile("wgmma.wait_group.sync.aligned 0;" : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])::"memory");
+    wait_group<0>(sum);
 
-    for (int i = 0; i < 4; ++i)
-        c[(row0 + warp * 16 + lane / 4 + i / 2 * 8) * n + col0 + lane % 4 * 2 + i % 2] = sum[i];
+    for (int i = 0; i < 4; ++i) {
+        int row = warp * 16 + lane / 4 + i / 2 * 8;
+        int col = lane % 4 * 2 + i % 2;
+        c[(row0 + row) * n + col0 + col] = sum[i];
+    }
 }

@@ -59,14 +59,14 @@ VARIANTS = (
     Variant("correct"),
     Variant(
         "missing arrival",
-        "init(empty[s], CONSUMER_WARPS);  // each warp that has read the stage arrives",
-        "init(empty[s], CONSUMER_WARPS + 1);  // wrong: the producer does not arrive here",
+        "init(empty[s], CONSUMER_WARPS);",
+        "init(empty[s], CONSUMER_WARPS + 1);   // wrong",
         "empty expects nine arrivals per phase, but only the eight consumer warps arrive.",
     ),
     Variant(
         "wrong parity",
         "wait(full[s], parity);",
-        "wait(full[s], 0);   // wrong: in the second round, phase 0 is over",
+        "wait(full[s], 0);   // wrong in round 1",
         "Consumers always wait for parity 0, also in the second round.",
     ),
 )

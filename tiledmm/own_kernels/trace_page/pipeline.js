@@ -72,7 +72,12 @@ class Recording {
   }
 
   waiting(state, barrier) { return this.actors.flatMap((_, i) => (state.actors[i].wait?.barrier === barrier ? [i] : [])); }
-  names(actors) { return inWords(actors.map((i) => this.actors[i].name)); }
+
+  // "Producer", "Consumers 0 and 1".
+  names(actors) {
+    const all = actors.map((i) => this.actors[i].name), [first] = all, kind = first?.replace(/ \d+$/, "");
+    return all.length > 1 && all.every((each) => each.replace(/ \d+$/, "") === kind) ? `${kind}s ${inWords(all.map((each) => each.slice(kind.length + 1)))}` : inWords(all);
+  }
 
   // Who arrives at a barrier, or at others of its array.
   arriving(barrier) {
@@ -271,7 +276,7 @@ function barrierCard(recording, state, barrier, step) {
   if (counts)
     card.append(make("p", { class: "count bytes" }, make("span", { class: "meter" }, make("i", { style: `width:${now.missing ? Math.max(4, (full / whole) * 100) : 0}%` })), make("span", {}, `${thousands(now.missing)} bytes missing`)));
   const chips = make("p", { class: "chips" });
-  for (const actor of waiting) chips.append(make("span", { class: "chip" }, `${recording.actors[actor].name} waits${state.actors[actor].wait.phase === now.phase ? "" : ` for phase ${state.actors[actor].wait.phase}`}`));
+  if (waiting.length) chips.append(make("span", { class: "chip" }, `${recording.names(waiting)} wait${waiting.length > 1 ? "" : "s"}`));
   card.append(chips);
   return card;
 }
@@ -298,6 +303,7 @@ function drawStages(recording, state, step) {
   }
   const parent = document.querySelector("#stages .stages");
   parent.style.setProperty("--stages", recording.stages);
+  parent.style.setProperty("--rows", Math.max(...cards.map((each) => each.children.length)));
   parent.replaceChildren(...cards);
 }
 
@@ -387,8 +393,11 @@ function draw() {
   drawCode(recording, state, step);
   const bad = step?.kind === "deadlock" || step?.finding !== undefined;
   document.querySelector(".now").classList.toggle("bad", bad);
+  document.querySelector(".now").classList.toggle("dead", step?.kind === "deadlock");
   const who = step ? recording.actors[step.actor]?.name ?? (step.kind === "land" ? "TMA" : step.kind === "complete" ? "Barrier" : "Simulator") : "Begin";
-  by("where").textContent = `${who}${step?.line && step.actor >= 0 ? ` · ${recording.file}, line ${step.line}` : ""}`;
+  // "kernel, file:line: kind: sentence"
+  const kind = step?.finding === undefined ? "" : ` · finding: ${recording.findings[step.finding].split(": ")[1]}`;
+  by("where").textContent = `${who}${step?.line && step.actor >= 0 ? ` · ${recording.file}, line ${step.line}` : ""}${kind}`;
   by("says").textContent = recording.says(at);
   by("says").title = step?.finding === undefined ? "" : recording.findings[step.finding];
   by("count").value = `${at} of ${recording.steps.length}`;
