@@ -107,7 +107,7 @@ class Recording {
       case "arrive": {
         if (step.bytes) return `${who} arrives at ${name} and expects ${thousands(step.bytes)} bytes: the phase completes when they have arrived, too.`;
         const times = step.count > 1 ? `, ${step.count} times` : "";
-        const read = this.barriers[step.barrier]?.counts ? "" : `: it has read stage ${this.barriers[step.barrier]?.stage}`;
+        const read = this.barriers[step.barrier]?.counts || !this.copies.length ? "" : `: it has read stage ${this.barriers[step.barrier]?.stage}`;
         const { pending } = state.barriers[step.barrier], { arrivals } = this.barriers[step.barrier];
         return `${who} arrives at ${name}${times}${read}. ${pending ? `${pending} of ${arrivals} arrivals ${pending > 1 ? "are" : "is"} missing` : "No arrival is missing"}.`;
       }
@@ -115,8 +115,8 @@ class Recording {
       case "land": return `A load arrives: ${thousands(step.bytes)} bytes of ${step.to} in ${stage}. At ${name}, ${this.missing(state, step.barrier)}.`;
       case "complete": {
         const waiting = this.waiting(state, step.barrier), { counts, stage: of } = this.barriers[step.barrier];
-        const what = counts ? `stage ${of} is full` : `stage ${of} has been read`;
-        return `Phase ${step.phase} of ${name} completes: ${what}. ${waiting.length ? `${this.names(waiting)} can go on` : "Nobody waits for it yet"}.`;
+        const what = !this.copies.length ? "" : counts ? `: stage ${of} is full` : `: stage ${of} has been read`;
+        return `Phase ${step.phase} of ${name} completes${what}. ${waiting.length ? `${this.names(waiting)} can go on` : "Nobody waits for it yet"}.`;
       }
       case "wgmma": {
         const issues = `${who} issues ${step.count} wgmma on ${step.stage < 0 ? "shared memory" : stage} and commits them as group ${step.group}`;
@@ -159,7 +159,7 @@ class Recording {
     if (wait) return name ? `waits for ${name}, phase ${step.phase}` : `waits for wgmma up to group ${step.group - 1}`;
     switch (step.kind) {
       case "pass": return `passes ${name}`;
-      case "expect": case "arrive": return step.bytes ? `expects ${thousands(step.bytes)} bytes at ${name}` : `releases stage ${this.barriers[step.barrier]?.stage} (${name})`;
+      case "expect": case "arrive": return step.bytes ? `expects ${thousands(step.bytes)} bytes at ${name}` : this.barriers[step.barrier]?.counts || !this.copies.length ? `arrives at ${name}` : `releases stage ${this.barriers[step.barrier]?.stage} (${name})`;
       case "issue": return `issues a load to ${step.to}, stage ${step.stage}`;
       case "wgmma": return `issues wgmma on stage ${step.stage}`;
       case "pass wgmma": return step.group ? `wgmma up to group ${step.group - 1} are done` : "lets wgmma run on";
@@ -234,8 +234,8 @@ let timer = null, listed = -1, drawn = -1;
 const by = (id) => document.getElementById(id);
 
 document.getElementById("trace").innerHTML = `
-<form class="controls" ${recordings.length > 1 ? "" : "hidden"}>
-  <fieldset id="variants"><legend>Kernel</legend></fieldset>
+<form class="controls" ${recordings.length > 1 || recordings[0].note ? "" : "hidden"}>
+  <fieldset id="variants" ${recordings.length > 1 ? "" : "hidden"}><legend>Kernel</legend></fieldset>
   <p id="note"></p>
 </form>
 <section class="now" aria-label="This step">
@@ -297,7 +297,7 @@ function drawStages(recording, state, step) {
     }
     const states = Object.values(state.tiles[stage] ?? {}).map((each) => each.state);
     const says = readers.length ? `wgmma of ${recording.names(readers)}` : !states.length ? "nothing yet" : states.includes("flying") ? "loads in flight" : states.includes("full") ? "loaded" : "read: may be overwritten";
-    card.append(tiles, make("p", { class: "holds" }, says));
+    if (recording.copies.length) card.append(tiles, make("p", { class: "holds" }, says));
     for (const barrier of [...recording.barriers].filter((each) => each.stage === stage).sort((a, b) => b.counts - a.counts)) card.append(barrierCard(recording, state, barrier, step));
     cards.push(card);
   }
@@ -327,7 +327,7 @@ function drawRows(recording) {
   const issuing = recording.actors.findIndex((_, i) => recording.steps.some((each) => each.actor === i && each.kind === "issue"));
   recording.actors.forEach((_, i) => {
     actor(i);
-    if (i === issuing) copies();
+    if (i === issuing && recording.copies.length) copies();
   });
   document.querySelector("#lanes .lanes-of").replaceChildren(...rows);
 }
@@ -387,6 +387,7 @@ function draw() {
     drawRows(recording);
     by("step").max = recording.steps.length;
     by("note").textContent = recording.note ?? "";
+    if (by("facts")) by("facts").textContent = recording.facts;
   }
   drawStages(recording, state, step);
   drawLanes(recording, state, step);
