@@ -127,7 +127,7 @@ def record_block(
     arrays = _Arrays(kernel, placed, events, shared_bytes, extents, constants)
     asked = _by_warp(events, block)
     held = arrays.held(asked)
-    lines = [_line_in(kernel, line, file) for line in range(len(kernel.places.places) + 1)]
+    lines = [line_in(kernel, line, file) for line in range(len(kernel.places.places) + 1)]
     alike: dict[object, list[int]] = defaultdict(list)
     for warp, own in enumerate(asked):
         alike[tuple(replace(each, addresses=(), elements=()) for each in own)].append(warp)
@@ -173,7 +173,7 @@ def _first_of_each_thread(events: Sequence[RawEvent]) -> tuple[list[RawEvent], b
     return kept, len(kept) < len(events)
 
 
-def _line_in(kernel: NativeKernel, line: int, file: str) -> int:
+def line_in(kernel: NativeKernel, line: int, file: str) -> int:
     """Return the line of a file that a line of the kernel's text comes from; 0 if it comes from another file."""
     places = kernel.places.places
     place = places[line - 1] if 0 < line <= len(places) else None
