@@ -63,8 +63,8 @@ def record_pipeline(
     - ``barriers``: the mbarriers by ``name``, ``stage`` and ``arrivals`` per phase.
     - ``stages``: their number.
     - ``steps``: ``actor`` (-1 for none), ``kind``, ``line``, and what the kind needs of ``barrier`` (its number),
-      ``stage``, ``phase``, ``count`` of arrivals or instructions, ``bytes``, ``copy`` (number of the copy that is issued
-      or lands), ``to`` (the array that it writes), ``group`` of ``wgmma``, and ``finding``.
+      ``stage``, ``phase``, ``count`` of arrivals or instructions, ``bytes``, ``copy`` (number of the copy that is
+      issued or lands), ``to`` (the array that it writes), ``group`` of ``wgmma``, and ``finding``.
 
     A step of several warps or lanes stands where the last of them does it. ``"arrive"`` with bytes also expects these,
     and ``"wgmma"`` has all instructions of a group. The recording ends with the first ``wgmma`` that reads what a copy
