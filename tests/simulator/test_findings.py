@@ -15,6 +15,7 @@ from tiledmm.codegen.template_files import template_folder
 from tiledmm.errors import SimulationError
 from tiledmm.simulator.build import native_library
 from tiledmm.simulator.check import finding_kinds, findings
+from tiledmm.simulator.check.asynchronous_kinds import ASYNCHRONOUS
 from tiledmm.simulator.check.findings import Region, nearest
 from tiledmm.simulator.execute.interface import RawFinding
 from tools.bugs.kernels import every_bug
@@ -358,7 +359,7 @@ OF_TWO = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", finding_kinds.KINDS)
+@pytest.mark.parametrize("kind", [kind for kind in finding_kinds.KINDS if kind not in ASYNCHRONOUS])
 def test_the_message_of_each_kind_names_its_values(kind: str) -> None:
     space = 0 if "shared" in kind or kind == "copy not waited for" else 1
     raw = made_up(kind, space=space, bytes=3, writes=1, pc=10, other_pc=20, count=1234)

@@ -18,7 +18,7 @@ from tiledmm.simulated.explanation.step_guesses import step_guesses
 from tiledmm.simulated.explanation.tile_guesses import tile_guesses
 from tiledmm.simulated.explanation.value_guesses import value_guesses
 from tiledmm.simulated.explanation.wrong_product import Array, Guess, Verdict, WrongProduct
-from tiledmm.simulator.check.finding_kinds import CONTINUES, WRONG_RESULT
+from tiledmm.simulator.check.finding_kinds import WRONG_RESULT
 from tiledmm.simulator.check.findings import OVERFLOWED, Finding
 from tiledmm.simulator.report.report import Report
 
@@ -110,7 +110,7 @@ def explain_wrong_product(
         raise ShapeError(f"shapes must be (M, K), (K, N) and (M, N); got a {a.shape}, b {b.shape} and c {c.shape}")
     if report is not None:
         tiles = (*tiles, *(size for size in report.block if size > 1))
-    is_complete = report is None or all(each.kind in CONTINUES for each in report.findings)
+    is_complete = report is None or not any(each.ends_launch for each in report.findings)
     covered = () if report is None else tuple(map(operator.mul, report.grid[:2], report.block[:2]))
     keywords = {
         "alpha": alpha, "beta": beta, "tiles": tiles, "is_complete": is_complete, "covered": covered, "rtol": rtol,

@@ -7,7 +7,7 @@ source stands between the accesses of each.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from tiledmm.simulator.check.findings import Finding, times
@@ -64,6 +64,37 @@ def one_for_each_cause(pairs: Iterable[Pair]) -> list[Finding]:
     return [_merged(each) for each in (*causes.values(), *_sequences(in_warps))]
 
 
+def one_for_each_wait(accesses: Iterable[tuple[Hashable, bool, Finding]]) -> list[Finding]:
+    """Return one finding for each missing wait: the most telling of its accesses, with the lines of the others.
+
+    Args:
+        accesses: Findings about accesses to memory that asynchronous operations use. Before each come what stands for
+            its cause, and whether its message names a wait that was of no use.
+    """
+    causes: dict[Hashable, list[tuple[bool, Finding]]] = {}
+    for cause, names_wait, each in accesses:
+        causes.setdefault(cause, []).append((names_wait, each))
+    found = []
+    for every in causes.values():
+        first = max(every, key=lambda each: each[0])[1]
+        count = sum(each.count for _, each in every)
+        others = {each.line: each.location for _, each in every if each.line and each.line != first.line}
+        also = sorted(others)
+        if len(every) > 1:
+            shown = f", also at {_listed([others[line] for line in also])}" if also else ""
+            said = f"; {count:,} accesses have this cause{shown}"
+            first = replace(
+                first, message=first.message.removesuffix(times(first.count)) + said, count=count, also=tuple(also)
+            )
+        found.append(first)
+    return found
+
+
+def _listed(locations: Sequence[str]) -> str:
+    more = f" and {len(locations) - _MOST_LINES} more lines" if len(locations) > _MOST_LINES else ""
+    return ", ".join(locations[:_MOST_LINES]) + more
+
+
 def _sequences(pairs: Sequence[Pair]) -> Iterator[list[Pair]]:
     """Yield groups of pairs whose lines overlap: the steps of what a warp does without a barrier."""
     group: list[Pair] = []
@@ -91,11 +122,9 @@ def _merged(pairs: list[Pair]) -> Finding:
     if len(pairs) == 1:
         return first
     count = sum(each.finding.count for each in pairs)
-    shown = ", ".join(others[line] for line in also[:_MOST_LINES])
-    more = f" and {len(also) - _MOST_LINES} more lines" if len(also) > _MOST_LINES else ""
     arrays = sorted({each.array for each in pairs if each.array})
     of_arrays = f" to {', '.join(arrays[:-1])} and {arrays[-1]}" if len(arrays) > 1 else ""
-    elsewhere = f", also at {shown}{more}" if also else ""
+    elsewhere = f", also at {_listed([others[line] for line in also])}" if also else ""
     said = f"; {count:,} pairs of accesses{of_arrays} race for this reason{elsewhere}"
     message = first.message.removesuffix(times(first.count)) + said
     return replace(first, message=message, count=count, also=tuple(also))

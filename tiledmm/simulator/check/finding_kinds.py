@@ -64,6 +64,7 @@ KINDS = (
     "block that has ended",
     "misuse of a cluster",
     "misuse of setmaxnreg",
+    "memory overwritten that other warps' wgmma read",
 )
 
 #: The kind for an array whose elements are in another order than its memory.
@@ -82,7 +83,8 @@ WARNINGS = frozenset(
     {DEEP_CALLS, "barrier not reached by threads that have ended", "shuffle of an undefined value",
      "alignment not declared", "volatile read that nothing orders", "printf of another type", VIEW,
      "argument beyond a fast function's range", "equal writes that nothing orders", ORDER_OF_THREADS,
-     ORDER_OF_ELEMENTS, "memory that is not freed", "carry between asm statements that are not volatile"}
+     ORDER_OF_ELEMENTS, "memory that is not freed", "carry between asm statements that are not volatile",
+     "memory overwritten that other warps' wgmma read"}
 )  # fmt: skip
 
 #: Kinds that the host finds: elements that no thread wrote, elements that differ from what is expected, and results
@@ -119,12 +121,13 @@ TOO_MUCH_SHARED = "too much shared memory"
 TOO_MANY_BLOCKS = "too many blocks for a cooperative launch"
 
 #: Kinds after which a launch goes on. All others end it: elements may be left that no thread has written.
+#: Of some kinds it depends on the fault (``CONTINUING_FAULTS``).
 CONTINUES = WARNINGS | {
     "uninitialised shared memory", "uninitialised result", "uninitialised allocated memory",
     "race on shared memory", "race on global memory",
     "copy not waited for", "copy not complete", "memory in use overwritten", "no proxy fence",
-    "bytes that no phase expects", "register of a wgmma in flight", "misuse of wgmma", NOT_RETURNED, UNSET_ELEMENT, UNSET, NOT_WRITTEN, WRONG_RESULT, LAUNCH_BOUNDS,
-    TOO_MUCH_SHARED, TOO_MANY_CONSTANTS, TOO_MANY_PARAMETERS,
+    "bytes that no phase expects", "register of a wgmma in flight", NOT_RETURNED, UNSET_ELEMENT, UNSET, NOT_WRITTEN,
+    WRONG_RESULT, LAUNCH_BOUNDS, TOO_MUCH_SHARED, TOO_MANY_CONSTANTS, TOO_MANY_PARAMETERS,
 }  # fmt: skip
 
 #: Kinds for accesses that nothing orders, and for reads of memory that nothing has written.
@@ -146,7 +149,7 @@ MISALIGNED, FAULT = "misaligned access", "memory fault"
 # What lanes of a warp differ in (``build/native/warp_barriers.h``).
 OTHER_PLACE = 2
 
-# What a finding says after "block (0, 0), thread (0, 0)".
+# What a finding says after "block (0, 0), thread (0, 0)"; of asynchronous operations, see asynchronous_kinds.py.
 SENTENCES = {
     "global access out of bounds": "{access}{gap}",
     "write to an operand": "{access}, which is read-only",
@@ -157,7 +160,7 @@ SENTENCES = {
     "race on shared memory": "{access}, which {other} {did} at {at} {unordered}",
     "race on global memory": "{access}, which {other} {did} at {at} {unordered}",
     BARRIER: "waits at a barrier, but {other} {elsewhere}",
-    "warp not converged": "waits for the lanes of its warp, but {other} {doing}",
+    "warp not converged": "waits for the lanes of its warp{at_exchange}, but {other} {doing}",
     "copy not waited for": "{access}, the destination of a cp.async of {other} at {at} that {uncommitted}",
     "runaway thread": "has made more accesses than max_steps allows, and has not ended",
     "trap": "executes a trap instruction",
@@ -165,7 +168,7 @@ SENTENCES = {
     "barrier not reached by threads that have ended": (
         "waits for {other}, which has ended; it counts as arrived, as on GPUs of compute capability 7.0 and later"
     ),
-    LANES: "waits for lanes of its warp, but {other} {for_what}, at {at}",
+    LANES: "waits for lanes of its warp{at_exchange}, but {other} {for_what}, at {at}",
     "shuffle from a lane outside the mask": "takes a value from lane {bytes}, which the mask does not include",
     "shuffle of an undefined value": "takes a value from lane {bytes}, which the mask does not include",
     "shuffle of a wrong width": "shuffles with a width of {bytes}, which is not a power of two up to 32",
@@ -218,18 +221,6 @@ SENTENCES = {
     "equal writes that nothing orders": (
         "{access}, which {other} {did} at {at} {unordered}: both write the same value, and one write is enough"
     ),
-    "copy not complete": "{access}; copy of {other} at {at}",
-    "memory in use overwritten": "{access}; {other} {did} at {at}",
-    "no proxy fence": "{access}; {other} {did} at {at}",
-    "deadlock": "waits; {what}",
-    "misuse of an mbarrier": "{what} fault {bytes}",
-    "bytes that no phase expects": "{bytes} bytes; {what}",
-    "bulk copy that cannot be made": "{access} fault {bytes}",
-    "register of a wgmma in flight": "register",
-    "misuse of wgmma": "fault {bytes}",
-    "block that has ended": "{access}; {other}",
-    "misuse of a cluster": "fault {bytes}",
-    "misuse of setmaxnreg": "fault {bytes}",
 }
 
 # What breaks a rule of wmma, of cooperative groups or of the language (``tiledmm_broken_rule``).
@@ -276,6 +267,5 @@ RANGES = {
 OF_TWO = frozenset(
     {"race on shared memory", "race on global memory", BARRIER, "warp not converged", "copy not waited for",
      "barrier not reached by threads that have ended", LANES, "volatile read that nothing orders",
-     "equal writes that nothing orders", "access to freed memory", "free that cannot be made",
-     "copy not complete", "memory in use overwritten", "no proxy fence", "block that has ended"}
+     "equal writes that nothing orders", "access to freed memory", "free that cannot be made"}
 )  # fmt: skip

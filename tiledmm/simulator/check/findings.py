@@ -9,9 +9,21 @@ from dataclasses import dataclass
 from typing import Any
 
 from tiledmm.simulator.build.debug.source_lines import SourceLines
+from tiledmm.simulator.check.asynchronous_kinds import (
+    ASYNCHRONOUS,
+    CONTINUING_FAULTS,
+    ENDED_BLOCK,
+    EXCHANGES,
+    Words,
+    fault_of,
+    has_other_line,
+    has_other_thread,
+    sentence,
+)
 from tiledmm.simulator.check.finding_kinds import (
     BARRIER,
     BARRIERS,
+    CONTINUES,
     COPY,
     ENDLESS,
     FREES,
@@ -28,6 +40,9 @@ from tiledmm.simulator.check.finding_kinds import (
 from tiledmm.simulator.check.lanes import masks_in_words
 from tiledmm.simulator.execute.interface import SPACES, RawFinding
 from tiledmm.simulator.execute.memory import GUARD_BYTES
+
+#: Bytes of an mbarrier: an array of one is named without a subscript.
+MBARRIER_BYTES = 8
 
 #: Bytes by which an access may miss an array and still be said to be beside it (``build/native/state.h``).
 REACH = 64 << 20
@@ -64,6 +79,7 @@ class Finding:
         seed: Seed of the order ``"preemptive"`` of threads in which it was found; None if it was found in the launch
             itself.
         also: Other lines with the same cause: those of other accesses that the same barrier would order.
+        fault: Number of the rule that is broken, of a kind that is about several; 0 of other kinds.
     """
 
     kind: str
@@ -82,6 +98,12 @@ class Finding:
     calls: tuple[int, ...] = ()
     seed: int | None = None
     also: tuple[int, ...] = ()
+    fault: int = 0
+
+    @property
+    def ends_launch(self) -> bool:
+        """Whether the launch ended with it, so that elements may be left that no thread has written."""
+        return self.kind not in CONTINUES and self.fault not in CONTINUING_FAULTS.get(self.kind, ())
 
     @property
     def is_warning(self) -> bool:
@@ -247,30 +269,50 @@ def finding(
     what = f"{_bytes(raw.bytes)}{',' if where[0].isdigit() else ''} {where}"
     who = f"block {show(block)}, thread {show(thread)}"
     other_at = "the same line" if other_line == line else lines.location(other_line)
-    said = SENTENCES[kind].format(
-        access=f"{'writes' if raw.writes else 'reads'} {what}",
-        what=what,
-        access_to=f"{'writes' if raw.writes else 'reads'} {raw.bytes}",
-        free=FREES.get(raw.bytes, "").format(other=f"thread {show(other_thread)}", at=other_at, address=raw.address),
-        gap=", which is not one of its elements"
-        if not raw.allocation and any(each.holds(raw.address) for each in regions)
-        else "",
-        other=f"thread {show(other_thread)}" + ("" if other_block == block else f" of block {show(other_block)}"),
-        did="wrote" if raw.other_writes else "read",
-        at=other_at,
-        bytes=raw.bytes,
-        address=_signed(raw.address),
-        elsewhere=f"is at another one, at {other_at}" if raw.other_pc else "has ended without reaching it",
-        doing=f"is at {other_at}" if raw.other_pc else "has ended",
-        value=_double(raw.address),
-        integer=f"{'a signed' if raw.bytes & 1 else 'an unsigned'} integer of {1 << min(raw.bytes >> 1, 7)} bits",
-        rule=RULES.get(raw.bytes, ""),
-        barriers=BARRIERS.get(raw.bytes, ""),
-        fast=RANGES.get(raw.bytes, "").format(value=_double(raw.address)),
-        unordered=_unordered(raw, other_block == block, lines, {line, other_line}),
-        uncommitted=_uncommitted(raw, lines) if raw.uncommitted else "has not been waited for",
-        for_what="is at another place" if raw.bytes == OTHER_PLACE else "waits with another mask or operation",
-    )
+    other = f"thread {show(other_thread)}" + ("" if other_block == block else f" of block {show(other_block)}")
+    if kind in ASYNCHRONOUS:
+        words = Words(
+            access=f"{'writes' if raw.writes else 'reads'} {what}",
+            what=what,
+            where=where,
+            other=other,
+            other_block=f"block {show(other_block)}",
+            at="the same line"
+            if other_at == "the same line" and calls == lines.calls(raw.other_pc)
+            else _place(raw.other_pc, lines),
+            begin=begin.describe(raw.details[2], "global") if (begin := nearest(operands, raw.details[2])) else "",
+            barrier=lambda offset: _name(offset, shared),
+            place=lambda place: _place(place, lines),
+        )
+        said = sentence(raw, kind, words)
+    else:
+        said = SENTENCES[kind].format(
+            access=f"{'writes' if raw.writes else 'reads'} {what}",
+            what=what,
+            access_to=f"{'writes' if raw.writes else 'reads'} {raw.bytes}",
+            free=FREES.get(raw.bytes, "").format(
+                other=f"thread {show(other_thread)}", at=other_at, address=raw.address
+            ),
+            gap=", which is not one of its elements"
+            if not raw.allocation and any(each.holds(raw.address) for each in regions)
+            else "",
+            other=other,
+            did="wrote" if raw.other_writes else "read",
+            at=other_at,
+            bytes=raw.bytes,
+            address=_signed(raw.address),
+            elsewhere=f"is at another one, at {other_at}" if raw.other_pc else "has ended without reaching it",
+            doing=f"is at {other_at}" if raw.other_pc else "has ended",
+            value=_double(raw.address),
+            integer=f"{'a signed' if raw.bytes & 1 else 'an unsigned'} integer of {1 << min(raw.bytes >> 1, 7)} bits",
+            rule=RULES.get(raw.bytes, ""),
+            barriers=BARRIERS.get(raw.bytes, ""),
+            fast=RANGES.get(raw.bytes, "").format(value=_double(raw.address)),
+            unordered=_unordered(raw, other_block == block, lines, {line, other_line}),
+            uncommitted=_uncommitted(raw, lines) if raw.uncommitted else "has not been waited for",
+            for_what=_for_what(raw),
+            at_exchange=f" at {EXCHANGES[raw.details[0]]}" if raw.details[0] in EXCHANGES else "",
+        )
     own = kind == LANES and not raw.bytes  # the mask of the lane's own call
     if own:
         said = "waits for lanes of its warp with a mask that does not include its own lane"
@@ -281,8 +323,9 @@ def finding(
     loop = lines.loop(line) if kind in ENDLESS else 0
     if loop not in (0, line):
         said += f", in the loop at {lines.location(loop)}"
-    of_two = kind in OF_TWO and not own
-    second, other_line = (of_two and raw.other_pc > 0) or loop > 0, loop or other_line
+    of_two = (kind in OF_TWO and not own) or (kind in ASYNCHRONOUS and has_other_thread(raw, kind))
+    second = ((of_two or (kind in ASYNCHRONOUS and has_other_line(raw, kind))) and raw.other_pc > 0) or loop > 0
+    other_line = loop or other_line
     return Finding(
         kind=kind,
         message=f"{symbol}, {lines.location(line)}: {kind}: {who} {said}{called}{times(raw.count)}",
@@ -294,10 +337,42 @@ def finding(
         other_line=other_line if second else None,
         other_location=lines.location(other_line) if second else None,
         other_text=lines.text(other_line) if second else None,
-        other_block=other_block if of_two else None,
+        other_block=other_block if of_two or kind == ENDED_BLOCK else None,
         other_thread=other_thread if of_two else None,
         count=raw.count,
         calls=calls,
+        fault=fault_of(raw, kind),
+    )
+
+
+def _name(offset: int, shared: tuple[Region, ...]) -> str:
+    """Return the name of the element of a shared array at an offset, such as ``"full[1]"``."""
+    region = nearest(shared, offset)
+    if region is None or not region.holds(offset):
+        return f"at {offset:#x}"
+    if region.bytes == MBARRIER_BYTES:
+        return region.name
+    element = region.element_at(offset - region.begin) if region.element_at else ""
+    if element and (element != region.name or offset == region.begin):
+        return element
+    return f"at byte {offset - region.begin:,} of {region.name}"
+
+
+def _place(place: int, lines: SourceLines) -> str:
+    """Return the line of a place in machine code, and the line of the outermost inlined call around it."""
+    location, calls = lines.location(lines.line(place)), lines.calls(place)
+    return f"{location} (called at {lines.location(calls[-1])})" if calls else location
+
+
+def _for_what(raw: RawFinding) -> str:
+    """Return what a message says of a lane that waits for something else than others."""
+    if raw.bytes == OTHER_PLACE:
+        return "is at another place"
+    ours, theirs = raw.details[0], raw.details[1]
+    return (
+        f"is at {EXCHANGES[theirs]}"
+        if theirs in EXCHANGES and ours != theirs
+        else "waits with another mask or operation"
     )
 
 

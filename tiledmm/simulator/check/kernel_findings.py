@@ -13,7 +13,8 @@ from tiledmm.simulator.build.debug.variables import Subscripts, subscripts_of
 from tiledmm.simulator.build.linkage import OF_UNKNOWN_DEPTH
 from tiledmm.simulator.build.native_kernel import NativeKernel
 from tiledmm.simulator.build.source_map import own_line
-from tiledmm.simulator.check.causes import Pair, one_for_each_cause
+from tiledmm.simulator.check.asynchronous_kinds import COPY_TO_GLOBAL, OVERWRITTEN, UNFINISHED
+from tiledmm.simulator.check.causes import Pair, one_for_each_cause, one_for_each_wait
 from tiledmm.simulator.check.finding_kinds import (
     COPY,
     DEEP_CALLS,
@@ -26,6 +27,9 @@ from tiledmm.simulator.check.findings import Finding, Region, allocated_region, 
 from tiledmm.simulator.execute.grid import Geometry, Outcome, Writer
 from tiledmm.simulator.execute.interface import SPACES, RawFinding
 from tiledmm.simulator.execute.memory import Placed
+
+#: Kinds for accesses to memory that asynchronous operations use.
+IN_USE = frozenset({UNFINISHED, OVERWRITTEN})
 
 Regions: TypeAlias = tuple[Region, ...]
 
@@ -145,6 +149,11 @@ class KernelFindings:
             for kind in dict.fromkeys(each.finding.kind for each in pairs)
             for each in one_for_each_cause(pair for pair in pairs if pair.finding.kind == kind)
         ]
+        used = one_for_each_wait(
+            (self._cause(raw, each, shared), raw.details[3] > 0, each)
+            for raw, each in named
+            if each and each.kind in IN_USE
+        )
         # Where a barrier is missing, some threads read what nobody has written yet.
         early = {(each.array, line) for each in pairs for line in (each.finding.line, each.finding.other_line)}
         unwritten = [
@@ -156,15 +165,26 @@ class KernelFindings:
         others = [
             replace(each, message=f"{each.message}; {done}") if each.kind == TIMEOUT else each
             for _, each in named
-            if each and each.kind not in RACES | UNWRITTEN
+            if each and each.kind not in RACES | UNWRITTEN | IN_USE
             if each.kind != COPY or each.other_line or each.line not in read  # what is read is the same copy
         ]
-        return [*races, *others, *late, *unwritten]
+        return [*races, *used, *others, *late, *unwritten]
 
     def _pair(self, raw: RawFinding, found: Finding, shared: Regions, operands: Regions) -> Pair:
         """Return the two accesses that a finding about a race is about."""
         first, last = sorted((self._outermost(raw.other_pc), self._outermost(raw.pc)))
         return Pair(found, self._array(raw, shared, operands), first, last, bool(raw.one_warp))
+
+    def _cause(self, raw: RawFinding, found: Finding, shared: Regions) -> tuple[object, ...]:
+        """Return what stands for the missing wait of an access to memory that asynchronous operations use.
+
+        It is the array of mbarriers of a copy, the operation that reads, or else the one that overwrites.
+        """
+        if found.kind == UNFINISHED and raw.details[0] != COPY_TO_GLOBAL:
+            region = nearest(shared, raw.details[1])
+            return found.kind, raw.details[0], region.name if region else ""
+        is_of_reader = found.kind == UNFINISHED or raw.details[1]
+        return found.kind, raw.details[0], self._outermost(raw.other_pc if is_of_reader else raw.pc)
 
     def _outermost(self, place: int) -> int:
         """Return the line of a place in machine code, or of the outermost inlined call around it."""

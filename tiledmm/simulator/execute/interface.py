@@ -105,7 +105,8 @@ class RawSite(Structure):
     """Counts of one instruction that accesses memory, computes, or waits at a barrier."""
 
     _fields_ = [
-        ("pc", c_uint64), ("flops", c_uint64), ("barriers", c_uint64), ("bytes", c_uint32), ("kind", c_uint32),
+        ("pc", c_uint64), ("flops", c_uint64), ("barriers", c_uint64), ("phases", c_uint64),
+        ("bytes", c_uint32), ("kind", c_uint32),
         ("source", RawCounts * 2), ("sass", RawCounts * 2),
     ]  # fmt: skip
 

@@ -101,6 +101,7 @@ Finding make_finding(const Worker& w, FindingKind kind, uint64_t pc, bool writes
         finding.one_warp = other.pc && other.block == w.block_number && other.thread / WARP == first / WARP;
         finding.mask = w.current->waits_for;
         finding.other_mask = other.mask;
+        if (kind == WARP_DIFFERS || kind == WARP_NOT_REACHED) finding.details[0] = w.current->kind, finding.details[1] = w.fibers[other.thread].kind;
     }
     set(finding.block, w.block);
     set(finding.thread, w.current ? w.current->index : Index{});

@@ -140,6 +140,7 @@ inline bool sleep_until_over(Worker& w) {
 
 // What threads of the cluster wait for, all of them forever: a finding for each place and barrier.
 // details: what it is | its number << 8; arrivals that are missing | all << 32; expected bytes less copied; how many threads wait.
+// Of the cluster's barrier, threads that have arrived | all << 32; of registers, those that are free, and how many a thread waits for.
 inline void report_deadlock(Cluster& c) {
     for (Worker* each : c.members) {
         Worker& w = *each;
@@ -162,6 +163,7 @@ inline void report_deadlock(Cluster& c) {
                 details[2] = static_cast<uint64_t>(barrier.bytes);
                 other.pc = barrier.expected_at && barrier.bytes ? barrier.expected_at : barrier.arrived_at ? barrier.arrived_at : barrier.made_at;
             }
+            if (wait.what == Wait::REGISTERS) details[1] = w.free_registers, details[2] = wait.barrier;
             if (wait.what == Wait::CLUSTER) details[1] = c.arrived | static_cast<uint64_t>(c.members.size() * w.run->threads) << 32;
             Finding finding = make_finding(w, DEADLOCK, reinterpret_cast<uint64_t>(wait.place), false, w.shared_base + wait.barrier, 8, other);
             std::memcpy(finding.details, details, sizeof details);

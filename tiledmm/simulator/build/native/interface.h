@@ -78,6 +78,7 @@ enum FindingKind : uint32_t {
     ENDED_BLOCK,         // whose shared memory is accessed; details[0]: whether it may end before
     BAD_CLUSTER_BARRIER, // bytes: which of CLUSTER_FAULTS in check/finding_kinds.py
     BAD_REGISTERS,       // bytes: which of REGISTER_FAULTS in check/finding_kinds.py
+    WARPGROUP_READS,     // a warning: as OVERWRITTEN, by wgmma of a warp whose warpgroup's other warps were waited for
 };
 
 // One array in global memory.
@@ -157,7 +158,8 @@ struct Counts {
 };
 
 struct SiteCounts {
-    uint64_t pc, flops, barriers;   // barriers of a block, and phases of mbarriers that were waited for
+    uint64_t pc, flops, barriers;   // barriers of a block
+    uint64_t phases;                // completed ones of mbarriers that are initialised there
     uint32_t bytes, kind;
     Counts source[2], sass[2];   // by space
 };

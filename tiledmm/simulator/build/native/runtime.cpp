@@ -338,6 +338,7 @@ void add_counts(Run& run, const std::vector<SiteCounts>& counts) {
         SiteCounts& sum = run.counts[i];
         sum.flops += counts[i].flops;
         sum.barriers += counts[i].barriers;
+        sum.phases += counts[i].phases;
         for (int space = 0; space < 2; ++space) {
             merge(sum.source[space], counts[i].source[space]);
             merge(sum.sass[space], counts[i].sass[space]);
