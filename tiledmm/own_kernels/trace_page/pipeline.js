@@ -269,6 +269,8 @@ document.getElementById("trace").innerHTML = `
   <figure class="panel" id="listing"><figcaption></figcaption><pre class="numbered" id="code" tabindex="0"></pre></figure>
 </main>`;
 
+document.querySelector(".screen").after(make("section", { class: "panel notes", id: "reported", hidden: "" }));
+
 const current = () => recordings[shown.variant];
 
 // ---- the stages ----
@@ -395,6 +397,8 @@ function draw() {
     drawRows(recording);
     by("step").max = recording.steps.length;
     by("note").textContent = recording.note ?? "";
+    by("reported").hidden = !recording.findings.length;
+    by("reported").replaceChildren(make("h2", {}, "What the simulator reports"), ...recording.findings.map((each) => make("p", {}, each)));
     if (by("facts")) by("facts").textContent = recording.facts;
   }
   drawStages(recording, state, step);
