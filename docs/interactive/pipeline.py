@@ -123,7 +123,9 @@ def render(recordings: list[dict[str, Any]]) -> str:
     for each in recordings:
         steps = ",\n".join(json.dumps(step, separators=(",", ":"), ensure_ascii=False) for step in each["steps"])
         rest = ",\n".join(
-            f"{json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}" for key, value in each.items() if key != "steps"
+            f"{json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}"
+            for key, value in each.items()
+            if key != "steps"
         )
         parts.append(f'{{\n{rest},\n"steps": [\n{steps}\n]}}')
     return f"{_HEAD}const RECORDED = [\n{','.join(parts)}\n];\n"

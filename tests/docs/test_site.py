@@ -20,7 +20,8 @@ pytestmark = pytest.mark.slow
 #: Pages to check, one of each kind.
 SHOWN = (
     "index.html", "ladder.html", "rungs/tiled.html", "rungs/wgmma.html", "charts.html", "performance.html",
-    "padding.html", "sm.html", "tile_loop.html", "interactive/index.html", "simulator.html", "simulator/findings.html",
+    "padding.html", "sm.html", "tile_loop.html", "interactive/index.html", "pipeline.html",
+    "interactive/pipeline.html", "simulator.html", "simulator/findings.html",
     "own_kernels.html", "api.html", "glossary.html", "command_line.html", "notebook.html",
 )  # fmt: skip
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from string import Template
+from typing import Any
 
 import numpy as np
 
@@ -256,7 +257,7 @@ def _index(at: tuple[int, int, int], extents: tuple[int, int, int]) -> str:
 def _page(file: str, text: str, traces: Sequence[KernelTrace]) -> str:
     """Return the page as one file: it names no other, and loads nothing.
 
-    The page of a pipeline shows the kernels that wait for mbarriers, if any does; else a page shows the accesses of all.
+    If kernels wait for mbarriers, it is the page of their pipelines; else it shows the accesses of all kernels.
     """
     if any(each.pipeline for each in traces):
         return _pipeline_page(file, text, [each for each in traces if each.pipeline])

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-
 from tiledmm.simulator.check.findings import Finding
 from tiledmm.simulator.report.events import Event
 from tiledmm.simulator.report.requests import WARP
@@ -17,6 +16,8 @@ from tiledmm.simulator.report.requests import WARP
 MOST_STEPS = 2000
 
 _WARPGROUP = 4  # warps
+
+_TO = "\N{EN DASH}"  # between the first and the last of several warps
 
 _DEADLOCK = "deadlock"  # the kind of the finding
 
@@ -57,17 +58,17 @@ def record_pipeline(
 ) -> dict[str, Any]:
     """Return what a page shows of a block's pipeline, as numbers, strings, lists and dicts.
 
-    - ``actors``: who does something, by ``name``, ``role`` (``"producer"``, ``"consumer"``, or empty) and ``warps``. The
-      four warps of a warpgroup that executes ``wgmma`` are one actor, other warps one each.
+    - ``actors``: who does something, by ``name``, ``role`` (``"producer"``, ``"consumer"``, or empty) and ``warps``.
+      The four warps of a warpgroup that executes ``wgmma`` are one actor, and so are other warps that do the same.
     - ``barriers``: the mbarriers by ``name``, ``stage`` and ``arrivals`` per phase.
     - ``stages``: their number.
-    - ``steps``: ``actor`` (-1 for none), ``kind``, ``line``, and what the kind needs of ``barrier`` (its number), ``stage``,
-      ``phase``, ``count`` of arrivals or instructions, ``bytes``, ``copy`` (number of the copy that is issued or lands),
-      ``group`` (of ``wgmma``), and ``finding``.
+    - ``steps``: ``actor`` (-1 for none), ``kind``, ``line``, and what the kind needs of ``barrier`` (its number),
+      ``stage``, ``phase``, ``count`` of arrivals or instructions, ``bytes``, ``copy`` (number of the copy that is
+      issued or lands), ``to`` (the array that it writes), ``group`` of ``wgmma``, and ``finding``.
 
     A step of several warps or lanes stands where the last of them does it. ``"arrive"`` with bytes also expects these,
-    ``"wgmma"`` has all instructions of a group on one stage. The recording ends with the first step that accesses a stage
-    with a copy in flight, if that is a finding.
+    and ``"wgmma"`` has all instructions of a group. The recording ends with the first ``wgmma`` that reads what a copy
+    in flight writes, if that is a finding.
 
     Args:
         events: Events of the block.
@@ -140,6 +141,7 @@ class _Actors:
         self._block, self._own = block, own
         groups = {self.warp(each) // _WARPGROUP for each in events if each.kind == "wgmma" and each.by == own}
         self._groups = groups
+        self._alike = self._find_alike(events)
         keys = dict.fromkeys(
             self._key(each)
             for each in sorted(events, key=lambda it: (it.by != own, self.warp(it)))
@@ -147,7 +149,7 @@ class _Actors:
         )
         issue = {self._key(each) for each in events if each.kind == "issue"}
         # Who issues copies and does not multiply comes first.
-        self._keys = sorted(keys, key=lambda key: (key[0] != "warp" or key not in issue))
+        self._keys = sorted(keys, key=lambda key: key[0] != "warp" or key not in issue)
         self._issue = issue
         self.number = {key: at for at, key in enumerate(self._keys)}
 
@@ -165,7 +167,24 @@ class _Actors:
         if event.by != self._own:
             return "block", event.by
         warp = self.warp(event)
-        return ("warpgroup", warp // _WARPGROUP) if warp // _WARPGROUP in self._groups else ("warp", warp)
+        if warp // _WARPGROUP in self._groups:
+            return "warpgroup", warp // _WARPGROUP
+        return "warp", self._alike.get(warp, [warp])[0]
+
+    def _find_alike(self, events: Sequence[Event]) -> dict[int, list[int]]:
+        """Return, by warp, all warps that do the same; only of those that neither multiply nor issue copies."""
+        lanes: dict[int, dict[int, list[tuple[Any, ...]]]] = defaultdict(lambda: defaultdict(list))
+        for each in events:
+            # Which warps wait, and do not pass at once, is a matter of time.
+            if each.by == self._own and each.kind in _SHOWN - _BESIDE and each.kind != "wait":
+                done = (each.kind, each.address, each.other_address, each.value, each.line, each.calls)
+                lanes[self.warp(each)][self.lane(each)].append(done)
+        groups: dict[object, list[int]] = defaultdict(list)
+        for warp in sorted(lanes):
+            kinds = {done[0] for own in lanes[warp].values() for done in own}
+            if not kinds & {"issue", "wgmma"} and warp // _WARPGROUP not in self._groups:
+                groups[tuple(sorted((lane, tuple(own)) for lane, own in lanes[warp].items()))].append(warp)
+        return {warp: warps for warps in groups.values() for warp in warps}
 
     def of(self, event: Event) -> int:
         """Return the actor's number; -1 for what no thread does."""
@@ -186,11 +205,20 @@ class _Actors:
         for key in self._keys:
             kind, number = key
             role = roles[key]
-            warps = f"warps {number * 4}–{number * 4 + 3}" if kind == "warpgroup" else f"warp {number}"
+            alike = self._alike.get(number, [number]) if kind == "warp" else []
+            warps = f"warps {number * 4}{_TO}{number * 4 + 3}" if kind == "warpgroup" else f"warp {number}"
+            if len(alike) > 1:
+                is_range = alike[-1] - alike[0] == len(alike) - 1
+                warps = f"warps {alike[0]}{_TO}{alike[-1]}" if is_range else f"warps {', '.join(map(str, alike))}"
             name = f"{role.capitalize()} {seen[role]}" if role and many[role] > 1 else role.capitalize()
             seen[role] += 1
-            name = name or (f"Block of rank {number}" if kind == "block" else f"{kind.capitalize()} {number}")
-            rows.append({"name": name, "role": role, "warps": "" if kind == "block" else warps})
+            if not name:
+                name = {"block": f"Block of rank {number}", "warpgroup": f"Warpgroup {number}"}.get(
+                    kind
+                ) or warps.capitalize()
+            rows.append(
+                {"name": name, "role": role, "warps": "" if kind == "block" or name.lower() == warps else warps}
+            )
         return rows
 
 
@@ -214,7 +242,11 @@ def _merged(events: Sequence[Event], actors: _Actors, barriers: _Barriers) -> li
         if each.kind == "expect":
             expected[actor, thread] = each
             following = events[at + 1] if at + 1 < len(events) else None
-            if following and (following.kind, following.thread, following.address) == ("arrive", each.thread, each.address):
+            if following and (following.kind, following.thread, following.address) == (
+                "arrive",
+                each.thread,
+                each.address,
+            ):
                 continue
         bytes_ = 0
         if each.kind == "arrive" and (before := expected.pop((actor, thread), None)):
@@ -244,12 +276,15 @@ def _merged(events: Sequence[Event], actors: _Actors, barriers: _Barriers) -> li
 
 
 def _chosen_lanes(events: Sequence[Event], actors: _Actors) -> dict[tuple[int, int], int]:
-    """Return, by actor and warp, the lane that has most events: it stands for its warp."""
+    """Return, by actor and warp, the lane that has most events, and the last of several: it stands for its warp."""
     count: dict[tuple[int, int], Counter[int]] = defaultdict(Counter)
-    for each in events:
+    last: dict[tuple[int, int, int], int] = {}
+    for at, each in enumerate(events):
         if each.kind in _SHOWN - _BESIDE:
-            count[actors.of(each), actors.warp(each)][actors.lane(each)] += 1
-    return {key: min(lanes, key=lambda lane: (-lanes[lane], lane)) for key, lanes in count.items()}
+            actor, warp, lane = actors.of(each), actors.warp(each), actors.lane(each)
+            count[actor, warp][lane] += each.kind != "wait"
+            last[actor, warp, lane] = at
+    return {key: max(lanes, key=lambda lane: (lanes[lane], last[(*key, lane)])) for key, lanes in count.items()}
 
 
 def _without_short_waits(steps: Sequence[_Step]) -> list[_Step]:
@@ -286,18 +321,26 @@ def _rows(
             flying.append((copies, event))
             copies += 1
         elif step.kind == "land":
-            at = next(
-                (i for i, (_, it) in enumerate(flying) if (it.address, it.other_address) == (event.address, event.other_address)),
+            found = next(
+                (
+                    i
+                    for i, (_, it) in enumerate(flying)
+                    if (it.address, it.other_address) == (event.address, event.other_address)
+                ),
                 None,
             )
-            if at is None:
+            if found is None:
                 continue
-            number, _ = flying.pop(at)
+            number, _ = flying.pop(found)
             row |= {"barrier": barriers.number.get(event.other_address, -1), "bytes": step.bytes, "copy": number}
             row |= {"to": event.array, "stage": barriers.stage(event.other_address)}
             landed.append(event)
         elif step.kind == "wgmma":
-            row |= {"count": step.count, "group": groups[step.actor], "stage": _stage_read(event, landed, flying, barriers)}
+            row |= {
+                "count": step.count,
+                "group": groups[step.actor],
+                "stage": _stage_read(event, landed, flying, barriers),
+            }
             groups[step.actor] += 1
         else:
             row["group"] = event.value
@@ -317,9 +360,7 @@ def _holds(copy: Event, address: int) -> bool:
     return copy.address <= address < copy.address + copy.bytes
 
 
-def _stage_read(
-    event: Event, landed: Sequence[Event], flying: Sequence[tuple[int, Event]], barriers: _Barriers
-) -> int:
+def _stage_read(event: Event, landed: Sequence[Event], flying: Sequence[tuple[int, Event]], barriers: _Barriers) -> int:
     """Return the stage that a ``wgmma`` reads; -1 if no copy has written what it reads."""
     writers = (*reversed(landed), *(each for _, each in flying))
     copy = next((each for each in writers if _holds(each, event.address) or _holds(each, event.other_address)), None)
@@ -327,7 +368,7 @@ def _stage_read(
 
 
 def _finding(event: Event, flying: Sequence[tuple[int, Event]], findings: Sequence[Finding]) -> int | None:
-    """Return the number of the finding about a ``wgmma`` that reads what a copy in flight writes; None if it does not."""
+    """Return the number of the finding about a ``wgmma`` that reads what a copy in flight writes, or None."""
     if not any(_holds(each, event.address) or _holds(each, event.other_address) for _, each in flying):
         return None
     return next((at for at, each in enumerate(findings) if each.line == event.line), None)
@@ -337,5 +378,3 @@ def _shown_line(event: Event, line_of: Callable[[int], int]) -> int:
     """Return the line of an event: that of the call, if the instruction is in a function of its own."""
     shown = [found for found in map(line_of, (*event.calls, event.line)) if found]
     return shown[0] if shown else 0
-
-

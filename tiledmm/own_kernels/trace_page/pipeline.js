@@ -73,11 +73,17 @@ class Recording {
 
   waiting(state, barrier) { return this.actors.flatMap((_, i) => (state.actors[i].wait?.barrier === barrier ? [i] : [])); }
 
-  // "Producer", "Consumers 0 and 1".
+  // "Producer", "Consumers 0 and 1", "Producer and warps 1–7".
   names(actors) {
-    const all = actors.map((i) => this.actors[i].name), [first] = all, kind = first?.replace(/ \d+$/, "");
-    return all.length > 1 && all.every((each) => each.replace(/ \d+$/, "") === kind) ? `${kind}s ${inWords(all.map((each) => each.slice(kind.length + 1)))}` : inWords(all);
+    const kinds = new Map();
+    for (const i of actors) {
+      const [, kind, number] = this.actors[i].name.match(/^(.*?)(?: (\d+))?$/);
+      kinds.set(kind, [...(kinds.get(kind) ?? []), number]);
+    }
+    const parts = [...kinds].map(([kind, numbers]) => (numbers[0] === undefined ? kind : `${kind}${numbers.length > 1 ? "s" : ""} ${inWords(numbers)}`));
+    return inWords(parts.map((each, i) => (i && each.startsWith("W") ? each.toLowerCase() : each)));
   }
+  several(actors) { return actors.length > 1 || /^Warps/.test(this.actors[actors[0]]?.name); }
 
   // Who arrives at a barrier, or at others of its array.
   arriving(barrier) {
@@ -94,24 +100,26 @@ class Recording {
 
   says(at) {
     const step = this.steps[at - 1], state = this.states[at], who = this.actors[step?.actor]?.name;
+    const several = this.actors[step?.actor] && this.several([step.actor]);
+    const does = (verb) => (several ? verb.replace(/goes$/, "go").replace(/s$/, "") : verb);
     if (!step) return `The barriers are initialised: ${inWords(this.arrivalsInWords())}. No thread waits yet.`;
     const name = this.barriers[step.barrier]?.name, stage = `stage ${step.stage}`;
     switch (step.kind) {
-      case "wait": return `${who} waits for phase ${step.phase} of ${name}: ${this.missing(state, step.barrier)}.`;
+      case "wait": return `${who} ${does("waits")} for phase ${step.phase} of ${name}: ${this.missing(state, step.barrier)}.`;
       case "pass": {
-        if (step.phase < 0) return `${who} waits for the phase before the first of ${name}. It counts as complete, so the wait ends at once.`;
-        if (state.actors[step.actor].again) return `${who} waits for phase ${step.phase} of ${name} again, by its parity. That phase is long over, so the wait ends at once.`;
-        return state.actors[step.actor].waited ? `${who} goes on: phase ${step.phase} of ${name} has completed.` : `${who} need not wait: phase ${step.phase} of ${name} has completed already.`;
+        if (step.phase < 0) return `${who} ${does("waits")} for the phase before the first of ${name}. It counts as complete, so the wait ends at once.`;
+        if (state.actors[step.actor].again) return `${who} ${does("waits")} for phase ${step.phase} of ${name} again, by its parity. That phase is long over, so the wait ends at once.`;
+        return state.actors[step.actor].waited ? `${who} ${does("goes")} on: phase ${step.phase} of ${name} has completed.` : `${who} need not wait: phase ${step.phase} of ${name} has completed already.`;
       }
-      case "expect": return `${who} expects ${thousands(step.bytes)} bytes more at ${name}.`;
+      case "expect": return `${who} ${does("expects")} ${thousands(step.bytes)} bytes more at ${name}.`;
       case "arrive": {
-        if (step.bytes) return `${who} arrives at ${name} and expects ${thousands(step.bytes)} bytes: the phase completes when they have arrived, too.`;
+        if (step.bytes) return `${who} ${does("arrives")} at ${name} and ${does("expects")} ${thousands(step.bytes)} bytes: the phase completes when they have arrived, too.`;
         const times = step.count > 1 ? `, ${step.count} times` : "";
-        const read = this.barriers[step.barrier]?.counts || !this.copies.length ? "" : `: it has read stage ${this.barriers[step.barrier]?.stage}`;
+        const read = this.barriers[step.barrier]?.counts || !this.copies.length ? "" : `: ${several ? "they have" : "it has"} read stage ${this.barriers[step.barrier]?.stage}`;
         const { pending } = state.barriers[step.barrier], { arrivals } = this.barriers[step.barrier];
-        return `${who} arrives at ${name}${times}${read}. ${pending ? `${pending} of ${arrivals} arrivals ${pending > 1 ? "are" : "is"} missing` : "No arrival is missing"}.`;
+        return `${who} ${does("arrives")} at ${name}${times}${read}. ${pending ? `${pending} of ${arrivals} arrivals ${pending > 1 ? "are" : "is"} missing` : "No arrival is missing"}.`;
       }
-      case "issue": return `${who} issues a load of ${thousands(step.bytes)} bytes to ${step.to} in ${stage} (tile ${this.copies[step.copy].tile}), and does not wait for it.`;
+      case "issue": return `${who} ${does("issues")} a load of ${thousands(step.bytes)} bytes to ${step.to} in ${stage} (tile ${this.copies[step.copy].tile}), and does not wait for it.`;
       case "land": return `A load arrives: ${thousands(step.bytes)} bytes of ${step.to} in ${stage}. At ${name}, ${this.missing(state, step.barrier)}.`;
       case "complete": {
         const waiting = this.waiting(state, step.barrier), { counts, stage: of } = this.barriers[step.barrier];
@@ -119,13 +127,13 @@ class Recording {
         return `Phase ${step.phase} of ${name} completes${what}. ${waiting.length ? `${this.names(waiting)} can go on` : "Nobody waits for it yet"}.`;
       }
       case "wgmma": {
-        const issues = `${who} issues ${step.count} wgmma on ${step.stage < 0 ? "shared memory" : stage} and commits them as group ${step.group}`;
+        const issues = `${who} ${does("issues")} ${step.count} wgmma on ${step.stage < 0 ? "shared memory" : stage} and ${does("commits")} them as group ${step.group}`;
         return step.finding === undefined ? `${issues}. They run beside the warps.`
           : `${issues}, while ${this.flyingTo(state, step.stage)} to this stage ${this.flyingTo(state, step.stage).startsWith("a ") ? "is" : "are"} in flight: they multiply wrong elements.`;
       }
-      case "wait for wgmma": return `${who} waits for its wgmma up to group ${step.group - 1}.`;
+      case "wait for wgmma": return `${who} ${does("waits")} for its wgmma up to group ${step.group - 1}.`;
       case "pass wgmma": return step.group ? `${who}: wgmma up to group ${step.group - 1} have completed, and have read their stages.`
-        : `${who} waits for all groups but the last. There is only one, so it goes on.`;
+        : `${who} ${does("waits")} for all groups but the last. There is only one, so it goes on.`;
       case "deadlock": return this.deadlockSays(state);
     }
     return `${who}: ${step.kind}.`;
@@ -147,7 +155,7 @@ class Recording {
       if (!waiting.length) return [];
       const absent = this.arriving(number).filter((actor) => !state.barriers[number].by.includes(actor));
       const from = state.barriers[number].pending === 0 ? "" : absent.length ? `, which ${this.names(absent)} should make` : ", and no thread is left to make it";
-      return [`${this.names(waiting)} wait${waiting.length > 1 ? "" : "s"} for ${name}, where ${this.missing(state, number)}${from}`];
+      return [`${this.names(waiting)} wait${this.several(waiting) ? "" : "s"} for ${name}, where ${this.missing(state, number)}${from}`];
     });
     return `Deadlock: ${parts.join("; ")}. No copy is in flight.`;
   }
@@ -261,6 +269,8 @@ document.getElementById("trace").innerHTML = `
   <figure class="panel" id="listing"><figcaption></figcaption><pre class="numbered" id="code" tabindex="0"></pre></figure>
 </main>`;
 
+document.querySelector(".screen").after(make("section", { class: "panel notes", id: "reported", hidden: "" }));
+
 const current = () => recordings[shown.variant];
 
 // ---- the stages ----
@@ -276,7 +286,7 @@ function barrierCard(recording, state, barrier, step) {
   if (counts)
     card.append(make("p", { class: "count bytes" }, make("span", { class: "meter" }, make("i", { style: `width:${now.missing ? Math.max(4, (full / whole) * 100) : 0}%` })), make("span", {}, `${thousands(now.missing)} bytes missing`)));
   const chips = make("p", { class: "chips" });
-  if (waiting.length) chips.append(make("span", { class: "chip" }, `${recording.names(waiting)} wait${waiting.length > 1 ? "" : "s"}`));
+  if (waiting.length) chips.append(make("span", { class: "chip" }, `${recording.names(waiting)} wait${recording.several(waiting) ? "" : "s"}`));
   card.append(chips);
   return card;
 }
@@ -363,7 +373,7 @@ function drawCode(recording, state, step) {
   if (listed !== shown.variant) {
     listed = shown.variant;
     pre.replaceChildren(...recording.source.map((line, i) => make("span", { "data-line": recording.first + i, class: recording.changed?.includes(recording.first + i) ? "changed" : null }, colored(line))));
-    document.querySelector("#listing figcaption").textContent = `${recording.file}: the line of this step, and the lines where others wait`;
+    document.querySelector("#listing figcaption").textContent = `${recording.file}: this step, and where others wait`;
   }
   const lines = [...pre.children], line = step?.line ? lines[step.line - recording.first] : null;
   for (const each of lines) {
@@ -387,6 +397,8 @@ function draw() {
     drawRows(recording);
     by("step").max = recording.steps.length;
     by("note").textContent = recording.note ?? "";
+    by("reported").hidden = !recording.findings.length;
+    by("reported").replaceChildren(make("h2", {}, "What the simulator reports"), ...recording.findings.map((each) => make("p", {}, each)));
     if (by("facts")) by("facts").textContent = recording.facts;
   }
   drawStages(recording, state, step);

@@ -16,7 +16,6 @@ from tiledmm.simulator.execute.grid import Outcome
 from tiledmm.simulator.execute.interface import KINDS, SPACES
 from tiledmm.simulator.execute.memory import Placed
 
-
 #: Kinds of events that are accesses or floating-point operations. The others are of asynchronous operations.
 ACCESSES = frozenset({"load", "store", "copy", "arithmetic"})
 
@@ -43,8 +42,9 @@ class Event:
       mbarrier, counts;
     - ``"issue store"`` of a copy from shared to global memory, and ``"land store"``; ``"commit stores"``,
       ``"wait for stores"`` and ``"pass stores"`` for groups of these, whose number is ``value``;
-    - ``"wgmma"``, once per warp: ``array`` and ``other`` are where its A and B are in shared memory (both are B if A is in
-      registers); ``"commit wgmma"``: group ``value``; ``"wait for wgmma"`` and ``"pass wgmma"``: groups below ``value``;
+    - ``"wgmma"``, once per warp: ``array`` and ``other`` are where its A and B are in shared memory (both are B if A is
+      in registers); ``"commit wgmma"``: group ``value``; ``"wait for wgmma"`` and ``"pass wgmma"``: groups below
+      ``value``;
     - ``"arrive at cluster"``, ``"wait for cluster"`` and ``"pass cluster"`` of the cluster's barrier, phase ``value``.
 
     Attributes:
@@ -58,8 +58,8 @@ class Event:
         bytes: Bytes that are accessed.
         address: Byte address; in shared memory, the offset from the first array.
         line: Source line; 0 if unknown.
-        calls: If the line is in a function that the kernel calls, the lines of the calls, from the innermost on. Only of
-            asynchronous operations.
+        calls: If the line is in a function that the kernel calls, the lines of the calls, from the innermost on; empty
+            for accesses.
         rank: Rank in the cluster of the block whose shared memory it is.
         by: Rank in the cluster of the thread's block.
         value: Number that the kind needs; 0 for accesses.
@@ -140,14 +140,16 @@ def events_of(
             )  # fmt: skip
         else:
             is_barrier = kind in _OF_BARRIER
-            name, element = find("shared", raw.address, BARRIER_BYTES if is_barrier else 1) if kind in _AT_PLACE else ("", ())
+            name, element = (
+                find("shared", raw.address, BARRIER_BYTES if is_barrier else 1) if kind in _AT_PLACE else ("", ())
+            )
             is_number = kind in ("init", "arrive")
             second = find("shared", raw.other, _OF_TWO[kind]) if kind in _OF_TWO else ("", ())
+            value = raw.bytes if is_number else 0 if kind in _OF_TWO else raw.other
             yield Event(
-                raw.step, thread, kind, "shared", name, element, 0 if is_number else raw.bytes, raw.address, lines[raw.pc],
-                calls=calls(raw.pc), rank=raw.rank, by=raw.by,
-                value=raw.bytes if is_number else 0 if kind in _OF_TWO else raw.other,
-                other=_named(*second), other_address=raw.other if kind in _OF_TWO else 0,
+                raw.step, thread, kind, "shared", name, element, 0 if is_number else raw.bytes, raw.address,
+                lines[raw.pc], calls=calls(raw.pc), rank=raw.rank, by=raw.by, value=value, other=_named(*second),
+                other_address=raw.other if kind in _OF_TWO else 0,
             )  # fmt: skip
 
 
