@@ -18,7 +18,7 @@ ENDED_BLOCK, BAD_CLUSTER, BAD_REGISTERS = "block that has ended", "misuse of a c
 #: Faults of each kind that has several, by number: what the message says after the thread.
 FAULTS = {
     BAD_BARRIER: {
-        1: "uses {barrier} as an mbarrier, which no thread has initialised, or which has been invalidated",
+        1: "uses the mbarrier {barrier}, which no thread has initialised, or which was invalidated",
         2: "passes a number of arrivals to the mbarrier {barrier} that is not from 1 to 1,048,575",
         3: (
             "arrives at the mbarrier {barrier}, whose phase needs fewer arrivals than come: {other} initialised it at "
