@@ -105,7 +105,7 @@ def on_files(files: Files, config: Any) -> Files:
     for rung in plain.rungs():
         uri = f"{RUNGS}{rendered.KERNELS}/{rung}.js"
         files.append(File.generated(config, uri, content=rendered.script(rung)))
-    for name in ("page.css", "page.js"):
+    for name in ("page.css", "page.js", "pipeline.css", "pipeline.js"):
         files.append(
             File.generated(config, f"interactive/{name}", content=(ROOT / PAGE / name).read_text(encoding="utf-8"))
         )
@@ -230,10 +230,11 @@ def _uri_of(path: str) -> str:
 
 
 def on_post_build(config: Any) -> None:
-    """Fix the links of the tile-loop page, which is not Markdown: to HTML pages, and to files beside it."""
-    page = Path(config["site_dir"], "interactive", "index.html")
-    text = page.read_text(encoding="utf-8").replace('.md">', '.html">').replace(f"../../{PAGE}/", "")
-    page.write_text(text, encoding="utf-8")
+    """Fix the links of the interactive pages, which are not Markdown: to HTML pages, and to files beside them."""
+    for name in ("index.html", "pipeline.html"):
+        page = Path(config["site_dir"], "interactive", name)
+        text = page.read_text(encoding="utf-8").replace('.md">', '.html">').replace(f"../../{PAGE}/", "")
+        page.write_text(text, encoding="utf-8")
 
 
 def _of_notebook(text: str) -> str:

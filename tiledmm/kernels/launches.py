@@ -71,6 +71,16 @@ class Launch:
     along_y_and_z: tuple[int, int] = (1, 1)
     numbers: tuple[np.ndarray[Any, Any], ...] = ()
 
+    def grid(self, resident: int) -> tuple[int, int, int]:
+        """Return the numbers of blocks along x, y and z.
+
+        Args:
+            resident: Number of clusters that run at the same time, each of one block if the kernel has no clusters. A
+                persistent kernel has no more.
+        """
+        clusters = min(self.blocks, resident) if self.spec.variant.hopper.persistent else self.blocks
+        return clusters * self.spec.config.blocks_per_cluster, *self.along_y_and_z
+
     def arguments(self, pointers: Sequence[Any], problem: Any) -> list[Any]:
         """Return the arguments of the launch in the order of the kernel's parameters.
 

@@ -1,4 +1,4 @@
-"""Tensor maps: the descriptors with which TMA reads a matrix. The CUDA driver encodes them."""
+"""Tensor maps: the descriptors with which TMA reads a matrix. The CUDA driver encodes them, or the simulator."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from tiledmm.problem.strides import KERNEL_BATCH_DIMENSIONS, Problem
 #: Alignment of addresses and of every stride but the first, in bytes.
 ALIGNMENT = 16
 
-# Bytes per row of a box: the width of the swizzle.
-_ROW = 128
+#: Bytes per row of a box, and width of the swizzle.
+SWIZZLE = 128
 
-# Members of the driver's enumerations: unsigned types by their size in bytes, and float32 that TMA rounds to tf32; no
-# interleaving, a swizzle and an L2 promotion of 128 bytes, and zeros for elements out of bounds.
-_UNSIGNED, _TF32 = {1: 0, 2: 1, 4: 2, 8: 4}, 11
+# Members of the driver's enumerations: types by their names in ``TensorMap.type``; no interleaving, a swizzle and an L2
+# promotion of 128 bytes, and zeros for elements out of bounds.
+_TYPES = {"uint8": 0, "uint16": 1, "uint32": 2, "uint64": 4, "tfloat32": 11}
 _NOT_INTERLEAVED, _SWIZZLE_128, _PROMOTE_128, _ZEROS = 0, 3, 2, 0
 
 _LARGEST_SIZE, _LARGEST_STRIDE = 2**31, 2**40
@@ -50,8 +50,18 @@ class TensorMap:
     box: tuple[int, int]
     rounds: bool = False
 
+    @property
+    def type(self) -> str:
+        """Name of the elements' type, which is unsigned, or ``"tfloat32"`` for float32 that TMA rounds."""
+        return "tfloat32" if self.rounds else f"uint{8 * self.itemsize}"
+
+    @property
+    def full_box(self) -> tuple[int, ...]:
+        """Elements per box in each dimension, fastest first."""
+        return *self.box, *[1] * (len(self.sizes) - 2)
+
     def encode(self, pointer: int) -> np.ndarray[Any, np.dtype[np.void]]:
-        """Encode the tensor map of the matrices that begin at an address.
+        """Let the driver encode the tensor map of the matrices that begin at an address.
 
         Returns:
             128 bytes, which the kernel receives as an argument by value.
@@ -63,12 +73,11 @@ class TensorMap:
         start = -memory.ctypes.data % 64
         encoded = memory[start : start + 128]
         rank = len(self.sizes)
-        box = (*self.box, *[1] * (rank - 2))
         status = _driver().cuTensorMapEncodeTiled(
-            ctypes.c_void_p(encoded.ctypes.data), _TF32 if self.rounds else _UNSIGNED[self.itemsize], rank,
+            ctypes.c_void_p(encoded.ctypes.data), _TYPES[self.type], rank,
             ctypes.c_void_p(pointer),
             (ctypes.c_uint64 * rank)(*self.sizes), (ctypes.c_uint64 * (rank - 1))(*self.strides),
-            (ctypes.c_uint32 * rank)(*box), (ctypes.c_uint32 * rank)(*[1] * rank),
+            (ctypes.c_uint32 * rank)(*self.full_box), (ctypes.c_uint32 * rank)(*[1] * rank),
             _NOT_INTERLEAVED, _SWIZZLE_128, _PROMOTE_128, _ZEROS,
         )  # fmt: skip
         if status:
@@ -148,7 +157,7 @@ def map_of_limbs(
         raise ShapeError("TMA supports at most 2^31 - 1 elements per dimension; 'warp_tiled' supports any size")
     steps = pitch, rows * pitch, matrices * rows * pitch
     box = _box(layout[operand] == "NT"[operand], operand, config, element)
-    strides = (*(step * element.itemsize for step in steps), _ROW)
+    strides = (*(step * element.itemsize for step in steps), SWIZZLE)
     return TensorMap(element.itemsize, (contiguous, rows, matrices, limbs, 1), strides, box)
 
 
@@ -162,7 +171,7 @@ def _box(k_major: bool, operand: int, config: Config, element: Element) -> tuple
         element: Type of the elements that TMA copies.
     """
     across = (config.bm, config.bn)[operand] // config.cluster
-    return _ROW // element.itemsize, across if k_major else config.bk
+    return SWIZZLE // element.itemsize, across if k_major else config.bk
 
 
 def _rows(problem: Problem, operand: int) -> tuple[int, int, int]:
@@ -184,7 +193,7 @@ def _stride(step: int, size: int, element: Element) -> int:
 
     The stride of a dimension of size 1 is not used; it becomes 128, because the driver does not accept every number.
     """
-    return step * element.itemsize if size > 1 else _ROW
+    return step * element.itemsize if size > 1 else SWIZZLE
 
 
 def _driver() -> Any:

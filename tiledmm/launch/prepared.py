@@ -79,14 +79,13 @@ class PreparedLaunch:
         spec = launch.spec
         self.launch = launch
         self.function = raw.kernel
-        cluster, clusters = spec.config.blocks_per_cluster, launch.blocks
+        cluster, resident = spec.config.blocks_per_cluster, 0
         if spec.variant.hopper.persistent:
             resident = device_model().gpu.sms
             if cluster > 1:  # SMs are left over where their number in a group is no multiple of the cluster
                 threads = math.prod(spec.block)
                 resident = resident_clusters(raw.kernel, cluster, threads, spec.dynamic_shared_bytes)
-            clusters = min(clusters, resident)
-        self.grid = (clusters * cluster, *launch.along_y_and_z)
+        self.grid = launch.grid(resident)
         self.block: tuple[int, ...] = spec.block
         self.shared = spec.dynamic_shared_bytes
         self.kernel_args = launch.kernel_args

@@ -22,12 +22,14 @@ from tiledmm.own_kernels.api import check_each, subjects_of
 from tiledmm.own_kernels.argument_text import Said
 from tiledmm.own_kernels.check_report import KernelReport
 from tiledmm.own_kernels.chosen_kernel import read_program, template_arguments
-from tiledmm.own_kernels.recording import MOST_PER_WARP, Recording, record_block
+from tiledmm.own_kernels.pipeline_recording import record_pipeline, uses_pipeline
+from tiledmm.own_kernels.recording import MOST_PER_WARP, Recording, line_in, record_block
 from tiledmm.own_kernels.subject import Subject
 from tiledmm.own_kernels.trial import Trial
 from tiledmm.simulator.check.findings import Finding
 from tiledmm.simulator.execute.launch import Launch
 from tiledmm.simulator.execute.settings import Settings
+from tiledmm.simulator.report.events import events_of
 from tiledmm.simulator.report.report import Report
 from tiledmm.simulator.report.requests import WARP
 
@@ -67,6 +69,7 @@ class KernelTrace:
         findings: What is wrong with the kernel, in sentences.
         notes: Sentences on what the check assumed, and on what the trace leaves out.
         recording: The block.
+        pipeline: What the block does with mbarriers and asynchronous operations; None if it waits for no mbarrier.
     """
 
     name: str
@@ -75,6 +78,7 @@ class KernelTrace:
     findings: tuple[str, ...]
     notes: tuple[str, ...]
     recording: Recording
+    pipeline: dict[str, Any] | None = None
 
     @property
     def instructions(self) -> int:
@@ -142,6 +146,9 @@ def trace_file(
                 missing.append(str(error))
     if not traces:
         raise ConfigError(f"{program.file}: no kernel could be traced: " + "; ".join(missing))
+    if any(each.pipeline for each in traces):
+        others = [each.name for each in traces if not each.pipeline]
+        missing += [f"{each}: it waits for no mbarrier; trace it alone, by its name" for each in others]
     page = _page(program.file, source.read_text(encoding="utf-8"), traces)
     return FileTrace(program.file, tuple(traces), tuple(missing), page)
 
@@ -152,7 +159,7 @@ def _trace(subject: Subject, report: KernelReport, traced_block: Sequence[int] |
     findings = () if report.ok else trial.report.findings
     at = _block(subject, trial, findings, traced_block)
     is_long = not trial.ends or _accesses(trial.report) > _MOST_ACCESSES
-    recording = _record(subject, trial, at, is_long=is_long)
+    recording, pipeline = _record(subject, trial, at, findings, is_long=is_long)
     notes = [each for each in report.notes if "--expect" not in each]
     notes += [each.message for each in trial.report.warnings]
     if trial.report.output:
@@ -160,16 +167,19 @@ def _trace(subject: Subject, report: KernelReport, traced_block: Sequence[int] |
     notes += [_ENDED] if findings else []
     notes += [_CUT] if recording.is_cut or is_long else []
     wrong = tuple(each.message for each in findings) or (() if report.ok else trial.explanations)
-    return KernelTrace(report.name, at, _facts(trial, report, at), wrong, tuple(notes), recording)
+    return KernelTrace(report.name, at, _facts(trial, report, at), wrong, tuple(notes), recording, pipeline)
 
 
-def _record(subject: Subject, trial: Trial, at: tuple[int, int, int], *, is_long: bool) -> Recording:
-    """Run a launch again, and record a block.
+def _record(
+    subject: Subject, trial: Trial, at: tuple[int, int, int], findings: Sequence[Finding], *, is_long: bool
+) -> tuple[Recording, dict[str, Any] | None]:
+    """Run a launch again, and record a block, and its pipeline if it has one.
 
     Args:
         subject: The kernel.
         trial: The launch.
         at: Index of the block.
+        findings: What is wrong with the launch.
         is_long: Whether the threads may make more accesses than can be recorded.
 
     Raises:
@@ -190,8 +200,15 @@ def _record(subject: Subject, trial: Trial, at: tuple[int, int, int], *, is_long
     named = template_arguments(subject.program, subject.chosen)
     constants = subject.program.constants | {name: int(each) for name, each in named.items() if each.isdigit()}
     numbers = [each for each in arguments if isinstance(each, int)]
-    return record_block(
-        kernel, outcome, launch.placed, geometry.block, geometry.shared_bytes, subject.program.file, numbers, constants
+    file = subject.program.file
+    recording = record_block(
+        kernel, outcome, launch.placed, geometry.block, geometry.shared_bytes, file, numbers, constants
+    )
+    events = list(events_of(kernel, outcome, launch.placed, geometry.block))
+    if not uses_pipeline(events):
+        return recording, None
+    return recording, record_pipeline(
+        events, geometry.block, kernel.text, findings, lambda line: line_in(kernel, line, file)
     )
 
 
@@ -237,7 +254,12 @@ def _index(at: tuple[int, int, int], extents: tuple[int, int, int]) -> str:
 
 
 def _page(file: str, text: str, traces: Sequence[KernelTrace]) -> str:
-    """Return the page as one file: it names no other, and loads nothing."""
+    """Return the page as one file: it names no other, and loads nothing.
+
+    The page of a pipeline shows the kernels that wait for mbarriers, if any does; else a page shows the accesses of all.
+    """
+    if any(each.pipeline for each in traces):
+        return _pipeline_page(file, text, [each for each in traces if each.pipeline])
     lines = text.expandtabs(4).splitlines()
     used = [
         step[0] for each in traces for part in each.recording.data["timelines"] for step in part["steps"] if step[0]
@@ -253,15 +275,34 @@ def _page(file: str, text: str, traces: Sequence[KernelTrace]) -> str:
         for each in traces
     ]  # fmt: skip
     data = {"sources": [lines[first - 1 : last]], "recordings": recordings}
+    return _filled("page", file, traces, data)
+
+
+def _pipeline_page(file: str, text: str, traces: Sequence[KernelTrace]) -> str:
+    """Return the page of pipelines as one file."""
+    lines = text.expandtabs(4).splitlines()
+    data = [
+        {
+            **(each.pipeline or {}), "name": each.name, "note": each.findings[0] if each.findings else "",
+            "facts": " ".join([each.facts, *each.notes]), "file": file, "first": 1, "changed": [], "source": lines,
+        }
+        for each in traces
+    ]  # fmt: skip
+    return _filled("pipeline", file, traces, data)
+
+
+def _filled(page: str, file: str, traces: Sequence[KernelTrace], data: Any) -> str:
+    """Return a page with its data, style and script."""
     names = " and ".join(each.name for each in traces) if len(traces) < 3 else f"{len(traces)} kernels"
-    return Template((PAGE / "page.html").read_text(encoding="utf-8")).substitute(
+    styles = dict.fromkeys(("page", page))
+    return Template((PAGE / f"{page}.html").read_text(encoding="utf-8")).substitute(
         generator=GENERATOR,
         title=html.escape(f"{names} in {file}, step by step"),
         version=__version__,
-        style=(PAGE / "page.css").read_text(encoding="utf-8"),
+        style="".join((PAGE / f"{each}.css").read_text(encoding="utf-8") for each in styles),
         # "<" would let a line of the kernel end the script.
         data=json.dumps(data, separators=(",", ":")).replace("<", "\\u003c"),
-        script=(PAGE / "page.js").read_text(encoding="utf-8"),
+        script=(PAGE / f"{page}.js").read_text(encoding="utf-8"),
     )
 
 

@@ -17,12 +17,15 @@ from tiledmm.simulator.build.translation.syntax import without_comments
 from tiledmm.simulator.execute.grid import Outcome
 from tiledmm.simulator.execute.interface import KINDS, RawEvent
 from tiledmm.simulator.execute.memory import Placed
-from tiledmm.simulator.report.events import Event, barrier_lines, events_of
+from tiledmm.simulator.report.events import ACCESSES, Event, barrier_lines, events_of
 from tiledmm.simulator.report.requests import BANKS, WARP, WORD_BYTES, Request, requests
 
 #: Instructions that a recording has at most: of one warp, and of all warps that differ in what they do.
 MOST_PER_WARP = 1000
 MOST = 20_000
+
+# Kinds of events that are instructions here; ``pipeline`` shows those of asynchronous operations.
+_SHOWN = ACCESSES | {"barrier"}
 
 # Bytes of a sector of global memory.
 _SECTOR = 32
@@ -118,13 +121,13 @@ def record_block(
         extents: Whole numbers among the kernel's arguments, which may be extents of arrays.
         constants: Constants of the program by name, which may be extents, too.
     """
-    kept, is_cut = _first_of_each_thread(outcome.events)
+    kept, is_cut = _first_of_each_thread([each for each in outcome.events if KINDS[each.kind] in _SHOWN])
     events = list(events_of(kernel, replace(outcome, events=kept), placed, block))
     barriers = barrier_lines(kernel, outcome)
     arrays = _Arrays(kernel, placed, events, shared_bytes, extents, constants)
     asked = _by_warp(events, block)
     held = arrays.held(asked)
-    lines = [_line_in(kernel, line, file) for line in range(len(kernel.places.places) + 1)]
+    lines = [line_in(kernel, line, file) for line in range(len(kernel.places.places) + 1)]
     alike: dict[object, list[int]] = defaultdict(list)
     for warp, own in enumerate(asked):
         alike[tuple(replace(each, addresses=(), elements=()) for each in own)].append(warp)
@@ -170,7 +173,7 @@ def _first_of_each_thread(events: Sequence[RawEvent]) -> tuple[list[RawEvent], b
     return kept, len(kept) < len(events)
 
 
-def _line_in(kernel: NativeKernel, line: int, file: str) -> int:
+def line_in(kernel: NativeKernel, line: int, file: str) -> int:
     """Return the line of a file that a line of the kernel's text comes from; 0 if it comes from another file."""
     places = kernel.places.places
     place = places[line - 1] if 0 < line <= len(places) else None

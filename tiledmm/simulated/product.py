@@ -14,11 +14,11 @@ import numpy as np
 
 from tiledmm.codegen.rendering import has_kernel
 from tiledmm.errors import AlignmentError, ConfigError, KeywordValueError, OperandTypeError
-from tiledmm.hardware.architectures import find_target
+from tiledmm.hardware.architectures import find_compile_target
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS
 from tiledmm.kernels.launches import Scratch
 from tiledmm.kernels.operands.operand_scan import SCAN, SCAN_HEAD, SCAN_INIT
-from tiledmm.kernels.variant import Variant
+from tiledmm.kernels.tensor_maps import ALIGNMENT
 from tiledmm.kernels.variants import find_variant
 from tiledmm.problem.arrays import is_same
 from tiledmm.problem.call import resolve_call
@@ -105,10 +105,11 @@ def simulate_product(
     call = resolve_call(x1, x2, out, ufunc, epilogue)
     model = functools.partial(_model, settings.target)
     choice, text = choose(call, kernel, model, tuned=False), None if source is None else Source.read(source)
-    run = _ProductRun(choice, text, settings)
     left, right = call.product.convert
     x1 = x1 if left is None else x1.astype(left)
     x2 = x2 if right is None else x2.astype(right)
+    choice = _with_aligned_operands(choice, x1, x2)
+    run = _ProductRun(choice, text, settings)
     if call.product.via_temporary:
         done = run.on(x1, x2, np.empty(out.shape, call.product.compute.result.dtype), epilogue)
         np.copyto(out, done.result, casting=ufunc.casting)  # type: ignore[arg-type]
@@ -170,25 +171,27 @@ def _differ(one: Simulation, other: Simulation) -> bool:
 def _model(target: str, ieee: bool) -> Model:
     """Return the model with which ``auto`` selects kernels for a target architecture.
 
-    It contains only variants that can be simulated, without clusters, with their rates on an H100.
+    It contains only variants that can be simulated, with their rates on an H100.
 
     Args:
         target: The target architecture, such as ``"sm_90"``.
         ieee: Whether to choose only kernels whose products are multiply-adds in the elements' own type.
     """
     rates = H100.rates.only(lambda variant: find_variant(variant).simulated)
-    rates = replace(rates, device=replace(rates.device, clusters={}))
-    return Model(REFERENCE_GPUS[find_target(target).name], rates, ieee=ieee)
+    return Model(REFERENCE_GPUS[find_compile_target(target).name], rates, ieee=ieee)
 
 
-def _why_not_simulated(variant: Variant) -> str:
-    """Return the reason why the simulator cannot run a variant, and what to use instead."""
-    if variant.is_baseline:
-        why, instead = "it calls cupy.matmul, which needs a GPU", "numpy.matmul computes the product on the CPU"
-    else:
-        why = "its kernel uses TMA, mbarriers and wgmma, which the simulator does not support"
-        instead = "run it on a GPU of compute capability 9.0 (Hopper), or leave variant= out"
-    return f"variant {variant.name!r} cannot be simulated, because {why}: {instead}"
+def _with_aligned_operands(choice: Choice, x1: Any, x2: Any) -> Choice:
+    """Return a choice whose kernels pack the operands if TMA would read one at an address that is not aligned."""
+    for part in choice.parts:
+        if not part.spec.variant.hopper.tma:
+            continue
+        arrays = {"A": x2, "B": x1} if part.product.is_transposed else {"A": x1, "B": x2}
+        launches = (each for each in schedule(part.spec, part.product.problem).launches if each.maps)
+        names = {name for each in launches for name in each.operands} & arrays.keys()
+        if any(Placed(name, arrays[name]).offset % ALIGNMENT for name in names):
+            return choice.with_packing()
+    return choice
 
 
 class _ProductRun:
@@ -200,14 +203,16 @@ class _ProductRun:
 
     def __init__(self, choice: Choice, source: Source | None, settings: Settings) -> None:
         self.product, self.settings = choice.product, settings
+        self._needs_operands = choice.needs_operands
         self._spans = [(each.start, each.stop) for each in choice.product.spans]
         self.launches: list[ScheduledLaunch] = []
         self.scratch: list[Scratch] = []
         for number, part in enumerate(choice.parts):
-            if not part.spec.variant.simulated:
-                raise ConfigError(_why_not_simulated(part.spec.variant))
-            if part.spec.config.blocks_per_cluster > 1:
-                raise ConfigError("the simulator does not support clusters of blocks: leave cluster_k= out")
+            if not (variant := part.spec.variant).simulated:
+                raise ConfigError(
+                    f"variant {variant.name!r} cannot be simulated, because it calls cupy.matmul, which needs a GPU: "
+                    "numpy.matmul computes the product on the CPU"
+                )
             planned = schedule(part.spec, part.product.problem)
             # Operands have the names of the first part.
             names = {"A": "B", "B": "A"} if part.product.is_transposed != self.product.is_transposed else {}
@@ -258,7 +263,8 @@ class _ProductRun:
             Placed("B", second, self._spans[0 if product.is_transposed else 1]),
             Placed("C", result, self._spans[2]),
         ]
-        if product.problem.is_empty:
+        if product.problem.is_empty or (product.problem.k == 0 and self._needs_operands):
+            result.fill(0)  # a sum of no terms
             return Simulation(result, self._report([], placed))
         read, in_place = self._read_by_epilogue(epilogue, out, placed[2])
         for scratch in self.scratch:

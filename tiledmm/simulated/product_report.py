@@ -33,7 +33,8 @@ class ProductReport(Report):
     @property
     def reuse(self) -> float:
         """Mean number of multiply-adds that use an element loaded from global memory; 0 without loads."""
-        loaded = self.source.global_load.bytes + self.source.copy_load.bytes  # a lane may load several at once
+        traffic = self.source
+        loaded = traffic.global_load.bytes + traffic.copy_load.bytes + traffic.bulk_load.bytes  # a lane loads several
         return 2 * self.multiply_adds * self.element_bytes / loaded if loaded else 0.0
 
     def _derived(self) -> dict[str, object]:

@@ -6,15 +6,18 @@ import copy
 import ctypes
 from dataclasses import dataclass, replace
 from os import PathLike
+from typing import Any
 
 import numpy as np
 
 from tiledmm.codegen.rendering import has_kernel, render
 from tiledmm.codegen.source_map import source_places
 from tiledmm.errors import ConfigError
-from tiledmm.hardware.architectures import find_target
+from tiledmm.hardware.architectures import find_compile_target
+from tiledmm.hardware.data_sheets import REFERENCE_GPUS
 from tiledmm.kernels import launches as geometry
 from tiledmm.kernels.spec import KernelSpec
+from tiledmm.kernels.tensor_maps import SWIZZLE, TensorMap
 from tiledmm.simulator.build.native_kernel import NativeKernel
 from tiledmm.simulator.build.parameters import POINTER
 from tiledmm.simulator.build.source_map import SourceMap
@@ -24,9 +27,11 @@ from tiledmm.simulator.check.findings import Finding
 from tiledmm.simulator.check.kernel_findings import KernelFindings
 from tiledmm.simulator.check.limits import beyond_limits
 from tiledmm.simulator.check.unset import filled_kernel, unset_variables
+from tiledmm.simulator.execute import tensor_maps
 from tiledmm.simulator.execute.grid import Outcome
 from tiledmm.simulator.execute.kernel import run_kernel
 from tiledmm.simulator.execute.memory import Placed
+from tiledmm.simulator.execute.passed import aligned
 from tiledmm.simulator.execute.settings import Settings
 
 
@@ -101,9 +106,14 @@ class ScheduledLaunch:
             if (plain := self.spec.variant.plain) and (disassemble := settings.sass):
                 whole = plain.source  # NVRTC compiles the text with other headers
                 self.settings = replace(settings, sass=lambda text, name, target: disassemble(whole, name, target))
-        target = find_target(settings.target)
+        target = find_compile_target(settings.target)
         if why := self.spec.why_not_on(target):
             raise ConfigError(why)
+        if arch := self.spec.variant.hopper.arch:
+            target = find_compile_target(arch)
+        sms = settings.sms or REFERENCE_GPUS[target.name].sms
+        #: Number of blocks along x, y and z.
+        self.grid = entry.grid(max(sms // self.spec.config.blocks_per_cluster, 1))
         self._use(NativeKernel(text, places, self.spec.symbol, target, build=settings.built))
         if self._given:
             self._check_parameters(self._given.name)
@@ -128,11 +138,6 @@ class ScheduledLaunch:
         self.kernel, self.kernel_findings = kernel, KernelFindings(kernel)
 
     @property
-    def grid(self) -> tuple[int, int, int]:
-        """Number of blocks along x, y and z."""
-        return self.entry.blocks, *self.entry.along_y_and_z
-
-    @property
     def block(self) -> tuple[int, int, int]:
         """Number of threads per block along x, y and z."""
         x, y, z = (*self.spec.block, 1)[:3]
@@ -155,9 +160,12 @@ class ScheduledLaunch:
         if scan is not None and self.entry.scan:
             reached.append(scan.operand(writable=self.spec.condition == "scan"))
             kernel_args = np.append(kernel_args, [scan.begin + begin for begin in self.entry.scan])
+        arguments: list[Any] = [ctypes.c_void_p(each) for each in pointers]
+        for i, (tensor_map, pointer) in enumerate(zip(self.entry.maps, pointers, strict=False)):
+            arguments[i] = _encoded(tensor_map, pointer)
         return run_kernel(
             self.kernel,
-            self.entry.arguments([ctypes.c_void_p(each) for each in pointers], kernel_args),
+            self.entry.arguments(arguments, kernel_args),
             reached,
             grid=self.grid,
             block=self.block,
@@ -190,12 +198,28 @@ class ScheduledLaunch:
             ConfigError: If the parameters differ.
         """
         own = self.kernel.parameters
-        pointers = len(self.entry.operands)
+        maps = len(self.entry.maps)
+        pointers = len(self.entry.operands) - maps
         words = 8 * (len(self.entry.kernel_args) + len(self.entry.scan))
-        fits = len(own) == pointers + 1 and all(each.kind == POINTER for each in own[:-1]) and own[-1].bytes == words
-        if not fits:
+        fits = len(own) == maps + pointers + 1 and own[-1].bytes == words
+        if not (
+            fits
+            and all(each.kind != POINTER and each.bytes == tensor_maps.BYTES for each in own[:maps])
+            and all(each.kind == POINTER for each in own[maps:-1])
+        ):
+            first = f"{maps} tensor maps, " if maps else ""
+            many = f"{pointers} pointers" if pointers > 1 else "a pointer"
             raise ConfigError(
-                f"{file}: the parameters of {self.spec.symbol} must be {pointers} pointers and a structure of {words} "
+                f"{file}: the parameters of {self.spec.symbol} must be {first}{many} and a structure of {words} "
                 f"bytes; got ({', '.join(each.type for each in own)}). To run a kernel with other parameters, use "
                 "simulator.launch"
             )
+
+
+def _encoded(described: TensorMap, pointer: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    """Return a tensor map of the matrices that begin at an address, as the simulator encodes it."""
+    return aligned(
+        tensor_maps.encode(
+            pointer, described.type, described.sizes, described.strides, described.full_box, swizzle=SWIZZLE
+        )
+    )

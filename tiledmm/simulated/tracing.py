@@ -19,7 +19,7 @@ from tiledmm.simulator.build.machine_code import access_widths
 from tiledmm.simulator.build.source_map import first_line_of_page
 from tiledmm.simulator.execute.settings import Settings
 from tiledmm.simulator.report.conflicts import BankAccess, bank_accesses
-from tiledmm.simulator.report.events import Event
+from tiledmm.simulator.report.events import ACCESSES, Event
 from tiledmm.simulator.report.requests import WARP, Request, requests
 
 
@@ -70,7 +70,8 @@ class Trace:
             [('As', 1), ('Bs', 32)]
         """
         width, height, _ = self.block
-        numbered = ((x + width * (y + height * z), event) for event in self.events for x, y, z in [event.thread])
+        events = (event for event in self.events if event.kind in ACCESSES)
+        numbered = ((x + width * (y + height * z), event) for event in events for x, y, z in [event.thread])
         return requests((number % WARP, event) for number, event in numbered if number // WARP == warp)
 
     def json(self) -> str:
@@ -164,7 +165,8 @@ def explain_conflicts(
     if sass:
         code = disassemble(recorded.text, recorded.symbol, target)
         widths = access_widths(code.accesses, first_line_of_page(recorded.text))
-    return bank_accesses(recorded.events, recorded.block, recorded.text, recorded.locations, widths)
+    events = tuple(event for event in recorded.events if event.kind in ACCESSES)
+    return bank_accesses(events, recorded.block, recorded.text, recorded.locations, widths)
 
 
 def _one_block(spec: KernelSpec) -> tuple[int, int, int]:

@@ -14,17 +14,28 @@ refusal before the launch counts if the bug is one of those that a driver refuse
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Sequence
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
+from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from tests.simulator.hopper import planted_bugs
 from tests.simulator.hopper.planted_bugs import HopperBug
 from tests.simulator.hopper.simulate import named_places, simulated_launches
+from tests.strategies import small_integers
+from tiledmm.elements import compute_element
 from tiledmm.errors import TiledmmError
-from tiledmm.simulator.check.finding_kinds import WRONG_RESULT
+from tiledmm.kernels.tensor_maps import ALIGNMENT
+from tiledmm.problem.call import dtype_of, precision_of
+from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
+from tiledmm.simulated.product import simulate_product
+from tiledmm.simulator.check.finding_kinds import NOT_WRITTEN, WRONG_RESULT
+from tiledmm.simulator.execute.settings import Settings
 from tiledmm.simulator.report.report import Report
 from tools.bugs.children import Children, End
 from tools.bugs.fates import Fate, Progress
@@ -48,7 +59,6 @@ class Verdict(str, Enum):
     KILLED = "killed"  # the process ended
     HUNG = "hung"  # the process did not end
     BASE = "base fails"  # the case without the bug is wrong, has findings, or does not run
-    NOT_RUN = "not run"  # nothing runs it yet
 
 
 @dataclass(frozen=True)
@@ -103,27 +113,67 @@ class Outcome:
         return not (self.findings or self.refused or self.error)
 
 
-def simulate_rendered(bug: HopperBug, text: str, **settings: Any) -> Outcome | None:
-    """Run a product with the edited text of a kernel that this package renders.
-
-    Args:
-        bug: The bug; ``bug.rendered`` says which kernel, sizes and launch show it.
-        text: The kernel's text, with or without the bug.
-        **settings: Keywords of ``simulator.launch`` and ``simulator.run``.
-
-    Returns:
-        The outcome, whose places are ``"rendered.cu:LINE"`` with lines of ``text``; None if it cannot be run yet.
-    """
-    del bug, text, settings
-    return None
-
-
 #: The file that places in a rendered text have.
 RENDERED = "rendered.cu"
 
+# Operands of a rendered kernel are small integers up to this, whose sums are exact.
+_BOUND = 3
 
-def run(name: str, planted: bool, checks: bool | str) -> Outcome | None:
-    """Run a bug, or what it edits without it; return None if nothing runs it.
+
+def simulate_rendered(bug: HopperBug, text: str, **settings: Any) -> Outcome:
+    """Run a product with the edited text of a kernel that this package renders, by the product's own launches.
+
+    Args:
+        bug: The bug; ``bug.rendered`` says which kernel, sizes and number of blocks show it.
+        text: The kernel's text, with or without the bug.
+        **settings: Fields of ``Settings``.
+
+    Returns:
+        The outcome, whose places are ``"rendered.cu:LINE"`` with lines of ``text``.
+
+    Raises:
+        ValueError: If the bug is not one of a rendered kernel.
+    """
+    if (rendered := bug.rendered) is None:
+        raise ValueError(f"{bug.id}: {bug.kernel} is not rendered")
+    compute, (m, n, k) = compute_element(rendered.dtype), rendered.sizes
+    rng = np.random.default_rng(0)
+    x1, x2 = (
+        _with_aligned_rows(small_integers(rng, shape, compute.dtype, _BOUND), letter)
+        for shape, letter in zip(((m, k), (k, n)), rendered.layout, strict=True)
+    )
+    wide = np.complex128 if compute.components > 1 else np.int64
+    right = (x1.astype(wide) @ x2.astype(wide)).astype(compute.dtype)
+    config = {"split_k": rendered.partitions} if rendered.partitions > 1 else None
+    kernel = KernelKeywords(rendered.variant, rendered.tile, config, precision_of(compute))
+    ufunc = UfuncKeywords(dtype=dtype_of(compute))
+    same = True
+
+    def reports(path: Path) -> Iterator[Report]:
+        nonlocal same
+        done = simulate_product(x1, x2, None, ufunc, kernel, Settings(sms=rendered.blocks, **settings), path)
+        found = tuple(each for each in done.report.findings if each.kind != NOT_WRITTEN)
+        same = np.array_equal(done.result, right)
+        yield replace(done.report, findings=found)
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, RENDERED)
+        path.write_text(text, "utf-8")
+        outcome = Outcome.of(reports(path))
+    return outcome if same else replace(outcome, right=False)
+
+
+def _with_aligned_rows(x: np.ndarray[Any, Any], letter: str) -> np.ndarray[Any, Any]:
+    """Copy a matrix to contiguous rows (N) or columns (T) at multiples of 16 bytes, which TMA reads in place."""
+    rows = x if letter == "N" else x.T
+    chunk = ALIGNMENT // x.itemsize
+    padded = np.zeros((len(rows), -(-rows.shape[1] // chunk) * chunk), x.dtype)[:, : rows.shape[1]]
+    padded[...] = rows
+    return padded if letter == "N" else padded.T
+
+
+def run(name: str, planted: bool, checks: bool | str) -> Outcome:
+    """Run a bug, or what it edits without it.
 
     Args:
         name: The bug's ``id``: a bug itself does not travel to another process.
@@ -178,7 +228,7 @@ def verdict(bug: HopperBug, outcome: Outcome) -> Fate:
 
 
 def _fate(outcome: Verdict, detail: str = "") -> Fate:
-    caught = None if outcome is Verdict.NOT_RUN else outcome in (Verdict.FOUND, Verdict.ACCEPTED, Verdict.REFUSED)
+    caught = outcome in (Verdict.FOUND, Verdict.ACCEPTED, Verdict.REFUSED)
     return Fate(outcome.value, caught, detail[:400])
 
 
@@ -186,16 +236,15 @@ def judge(bugs: Sequence[HopperBug], workers: int, progress: Progress = lambda _
     """Run and judge bugs in parallel; return their fates in order."""
     with Children(workers, _PROCESS_TIMEOUT) as children, ThreadPoolExecutor(workers) as pool:
 
-        def outcome(bug: HopperBug, *, planted: bool) -> Outcome | End | None:
-            found: Outcome | End | None = None
-            for checks in (True, "full"):
+        def outcome(bug: HopperBug, *, planted: bool) -> Outcome | End:
+            def with_checks(checks: bool | str) -> Outcome | End:
                 answer = children.run(functools.partial(run, bug.id, planted, checks))
                 if isinstance(answer, Exception):
-                    answer = Outcome(False, error=f"{type(answer).__name__}: {answer}")
-                found = answer
-                if not (isinstance(found, Outcome) and found.is_silent):
-                    break
-            return found
+                    return Outcome(False, error=f"{type(answer).__name__}: {answer}")
+                return answer
+
+            found = with_checks(True)
+            return with_checks("full") if isinstance(found, Outcome) and found.is_silent else found
 
         def base_of(bug: HopperBug) -> str:
             return bug.kernel if bug.rendered else bug.case or bug.kernel
@@ -207,8 +256,6 @@ def judge(bugs: Sequence[HopperBug], workers: int, progress: Progress = lambda _
             base = bases[base_of(bug)]
             found = outcome(bug, planted=True) if isinstance(base, Outcome) and base.sound else base
             progress(bug.id)
-            if found is None:
-                return _fate(Verdict.NOT_RUN)
             if found is base:
                 why = base.value if isinstance(base, End) else base.refused or base.error or str(base.findings[:1])
                 return _fate(Verdict.BASE, why)

@@ -68,8 +68,8 @@ void* tiledmm_cluster_address(unsigned at) {
     return memory + (at & 127);
 }
 unsigned tiledmm_window_address(const void* generic) { return static_cast<unsigned>(hex(generic)) - 0x70000000u; }
-void tiledmm_arrive_at_cluster(unsigned relaxed) { printf("cluster_arrive %u\n", relaxed); }
-void tiledmm_wait_at_cluster(unsigned relaxed) { printf("cluster_wait %u\n", relaxed); }
+void tiledmm_arrive_at_cluster(unsigned relaxed, unsigned aligned) { printf("cluster_arrive %u %u\n", relaxed, aligned); }
+void tiledmm_wait_at_cluster(unsigned relaxed, unsigned aligned) { printf("cluster_wait %u %u\n", relaxed, aligned); }
 uint3 tiledmm_cluster_size() { return {2, 3, 4}; }
 uint3 tiledmm_cluster_block() { return {1, 2, 3}; }
 uint3 tiledmm_cluster_index() { return {5, 6, 7}; }

@@ -14,6 +14,7 @@ UNFINISHED, OVERWRITTEN, NO_FENCE = "copy not complete", "memory in use overwrit
 DEADLOCK, BAD_BARRIER, UNEXPECTED = "deadlock", "misuse of an mbarrier", "bytes that no phase expects"
 BAD_COPY, IN_FLIGHT, BAD_WGMMA = "bulk copy that cannot be made", "register of a wgmma in flight", "misuse of wgmma"
 ENDED_BLOCK, BAD_CLUSTER, BAD_REGISTERS = "block that has ended", "misuse of a cluster", "misuse of setmaxnreg"
+OTHER_WARPS = "memory overwritten that other warps' wgmma read"
 
 #: Faults of each kind that has several, by number: what the message says after the thread.
 FAULTS = {
@@ -42,6 +43,12 @@ FAULTS = {
             "of the cluster"
         ),
         9: "initialises the mbarrier {barrier}, which {other} initialised at {at}, with no mbarrier.inval in between",
+        10: "waits for the mbarrier {barrier} with a token that mbarrier.arrive did not return",
+        11: "waits for the mbarrier {barrier} with a parity that is neither 0 nor 1",
+        12: (
+            "expects bytes in a phase of the mbarrier {barrier} for which all arrivals have come, the last at {at}: the "
+            "phase may complete before"
+        ),
     },
     BAD_COPY: {
         1: "{copies} shared memory {where}, an address that is not a multiple of 16",
@@ -80,6 +87,14 @@ FAULTS = {
         ),
         4: "ends while a wgmma that it has issued is in flight: wgmma.wait_group is missing after the commit",
         5: "ends while a wgmma that it has issued is in no group: wgmma.commit_group and wgmma.wait_group are missing",
+        6: (
+            "executes wgmma that {other}, whose warp belongs to the same warpgroup, does not execute: all four warps must"
+        ),
+        7: (
+            "reads {operand} by a descriptor that does not fit the tile that {other} copied at {at}: for row {mn} and k = "
+            "{k} (from 0), it leads to {where}, which is not as many rows and columns from the first element ({begin}) "
+            "(swizzle, offsets or major-ness differ)"
+        ),
     },
     BAD_CLUSTER: {
         1: "arrives twice at the barrier of the cluster, without barrier.cluster.wait in between",
@@ -93,15 +108,15 @@ FAULTS = {
 }  # fmt: skip
 
 #: Faults after which a launch goes on, of kinds whose other faults end it.
-CONTINUING_FAULTS = {BAD_BARRIER: {3, 4, 5, 6, 7, 9}, BAD_COPY: {6, 7, 8}, BAD_WGMMA: {1, 2, 4, 5}}
+CONTINUING_FAULTS = {BAD_BARRIER: {3, 4, 5, 6, 7, 9, 11, 12}, BAD_COPY: {6, 7, 8}, BAD_WGMMA: {1, 2, 4, 5, 6, 7}}
 
 #: Faults of an mbarrier with a second thread.
-_OF_TWO = {3, 5, 6, 7, 9}
+_OF_TWO = {3, 5, 6, 7, 9, 12}
 
 #: Exchanges of a warp that messages name, by their numbers (``Fiber::kind`` in ``build/native/state.h``).
 EXCHANGES = {
     101: "mma", 102: "ldmatrix", 103: "stmatrix", 104: "wgmma", 105: "wgmma.fence", 106: "wgmma.commit_group",
-    107: "wgmma.wait_group", 108: "setmaxnreg",
+    107: "wgmma.wait_group", 108: "setmaxnreg", 109: "barrier.cluster.arrive.aligned", 110: "barrier.cluster.wait.aligned",
 }  # fmt: skip
 
 #: What ``details`` of a copy that is not complete begin with if it copies to global memory.
@@ -125,6 +140,7 @@ class Words:
         other: The other thread, with its block if that is another one.
         other_block: The other thread's block.
         at: The place of the other thread.
+        begin: Where the address in ``details[2]`` is, of an operand of wgmma.
         barrier: Function that returns the name of the mbarrier at an offset in shared memory.
         place: Function that returns the line of a place in machine code, and of the call that leads to it.
     """
@@ -135,6 +151,7 @@ class Words:
     other: str
     other_block: str
     at: str
+    begin: str
     barrier: Callable[[int], str]
     place: Callable[[int], str]
 
@@ -148,14 +165,16 @@ def has_other_thread(raw: RawFinding, kind: str) -> bool:
     """Return whether a record of one of these kinds is also about a second thread, whose index is known."""
     if kind == UNFINISHED:
         return bool(raw.details[0] != 1)
-    if kind == OVERWRITTEN:
+    if kind in (OVERWRITTEN, OTHER_WARPS):
         return bool(raw.details[0] or not raw.details[1])
+    if kind == BAD_WGMMA:
+        return raw.bytes in (6, 7)
     return kind == NO_FENCE or (kind == BAD_BARRIER and raw.bytes in _OF_TWO)
 
 
 def has_other_line(raw: RawFinding, kind: str) -> bool:
     """Return whether a record of one of these kinds is also about a second line."""
-    return kind in {UNFINISHED, OVERWRITTEN, DEADLOCK, UNEXPECTED, IN_FLIGHT} or has_other_thread(raw, kind)
+    return kind in {UNFINISHED, OVERWRITTEN, OTHER_WARPS, DEADLOCK, UNEXPECTED, IN_FLIGHT} or has_other_thread(raw, kind)
 
 
 def sentence(raw: RawFinding, kind: str, words: Words) -> str:
@@ -179,7 +198,8 @@ def _fault(raw: RawFinding, kind: str, words: Words) -> str:
         verb="writes" if raw.writes else "reads", copies="copies to" if raw.writes else "copies from",
         to_from="to" if raw.writes else "from",
         uses="initialises or invalidates" if raw.writes else "waits for",
-        what_to=f"to shared memory {words.where}",
+        what_to=f"to shared memory {words.where}", mn=raw.details[0], k=raw.details[1], begin=words.begin,
+        operand="an operand",
     )  # fmt: skip
 
 
@@ -226,6 +246,13 @@ def _overwritten(raw: RawFinding, words: Words) -> str:
     return (
         f"{words.access}, which {words.other} read at {words.at}, and nothing orders the two (a barrier, or an "
         "mbarrier that counts an arrival of that thread after its read, would)"
+    )
+
+
+def _other_warps(raw: RawFinding, words: Words) -> str:
+    return (
+        f"{words.access}, which the wgmma of another warp of the warpgroup, at {words.at}, may still read: by the PTX "
+        "ISA, wgmma.wait_group waits for the wgmma of its own warp (NVIDIA's libraries rely on it for all four warps)"
     )
 
 
@@ -309,7 +336,7 @@ def _ended(raw: RawFinding, words: Words) -> str:
 
 _SENTENCES: dict[str, Callable[[RawFinding, Words], str]] = {
     UNFINISHED: _unfinished, OVERWRITTEN: _overwritten, NO_FENCE: _no_fence, DEADLOCK: _deadlock,
-    UNEXPECTED: _unexpected, IN_FLIGHT: _in_flight, ENDED_BLOCK: _ended,
+    UNEXPECTED: _unexpected, IN_FLIGHT: _in_flight, ENDED_BLOCK: _ended, OTHER_WARPS: _other_warps,
 }  # fmt: skip
 
 #: All kinds whose sentences are made here.

@@ -64,6 +64,7 @@ KINDS = (
     "block that has ended",
     "misuse of a cluster",
     "misuse of setmaxnreg",
+    "memory overwritten that other warps' wgmma read",
 )
 
 #: The kind for an array whose elements are in another order than its memory.
@@ -82,7 +83,8 @@ WARNINGS = frozenset(
     {DEEP_CALLS, "barrier not reached by threads that have ended", "shuffle of an undefined value",
      "alignment not declared", "volatile read that nothing orders", "printf of another type", VIEW,
      "argument beyond a fast function's range", "equal writes that nothing orders", ORDER_OF_THREADS,
-     ORDER_OF_ELEMENTS, "memory that is not freed", "carry between asm statements that are not volatile"}
+     ORDER_OF_ELEMENTS, "memory that is not freed", "carry between asm statements that are not volatile",
+     "memory overwritten that other warps' wgmma read"}
 )  # fmt: skip
 
 #: Kinds that the host finds: elements that no thread wrote, elements that differ from what is expected, and results

@@ -10,7 +10,14 @@ from typing import Any
 from tiledmm.simulator.build import toolchain
 
 SPACES = ("shared", "global")
-KINDS = ("load", "store", "copy", "arithmetic", "barrier")
+KINDS = (
+    "load", "store", "copy", "arithmetic", "barrier",
+    "init", "arrive", "expect", "wait", "pass", "complete",
+    "issue", "land",
+    "issue store", "land store", "commit stores", "wait for stores", "pass stores",
+    "wgmma", "commit wgmma", "wait for wgmma", "pass wgmma",
+    "arrive at cluster", "wait for cluster", "pass cluster",
+)  # fmt: skip
 ORDERS = ("forward", "reverse", "random", "preemptive")
 
 #: Functions of the runtime that a kernel's code calls, by what they let a kernel do: order some threads and not others,
@@ -98,17 +105,19 @@ class RawSite(Structure):
     """Counts of one instruction that accesses memory, computes, or waits at a barrier."""
 
     _fields_ = [
-        ("pc", c_uint64), ("flops", c_uint64), ("barriers", c_uint64), ("bytes", c_uint32), ("kind", c_uint32),
+        ("pc", c_uint64), ("flops", c_uint64), ("barriers", c_uint64), ("phases", c_uint64),
+        ("bytes", c_uint32), ("kind", c_uint32),
         ("source", RawCounts * 2), ("sass", RawCounts * 2),
     ]  # fmt: skip
 
 
 class RawEvent(Structure):
-    """One access or floating-point operation of one thread, or a barrier at which the block waited."""
+    """One event of a trace: an access, an operation, a barrier of the block, or a step of an asynchronous operation."""
 
     _fields_ = [
-        ("pc", c_uint64), ("address", c_uint64), ("step", c_uint64),
+        ("pc", c_uint64), ("address", c_uint64), ("step", c_uint64), ("other", c_uint64),
         ("thread", c_uint32), ("bytes", c_uint32), ("kind", c_uint32), ("space", c_uint32),
+        ("rank", c_uint32), ("by", c_uint32),
     ]  # fmt: skip
 
 

@@ -139,7 +139,7 @@ def _widths(kernel: NativeKernel, disassemble: Disassembler) -> Callable[[int, s
         kernel: The kernel.
         disassemble: Function that compiles the kernel for the GPU and reads its accesses.
     """
-    code = disassemble(kernel.text, kernel.name, kernel.target.name)
+    code = disassemble(kernel.text, kernel.name, kernel.target.name + kernel.target.features)
     widths = access_widths(code.accesses, kernel.places.page)
 
     def describe(place: int, kind: str) -> tuple[int, int, int]:

@@ -20,15 +20,13 @@ from tiledmm.simulator.execute.grid import Outcome
 from tiledmm.simulator.execute.kernel import run_kernel
 from tiledmm.simulator.execute.known_arrays import KNOWN, arrays_in
 from tiledmm.simulator.execute.memory import GUARD_BYTES, Memory, bounds_of, owner_of
-from tiledmm.simulator.execute.passed import Passed, is_reordered_view, place
+from tiledmm.simulator.execute.passed import Passed, aligned, is_reordered_view, place
 from tiledmm.simulator.execute.reached import Holder, holder_of, member_at, reached_from
 from tiledmm.simulator.execute.settings import Settings
 from tiledmm.simulator.execute.tensor_maps import TensorMap, is_address_in_map
 
 _MAX_GRID = (2**31 - 1, 65535, 65535)
 _MAX_BLOCK = (1024, 1024, 64)
-
-_ARGUMENT_ALIGNMENT = 128
 
 
 class Launch:
@@ -219,7 +217,7 @@ class Launch:
             for each in self.placed:
                 if each.holds_pointers:
                     addresses.inward(each.memory, each.begin)
-            arguments: dict[int, Any] = {at: _aligned(raw) for at, raw in self.numbers.items()}
+            arguments: dict[int, Any] = {at: aligned(raw) for at, raw in self.numbers.items()}
             for raw in arguments.values():
                 addresses.inward(raw)
             for (region, distance), at in zip(self.owner, self.arrays, strict=False):
@@ -267,14 +265,6 @@ class Launch:
             if begin in begins and not any(each.outside <= address <= each.outside + each.bytes for each in ranges):
                 ranges.append(Range(address, begins[begin] + address - begin, 0, GUARD_BYTES // 2))
         return Addresses([*ranges, *kernel.ranges_of(variables)])
-
-
-def _aligned(raw: bytes) -> np.ndarray[Any, np.dtype[np.uint8]]:
-    """Return a copy at an address that is a multiple of 128, for structures with such an alignment."""
-    memory = np.empty(len(raw) + _ARGUMENT_ALIGNMENT, np.uint8)
-    begin = -memory.ctypes.data % _ARGUMENT_ALIGNMENT
-    memory[begin : begin + len(raw)] = np.frombuffer(raw, np.uint8)
-    return memory[begin : begin + len(raw)]
 
 
 def _check_geometry(

@@ -135,6 +135,11 @@ class Placed:
         return f"a view of shape {self.array.shape} with strides {self.array.strides}" if repeats else ""
 
     @property
+    def offset(self) -> int:
+        """Bytes from an aligned address to the array's first element, in the simulator's memory as in CuPy's."""
+        return self.phase - self.start
+
+    @property
     def origin(self) -> int:
         """Address of the array's first element in the simulator's memory."""
         return self.begin - self.start

@@ -11,6 +11,8 @@ import numpy as np
 
 from tiledmm.simulator.execute.memory import Placed, bounds_of, owner_of
 
+_ARGUMENT_ALIGNMENT = 128
+
 
 @dataclass(frozen=True, slots=True)
 class Passed:
@@ -87,3 +89,11 @@ def _overlapping(bounds: Sequence[tuple[int, int]]) -> set[tuple[int, int]]:
         if last is None or each[1] > last[1]:
             last = each
     return found
+
+
+def aligned(raw: bytes) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    """Return a copy of an argument at an address that is a multiple of 128, for structures with such an alignment."""
+    memory = np.empty(len(raw) + _ARGUMENT_ALIGNMENT, np.uint8)
+    begin = -memory.ctypes.data % _ARGUMENT_ALIGNMENT
+    memory[begin : begin + len(raw)] = np.frombuffer(raw, np.uint8)
+    return memory[begin : begin + len(raw)]

@@ -41,6 +41,8 @@ class Settings:
         cooperative: Whether all blocks of a grid are resident, so that they can wait for each other. Then all run,
             whatever ``chosen`` says.
         undefined: Place in code of a shuffle, and what each byte of its undefined values is; None for NaN.
+        sms: Number of SMs, of which each has at most one block of a persistent kernel of this package; None for those
+            of the target's GPU.
     """
 
     checks: bool | str = True
@@ -61,6 +63,7 @@ class Settings:
     shared_fill: int | None = None
     cooperative: bool = False
     undefined: tuple[int, int] | None = None
+    sms: int | None = None
 
     def __post_init__(self) -> None:
         if self.checks not in (True, False, "full"):

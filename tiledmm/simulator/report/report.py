@@ -48,6 +48,7 @@ class Report:
             kernels also write it to ``sys.stdout``.
         page: Line of ``text`` where the kernel's own source begins, after the headers.
         accesses: Counts by access: one for each load, store and copy of a line.
+        phases: Number of phases of mbarriers that completed, over all blocks.
     """
 
     symbol: str
@@ -67,6 +68,7 @@ class Report:
     warnings: tuple[Finding, ...] = ()
     page: int = 1
     accesses: tuple[AccessCounts, ...] = ()
+    phases: int = 0
 
     @classmethod
     def of(
@@ -104,6 +106,7 @@ class Report:
             findings=tuple(each for each in found if not each.is_warning),
             warnings=tuple(each for each in found if each.is_warning),
             flops=sum(each.flops for each in counts),
+            phases=sum(each.phases for each in counts),
             source=total(each.source for each in counts),
             sass=total(each.sass or Traffic() for each in counts) if sass else None,
             lines=counts,
@@ -121,9 +124,10 @@ class Report:
 
     @property
     def global_bytes(self) -> int:
-        """Bytes that the threads load from and store to global memory."""
+        """Bytes that the threads, and their copies, load from and store to global memory."""
         traffic = self.source
-        return traffic.global_load.bytes + traffic.copy_load.bytes + traffic.global_store.bytes
+        loads = traffic.global_load.bytes + traffic.copy_load.bytes + traffic.bulk_load.bytes
+        return loads + traffic.global_store.bytes + traffic.bulk_store.bytes
 
     def check(self) -> None:
         """Raise SimulationError if there are findings. The message contains all of them."""
@@ -177,6 +181,7 @@ def _table(report: Report) -> Table:
     view = f"machine code of {report.target}" if report.sass else "source"
     notes = (
         *report._figures(),
+        *_asynchronous(report),
         f"Counts of all blocks, with accesses as in the {view}. They are not times: nothing was measured on a GPU.",
         *_messages(report),
     )
@@ -191,6 +196,21 @@ def _table(report: Report) -> Table:
             if any(each.line in (found.line, found.other_line, *found.also) for found in report.findings)
         ),
     )
+
+
+def _asynchronous(report: Report) -> tuple[str, ...]:
+    """Return a sentence about a report's bulk copies, mbarriers and wgmma; none if there are none."""
+    traffic = report.sass or report.source
+    loads, stores, wgmma = traffic.bulk_load, traffic.bulk_store, traffic.wgmma
+    said = []
+    for copies, way in ((loads, "to"), (stores, "from")):
+        if copies.requests:
+            said.append(f"{copies.requests:,} bulk copies move {copies.bytes:,} bytes {way} shared memory")
+    if wgmma.requests:
+        said.append(f"{wgmma.requests:,} wgmma of warps read {wgmma.bytes:,} bytes of operands in {wgmma.wavefronts:,} wavefronts")
+    if report.phases:
+        said.append(f"{report.phases:,} phases of mbarriers complete")
+    return ("; ".join(said) + ".",) if said else ()
 
 
 def _listing(report: Report, *, headers: bool) -> str:
@@ -230,6 +250,7 @@ def _view(line: LineCounts) -> Traffic:
 
 def _cells(flops: int, barriers: int, traffic: Traffic) -> tuple[str, ...]:
     requests = traffic.global_load.requests + traffic.global_store.requests + traffic.copy_load.requests
+    requests += traffic.bulk_load.requests + traffic.bulk_store.requests
     sectors = _sectors(traffic)
     return (
         _count(flops),
@@ -245,11 +266,12 @@ def _cells(flops: int, barriers: int, traffic: Traffic) -> tuple[str, ...]:
 
 
 def _sectors(traffic: Traffic) -> int:
-    return traffic.global_load.sectors + traffic.global_store.sectors + traffic.copy_load.sectors
+    bulk = traffic.bulk_load.sectors + traffic.bulk_store.sectors
+    return traffic.global_load.sectors + traffic.global_store.sectors + traffic.copy_load.sectors + bulk
 
 
 def _wavefronts(traffic: Traffic) -> int:
-    return traffic.shared_load.wavefronts + traffic.shared_store.wavefronts
+    return traffic.shared_load.wavefronts + traffic.shared_store.wavefronts + traffic.wgmma.wavefronts
 
 
 def _conflicts(traffic: Traffic) -> int:

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from tiledmm.simulator.execute.interface import KINDS
+
 if TYPE_CHECKING:
     from tiledmm.simulator.build.native_kernel import NativeKernel
     from tiledmm.simulator.execute.grid import Outcome
@@ -73,6 +75,10 @@ class Traffic:
         global_load, global_store: Loads from and stores to global memory.
         shared_load, shared_store: Loads from and stores to shared memory.
         copy_load, copy_store: Copies by cp.async: their loads from global and their stores to shared memory.
+        bulk_load, bulk_store: Bulk copies and TMA between global and shared memory, which bypass L1; a request is one
+            copy, and its bytes are those of elements inside of the array.
+        bulk_shared: The same copies in shared memory.
+        wgmma: Operands that wgmma reads from shared memory; a request is one wgmma of a warp.
     """
 
     global_load: GlobalTraffic = GlobalTraffic()
@@ -81,6 +87,10 @@ class Traffic:
     shared_store: SharedTraffic = SharedTraffic()
     copy_load: GlobalTraffic = GlobalTraffic()
     copy_store: SharedTraffic = SharedTraffic()
+    bulk_load: GlobalTraffic = GlobalTraffic()
+    bulk_store: GlobalTraffic = GlobalTraffic()
+    bulk_shared: SharedTraffic = SharedTraffic()
+    wgmma: SharedTraffic = SharedTraffic()
 
     def __add__(self, other: Traffic) -> Traffic:
         return _sum(self, other)
@@ -128,6 +138,7 @@ class LineCounts:
         source: Traffic of the accesses in the source: one access per element.
         sass: Traffic of the accesses in the machine code (SASS), which vectorizes contiguous ones; None if it was not
             counted.
+        phases: Number of phases that completed of the mbarriers that the line initialises.
     """
 
     line: int
@@ -137,6 +148,7 @@ class LineCounts:
     barriers: int
     source: Traffic
     sass: Traffic | None
+    phases: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +216,7 @@ def line_counts(kernel: NativeKernel, outcomes: Sequence[Outcome], *, sass: bool
             counts,
             flops=counts.flops + site.flops,
             barriers=counts.barriers + site.barriers,
+            phases=counts.phases + site.phases,
             source=counts.source + _traffic(site.kind, site.source),
             sass=None if counts.sass is None else counts.sass + _traffic(site.kind, site.sass),
         )
@@ -211,7 +224,7 @@ def line_counts(kernel: NativeKernel, outcomes: Sequence[Outcome], *, sass: bool
 
 
 def _has_counts(line: LineCounts) -> bool:
-    return bool(line.flops or line.barriers or line.source)
+    return bool(line.flops or line.barriers or line.phases or line.source)
 
 
 def total(parts: Iterable[Traffic]) -> Traffic:
@@ -221,7 +234,13 @@ def total(parts: Iterable[Traffic]) -> Traffic:
 
 def _traffic(kind: int, by_space: Any) -> Traffic:
     shared, in_global = (tuple(getattr(raw, name) for name, _ in raw._fields_) for raw in by_space)
-    name = ("load", "store", "copy")[kind]
+    name = KINDS[kind]
     if name == "copy":
         return Traffic(copy_load=GlobalTraffic(*in_global), copy_store=SharedTraffic(*shared))
+    if name == "issue":
+        return Traffic(bulk_load=GlobalTraffic(*in_global), bulk_shared=SharedTraffic(*shared))
+    if name == "issue store":
+        return Traffic(bulk_store=GlobalTraffic(*in_global), bulk_shared=SharedTraffic(*shared))
+    if name == "wgmma":
+        return Traffic(wgmma=SharedTraffic(*shared))
     return Traffic(**{f"shared_{name}": SharedTraffic(*shared), f"global_{name}": GlobalTraffic(*in_global)})  # type: ignore[arg-type]

@@ -30,25 +30,31 @@ using namespace tiledmm_detail;
 namespace {
 
 // What one agent stands for.
-constexpr uint64_t COPIES_OF_BARRIER = 0, BULK_OF_THREAD = 1ull << 32, WGMMA_OF_WARPGROUP = 2ull << 32;
+constexpr uint64_t COPIES_OF_BARRIER = 0, BULK_OF_THREAD = 1ull << 32, WGMMA_OF_WARP = 2ull << 32;
+// By the PTX ISA, a warp waits for its own wgmma. NVIDIA's libraries also rely on a warp's wait for those of its warpgroup's other
+// warps: who knows only this agent's clock gets a warning.
+constexpr uint64_t WGMMA_OF_WARPGROUP = 3ull << 32;
 
+constexpr uint64_t TOKEN = 0xb5;   // in the highest bits of each
 constexpr unsigned MOST_ARRIVALS = (1 << 20) - 1;
 constexpr long long MOST_BYTES = (1 << 20) - 1;   // that a barrier counts
 
 // Kinds of exchanges between the lanes of a warp (Fiber::kind); tensor_cores.h has those before.
 constexpr unsigned WGMMA = WHOLE_WARP + 3, WGMMA_FENCE = WHOLE_WARP + 4, WGMMA_COMMIT = WHOLE_WARP + 5, WGMMA_WAIT = WHOLE_WARP + 6,
-                   SET_REGISTERS = WHOLE_WARP + 7;
+                   SET_REGISTERS = WHOLE_WARP + 7, CLUSTER_ARRIVE = WHOLE_WARP + 8, CLUSTER_WAIT = WHOLE_WARP + 9;
+
+constexpr unsigned CHUNK_BYTES = 16;
 
 // Numbers of the faults in check/finding_kinds.py.
 enum BarrierFault : unsigned {
     NOT_INITIALISED = 1, BAD_ARRIVALS, TOO_MANY_ARRIVALS, TOO_MANY_BYTES, ACCESSED, INITIALISATION_NOT_ORDERED, INITIALISATION_NOT_FENCED,
-    WAITS_ELSEWHERE, IN_USE, NO_SUCH_BLOCK,
+    WAITS_ELSEWHERE, IN_USE, NO_TOKEN, PARITY_BEYOND_1, EXPECTS_LATE,
 };
 enum CopyFault : unsigned {
     SHARED_ADDRESS = 1, GLOBAL_ADDRESS, SIZE, BARRIER_ELSEWHERE, NO_SUCH_BLOCKS, NOT_COMMITTED, READS_NOT_WAITED, NOT_WAITED, NO_MAP, DIMENSIONS,
     COORDINATE, NEGATIVE, REDUCTION, SWIZZLED_ADDRESS,
 };
-enum WgmmaFault : unsigned { NO_FENCE = 1, LANES_DIFFER, NO_WARPGROUP, WGMMA_NOT_WAITED, WGMMA_NOT_COMMITTED, DESCRIPTOR_NOWHERE };
+enum WgmmaFault : unsigned { NO_FENCE = 1, LANES_DIFFER, NO_WARPGROUP, WGMMA_NOT_WAITED, WGMMA_NOT_COMMITTED, NOT_BY_ALL_WARPS, OTHER_ORDER };
 enum ClusterFault : unsigned { ARRIVES_TWICE = 1, NOT_ARRIVED, NO_SUCH_RANK };
 enum RegisterFault : unsigned { MORE_BY_DEC = 1, FEWER_BY_INC };
 
@@ -83,6 +89,18 @@ unsigned epoch_in_block(const Worker& owner, Cell cell) { return static_cast<uns
 bool is_of_block(const Worker& owner, Cell cell) { return epoch_of(cell) >= owner.first_epoch; }
 bool is_agent(const Worker& owner, Cell cell) { return thread_of(cell) >= first_agent(owner); }
 
+// Records what a thread of a block does to shared memory of the owner's block, in a trace of either.
+void trace(Worker& owner, Worker& by, unsigned thread, Kind kind, uint64_t pc, uintptr_t offset, unsigned bytes = 0, uint64_t other = 0) {
+    for (Worker* each : {&owner, &by}) {
+        if (!is_traced(*each, ACCESSES)) continue;
+        each->trace.push_back({pc, offset, each->barriers - each->barriers_before, other, thread, bytes, kind, SHARED, owner.rank, by.rank});
+        return;
+    }
+}
+void trace(Worker& owner, Kind kind, const void* place, uintptr_t offset, unsigned bytes = 0, uint64_t other = 0) {
+    trace(owner, *worker, worker->current->thread, kind, as_pc(place), offset, bytes, other);
+}
+
 // Whether bytes of shared memory lie in one array.
 bool is_inside(const Worker& owner, uintptr_t offset, unsigned bytes) {
     while (bytes > 0) {
@@ -114,10 +132,10 @@ bool is_ordered(const Worker& w, const RemoteAccess& access) {
 
 // Whether a fence stands between a thread's write and what an asynchronous operation of the current thread does: one of the writer,
 // or one of the current thread that came after the write.
-bool is_fenced(const Worker& w, const Worker& owner, unsigned thread, unsigned epoch, unsigned clock) {
-    const Fence& of_writer = owner.fibers[thread].proxy.fence;
+bool is_fenced(const Worker& w, const Worker& owner, Space space, unsigned thread, unsigned epoch, unsigned clock) {
+    const Fence& of_writer = owner.fibers[thread].proxy[space].fence;
     if (of_writer.done && of_writer.clock > clock) return true;
-    const ProxyFence& mine = w.current->proxy;
+    const ProxyFence& mine = w.current->proxy[space];
     if (!mine.fence.done) return false;
     if (&w == &owner) {
         if (epoch < mine.fence.epoch) return true;
@@ -175,13 +193,22 @@ void report_unfinished(Worker& w, const Worker& owner, Cell written, size_t offs
     report(w, finding);
 }
 
-// What read is a thread, a wgmma or a bulk copy. (Who issued it is known while it is in flight.)
-static uint64_t reader_of(const Worker& w, unsigned site, bool is_agent) { return !is_agent ? 0 : w.run->sites[site].kind == LOAD ? 1 : 2; }
+// What read is a thread, a wgmma or a bulk copy.
+static uint64_t reader_of(const Worker& w, unsigned site, bool is_agent) { return !is_agent ? 0 : w.run->sites[site].kind == WGMMA_ISSUED ? 1 : 2; }
+
+// Which finding it is that a read by an agent comes too late.
+static FindingKind kind_of_overwriting(const Worker& w, const Worker& owner, unsigned number, unsigned clock) {
+    const auto found = owner.usual.find(number);
+    if (found == owner.usual.end()) return OVERWRITTEN;
+    const bool knows_it = &w == &owner ? knows(w, found->second, clock) : includes(w, w.current->others.get(), owner.rank, found->second, UINT32_MAX, clock);
+    return knows_it ? WARPGROUP_READS : OVERWRITTEN;
+}
 
 // details: 1 if the operation is in flight; what read (reader_of).
 void report_overwritten(Worker& w, Cell read, size_t offset, unsigned bytes, uint64_t pc) {
     const unsigned site = site_of(read);
-    report_with(w, OVERWRITTEN, pc, true, w.shared_base + offset, bytes, {pc_of(*w.run, site), w.block_number, 0, false}, {0, reader_of(w, site, true)});
+    report_with(w, kind_of_overwriting(w, w, thread_of(read), full_clock(w, read)), pc, true, w.shared_base + offset, bytes,
+                {pc_of(*w.run, site), w.block_number, w.agent_threads[thread_of(read)], false}, {0, reader_of(w, site, true)});
 }
 
 namespace {
@@ -210,7 +237,7 @@ void check_range(Worker& w, Worker& owner, uintptr_t offset, unsigned bytes, boo
             if (once(2)) report_with(w, ASYNC_NOT_WAITED, pc, writes, address, 16, other_at(owner, thread_of(written), pc_of(*w.run, site_of(written)), true), {});
         } else if (!is_ordered(w, owner, written)) {
             if (once(3)) report(w, RACE_SHARED, pc, writes, address, 16, other_at(owner, thread_of(written), pc_of(*w.run, site_of(written)), true));
-        } else if (!strong && !is_fenced(w, owner, thread_of(written), epoch_in_block(owner, written), full_clock(owner, written))) {
+        } else if (!strong && !is_fenced(w, owner, SHARED, thread_of(written), epoch_in_block(owner, written), full_clock(owner, written))) {
             if (once(4)) report(w, NO_PROXY_FENCE, pc, writes, address, 16, other_at(owner, thread_of(written), pc_of(*w.run, site_of(written)), true));
         }
         if (!owner.remote.empty()) {
@@ -224,9 +251,11 @@ void check_range(Worker& w, Worker& owner, uintptr_t offset, unsigned bytes, boo
         if (!writes) continue;
         const auto look = [&](Cell read) {
             if (!is_of_block(owner, read) || (strong && read & STRONG) || is_ordered(w, owner, read) || !once(6)) return;
-            const unsigned thread = is_agent(owner, read) ? 0 : thread_of(read);
-            report_with(w, OVERWRITTEN, pc, true, address, 16, other_at(owner, thread, pc_of(*w.run, site_of(read)), false),
-                        {0, reader_of(w, site_of(read), is_agent(owner, read))});
+            const bool by_agent = is_agent(owner, read);
+            const unsigned thread = by_agent ? owner.agent_threads[thread_of(read)] : thread_of(read);
+            const FindingKind kind = by_agent ? kind_of_overwriting(w, owner, thread_of(read), full_clock(owner, read)) : OVERWRITTEN;
+            report_with(w, kind, pc, true, address, 16, other_at(owner, thread, pc_of(*w.run, site_of(read)), false),
+                        {0, reader_of(w, site_of(read), by_agent)});
         };
         look(owner.reads[i]);
         look(owner.more_reads[i]);
@@ -256,6 +285,7 @@ void mark_chunks(const Worker& owner, std::vector<uint64_t>& chunks, uintptr_t o
 AsyncReads& reads_of(Worker& w, unsigned agent, unsigned clock, unsigned site) {
     for (AsyncReads& each : w.async_reads)
         if (each.agent == agent && each.clock == clock && each.site == site) return each;
+    w.agent_threads[agent] = w.current->thread;
     w.async_reads.push_back({std::vector<uint64_t>(WINDOW / 16 / 64), agent, clock, w.current->thread, site});
     return w.async_reads.back();
 }
@@ -291,8 +321,8 @@ void check_async_reads(Worker& w, const Worker& owner, uintptr_t offset, unsigne
             if (!(each.chunks[chunk / 64] >> chunk % 64 & 1)) continue;
             if (told >> 7 & 1) return;
             told |= 1u << 7;
-            report_with(w, OVERWRITTEN, pc, true, owner.shared_base + std::max<uintptr_t>(at, offset), std::min(bytes, 16u),
-                        other_at(owner, each.thread, pc_of(*w.run, each.site), false), {1, reader_of(w, each.site, true)});
+            report_with(w, kind_of_overwriting(w, owner, each.agent, each.clock), pc, true, owner.shared_base + std::max<uintptr_t>(at, offset),
+                        std::min(bytes, 16u), other_at(owner, each.thread, pc_of(*w.run, each.site), false), {1, reader_of(w, each.site, true)});
             return;
         }
 }
@@ -448,6 +478,9 @@ void complete_phase(Worker& owner, unsigned offset, Barrier& barrier) {
         barrier.settled.push_back(each);
     }
     barrier.landed.clear();
+    trace(owner, owner, 0, COMPLETED, barrier.arrived_at, offset, 0, barrier.phase);
+    if (owner.run->launch.counts)
+        ++worker->counters.counts[find_site(*owner.run, reinterpret_cast<const void*>(barrier.made_at), 8, STORE)].phases;
     ++barrier.phase;
     barrier.pending = barrier.arrivals;
     barrier.done = std::make_shared<const Knowledge>(barrier.known);
@@ -477,7 +510,9 @@ uint64_t arrive(Worker& w, const Found& found, unsigned arrivals, unsigned bytes
     if (arrivals > MOST_ARRIVALS || arrivals == 0) report_and_abort(w, BAD_BARRIER, place, true, address, BAD_ARRIVALS);
     if (!(flags & RELAXED)) add_known(w, fiber, barrier.known);
     ++fiber.clock;
-    const uint64_t token = static_cast<uint64_t>(barrier.phase) << 32 | barrier.pending;
+    const uint64_t token = TOKEN << 56 | static_cast<uint64_t>(barrier.phase & 0xffffff) << 32 | barrier.pending;
+    if (flags & EXPECTS) trace(*found.owner, EXPECTED, place, found.offset, bytes, barrier.phase);
+    trace(*found.owner, ARRIVED, place, found.offset, arrivals, barrier.phase);
     if (flags & EXPECTS) {
         barrier.bytes += bytes;
         barrier.expected_at = as_pc(place);
@@ -562,11 +597,15 @@ void write_bytes(uint8_t* to, const uint8_t* from, unsigned bytes, unsigned redu
     }
 }
 
+unsigned counted_bytes(const Copy& copy) { return copy.arrives ? 0 : copy.bytes ? copy.bytes : static_cast<unsigned>(copy.data.size()); }
+
 // The current thread issues a copy, whose destination in shared memory has been checked.
 void issue(Worker& w, Copy&& copy) {
     Cluster& c = *w.cluster;
+    if (copy.targets.empty()) trace(w, STORE_ISSUED, reinterpret_cast<const void*>(copy.place), copy.offset, static_cast<unsigned>(copy.data.size()), copy.group);
     for (Copy::Target& target : copy.targets) {
         Worker& owner = *c.members[target.rank];
+        trace(owner, ISSUED, reinterpret_cast<const void*>(copy.place), copy.offset, counted_bytes(copy), copy.barrier);
         const auto found = owner.mbarriers.find(copy.barrier);
         if (found == owner.mbarriers.end()) continue;
         target.phase = found->second.phase;
@@ -587,6 +626,7 @@ Copy new_copy(Worker& w, const void* place, unsigned site) {
     copy.thread = w.current->thread;
     copy.site = site;
     copy.place = as_pc(place);
+    copy.serial = ++w.cluster->serial;
     return copy;
 }
 
@@ -597,6 +637,7 @@ void land(Worker& w, size_t number) {
     Copy copy = std::move(c.copies[number]);
     c.copies.erase(c.copies.begin() + static_cast<std::ptrdiff_t>(number));
     ++c.progress;
+    if (copy.targets.empty()) trace(*c.members[copy.rank], *c.members[copy.rank], copy.thread, STORE_LANDED, copy.place, copy.offset, static_cast<unsigned>(copy.data.size()), copy.group);
     for (const Copy::Piece& piece : copy.pieces) write_bytes(piece.to, copy.data.data() + piece.from, piece.bytes, copy.reduction, copy.type);
     for (const Copy::Target& target : copy.targets) {
         Worker& owner = *c.members[target.rank];
@@ -607,9 +648,19 @@ void land(Worker& w, size_t number) {
             continue;
         }
         const auto found = owner.mbarriers.find(copy.barrier);
-        if (copy.pieces.empty()) write_bytes(reinterpret_cast<uint8_t*>(owner.shared_base + copy.offset), copy.data.data(), bytes, copy.reduction, copy.type);
+        if (copy.pieces.empty() && copy.row_bytes == copy.pitch) write_bytes(reinterpret_cast<uint8_t*>(owner.shared_base + copy.offset), copy.data.data(), bytes, copy.reduction, copy.type);
+        else if (copy.pieces.empty())   // rows with gaps, which stay as they are
+            for (const Copy::From& each : copy.sources)
+                std::memcpy(reinterpret_cast<uint8_t*>(owner.shared_base + copy.offset + each.to), copy.data.data() + each.to, CHUNK_BYTES);
+        trace(owner, issuer, copy.thread, LANDED, copy.place, copy.offset, counted_bytes(copy), copy.barrier);
         if (found == owner.mbarriers.end()) continue;   // it was invalidated
         Barrier& barrier = found->second;
+        if (copy.pieces.empty() && !copy.sources.empty() && checks(owner)) {
+            owner.sources.resize(WINDOW / CHUNK_BYTES);
+            const unsigned box = window_address(owner, copy.offset);
+            for (const Copy::From& each : copy.sources)
+                owner.sources[(box + each.to) / CHUNK_BYTES % owner.sources.size()] = {copy.serial, each.offset, each.global, copy.site, copy.thread};
+        }
         if (copy.pieces.empty()) {
             barrier.landed.push_back({copy.offset, copy.offset + bytes, target.clock, copy.thread, copy.rank, copy.site});
         } else {
@@ -624,6 +675,7 @@ void land(Worker& w, size_t number) {
             join(barrier.known, *copy.known);
         }
         if (copy.arrives) {
+            trace(owner, issuer, copy.thread, ARRIVED, copy.place, copy.barrier, 1, barrier.phase);
             if (barrier.pending) --barrier.pending;
             reserve(owner, barrier.known);
         } else {
@@ -653,15 +705,13 @@ namespace {
 
 // ---- bulk copies ----
 
-constexpr unsigned CHUNK_BYTES = 16;
-
 // Checks and counts what a copy reads or writes of global memory, in chunks.
 void access_global(Worker& w, const uint8_t* global, unsigned bytes, unsigned how, const void* place, unsigned& told) {
     if (!sees_accesses(w)) return;
     for (unsigned at = 0; at < bytes; at += CHUNK_BYTES) {
         const auto address = reinterpret_cast<uintptr_t>(global + at);
         const unsigned size = std::min(bytes - at, CHUNK_BYTES);
-        on_other_access(address, size, how | UNCOUNTED | IS_PART, COPY, place, size == CHUNK_BYTES ? size : 1);
+        on_other_access(address, size, how | UNCOUNTED | IS_PART, how & WRITES ? STORE_ISSUED : ISSUED, place, size == CHUNK_BYTES ? size : 1);
         if (!checks(w) || how & WRITES || told >> 8 & 1) continue;
         // What threads of this block wrote must be behind a fence.
         for (unsigned i = 0; i < w.run->launch.operand_count; ++i) {
@@ -669,8 +719,8 @@ void access_global(Worker& w, const uint8_t* global, unsigned bytes, unsigned ho
             if (address - o.begin >= o.bytes || !o.writes) continue;
             const uint64_t* const words = o.writes + 2 * ((address - o.begin) / o.granule);
             const Stamp stamp = {__atomic_load_n(words, __ATOMIC_RELAXED), __atomic_load_n(words + 1, __ATOMIC_RELAXED)};
-            if (stamp.who <= BEFORE || stamp.block() != w.block_number || w.run->sites[stamp.site()].kind == COPY) continue;
-            if (is_fenced(w, w, stamp.thread(), stamp.epoch(), stamp.clock())) continue;
+            if (stamp.who <= BEFORE || stamp.block() != w.block_number || w.run->sites[stamp.site()].kind == STORE_ISSUED) continue;
+            if (is_fenced(w, w, GLOBAL, stamp.thread(), stamp.epoch(), stamp.clock())) continue;
             told |= 1u << 8;
             report(w, NO_PROXY_FENCE, as_pc(place), false, address, size, other_at(w, stamp.thread(), pc_of(*w.run, stamp.site()), true));
             break;
@@ -746,6 +796,7 @@ void join_bulk_group(Worker& w, Copy& copy, uintptr_t offset, unsigned bytes) {
     fiber.bulk_at = copy.place;
     AsyncReads& reads = reads_of(w, agent_for(w, BULK_OF_THREAD | fiber.thread), fiber.bulk_group, copy.site);
     mark_chunks(w, reads.chunks, offset, bytes);
+    copy.offset = static_cast<unsigned>(offset);
 }
 
 void need_alignment(Worker& w, uintptr_t offset, unsigned alignment, const void* place) {
@@ -766,7 +817,7 @@ void tiledmm_copy_bulk(const BulkCopy* what) {
     const void* const place = CALLER;
     use(w);
     may_preempt(w);
-    const unsigned site = find_site(*w.run, place, CHUNK_BYTES, COPY);
+    const unsigned site = find_site(*w.run, place, CHUNK_BYTES, what->way == TO_GLOBAL ? STORE_ISSUED : ISSUED);
     auto* const global = static_cast<uint8_t*>(what->global);
     const auto address = reinterpret_cast<uintptr_t>(global);
     unsigned told = 0;
@@ -833,7 +884,7 @@ void tiledmm_copy_tensor(const TensorCopy* what) {
     if (what->way == TO_L2) return for_chunks(map, what->at, [&](unsigned, uint8_t* global, unsigned, unsigned inside) {
         if (global) access_global(w, global, inside, READS, place, told);
     });
-    const unsigned site = find_site(*w.run, place, CHUNK_BYTES, COPY), bytes = reached_bytes(map);
+    const unsigned site = find_site(*w.run, place, CHUNK_BYTES, stores ? STORE_ISSUED : ISSUED), bytes = reached_bytes(map);
     Worker& first = *owner_at(w, what->shared, place);
     const uintptr_t offset = offset_of(first, what->shared);
     const unsigned box = window_address(first, offset);
@@ -869,6 +920,8 @@ void tiledmm_copy_tensor(const TensorCopy* what) {
     copy.barrier = static_cast<unsigned>(offset_of(w, what->barrier));
     copy.completes = true;
     copy.bytes = loaded_bytes(map);
+    copy.row_bytes = row_bytes(map);
+    copy.pitch = row_pitch(map);
     for (const Copy::Target& target : copy.targets) {
         Worker& owner = *w.cluster->members[target.rank];
         check_barrier(w, owner, what->barrier, place);
@@ -889,6 +942,8 @@ void tiledmm_copy_tensor(const TensorCopy* what) {
             load(map, row, global ? global + at : nullptr, CHUNK_BYTES, here);
             for_pieces(map, box, run + at, CHUNK_BYTES, [&](unsigned to, unsigned source, unsigned part) {
                 std::memcpy(copy.data.data() + in_box(to), row + source, part);
+                if (to % CHUNK_BYTES == 0)
+                    copy.sources.push_back({in_box(to), run + at, here ? reinterpret_cast<uint64_t>(global) + at : 0});
             });
         }
     });
@@ -900,6 +955,7 @@ void tiledmm_copy_tensor(const TensorCopy* what) {
 void tiledmm_commit_bulk() {
     Worker& w = *worker;
     Fiber& fiber = *w.current;
+    trace(w, STORES_COMMITTED, CALLER, 0, 0, fiber.bulk_group);
     ++fiber.bulk_group;
     fiber.bulk_open = 0;
     end_if_told(w, CALLER);
@@ -911,6 +967,7 @@ void tiledmm_wait_for_bulk(unsigned pending, unsigned reads_only) {
     use(w);
     end_if_told(w, CALLER);
     const unsigned done = fiber.bulk_group > pending ? fiber.bulk_group - pending : 0;
+    trace(w, WAITS_FOR_STORES, CALLER, 0, reads_only, done);
     auto& copies = w.cluster->copies;
     if (!reads_only)
         for (size_t i = 0; i < copies.size();) {
@@ -918,6 +975,7 @@ void tiledmm_wait_for_bulk(unsigned pending, unsigned reads_only) {
             if (each.targets.empty() && each.rank == w.rank && each.thread == fiber.thread && each.group < done) land(w, i);
             else ++i;
         }
+    trace(w, STORES_WAITED, CALLER, 0, reads_only, done);
     const auto found = w.agent_of.find(BULK_OF_THREAD | fiber.thread);
     if (found == w.agent_of.end()) return;
     settle_reads(w, found->second, done);
@@ -930,7 +988,7 @@ void tiledmm_store_async(unsigned to, unsigned at, const void* value, unsigned b
     const void* const place = CALLER;
     use(w);
     may_preempt(w);
-    const unsigned site = find_site(*w.run, place, bytes, COPY);
+    const unsigned site = find_site(*w.run, place, bytes, ISSUED);
     unsigned told = 0;
     Copy copy = new_copy(w, place, site);
     copy.targets = targets_of(w, to, at, 0, false, place);
@@ -976,6 +1034,7 @@ void tiledmm_barrier_init(unsigned at, unsigned arrivals) {
     barrier.epoch = block_epoch(w);
     barrier.clock = w.current->clock;
     barrier.made_at = as_pc(place);
+    trace(w, INITIALISED, place, offset, arrivals);
     w.mbarriers[static_cast<unsigned>(offset)] = std::move(barrier);
 }
 
@@ -999,6 +1058,10 @@ void tiledmm_barrier_expect(unsigned at, unsigned bytes, unsigned) {
     Worker& w = *worker;
     use(w);
     const Found found = find_barrier(w, at, CALLER);
+    if (found.barrier->pending == 0)   // the phase may complete at any time
+        report(w, BAD_BARRIER, as_pc(CALLER), true, w.shared_base + found.offset, EXPECTS_LATE,
+               {found.barrier->arrived_at, found.owner->block_number, found.barrier->thread, true});
+    trace(*found.owner, EXPECTED, CALLER, found.offset, bytes, found.barrier->phase);
     found.barrier->bytes += bytes;
     found.barrier->expected_at = as_pc(CALLER);
     if (found.barrier->bytes > MOST_BYTES) report(w, BAD_BARRIER, as_pc(CALLER), true, w.shared_base + found.offset, TOO_MANY_BYTES);
@@ -1022,10 +1085,13 @@ bool tiledmm_barrier_wait(unsigned at, unsigned long long phase, unsigned flags)
     const unsigned offset = find_barrier(w, at, place).offset;
     if (at >> RANK_SHIFT && owner_of(w, at) != &w) report_and_abort(w, BAD_BARRIER, place, false, w.shared_base + offset, WAITS_ELSEWHERE);
     const auto barrier = [&]() -> Barrier& { return w.mbarriers[offset]; };
+    if (!(flags & PARITY) && phase >> 56 != TOKEN) report_and_abort(w, BAD_BARRIER, place, false, w.shared_base + offset, NO_TOKEN);
+    if (flags & PARITY && phase > 1) report(w, BAD_BARRIER, as_pc(place), false, w.shared_base + offset, PARITY_BEYOND_1);
     const unsigned wanted = flags & PARITY ? (barrier().phase & 1) == (phase & 1) ? barrier().phase : barrier().phase - 1
-                                           : static_cast<unsigned>(phase >> 32);
+                                           : static_cast<unsigned>(phase >> 32 & 0xffffff);
     const auto is_complete = [&] { return static_cast<int>(barrier().phase - wanted) > 0; };
     const bool at_once = is_complete();
+    if (!at_once && !fiber.polls) trace(w, WAITS_FOR_PHASE, place, offset, 0, wanted);
     if (!at_once) {
         fiber.wait = {Wait::PHASE, place, offset, wanted, true};
         if (fiber.polls++ == 0) {
@@ -1038,6 +1104,7 @@ bool tiledmm_barrier_wait(unsigned at, unsigned long long phase, unsigned flags)
     if (w.mbarriers.find(offset) == w.mbarriers.end()) return true;
     fiber.polls = 0;
     fiber.last_wait = {place, offset, wanted + 1, at_once};
+    trace(w, PASSED, place, offset, 0, wanted);
     if (!(flags & RELAXED)) learn(w, fiber, barrier().done);
     settle(w, barrier());
     return true;
@@ -1085,15 +1152,20 @@ void tiledmm_barrier_init_fence() {
     fence_initialisations(*worker);
 }
 
-void tiledmm_proxy_fence(unsigned) {
+void tiledmm_proxy_fence(unsigned spaces) {
     Worker& w = *worker;
     use(w);
     Fiber& fiber = *w.current;
     fence_initialisations(w);
-    fiber.proxy.fence = {true, block_epoch(w), ++fiber.clock};
-    fiber.proxy.others = fiber.others;
-    for (unsigned lane = 0; lane < WARP; ++lane) fiber.proxy.known[lane] = std::max(fiber.known[lane], w.warps[fiber.thread / WARP].full);
-    fiber.proxy.known[fiber.thread % WARP] = fiber.clock;
+    ++fiber.clock;
+    for (const Space space : {SHARED, GLOBAL}) {
+        if (!(spaces >> space & 1)) continue;
+        ProxyFence& proxy = fiber.proxy[space];
+        proxy.fence = {true, block_epoch(w), fiber.clock};
+        proxy.others = fiber.others;
+        for (unsigned lane = 0; lane < WARP; ++lane) proxy.known[lane] = std::max(fiber.known[lane], w.warps[fiber.thread / WARP].full);
+        proxy.known[fiber.thread % WARP] = fiber.clock;
+    }
 }
 
 // ---- clusters ----
@@ -1147,31 +1219,36 @@ static void complete_cluster_barrier(Cluster& c) {
     for (Worker* each : c.members) wake(*each);
 }
 
-void tiledmm_arrive_at_cluster(unsigned relaxed) {
+void tiledmm_arrive_at_cluster(unsigned relaxed, unsigned aligned) {
     Worker& w = *worker;
     Fiber& fiber = *w.current;
     Cluster& c = *w.cluster;
     use(w);
     may_preempt(w);
     end_if_told(w, CALLER);
+    if (aligned) sync_warp(~0u, CALLER, CLUSTER_ARRIVE);
     if (fiber.at_cluster) report_and_abort(w, BAD_CLUSTER_BARRIER, CALLER, false, 0, ARRIVES_TWICE);
     if (relaxed) reserve(w, c.known);
     else add_known(w, fiber, c.known);
     ++fiber.clock;
+    trace(w, ARRIVED_AT_CLUSTER, CALLER, 0, 0, c.phase);
     fiber.at_cluster = true;
     fiber.cluster_phase = c.phase;
     ++c.arrived;
     complete_cluster_barrier(c);
 }
 
-void tiledmm_wait_at_cluster(unsigned relaxed) {
+void tiledmm_wait_at_cluster(unsigned relaxed, unsigned aligned) {
     Worker& w = *worker;
     Fiber& fiber = *w.current;
     use(w);
     end_if_told(w, CALLER);
+    if (aligned) sync_warp(~0u, CALLER, CLUSTER_WAIT);
     if (!fiber.at_cluster) report_and_abort(w, BAD_CLUSTER_BARRIER, CALLER, false, 0, NOT_ARRIVED);
     fiber.wait = {Wait::CLUSTER, CALLER, 0, fiber.cluster_phase, false};
+    if (!is_over(w, fiber)) trace(w, WAITS_FOR_CLUSTER, CALLER, 0, 0, fiber.cluster_phase);
     sleep_until_over(w);
+    trace(w, CLUSTER_PASSED, CALLER, 0, 0, fiber.cluster_phase);
     fiber.at_cluster = false;
     if (!relaxed) learn(w, fiber, w.cluster->done);
 }
@@ -1233,6 +1310,58 @@ void on_register(Worker& w, uintptr_t address, unsigned bytes, bool writes, cons
     }
 }
 
+// Where TMA has written an operand, whether its descriptor leads to successive elements: each step along its rows, and each along its
+// columns, must be one through the array, or one through the box. details: the element that comes after the first that is elsewhere.
+static void check_order(Worker& w, const Descriptor& d, bool mn_major, unsigned first, unsigned count, unsigned k, unsigned element_bytes,
+                        const void* place) {
+    if (w.sources.empty() || !checks(w)) return;
+    const unsigned elements = CHUNK_BYTES / element_bytes;
+    const unsigned step_mn = mn_major ? elements : 1, step_k = mn_major ? 1 : elements;
+    const auto source_at = [&](unsigned mn, unsigned at_k) -> const Source* {
+        const unsigned address = tiledmm_detail::offset_of(d, mn_major, mn, at_k, element_bytes);
+        const Source& source = w.sources[address / CHUNK_BYTES % w.sources.size()];
+        const uintptr_t offset = offset_of(w, address);
+        if (!source.serial || offset >= w.shared_span) return nullptr;
+        const Cell written = w.writes[offset >> w.granule_shift];
+        return is_agent(w, written) && site_of(written) == source.site ? &source : nullptr;
+    };
+    // One try with addresses in global memory, and one with offsets in the box. Of each copy, three chunks say how far the steps are.
+    struct Steps {
+        const Source* begin;
+        unsigned mn, k;
+        long long along_mn, along_k;
+        bool has_mn, has_k;
+    };
+    const auto value = [](const Source& source, bool in_box) { return in_box ? static_cast<long long>(source.offset) : static_cast<long long>(source.global); };
+    const Source *wrong[2] = {}, *begins[2] = {};
+    unsigned at[2][2] = {};
+    for (const bool in_box : {false, true}) {
+        std::map<unsigned, Steps> copies;
+        for (unsigned mn = first; mn < first + count && !wrong[in_box]; mn += step_mn)
+            for (unsigned i = 0; i < k; i += step_k) {
+                const Source* const source = source_at(mn, i);
+                if (!source || (!in_box && !source->global)) continue;
+                const auto [found, is_new] = copies.try_emplace(source->serial, Steps{source, mn, i, 0, 0, false, false});
+                Steps& steps = found->second;
+                if (is_new) continue;
+                const long long distance = value(*source, in_box) - value(*steps.begin, in_box);
+                const long long by_mn = (static_cast<long long>(mn) - steps.mn) / step_mn, by_k = (static_cast<long long>(i) - steps.k) / step_k;
+                if (by_mn == 0 && !steps.has_k) steps.along_k = distance / by_k, steps.has_k = true;
+                if (by_k == 0 && !steps.has_mn) steps.along_mn = distance / by_mn, steps.has_mn = true;
+                if ((by_mn && !steps.has_mn) || (by_k && !steps.has_k)) continue;
+                if (distance == by_mn * steps.along_mn + by_k * steps.along_k && distance != 0) continue;
+                wrong[in_box] = source;
+                begins[in_box] = steps.begin;
+                at[in_box][0] = mn, at[in_box][1] = i;
+                break;
+            }
+    }
+    if (!wrong[false] || !wrong[true]) return;
+    const Source& source = *wrong[false];
+    report_with(w, BAD_WGMMA, as_pc(place), false, source.global, OTHER_ORDER, {pc_of(*w.run, source.site), w.block_number, source.thread, true},
+                {at[0][0], at[0][1], begins[0]->global, mn_major});
+}
+
 // All lanes of a warp have come to a wgmma: computes its 16 rows.
 static void multiply_in_warp(Worker& w, unsigned warp) {
     Fiber* const lanes = &w.fibers[warp * WARP];
@@ -1246,7 +1375,8 @@ static void multiply_in_warp(Worker& w, unsigned warp) {
     for (unsigned lane = 0; lane < WARP; ++lane) threads.push_back(warp * WARP + lane);
     for (unsigned lane = 0; lane < WARP; ++lane) {
         const Wgmma& each = *static_cast<const Wgmma*>(lanes[lane].wgmma);
-        if (lanes[lane].proxy.fence.done && (!w.current->proxy.fence.done || lanes[lane].proxy.fence.clock > w.current->proxy.fence.clock)) w.current = &lanes[lane];
+        const Fence &its = lanes[lane].proxy[SHARED].fence, &latest = w.current->proxy[SHARED].fence;
+        if (its.done && (!latest.done || its.clock > latest.clock)) w.current = &lanes[lane];
         if (each.a_descriptor == first.a_descriptor && each.b_descriptor == first.b_descriptor && each.scale_d == first.scale_d) continue;
         w.current = &lanes[lane];
         report(w, BAD_WGMMA, pc, false, 0, LANES_DIFFER);
@@ -1256,8 +1386,9 @@ static void multiply_in_warp(Worker& w, unsigned warp) {
     const auto others = asks.others;
     for (unsigned lane = 0; lane < WARP; ++lane) learn(w, asks, lanes[lane].others);
 
-    const unsigned site = find_site(*w.run, place, CHUNK_BYTES, LOAD);
-    const unsigned group = products.committed, number = agent_for(w, WGMMA_OF_WARPGROUP | warp / 4);
+    const unsigned site = find_site(*w.run, place, CHUNK_BYTES, WGMMA_ISSUED);
+    const unsigned group = products.committed, number = agent_for(w, WGMMA_OF_WARP | warp);
+    w.usual[number] = agent_for(w, WGMMA_OF_WARPGROUP | warp / 4);
     unsigned told = 0, read_bytes = 0;
     AsyncReads* const reads = &reads_of(w, number, group, site);
     const auto read = [&](unsigned at, unsigned bytes) -> const void* {
@@ -1283,10 +1414,12 @@ static void multiply_in_warp(Worker& w, unsigned warp) {
     } else {
         const Descriptor d = decode(first.a_descriptor);
         gather(d, first.transposes_a, warp % 4 * 16, 16, first.k, bytes_of(first.a_type), read, a.data());
+        check_order(w, d, first.transposes_a, warp % 4 * 16, 16, first.k, bytes_of(first.a_type), place);
         total += wavefronts(16, first.k, bytes_of(first.a_type));
     }
     const Descriptor d = decode(first.b_descriptor);
     gather(d, first.transposes_b, 0, first.n, first.k, bytes_of(first.b_type), read, b.data());
+    check_order(w, d, first.transposes_b, 0, first.n, first.k, bytes_of(first.b_type), place);
     total += wavefronts(first.n, first.k, bytes_of(first.b_type));
     asks.others = others;
     w.current = current;
@@ -1310,6 +1443,8 @@ static void multiply_in_warp(Worker& w, unsigned warp) {
             }
     }
     sums->group = group;
+    const auto offset_in = [&](unsigned long long descriptor) { return offset_of(w, static_cast<unsigned>(descriptor & 0x3fff) << 4); };
+    trace(w, WGMMA_ISSUED, place, first.a_in_registers ? offset_in(first.b_descriptor) : offset_in(first.a_descriptor), first.n, offset_in(first.b_descriptor));
     multiply(first, a.data(), b.data(), sums->values.data());
     for (unsigned lane = 0; lane < WARP; ++lane) {
         const Wgmma& each = *static_cast<const Wgmma*>(lanes[lane].wgmma);
@@ -1328,6 +1463,26 @@ static void multiply_in_warp(Worker& w, unsigned warp) {
     }
 }
 
+// Whether a wgmma uses registers that none before has used: these were set by other instructions, and need a fence after that.
+static bool uses_new_registers(const Fiber& fiber, const Wgmma& product) {
+    const auto is_new = [&](const void* place) {
+        const auto address = reinterpret_cast<uintptr_t>(place);
+        return std::none_of(fiber.in_flight.begin(), fiber.in_flight.end(), [&](const InFlight& each) { return address - each.begin < each.end - each.begin; });
+    };
+    if (is_new(product.sums[0]) && product.scale_d) return true;
+    return product.a_in_registers && product.a_places[0] && is_new(product.a_places[0]);
+}
+
+// A register of A must not be one of a sum that is in flight.
+static void check_a_register(Worker& w, uintptr_t address, const void* place) {
+    for (const InFlight& each : w.current->in_flight) {
+        if (!each.is_sum || each.is_complete || address - each.begin >= each.end - each.begin) continue;
+        const bool committed = each.group < w.products[w.current->thread / WARP].committed;
+        report_with(w, REGISTER_IN_FLIGHT, as_pc(place), false, 0, 1, {each.place, w.block_number, w.current->thread, true}, {1, committed});
+        return;
+    }
+}
+
 // Whether the current thread belongs to four whole warps, as wgmma needs; it ends if not.
 static void need_warpgroup(Worker& w, const void* place) {
     const unsigned first = w.current->thread / WARP / 4 * 4;
@@ -1342,7 +1497,9 @@ void tiledmm_wgmma(const Wgmma* product) {
     Fiber& fiber = *w.current;
     use(w);
     need_warpgroup(w, CALLER);
-    if (!fiber.has_wgmma_fence) report(w, BAD_WGMMA, as_pc(CALLER), false, 0, NO_FENCE);
+    if (!fiber.has_wgmma_fence || (!fiber.fenced_since_wait && uses_new_registers(fiber, *product))) report(w, BAD_WGMMA, as_pc(CALLER), false, 0, NO_FENCE);
+    if (product->a_in_registers)
+        for (const void* each : product->a_places) check_a_register(w, reinterpret_cast<uintptr_t>(each), CALLER);
     fiber.wgmma = product;
     sync_warp(~0u, CALLER, WGMMA, multiply_in_warp);
 }
@@ -1351,14 +1508,27 @@ void tiledmm_wgmma_fence() {
     Worker& w = *worker;
     use(w);
     need_warpgroup(w, CALLER);
-    w.current->has_wgmma_fence = true;
+    w.current->has_wgmma_fence = w.current->fenced_since_wait = true;
     sync_warp(~0u, CALLER, WGMMA_FENCE);
 }
 
 static void commit_in_warp(Worker& w, unsigned warp) {
-    ++w.products[warp].committed;
-    w.products[warp].open = 0;
+    Products& products = w.products[warp];
+    trace(w, WGMMA_COMMITTED, w.fibers[warp * WARP].barrier, 0, 0, products.committed);
+    ++products.committed;
+    products.of_groups.push_back({std::exchange(products.open, 0u), products.issued_at});
     wake(w);
+}
+
+// All four warps of a warpgroup execute the same wgmma.
+static void compare_warps(Worker& w, unsigned warp, unsigned group) {
+    const Products::Group mine = w.products[warp].of_groups[group];
+    for (unsigned other = warp / 4 * 4; other < warp / 4 * 4 + 4; ++other) {
+        const Products::Group its = w.products[other].of_groups[group];
+        if (its.count >= mine.count) continue;
+        report(w, BAD_WGMMA, mine.last, false, 0, NOT_BY_ALL_WARPS, {its.last, w.block_number, other * WARP, false});
+        return;
+    }
 }
 
 void tiledmm_wgmma_commit() {
@@ -1380,7 +1550,9 @@ void tiledmm_wgmma_wait(unsigned pending) {
     Products& products = w.products[warp];
     const unsigned done = products.committed > pending ? products.committed - pending : 0;
     fiber.wait = {Wait::WARPGROUP, CALLER, 0, done, false};
+    if (lane == 0) trace(w, WAITS_FOR_WGMMA, CALLER, 0, 0, done);
     sleep_until_over(w);
+    if (lane == 0) trace(w, WGMMA_WAITED, CALLER, 0, 0, done);
     for (size_t i = 0; i < products.sums.size(); ++i) {
         Products::Sums& sums = products.sums[i];
         if (sums.group >= done || sums.delivered >> lane & 1) continue;
@@ -1391,17 +1563,23 @@ void tiledmm_wgmma_wait(unsigned pending) {
                         products.sums.end());
     for (InFlight& each : fiber.in_flight)
         if (each.group < done) each.is_complete = true;
-    const unsigned number = agent_for(w, WGMMA_OF_WARPGROUP | warp / 4);
-    Warpgroup& warpgroup = w.warpgroups[warp / 4];
-    if (warpgroup.settled < done) {
+    const unsigned number = agent_for(w, WGMMA_OF_WARP | warp);
+    if (products.settled < done) {
         settle_reads(w, number, done);
-        warpgroup.settled = done;
+        for (unsigned group = products.settled; group < done; ++group) compare_warps(w, warp, group);
+        products.settled = done;
         agent(w, number).clock = std::max(agent(w, number).clock, done);
     }
     learn_agent(w, fiber, number, done);
+    learn_agent(w, fiber, agent_for(w, WGMMA_OF_WARPGROUP | warp / 4), done);
+    if (done) fiber.fenced_since_wait = false;
 }
 
 // ---- setmaxnreg ----
+
+// Of a thread, rounded down to what setmaxnreg can say. A thread that begins with so many may have fewer: the compiler
+// allocates no more than the kernel's largest setmaxnreg.
+static constexpr unsigned MOST_REGISTERS = 255 & ~7;
 
 static void change_registers(Worker& w, unsigned warp) {
     const Waiting& wait = w.current->wait;   // barrier: how many registers
@@ -1420,7 +1598,8 @@ void tiledmm_set_registers(unsigned count, unsigned increases) {
     end_if_told(w, CALLER);
     const unsigned warp = fiber.thread / WARP;
     if (!increases && count > w.registers[warp]) report_and_abort(w, BAD_REGISTERS, CALLER, false, w.registers[warp], MORE_BY_DEC);
-    if (increases && count < w.registers[warp]) report_and_abort(w, BAD_REGISTERS, CALLER, false, w.registers[warp], FEWER_BY_INC);
+    if (increases && count < w.registers[warp] && w.registers[warp] != MOST_REGISTERS)
+        report_and_abort(w, BAD_REGISTERS, CALLER, false, w.registers[warp], FEWER_BY_INC);
     fiber.wait = {Wait::REGISTERS, CALLER, count, 0, false};
     sync_warp(~0u, CALLER, SET_REGISTERS, increases ? nullptr : change_registers);
     while (w.registers[warp] < count) {
@@ -1442,13 +1621,15 @@ void tiledmm_set_registers(unsigned count, unsigned increases) {
 // ---- begin and end ----
 
 void begin_asynchronous(Worker& w) {
-    const unsigned most = std::min(65536 / (w.run->warps * WARP), 255u) & ~7u;   // registers of a thread
+    const unsigned most = std::min(65536 / (w.run->warps * WARP) & ~7u, MOST_REGISTERS);   // registers of a thread
     w.is_blocked = w.is_done = w.is_asynchronous = w.has_others = false;
     w.agents.clear();
     w.agent_of.clear();
     w.mbarriers.clear();
     w.async_reads.clear();
-    w.warpgroups.assign((w.run->warps + 3) / 4, {});
+    w.usual.clear();
+    w.agent_threads.clear();
+    w.sources.clear();
     w.products.assign(w.run->warps, {});
     w.registers.assign(w.run->warps, most);
     w.free_registers = 0;
@@ -1458,11 +1639,13 @@ void begin_asynchronous(Worker& w) {
 }
 
 void begin_asynchronous(Fiber& fiber) {
-    fiber.proxy.fence = {};
-    fiber.proxy.others.reset();
+    for (ProxyFence& proxy : fiber.proxy) {
+        proxy.fence = {};
+        proxy.others.reset();
+    }
     fiber.last_wait = {};
     fiber.polls = fiber.bulk_group = fiber.bulk_open = fiber.cluster_phase = 0;
-    fiber.at_cluster = fiber.has_wgmma_fence = false;
+    fiber.at_cluster = fiber.has_wgmma_fence = fiber.fenced_since_wait = false;
     fiber.in_flight.clear();
 }
 

@@ -96,8 +96,8 @@ unsigned tiledmm_rank_of(unsigned at);                               // getctara
 unsigned tiledmm_rank_of_generic(const void* at);
 void* tiledmm_cluster_address(unsigned at);                          // where loads and stores of .shared::cluster access
 unsigned tiledmm_window_address(const void* generic);                // the address of what a generic pointer points to
-void tiledmm_arrive_at_cluster(unsigned relaxed);
-void tiledmm_wait_at_cluster(unsigned relaxed);
+void tiledmm_arrive_at_cluster(unsigned relaxed, unsigned aligned = 0);
+void tiledmm_wait_at_cluster(unsigned relaxed, unsigned aligned = 0);
 uint3 tiledmm_cluster_size() __attribute__((const));                 // %cluster_nctaid
 uint3 tiledmm_cluster_block() __attribute__((const));                // %cluster_ctaid
 uint3 tiledmm_cluster_index() __attribute__((const));                // %clusterid

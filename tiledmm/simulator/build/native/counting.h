@@ -252,8 +252,11 @@ void flush(Worker& w, unsigned warp) {
                 const Site& site = run.sites[entry >> 1 & 0x3fff];
                 const uintptr_t address = entry >> 16;
                 const bool shared = site.bytes && (entry & 1) == SHARED;
-                w.trace.push_back({site.pc, shared ? address - w.shared_base : address, w.barriers - w.barriers_before, first + lane, site.bytes,
-                                   site.bytes ? site.kind : ARITHMETIC, static_cast<uint32_t>(entry & 1)});
+                const Worker* owner = &w;
+                for (const Worker* each : w.cluster->members)
+                    if (shared && address - each->shared_base < each->shared_span) owner = each;
+                w.trace.push_back({site.pc, shared ? address - owner->shared_base : address, w.barriers - w.barriers_before, 0, first + lane,
+                                   site.bytes, site.bytes ? site.kind : ARITHMETIC, static_cast<uint32_t>(entry & 1), owner->rank, w.rank});
             }
     }
     bool alike = true;

@@ -5,7 +5,15 @@
 #include <cstdint>
 
 enum Space : uint32_t { SHARED, GLOBAL };
-enum Kind : uint32_t { LOAD, STORE, COPY, ARITHMETIC, BARRIER };   // COPY: cp.async, from global to shared memory; the last two only in a trace
+// COPY: cp.async, from global to shared memory. All from ARITHMETIC on are only in a trace.
+enum Kind : uint32_t {
+    LOAD, STORE, COPY, ARITHMETIC, BARRIER,
+    INITIALISED, ARRIVED, EXPECTED, WAITS_FOR_PHASE, PASSED, COMPLETED,   // mbarriers; bytes: arrivals or bytes; other: the phase
+    ISSUED, LANDED,                                                       // bulk copies; other: the offset of the barrier
+    STORE_ISSUED, STORE_LANDED, STORES_COMMITTED, WAITS_FOR_STORES, STORES_WAITED,   // other: the group, or how many may be pending
+    WGMMA_ISSUED, WGMMA_COMMITTED, WAITS_FOR_WGMMA, WGMMA_WAITED,         // other: B's offset; the group, or the first that is not waited for
+    ARRIVED_AT_CLUSTER, WAITS_FOR_CLUSTER, CLUSTER_PASSED,                // other: the phase
+};
 enum Traced : uint32_t { NOTHING, ACCESSES, AND_ARITHMETIC };
 enum Order : uint32_t { FORWARD, REVERSE, RANDOM, PREEMPTIVE };
 
@@ -70,6 +78,7 @@ enum FindingKind : uint32_t {
     ENDED_BLOCK,         // whose shared memory is accessed; details[0]: whether it may end before
     BAD_CLUSTER_BARRIER, // bytes: which of CLUSTER_FAULTS in check/finding_kinds.py
     BAD_REGISTERS,       // bytes: which of REGISTER_FAULTS in check/finding_kinds.py
+    WARPGROUP_READS,     // a warning: as OVERWRITTEN, by wgmma of a warp whose warpgroup's other warps were waited for
 };
 
 // One array in global memory.
@@ -149,14 +158,16 @@ struct Counts {
 };
 
 struct SiteCounts {
-    uint64_t pc, flops, barriers;   // barriers of a block, and phases of mbarriers that were waited for
+    uint64_t pc, flops, barriers;   // barriers of a block
+    uint64_t phases;                // completed ones of mbarriers that are initialised there
     uint32_t bytes, kind;
     Counts source[2], sass[2];   // by space
 };
 
 struct TraceEvent {   // arithmetic and a block's barriers have no address, and a barrier no thread
-    uint64_t pc, address, step;
+    uint64_t pc, address, step, other;
     uint32_t thread, bytes, kind, space;
+    uint32_t rank, by;   // ranks in the cluster: of the block whose shared memory it is, and of the thread's block
 };
 
 struct Run;

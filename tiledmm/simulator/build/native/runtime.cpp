@@ -235,7 +235,7 @@ void pass_barrier(Worker& w, const Fiber& waits) {
     if (++w.idle_barriers > IDLE_BARRIERS && sees_accesses(run.launch)) return end_endless(w, waits, IDLE_BARRIERS);
     if (w.barriers - w.barriers_before > MOST_BARRIERS) return end_endless(w, waits, MOST_BARRIERS);
     if (is_traced(w, ACCESSES))
-        w.trace.push_back({reinterpret_cast<uint64_t>(waits.barrier), 0, w.barriers - w.barriers_before, 0, 0, BARRIER, SHARED});
+        w.trace.push_back({reinterpret_cast<uint64_t>(waits.barrier), 0, w.barriers - w.barriers_before, 0, 0, 0, BARRIER, SHARED, w.rank, w.rank});
     ++w.barriers;
     if (run.launch.counts) ++w.counters.counts[find_site(run, waits.barrier, 0, LOAD)].barriers;
     share_acquired(w);
@@ -338,6 +338,7 @@ void add_counts(Run& run, const std::vector<SiteCounts>& counts) {
         SiteCounts& sum = run.counts[i];
         sum.flops += counts[i].flops;
         sum.barriers += counts[i].barriers;
+        sum.phases += counts[i].phases;
         for (int space = 0; space < 2; ++space) {
             merge(sum.source[space], counts[i].source[space]);
             merge(sum.sass[space], counts[i].sass[space]);

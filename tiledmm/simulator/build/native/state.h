@@ -243,7 +243,7 @@ struct Fiber {
     uintptr_t spin_at[SPIN_ADDRESSES] = {};
     std::vector<Pending> pending;
     std::vector<size_t> groups;   // ends of committed groups in `pending`
-    ProxyFence proxy;
+    ProxyFence proxy[2];          // for each space
     Waiting wait;
     LastWait last_wait;
     unsigned polls = 0;           // waits for a phase without success, since the last with success
@@ -254,7 +254,8 @@ struct Fiber {
     unsigned cluster_phase = 0;   // number of the cluster's barriers then
     const void* wgmma = nullptr;  // what it multiplies, in an exchange of the warp
     std::vector<InFlight> in_flight;
-    bool has_wgmma_fence = false; // and no access of the registers of the last wgmma since
+    bool has_wgmma_fence = false; // and no write to registers of earlier wgmma since
+    bool fenced_since_wait = false;   // whether it came after the last wait for wgmma
 };
 
 // ---- counting ----
@@ -343,6 +344,14 @@ struct Barrier {
     std::vector<AsyncRange> landed, settled;  // by copies of this phase; and of completed ones that nobody waited for
 };
 
+// Where TMA took 16 bytes of shared memory from.
+struct Source {
+    unsigned serial = 0;      // of the copy
+    unsigned offset = 0;      // in its box
+    uint64_t global = 0;      // address; 0 for a fill
+    unsigned site = 0, thread = 0;
+};
+
 // A copy in flight.
 struct Copy {
     struct Target {
@@ -360,6 +369,13 @@ struct Copy {
         unsigned from, bytes;
     };
     std::vector<Piece> pieces;   // of `data`, that go to global memory
+    struct From {
+        unsigned to, offset;     // bytes from the destination's begin, and in the box
+        uint64_t global;
+    };
+    std::vector<From> sources;   // of a TMA load: of each 16 bytes
+    unsigned serial = 0;
+    unsigned row_bytes = 0, pitch = 0;   // of a box: bytes of a row, and from one to the next
     unsigned bytes = 0;          // that the barrier counts; 0 for those of `data`
     bool arrives = false;        // counts as an arrival instead
     std::shared_ptr<const Knowledge> known;   // to who waits for it, beside itself; null for nothing
@@ -413,6 +429,7 @@ struct Cluster {
     uint64_t number = 0, begun = 0; // of the cluster that runs, in the order in which they begin; how many were begun
     unsigned arrived_workers = 0;   // at its begin or end
     std::vector<Copy> copies;       // in flight, in the order of their issue
+    unsigned serial = 0;            // of the last copy
     uint64_t progress = 0, seen_progress = 0;
     unsigned failures = 0;          // how many times all waits failed, without progress since
     uint64_t random = 1;
@@ -423,13 +440,15 @@ struct Cluster {
     std::shared_ptr<const Knowledge> done;
 };
 
-struct Warpgroup {
-    unsigned settled = 0;   // groups whose reads of shared memory were waited for
-};
-
 // Of a warp: its wgmma.
 struct Products {
-    unsigned committed = 0, waited = 0;      // groups
+    unsigned committed = 0;                  // groups
+    unsigned settled = 0;                    // groups that a lane has waited for
+    struct Group {
+        unsigned count;                      // of wgmma
+        uint64_t last;                       // place of the last
+    };
+    std::vector<Group> of_groups;
     unsigned open = 0;                       // wgmma since the last commit
     uint64_t issued_at = 0;                  // place of the last
     struct Sums {                            // of a wgmma in flight, as the next adds to them
@@ -497,7 +516,9 @@ struct Worker {
     std::unordered_map<uint64_t, unsigned> agent_of;    // by what it stands for
     std::map<unsigned, Barrier> mbarriers;              // by offset in shared memory
     std::vector<AsyncReads> async_reads;                // that nobody has waited for
-    std::vector<Warpgroup> warpgroups;
+    std::unordered_map<unsigned, unsigned> usual;          // of a warp's agent: its warpgroup's (asynchronous.cpp)
+    std::unordered_map<unsigned, unsigned> agent_threads;  // a thread that issued what an agent stands for
+    std::vector<Source> sources;                           // of each 16 bytes of the window
     std::vector<Products> products;                     // by warp
     std::vector<unsigned> registers;                    // of each warp's threads (setmaxnreg)
     unsigned free_registers = 0;                        // of the block's, that were given back

@@ -40,7 +40,7 @@ def _cluster_barrier(it: Instruction) -> str:
     if not way:
         raise it.refuse("its modes are .arrive and .wait")
     relaxed = int(it.take(("release", "relaxed") if way == "arrive" else ("acquire",)) == "relaxed")
-    it.take(("aligned",))
+    aligned = int(bool(it.take(("aligned",))))
     it.finish(0)
     function = "tiledmm_arrive_at_cluster" if way == "arrive" else "tiledmm_wait_at_cluster"
-    return f"tiledmm_ptx::compiler_fence(); {function}({relaxed}); tiledmm_ptx::compiler_fence();"
+    return f"tiledmm_ptx::compiler_fence(); {function}({relaxed}, {aligned}); tiledmm_ptx::compiler_fence();"
