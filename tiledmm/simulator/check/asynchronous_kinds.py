@@ -92,7 +92,7 @@ FAULTS = {
         ),
         7: (
             "reads {operand} by a descriptor that does not fit the tile that {other} copied at {at}: for row {mn} and k = "
-            "{k} (from 0), it leads to {where}, which is not as many rows and columns from the first element ({begin}) "
+            "{k} (from 0), it leads to the element {where}, which is not as many rows and columns from the first element ({begin}) "
             "(swizzle, offsets or major-ness differ)"
         ),
     },
@@ -174,7 +174,9 @@ def has_other_thread(raw: RawFinding, kind: str) -> bool:
 
 def has_other_line(raw: RawFinding, kind: str) -> bool:
     """Return whether a record of one of these kinds is also about a second line."""
-    return kind in {UNFINISHED, OVERWRITTEN, OTHER_WARPS, DEADLOCK, UNEXPECTED, IN_FLIGHT} or has_other_thread(raw, kind)
+    return kind in {UNFINISHED, OVERWRITTEN, OTHER_WARPS, DEADLOCK, UNEXPECTED, IN_FLIGHT} or has_other_thread(
+        raw, kind
+    )
 
 
 def sentence(raw: RawFinding, kind: str, words: Words) -> str:
