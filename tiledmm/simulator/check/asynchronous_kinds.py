@@ -46,8 +46,8 @@ FAULTS = {
         10: "waits for the mbarrier {barrier} with a token that mbarrier.arrive did not return",
         11: "waits for the mbarrier {barrier} with a parity that is neither 0 nor 1",
         12: (
-            "expects bytes in a phase of the mbarrier {barrier} for which all arrivals have come, the last at {at}: the "
-            "phase may complete before"
+            "expects bytes in a phase of the mbarrier {barrier} for which all arrivals have come, the last at {at}: "
+            "the phase may complete before"
         ),
     },
     BAD_COPY: {
@@ -88,12 +88,13 @@ FAULTS = {
         4: "ends while a wgmma that it has issued is in flight: wgmma.wait_group is missing after the commit",
         5: "ends while a wgmma that it has issued is in no group: wgmma.commit_group and wgmma.wait_group are missing",
         6: (
-            "executes wgmma that {other}, whose warp belongs to the same warpgroup, does not execute: all four warps must"
+            "executes wgmma that {other}, whose warp belongs to the same warpgroup, does not execute: all four warps "
+            "must"
         ),
         7: (
-            "reads {operand} by a descriptor that does not fit the tile that {other} copied at {at}: for row {mn} and k = "
-            "{k} (from 0), it leads to the element {where}, which is not as many rows and columns from the first element ({begin}) "
-            "(swizzle, offsets or major-ness differ)"
+            "reads {operand} by a descriptor that does not fit the tile that {other} copied at {at}: for row {mn} and "
+            "k = {k} (from 0), it leads to the element {where}, which is not as many rows and columns from the first "
+            "element ({begin}) (swizzle, offsets or major-ness differ)"
         ),
     },
     BAD_CLUSTER: {
@@ -116,7 +117,8 @@ _OF_TWO = {3, 5, 6, 7, 9, 12}
 #: Exchanges of a warp that messages name, by their numbers (``Fiber::kind`` in ``build/native/state.h``).
 EXCHANGES = {
     101: "mma", 102: "ldmatrix", 103: "stmatrix", 104: "wgmma", 105: "wgmma.fence", 106: "wgmma.commit_group",
-    107: "wgmma.wait_group", 108: "setmaxnreg", 109: "barrier.cluster.arrive.aligned", 110: "barrier.cluster.wait.aligned",
+    107: "wgmma.wait_group", 108: "setmaxnreg", 109: "barrier.cluster.arrive.aligned",
+    110: "barrier.cluster.wait.aligned",
 }  # fmt: skip
 
 #: What ``details`` of a copy that is not complete begin with if it copies to global memory.
