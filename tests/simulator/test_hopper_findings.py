@@ -20,7 +20,7 @@ LINES = KERNELS.read_text(encoding="utf-8").splitlines()
 
 #: Launches of each kernel that have other threads than the first number, or another order of threads: by the case.
 THREADS = {"bulk": 64, "blocks": 32, "warpgroups": 128}
-OTHER_THREADS = {("warpgroups", 3): 100, ("warpgroups", 9): 256, ("warpgroups", 13): 640}
+OTHER_THREADS = {("warpgroups", 3): 100, ("warpgroups", 9): 256, ("warpgroups", 12): 384, ("warpgroups", 13): 640}
 OTHER_ORDERS = {("bulk", 7): "reverse"}
 
 
@@ -59,7 +59,10 @@ def simulate(kernel: str, number: int, *, blocks: int = 1, **settings: Any) -> s
             simulator.tensor_map(np.zeros(64, np.uint8), 16),
         ),
         "blocks": (number, out, numbers),
-        "warpgroups": (number, np.zeros(1024, np.float32)),
+        "warpgroups": (
+            number, np.zeros(1024, np.float32),
+            simulator.tensor_map(np.zeros((64, 64), np.float16), (64, 64), swizzle=128),
+        ),
     }  # fmt: skip
     case = kernel, number
     return simulator.launch(
@@ -100,6 +103,6 @@ def test_faults_after_which_a_launch_goes_on(kind: str) -> None:
 
 def test_exchanges_of_a_warp_have_names() -> None:
     text = (Path(native_library.__file__).parent / "native" / "asynchronous.cpp").read_text(encoding="utf-8")
-    names = ("WGMMA", "WGMMA_FENCE", "WGMMA_COMMIT", "WGMMA_WAIT", "SET_REGISTERS")
+    names = ("WGMMA", "WGMMA_FENCE", "WGMMA_COMMIT", "WGMMA_WAIT", "SET_REGISTERS", "CLUSTER_ARRIVE", "CLUSTER_WAIT")
     numbers = [int(re.search(rf"\b{name} = WHOLE_WARP \+ (\d+)", text)[1]) for name in names]  # type: ignore[index]
     assert [101 + number for number in numbers] == [number for number in EXCHANGES if number > 103]

@@ -176,6 +176,23 @@ extern "C" __global__ void bulk(int which, const int* in, int* out, const __grid
             }
             break;
         // ---- mbarriers ----
+        case 16:
+            begin(full);
+            asm volatile(   // wait
+                "{\n .reg .pred p;\n mbarrier.test_wait.shared::cta.b64 p, [%0], %1;\n}" ::"r"(smem(full)), "l"(0ull)
+                : "memory");
+            break;
+        case 17:
+            begin(full);
+            if (t == 0) try_wait(full, 2);   // wait
+            break;
+        case 18:
+            begin(full);
+            if (t == 0) {
+                mbarrier_arrive_expect_tx(full, 16);   // arrive
+                expect_tx(full, 16);                   // expect
+            }
+            break;
         case 21: mbarrier_arrive(full); break;   // arrive
         case 22: mbarrier_init(full, 0); break;   // init
         case 23:
@@ -316,7 +333,9 @@ extern "C" __global__ void blocks(int which, int* out, const int* in) {
     }
 }
 
-extern "C" __global__ void warpgroups(int which, float* out) {
+extern "C" __global__ void warpgroups(int which, float* out, const __grid_constant__ TensorMap map) {
+    __shared__ alignas(1024) short tile[64 * 64];
+    __shared__ mbarrier full;
     __shared__ alignas(1024) short a[64 * 8 * 2], b[8 * 16];
     const int t = threadIdx.x;
     for (int i = t; i < 64 * 16; i += blockDim.x) a[i] = 0;
@@ -382,6 +401,32 @@ extern "C" __global__ void warpgroups(int which, float* out) {
             wgmma_m64n8k16(d, of_a, of_b);   // wgmma
             if (t < 32) wgmma_commit_group();
             if (t < 32) asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+            break;
+        case 15:
+            wgmma_fence();
+            wgmma_m64n8k16(d, of_a, of_b);   // wgmma
+            if (t < 96) wgmma_m64n8k16(d, of_a, of_b);   // more
+            wgmma_commit_group();
+            wgmma_wait_group<0>(d);
+            break;
+        case 16:
+            wgmma_fence();
+            wgmma_m64n8k16(d, of_a, of_b);   // wgmma
+            wgmma_commit_group();
+            wgmma_wait_group<0>(d);
+            if (t == 5) a[1023] = 1;   // write
+            break;
+        case 17:   // the swizzle of another tile
+            begin(&full);
+            if (t == 0) {
+                mbarrier_arrive_expect_tx(&full, sizeof tile);
+                tma_load_2d(tile, map, &full, 0, 0);   // load
+            }
+            mbarrier_wait(&full, 0);
+            wgmma_fence();
+            wgmma_m64n8k16(d, descriptor(tile, 16, 1024, SWIZZLE_64), of_b);   // wgmma
+            wgmma_commit_group();
+            wgmma_wait_group<0>(d);
             break;
     }
 }

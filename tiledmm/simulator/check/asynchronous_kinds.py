@@ -19,7 +19,7 @@ OTHER_WARPS = "memory overwritten that other warps' wgmma read"
 #: Faults of each kind that has several, by number: what the message says after the thread.
 FAULTS = {
     BAD_BARRIER: {
-        1: "uses {barrier} as an mbarrier, which no thread has initialised, or which has been invalidated",
+        1: "uses the mbarrier {barrier}, which no thread has initialised, or which was invalidated",
         2: "passes a number of arrivals to the mbarrier {barrier} that is not from 1 to 1,048,575",
         3: (
             "arrives at the mbarrier {barrier}, whose phase needs fewer arrivals than come: {other} initialised it at "
@@ -46,8 +46,8 @@ FAULTS = {
         10: "waits for the mbarrier {barrier} with a token that mbarrier.arrive did not return",
         11: "waits for the mbarrier {barrier} with a parity that is neither 0 nor 1",
         12: (
-            "expects bytes in a phase of the mbarrier {barrier} for which all arrivals have come, the last at {at}: the "
-            "phase may complete before"
+            "expects bytes in a phase of the mbarrier {barrier} for which all arrivals have come, the last at {at}: "
+            "the phase may complete before"
         ),
     },
     BAD_COPY: {
@@ -88,12 +88,13 @@ FAULTS = {
         4: "ends while a wgmma that it has issued is in flight: wgmma.wait_group is missing after the commit",
         5: "ends while a wgmma that it has issued is in no group: wgmma.commit_group and wgmma.wait_group are missing",
         6: (
-            "executes wgmma that {other}, whose warp belongs to the same warpgroup, does not execute: all four warps must"
+            "executes wgmma that {other}, whose warp belongs to the same warpgroup, does not execute: all four warps "
+            "must"
         ),
         7: (
-            "reads {operand} by a descriptor that does not fit the tile that {other} copied at {at}: for row {mn} and k = "
-            "{k} (from 0), it leads to {where}, which is not as many rows and columns from the first element ({begin}) "
-            "(swizzle, offsets or major-ness differ)"
+            "reads {operand} by a descriptor that does not fit the tile that {other} copied at {at}: for row {mn} and "
+            "k = {k} (from 0), it leads to the element {where}, which is not as many rows and columns from the first "
+            "element ({begin}) (swizzle, offsets or major-ness differ)"
         ),
     },
     BAD_CLUSTER: {
@@ -116,7 +117,8 @@ _OF_TWO = {3, 5, 6, 7, 9, 12}
 #: Exchanges of a warp that messages name, by their numbers (``Fiber::kind`` in ``build/native/state.h``).
 EXCHANGES = {
     101: "mma", 102: "ldmatrix", 103: "stmatrix", 104: "wgmma", 105: "wgmma.fence", 106: "wgmma.commit_group",
-    107: "wgmma.wait_group", 108: "setmaxnreg", 109: "barrier.cluster.arrive.aligned", 110: "barrier.cluster.wait.aligned",
+    107: "wgmma.wait_group", 108: "setmaxnreg", 109: "barrier.cluster.arrive.aligned",
+    110: "barrier.cluster.wait.aligned",
 }  # fmt: skip
 
 #: What ``details`` of a copy that is not complete begin with if it copies to global memory.
@@ -174,7 +176,9 @@ def has_other_thread(raw: RawFinding, kind: str) -> bool:
 
 def has_other_line(raw: RawFinding, kind: str) -> bool:
     """Return whether a record of one of these kinds is also about a second line."""
-    return kind in {UNFINISHED, OVERWRITTEN, OTHER_WARPS, DEADLOCK, UNEXPECTED, IN_FLIGHT} or has_other_thread(raw, kind)
+    return kind in {UNFINISHED, OVERWRITTEN, OTHER_WARPS, DEADLOCK, UNEXPECTED, IN_FLIGHT} or has_other_thread(
+        raw, kind
+    )
 
 
 def sentence(raw: RawFinding, kind: str, words: Words) -> str:
