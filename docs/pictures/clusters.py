@@ -1,7 +1,7 @@
 """Pictures of a Hopper cluster: which block issues which TMA load, and which warpgroup multiplies the data.
 
-The simulator does not run these kernels, so nothing is recorded: the pictures are computed from the rendered text, its
-constants and its formulas for the elements of C that each thread sums.
+Nothing is recorded: the pictures are computed from the rendered text, its constants and its formulas for the elements of
+C that each thread sums.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def picture(variant: str) -> str:
     legend, end = svg.legend(told, bottom + 18)
     stages, end = _stages(cluster, end + 30)
     pairs, end = _pairs(cluster, end + 26) if cluster.limbs > 1 else ([], end)
-    words = "Computed from the kernel's parameters; the simulator does not run it."
+    words = "Computed from the kernel's parameters."
     note = svg.text(words, 0, end + 24)
     computes, each, multicast = "A block computes", "", ""
     if its["CLUSTER"] > 1:

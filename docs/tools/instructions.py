@@ -36,7 +36,7 @@ def listing(variant: str) -> str:
     from tiledmm.compile.disassembly import sass
 
     spec = kernel_spec(variant).kernel
-    target = "sm_90" if find_variant(variant).simulated else "sm_90a"
+    target = find_variant(variant).hopper.arch or "sm_90"
     loop = mainloop(sass(render(spec), spec.symbol, target))
     counts = Counter(opcode for opcode, _ in loop)
     counted = ", ".join(f"{count} {opcode}" for opcode, count in counts.most_common())

@@ -91,11 +91,6 @@ def how_to_edit(variant: str) -> str:
     """Say how to run an edited copy of a variant's usual kernel."""
     row = find_variant(variant)
     text = f"This is the package's kernel. `tiledmm source {variant} > mine.cu` writes all of it to a file. "
-    if not row.simulated:
-        return (
-            f"{text}To run an edited kernel, which needs a GPU, copy the template instead and "
-            "[register it](../own_kernels.md#register-a-template)."
-        )
     return (
         f'{text}Edit the copy, and run it without a GPU: `simulator.run(a, b, variant="{variant}", source="mine.cu")`, '
         f"with row-major NumPy arrays of {row.default_type} "

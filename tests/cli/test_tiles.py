@@ -83,10 +83,12 @@ def test_a_variant_without_tiles(no_gpu: None, compiler: None) -> None:
     assert (row["tile"], row["reuse"], row["wavefronts"], row["shared (B)"]) == ("", "1.0", "", "0")
 
 
-def test_a_variant_for_gpus_only(no_gpu: None, compiler: None) -> None:
+@pytest.mark.slow
+@simulated
+def test_a_variant_with_tma(no_gpu: None, compiler: None) -> None:
     rows = rows_of(invoke("wgmma", "--csv"))
     assert [row["tile"] for row in rows] == [str(tile) for tile in find_variant("wgmma").tiles]
-    assert all(row["result"] == "GPU only" and row["wavefronts"] == "" for row in rows)
+    assert all("ok" in row["result"] for row in rows)
     assert {row["tile"]: row["reuse"] for row in rows}["512"] == "256.0", "by the model"
 
 

@@ -357,11 +357,15 @@ def test_a_kernel_for_gpus_only_is_left_out_on_the_simulator_and_fails_nothing(
         return np.matmul(a, b), SimpleNamespace(findings=())
 
     monkeypatch.setattr("tiledmm.simulator.run", run)
-    result = invoke("naive", "wgmma", "auto", "--sizes", "5x6x7", "--dtypes", "float16", "--json")
+    result = invoke("naive", "cublas", "auto", "--sizes", "5x6x7", "--dtypes", "float16", "--json")
     assert result.exit_code == 0, result.output
     (table,) = json.loads(result.stdout)["tables"]
-    assert {row["variant"]: row["check"] for row in table["rows"]} == {"naive": "ok", "wgmma": "left out", "auto": "ok"}
-    assert next(note for note in table["notes"] if note.startswith("wgmma")).startswith("wgmma 256: runs on a GPU only")
+    assert {row["variant"]: row["check"] for row in table["rows"]} == {
+        "naive": "ok",
+        "cublas": "left out",
+        "auto": "ok",
+    }
+    assert next(note for note in table["notes"] if note.startswith("cublas")).startswith("cublas: runs on a GPU only")
 
 
 def test_what_the_target_cannot_run_is_left_out(no_gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:

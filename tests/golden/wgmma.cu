@@ -579,10 +579,10 @@ __device__ __forceinline__ void write_rows(const Part& part, const Row* rows, in
         const TC* const from = reinterpret_cast<const TC*>(&rows[r]) + index;
         if constexpr (ALIGNED) {
             if (i < part.rows && col < part.cols) *reinterpret_cast<Vector<TC, N>*>(to) = *reinterpret_cast<const Vector<TC, N>*>(from);
-        } else {   // the word after the last is padding
+        } else {
             const unsigned* const words = reinterpret_cast<const unsigned*>(from);
-            const unsigned word = __funnelshift_r(words[0], words[1], (col - index) * 8 * static_cast<int>(sizeof(TC)));
-            if (i < part.rows && col + N <= part.cols) *reinterpret_cast<unsigned*>(to) = word;
+            if (i < part.rows && col + N <= part.cols)
+                *reinterpret_cast<unsigned*>(to) = __funnelshift_r(words[0], words[col != index], (col - index) * 8 * static_cast<int>(sizeof(TC)));
         }
     }
     const int i = row_of(warp, lane % 16), after = part.cols - (part.cols - before(i)) % N;

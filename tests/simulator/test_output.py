@@ -76,8 +76,7 @@ def test_an_element_that_no_thread_wrote_because_of_a_finding_says_so() -> None:
     assert "x[0] is nan" in wrong.message and "the finding above ended the launch" in wrong.message
 
 
-@pytest.mark.parametrize(("variant", "named"), [("wgmma", "TMA, mbarriers and wgmma"), ("cublas", "numpy.matmul")])
-def test_a_variant_that_cannot_be_simulated_says_why(variant: str, named: str) -> None:
+def test_a_variant_that_cannot_be_simulated_says_why() -> None:
     a = np.ones((64, 64), np.float16)
-    with pytest.raises(tiledmm.errors.ConfigError, match=f"{variant}.*{named}"):
-        simulator.matmul(a, a, variant=variant)
+    with pytest.raises(tiledmm.errors.ConfigError, match=r"cublas.*numpy\.matmul"):
+        simulator.matmul(a, a, variant="cublas")
