@@ -265,7 +265,7 @@ def notes_of(rows: Iterable[Simulated]) -> Iterator[str]:
     """Yield notes on the kernels among ``rows`` that did not run, with the reason."""
     every = list(rows)
     if any(row.left_out for row in every):
-        yield f"{GPU_ONLY}: the simulator does not implement wgmma and TMA."
+        yield f"{GPU_ONLY}: cupy.matmul, which the simulator cannot run."
     yield from dict.fromkeys(f"{row.variant_tile.label}: {row.error}" for row in every if row.error)
 
 

@@ -161,7 +161,7 @@ def on_simulator(
 
     def multiply(variant_tile: VariantTile) -> tuple[Matrix, tuple[Finding, ...]]:
         if variant_tile.variant != AUTO and not find_variant(variant_tile.variant).simulated:
-            raise DeviceError("runs on a GPU only: the simulator does not implement wgmma and TMA")
+            raise DeviceError("runs on a GPU only: it calls cupy.matmul")
         c, report = run(
             a, b, out=poisoned.copy(), variant=variant_tile.variant, tile=variant_tile.tile,
             dtype=dtype_of(kind), precision=precision_of(kind), target=target, counts=False, prints=False,

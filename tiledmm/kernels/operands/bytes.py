@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from tiledmm.elements import ELEMENTS, Element
 from tiledmm.hardware.device_rates import DeviceTimes
-from tiledmm.kernels.config import Config, LaunchConfig
+from tiledmm.kernels.config import WORD_BYTES, Config, LaunchConfig
+from tiledmm.kernels.launches import tiles
 from tiledmm.kernels.operands.copies import Copy, PreparedOperands, copy_by, k_major_letter, k_major_rows, with_copies
 from tiledmm.kernels.operands.operands import OperandCost, Operands, bytes_of
 from tiledmm.kernels.spec import KernelSpec
@@ -113,7 +114,8 @@ def decompose_bytes_spec(spec: KernelSpec, operand: int) -> KernelSpec:
 def _copy_of(spec: KernelSpec, problem: Problem, operand: int) -> Copy:
     writer = decompose_bytes_spec(spec, operand)
     rows, steps = k_major_rows(problem, operand)
-    sizes, matrix = (rows, problem.k, 1), (rows, problem.k, problem.k)
+    filled = tiles(problem.k, WORD_BYTES) * WORD_BYTES  # it writes four bytes at a time
+    sizes, matrix = (rows, problem.k, 1), (rows, problem.k, filled)
     return copy_by(writer, problem, operand, "bytes of", sizes, steps, matrix)
 
 
