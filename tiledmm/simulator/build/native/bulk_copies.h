@@ -92,10 +92,11 @@ void for_rows(unsigned bytes, unsigned row_bytes, unsigned pitch, Visit visit) {
 // The current thread issues a copy, whose destination in shared memory has been checked.
 void issue(Worker& w, Copy&& copy) {
     Cluster& c = *w.cluster;
-    if (copy.targets.empty()) trace(w, STORE_ISSUED, reinterpret_cast<const void*>(copy.place), copy.offset, static_cast<unsigned>(copy.data.size()), copy.group);
+    const auto* const place = reinterpret_cast<const void*>(copy.place);
+    if (copy.targets.empty()) trace(w, STORE_ISSUED, place, copy.offset, static_cast<unsigned>(copy.data.size()), copy.group);
     for (Copy::Target& target : copy.targets) {
         Worker& owner = *c.members[target.rank];
-        trace(owner, ISSUED, reinterpret_cast<const void*>(copy.place), copy.offset, counted_bytes(copy), copy.barrier);
+        trace(owner, ISSUED, place, copy.offset, counted_bytes(copy), copy.barrier);
         const auto found = owner.mbarriers.find(copy.barrier);
         if (found == owner.mbarriers.end()) continue;
         target.phase = found->second.phase;
@@ -127,7 +128,8 @@ void land(Worker& w, size_t number) {
     Copy copy = std::move(c.copies[number]);
     c.copies.erase(c.copies.begin() + static_cast<std::ptrdiff_t>(number));
     ++c.progress;
-    if (copy.targets.empty()) trace(*c.members[copy.rank], *c.members[copy.rank], copy.thread, STORE_LANDED, copy.place, copy.offset, static_cast<unsigned>(copy.data.size()), copy.group);
+    Worker& from = *c.members[copy.rank];
+    if (copy.targets.empty()) trace(from, from, copy.thread, STORE_LANDED, copy.place, copy.offset, counted_bytes(copy), copy.group);
     for (const Copy::Piece& piece : copy.pieces) write_bytes(piece.to, copy.data.data() + piece.from, piece.bytes, copy.reduction, copy.type);
     for (const Copy::Target& target : copy.targets) {
         Worker& owner = *c.members[target.rank];

@@ -177,7 +177,8 @@ static void multiply_in_warp(Worker& w, unsigned warp) {
     }
     sums->group = group;
     const auto offset_in = [&](unsigned long long descriptor) { return offset_of(w, static_cast<unsigned>(descriptor & 0x3fff) << 4); };
-    trace(w, WGMMA_ISSUED, place, first.a_in_registers ? offset_in(first.b_descriptor) : offset_in(first.a_descriptor), first.n, offset_in(first.b_descriptor));
+    const uintptr_t b_offset = offset_in(first.b_descriptor), a_offset = first.a_in_registers ? b_offset : offset_in(first.a_descriptor);
+    trace(w, WGMMA_ISSUED, place, a_offset, first.n, b_offset);
     multiply(first, a.data(), b.data(), sums->values.data());
     for (unsigned lane = 0; lane < WARP; ++lane) {
         const Wgmma& each = *static_cast<const Wgmma*>(lanes[lane].wgmma);
