@@ -1,7 +1,7 @@
 """Pictures of a Hopper cluster: which block issues which TMA load, and which warpgroup multiplies the data.
 
-Nothing is recorded: the pictures are computed from the rendered text, its constants and its formulas for the elements of
-C that each thread sums.
+The pictures are computed from the rendered text, its constants and its formulas for the elements of C that each thread
+sums.
 """
 
 from __future__ import annotations

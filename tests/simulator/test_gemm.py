@@ -204,6 +204,8 @@ def test_activations_of_rounded_results(activation: str) -> None:
      pytest.param("split_tensor_core", "float32", marks=pytest.mark.slow),
      pytest.param("warp_tiled", "int8", marks=pytest.mark.slow),
      pytest.param("tensor_core", "complex128", marks=pytest.mark.slow), ("dot_products", "float64"),
+     *(pytest.param(*each, marks=pytest.mark.slow)
+       for each in (("wgmma", "float16"), ("split_float32", "float32"), ("split_integer", "int32"))),
      pytest.param("axpy", "complex64", marks=pytest.mark.slow)],
 )  # fmt: skip
 def test_split_k_applies_it_once(variant: str, dtype: str, split_k: int) -> None:
@@ -238,6 +240,9 @@ def test_in_place_by_auto(dtype: str, scale: float) -> None:
 @pytest.mark.parametrize(("variant", "dtype"), [
     ("split_tensor_core", "float32"), pytest.param("split_tensor_core", "complex64", marks=pytest.mark.slow),
     ("split_float64_tensor_core", "float64"), ("split_float64_tensor_core", "complex128"),
+    *(pytest.param(*each, marks=pytest.mark.slow) for each in (
+        ("split_float32", "float32"), ("split_float32", "complex64"), ("split_float64", "float64"),
+    )),
 ])  # fmt: skip
 @pytest.mark.parametrize(
     ("spread", "split_k"),

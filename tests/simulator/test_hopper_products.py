@@ -1,4 +1,4 @@
-"""Tests of this package's Hopper kernels on the simulator: persistent blocks, clusters, orders of threads, alignment."""
+"""Tests of this package's Hopper kernels on the simulator: persistent blocks, clusters, orders of threads, targets."""
 
 from __future__ import annotations
 

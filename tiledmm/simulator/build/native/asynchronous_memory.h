@@ -396,9 +396,9 @@ bool on_remote_access(Worker& w, uintptr_t address, unsigned bytes, unsigned how
         for (const RemoteAccess& each : all)
             if ((writes || each.writes) && !(strong && each.is_strong) && !is_ordered(w, each))
                 race(*w.cluster->members[each.rank], each.thread, each.site, each.writes);
-        all.erase(std::remove_if(all.begin(), all.end(), [&](const RemoteAccess& each) {
-            return each.rank == mine.rank && each.thread == mine.thread && each.writes == writes;
-        }), all.end());
+        // Who does not know of an access before this one, does not know of this one either.
+        all.erase(std::remove_if(all.begin(), all.end(), [&](const RemoteAccess& each) { return (writes || !each.writes) && is_ordered(w, each); }),
+                  all.end());
         all.push_back(mine);
     }
     if (unset == count) report(w, UNINITIALISED_SHARED, as_pc(place), false, w.shared_base + offset, bytes);

@@ -220,6 +220,18 @@ void access_global(Worker& w, const uint8_t* global, unsigned bytes, unsigned ho
     }
 }
 
+// A prefetch to L2 reads nothing that a thread gets, and its address and size are multiples of 16 bytes, which rows need not be:
+// chunks that hold at least one byte of an array are in bounds.
+void prefetch(Worker& w, const uint8_t* global, unsigned bytes, const void* place, unsigned& told) {
+    for (unsigned at = 0; at < bytes; at += CHUNK_BYTES) {
+        const auto chunk = reinterpret_cast<uintptr_t>(global + at);
+        const auto* const first = w.run->launch.operands;
+        const bool within = std::any_of(first, first + w.run->launch.operand_count,
+                                        [&](const Operand& o) { return o.begin < chunk + CHUNK_BYTES && chunk < o.begin + o.bytes; });
+        if (!within) access_global(w, global + at, CHUNK_BYTES, READS, place, told);
+    }
+}
+
 void count(Worker& w, unsigned site, unsigned bytes, uint64_t sectors, unsigned wavefronts) {
     if (!w.run->launch.counts) return;
     SiteCounts& counts = w.counters.counts[site];
@@ -313,7 +325,7 @@ void tiledmm_copy_bulk(const BulkCopy* what) {
     unsigned told = 0;
     if (what->bytes % CHUNK_BYTES || !what->bytes) bad_copy(w, place, false, address, SIZE);
     if (what->way != BETWEEN_SHARED && address % CHUNK_BYTES) bad_copy(w, place, what->way == TO_GLOBAL, address, GLOBAL_ADDRESS);
-    if (what->way == TO_L2) return access_global(w, global, what->bytes, READS, place, told);
+    if (what->way == TO_L2) return prefetch(w, global, what->bytes, place, told);
     const uintptr_t offset = offset_of(*owner_at(w, what->shared, place), what->shared);
     if (offset % CHUNK_BYTES) bad_copy(w, place, what->way != TO_GLOBAL, w.shared_base + offset, SHARED_ADDRESS);
     Copy copy = new_copy(w, place, site);
