@@ -207,7 +207,8 @@ def _asynchronous(report: Report) -> tuple[str, ...]:
         if copies.requests:
             said.append(f"{copies.requests:,} bulk copies move {copies.bytes:,} bytes {way} shared memory")
     if wgmma.requests:
-        said.append(f"{wgmma.requests:,} wgmma of warps read {wgmma.bytes:,} bytes of operands in {wgmma.wavefronts:,} wavefronts")
+        operands = f"{wgmma.bytes:,} bytes of operands in {wgmma.wavefronts:,} wavefronts"
+        said.append(f"{wgmma.requests:,} wgmma of warps read {operands}")
     if report.phases:
         said.append(f"{report.phases:,} phases of mbarriers complete")
     return ("; ".join(said) + ".",) if said else ()
