@@ -43,10 +43,10 @@ def _accuracy(text: str) -> str:
         f"{comparison.size} matrices `auto` reaches {significant(ours.tflops)} TFLOP/s and cuBLAS "
         f"{significant(theirs.tflops)}; the largest error, relative to |A| |B|, is {ours.error:.1e} for `auto` and "
         f"{theirs.error:.1e} for cuBLAS. This is not tf32. Each float32 element becomes a high and a low float16 "
-        "number, and tensor cores compute three products: high by high, high by low, and low by high. Because tensor "
-        "cores truncate their sums, they sum only a few steps along K; an ordinary float32 addition, which rounds, "
-        'adds this partial sum to the total. `precision="ieee"` selects plain float32 multiply-adds instead; with '
-        f"these, `{PLAIN}` reaches {_percent([plain])} of cuBLAS."
+        "number, and tensor cores compute three products: high by high, high by low, and low by high. Tensor "
+        "cores truncate their sums, so they sum only over a short part of K at a time; ordinary float32 additions, "
+        'which round, add these partial sums to the total. `precision="ieee"` selects plain float32 multiply-adds '
+        f"instead; with these, `{PLAIN}` reaches {_percent([plain])} of cuBLAS."
     )
 
 
@@ -58,7 +58,7 @@ def _padding(text: str) -> str:
     gain = _named(transposed, rows[1]).speed_over(_named(transposed, rows[0]))
     return (
         "`tiled_padded` is slower than `tiled` here, because with row-major matrices there is no bank conflict to "
-        f"remove. If B is transposed, it is {significant(gain)} times as fast as `tiled`."
+        f"remove. If B is transposed, `tiled_padded` is {significant(gain)} times as fast as `tiled`."
     )
 
 

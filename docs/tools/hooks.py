@@ -35,7 +35,8 @@ FOLDED = dict.fromkeys(
     ("api.md", "changelog.md", "command_line.md", "profiling.md", "results.md", "selection.md", "shapes.md",
      "simulator/counts.md", "simulator/findings.md", "simulator/planted_bugs.md"), 0
 ) | {
-    "contributing.md": 3, "course/teaching.md": 3, "epilogues.md": 6, "own_kernels.md": 2, "supported.md": 3
+    "charts.md": 6, "checks.md": 2, "contributing.md": 3, "course/teaching.md": 3, "distributed.md": 7,
+    "epilogues.md": 5, "ladder.md": 2, "own_kernels.md": 2, "padding.md": 6, "supported.md": 3,
 }  # fmt: skip
 
 #: Factors by which the scores of pages are multiplied in a search: above 1 for pages that answer what is searched for.

@@ -144,8 +144,8 @@ def test_a_link_opens_the_section_that_it_leads_to(browser: Browser, site: Path)
     assert browser.evaluate(shown.format("wavefront")) and not browser.evaluate(shown.format("warp"))
     browser.evaluate("location.hash = '#warp'")
     browser.wait_for(shown.format("warp"))
-    browser.open(site / "changelog.html", "#added")  # within a section
-    assert browser.evaluate(shown.format("added"))
+    browser.open(site / "changelog.html", "#fixed-results")  # within a section
+    assert browser.evaluate(shown.format("fixed-results"))
     browser.resize(*DESKTOP)
     browser.open(site / "glossary.html")
     assert browser.evaluate("document.querySelectorAll('.glossary details:not([open])').length") == 0

@@ -75,12 +75,13 @@ def test_threads_of_several_warps_are_not_said_to_be_in_one():
     assert (found.line, found.other_line) == (2, 1) and "one warp" not in found.message
 
 
-@pytest.mark.parametrize(("filled", "used"), [("", BARRIER), (BARRIER, "")])
+@pytest.mark.parametrize(("filled", "used"), [("", BARRIER), (f"// {BARRIER}", BARRIER), (BARRIER, "")])
 def test_a_missing_barrier_between_two_arrays_and_their_use_has_one_finding(filled, used):
     race, wrong = product(filled, used).findings
     assert (race.kind, wrong.kind) == ("race on shared memory", "wrong result")
     assert {race.line, race.other_line, *race.also} == {8, 9, 12}
     assert re.search(r"[\d,]+ pairs of accesses to a and b race", race.message) and race.count > 1000
+    assert ("in another iteration" in race.message) == (filled == BARRIER)
 
 
 def test_barriers_that_are_missing_at_two_places_have_two_findings():

@@ -97,8 +97,8 @@ class Simulated:
 
 #: Sentence that explains the columns of wavefronts and conflicts.
 SHARED_NOTE = (
-    "Wavefronts and conflicts are per multiply-add of a warp: wavefronts of shared memory, and those of them that bank "
-    "conflicts cause."
+    "Wavefronts: those of shared memory. Conflicts: the wavefronts that bank conflicts add. Both are per multiply-add "
+    "of a warp."
 )
 
 #: Headings of ``Simulated.totals``, which only JSON and CSV have.

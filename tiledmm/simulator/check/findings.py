@@ -403,9 +403,19 @@ def _unordered(raw: RawFinding, one_block: bool, lines: SourceLines, both: set[i
         return "with no barrier in between; both threads are in one warp, and __syncwarp() would order them"
     if not one_block:
         return "with nothing that orders the two"
-    if lines.loop(min(both)) and any("__syncthreads" in lines.text(at) for at in range(min(both) + 1, max(both))):
-        return "with no barrier in between: there is one between the two lines, but none at the end of the loop's body"
+    if lines.loop(min(both)) and _has_barrier(lines, min(both), max(both)):
+        return "in another iteration, with no barrier in between: one is missing at the end of the loop's body"
     return "with no barrier in between"
+
+
+def _has_barrier(lines: SourceLines, first: int, last: int) -> bool:
+    """Return whether a barrier is between two lines, and no condition before it. A more indented one may have one."""
+    texts = [lines.text(line).expandtabs() for line in range(first, last)]
+    indents = [len(text) - len(text.lstrip()) for text in texts]
+    return any(
+        text.lstrip().startswith("__syncthreads") and indent <= indents[0]
+        for text, indent in zip(texts, indents, strict=True)
+    )
 
 
 def _uncommitted(raw: RawFinding, lines: SourceLines) -> str:
