@@ -3,7 +3,7 @@
 //
 // nvcc -arch=sm_90a -c pipeline.cu
 
-constexpr int BM = 128, BN = 8, BK = 64;   // the tile of a block; each consumer computes 64 of the rows
+constexpr int BM = 128, BN = 8, BK = 32;   // the tile of a block; each consumer computes 64 of the rows
 constexpr int STAGES = 3, CONSUMERS = 2, CONSUMER_WARPS = CONSUMERS * 4, THREADS = (CONSUMER_WARPS + 1) * 32;
 constexpr int STAGE_BYTES = (BM + BN) * BK * 2;
 
@@ -36,8 +36,8 @@ __device__ void load(void* tile, const TensorMap& map, int k, int row, mbarrier&
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"
                  ::"r"(address(tile)), "l"(&map), "r"(k), "r"(row), "r"(address(&barrier)) : "memory");
 }
-__device__ unsigned long long descriptor(const void* tile) {   // rows of 128 bytes, swizzled; 1024 bytes per 8 rows
-    return (unsigned long long)(address(tile) & 0x3ffff) >> 4 | 1ull << 16 | 64ull << 32 | 1ull << 62;
+__device__ unsigned long long descriptor(const void* tile) {   // rows of 64 bytes, swizzled; 512 bytes per 8 rows
+    return (unsigned long long)(address(tile) & 0x3ffff) >> 4 | 1ull << 16 | 32ull << 32 | 2ull << 62;
 }
 __device__ void multiply(float (&sum)[4], const short* a, const short* b) {   // 64 rows, 8 columns, 16 steps of k
     asm volatile("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%0, %1, %2, %3}, %4, %5, 1, 1, 1, 0, 0;"

@@ -28,10 +28,10 @@ KERNEL = Path(__file__).with_name("pipeline.cu")
 DATA = Path(__file__).with_name("pipeline_recorded.js")
 
 #: m, n and k: one tile of C, and each stage is used twice.
-SIZES = (128, 8, 384)
+SIZES = (128, 8, 192)
 
 _BLOCK = 288
-_BOX_K = 64
+_BOX_K = 32
 
 # The first line that the page shows is the kernel's own.
 _FUNCTION = 'extern "C" __global__'
@@ -77,7 +77,7 @@ def arguments() -> tuple[Any, ...]:
     m, n, k = SIZES
     a = (np.arange(m * k) % 5 - 2).reshape(m, k).astype(np.float16)
     b = (np.arange(n * k) % 7 - 3).reshape(n, k).astype(np.float16)
-    maps = [tensor_map(each, (_BOX_K, len(each)), swizzle=128) for each in (a, b)]
+    maps = [tensor_map(each, (_BOX_K, len(each)), swizzle=64) for each in (a, b)]
     return (*maps, np.zeros((m, n), np.float32), n, k)
 
 

@@ -48,7 +48,7 @@ def test_the_correct_kernel_uses_each_stage_twice():
     full = {at for at, each in enumerate(found["barriers"]) if each["name"].startswith("full")}
     completed = [(each["barrier"] in full, each["phase"]) for each in steps("correct", "complete")]
     assert completed.count((True, 0)) == completed.count((True, 1)) == 3
-    assert sum(each["bytes"] for each in steps("correct", "land")) == 2 * 3 * (128 + 8) * 64 * 2
+    assert sum(each["bytes"] for each in steps("correct", "land")) == 2 * 3 * (128 + 8) * 32 * 2
     assert [each["stage"] for each in steps("correct", "wgmma") if each["actor"] == 1] == [0, 1, 2, 0, 1, 2]
     assert not found["findings"]
 
@@ -70,7 +70,7 @@ def test_events_name_barriers_and_lines():
     assert inits == [(f"{name}[{i}]", arrivals) for i in range(3) for name, arrivals in (("full", 1), ("empty", 8))]
     issues = [each for each in events if each.kind == "issue"]
     assert [(each.array, each.bytes, each.other) for each in issues[:2]] == [
-        ("As", 16384, "full[0]"), ("Bs", 1024, "full[0]"),
+        ("As", 8192, "full[0]"), ("Bs", 512, "full[0]"),
     ]  # fmt: skip
     lines = text.splitlines()
     assert lines[issues[0].calls[0] - 1].strip().startswith("load(As[s]")
@@ -146,7 +146,7 @@ def test_steps_and_keys(browser: Browser):
     browser.press("ArrowRight", shift=True)
     assert shown(browser, "#says") == "Phase 0 of full[0] completes: stage 0 is full. Consumers 0 and 1 can go on."
     browser.press("ArrowLeft")
-    assert shown(browser, "#says") == "A load arrives: 1,024 bytes of Bs in stage 0. At full[0], nothing is missing."
+    assert shown(browser, "#says") == "A load arrives: 512 bytes of Bs in stage 0. At full[0], nothing is missing."
     browser.press("End")
     assert browser.evaluate("document.querySelector('#forward').disabled")
     assert shown(browser, "[data-barrier='empty[0]'] .phase") == "phase 2 · parity 0"
