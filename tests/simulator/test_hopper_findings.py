@@ -102,7 +102,7 @@ def test_faults_after_which_a_launch_goes_on(kind: str) -> None:
 
 
 def test_exchanges_of_a_warp_have_names() -> None:
-    text = (Path(native_library.__file__).parent / "native" / "asynchronous.cpp").read_text(encoding="utf-8")
+    text = (Path(native_library.__file__).parent / "native" / "asynchronous_memory.h").read_text(encoding="utf-8")
     names = ("WGMMA", "WGMMA_FENCE", "WGMMA_COMMIT", "WGMMA_WAIT", "SET_REGISTERS", "CLUSTER_ARRIVE", "CLUSTER_WAIT")
     numbers = [int(re.search(rf"\b{name} = WHOLE_WARP \+ (\d+)", text)[1]) for name in names]  # type: ignore[index]
     assert [101 + number for number in numbers] == [number for number in EXCHANGES if number > 103]

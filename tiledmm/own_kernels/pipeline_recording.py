@@ -284,7 +284,7 @@ def _chosen_lanes(events: Sequence[Event], actors: _Actors) -> dict[tuple[int, i
             actor, warp, lane = actors.of(each), actors.warp(each), actors.lane(each)
             count[actor, warp][lane] += each.kind != "wait"
             last[actor, warp, lane] = at
-    return {key: max(lanes, key=lambda lane: (lanes[lane], last[(*key, lane)])) for key, lanes in count.items()}
+    return {key: max(lanes, key=lambda lane: (lanes[lane], last[key[0], key[1], lane])) for key, lanes in count.items()}
 
 
 def _without_short_waits(steps: Sequence[_Step]) -> list[_Step]:
@@ -331,8 +331,8 @@ def _rows(
             )
             if found is None:
                 continue
-            number, _ = flying.pop(found)
-            row |= {"barrier": barriers.number.get(event.other_address, -1), "bytes": step.bytes, "copy": number}
+            copy, _ = flying.pop(found)
+            row |= {"barrier": barriers.number.get(event.other_address, -1), "bytes": step.bytes, "copy": copy}
             row |= {"to": event.array, "stage": barriers.stage(event.other_address)}
             landed.append(event)
         elif step.kind == "wgmma":
