@@ -40,6 +40,7 @@ PRODUCTS = {
     "narrow_outer_products": (1, 2048, 16, 2),
     "tiny": (64, 16, 16, 16),
     "split_tensor_core": (1, 128, 256, 256),
+    "split_float32": (1, 128, 256, 256),
 }
 
 #: Variants to count.
@@ -66,9 +67,9 @@ def counted(variant: str, tile: int | None, layout: str) -> dict[str, Any]:
     )
     report.check()
     traffic = report.sass or report.source
-    asked = traffic.global_load + traffic.copy_load
-    shared = traffic.shared_load
-    stored = traffic.shared_store + traffic.copy_store
+    asked = traffic.global_load + traffic.copy_load + traffic.bulk_load
+    shared = traffic.shared_load + traffic.wgmma
+    stored = traffic.shared_store + traffic.copy_store + traffic.bulk_shared
     every = shared + stored
     of_a_warp = report.multiply_adds / WARP
     return {
@@ -87,6 +88,7 @@ def counted(variant: str, tile: int | None, layout: str) -> dict[str, Any]:
         "wavefronts": every.wavefronts / of_a_warp,
         "times ideal": every.wavefronts / every.ideal_wavefronts if every.ideal_wavefronts else None,
         "barriers": report.barriers,
+        "phases": report.phases,
     }
 
 
@@ -104,12 +106,12 @@ def counts() -> dict[str, Any]:
     return measured(machine | {"date": date.today().isoformat()}, {"kernels": found}, names=names)
 
 
-def _barriers_of_a_block(row: dict[str, Any]) -> str:
-    """Format the number of barriers that each block passes, or a dash if blocks differ."""
+def _of_a_block(row: dict[str, Any], what: str) -> str:
+    """Format how many barriers or phases each block passes, or a dash if blocks differ."""
     products, m, n, _ = row["product"]
     config = kernel_spec(row["variant"], tile=row["tile"], layout=row["layout"]).kernel.config
     tiles = products * -(-m // config.bm) * -(-n // config.bn)
-    each, rest = divmod(row["barriers"], -(-tiles // config.tiles_per_block))
+    each, rest = divmod(row[what], -(-tiles // config.tiles_per_block))
     return NONE if rest else f"{each:,}"
 
 
@@ -118,10 +120,11 @@ def counts_table(results: dict[str, Any], variant: str) -> Table:
     kernels = [row for row in results["kernels"] if row["variant"] == variant]
     tiles = any(row["tile"] for row in kernels)
     staged = any(row["shared loads"] for row in kernels)
+    phased = any(row.get("phases") for row in kernels)
     products, m, n, k = kernels[0]["product"] if kernels else USUAL
     size = f"{m} x {n} x {k} (M x N x K)" + (f", a batch of {products}" if products > 1 else "")
     columns = ("tile",) * tiles + ("<layout", "FLOP/byte", "reuse", "global loads", "sectors/request")
-    columns += ("shared loads", "wavefronts", "x ideal", "barriers") * staged
+    columns += ("shared loads", "wavefronts", "x ideal", "barriers") * staged + ("phases",) * phased
     figures = ("intensity", "reuse", "global loads", "sectors")
     figures += ("shared loads", "wavefronts", "times ideal") * staged
     rows = tuple(
@@ -129,11 +132,14 @@ def counts_table(results: dict[str, Any], variant: str) -> Table:
             *(count(row["tile"]),) * tiles,
             row["layout"],
             *(significant(row[name]) for name in figures),
-            *(_barriers_of_a_block(row),) * staged,
+            *(_of_a_block(row, "barriers"),) * staged,
+            *(count(row["phases"]),) * phased,
         )
         for row in kernels
     )
     note = f"{find_variant(variant).default_type}, {size}."
+    if phased:
+        note += " A global load is a copy by TMA, a shared load a wgmma; phases are of the mbarriers of all blocks."
     return Table(variant, columns, rows, notes=(note,))
 
 

@@ -75,6 +75,13 @@ CASES = [
         for name, tile in (("naive", None), ("coalesced", None), ("tiled", 16), ("tiled", 64), ("double_buffered", 32))
         for layout in ("NN", "TT")
     ),
+    *(
+        Case("wgmma", tile, "float16", layout, _EVEN)
+        for tile in (64, 128, 256, 512)
+        for layout in ("NN", "NT", "TN", "TT")
+    ),
+    *(Case("wgmma", tile, "int8", "NT", _EVEN) for tile in (128, 256)),
+    Case("wgmma", 256, "float16", "NN", (256, 120, 72)),
 ]
 
 #: The kernels, as ``benchmarks.support.kernels`` names them.
@@ -93,6 +100,10 @@ METRICS = {
     "shared store wavefronts": "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_st.sum",
     "ideal wavefronts": "memory_l1_wavefronts_shared_ideal",
     "float32 FMAs": "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum",
+    "wgmma": "sm__inst_executed_pipe_tensor_op_gmma.sum",
+    "operand wavefronts": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_gmma.sum",
+    "TMA copies": "l1tex__tmain_requests.sum",
+    "TMA sectors": "l1tex__m_xbar2l1tex_read_sectors_mem_global_op_tma_ld.sum",
 }
 
 

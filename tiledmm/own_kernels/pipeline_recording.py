@@ -311,7 +311,7 @@ def _rows(
         event = step.event
         row: dict[str, Any] = {"actor": step.actor, "kind": step.kind, "line": _shown_line(event, line_of)}
         if step.kind in ("wait", "pass", "complete"):
-            row |= {"barrier": barriers.number.get(event.address, -1), "phase": _signed(event.value)}
+            row |= {"barrier": barriers.number.get(event.address, -1), "phase": _as_signed(event.value)}
         elif step.kind in ("arrive", "expect"):
             row |= {"barrier": barriers.number.get(event.address, -1), "count": step.count}
             row |= {"bytes": step.bytes} if step.bytes else {}
@@ -351,7 +351,7 @@ def _rows(
     return rows, False
 
 
-def _signed(phase: int) -> int:
+def _as_signed(phase: int) -> int:
     """Return the number of a phase; -1 for the one before the first."""
     return phase - (1 << 32) if phase >> 31 else phase
 

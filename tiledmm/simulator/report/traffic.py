@@ -75,10 +75,10 @@ class Traffic:
         global_load, global_store: Loads from and stores to global memory.
         shared_load, shared_store: Loads from and stores to shared memory.
         copy_load, copy_store: Copies by cp.async: their loads from global and their stores to shared memory.
-        bulk_load, bulk_store: Bulk copies and TMA between global and shared memory, which bypass L1; a request is one
-            copy, and its bytes are those of elements inside of the array.
+        bulk_load, bulk_store: Bulk copies and TMA between global and shared memory; a request is one copy, and its
+            bytes are those of elements inside of the array, in each block to which it goes.
         bulk_shared: The same copies in shared memory.
-        wgmma: Operands that wgmma reads from shared memory; a request is one wgmma of a warp.
+        wgmma: Operands that wgmma reads from shared memory, B once per warpgroup; a request is one wgmma of a warp.
     """
 
     global_load: GlobalTraffic = GlobalTraffic()
@@ -102,6 +102,12 @@ class Traffic:
         """Return the counts in a dict whose keys are the names of Nsight Compute's metrics."""
         loads, stores = self.shared_load, self.shared_store
         shared = loads + stores + self.copy_store
+        hopper = {
+            "sm__inst_executed_pipe_tensor_op_gmma.sum": self.wgmma.requests,
+            "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_gmma.sum": self.wgmma.wavefronts,
+            "l1tex__tmain_requests.sum": self.bulk_load.requests + self.bulk_store.requests,
+            "l1tex__m_xbar2l1tex_read_sectors_mem_global_op_tma_ld.sum": self.bulk_load.sectors,
+        }
         return {
             "smsp__sass_inst_executed_op_global_ld.sum": self.global_load.requests,
             "smsp__sass_inst_executed_op_global_st.sum": self.global_store.requests,
@@ -115,6 +121,7 @@ class Traffic:
             "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_st.sum": stores.wavefronts,
             "memory_l1_wavefronts_shared": shared.wavefronts,
             "memory_l1_wavefronts_shared_ideal": shared.ideal_wavefronts,
+            **(hopper if any(hopper.values()) else {}),
         }
 
 

@@ -232,19 +232,23 @@ void prefetch(Worker& w, const uint8_t* global, unsigned bytes, const void* plac
     }
 }
 
-void count(Worker& w, unsigned site, unsigned bytes, uint64_t sectors, unsigned wavefronts) {
+// Counts a copy as L1 gets it: one that goes to several blocks, in each.
+void count(Worker& w, unsigned site, unsigned bytes, uint64_t sectors, unsigned wavefronts, unsigned blocks = 1) {
     if (!w.run->launch.counts) return;
     SiteCounts& counts = w.counters.counts[site];
     for (auto* all : {counts.source, counts.sass}) {
         if (sectors) {
             Counts& global = all[GLOBAL];
             ++global.requests, ++global.lanes;
-            global.bytes += bytes, global.units += sectors, global.ideal += (bytes + 31) / 32;
+            global.bytes += static_cast<uint64_t>(blocks) * bytes;
+            global.units += blocks * sectors, global.ideal += static_cast<uint64_t>(blocks) * ((bytes + 31) / 32);
         }
         if (wavefronts) {
             Counts& shared = all[SHARED];
             ++shared.requests, ++shared.lanes;
-            shared.bytes += bytes, shared.units += wavefronts, shared.ideal += (bytes + 127) / 128;
+            shared.bytes += static_cast<uint64_t>(blocks) * bytes;
+            shared.units += static_cast<uint64_t>(blocks) * wavefronts;
+            shared.ideal += static_cast<uint64_t>(blocks) * ((bytes + 127) / 128);
         }
     }
 }
@@ -361,7 +365,8 @@ void tiledmm_copy_bulk(const BulkCopy* what) {
     } else {
         access_global(w, global, what->bytes, READS, place, told);
         copy.data.assign(global, global + what->bytes);
-        count(w, site, what->bytes, sectors_of(address, what->bytes), (what->bytes + 127) / 128);
+        count(w, site, what->bytes, sectors_of(address, what->bytes), (what->bytes + 127) / 128,
+              static_cast<unsigned>(copy.targets.size()));
     }
     issue(w, std::move(copy));
 }
@@ -450,8 +455,9 @@ void tiledmm_copy_tensor(const TensorCopy* what) {
             });
         }
     });
-    count(w, site, inside_bytes, sectors, 0);
-    count(w, site, copy.bytes, 0, (copy.bytes + 127) / 128);
+    const auto blocks = static_cast<unsigned>(copy.targets.size());
+    count(w, site, inside_bytes, sectors, 0, blocks);
+    count(w, site, copy.bytes, 0, (copy.bytes + 127) / 128, blocks);
     issue(w, std::move(copy));
 }
 

@@ -153,7 +153,8 @@ static void multiply_in_warp(Worker& w, unsigned warp) {
     const Descriptor d = decode(first.b_descriptor);
     gather(d, first.transposes_b, 0, first.n, first.k, bytes_of(first.b_type), read, b.data());
     check_order(w, d, first.transposes_b, 0, first.n, first.k, bytes_of(first.b_type), place);
-    total += wavefronts(first.n, first.k, bytes_of(first.b_type));
+    if (warp % 4 == 0) total += wavefronts(first.n, first.k, bytes_of(first.b_type));   // B is read once for all four warps
+    else read_bytes -= first.n * first.k * bytes_of(first.b_type);
     asks.others = others;
     w.current = current;
 
