@@ -101,11 +101,10 @@ class Traffic:
     def nsight(self) -> dict[str, int | float]:
         """Return the counts in a dict whose keys are the names of Nsight Compute's metrics."""
         loads, stores = self.shared_load, self.shared_store
-        shared = loads + stores + self.copy_store
+        shared = loads + stores + self.copy_store + self.wgmma
         hopper = {
             "sm__inst_executed_pipe_tensor_op_gmma.sum": self.wgmma.requests,
             "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_gmma.sum": self.wgmma.wavefronts,
-            "l1tex__tmain_requests.sum": self.bulk_load.requests + self.bulk_store.requests,
             "l1tex__m_xbar2l1tex_read_sectors_mem_global_op_tma_ld.sum": self.bulk_load.sectors,
         }
         return {

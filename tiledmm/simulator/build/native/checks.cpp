@@ -740,7 +740,7 @@ ALWAYS_INLINE void on_access(uintptr_t address, unsigned bytes, unsigned how, un
             synchronize(w, address, how);
             check_shared(w, offset, bytes, how, site);
         }
-        if (run.launch.counts) record(w, address, site, SHARED);
+        if (run.launch.counts && !(how & UNCOUNTED)) record(w, address, site, SHARED);
         return;
     }
     const Operand* operand = nullptr;

@@ -112,7 +112,7 @@ void tiledmm_barrier_init(unsigned at, unsigned arrivals) {
         report(w, BAD_BARRIER, as_pc(place), true, address, IN_USE, {known->second.made_at, w.block_number, known->second.thread, true});
         w.mbarriers.erase(known);
     }
-    if (sees_accesses(w)) on_other_access(address, 8, WRITES, STORE, place, 8);
+    if (sees_accesses(w)) on_other_access(address, 8, WRITES | UNCOUNTED, STORE, place, 8);
     Barrier barrier;
     barrier.arrivals = barrier.pending = arrivals;
     barrier.agent = agent_of_barrier(w, static_cast<unsigned>(offset));
@@ -129,7 +129,7 @@ void tiledmm_barrier_invalidate(unsigned at) {
     const Found found = find_barrier(w, at, CALLER);
     if (found.owner != &w) report_and_abort(w, BAD_BARRIER, CALLER, true, w.shared_base + found.offset, WAITS_ELSEWHERE);
     w.mbarriers.erase(found.offset);
-    if (sees_accesses(w)) on_other_access(w.shared_base + found.offset, 8, WRITES, STORE, CALLER, 8);
+    if (sees_accesses(w)) on_other_access(w.shared_base + found.offset, 8, WRITES | UNCOUNTED, STORE, CALLER, 8);
 }
 
 unsigned long long tiledmm_barrier_arrive(unsigned at, unsigned arrivals, unsigned bytes, unsigned flags) {
