@@ -46,7 +46,7 @@ def is_empty(cluster: Any) -> bool:
     """Return whether scheduler and workers hold nothing but what a client still wants."""
     plugin = cluster.scheduler.plugins.get("tiledmm-gang")
     left = [name for thread in threading.enumerate() if (name := thread.name).startswith("tiledmm-ring")]
-    wanted = [task for task in cluster.scheduler.tasks.values() if task.who_wants]
+    wanted = [task for task in list(cluster.scheduler.tasks.values()) if task.who_wants]
     data = [key for worker in cluster.workers.values() for key in worker.data]
     return not left and not (plugin and (plugin.gangs or plugin.attempts)) and (bool(wanted) or not data)
 

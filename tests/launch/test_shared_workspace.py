@@ -229,8 +229,8 @@ def test_an_epilogue(
     """Check on the simulator that each part reads its own part of c and of bias."""
     for device in installed(HostGpu(run_on_simulator), tmp_path_factory.mktemp("cache")):
         everything_is_large(monkeypatch)
-        simulated = DECOMPOSING.rates.only(lambda name: find_variant(name).simulated)
-        monkeypatch.setitem(device._models, (device.gpu.name, False), Model(H100.gpu, simulated))
+        without_maps = DECOMPOSING.rates.only(lambda name: not find_variant(name).hopper.tma)
+        monkeypatch.setitem(device._models, (device.gpu.name, False), Model(H100.gpu, without_maps))
         x1, x2, right = operands(device, dtype, (90, 260), (260, 140), "TN")
         limited(x1, x2, 1.5)
         rng = np.random.default_rng(3)

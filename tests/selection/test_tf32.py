@@ -205,7 +205,5 @@ def test_the_simulator_takes_precision_as_matmul_does() -> None:
     x = np.ones((5, 6), "f4")
     with pytest.raises(ConfigError, match="'float16'"):
         simulator.matmul(x, x.T, precision="float16")
-    with pytest.raises(ConfigError, match="'split_float32'"):
-        simulator.matmul(x, x.T, variant="split_float32", precision="fp16x3")
     with pytest.raises(UnsupportedTypeError, match="precision='tf32'"):
         simulator.matmul(x, x.T, variant="tensor_core")

@@ -14,7 +14,7 @@ from tiledmm.simulator.build import native_library
 from tiledmm.simulator.check.asynchronous_kinds import ASYNCHRONOUS, CONTINUING_FAULTS, EXCHANGES, FAULTS
 
 FOLDER = Path(__file__).parent
-KERNELS = FOLDER / "kernels" / "hopper_findings.cu"
+KERNELS = FOLDER / "hopper" / "hopper_findings.cu"
 HEADERS = FOLDER / "hopper" / "kernels"
 LINES = KERNELS.read_text(encoding="utf-8").splitlines()
 

@@ -251,4 +251,4 @@ def test_a_scheme_takes_what_can_be_simulated(precision: str, dtype: str) -> Non
     rng = np.random.default_rng(13)
     a, b = random_matrix(rng, (40, 300), dtype), random_matrix(rng, (300, 50), dtype)
     expected = product(a, b, tile=None, config={"scheme": precision}, checks=False)
-    np.testing.assert_array_equal(simulator.matmul(a, b, precision=precision), expected)
+    np.testing.assert_array_equal(simulator.matmul(a, b, precision=precision, target="sm_80"), expected)

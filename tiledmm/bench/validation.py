@@ -15,9 +15,7 @@ from tiledmm.bench.sizes import Size
 from tiledmm.bench.variant_tiles import VariantTile, multiplying
 from tiledmm.elements import TF32, Element, compute_element
 from tiledmm.errors import DeviceError, TiledmmError, UnsupportedTypeError
-from tiledmm.kernels.variants import find_variant
 from tiledmm.problem.call import dtype_of, precision_of
-from tiledmm.problem.keywords import AUTO
 from tiledmm.report.cells import NONE, Figure, count, error_figure, percent
 from tiledmm.report.tables import Table, sentence
 from tiledmm.simulator import Finding
@@ -160,8 +158,6 @@ def on_simulator(
     poison(poisoned, right)
 
     def multiply(variant_tile: VariantTile) -> tuple[Matrix, tuple[Finding, ...]]:
-        if variant_tile.variant != AUTO and not find_variant(variant_tile.variant).simulated:
-            raise DeviceError("runs on a GPU only: it calls cupy.matmul")
         c, report = run(
             a, b, out=poisoned.copy(), variant=variant_tile.variant, tile=variant_tile.tile,
             dtype=dtype_of(kind), precision=precision_of(kind), target=target, counts=False, prints=False,
