@@ -133,7 +133,7 @@ def counts_table(results: dict[str, Any], variant: str) -> Table:
             row["layout"],
             *(significant(row[name]) for name in figures),
             *(_of_a_block(row, "barriers"),) * staged,
-            *(count(row["phases"]),) * phased,
+            *(count(row.get("phases", 0)),) * phased,
         )
         for row in kernels
     )
