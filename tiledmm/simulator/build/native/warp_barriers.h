@@ -91,7 +91,10 @@ void sync_warp(unsigned mask, const void* place, unsigned kind, void (*when_all)
     fiber.kind = kind;
     const unsigned present = arrived(w, first, lanes, fiber);
     if (!present) return leave(w, State::AT_WARP);
-    if (when_all) when_all(w, first / WARP);
+    const auto differs = [&](unsigned lane) { return present >> lane & 1 && w.fibers[first + lane].kind != kind; };
+    bool same = true;
+    for (unsigned lane = 0; lane < lanes; ++lane) same = same && !differs(lane);
+    if (when_all && same) when_all(w, first / WARP);   // else pass_warp says so
     pass_warp(w, first, lanes, present, fiber);
 }
 
