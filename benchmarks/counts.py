@@ -88,7 +88,7 @@ def counted(variant: str, tile: int | None, layout: str) -> dict[str, Any]:
         "wavefronts": every.wavefronts / of_a_warp,
         "times ideal": every.wavefronts / every.ideal_wavefronts if every.ideal_wavefronts else None,
         "barriers": report.barriers,
-        "phases": report.phases,
+        **({"phases": report.phases} if report.phases else {}),
     }
 
 
