@@ -90,7 +90,7 @@ class TensorMap:
         KNOWN.remember(array)
 
     def to_bytes(self) -> bytes:
-        """Return the 128 bytes."""
+        """Return the map in the simulator's own format, for an array in global memory that the kernel reads as maps."""
         return self._encoded
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:

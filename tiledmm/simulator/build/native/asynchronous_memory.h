@@ -29,7 +29,7 @@ constexpr unsigned WGMMA = WHOLE_WARP + 3, WGMMA_FENCE = WHOLE_WARP + 4, WGMMA_C
 
 constexpr unsigned CHUNK_BYTES = 16;
 
-// Numbers of the faults in check/finding_kinds.py.
+// Numbers of the faults: FAULTS in check/asynchronous_kinds.py.
 enum BarrierFault : unsigned {
     NOT_INITIALISED = 1, BAD_ARRIVALS, TOO_MANY_ARRIVALS, TOO_MANY_BYTES, ACCESSED, INITIALISATION_NOT_ORDERED, INITIALISATION_NOT_FENCED,
     WAITS_ELSEWHERE, IN_USE, NO_TOKEN, PARITY_BEYOND_1, EXPECTS_LATE,
@@ -137,21 +137,20 @@ struct Writer {
     Worker* issuer = nullptr;
     unsigned thread = 0, phase = 0;
     unsigned barrier = NO_BARRIER;
-    bool is_done = false;   // its phase has completed
 };
 Writer writer_of(const Worker& owner, Cell cell, size_t offset) {
     Cluster& c = *owner.cluster;
     for (const Copy& copy : c.copies)
         for (const Copy::Target& target : copy.targets)
             if (target.rank == owner.rank && offset - copy.offset < copy.data.size())
-                return {c.members[copy.rank], copy.thread, target.phase, copy.barrier, false};
+                return {c.members[copy.rank], copy.thread, target.phase, copy.barrier};
     for (const auto& [at, barrier] : owner.mbarriers) {
         if (barrier.agent != thread_of(cell)) continue;
         for (const AsyncRange& each : barrier.landed)
-            if (offset - each.begin < each.end - each.begin) return {c.members[each.rank], each.thread, barrier.phase, at, false};
+            if (offset - each.begin < each.end - each.begin) return {c.members[each.rank], each.thread, barrier.phase, at};
         for (const AsyncRange& each : barrier.settled)
-            if (offset - each.begin < each.end - each.begin) return {c.members[each.rank], each.thread, barrier.phase - 1, at, true};
-        return {nullptr, 0, barrier.phase ? barrier.phase - 1 : 0, at, true};
+            if (offset - each.begin < each.end - each.begin) return {c.members[each.rank], each.thread, barrier.phase - 1, at};
+        return {nullptr, 0, barrier.phase ? barrier.phase - 1 : 0, at};
     }
     return {};
 }

@@ -173,7 +173,7 @@ inline void report_deadlock(Cluster& c) {
     }
 }
 
-void land(Worker& w, size_t number);   // a copy in flight arrives (asynchronous.cpp)
+void land(Worker& w, size_t number);   // a copy in flight arrives (bulk_copies.h)
 
 // A copy in flight arrives: the first, or any.
 inline void land_one(Worker& w) {

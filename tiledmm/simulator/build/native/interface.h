@@ -66,18 +66,18 @@ enum FindingKind : uint32_t {
     UNSET_HEAP,
     CARRY_NOT_KEPT,      // a warning
     NOT_FREED,           // a warning; bytes: of the first allocation at the place
-    UNFINISHED_COPY,     // details: see report_unfinished (asynchronous.cpp)
+    UNFINISHED_COPY,     // details: see report_unfinished (asynchronous_memory.h)
     OVERWRITTEN,         // what an asynchronous operation reads, or who reads it; details[0]: whether it is in flight
     NO_PROXY_FENCE,
     DEADLOCK,            // details: see report_deadlock (clusters.h)
-    BAD_BARRIER,         // bytes: which of BARRIER_FAULTS in check/finding_kinds.py
+    BAD_BARRIER,         // bytes: which of FAULTS in check/asynchronous_kinds.py
     UNEXPECTED_BYTES,    // of a copy; bytes: how many; details[0]: 1 if the phase completed without them, 2 if it cannot complete
-    BAD_BULK_COPY,       // bytes: which of COPY_FAULTS in check/finding_kinds.py
+    BAD_BULK_COPY,       // bytes: which of FAULTS
     REGISTER_IN_FLIGHT,  // of a wgmma; details[0]: whether it is one of A; details[1]: whether its group was committed
-    BAD_WGMMA,           // bytes: which of WGMMA_FAULTS in check/finding_kinds.py
+    BAD_WGMMA,           // bytes: which of FAULTS
     ENDED_BLOCK,         // whose shared memory is accessed; details[0]: whether it may end before
-    BAD_CLUSTER_BARRIER, // bytes: which of CLUSTER_FAULTS in check/finding_kinds.py
-    BAD_REGISTERS,       // bytes: which of REGISTER_FAULTS in check/finding_kinds.py
+    BAD_CLUSTER_BARRIER, // bytes: which of FAULTS
+    BAD_REGISTERS,       // bytes: which of FAULTS
     WARPGROUP_READS,     // a warning: as OVERWRITTEN, by wgmma of a warp whose warpgroup's other warps were waited for
 };
 

@@ -516,7 +516,7 @@ struct Worker {
     std::unordered_map<uint64_t, unsigned> agent_of;    // by what it stands for
     std::map<unsigned, Barrier> mbarriers;              // by offset in shared memory
     std::vector<AsyncReads> async_reads;                // that nobody has waited for
-    std::unordered_map<unsigned, unsigned> usual;          // of a warp's agent: its warpgroup's (asynchronous.cpp)
+    std::unordered_map<unsigned, unsigned> usual;          // of a warp's agent: its warpgroup's (asynchronous_memory.h)
     std::unordered_map<unsigned, unsigned> agent_threads;  // a thread that issued what an agent stands for
     std::vector<Source> sources;                           // of each 16 bytes of the window
     std::vector<Products> products;                     // by warp
