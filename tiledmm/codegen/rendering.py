@@ -21,6 +21,7 @@ from tiledmm import __version__
 from tiledmm.codegen.template_files import template_folder
 from tiledmm.codegen.tree_shaking import BEGIN, END, shake
 from tiledmm.errors import ConfigError
+from tiledmm.kernels.config import TRIANGLE_GROUP
 from tiledmm.kernels.operands.moduli import tables
 from tiledmm.kernels.spec import ORDERS, KernelSpec
 from tiledmm.kernels.variant import UserTemplate, Variant
@@ -105,6 +106,7 @@ def fill(spec: KernelSpec, *extensions: type[Extension]) -> str:
                 parts=spec.compute.components,
                 c_parts=spec.c.components,
                 residues=spec.has_residue_scan,
+                triangle_group=TRIANGLE_GROUP,
                 epilogue=spec.epilogue,
                 is_integer="int" in spec.compute.result.dtype_name,
                 **(tables(spec.config.moduli) if spec.config.moduli else {}),

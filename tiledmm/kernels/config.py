@@ -45,6 +45,10 @@ class LaunchConfig:
     group: int = 1
 
 
+#: Number of columns of tiles per rasterization group of a kernel that computes only a triangle of C.
+TRIANGLE_GROUP = 8
+
+
 @dataclass(frozen=True, slots=True)
 class Config:
     """Parameters of a kernel. Templates have the same names in capitals.
@@ -62,8 +66,8 @@ class Config:
         wm, wn: Rows and columns of C per warp; 0 for kernels without warp tiles.
         lanes: Number of threads that compute an element of C together, each for a part of K. They belong to one warp,
             or, in kernels with warp tiles, to that many warps.
-        triangle: 1 to compute only the tiles on and below C's diagonal, and to write each of them on both sides of it,
-            for a @ a.T; else 0.
+        triangle: 1 to compute only the tiles that reach below C's diagonal or lie on it, and to write each element on
+            both sides of it, for a @ a.T; else 0.
         tiles_per_block: Number of tiles of bm x bn per block, each computed by its own threads.
         cluster: Number of blocks per thread block cluster. A cluster computes one tile of bm x bn, and its blocks share
             loads by multicast.

@@ -168,9 +168,13 @@ def tiles_in_all(config: Config, problem: Problem, partitions: int = 1) -> int:
 
 
 def tiles_of_c(config: Config, problem: Problem) -> int:
-    """Return the number of tiles of one product's C: all, or those on and below the diagonal if ``triangle`` is set."""
+    """Return the number of tiles of one product's C.
+
+    If ``triangle`` is set, it is the number of those that reach below the diagonal or lie on it.
+    """
     down, across = tiles(problem.m, config.bm), tiles(problem.n, config.bn)
-    return down * (down + 1) // 2 if config.triangle else down * across
+    left_out = sum(column * config.bn // config.bm for column in range(across)) if config.triangle else 0
+    return down * across - left_out
 
 
 def tiles(size: int, tile: int) -> int:

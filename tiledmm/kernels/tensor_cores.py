@@ -76,7 +76,7 @@ def matrix_fragments(config: Config, element: Element, skinny: tuple[int, ...] =
         (not any(config.threads % max(size // chunk, 1) for size in (config.bm, config.bn, config.bk)),
          f"bm / {chunk}, bn / {chunk} and bk / {chunk} must divide the number of threads"),
         (config.stages >= 2, "stages must be at least 2"),
-        (config.pad == config.triangle == 0, "pad and triangle must be 0"),
+        (config.pad == 0, "pad must be 0"),
         (config.lanes == lanes, "lanes must be 1"),
         (lanes > 0 and is_power_of_2(lanes) and config.bk * element.itemsize % (lanes * depth) == 0,
          f"lanes must be a power of 2, and bk a multiple of lanes * {depth // element.itemsize}"),
@@ -184,8 +184,8 @@ def warpgroups(*columns: int) -> Callable[[Config, Element], list[Rule]]:
             (config.bk * element.itemsize == 128 and config.unroll == config.bk,
              f"bk and unroll must be {128 // element.itemsize} (128 bytes)"),
             (config.stages >= 2, "stages must be at least 2"),
-            (config.pad == config.triangle == 0 and config.lanes == config.min_blocks == 1,
-             "pad and triangle must be 0, and lanes and min_blocks must be 1"),
+            (config.pad == 0 and config.lanes == config.min_blocks == 1,
+             "pad must be 0, and lanes and min_blocks must be 1"),
         ]  # fmt: skip
 
     return rules

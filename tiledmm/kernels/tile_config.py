@@ -14,6 +14,7 @@ from tiledmm.kernels.config import (
     DYNAMIC_SHARED_BYTES,
     MAX_THREADS,
     STATIC_SHARED_BYTES,
+    TRIANGLE_GROUP,
     Config,
     ConfigOverrides,
 )
@@ -146,7 +147,7 @@ def _rules(variant: Variant, of_tile: Config, config: Config, element: Element) 
         (whole, "bm and bn must be multiples of tm and tn"),
         (
             config.triangle <= 1 and (config.triangle == 0 or variant.has_triangle(config)),
-            "triangle must be 0; it may be 1 if bm is bn and the kernel has warp tiles and no tensor cores",
+            f"triangle must be 0; it may be 1 if the kernel has warp tiles, and {TRIANGLE_GROUP} * bn is a multiple of bm",
         ),
         (config.tiles_per_block == 1 or of_tile.tiles_per_block > 1, "tiles_per_block must be 1"),
         (alone, "cluster must be 1"),

@@ -8,10 +8,7 @@ from dataclasses import dataclass
 from tiledmm.elements import ELEMENTS, TF32, Element, compute_element
 from tiledmm.errors import UnsupportedTypeError
 from tiledmm.hardware.data_sheets import Gpu
-from tiledmm.kernels.config import (
-    Config,
-    ConfigOverrides,
-)
+from tiledmm.kernels.config import TRIANGLE_GROUP, Config, ConfigOverrides
 from tiledmm.kernels.operands.operands import AS_THEY_ARE, Operands
 from tiledmm.kernels.plain import PlainKernel
 from tiledmm.kernels.tile_config import config_of_tile, scheme_of, with_overrides
@@ -281,7 +278,7 @@ class Variant:
 
     def has_triangle(self, config: Config) -> bool:
         """Return whether the kernel can compute only the tiles on and below the diagonal of a symmetric C."""
-        return config.wm > 0 and config.bm == config.bn and not self.tensor_cores
+        return config.wm > 0 and TRIANGLE_GROUP * config.bn % config.bm == 0
 
     def runs_on(self, capability: tuple[int, int], element: Element) -> bool:
         """Return whether GPUs of a compute capability run the variant with this computation type."""

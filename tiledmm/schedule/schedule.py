@@ -68,6 +68,7 @@ def fallback_spec(spec: KernelSpec) -> KernelSpec | None:
         return None
     variant = find_variant(operands.otherwise)
     config = variant.config(min(_MOST_UNDECOMPOSED, spec.config.bn), spec.compute)
+    config = replace(config, triangle=spec.config.triangle)
     return replace(spec, variant=variant, config=config, condition="unless decomposed")
 
 
@@ -89,9 +90,8 @@ def required_kernels(spec: KernelSpec, split_k: Iterable[int] = (), by_auto: boo
             found.add(replace(other, condition="").kernel)
     for each in _split_specs(spec, by_auto):
         found.update(kernel for count in split_k for kernel in split_k_specs(each, count) if kernel)
-    if by_auto and spec.variant.has_triangle(spec.config):
-        half = replace(spec, config=replace(spec.config, triangle=1))
-        found.update((half.kernel, *(split_k_specs(half, count)[0] for count in split_k)))
+    if by_auto and not spec.config.triangle and spec.variant.has_triangle(spec.config):
+        found |= required_kernels(replace(spec, config=replace(spec.config, triangle=1)), split_k, by_auto)
     return found
 
 

@@ -9,7 +9,15 @@ from tiledmm.elements import ELEMENTS, Element
 from tiledmm.hardware.device_rates import DeviceTimes
 from tiledmm.kernels.config import WORD_BYTES, Config, LaunchConfig
 from tiledmm.kernels.launches import tiles
-from tiledmm.kernels.operands.copies import Copy, PreparedOperands, copy_by, k_major_letter, k_major_rows, with_copies
+from tiledmm.kernels.operands.copies import (
+    Copy,
+    PreparedOperands,
+    both_copies,
+    copy_by,
+    k_major_letter,
+    k_major_rows,
+    with_copies,
+)
 from tiledmm.kernels.operands.operands import OperandCost, Operands, bytes_of
 from tiledmm.kernels.spec import KernelSpec
 from tiledmm.kernels.variant import Variant
@@ -38,7 +46,8 @@ class Bytes(Operands):
 
     def prepare(self, spec: KernelSpec, problem: Problem) -> PreparedOperands:
         """Return the bytes of both operands as ``PreparedOperands``, with the launches that decompose the operands."""
-        kernel, both = spec.kernel, [_copy_of(spec, problem, operand) for operand in range(2)]
+        kernel = spec.kernel
+        both = both_copies(lambda operand: _copy_of(spec, problem, operand), bool(spec.config.triangle))
         return with_copies(kernel, problem, both, kernel.config)
 
     def kernels(self, spec: KernelSpec, by_auto: bool) -> Iterator[KernelSpec]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -161,6 +161,18 @@ def copy_by(
     return Copy(operand, tuple(launches), memory, contiguous)
 
 
+def both_copies(copy_of: Callable[[int], Copy], shared: bool) -> tuple[Copy, Copy]:
+    """Return the copies of A and B.
+
+    Args:
+        copy_of: Function that returns the copy of A (0) or B (1).
+        shared: Whether B is the transpose of A, so that the copy of A is also that of B. The second copy then has no
+            launches.
+    """
+    first = copy_of(0)
+    return first, replace(first, operand=1, launches=()) if shared else copy_of(1)
+
+
 def with_copies(kernel: KernelSpec, problem: Problem, both: Sequence[Copy], box: Config) -> PreparedOperands:
     """Return ``PreparedOperands`` for a kernel that reads copies of both operands, by tensor maps or by strides.
 
@@ -177,7 +189,7 @@ def with_copies(kernel: KernelSpec, problem: Problem, both: Sequence[Copy], box:
             sizes = (*copy.memory.shape[:3], copy.contiguous)
             maps.append(map_of_limbs(copy.operand, box, kernel.a, kernel.layout, sizes, copy.memory.pitch))
     names, launches = [copy.memory.name for copy in both], [each for copy in both for each in copy.launches]
-    scratch = tuple(copy.memory for copy in both)
+    scratch = tuple(dict.fromkeys(copy.memory for copy in both))  # once, if it is of both
     return PreparedOperands(
         problem, (names[0], names[1]), tuple(launches), scratch, maps=tuple(maps), copies=tuple(both)
     )

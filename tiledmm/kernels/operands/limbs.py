@@ -9,7 +9,15 @@ from tiledmm.elements import ELEMENTS, SCHEMES, Element
 from tiledmm.hardware.device_rates import DeviceTimes
 from tiledmm.kernels.config import Config, LaunchConfig, in_real_numbers
 from tiledmm.kernels.launches import tiles
-from tiledmm.kernels.operands.copies import Copy, PreparedOperands, copy_by, k_major_letter, k_major_rows, with_copies
+from tiledmm.kernels.operands.copies import (
+    Copy,
+    PreparedOperands,
+    both_copies,
+    copy_by,
+    k_major_letter,
+    k_major_rows,
+    with_copies,
+)
 from tiledmm.kernels.operands.operand_scan import with_scan
 from tiledmm.kernels.operands.operands import OperandCost, Operands, bytes_of
 from tiledmm.kernels.operands.packed_rows import after_packing, pack_operands, pack_spec, with_packing
@@ -69,11 +77,15 @@ class Limbs(Operands):
         Operands are packed first if necessary. The decomposing kernels also write the operand scan, which records
         whether the values can be decomposed.
         """
-        kernel, ready, both = spec.kernel, pack_operands(spec, problem), []
-        for operand, source in enumerate(ready.names):
+        kernel, ready = spec.kernel, pack_operands(spec, problem)
+
+        def copy_of(operand: int) -> Copy:
             copy = _copy_of(after_packing(spec), ready.problem, operand)
-            reading = (replace(each, operands=(source, copy.memory.name)) for each in copy.launches)
-            both.append(replace(copy, launches=tuple(reading)))
+            names = ready.names[operand], copy.memory.name
+            return replace(copy, launches=tuple(replace(each, operands=names) for each in copy.launches))
+
+        # Of complex numbers, the limbs of A are not those of B.
+        both = both_copies(copy_of, shared=spec.config.triangle > 0 and spec.compute.components == 1)
         decomposed = with_copies(kernel, ready.problem, both, in_real_numbers(kernel.config, kernel.compute))
         launches, scratch = (*ready.launches, *decomposed.launches), (*ready.scratch, *decomposed.scratch)
         return with_scan(replace(decomposed, launches=launches, scratch=scratch), problem, both)

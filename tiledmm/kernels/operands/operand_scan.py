@@ -31,6 +31,9 @@ def with_scan(ready: PreparedOperands, problem: Problem, both: Sequence[Copy]) -
     """
     begins, size = [], 0
     for rows, copy in zip((problem.m, problem.n), both, strict=True):
+        if not copy.launches:  # the other operand's scan is of both
+            begins.append(begins[0])
+            continue
         begins.append(size)
         size += SCAN_HEAD + 4 * rows * copy.matrices
         size += -size % 8

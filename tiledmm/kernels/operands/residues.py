@@ -16,7 +16,7 @@ import numpy as np
 from tiledmm.elements import ELEMENTS, Element
 from tiledmm.errors import ShapeError
 from tiledmm.hardware.device_rates import DeviceTimes
-from tiledmm.kernels.config import Config, LaunchConfig
+from tiledmm.kernels.config import TRIANGLE_GROUP, Config, LaunchConfig
 from tiledmm.kernels.launches import (
     LONGEST_PARTITION,
     MOST_TILES,
@@ -33,6 +33,7 @@ from tiledmm.kernels.operands.copies import (
     ROW_ALIGNMENT,
     Copy,
     PreparedOperands,
+    both_copies,
     copy_by,
     k_major_letter,
     k_major_rows,
@@ -80,7 +81,8 @@ class Residues(Operands):
 
         The launches also write the operand scan, which records whether the values can be decomposed.
         """
-        kernel, both = spec.kernel, [_copy_of(spec, problem, operand) for operand in range(2)]
+        kernel = spec.kernel
+        both = both_copies(lambda operand: _copy_of(spec, problem, operand), bool(spec.config.triangle))
         return with_scan(with_copies(kernel, problem, both, kernel.config), problem, both)
 
     def products(self, spec: KernelSpec, problem: Problem, ready: PreparedOperands) -> Schedule:
@@ -101,7 +103,9 @@ class Residues(Operands):
                 "2^31 - 1 tiles for all moduli together; 'warp_tiled' supports any size"
             )
         pitch = tiles(problem.n, ROW_ALIGNMENT) * ROW_ALIGNMENT
-        rows = _rows_in_part(problem, config.bm, planes * products(problem) * pitch)
+        # Groups of columns of a triangle then lie below the diagonal, or begin on it.
+        step = TRIANGLE_GROUP * max(config.bn, reconstruct.config.bn) if config.triangle else config.bm
+        rows = _rows_in_part(problem, step, planes * products(problem) * pitch)
         mapped = problem  # its batch strides count matrices, by which kernels index the operand scan
         for copy in both:
             mapped = copy.in_place_of(mapped, kernel.layout, mapped=True)
@@ -111,9 +115,10 @@ class Residues(Operands):
         launches = []
         for row0 in range(0, problem.m, rows):
             m = min(rows, problem.m - row0)
-            begins = problem.part(range(row0, row0 + m), range(problem.n)).begins[3:]
-            part = replace(mapped, m=m, begins=(*mapped.begins[:3], *begins))
-            into = replace(ready.problem, m=m, strides=(*ready.problem.strides[:4], pitch, 1))
+            n = row0 + m if config.triangle else problem.n
+            begins = problem.part(range(row0, row0 + m), range(n)).begins[3:]
+            part = replace(mapped, m=m, n=n, begins=(*mapped.begins[:3], *begins))
+            into = replace(ready.problem, m=m, n=n, strides=(*ready.problem.strides[:4], pitch, 1))
             into = replace(into, batch=one_after_the_other(into, pitch))
             others = [plane, pitch, problem.m, row0, *(copy.plane for copy in both)]
             kernel_args = np.append(problem_args(config, into, None, 0), others)
@@ -245,6 +250,7 @@ def decompose_residues_spec(spec: KernelSpec, operand: int) -> KernelSpec:
 def reconstruct_spec(spec: KernelSpec) -> KernelSpec:
     """Return the specification of the kernel that reconstructs C from its residues."""
     compute, config = spec.compute, RECONSTRUCT.configure(spec.config.moduli, spec.compute)
+    config = replace(config, triangle=spec.config.triangle)
     return KernelSpec(RECONSTRUCT, config, _BYTE, _BYTE, compute, spec.c, "NN", "if decomposed", spec.epilogue)
 
 
