@@ -364,7 +364,9 @@ class _ProductRun:
         launches = [each for each in self.launches if each.entry.operands[-1] == array.name]
         conditional = any(each.spec.condition == "if decomposed" for each in launches)
         idle = not is_result and conditional and not array.written.any()
-        if not len(missing) or not launches or idle:
+        # Of a symmetric C, intermediate results above the diagonal are neither written nor read.
+        half = not is_result and any(each.spec.config.triangle for each in launches)
+        if not len(missing) or not launches or idle or half:
             return ()
         symbol = launches[0].spec.symbol
         first = tuple(int(i) for i in missing[0])
