@@ -94,12 +94,15 @@ class Model:
         """Yield the kernels whose time is known, fastest first, each with its best packing and split-K factor.
 
         After these, the fastest of them are yielded again with C cut into parts: the kernel computes a part of whole
-        tiles or of whole waves of blocks, and the fastest kernels for the other parts compute those.
+        tiles or of whole waves of blocks, and the fastest kernels for the other parts compute those. A symmetric C is
+        not cut.
         """
         timed = (pair for pair in self._in_one(product) if _time(pair[1]) < math.inf)
         ranked = sorted(timed, key=lambda pair: _time(pair[1]))
         yield from (choice for _, choice in ranked)
         problem = product.problem
+        if product.symmetric:  # kernels of two parts may round C[i, j] and C[j, i] differently
+            return
         if not problem.outer and not problem.is_empty and _time(ranked[0][1]) > _WORTH_CUTTING:
             limit = _LEFT_AFTER_CUTTING * _time(ranked[0][1])
             for row, choice in ranked[:_CUT_KERNELS]:

@@ -69,7 +69,8 @@ class Bytes(Operands):
         problem, compute, device = product.problem, product.compute, times.rates
         sizes, layout = bytes_of(product), problem.k_major_layout
         rate = device.decomposing_bytes[str(compute.itemsize)]
-        before = 2 * device.launch + times.moving(2 * sum(sizes), rate)
+        decomposed = sizes[:1] if config.triangle else sizes
+        before = len(decomposed) * device.launch + times.moving(2 * sum(decomposed), rate)
         reads = _pairs(compute) / compute.itemsize
         return OperandCost(sizes, layout, (True, True), problem.k, before, reads=reads)
 

@@ -84,8 +84,7 @@ class Limbs(Operands):
             names = ready.names[operand], copy.memory.name
             return replace(copy, launches=tuple(replace(each, operands=names) for each in copy.launches))
 
-        # Of complex numbers, the limbs of A are not those of B.
-        both = both_copies(copy_of, shared=spec.config.triangle > 0 and spec.compute.components == 1)
+        both = both_copies(copy_of, _is_shared(spec.config, spec.compute))
         decomposed = with_copies(kernel, ready.problem, both, in_real_numbers(kernel.config, kernel.compute))
         launches, scratch = (*ready.launches, *decomposed.launches), (*ready.scratch, *decomposed.scratch)
         return with_scan(replace(decomposed, launches=launches, scratch=scratch), problem, both)
@@ -112,7 +111,8 @@ class Limbs(Operands):
         """Return the cost of decomposing both operands into limbs and of reading the limbs."""
         problem, compute = product.problem, product.compute
         layout = problem.k_major_layout
-        before = sum(_decompose_time(product, operand, layout[operand], config.scheme, times) for operand in range(2))
+        decomposed = range(1 if _is_shared(config, compute) else 2)
+        before = sum(_decompose_time(product, operand, layout[operand], config.scheme, times) for operand in decomposed)
         before += times.rates.decomposing_launches
         a, b = bytes_of(product)
         host = times.rates.decomposing_call
@@ -142,6 +142,11 @@ class Limbs(Operands):
         by_warpgroup = spec.variant.hopper.warpgroup
         cols, times = (min(real, 128), scheme.products) if by_warpgroup else (real, scheme.limbs)
         return cols, scheme.limb.itemsize * times * spec.compute.multiplies
+
+
+def _is_shared(config: Config, compute: Element) -> bool:
+    """Return whether the limbs of A are also those of B: of real numbers, if B is the transpose of A."""
+    return config.triangle > 0 and compute.components == 1
 
 
 def _k_major(element: Element, scheme: str, short: bool = False) -> Config:

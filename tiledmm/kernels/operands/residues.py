@@ -155,10 +155,13 @@ class Residues(Operands):
         planes = residue_planes(config.moduli, compute.components)
         residues = planes * problem.elements(0) * 1.0, planes * problem.elements(1) * 1.0
         sizes, letters = bytes_of(product), problem.k_major_layout
-        before = _decompose_time(residues[0] + sizes[0], letters[0], times)
-        before += _decompose_time(residues[1] + sizes[1], letters[1], times) + device.residue_launches
+        before = device.residue_launches
+        for operand in range(1 if config.triangle else 2):
+            before += _decompose_time(residues[operand] + sizes[operand], letters[operand], times)
         c_bytes = problem.m * problem.n * problem.products * compute.result.itemsize
         written, rate = planes * c_bytes / compute.itemsize, device.reconstructing
+        if config.triangle:
+            written /= 2
         after = math.inf
         if rate:
             after = times.moving(written, rate) + times.moving(c_bytes, device.memory) * device.memory / rate

@@ -1,0 +1,130 @@
+"""Compare ``a @ a.T``, whose result is symmetric, with ``a @ b.T``: ``python -m benchmarks.symmetric``.
+
+Both run on the kernels that ``auto`` chooses. ``cupy.matmul(a, a.T)`` is timed in the same rounds. Times are those of
+the device. Needs a GPU; the exit status is 1 if a result is wrong or not exactly symmetric.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from benchmarks.random_shapes import TYPES, Shape, is_right, operand_sets
+from benchmarks.support.command import options_on_gpu, show
+from benchmarks.support.results import FOLDER, measured, save
+from tiledmm.elements import compute_element
+from tiledmm.report.cells import significant
+from tiledmm.report.tables import Table
+
+RESULTS = FOLDER / "symmetric.json"
+
+MEASURED = ("float32", "float16", "bfloat16", "float64", "complex64", "int8", "int32")
+
+#: Sizes of C and K.
+SIZES = ((2048, 2048), (4096, 4096), (8192, 8192), (2048, 65536), (4096, 512), (8192, 512), (1000, 3000))
+
+
+def measure(dtype: str, n: int, k: int, layout: str, seconds: float) -> dict[str, Any]:
+    """Check and time the products of one size, and return their row."""
+    import cupy
+
+    import tiledmm
+    from tiledmm.bench.timing import DeviceClock
+    from tiledmm.bench.timing import measure as timed
+
+    print(f"{dtype} {n} x {n} x {k} {layout} ...", file=sys.stderr, flush=True)
+    sets = operand_sets(Shape(n, n, k, layout, 0), dtype)
+
+    def transposed(i: int) -> Any:
+        return sets[i % len(sets)][0].T
+
+    def product(i: int, function: Any, b: Any) -> Any:
+        a, _, c = sets[i % len(sets)]
+        return function(a, b, out=c)
+
+    found = product(0, tiledmm.matmul, transposed(0))
+    row: dict[str, Any] = {"type": dtype, "n": n, "k": k, "layout": layout}
+    row["kernel"] = str(tiledmm.explain(sets[0][0], transposed(0)).choices[0])
+    row["beside"] = str(tiledmm.explain(*sets[0][:2]).choices[0])
+    row["symmetric"] = bool((found.view(_bits(found)) == found.view(_bits(found)).T).all())
+    row["ok"] = is_right(sets[0][0], transposed(0), found)
+    rivals = {
+        "symmetric": lambda i: product(i, tiledmm.matmul, transposed(i)),
+        "any": lambda i: product(i, tiledmm.matmul, sets[i % len(sets)][1]),
+        "cupy": lambda i: product(i, cupy.matmul, transposed(i)),
+    }
+    samples = timed(rivals, DeviceClock(), seconds=seconds)
+    row |= {name: sample.seconds * 1e6 for name, sample in samples.items()}
+    row["to_any"] = 1 / samples["symmetric"].speed_over(samples["any"])
+    row["to_cupy"] = samples["symmetric"].speed_over(samples["cupy"])
+    return row
+
+
+def compile_kernels(dtype: str, sizes: list[tuple[int, ...]], layouts: list[str]) -> None:
+    """Compile what the products of a type launch, several kernels at a time."""
+    import cupy
+
+    import tiledmm
+    from tiledmm.compile.compilation import raw_kernels
+
+    kernels = []
+    for n, k in sizes:
+        for layout in layouts:
+            kind = compute_element(dtype).dtype
+            a, b = (cupy.empty((n, k) if layout == "NT" else (k, n), kind) for _ in range(2))
+            a, b = (a, b) if layout == "NT" else (a.T, b.T)
+            for right in (a, b):
+                kernels += [kernel for choice in tiledmm.explain(a, right.T).choices[:1] for kernel in choice.kernels]
+    raw_kernels(list(dict.fromkeys(kernels)))
+
+
+def _bits(x: Any) -> str:
+    """Return an integer type of the size of an array's elements, or of their parts, to compare bits."""
+    return f"i{min(x.dtype.itemsize, 8)}"
+
+
+def symmetric_table(rows: list[dict[str, Any]]) -> Table:
+    """Format one row per product."""
+    cells = tuple(
+        (
+            row["type"],
+            f"{row['n']}",
+            f"{row['k']}",
+            row["layout"],
+            significant(row["symmetric"] and row["to_any"]),
+            significant(row["to_cupy"]),
+            row["kernel"].replace("tiledmm_", ""),
+        )
+        for row in rows
+    )
+    columns = ("<type", "M = N", "K", "<layout", "time / a @ b.T", "x cupy", "<runs")
+    return Table("a @ a.T", columns, cells)
+
+
+def main() -> int:
+    """Measure all products, print the table and save the results; return the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--types", nargs="+", choices=TYPES, default=MEASURED)
+    parser.add_argument("--sizes", nargs="+", help="sizes of C and K, such as 4096x512")
+    parser.add_argument("--layouts", nargs="+", choices=("NT", "TN"), default=("NT",))
+    parser.add_argument("--out", type=Path, default=RESULTS, help="where the results go")
+    parser.add_argument("--seconds", type=float, default=0.1, help="time for each rival and product")
+    options = options_on_gpu(parser)
+    from tiledmm.bench.environment import this_machine
+
+    sizes = [tuple(map(int, each.split("x"))) for each in options.sizes] if options.sizes else SIZES
+    rows: list[dict[str, Any]] = []
+    for dtype in options.types:
+        compile_kernels(dtype, sizes, options.layouts)
+        rows += [measure(dtype, n, k, layout, options.seconds) for n, k in sizes for layout in options.layouts]
+        save(options.out, measured(this_machine(), {"products": rows}))
+    show(symmetric_table(rows))
+    wrong = [row for row in rows if not (row["ok"] and row["symmetric"])]
+    print(f"{len(wrong)} of {len(rows)} results are wrong or not symmetric")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
