@@ -226,6 +226,7 @@ __device__ __forceinline__ long long tiles_to_compute(const Problem& p) {
 __device__ __forceinline__ unsigned tiles_in_plane(const Problem& p) {
     return static_cast<unsigned>(p.tiles_m * p.tiles_n * p.batch[0] * p.batch[1] * p.batch[2]);
 }
+
 // How many of the `size` rows or columns from `first` on lie inside `extent`; negative or 0 if none does.
 __device__ __forceinline__ int inside(long long extent, long long first, int size) {
     return extent - first < size ? static_cast<int>(extent - first) : size;

@@ -220,6 +220,7 @@ struct ResultTile {
     Stored* data;   // element (0, 0)
     int rows, cols;
     long long row_stride, col_stride;
+
     // The transposed tile.
     __device__ __forceinline__ ResultTile mirrored() const { return {data, cols, rows, col_stride, row_stride}; }
 
