@@ -156,6 +156,11 @@ __device__ __forceinline__ void sync_consumers() {
     asm volatile("barrier.sync 1, %0;" ::"n"(CONSUMERS * WARPGROUP) : "memory");
 }
 
+// A barrier for the threads of one consumer warpgroup.
+__device__ __forceinline__ void sync_warpgroup(int warpgroup) {
+    asm volatile("barrier.sync %0, %1;" ::"r"(2 + warpgroup), "n"(WARPGROUP) : "memory");
+}
+
 // ---- clusters: blocks that are co-scheduled and access each other's shared memory ----
 
 // Loads 16 bytes from this address in the shared memory of a block of the cluster.
