@@ -211,24 +211,6 @@ def test_a_captured_graph_has_a_workspace_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("dtype", ELEMENTS)
-@pytest.mark.parametrize(("variant", "tile"), [("warp_tiled", 32), ("warp_tiled", 128)])
-def test_half_the_work_where_c_is_symmetric(variant: str, tile: int, dtype: str) -> None:
-    rng = np.random.default_rng(82)
-    config = VARIANTS[variant].config(tile, ELEMENTS[dtype])
-    if config.bm != config.bn:
-        pytest.skip("its tiles are no squares")
-    for size, letter, numbers in (
-        (1, "N", {}), (31, "G", {}), (64, "T", {"split_k": 2}), (130, "N", {"pack_b": 1}),
-        (700, "N", {}), (700, "T", {}),
-    ):  # fmt: skip
-        values = operand(rng, (size, 37), np_dtype(dtype))
-        x = to_device(values, matrix_layout(letter))
-        what = f"{variant} {tile} {dtype} {letter} {size} {numbers}"
-        keywords: dict[str, Any] = {"variant": variant, "tile": tile, "config": {"triangle": 1, **numbers}}
-        check_into(exact_product(values, values.T), matrix_layout("N"), x, x.T, what, **keywords)
-
-
-@pytest.mark.parametrize("dtype", ELEMENTS)
 def test_auto_with_one_array_and_its_transpose(dtype: str) -> None:
     rng = np.random.default_rng(83)
     values = operand(rng, (2, 333, 65), np_dtype(dtype))

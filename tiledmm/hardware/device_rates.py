@@ -27,6 +27,8 @@ class DeviceRates:
             measurements of it.
         clusters: Number of clusters that are resident at the same time, by the number of blocks per cluster; empty in
             tables without measurements of clusters.
+        above_diagonal: Additional time of a block that also writes 1000 elements of its tile above the diagonal of a
+            symmetric C; 0 in tables without measurements of it.
         packing: Rate of packing an operand.
         packing_launch: Time of packing an operand apart from its reads and writes.
         packing_second: The same time for the second of two operands, which are packed at the same time.
@@ -77,6 +79,7 @@ class DeviceRates:
     cluster_adding: float = 0.0
     clusters: Mapping[str, int] = field(default_factory=dict)
     reconstructing: float = 0.0
+    above_diagonal: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -191,11 +191,10 @@ class Model:
         """
         product = wanted.computed_in(find_variant(row.variant).computes_in(wanted.compute))
         config = _config(row.variant, row.tile, product.compute)
-        if product.symmetric and find_variant(row.variant).has_triangle(config):
-            config = replace(config, triangle=1)
         ways = (
             (own, packs, split)
-            for own in self._clustered(row.variant, config, product)
+            for half in self._triangles(row.variant, config, product)
+            for own in self._clustered(row.variant, half, product)
             for packs, split in itertools.product(packings(row, product), self._splits(own, product))
         )
         times = {way: self._cost.microseconds(row, way[0], product, *way[1:]) for way in ways}
@@ -269,6 +268,19 @@ class Model:
         rest = tuple(map(self._fastest, others))
         time = _time(choice) + sum(map(_time, rest))
         return replace(choice, microseconds=time, others=rest) if time < limit else None
+
+    @staticmethod
+    def _triangles(variant_name: str, config: Config, product: Product) -> Iterator[Config]:
+        """Yield the configs of a kernel from which ``auto`` chooses: of a symmetric C, all tiles or a triangle of them.
+
+        It is only the triangle if the kernel rounds C[i, j] and C[j, i] differently where it computes both.
+        """
+        variant = find_variant(variant_name)
+        has_triangle = product.symmetric and variant.has_triangle(config)
+        if has_triangle:
+            yield replace(config, triangle=1)
+        if not has_triangle or (variant.operands.sums_in_order and product.compute.components == 1):
+            yield config
 
     def _clustered(self, variant_name: str, config: Config, product: Product) -> Iterator[Config]:
         """Yield a kernel's config, then the same with each number of blocks per cluster that may share K."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from tiledmm.elements import compute_element
@@ -35,7 +36,7 @@ class DeviceBench(Bench):
         found = {
             "memory": memory, "launch": launch,
             **self._reduction(), **self._packing(launch), **self._decomposing(), **self._bytes(launch),
-            **self._residues(), **self._clusters(),
+            **self._residues(), **self._clusters(), **self._above_diagonal(),
         }  # fmt: skip
         return {name: _rounded(value) for name, value in found.items()}
 
@@ -66,6 +67,22 @@ class DeviceBench(Bench):
         rows = tile * self.gpu.sms
         alone = self._first("wgmma", tile, "float16", Case(1, rows, tile, 1024, "NT"))
         return self._first("wgmma", tile, "float16", Case(1, rows // 2, tile, 2048, "NT", 2)) - alone
+
+    def _above_diagonal(self) -> dict[str, float]:
+        """Measure how long blocks take to write their tiles above the diagonal of a symmetric C, too.
+
+        The product has as many tiles as another one without symmetry, at most one per SM.
+
+        Returns:
+            The time by the name of its field of ``DeviceRates``; empty if no persistent kernel runs on this device.
+        """
+        if not find_variant("wgmma").runs_on(self.gpu.arch.capability, compute_element("float16")):
+            return {}
+        tile, down = 128, math.isqrt(2 * self.gpu.sms) - 1
+        half = Case(1, down * tile, down * tile, 128, "NT")
+        other = Case(1, (down + 1) * tile, down // 2 * tile, 128, "NT")
+        more = self._first("wgmma", tile, "float16", half, triangle=1) - self._first("wgmma", tile, "float16", other)
+        return {"above_diagonal": max(more, 0.0) / (tile * tile / 1000)}
 
     def _launches(self, variant: str, tile: int, dtype: str, case: Case, **launch: int) -> list[TimedCall]:
         """Return functions to time, one per launch of a product, in order. Each function makes only its launch.

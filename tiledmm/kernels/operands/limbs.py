@@ -35,6 +35,7 @@ class Limbs(Operands):
 
     reads_elements = False
     is_ieee = False
+    sums_in_order = False
     most_bytes = 1 << 33
 
     # Shorter sums in float32 are as accurate. A complex element is two terms.

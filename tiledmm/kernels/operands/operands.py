@@ -79,6 +79,9 @@ class Operands:
     # True if products are multiply-adds in the elements' own type, as ``precision="ieee"`` asks for.
     is_ieee = True
 
+    # True if a kernel adds the terms of C[i, j] and those of C[j, i] of a symmetric, real C in the same order.
+    sums_in_order = True
+
     # Minimum number of real terms per sum. The kernel of ``otherwise`` computes shorter sums, whatever the values.
     shortest = 0
 
