@@ -12,7 +12,7 @@ import tiledmm
 from tests.gpu.device import check_into, exact_product, matrix_layout, to_device
 from tests.strategies import any_bits, np_dtype, plain, small_integers
 from tiledmm.elements import ELEMENTS, PACKED_ELEMENTS
-from tiledmm.kernels.variants import VARIANTS, general_variants, kernel_variants
+from tiledmm.kernels.variants import general_variants, kernel_variants
 from tiledmm.launch.plan import Plan
 from tiledmm.selection import model
 

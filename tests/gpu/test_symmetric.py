@@ -68,7 +68,7 @@ def test_each_kernel_computes_a_triangle(variant: str, tile: int, dtype: str) ->
 
 @pytest.mark.parametrize(("variant", "tile", "dtype"), [each for each in KERNELS if each[2] != "bool"])
 def test_an_epilogue_is_not_mirrored(variant: str, tile: int, dtype: str) -> None:
-    """Check C that is not symmetric, a bias of columns and one of rows, which differ on the two sides of the diagonal."""
+    """Check C that is not symmetric, and a bias of columns or rows: what differs on the two sides of the diagonal."""
     rng = np.random.default_rng(83)
     size, k = 333, decomposed(variant) + 40
     kind = "float32" if dtype == "tf32" else dtype
@@ -112,7 +112,8 @@ def test_what_auto_chooses_is_symmetric(dtype: str, precision: str) -> None:
         pytest.skip("tf32 is of float32")
     rng, kind = np.random.default_rng(86), np_dtype(dtype)
     for shape in (
-        (1, 5), (7, 3), (64, 64), (200, 33), (777, 300), (2048, 1024), (1000, 20000), (30, 60, 50), (2000, 9, 12), (3, 513, 700)
+        (1, 5), (7, 3), (64, 64), (200, 33), (777, 300), (2048, 1024), (1000, 20000), (30, 60, 50), (2000, 9, 12),
+        (3, 513, 700),
     ):  # fmt: skip
         values = reference.random_matrix(rng, int(np.prod(shape[:-1])), shape[-1], kind, shape[-1]).reshape(shape)
         x = to_device(values)

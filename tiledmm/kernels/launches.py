@@ -170,11 +170,14 @@ def tiles_in_all(config: Config, problem: Problem, partitions: int = 1) -> int:
 def tiles_of_c(config: Config, problem: Problem) -> int:
     """Return the number of tiles of one product's C.
 
-    If ``triangle`` is set, it is the number of those that reach below the diagonal or lie on it.
+    If ``triangle`` is set, it is the number of those that reach below the diagonal or lie on it. The problem may then
+    be the last rows of a larger triangle, up to their end on the diagonal.
     """
     down, across = tiles(problem.m, config.bm), tiles(problem.n, config.bn)
-    left_out = sum(column * config.bn // config.bm for column in range(across)) if config.triangle else 0
-    return down * across - left_out
+    if not config.triangle:
+        return down * across
+    above = problem.n - problem.m
+    return down * across - sum(max(column * config.bn - above, 0) // config.bm for column in range(across))
 
 
 def tiles(size: int, tile: int) -> int:

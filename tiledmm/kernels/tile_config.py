@@ -147,7 +147,7 @@ def _rules(variant: Variant, of_tile: Config, config: Config, element: Element) 
         (whole, "bm and bn must be multiples of tm and tn"),
         (
             config.triangle <= 1 and (config.triangle == 0 or variant.has_triangle(config)),
-            f"triangle must be 0; it may be 1 if the kernel has warp tiles, and {TRIANGLE_GROUP} * bn is a multiple of bm",
+            f"triangle must be 0, or 1 for a kernel with warp tiles if {TRIANGLE_GROUP} * bn is a multiple of bm",
         ),
         (config.tiles_per_block == 1 or of_tile.tiles_per_block > 1, "tiles_per_block must be 1"),
         (alone, "cluster must be 1"),

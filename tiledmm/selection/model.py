@@ -273,13 +273,13 @@ class Model:
     def _triangles(variant_name: str, config: Config, product: Product) -> Iterator[Config]:
         """Yield the configs of a kernel from which ``auto`` chooses: of a symmetric C, all tiles or a triangle of them.
 
-        It is only the triangle if the kernel rounds C[i, j] and C[j, i] differently where it computes both.
+        It is at most the triangle if the kernel rounds C[i, j] and C[j, i] differently where it computes both, as all
+        kernels do for complex numbers.
         """
         variant = find_variant(variant_name)
-        has_triangle = product.symmetric and variant.has_triangle(config)
-        if has_triangle:
+        if product.symmetric and variant.has_triangle(config):
             yield replace(config, triangle=1)
-        if not has_triangle or (variant.operands.sums_in_order and product.compute.components == 1):
+        if not product.symmetric or (variant.operands.sums_in_order and product.compute.components == 1):
             yield config
 
     def _clustered(self, variant_name: str, config: Config, product: Product) -> Iterator[Config]:

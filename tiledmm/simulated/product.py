@@ -318,7 +318,8 @@ class _ProductRun:
             each.origin + starts.get(each.name, 0) * each.itemsize + begin
             for each, begin in zip(operands, launch.entry.begins, strict=True)
         ]
-        if launch.spec.condition == "unless decomposed" or launch.spec.variant.plain:
+        unread = launch.spec.config.triangle and operands[-1].name != "C"  # what earlier launches left above the diagonal
+        if launch.spec.condition == "unless decomposed" or launch.spec.variant.plain or unread:
             operands[-1].allow_rewriting()  # this launch replaces the result of the others, or the zeros in it
         return launch.run(operands, pointers, arrays.get(launch.scan), read_by_epilogue)
 

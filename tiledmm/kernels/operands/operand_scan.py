@@ -29,7 +29,7 @@ def with_scan(ready: PreparedOperands, problem: Problem, both: Sequence[Copy]) -
         problem: The product's problem.
         both: The copies of A and B.
     """
-    begins, size = [], 0
+    begins, size = list[int](), 0
     for rows, copy in zip((problem.m, problem.n), both, strict=True):
         if not copy.launches:  # the other operand's scan is of both
             begins.append(begins[0])
