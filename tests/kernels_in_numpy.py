@@ -156,8 +156,7 @@ def _check_blocks(spec: KernelSpec, p: Problem, blocks: int, gpu: Gpu | None) ->
     """Check that every tile has a block, and that tiles are numbered without gaps."""
     config = spec.config
     assert (p.tiles_m, p.tiles_n) == (-(-p.m // config.bm), -(-p.n // config.bn))
-    of_c = p.tiles_m * (p.tiles_m + 1) // 2 if config.triangle else p.tiles_m * p.tiles_n
-    one_plane = of_c * p.partitions * math.prod(p.batch)
+    one_plane = _tiles_of_c(spec, p) * p.partitions * math.prod(p.batch)
     planes = (spec.config.moduli, 3 * spec.config.moduli) if not spec.variant.operands.has_epilogue else (1,)
     assert p.tiles in [one_plane * each for each in planes] and p.tiles < 2**31
     assert 0 < p.group <= p.tiles_n
@@ -168,6 +167,15 @@ def _check_blocks(spec: KernelSpec, p: Problem, blocks: int, gpu: Gpu | None) ->
     elif gpu is not None:  # its blocks compute one tile after the other, all of them at a time
         each = config.blocks_per_cluster
         assert blocks == min(p.tiles, resident_clusters(each) if each > 1 else gpu.sms) * each
+
+
+def _tiles_of_c(spec: KernelSpec, p: Problem) -> int:
+    """Count the tiles of one product's C: of a triangle, those with an element on or below the diagonal."""
+    last_rows = np.minimum(np.arange(1, p.tiles_m + 1) * spec.config.bm, p.m) - 1 + (p.n - p.m)
+    first_cols = np.arange(p.tiles_n) * spec.config.bn
+    if not spec.config.triangle:
+        return p.tiles_m * p.tiles_n
+    return int((last_rows[:, None] >= first_cols).sum())
 
 
 class _Kernel:
@@ -242,7 +250,7 @@ class _Kernel:
                 else:
                     result = _product(*self._in_memory(p, at, begin, k), spec)
                 if config.triangle:
-                    result = _by_half(result, config.bm)
+                    result = _by_half(result)
                 c[...] = self.finished(p, at, result)
 
     def _in_memory(self, p: Problem, at: tuple[int, ...], begin: int, k: int) -> tuple[np.ndarray, np.ndarray]:
@@ -350,7 +358,7 @@ class _Kernel:
         if not has_residues(*(Findings(self.memory, address) for address in scans), p.k):
             return
         moduli, width = self.spec.config.moduli, -(-p.n // 64) * 64
-        planes = p.tiles // (p.tiles_m * p.tiles_n * math.prod(p.batch))
+        planes = p.tiles // (_tiles_of_c(self.spec, p) * math.prod(p.batch))
         assert pitch % 16 == 0 and pitch >= width and (p.c.row, p.c.col) == (pitch, 1)
         for at in p.products():
             left, right = (
@@ -464,10 +472,18 @@ class _Kernel:
             found = self.memory.view(address, (planes, p.m, width), (plane, pitch, 1), np.dtype(np.uint8))
             residues = residues_in_numpy.in_order(found)[..., : p.n]
             of_rows = of_a.exponents(p.a.offset(at) * rows + row0, p.m)
-            exponents = of_rows[:, None] + of_b.exponents(p.b.offset(at) * p.n, p.n)
-            c = self.matrix(2, p.m, p.n, p.c, p.c.offset(at))
+            triangle = self.spec.config.triangle
+            exponents = of_rows[:, None] + of_b.exponents(p.b.offset(at) * (rows if triangle else p.n), p.n)
             numbers = residues_in_numpy.reconstruct(residues, exponents, self.spec.compute.components)
-            c[...] = self.finished(p, at, numbers.astype(self.spec.c.dtype))
+            numbers = numbers.astype(self.spec.c.dtype)
+            if triangle and row0 > 0:  # the last rows of a triangle
+                assert self.spec.epilogue is None and p.n == row0 + p.m
+                c = self.matrix(2, p.n, p.n, p.c, p.c.offset(at) - row0 * p.c.row)
+                row, col = np.tril_indices(p.m, row0, p.n)
+                c[row0 + row, col] = c[col, row0 + row] = numbers[row, col]
+            else:
+                c = self.matrix(2, p.m, p.n, p.c, p.c.offset(at))
+                c[...] = self.finished(p, at, _by_half(numbers) if triangle else numbers)
 
     def split_k_reduction(self, p: Problem) -> None:
         if self.spec.condition:
@@ -527,14 +543,7 @@ def _product_of_words(a: np.ndarray, b: np.ndarray, compute: Element) -> np.ndar
     return (a @ b.T).astype(compute.result.dtype if compute.result_name else own)
 
 
-def _by_half(result: np.ndarray, tile: int) -> np.ndarray:
-    """Mirror the tiles on and below the diagonal to the other side."""
+def _by_half(result: np.ndarray) -> np.ndarray:
+    """Mirror the elements below the diagonal to the other side."""
     assert result.shape[0] == result.shape[1]
-    found = np.empty_like(result)
-    for row in range(0, result.shape[0], tile):
-        for col in range(0, row + 1, tile):
-            part = result[row : row + tile, col : col + tile]
-            found[row : row + tile, col : col + tile] = part
-            if col < row:
-                found[col : col + tile, row : row + tile] = part.T
-    return found
+    return np.where(np.tri(len(result), dtype=bool), result, result.T)

@@ -194,7 +194,10 @@ def test_what_is_ranked_has_numbers_that_its_variant_allows(dtype: str) -> None:
                 spec, problem = part.spec, part.product.problem
                 # Rows of C from one on, and as many columns from the same one on.
                 mirrored = wanted.symmetric and problem.m == problem.n and problem.begins[0] == problem.begins[1]
-                assert spec.config.triangle == (mirrored and spec.variant.has_triangle(spec.config)), str(choice)
+                half = mirrored and spec.variant.has_triangle(spec.config)
+                if half and spec.variant.operands.sums_in_order and wanted.compute.components == 1:
+                    continue  # all of C is as symmetric as a triangle of it
+                assert spec.config.triangle == half, str(choice)
                 numbers = spec.config.as_dict()
                 fixed = spec.variant.config(None, spec.compute).as_dict()
                 changed = {name: value for name, value in numbers.items() if value != fixed[name]}

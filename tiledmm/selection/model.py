@@ -223,10 +223,10 @@ class Model:
         ):
             return None
         for parts in grids(variant, product):
-            alike: dict[Problem, Choice | None] = {}
+            alike: dict[tuple[Problem, bool], Choice | None] = {}
             choices = []
             for part in parts:
-                shape = part.problem.anywhere()
+                shape = part.problem.anywhere(), part.symmetric
                 if shape not in alike:
                     alike[shape] = self._at_best(row, part, fits)
                 if (choice := alike[shape]) is None:
