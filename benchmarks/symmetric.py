@@ -23,7 +23,9 @@ RESULTS = FOLDER / "symmetric.json"
 MEASURED = ("float32", "float16", "bfloat16", "float64", "complex64", "int8", "int32")
 
 #: Sizes of C and K.
-SIZES = ((2048, 2048), (4096, 4096), (8192, 8192), (2048, 65536), (4096, 512), (8192, 512), (1000, 3000))
+SIZES = (
+    (300, 300), (1000, 3000), (2048, 2048), (4096, 4096), (8192, 8192), (4096, 512), (2048, 65536), (4096, 16384)
+)  # fmt: skip
 
 
 def measure(dtype: str, n: int, k: int, layout: str, seconds: float) -> dict[str, Any]:
@@ -116,7 +118,7 @@ def main() -> int:
     options = options_on_gpu(parser)
     from tiledmm.bench.environment import this_machine
 
-    sizes = [tuple(map(int, each.split("x"))) for each in options.sizes] if options.sizes else SIZES
+    sizes = [tuple(map(int, each.split("x"))) for each in options.sizes or ()] or list(SIZES)
     rows: list[dict[str, Any]] = []
     for dtype in options.types:
         compile_kernels(dtype, sizes, options.layouts)

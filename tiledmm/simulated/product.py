@@ -318,9 +318,10 @@ class _ProductRun:
             each.origin + starts.get(each.name, 0) * each.itemsize + begin
             for each, begin in zip(operands, launch.entry.begins, strict=True)
         ]
-        unread = launch.spec.config.triangle and operands[-1].name != "C"  # what earlier launches left above the diagonal
-        if launch.spec.condition == "unless decomposed" or launch.spec.variant.plain or unread:
-            operands[-1].allow_rewriting()  # this launch replaces the result of the others, or the zeros in it
+        # This launch replaces the result of the others, or the zeros in it, or what nobody reads above the diagonal.
+        half = launch.spec.config.triangle and operands[-1].name != "C"
+        if launch.spec.condition == "unless decomposed" or launch.spec.variant.plain or half:
+            operands[-1].allow_rewriting()
         return launch.run(operands, pointers, arrays.get(launch.scan), read_by_epilogue)
 
     def _reset_scan(self, placed: list[Placed]) -> None:
