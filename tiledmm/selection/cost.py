@@ -229,7 +229,7 @@ class Cost:
         # Fraction of a tile's columns that the kernel computes.
         computed = min(problem.n / config.bn, 1.0) if variant.reads.narrow else 1.0
         after = operands.after + (rounds * self._adding(config, compute) if config.cluster_k > 1 else 0.0)
-        if config.triangle and variant.hopper.persistent and operands.writing is None:
+        if config.triangle and operands.writing is None:
             in_block = config.bm * config.bn / config.blocks_per_cluster
             after += rounds * in_block / 1000 * device.above_diagonal
         if reduced > 1:

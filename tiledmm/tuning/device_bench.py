@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from tiledmm.elements import compute_element
+from tiledmm.kernels.launches import tiles
 from tiledmm.kernels.operands.moduli import DEFAULT_MODULI
 from tiledmm.kernels.variants import find_variant
 from tiledmm.tuning.bench import READINGS, Bench
@@ -71,18 +72,20 @@ class DeviceBench(Bench):
     def _above_diagonal(self) -> dict[str, float]:
         """Measure how long blocks take to write their tiles above the diagonal of a symmetric C, too.
 
-        The product has as many tiles as another one without symmetry, at most one per SM.
+        The product has as many tiles as another one without symmetry: about four per SM, of which few cross the
+        diagonal.
 
         Returns:
             The time by the name of its field of ``DeviceRates``; empty if no persistent kernel runs on this device.
         """
         if not find_variant("wgmma").runs_on(self.gpu.arch.capability, compute_element("float16")):
             return {}
-        tile, down = 128, math.isqrt(2 * self.gpu.sms) - 1
-        half = Case(1, down * tile, down * tile, 128, "NT")
-        other = Case(1, (down + 1) * tile, down // 2 * tile, 128, "NT")
+        tile, down = 128, math.isqrt(2 * 4 * self.gpu.sms) // 2 * 2
+        half = Case(1, down * tile, down * tile, 512, "NT")
+        other = Case(1, (down + 1) * tile, down // 2 * tile, 512, "NT")
         more = self._first("wgmma", tile, "float16", half, triangle=1) - self._first("wgmma", tile, "float16", other)
-        return {"above_diagonal": max(more, 0.0) / (tile * tile / 1000)}
+        in_block = tiles((down + 1) * down // 2, self.gpu.sms) * tile * tile
+        return {"above_diagonal": max(more, 0.0) / (in_block / 1000)}
 
     def _launches(self, variant: str, tile: int, dtype: str, case: Case, **launch: int) -> list[TimedCall]:
         """Return functions to time, one per launch of a product, in order. Each function makes only its launch.
