@@ -52,6 +52,7 @@ from benchmarks.support.power import load_table
 from benchmarks.support.results import FOLDER, PAGE, ROOT, changed_kernels, details, origins
 from benchmarks.support.rung_results import NOT_TIMED, file_of, result
 from benchmarks.support.runs import extremes
+from benchmarks.symmetric import symmetric_table
 from tiledmm.bench.comparison_tables import calls_table, ladder_table, padding_table
 from tiledmm.bench.results import ComparisonReport, from_json
 from tiledmm.kernels.variants import general_variants, kernel_variants
@@ -246,6 +247,7 @@ TABLES: dict[str, tuple[str, Callable[[str], str]]] = {
     "stalls-rungs": ("stalls", lambda text: printed(json.loads(text), 1)),
     "batches": ("batches", _with_parts(batches=batches_table)),
     "gemm": ("gemm", _with_parts(rows=gemm_table)),
+    "symmetric": ("symmetric", _with_parts(products=symmetric_table)),
     "tensor_pipes": ("tensor_pipes", _with_parts(kernels=pipes_table)),
     "latencies": ("latencies", _with_parts(rows=latencies_table)),
     "multi-gpu": ("multi_gpu", _with_parts(rows=multi_gpu.multi_gpu_table)),

@@ -1,7 +1,7 @@
 """Names of the kernels on which results depend, and a hash of the code behind each name.
 
 A name is a variant and a computation type, such as ``"warp_tiled float32"``, followed by ``gemm`` for kernels with an
-epilogue. It represents all tiles in all layouts, and the auxiliary kernels that such products launch, so that a file
+epilogue, and by ``triangle`` for kernels that compute half of a symmetric C. It represents all tiles in all layouts, and the auxiliary kernels that such products launch, so that a file
 with hundreds of kernels lists only dozens of names.
 """
 
@@ -24,7 +24,7 @@ from tiledmm.problem.epilogue import Epilogue, EpilogueOperand
 from tiledmm.selection.rates import shipped
 from tiledmm.tuning.cases import Case, named
 
-_GEMM = "gemm"
+_GEMM, _TRIANGLE = "gemm", "triangle"
 _UNPACKED = {packed.dtype_name: name for name, packed in PACKED_ELEMENTS.items()}
 
 # What is launched besides the kernel that multiplies, by fields of ``LaunchConfig``.
@@ -56,7 +56,8 @@ def names_of(spec: KernelSpec) -> list[str]:
     kind = _UNPACKED.get(spec.compute.multiplied, spec.compute.multiplied)
     # Limbs and residues do not tell which type they are of.
     types = [kind] if variant.operands.reads_elements else list(dict(variant.types))
-    return [f"{variant.name} {each}" + f" {_GEMM}" * (spec.epilogue is not None) for each in types]
+    uses = f" {_GEMM}" * (spec.epilogue is not None) + f" {_TRIANGLE}" * spec.config.triangle
+    return [f"{variant.name} {each}{uses}" for each in types]
 
 
 def of_variants(*variants: str, dtype: str = "float32") -> list[str]:
@@ -79,9 +80,11 @@ def _exists(name: str) -> bool:
 
 @functools.cache
 def _hash(name: str) -> str:
-    variant, dtype, *gemm = name.split()
+    variant, dtype, *uses = name.split()
     kernels = _kernels(find_variant(variant), dtype)
-    if gemm:
+    if _TRIANGLE in uses:
+        kernels = dict.fromkeys(map(_of_triangle, kernels))
+    if _GEMM in uses:
         kernels = dict.fromkeys(_with_epilogue(each) for each in kernels if each.variant.name == variant)
     return kernel_hash(kernels)
 
@@ -95,6 +98,12 @@ def _kernels(variant: Variant, dtype: str) -> dict[KernelSpec, None]:
             choice = named(variant.name, tile, dtype, Case(1, 67, 67, 515, layout, split), **way)
             found |= dict.fromkeys(choice.kernels)
     return found
+
+
+def _of_triangle(kernel: KernelSpec) -> KernelSpec:
+    if not kernel.variant.has_triangle(kernel.config):
+        return kernel
+    return replace(kernel, config=replace(kernel.config, triangle=1))
 
 
 def _with_epilogue(kernel: KernelSpec) -> KernelSpec:

@@ -179,6 +179,7 @@ def test_kernels_are_named_by_variant_and_type() -> None:
     spec = kernel_spec(find_variant("wgmma"), dtype="float16").kernel
     assert kernels.names_of(spec) == ["wgmma float16"]
     assert kernels.names_of(kernels._with_epilogue(spec)) == ["wgmma float16 gemm"]
+    assert kernels.names_of(kernels._of_triangle(spec)) == ["wgmma float16 triangle"]
     limbs = kernel_spec(find_variant("split_float32")).kernel
     assert limbs.compute.dtype_name == "float16"
     assert kernels.names_of(limbs) == ["split_float32 float32", "split_float32 complex64"], "limbs could be of either"
