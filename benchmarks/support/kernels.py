@@ -1,8 +1,8 @@
 """Names of the kernels on which results depend, and a hash of the code behind each name.
 
 A name is a variant and a computation type, such as ``"warp_tiled float32"``, followed by ``gemm`` for kernels with an
-epilogue, and by ``triangle`` for kernels that compute half of a symmetric C. It represents all tiles in all layouts, and the auxiliary kernels that such products launch, so that a file
-with hundreds of kernels lists only dozens of names.
+epilogue, and by ``triangle`` for kernels that compute half of a symmetric C. It represents all tiles in all layouts,
+and the auxiliary kernels that such products launch, so that a file with hundreds of kernels lists only dozens of names.
 """
 
 from __future__ import annotations

@@ -42,6 +42,7 @@ class Terms:
         before: Time of the launch itself and of those before it.
         after: Time of the launches after the kernel, such as the split-K reduction.
         host: Time that the host needs for all launches. In a loop, no call takes less.
+        above_diagonal: Time that a block needs to write its tile above the diagonal of a symmetric C, too.
     """
 
     blocks: int
@@ -58,6 +59,7 @@ class Terms:
     before: float
     after: float
     host: float
+    above_diagonal: float
 
     def phases(self, residents: Sequence[float]) -> tuple[tuple[float, float], tuple[float, float]]:
         """Return two phases of a kernel: first all SMs are full, then some have the blocks that are left over.
@@ -164,7 +166,7 @@ class Cost:
         if terms.layout[1] == "N":
             rate *= row.transposed_b
         steps = terms.steps / fraction + row.overhead_k
-        of_block = terms.flops * steps / min(rate, most) * 1e6
+        of_block = terms.flops * steps / min(rate, most) * 1e6 + terms.above_diagonal
         speed = {"N": row.k_major, "T": row.mn_major, "G": min(row.mn_major, row.k_major)}
         reading = (
             self._times.moving(size, speed[letter]) for size, letter in zip(terms.sizes, terms.layout, strict=True)
@@ -226,12 +228,11 @@ class Cost:
         half = 0.5 if config.triangle else 1.0
         slots = self._times.resident_clusters(config.blocks_per_cluster)
         rounds = tiles(operands.planes * blocks, slots)
+        mirrors = config.triangle and operands.writing is None  # else a later kernel does
+        above = config.bm * config.bn / config.cluster / 1000 * device.above_diagonal if mirrors else 0.0
         # Fraction of a tile's columns that the kernel computes.
         computed = min(problem.n / config.bn, 1.0) if variant.reads.narrow else 1.0
         after = operands.after + (rounds * self._adding(config, compute) if config.cluster_k > 1 else 0.0)
-        if config.triangle and operands.writing is None:
-            in_block = config.bm * config.bn / config.blocks_per_cluster
-            after += rounds * in_block / 1000 * device.above_diagonal
         if reduced > 1:
             after += device.reduction_launch + partitions / 32 * device.reduction_partitions
             after += moving(c_bytes * (partitions + 1), device.reduction)
@@ -250,6 +251,7 @@ class Cost:
             before=operands.before + device.launch,
             host=operands.host,
             after=after,
+            above_diagonal=above,
         )
 
     def _adding(self, config: Config, compute: Element) -> float:
