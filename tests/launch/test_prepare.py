@@ -21,6 +21,7 @@ import tiledmm
 from tests.host_gpu import HostGpu
 from tests.launch.test_shared_workspace import DECOMPOSING
 from tests.strategies import small_integers, tight
+from tiledmm import simulator
 from tiledmm.errors import (
     KeywordTypeError,
     OperandTypeError,
@@ -468,6 +469,16 @@ def test_what_is_no_operand(h100: HostGpu) -> None:
         tiledmm.gemm(b, b, bias=p)
     with pytest.raises(ShapeError):
         p @ placed(h100, np.ones((29, 30), "f4"))
+    of_simulator = simulator.prepare(np.ones((30, 30), "f4"))
+    for call in (tiledmm.matmul, tiledmm.gemm):
+        with pytest.raises(OperandTypeError, match="simulator"):
+            call(b, of_simulator)
+        with pytest.raises(OperandTypeError, match="simulator"):
+            call(of_simulator, b)
+    with pytest.raises(OperandTypeError):
+        simulator.matmul(np.ones((30, 30), "f4"), p)
+    with pytest.raises(OperandTypeError):
+        prepare(of_simulator)
 
 
 def test_cublas_gets_the_array(h100: HostGpu, monkeypatch: pytest.MonkeyPatch) -> None:

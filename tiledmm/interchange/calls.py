@@ -6,7 +6,7 @@ import contextlib
 import functools
 import importlib
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import cupy
@@ -44,7 +44,7 @@ def matmul(x1: Any, x2: Any, out: Any, ufunc: tuple[Any, ...], kernel: tuple[Any
         OperandTypeError: If an array is not on a GPU, or the arrays are on different GPUs.
         TiledmmError: If ``tiledmm.matmul`` would not support the product of such CuPy arrays.
     """
-    _check_out(out)
+    _check_prepared((x1, x2), out)
     if _are_cupys(x1, x2) and (out is None or _are_cupys(out)):
         return plan_of(x1, x2, out, ufunc, kernel).run(x1, x2, out)
     library = _library_of(kind := type(x1))
@@ -137,7 +137,7 @@ def interchanged(
         OperandTypeError: If an array is not on a GPU, the arrays are on different GPUs, or ``out`` is a prepared
             operand.
     """
-    _check_out(out)
+    _check_prepared(operands.values(), out)
     if _are_cupys(*operands.values()) and _are_cupys(*filter(is_array, others.values()), *([out] * (out is not None))):
         return function(*operands.values(), *others.values(), out, None)
     if (found := _on_one_stream(function, operands, others, out)) is not None:
@@ -209,7 +209,15 @@ def prepared_operand(x: Any, check: bool, multiply: Callable[[Any, Any], Any]) -
         return PreparedOperand(array, DeviceForms(array, check), multiply)
 
 
-def _check_out(out: Any) -> None:
+def _check_prepared(operands: Iterable[Any], out: Any) -> None:
+    """Check that prepared operands are on a device, and that the result is not written to one.
+
+    Raises:
+        OperandTypeError: If an operand was prepared for the simulator, or ``out`` is a prepared operand.
+    """
+    for x in operands:
+        if isinstance(x, PreparedOperand) and not isinstance(x.array, devices.ndarray):
+            raise OperandTypeError("an operand was prepared for the simulator; prepare a CuPy array of its elements")
     if isinstance(out, PreparedOperand):
         raise OperandTypeError("out is a prepared operand, whose array must not be written; pass another array")
 

@@ -10,7 +10,7 @@ import itertools
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
 from tiledmm.kernels.launches import Launch, Schedule, Scratch
@@ -96,13 +96,19 @@ def divide(ready: PreparedOperands, prepared: Sequence[bool]) -> tuple[PreparedO
     return replace(ready, scratch=tuple(each for each in ready.scratch if each.name in names)), tuple(found)
 
 
-def places_of_scan(schedule: Schedule, launch: Launch, places: Mapping[str, tuple[int, int]]) -> list[tuple[int, int]]:
+_Base = TypeVar("_Base")
+
+
+def places_of_scan(
+    schedule: Schedule, launch: Launch, places: Mapping[str, tuple[_Base, int]]
+) -> list[tuple[_Base, int]]:
     """Return the places of both operands' scans for a launch: in the product's scratch memory, or in forms.
 
     Args:
         schedule: The product's schedule.
         launch: One of its launches.
-        places: Place of each array of scratch memory and of forms, by name: an index, and an offset in bytes.
+        places: Place of each array of scratch memory and of forms, by name: the memory that holds it, and its offset
+            there in bytes.
 
     Returns:
         The places in the same form; an empty list for a launch that neither writes nor reads the operand scan.
@@ -111,8 +117,8 @@ def places_of_scan(schedule: Schedule, launch: Launch, places: Mapping[str, tupl
     for begin in launch.scan:
         held = next((each for each in schedule.forms if begin in each.scan), None)
         name, start = (SCAN, 0) if held is None or held.form.scan is None else (held.form.scan.name, held.scan.start)
-        index, offset = places[name]
-        found.append((index, offset + begin - start))
+        base, offset = places[name]
+        found.append((base, offset + begin - start))
     return found
 
 
