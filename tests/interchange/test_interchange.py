@@ -487,7 +487,14 @@ def test_prepared_tensors(gpu: Gpu, torch: Any) -> None:
         np.testing.assert_array_equal((found.array if result is Tensor else found).held, expected)
     gpu.log.clear()
     tiledmm.matmul(Tensor(a), p)
+    tiledmm.gemm(Tensor(a), p, alpha=2)
     assert {what for _, what, _ in gpu.log} == {"runs on"}, "no stream waits"
+    of_simulator = tiledmm.simulator.prepare(b.held)
+    for product in (tiledmm.matmul, tiledmm.gemm):
+        with pytest.raises(OperandTypeError, match="simulator"):
+            product(Tensor(a), of_simulator)
+        with pytest.raises(OperandTypeError, match="out"):
+            product(Tensor(a), Tensor(b), out=p)
 
 
 def test_prepared_arrays_of_other_libraries(gpu: Gpu) -> None:

@@ -44,21 +44,21 @@ def matmul(x1: Any, x2: Any, out: Any, ufunc: tuple[Any, ...], kernel: tuple[Any
         OperandTypeError: If an array is not on a GPU, or the arrays are on different GPUs.
         TiledmmError: If ``tiledmm.matmul`` would not support the product of such CuPy arrays.
     """
-    _check_prepared((x1, x2), out)
-    if _are_cupys(x1, x2) and (out is None or _are_cupys(out)):
-        return plan_of(x1, x2, out, ufunc, kernel).run(x1, x2, out)
     library = _library_of(kind := type(x1))
     if (
         getattr(library, "HAS_CURRENT_STREAM", False)
-        and (type(x2) is kind or isinstance(x2, PreparedOperand) or _library_of(type(x2)) is library)
+        and (type(x2) is kind or _is_on_device(x2) or _library_of(type(x2)) is library)
         and (out is None or type(out) is kind or _library_of(type(out)) is library)
     ):
         # The same as ``_on_one_stream``, in half the time.
         a, device = library.foreign(x1, "x1"), devices.current_device()
-        b = x2 if isinstance(x2, PreparedOperand) else library.foreign(x2, "x2")
+        b = x2 if type(x2) is PreparedOperand else library.foreign(x2, "x2")
         c = None if out is None else library.foreign(out, "out", written=True)
         if a.device_id == b.data.device_id == device and (c is None or c.device_id == device):
             return _native(library, plan_of(a, b, c, ufunc, kernel).run, (a, b, c, None), x1, out)
+    _check_prepared((x1, x2), out)
+    if _are_cupys(x1, x2) and (out is None or _are_cupys(out)):
+        return plan_of(x1, x2, out, ufunc, kernel).run(x1, x2, out)
     is_ieee(kernel[-1])  # an unknown precision is reported first
 
     def product(x1: Any, x2: Any, out: Any, allocate: Allocate | None) -> Any:
@@ -73,7 +73,8 @@ def _on_one_stream(
     """Call a function as ``interchanged`` does, for the common case in which no streams must be synchronized.
 
     All arrays must be of one library, on the current device, and the library must order all work on the device by its
-    current stream. Then no CuPy arrays are made of them. The arguments are those of ``interchanged``.
+    current stream. Then no CuPy arrays are made of them. An operand other than the first may be prepared, because it
+    makes that stream wait itself. The arguments are those of ``interchanged``.
 
     Returns:
         The result; None if the function was not called, because this case does not apply.
@@ -88,6 +89,9 @@ def _on_one_stream(
             views.append(each)
             continue
         if _library_of(type(each)) is not library:
+            if name in operands and _is_on_device(each) and each.data.device_id == device:
+                views.append(each)
+                continue
             return None
         views.append(library.foreign(each, name, written=name == "out"))
         if views[-1].device_id != device:
@@ -137,11 +141,11 @@ def interchanged(
         OperandTypeError: If an array is not on a GPU, the arrays are on different GPUs, or ``out`` is a prepared
             operand.
     """
+    if (found := _on_one_stream(function, operands, others, out)) is not None:
+        return found
     _check_prepared(operands.values(), out)
     if _are_cupys(*operands.values()) and _are_cupys(*filter(is_array, others.values()), *([out] * (out is not None))):
         return function(*operands.values(), *others.values(), out, None)
-    if (found := _on_one_stream(function, operands, others, out)) is not None:
-        return found
     return _between_streams(function, operands, others, out)
 
 
@@ -216,10 +220,15 @@ def _check_prepared(operands: Iterable[Any], out: Any) -> None:
         OperandTypeError: If an operand was prepared for the simulator, or ``out`` is a prepared operand.
     """
     for x in operands:
-        if isinstance(x, PreparedOperand) and not isinstance(x.array, devices.ndarray):
+        if isinstance(x, PreparedOperand) and not _is_on_device(x):
             raise OperandTypeError("an operand was prepared for the simulator; prepare a CuPy array of its elements")
     if isinstance(out, PreparedOperand):
         raise OperandTypeError("out is a prepared operand, whose array must not be written; pass another array")
+
+
+def _is_on_device(x: Any) -> bool:
+    """Return whether an argument is an operand that was prepared on a device, not for the simulator."""
+    return isinstance(x, PreparedOperand) and isinstance(x.array, devices.ndarray)
 
 
 def _are_cupys(*arrays: Any) -> bool:
