@@ -175,8 +175,8 @@ def prepare(
     b: Any,
     /,
     *,
-    left: tuple[int, ...] | None = None,
-    right: tuple[int, ...] | None = None,
+    left: Any = None,
+    right: Any = None,
     precision: Precision = "full",
     check: bool = False,
 ) -> PreparedOperand:
@@ -196,9 +196,10 @@ def prepare(
     Args:
         b: Array on a GPU, ``(..., rows, columns)`` or ``(k,)``, of any type, strides and library that ``matmul``
             accepts.
-        left: Shape ``(..., m, rows)`` of a left operand, to make the forms for ``left @ b`` now; None to make them in
-            the first product. Products with left operands of similar shapes usually read the same forms.
-        right: Shape ``(..., columns, n)`` of a right operand, to make the forms for ``b @ right`` now.
+        left: Shape ``(..., m, rows)`` of a left operand, or an array of this shape, to make the forms for ``left @ b``
+            now; None to make them in the first product. Products with left operands of similar shapes usually read the
+            same forms.
+        right: Shape ``(..., columns, n)`` of a right operand, likewise, to make the forms for ``b @ right`` now.
         precision: Precision of the products for which forms are made now.
         check: Whether every product checks that ``b`` has not changed, for debugging. It compares a sum over all
             elements, for which the host waits.
@@ -207,7 +208,7 @@ def prepare(
         The operand. ``matmul``, ``gemm``, ``explain`` and ``@`` accept it on either side, beside arrays of any library.
 
     Raises:
-        OperandTypeError: If ``b`` is not an array on a GPU.
+        OperandTypeError: If ``b`` is not an array on a GPU, or ``left`` or ``right`` is neither a shape nor an array.
         ShapeError: If ``b`` has no dimensions, or ``left`` or ``right`` does not fit.
         UnsupportedTypeError: If products of its element type are not supported.
         PreparedOperandError: If a graph is being captured. Products raise it if ``b`` is checked and has changed, or
@@ -220,9 +221,10 @@ def prepare(
         ...     y = tiledmm.gemm(x, weights, bias=bias)   # only x is decomposed
     """
     operand: PreparedOperand = _interchange().prepared_operand(b, check, matmul)
-    for shape, is_left in ((left, False), (right, True)):
-        if shape is not None:
-            make_forms(operand, shape, is_left=is_left, precision=precision)
+    for name, other in (("left", left), ("right", right)):
+        if other is not None:
+            shape = _to_be_described(other, name, operand.dtype).shape
+            make_forms(operand, shape, is_left=name == "right", precision=precision)
     return operand
 
 

@@ -169,6 +169,10 @@ def test_shapes_share_a_form(h100: HostGpu) -> None:
         np.testing.assert_array_equal(found, tiledmm.matmul(x, b, variant="split_float32").held)
         held.append((p.held_bytes, names.count("decompose")))
     assert held == [(held[0][0], 2), *[(held[0][0], 1)] * 3]
+    x = placed(h100, values(rng, (64, 600), "float32"))
+    for keywords in ({"variant": "split_tensor_core"}, {"variant": "split_float32", "config": {"split_k": 2}}):
+        _, names = launched(h100, lambda keywords=keywords: tiledmm.matmul(x, p, **keywords))
+        assert names.count("decompose") == 1 and p.held_bytes == held[0][0], "kernels of one scheme share limbs"
     tiledmm.matmul(p, placed(h100, values(rng, (512, 40), "float32")), variant="split_float32")
     assert p.held_bytes > held[0][0], "K is the other axis"
 
@@ -291,6 +295,10 @@ def test_forms_can_be_made_at_once(h100: HostGpu) -> None:
         prepare(b, left=(900, 1001))
     with pytest.raises(TiledmmError):
         prepare(b, left=(900, 1000), precision="tf23")
+    assert prepare(b, left=a).held_bytes == prepare(b, left=(900, 1000)).held_bytes > 0
+    for wrong in (3, "x"):
+        with pytest.raises(OperandTypeError, match="right"):
+            prepare(b, right=wrong)
     h100.most = 1000
     with pytest.raises(MemoryError):
         prepare(b, left=(900, 1000))

@@ -321,8 +321,8 @@ class Plan:
             PreparedOperandError: As for ``run``.
             _NoFormError: If there is no memory for a form.
         """
-        operands = {X1: x1, X2: x2}
-        for x in operands.values():
+        operands = x1, x2  # in the order of their indices
+        for x in operands:
             if isinstance(x, PreparedOperand):
                 x.forms.read()
         try:

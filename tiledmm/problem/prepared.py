@@ -32,10 +32,11 @@ class PreparedOperand:
         shape: Shape of the array.
         strides: Strides of the array, in bytes.
         dtype: Type of the array's elements.
+        data: Memory of the array, for a CuPy array its ``MemoryPointer``.
         forms: The forms that it keeps.
     """
 
-    __slots__ = ("_multiply", "array", "dtype", "forms", "shape", "strides")
+    __slots__ = ("_multiply", "array", "data", "dtype", "forms", "shape", "strides")
 
     # So that NumPy and CuPy leave ``array @ operand`` to ``__rmatmul__``.
     __array_ufunc__ = None
@@ -44,7 +45,7 @@ class PreparedOperand:
         self.array, self.forms, self._multiply = array, forms, multiply
         self.shape: tuple[int, ...] = array.shape
         self.strides: tuple[int, ...] = array.strides
-        self.dtype = array.dtype
+        self.dtype, self.data = array.dtype, array.data
 
     @property
     def ndim(self) -> int:
@@ -60,11 +61,6 @@ class PreparedOperand:
     def itemsize(self) -> int:
         """Size of one element of the array, in bytes."""
         return int(self.dtype.itemsize)
-
-    @property
-    def data(self) -> Any:
-        """Memory of the array, for a CuPy array its ``MemoryPointer``."""
-        return self.array.data
 
     @property
     def held_bytes(self) -> int:
