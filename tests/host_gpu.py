@@ -174,13 +174,15 @@ class HostGpu:
         capturing: Whether the stream is being captured in a graph.
         captured: Number of allocations on the stream itself, as graphs need them.
         copies: Number of conversions requested from CuPy.
-        waited: Events that the stream has waited for, in order.
+        events: Events that were made, in order.
+        waited: Those that the stream has waited for, in order.
     """
 
     def __init__(self, run: Callable[..., None] = run_in_numpy) -> None:
         self.gpu = REFERENCE_GPUS["sm_90"]
         self.memory = Memory()
         self.launched: list[KernelSpec] = []
+        self.events: list[HostEvent] = []
         self.waited: list[HostEvent] = []
         self.capturing = False
         self.most: int | None = None
@@ -261,7 +263,7 @@ class HostGpu:
             runtime=runtime,
             UnownedMemory=cupy.cuda.UnownedMemory,
             MemoryPointer=cupy.cuda.MemoryPointer,
-            Event=lambda disable_timing: HostEvent(self.launched),
+            Event=self._event,
         )
         stands = SimpleNamespace(ndarray=_Constructor(self._empty), empty=self._empty, copyto=self._copyto, cuda=cuda)
         for module in (by_cupy, devices, forms, plan, prepared):
@@ -287,6 +289,11 @@ class HostGpu:
             self.failed += 1
             raise OutOfDeviceMemory
         return self.memory.allocate(size)
+
+    def _event(self, disable_timing: bool) -> HostEvent:
+        assert disable_timing, "timing takes longer"
+        self.events.append(HostEvent(self.launched))
+        return self.events[-1]
 
     def _copyto(self, target: HostArray, source: HostArray, casting: str) -> None:
         self.copies += 1

@@ -18,7 +18,7 @@ pytest.importorskip("cupy", reason="needs CuPy, which needs no GPU to be importe
 import cupy
 
 import tiledmm
-from tests.host_gpu import HostGpu
+from tests.host_gpu import HostGpu, OutOfDeviceMemory
 from tests.launch.test_shared_workspace import DECOMPOSING
 from tests.strategies import small_integers, tight
 from tiledmm import simulator
@@ -36,7 +36,7 @@ from tiledmm.launch import plan as plan_module
 from tiledmm.problem.arrays import describe
 from tiledmm.problem.keywords import UfuncKeywords
 from tiledmm.problem.product import resolve
-from tiledmm.selection import choice, model, parts
+from tiledmm.selection import choice, model, parts, tuned
 
 pytestmark = pytest.mark.cupy
 
@@ -177,6 +177,46 @@ def test_shapes_share_a_form(h100: HostGpu) -> None:
     assert p.held_bytes > held[0][0], "K is the other axis"
 
 
+def test_rows_of_other_lengths_have_other_forms(h100: HostGpu) -> None:
+    """Check two operands whose kernels have the same name and size, but read other strides."""
+    rng = np.random.default_rng(23)
+    a, wide = placed(h100, values(rng, (20, 300), "float32")), placed(h100, values(rng, (300, 64), "float32"))
+    for b in (placed(h100, wide.held[:, :32].copy()), h100.over(wide.held[:, :32])):
+        found = tiledmm.matmul(a, prepare(b), variant="split_float32").held
+        np.testing.assert_array_equal(found, tiledmm.matmul(a, b, variant="split_float32").held)
+
+
+def test_products_that_are_computed_transposed(h100: HostGpu) -> None:
+    rng = np.random.default_rng(24)
+    a, b = placed(h100, values(rng, (900, 1000), "float32")), placed(h100, values(rng, (1000, 700), "float32"))
+    out = placed(h100, np.zeros((900, 700), "f4"), "T")
+    plain = tiledmm.matmul(a, b, variant="split_float32", out=out).held.copy()
+    p, q = prepare(b), prepare(a)
+    for left, right, names in ((a, p, ["x2"]), (q, b, ["x1"]), (q, p, ["x1", "x2"])):
+        for _ in range(2):
+            found = tiledmm.matmul(left, right, variant="split_float32", out=out).held
+            np.testing.assert_array_equal(found, plain)
+        explained = tiledmm.explain(left, right, out)
+        assert explained.product.is_transposed and [each.name for each in explained.prepared] == names
+        assert all(each.bytes for each in explained.prepared)
+
+
+def test_tuned_tables_are_of_products_that_prepare_their_operands(h100: HostGpu) -> None:
+    a, b = placed(h100, np.ones((600, 300), "f4")), placed(h100, np.ones((300, 600), "f4"))
+    path = tuned.path_of(h100.gpu.name)
+    described = tuned.describe_product(resolve(describe(a), describe(b)))
+    tuned.add(path, tuned.stamped(tuned.Entry(described, "float32", "double_buffered", False, {}, 1.0, 1.0)))
+    plans.forget_plans()
+    try:
+        for right, is_tuned in ((b, True), (prepare(b), False)):
+            _, names = launched(h100, lambda right=right: tiledmm.matmul(a, right))
+            assert (names == ["double_buffered"]) is is_tuned
+    finally:
+        path.unlink()
+        tuned.table_of.cache_clear()
+        plans.forget_plans()
+
+
 def test_a_kernel_that_prepares_nothing_reads_the_array(h100: HostGpu) -> None:
     rng = np.random.default_rng(5)
     a, b = placed(h100, values(rng, (33, 40), "float32")), placed(h100, values(rng, (40, 21), "float32"))
@@ -194,13 +234,13 @@ def test_short_sums_are_computed_in_place(h100: HostGpu) -> None:
     assert names == ["warp_tiled"]
 
 
-@pytest.mark.parametrize("batch", [(), (3,), (2, 1), (2, 3, 1, 2, 2)])
-@pytest.mark.parametrize("of_b", [(), (3,), (2, 3), (2, 3, 2, 2, 2)])
+@pytest.mark.parametrize(
+    ("batch", "of_b"),
+    [((), ()), ((3,), ()), ((), (3,)), ((3,), (3,)), ((2, 1), (2, 3)), ((2, 3, 1, 2, 2), (2, 3, 2, 2, 2)),
+     ((2, 1, 2, 1, 2), (1, 2, 1, 2, 1))],
+)  # fmt: skip
 def test_batches(h100: HostGpu, batch: tuple[int, ...], of_b: tuple[int, ...]) -> None:
-    try:
-        np.broadcast_shapes(batch, of_b)
-    except ValueError:
-        pytest.skip("they do not broadcast")
+    """Check batches; those of the last case have more dimensions than a kernel addresses."""
     rng = np.random.default_rng(7)
     a = placed(h100, values(rng, (*batch, 20, 300), "float32"))
     b = placed(h100, values(rng, (*of_b, 300, 9), "float32"))
@@ -259,6 +299,8 @@ def test_types_that_are_converted_first(h100: HostGpu) -> None:
             plain = tiledmm.matmul(a, b, dtype=dtype, casting="unsafe").held
             found = tiledmm.matmul(left, right, dtype=dtype, casting="unsafe").held
             np.testing.assert_array_equal(found, plain)
+    names = [each.name for each in tiledmm.explain(prepare(a), prepare(b), dtype="int32", casting="unsafe").prepared]
+    assert names == ["x2"], "the other is converted in each product"
 
 
 def test_an_operand_that_tma_cannot_read_where_it_lies(h100: HostGpu) -> None:
@@ -352,6 +394,29 @@ def test_without_memory_for_a_form_the_product_prepares_its_operands(h100: HostG
         tiledmm.matmul(a, prepare(b), out=out, variant="split_float32")
 
 
+@pytest.mark.parametrize("error", [MemoryError(), OutOfDeviceMemory(), KeyError()])
+def test_a_form_that_is_not_kept_is_made_in_the_workspace(
+    h100: HostGpu, error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(25)
+    a, b = placed(h100, values(rng, (30, 300), "float32")), placed(h100, values(rng, (300, 80), "float32"))
+    plain, everything = launched(h100, lambda: tiledmm.matmul(a, b, variant="split_float32"))
+
+    def refuse(self: Any, form: Any) -> int:
+        raise error
+
+    monkeypatch.setattr(forms.DeviceForms, "address", refuse)
+    p = prepare(b)
+    for _ in range(2):
+        if isinstance(error, KeyError):
+            with pytest.raises(KeyError):
+                tiledmm.matmul(a, p, variant="split_float32")
+            continue
+        found, names = launched(h100, lambda: tiledmm.matmul(a, p, variant="split_float32"))
+        np.testing.assert_array_equal(found, plain)
+        assert names == everything, "the same kernels"
+
+
 def test_streams_wait_until_a_form_is_made(h100: HostGpu) -> None:
     rng = np.random.default_rng(16)
     a, b = placed(h100, values(rng, (300, 300), "float32")), placed(h100, values(rng, (300, 300), "float32"))
@@ -382,7 +447,8 @@ def test_graphs(h100: HostGpu) -> None:
     h100.capturing = True
     h100.waited.clear()
     _, names = launched(h100, lambda: tiledmm.matmul(a, p, variant="split_float32"))
-    assert names.count("decompose") == 1 and not h100.waited, "the host has waited"
+    assert names.count("decompose") == 1 and not h100.waited
+    assert [each.synchronized for each in h100.events[-2:]] == [1, 1], "the host has waited"
     with pytest.raises(PreparedOperandError, match="limbs of B"):
         tiledmm.matmul(a, p, variant="split_float32", precision="tf32x3")
     with pytest.raises(PreparedOperandError):
