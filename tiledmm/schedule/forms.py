@@ -84,7 +84,7 @@ def divide(ready: PreparedOperands, prepared: Sequence[bool]) -> tuple[PreparedO
     """
     found = []
     for operand, keeps in enumerate(prepared):
-        if keeps and (own := _launches_from("AB"[operand], ready.launches)):
+        if keeps and (own := _launches_to(ready.names[operand], ready.launches)):
             scan = _scan_of(own, ready)
             found.append(Reuse(operand, _form_of(own, ready.scratch, scan, "AB"[operand]), scan))
             ready = replace(ready, launches=tuple(each for each in ready.launches if not _is_one_of(each, own)))
@@ -122,14 +122,14 @@ def places_of_scan(
     return found
 
 
-def _launches_from(source: str, launches: Sequence[Launch]) -> tuple[Launch, ...]:
-    """Return the launches that read an array, or what another of these launches wrote."""
-    names, found = {source}, []
-    for each in launches:
-        if each.operands[0] in names:
-            names.add(each.operands[-1])
+def _launches_to(name: str, launches: Sequence[Launch]) -> tuple[Launch, ...]:
+    """Return the launches that write an array, and those that write what they read."""
+    names, found = {name}, list[Launch]()
+    for each in reversed(launches):
+        if each.operands[-1] in names:
+            names.add(each.operands[0])
             found.append(each)
-    return tuple(found)
+    return tuple(reversed(found))
 
 
 def _is_one_of(launch: Launch, launches: Sequence[Launch]) -> bool:
