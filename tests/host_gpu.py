@@ -27,7 +27,7 @@ from tiledmm.errors import UnsupportedTypeError
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS
 from tiledmm.kernels import tensor_maps
 from tiledmm.kernels.spec import KernelSpec
-from tiledmm.launch import by_cupy, devices, plan, prepared
+from tiledmm.launch import by_cupy, devices, forms, plan, prepared
 from tiledmm.selection import tuned
 from tiledmm.selection.model import Model
 
@@ -141,6 +141,27 @@ class OutOfDeviceMemory(RuntimeError):
     status = 2
 
 
+class HostEvent:
+    """A stand-in event.
+
+    Attributes:
+        after: Number of kernels that had been launched when it was recorded.
+        done: Whether what was launched before it has ended.
+        synchronized: How many times the host has waited for it.
+    """
+
+    def __init__(self, launched: list[KernelSpec]) -> None:
+        self._launched = launched
+        self.after, self.done, self.synchronized = -1, False, 0
+
+    def record(self) -> None:
+        self.after = len(self._launched)
+
+    def synchronize(self) -> None:
+        self.synchronized += 1
+        self.done = True
+
+
 class HostGpu:
     """A stand-in device with memory, a stream and a data sheet.
 
@@ -153,12 +174,16 @@ class HostGpu:
         capturing: Whether the stream is being captured in a graph.
         captured: Number of allocations on the stream itself, as graphs need them.
         copies: Number of conversions requested from CuPy.
+        events: Events that were made, in order.
+        waited: Those that the stream has waited for, in order.
     """
 
     def __init__(self, run: Callable[..., None] = run_in_numpy) -> None:
         self.gpu = REFERENCE_GPUS["sm_90"]
         self.memory = Memory()
         self.launched: list[KernelSpec] = []
+        self.events: list[HostEvent] = []
+        self.waited: list[HostEvent] = []
         self.capturing = False
         self.most: int | None = None
         self.captured = self.copies = self.failed = 0
@@ -225,7 +250,7 @@ class HostGpu:
 
     def install(self, monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
         """Make the package find this device, with an empty folder for its measurements and empty caches."""
-        stream = SimpleNamespace(ptr=0, is_capturing=lambda: self.capturing)
+        stream = SimpleNamespace(ptr=0, is_capturing=lambda: self.capturing, wait_event=self.waited.append)
         runtime = SimpleNamespace(
             memsetAsync=lambda address, value, size, stream: self.memory.bytes(address, size).fill(value),
             mallocAsync=self._malloc_async,
@@ -238,11 +263,13 @@ class HostGpu:
             runtime=runtime,
             UnownedMemory=cupy.cuda.UnownedMemory,
             MemoryPointer=cupy.cuda.MemoryPointer,
+            Event=self._event,
         )
         stands = SimpleNamespace(ndarray=_Constructor(self._empty), empty=self._empty, copyto=self._copyto, cuda=cuda)
-        for module in (by_cupy, devices, plan, prepared):
+        for module in (by_cupy, devices, forms, plan, prepared):
             monkeypatch.setattr(module, "cupy", stands)
-        monkeypatch.setattr(plan, "raw_kernels", lambda kernels: [self._raw_kernel(each) for each in kernels])
+        for module in (forms, plan):
+            monkeypatch.setattr(module, "raw_kernels", lambda kernels: [self._raw_kernel(each) for each in kernels])
         monkeypatch.setattr(prepared, "_PreparedArgument", lambda array: array)
         monkeypatch.setattr(prepared, "launch_function", lambda: None)
         monkeypatch.setattr(prepared, "resident_clusters", lambda function, cluster, *told: resident_clusters(cluster))
@@ -262,6 +289,11 @@ class HostGpu:
             self.failed += 1
             raise OutOfDeviceMemory
         return self.memory.allocate(size)
+
+    def _event(self, disable_timing: bool) -> HostEvent:
+        assert disable_timing, "timing takes longer"
+        self.events.append(HostEvent(self.launched))
+        return self.events[-1]
 
     def _copyto(self, target: HostArray, source: HostArray, casting: str) -> None:
         self.copies += 1

@@ -19,17 +19,19 @@ if TYPE_CHECKING:
     from tiledmm import dask as dask
     from tiledmm import errors, multi_gpu, out_of_core, simulator
     from tiledmm import torch as torch
-    from tiledmm.api import explain, gemm, matmul, variants
+    from tiledmm.api import explain, gemm, matmul, prepare, variants
     from tiledmm.errors import TiledmmError
     from tiledmm.launch.ahead_of_time import kernel, precompile, source
     from tiledmm.own_kernels.api import check
     from tiledmm.own_kernels.registration import register, unregister
+    from tiledmm.problem.prepared import PreparedOperand
     from tiledmm.replacement import replacing
     from tiledmm.simulated.tracing import explain_conflicts
     from tiledmm.tuning.calibrate import calibrate
     from tiledmm.tuning.tune import tune
 
 __all__ = [
+    "PreparedOperand",
     "TiledmmError",
     "__version__",
     "calibrate",
@@ -43,6 +45,7 @@ __all__ = [
     "multi_gpu",
     "out_of_core",
     "precompile",
+    "prepare",
     "register",
     "replacing",
     "simulator",
@@ -54,9 +57,10 @@ __all__ = [
 
 # Module of each public name, which is imported at first access, so that the command line's help needs no NumPy.
 _HOMES = {
-    **dict.fromkeys(("explain", "gemm", "matmul", "variants"), "tiledmm.api"),
+    **dict.fromkeys(("explain", "gemm", "matmul", "prepare", "variants"), "tiledmm.api"),
     **dict.fromkeys(("kernel", "precompile", "source"), "tiledmm.launch.ahead_of_time"),
     **dict.fromkeys(("register", "unregister"), "tiledmm.own_kernels.registration"),
+    "PreparedOperand": "tiledmm.problem.prepared",
     "TiledmmError": "tiledmm.errors",
     "replacing": "tiledmm.replacement",
     "calibrate": "tiledmm.tuning.calibrate",

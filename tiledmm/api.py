@@ -1,4 +1,4 @@
-"""The functions that users call first: ``matmul``, ``gemm``, ``explain`` and ``variants``."""
+"""The functions that users call first: ``matmul``, ``gemm``, ``prepare``, ``explain`` and ``variants``."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from tiledmm.errors import ConfigError, OperandTypeError, device_module
 from tiledmm.hardware.data_sheets import find_gpu
 from tiledmm.kernels.config import ConfigOverrides
 from tiledmm.kernels.variants import VARIANTS
-from tiledmm.launch.plans import are_cupys, plan_of
+from tiledmm.launch.plans import are_cupys, make_forms, plan_of
 from tiledmm.problem.arrays import is_array, of_shape
 from tiledmm.problem.call import resolve_call
 from tiledmm.problem.casting import loop_type
 from tiledmm.problem.epilogue import EpilogueKeywords, resolve_epilogue
 from tiledmm.problem.keywords import AUTO, Precision, UfuncKeywords, is_ieee, only_entry
+from tiledmm.problem.prepared import PreparedOperand, array_of
 from tiledmm.selection.choose import with_precision
 from tiledmm.selection.model import Model
 from tiledmm.selection.tuned import table_of
@@ -46,7 +47,8 @@ def matmul(
 
     The kernel runs on the current device and stream. It reads operands of any strides in place, and batches
     broadcast. Operands may also be arrays of other libraries that support DLPack or the CUDA array interface. The
-    product is then computed on the first operand's device and its library's stream.
+    product is then computed on the first operand's device and its library's stream. Either operand may be prepared by
+    ``prepare``.
 
     Args:
         x1: Left operand, ``(..., m, k)`` or ``(k,)``. float16, bfloat16, float32, float64, complex64, complex128,
@@ -81,13 +83,14 @@ def matmul(
             else ``split_tensor_core``. Products of integers ignore ``precision``.
 
     Returns:
-        ``out``, or a new array of the library of ``x1``, usually a ``cupy.ndarray``. The product of two vectors is a
-        0-d array.
+        ``out``, or a new array of the library of ``x1`` (of ``x2`` if only ``x1`` is prepared), usually a
+        ``cupy.ndarray``. The product of two vectors is a 0-d array.
 
     Raises:
         ShapeError, AxisError, KeywordError, OperandTypeError, UnsupportedTypeError, AlignmentError: See
             ``tiledmm.errors``. Each is also the builtin error that NumPy raises for the same mistake.
         UnknownVariantError, ConfigError: If the variant or the tile does not exist.
+        PreparedOperandError: If a prepared operand cannot be used (see ``prepare``).
         cupy.cuda.memory.OutOfMemoryError: If there is no memory for the result, or for the workspace of a named
             kernel. ``"auto"`` instead chooses kernels that need less workspace.
 
@@ -168,6 +171,63 @@ def gemm(
     return _interchange().interchanged(product, {"a": a, "b": b}, others, out)
 
 
+def prepare(
+    b: Any,
+    /,
+    *,
+    left: Any = None,
+    right: Any = None,
+    precision: Precision = "full",
+    check: bool = False,
+) -> PreparedOperand:
+    """Return an operand whose limbs, residues or packed copy are made once, for many products with the same array.
+
+    Kernels such as ``split_float32`` and ``split_float64`` decompose their operands before they multiply, and others
+    pack them. The first product that needs a form of ``b`` makes it, and later products reuse it. ``"auto"`` does not
+    count the time of making it, so it may choose another kernel than for ``b`` itself. A kernel that reads ``b`` in
+    place has no form of it.
+
+    The operand refers to ``b`` and does not copy it. Do not write to ``b`` as long as you use the operand: products
+    would be those of old and new elements. Prepare ``b`` again after it was written. Forms need memory (see
+    ``held_bytes``), which is freed with the operand. If there is no memory for a form, the product is computed without
+    it. All threads and streams may use the operand without synchronization. As with every CuPy array, products on
+    other streams than that of the first product must have ended before the operand is deleted.
+
+    Args:
+        b: Array on a GPU, ``(..., rows, columns)`` or ``(k,)``, of any type, strides and library that ``matmul``
+            accepts.
+        left: Shape ``(..., m, rows)`` of a left operand, or an array of this shape, to make the forms for ``left @ b``
+            now; None to make them in the first product. Products with left operands of similar shapes usually read the
+            same forms.
+        right: Shape ``(..., columns, n)`` of a right operand, likewise, to make the forms for ``b @ right`` now.
+        precision: Precision of the products for which forms are made now.
+        check: Whether every product checks that ``b`` has not changed, for debugging. It compares a sum over all
+            elements, for which the host waits.
+
+    Returns:
+        The operand. ``matmul``, ``gemm``, ``explain`` and ``@`` accept it on either side, beside arrays of any library.
+
+    Raises:
+        OperandTypeError: If ``b`` is not an array on a GPU, or ``left`` or ``right`` is neither a shape nor an array.
+        ShapeError: If ``b`` has no dimensions, or ``left`` or ``right`` does not fit.
+        UnsupportedTypeError: If products of its element type are not supported.
+        PreparedOperandError: If a graph is being captured. Products raise it if ``b`` is checked and has changed, or
+            if they would make a form while a graph is captured.
+        cupy.cuda.memory.OutOfMemoryError: If there is no memory for the forms of ``left`` or ``right``.
+
+    Example:
+        >>> weights = tiledmm.prepare(w)
+        >>> for x in batches:
+        ...     y = tiledmm.gemm(x, weights, bias=bias)   # only x is decomposed
+    """
+    operand: PreparedOperand = _interchange().prepared_operand(b, check, matmul)
+    for name, other in (("left", left), ("right", right)):
+        if other is not None:
+            shape = _to_be_described(other, name, operand.dtype).shape
+            make_forms(operand, shape, is_left=name == "right", precision=precision)
+    return operand
+
+
 @functools.cache
 def _interchange() -> Any:
     return device_module("interchange.calls")
@@ -189,9 +249,9 @@ def explain(
     current device, and that of other arrays on an H100, unless ``target`` names another GPU.
 
     Args:
-        x1, x2, out: CuPy or NumPy arrays, arrays of other libraries on a GPU, or any other objects with ``shape``,
-            ``strides`` and ``dtype``; no data is read. A shape such as ``(m, k)`` stands for a row-major array of
-            type ``dtype=``, or of float32.
+        x1, x2, out: CuPy or NumPy arrays, arrays of other libraries on a GPU, prepared operands, or any other objects
+            with ``shape``, ``strides`` and ``dtype``; no data is read. A shape such as ``(m, k)`` stands for a
+            row-major array of type ``dtype=``, or of float32.
         precision: Precision, as for ``matmul``.
         target: GPU for which kernels are selected: a compute capability such as ``"sm_86"``, or a GPU's name such as
             ``"A10"`` (see ``tiledmm.hardware.data_sheets.DATA_SHEETS``); None for the current device, or for an H100
@@ -200,7 +260,8 @@ def explain(
 
     Returns:
         The explanation. ``.variant``, ``.tile``, ``.config``, ``.expected_us`` and ``.bound_us`` (the roofline)
-        describe the kernel that ``auto`` selects; ``.choices`` are all kernels that it compared.
+        describe the kernel that ``auto`` selects; ``.choices`` are all kernels that it compared. ``.prepared``
+        describes the forms of prepared operands, and how many bytes they hold.
 
     Raises:
         TiledmmError: As for ``matmul``, for the same mistakes.
@@ -222,10 +283,16 @@ def explain(
     ufunc = UfuncKeywords.of("explain", keywords)
     x1, x2, out = (_to_be_described(x, name, ufunc.dtype) for name, x in (("x1", x1), ("x2", x2), ("out", out)))
     product = with_precision(resolve_call(x1, x2, out, ufunc).multiplied, precision)
-    if target is not None or not type(x1).__module__.startswith("cupy"):
-        return explanation(product, Model(find_gpu(target or "sm_90"), ieee=ieee), {})
+    held = _held_bytes(x1), _held_bytes(x2)
+    if target is not None or not type(array_of(x1)).__module__.startswith("cupy"):
+        return explanation(product, Model(find_gpu(target or "sm_90"), ieee=ieee), {}, held)
     model = device_module("launch.devices").device_model(ieee)
-    return explanation(product, model, table_of(model.gpu.name))
+    return explanation(product, model, table_of(model.gpu.name), held)
+
+
+def _held_bytes(x: Any) -> int:
+    """Return the size of the forms that a prepared operand holds, in bytes; 0 for any other operand."""
+    return x.held_bytes if isinstance(x, PreparedOperand) else 0
 
 
 def _to_be_described(x: Any, name: str, dtype: Any) -> Any:

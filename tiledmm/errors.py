@@ -15,6 +15,7 @@ and CuPy ValueError, or the reverse; ``tests/test_operands.py`` lists them.)
     ├── AlignmentError          ValueError             an address or stride is not a multiple of the element size
     ├── UnknownVariantError     ValueError             a variant is not registered
     ├── ConfigError             ValueError             a tile, config field or option does not exist or does not fit
+    ├── PreparedOperandError    RuntimeError           a prepared operand's array has changed, or a graph is captured
     ├── DeviceError             RuntimeError           there is no GPU, or the kernel cannot run on it
     ├── CompilationError        RuntimeError           a kernel does not compile
     ├── SimulationError         RuntimeError           the simulator found errors in a kernel
@@ -80,6 +81,10 @@ class UnknownVariantError(TiledmmError, ValueError):
 
 class ConfigError(TiledmmError, ValueError):
     """Error for a tile, config field or option that does not exist or does not fit."""
+
+
+class PreparedOperandError(TiledmmError, RuntimeError):
+    """Error for a prepared operand that cannot be used: its array has changed, or a graph is captured too early."""
 
 
 class DeviceError(TiledmmError, RuntimeError):

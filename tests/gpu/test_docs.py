@@ -11,7 +11,7 @@ from docs.tools import programs
 from tests.docs.test_docs import EXECUTE, NOTEBOOK, run
 
 ROOT = Path(__file__).resolve().parents[2]
-EITHER = {"docs/examples.md"}
+EITHER = {"docs/examples.md", "docs/prepared.md"}
 PATHS = [
     path.relative_to(ROOT).as_posix()
     for path in programs.documents()

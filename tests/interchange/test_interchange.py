@@ -375,6 +375,9 @@ class Tensor:
     def permute(self, *axes: int) -> Tensor:
         return Tensor(self.array.transpose(axes))
 
+    def __matmul__(self, other: Any) -> Any:
+        return NotImplemented  # as PyTorch does for what is no tensor
+
     @property
     def __cuda_array_interface__(self) -> Any:
         raise RuntimeError("refused, as for tensors that require gradients")
@@ -461,6 +464,55 @@ def test_a_product_of_tensors_runs_on_their_stream(gpu: Gpu, torch: Any) -> None
     with gpu.stream(3):
         tiledmm.matmul(a, Tensor(b))
     assert gpu.log == [(3, "waits for", 6), (3, "runs on", 0), (6, "waits for", 3)]
+
+
+def test_prepared_tensors(gpu: Gpu, torch: Any) -> None:
+    """Check kinds of results, streams, and that an operand that is prepared waits for its library's stream once."""
+    gpu.runs, torch.current = True, 6
+    a, b = (gpu.host.array(integers(seed, 300, 300)) for seed in (1, 2))
+    p = tiledmm.prepare(Tensor(b))
+    assert gpu.log == [(0, "waits for", 6)] and type(p.array) is type(b) and p.data.ptr == b.data.ptr
+    ab, ba, bb = a.held @ b.held, b.held @ a.held, b.held @ b.held
+    for product, expected, result, stream in (
+        (lambda: Tensor(a) @ p, ab, Tensor, 6),
+        (lambda: p @ Tensor(a), ba, Tensor, 6),
+        (lambda: tiledmm.matmul(a, p), ab, type(a), 0),
+        (lambda: tiledmm.matmul(p, p), bb, type(a), 0),
+        (lambda: tiledmm.gemm(Tensor(a), p), ab, Tensor, 6),
+        (lambda: tiledmm.gemm(p, Tensor(a), out=Tensor(gpu.host.array(a.held))), ba, Tensor, 6),
+    ):
+        gpu.log.clear()
+        found = product()
+        assert type(found) is result and {at for at, what, _ in gpu.log if what == "runs on"} == {stream}
+        np.testing.assert_array_equal((found.array if result is Tensor else found).held, expected)
+    gpu.log.clear()
+    tiledmm.matmul(Tensor(a), p)
+    tiledmm.gemm(Tensor(a), p, alpha=2)
+    assert {what for _, what, _ in gpu.log} == {"runs on"}, "no stream waits"
+    of_simulator = tiledmm.simulator.prepare(b.held)
+    for product in (tiledmm.matmul, tiledmm.gemm):
+        with pytest.raises(OperandTypeError, match="simulator"):
+            product(Tensor(a), of_simulator)
+        with pytest.raises(OperandTypeError, match="out"):
+            product(Tensor(a), Tensor(b), out=p)
+
+
+def test_prepared_arrays_of_other_libraries(gpu: Gpu) -> None:
+    a, b = integers(1, 20, 300), integers(2, 300, 40)
+    x1, x2 = gpu.host.array(a), gpu.host.array(b)
+    for array in (ByDlpack(x2), WithInterface(x2, stream=5), WithInterface(x2)):
+        gpu.log.clear()
+        p = tiledmm.prepare(array)
+        assert gpu.log == ([(0, "waits for", 5)] if getattr(array, "entries", {}) else [])
+        for left, kind in ((x1, type(x1)), (ByDlpack(x1), ByDlpack), (WithInterface(x1), type(x1))):
+            found = tiledmm.matmul(left, p, variant="split_float32")
+            assert type(found) is kind
+            np.testing.assert_array_equal((found.array if kind is ByDlpack else found).held, a @ b)
+        out = WithInterface(gpu.host.array(np.zeros((20, 40), "f4")))
+        assert tiledmm.matmul(x1, p, out=out) is out
+        np.testing.assert_array_equal(out.array.held, a @ b)
+    with pytest.raises(OperandTypeError, match=r"^b "):
+        tiledmm.prepare(ByDlpack(x2, (1, 0)))
 
 
 @pytest.mark.parametrize("stream", [0, 6])

@@ -6,16 +6,19 @@ import contextlib
 import functools
 import importlib
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import cupy
 
-from tiledmm.errors import OperandTypeError
+from tiledmm.elements import element
+from tiledmm.errors import OperandTypeError, ShapeError
 from tiledmm.launch import devices
+from tiledmm.launch.forms import DeviceForms
 from tiledmm.launch.plans import plan_of
 from tiledmm.problem.arrays import Allocate, is_array
 from tiledmm.problem.keywords import is_ieee
+from tiledmm.problem.prepared import PreparedOperand, array_of
 
 #: Modules of this folder, by the package that defines an array's class. All other arrays use ``protocols``.
 LIBRARIES = {"torch": "torch_", "jax": "jax_", "jaxlib": "jax_", "numba": "numba_"}
@@ -30,9 +33,11 @@ _in_use: deque[tuple[Any, Any]] = deque()
 def matmul(x1: Any, x2: Any, out: Any, ufunc: tuple[Any, ...], kernel: tuple[Any, ...]) -> Any:
     """Return the product of arrays of any libraries on one GPU, as ``tiledmm.matmul`` does for CuPy arrays.
 
+    Prepared operands count as CuPy arrays.
+
     Args:
         x1, x2: Operands.
-        out: Array for the result; None for a new array of the library of ``x1``.
+        out: Array for the result; None for a new array of the library of the first operand that is not prepared.
         ufunc, kernel: Keywords, as for ``plan_of``.
 
     Raises:
@@ -42,14 +47,18 @@ def matmul(x1: Any, x2: Any, out: Any, ufunc: tuple[Any, ...], kernel: tuple[Any
     library = _library_of(kind := type(x1))
     if (
         getattr(library, "HAS_CURRENT_STREAM", False)
-        and (type(x2) is kind or _library_of(type(x2)) is library)
+        and (type(x2) is kind or _is_on_device(x2) or _library_of(type(x2)) is library)
         and (out is None or type(out) is kind or _library_of(type(out)) is library)
     ):
         # The same as ``_on_one_stream``, in half the time.
-        a, b, device = library.foreign(x1, "x1"), library.foreign(x2, "x2"), devices.current_device()
+        a, device = library.foreign(x1, "x1"), devices.current_device()
+        b = x2 if type(x2) is PreparedOperand else library.foreign(x2, "x2")
         c = None if out is None else library.foreign(out, "out", written=True)
-        if a.device_id == b.device_id == device and (c is None or c.device_id == device):
+        if a.device_id == b.data.device_id == device and (c is None or c.device_id == device):
             return _native(library, plan_of(a, b, c, ufunc, kernel).run, (a, b, c, None), x1, out)
+    _check_prepared((x1, x2), out)
+    if _are_cupys(x1, x2) and (out is None or _are_cupys(out)):
+        return plan_of(x1, x2, out, ufunc, kernel).run(x1, x2, out)
     is_ieee(kernel[-1])  # an unknown precision is reported first
 
     def product(x1: Any, x2: Any, out: Any, allocate: Allocate | None) -> Any:
@@ -64,7 +73,8 @@ def _on_one_stream(
     """Call a function as ``interchanged`` does, for the common case in which no streams must be synchronized.
 
     All arrays must be of one library, on the current device, and the library must order all work on the device by its
-    current stream. Then no CuPy arrays are made of them. The arguments are those of ``interchanged``.
+    current stream. Then no CuPy arrays are made of them. An operand other than the first may be prepared, because it
+    makes that stream wait itself. The arguments are those of ``interchanged``.
 
     Returns:
         The result; None if the function was not called, because this case does not apply.
@@ -79,6 +89,9 @@ def _on_one_stream(
             views.append(each)
             continue
         if _library_of(type(each)) is not library:
+            if name in operands and _is_on_device(each) and each.data.device_id == device:
+                views.append(each)
+                continue
             return None
         views.append(library.foreign(each, name, written=name == "out"))
         if views[-1].device_id != device:
@@ -122,13 +135,17 @@ def interchanged(
         out: Array of any library for the result; None for a new one.
 
     Returns:
-        ``out``, or a new array of the first operand's library.
+        ``out``, or a new array of the library of the first operand that is not prepared.
 
     Raises:
-        OperandTypeError: If an array is not on a GPU, or the arrays are on different GPUs.
+        OperandTypeError: If an array is not on a GPU, the arrays are on different GPUs, or ``out`` is a prepared
+            operand.
     """
     if (found := _on_one_stream(function, operands, others, out)) is not None:
         return found
+    _check_prepared(operands.values(), out)
+    if _are_cupys(*operands.values()) and _are_cupys(*filter(is_array, others.values()), *([out] * (out is not None))):
+        return function(*operands.values(), *others.values(), out, None)
     return _between_streams(function, operands, others, out)
 
 
@@ -166,15 +183,69 @@ def viewed(x: Any, name: str) -> Any:
         return library.view(x, name)
 
 
+def prepared_operand(x: Any, check: bool, multiply: Callable[[Any, Any], Any]) -> PreparedOperand:
+    """Return a ``PreparedOperand`` of an array of any library.
+
+    Args:
+        x: Array on a GPU, or a prepared operand, whose array is prepared anew.
+        check: Whether each product checks that the array has not changed.
+        multiply: Function that computes the products of the operator ``@``.
+
+    Raises:
+        OperandTypeError: If the array is not on a GPU.
+        ShapeError: If the array has no dimensions.
+        UnsupportedTypeError: If there are no products of its element type.
+        PreparedOperandError: If a graph is captured.
+    """
+    x = array_of(x)
+    library = _library_of(type(x))
+    device = x.data.device_id if library is None else library.device(x, "b")
+    with contextlib.nullcontext() if device == devices.current_device() else cupy.cuda.Device(device):
+        array = x
+        if library is not None:
+            stream = cupy.cuda.get_current_stream()
+            if (handle := library.stream(x, device)) not in (None, stream.ptr):
+                _wait(stream, stream_at(handle))
+            array = library.view(x, "b")
+        element(array.dtype)
+        if not array.ndim:
+            raise ShapeError("b must have at least one dimension, as every operand of a product")
+        return PreparedOperand(array, DeviceForms(array, check), multiply)
+
+
+def _check_prepared(operands: Iterable[Any], out: Any) -> None:
+    """Check that prepared operands are on a device, and that the result is not written to one.
+
+    Raises:
+        OperandTypeError: If an operand was prepared for the simulator, or ``out`` is a prepared operand.
+    """
+    for x in operands:
+        if isinstance(x, PreparedOperand) and not _is_on_device(x):
+            raise OperandTypeError("an operand was prepared for the simulator; prepare a CuPy array of its elements")
+    if isinstance(out, PreparedOperand):
+        raise OperandTypeError("out is a prepared operand, whose array must not be written; pass another array")
+
+
+def _is_on_device(x: Any) -> bool:
+    """Return whether an argument is an operand that was prepared on a device, not for the simulator."""
+    return isinstance(x, PreparedOperand) and isinstance(x.array, devices.ndarray)
+
+
+def _are_cupys(*arrays: Any) -> bool:
+    """Return whether all arrays are CuPy arrays or prepared operands."""
+    return all(isinstance(x, (devices.ndarray, PreparedOperand)) for x in arrays)
+
+
 class _Call:
     """A call of a function with arrays of several libraries; the arguments are those of ``interchanged``.
 
     Attributes:
-        arrays: All arrays by name, the first operand first.
+        arrays: All arrays by name, the operands first.
         libraries: Module of each array's library; None for CuPy arrays.
+        first: Number of the first array that is not a prepared operand; 0 if there is none.
     """
 
-    __slots__ = ("arguments", "arrays", "function", "libraries", "out")
+    __slots__ = ("arguments", "arrays", "first", "function", "libraries", "out")
 
     def __init__(
         self, function: Callable[..., Any], operands: Mapping[str, Any], others: Mapping[str, Any], out: Any
@@ -185,6 +256,8 @@ class _Call:
         if out is not None:
             self.arrays["out"] = out
         self.libraries = [_library_of(type(x)) for x in self.arrays.values()]
+        others_than = (i for i, x in enumerate(self.arrays.values()) if not isinstance(x, PreparedOperand))
+        self.first = next(others_than, 0)
 
     def device(self) -> int:
         """Return the number of the device that holds all arrays.
@@ -202,7 +275,7 @@ class _Call:
         return device
 
     def on_device(self, device: int) -> Any:
-        """Call the function on the stream of the first operand, and return its result.
+        """Call the function on the stream of the first operand that is not prepared, and return its result.
 
         Args:
             device: Number of the device of all arrays, which is the current device.
@@ -213,7 +286,7 @@ class _Call:
             stream.ptr if library is None else library.stream(x, device)
             for x, library in zip(self.arrays.values(), self.libraries, strict=True)
         ]
-        if (own := handles[0]) in (None, stream.ptr):
+        if (own := handles[self.first]) in (None, stream.ptr):
             return self._on_stream(stream, handles)
         with stream_at(own) as other:
             return self._on_stream(other, handles)
@@ -242,17 +315,17 @@ class _Call:
             _hold(stream, views)
         if self.out is not None:
             return self.out
-        first = self.libraries[0]
-        return result if first is None else first.native(result, next(iter(self.arrays.values())))
+        first = self.libraries[self.first]
+        return result if first is None else first.native(result, list(self.arrays.values())[self.first])
 
 
 def _library_of(kind: type) -> Any:
-    """Return the module of this folder that supports arrays of a class; None for the class of CuPy arrays."""
+    """Return the module of this folder that supports arrays of a class; None for CuPy arrays and prepared operands."""
     library = _libraries.get(kind, kind)
     if library is kind:
         packages = (each.__module__.partition(".")[0] for each in kind.__mro__)
         name = next((LIBRARIES[package] for package in packages if package in LIBRARIES), "protocols")
-        is_cupys = issubclass(kind, devices.ndarray)
+        is_cupys = issubclass(kind, (devices.ndarray, PreparedOperand))
         library = _libraries[kind] = None if is_cupys else importlib.import_module(f"tiledmm.interchange.{name}")
     return library
 

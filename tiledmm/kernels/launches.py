@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from tiledmm.kernels.spec import KernelSpec
 from tiledmm.kernels.tensor_maps import TensorMap
 from tiledmm.problem.epilogue import Epilogue
 from tiledmm.problem.strides import KERNEL_BATCH_DIMENSIONS, BatchDimension, Problem
+
+if TYPE_CHECKING:
+    from tiledmm.schedule.forms import Reuse
 
 #: Maximum number of tiles per launch: the limit of ``gridDim.x``. Kernels also count tiles in 32 bits.
 MOST_TILES = 2**31 - 1
@@ -128,10 +131,17 @@ class Scratch:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Launches of a product, in order, and the scratch memory that they need."""
+    """Launches of a product, in order, and the scratch memory that they need.
+
+    Attributes:
+        launches: The launches.
+        scratch: The scratch memory.
+        forms: Forms of prepared operands, whose arrays the launches read as if they were scratch memory.
+    """
 
     launches: tuple[Launch, ...]
     scratch: tuple[Scratch, ...] = ()
+    forms: tuple[Reuse, ...] = ()
 
     @property
     def workspace(self) -> int:

@@ -10,6 +10,7 @@ import cupy
 
 from tiledmm.errors import ConfigError
 from tiledmm.hardware.device import gpu_of
+from tiledmm.problem.prepared import PreparedOperand
 from tiledmm.problem.strides import Span
 from tiledmm.selection.model import Model
 from tiledmm.selection.rates import rates_of
@@ -72,7 +73,16 @@ class ForeignArray:
 
 
 def as_cupys(x: Any) -> Any:
-    """Return a CuPy array that shares the memory of a ``ForeignArray``. Any other object is returned unchanged."""
+    """Return a CuPy array that shares the memory of a ``ForeignArray``, or the array of a prepared operand.
+
+    Any other object is returned unchanged.
+
+    Raises:
+        PreparedOperandError: If the array of a prepared operand is checked and has changed.
+    """
+    if isinstance(x, PreparedOperand):
+        x.forms.read()
+        return x.array
     if not isinstance(x, ForeignArray):
         return x
     span = Span.of(x.shape, x.strides, x.itemsize)

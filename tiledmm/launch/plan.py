@@ -21,9 +21,23 @@ from tiledmm.errors import AlignmentError
 from tiledmm.kernels.operands.operand_scan import SCAN
 from tiledmm.kernels.tensor_maps import ALIGNMENT
 from tiledmm.launch.devices import as_cupys
-from tiledmm.launch.prepared import NOTHING, OUT, SCRATCH, X1, X2, Addresses, PreparedLaunch, Read, fill, read_by
+from tiledmm.launch.prepared import (
+    FORMS,
+    NOTHING,
+    OUT,
+    SCRATCH,
+    X1,
+    X2,
+    Addresses,
+    PreparedLaunch,
+    Read,
+    fill,
+    read_by,
+)
 from tiledmm.problem.arrays import Allocate, is_same
 from tiledmm.problem.epilogue import EpilogueCall
+from tiledmm.problem.prepared import PreparedOperand
+from tiledmm.schedule.forms import Form, places_of_scan
 from tiledmm.selection.choice import Choice
 from tiledmm.selection.choose import Within
 
@@ -47,6 +61,18 @@ class _NoWorkspaceError(Exception):
         self.error = error
 
 
+class _NoFormError(_NoWorkspaceError):
+    """Error for a form of a prepared operand that could not be allocated."""
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    """Return whether an error means that memory could not be allocated.
+
+    CuPy's pools raise ``MemoryError``, and CUDA reports a status.
+    """
+    return isinstance(error, MemoryError) or getattr(error, "status", None) == _MEMORY_ALLOCATION
+
+
 def _allocated(allocate: Callable[..., Any], *arguments: int) -> Any:
     """Allocate scratch memory and return what the allocator returns.
 
@@ -55,13 +81,12 @@ def _allocated(allocate: Callable[..., Any], *arguments: int) -> Any:
         *arguments: Arguments of the allocator.
 
     Raises:
-        _NoWorkspaceError: If there is not enough memory. CuPy's pools then raise ``MemoryError``, and CUDA reports a
-            status.
+        _NoWorkspaceError: If there is not enough memory.
     """
     try:
         return allocate(*arguments)
     except Exception as error:
-        if isinstance(error, MemoryError) or getattr(error, "status", None) == _MEMORY_ALLOCATION:
+        if _is_out_of_memory(error):
             raise _NoWorkspaceError(error) from error
         raise
 
@@ -95,8 +120,8 @@ class Plan:
     """
 
     __slots__ = (
-        "_aligned", "_is_empty", "_packing", "_sent", "_smaller", "_spans", "_within",
-        "alignment", "choice", "launches", "product", "scans", "scratch_bytes",
+        "_aligned", "_forms", "_is_empty", "_is_prepared", "_packing", "_sent", "_smaller", "_spans", "_unprepared",
+        "_within", "alignment", "choice", "launches", "product", "scans", "scratch_bytes",
     )  # fmt: skip
 
     def __init__(self, choice: Choice, within: Within | None = None) -> None:
@@ -108,10 +133,12 @@ class Plan:
         self.launches: list[PreparedLaunch] = []  # empty if there is nothing to multiply
         self.scratch_bytes = 0
         self.scans: list[tuple[int, int]] = []  # offsets and bytes of scratch memory to fill with SCAN_INIT first
-        self._is_empty = product.problem.is_empty
+        self._is_empty, self._is_prepared = product.problem.is_empty, any(product.prepared)
         self._spans = [(span.start, span.stop) for span in product.spans]
         self._aligned = [0, 0]  # bits that must be 0 in x1's and x2's address for TMA to read them in place
         self._packing: Plan | None = None
+        self._unprepared: Plan | None = None
+        self._forms: dict[tuple[int, Form], int] = {}  # forms of x1 and x2, with their indices in ``Addresses``
         self._sent: dict[tuple[Addresses, Read], list[Callable[[], Any]]] = {}
         if self._is_empty or (product.problem.k == 0 and choice.needs_operands):
             return
@@ -121,26 +148,31 @@ class Plan:
             arrays = {"A": X1, "B": X2, "C": OUT}
             if part.product.is_transposed:
                 arrays |= {"A": X2, "B": X1}
-            offsets, scan, end = {}, None, 0 if shares else self.scratch_bytes
+            places = {name: (array, 0) for name, array in arrays.items()}
+            scan, end = None, 0 if shares else self.scratch_bytes
             for memory in planned.scratch:
-                offsets[memory.name] = end
+                places[memory.name] = SCRATCH, end
                 if memory.name == SCAN:
                     scan = end, memory.bytes
                 end += memory.aligned_bytes
             self.scratch_bytes = max(self.scratch_bytes, end)
             if scan and not shares:
                 self.scans.append(scan)
+            for reuse in planned.forms:
+                form = arrays["AB"[reuse.operand]], reuse.form
+                places |= reuse.form.places(self._forms.setdefault(form, FORMS + len(self._forms)))
             for i, each in enumerate(planned.launches):
                 operands = [
-                    (SCRATCH, offsets[name] + begin) if name in offsets else (arrays[name], begin)
+                    (places[name][0], places[name][1] + begin)
                     for name, begin in zip(each.operands, each.begins, strict=True)
                 ]
                 # The first launch of a part that shares its workspace waits until the part before no longer reads that.
                 begins = shares and i == 0
                 prepared = PreparedLaunch(
-                    each, next(kernels), operands, scan[0] if scan else 0, begins or not self.launches
+                    each, next(kernels), operands, places_of_scan(planned, each, places), begins or not self.launches
                 )
                 prepared.fills = scan if begins else None
+                prepared.is_usual &= not self._is_prepared
                 self.launches.append(prepared)
                 for name in ("A", "B"):
                     if each.maps and name in each.operands:
@@ -157,7 +189,7 @@ class Plan:
         """Compute the product of two arrays.
 
         Args:
-            x1, x2: The operands, CuPy arrays or a ``ForeignArray``.
+            x1, x2: The operands: CuPy arrays, a ``ForeignArray``, or a ``PreparedOperand``.
             out: The array for the result; None for a new one.
             epilogue: The arrays and numbers that the plan's epilogue reads.
             allocate: Function that allocates a new array; None for CuPy's.
@@ -166,6 +198,8 @@ class Plan:
             ``out``, or the new array.
 
         Raises:
+            PreparedOperandError: If the array of a prepared operand is checked and has changed, or if a graph is
+                captured before its forms have been made.
             MemoryError: CuPy's error, if there is no memory for the result, or none for the workspace and no kernel
                 that needs less.
             AlignmentError: If an address is not a multiple of the element size.
@@ -201,18 +235,21 @@ class Plan:
                         a, b = b, a
                     begin = first + a * x1.itemsize, second + b * x2.itemsize, third + c * result.itemsize
                     steps.append((*begin, read_by(epilogue, others)))
-                self._launch(steps)
+                self._launch(steps, x1, x2)
             elif len(self.launches) > 1 or not self.launches[0].is_usual:
-                self._launch([(first, second, third, read_by(epilogue))])
+                self._launch([(first, second, third, read_by(epilogue))], x1, x2)
             else:
                 left, right = (second, first) if product.is_transposed else (first, second)
                 only = self.launches[0]
                 only.function(only.grid, only.block, (left, right, third, only.problem), only.shared)
         except _NoWorkspaceError as failed:
-            if (smaller := self._with_less_workspace()) is None:
+            if isinstance(failed, _NoFormError):
+                self._without_forms().run(x1, x2, result, epilogue)
+            elif (smaller := self._with_less_workspace()) is None:
                 raise _with_purpose(failed.error, self.choice) from None
-            smaller.run(x1, x2, result, epilogue)
-            self._smaller = smaller._smaller or smaller  # the next call skips the plans in between, which have failed
+            else:
+                smaller.run(x1, x2, result, epilogue)
+                self._smaller = smaller._smaller or smaller  # the next call skips the plans in between, which failed
         if out is not None and result is not out:
             as_cupys(out)[...] = result
             return out
@@ -224,7 +261,7 @@ class Plan:
         The result in ``out`` is correct once all functions were called in order.
         """
         memory = cupy.cuda.alloc(max(self.scratch_bytes, 1))
-        addresses = (x1.data.ptr, x2.data.ptr, out.data.ptr, memory.ptr)
+        addresses = (x1.data.ptr, x2.data.ptr, out.data.ptr, memory.ptr, *self._addresses_of_forms(x1, x2))
         self._send(addresses)
         held = x1, x2, out, memory
 
@@ -252,7 +289,50 @@ class Plan:
             )
         return self._packing
 
-    def _launch(self, steps: Sequence[tuple[int, int, int, Read]]) -> None:
+    def make_forms(self, x1: Any, x2: Any) -> None:
+        """Make the forms of prepared operands that this product reads, without computing it.
+
+        Args:
+            x1, x2: The operands, as for ``run``. An operand that is not prepared is not read.
+
+        Raises:
+            MemoryError: CuPy's error, if there is no memory for a form.
+        """
+        if x1.data.ptr & self._aligned[X1] or x2.data.ptr & self._aligned[X2]:
+            self._packed().make_forms(x1, x2)
+            return
+        try:
+            self._addresses_of_forms(x1, x2)
+        except _NoFormError as failed:
+            raise failed.error from None
+
+    def _without_forms(self) -> Plan:
+        """Return the plan of the same kernels that prepares its operands in each product."""
+        if self._unprepared is None:
+            self._unprepared = Plan(self.choice.unprepared(), self._within)
+        return self._unprepared
+
+    def _addresses_of_forms(self, x1: Any, x2: Any) -> tuple[int, ...]:
+        """Return the addresses of the forms of prepared operands, which are made if necessary.
+
+        Work that is launched after this call may read the operands and their forms.
+
+        Raises:
+            PreparedOperandError: As for ``run``.
+            _NoFormError: If there is no memory for a form.
+        """
+        operands = x1, x2  # in the order of their indices
+        for x in operands:
+            if isinstance(x, PreparedOperand):
+                x.forms.read()
+        try:
+            return tuple(operands[array].forms.address(form) for array, form in self._forms)
+        except Exception as error:
+            if _is_out_of_memory(error):
+                raise _NoFormError(error) from error
+            raise
+
+    def _launch(self, steps: Sequence[tuple[int, int, int, Read]], x1: Any, x2: Any) -> None:
         """Launch all kernels of a product once per step, in stream order.
 
         Scratch memory is allocated once and before anything is launched, so that nothing has been written if that
@@ -261,10 +341,12 @@ class Plan:
 
         Args:
             steps: For each step, the addresses of x1, x2 and the result, and what the epilogue reads.
+            x1, x2: The operands.
 
         Raises:
-            _NoWorkspaceError: If the scratch memory cannot be allocated.
+            _NoWorkspaceError: If the scratch memory, or a form of a prepared operand, cannot be allocated.
         """
+        forms = self._addresses_of_forms(x1, x2) if self._is_prepared else ()
         scratch, captured = 0, None
         if self.scratch_bytes:
             stream = cupy.cuda.get_current_stream()
@@ -273,8 +355,8 @@ class Plan:
             else:
                 memory = _allocated(cupy.cuda.alloc, self.scratch_bytes)  # referenced until all kernels are launched
                 scratch = memory.ptr
-        for x1, x2, out, read in steps:
-            self._send((x1, x2, out, scratch), read)
+        for first, second, out, read in steps:
+            self._send((first, second, out, scratch, *forms), read)
         if captured is not None:
             cupy.cuda.runtime.freeAsync(scratch, captured.ptr)
 
@@ -290,7 +372,7 @@ class Plan:
         They are kept for later calls, because CuPy's pool often returns the same addresses.
 
         Args:
-            addresses: Addresses of x1, x2, the result and scratch memory.
+            addresses: Addresses of x1, x2, the result, scratch memory and forms.
             read: What the epilogue reads.
         """
         launches = self._sent.get((addresses, read))

@@ -10,10 +10,11 @@ from typing import Any, Protocol, cast
 from tiledmm.elements import ELEMENTS
 from tiledmm.errors import ConfigError, OperandTypeError, device_module
 from tiledmm.kernels.variants import VARIANTS
-from tiledmm.problem.arrays import Allocate, is_array
+from tiledmm.problem.arrays import Allocate, is_array, of_shape
 from tiledmm.problem.call import Call, resolve_call
 from tiledmm.problem.epilogue import EpilogueCall
 from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords, is_ieee
+from tiledmm.problem.prepared import PreparedOperand
 from tiledmm.selection.choice import Choice
 from tiledmm.selection.choose import choose, choose_within
 
@@ -27,7 +28,7 @@ class Runnable(Protocol):
         """Compute the product of two arrays.
 
         Args:
-            x1, x2: The operands, CuPy arrays or a ``ForeignArray``.
+            x1, x2: The operands: CuPy arrays, a ``ForeignArray``, or a ``PreparedOperand``.
             out: The array for the result; None for a new one.
             epilogue: The arrays and numbers that the plan's epilogue reads.
             allocate: Function that allocates a new array; None for CuPy's.
@@ -55,7 +56,7 @@ def plan_of(
     """Return the plan of a call, which is made when it is first needed and then kept.
 
     Args:
-        x1, x2, out: CuPy arrays, or a ``ForeignArray``; ``out`` may be None.
+        x1, x2, out: CuPy arrays, or a ``ForeignArray``; ``out`` may be None, and an operand a ``PreparedOperand``.
         ufunc: The fields of ``UfuncKeywords``, in order.
         kernel: The fields of ``KernelKeywords``, in order.
         epilogue: The epilogue of ``gemm``; None for ``matmul``.
@@ -83,6 +84,27 @@ def plan_of(
         if key is not None:
             _keep(key, plan)
     return plan
+
+
+def make_forms(operand: PreparedOperand, shape: tuple[int, ...], *, is_left: bool, precision: str) -> None:
+    """Make the forms of a prepared operand that a product with a matrix of a shape reads, without computing it.
+
+    Args:
+        operand: The operand, on the current device.
+        shape: Shape of the other operand, a row-major array of the same type.
+        is_left: Whether ``operand`` is the left operand.
+        precision: Precision, as for ``matmul``.
+
+    Raises:
+        TiledmmError: As for ``matmul``.
+        MemoryError: CuPy's error, if there is no memory for a form.
+    """
+    array = of_shape(shape, operand.dtype)
+    devices = device_module("launch.devices")
+    other = devices.ForeignArray(0, array.shape, array.strides, array.dtype, None, operand.data.device_id)
+    x1, x2 = (operand, other) if is_left else (other, operand)
+    plan: Any = plan_of(x1, x2, None, tuple(UfuncKeywords()), tuple(KernelKeywords(precision=precision)))
+    plan.make_forms(x1, x2)  # operands of one type need no conversion, so this is a ``Plan``
 
 
 def are_cupys(x1: Any, x2: Any, out: Any, kernel: tuple[Any, ...], others: Sequence[Any] = ()) -> bool:

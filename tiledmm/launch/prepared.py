@@ -17,8 +17,8 @@ from tiledmm.launch.dependent import LEAST_CAPABILITY, DependentLaunch, launch_f
 from tiledmm.launch.devices import current_device, device_model
 from tiledmm.problem.epilogue import EpilogueCall
 
-# Indices of the arrays that a launch's pointers may point into, in ``Addresses``.
-X1, X2, OUT, SCRATCH = range(4)
+# Indices of the arrays that a launch's pointers may point into, in ``Addresses``. The last is that of the first form.
+X1, X2, OUT, SCRATCH, FORMS = range(5)
 
 # RawKernel passes a NumPy array of size 1 as a struct by value. It wraps the array at every launch (1.6 us of 7 us),
 # and converts pointers one by one. The wrapper can also be made once. Its name is not documented, so a CuPy that does
@@ -26,8 +26,8 @@ X1, X2, OUT, SCRATCH = range(4)
 _PreparedArgument = getattr(cupy.cuda.function, "CNumpyArray", lambda array: array)
 
 
-# Addresses of x1, x2, the result and scratch memory.
-Addresses: TypeAlias = tuple[int, int, int, int]
+# Addresses of x1, x2, the result, scratch memory, and the forms of prepared operands.
+Addresses: TypeAlias = tuple[int, ...]
 
 # Addresses of the arrays that an epilogue reads, and its scalars as bytes.
 Read: TypeAlias = tuple[tuple[int, ...], bytes]
@@ -58,8 +58,8 @@ class PreparedLaunch:
     Attributes:
         operands: Index of the array that each pointer points into, and the pointer's offset in bytes.
         maps: Tensor maps of A and B for a kernel that reads by TMA; else empty.
-        scan: Offsets of both operands' scans in scratch memory, in bytes, for a kernel that reads or writes them; else
-            empty.
+        scan: Indices of the arrays that hold both operands' scans, and the offsets of these in bytes, for a kernel that
+            reads or writes them; else empty.
         launch: The launch in the product's schedule.
         is_usual: True if the kernel's arguments are three pointers and its ``Problem``.
         dependent: True if the launch may begin before the launch before it has ended, perhaps that of another product.
@@ -74,7 +74,12 @@ class PreparedLaunch:
     )  # fmt: skip
 
     def __init__(
-        self, launch: Launch, raw: Any, operands: list[tuple[int, int]], scan: int = 0, first: bool = True
+        self,
+        launch: Launch,
+        raw: Any,
+        operands: list[tuple[int, int]],
+        scan: Sequence[tuple[int, int]],
+        first: bool,
     ) -> None:
         spec = launch.spec
         self.launch = launch
@@ -90,7 +95,7 @@ class PreparedLaunch:
         self.shared = spec.dynamic_shared_bytes
         self.kernel_args = launch.kernel_args
         self.epilogue = spec.epilogue
-        self.scan = [scan + begin for begin in launch.scan]
+        self.scan = scan
         self.problem: Any = _by_value(launch.kernel_args)
         self.operands = operands
         self.maps: tuple[TensorMap, ...] = launch.maps
@@ -102,14 +107,14 @@ class PreparedLaunch:
         """Return a function that launches the kernel on arrays at the given addresses.
 
         Args:
-            addresses: Addresses of x1, x2, the result and scratch memory.
+            addresses: Addresses of x1, x2, the result, scratch memory and forms.
             read: What the epilogue reads: the addresses of its arrays, and its scalars as bytes.
         """
         pointers = np.array([addresses[array] + begin for array, begin in self.operands], np.uint64)
         arguments: list[Any] = [pointers[i : i + 1] for i in range(len(pointers))]
         for i, each in enumerate(self.maps):
             arguments[i] = _encoded(each, int(pointers[i]))
-        scan = [addresses[SCRATCH] + begin for begin in self.scan]
+        scan = [addresses[array] + begin for array, begin in self.scan]
         kernel_args = self.kernel_args
         if self.epilogue is not None:
             kernel_args = with_epilogue(kernel_args, self.epilogue, *read)

@@ -11,6 +11,7 @@ import numpy as np
 
 from tiledmm.elements import element
 from tiledmm.errors import ShapeError
+from tiledmm.problem.prepared import array_of
 
 # Limit on the elements of an array: at 16 bytes each, their offsets in bytes still fit into 64 bits.
 _MOST_ELEMENTS = 2**59
@@ -112,7 +113,8 @@ def describe_call(x1: Any, x2: Any, out: Any) -> tuple[Array, Array, Array | Non
 
     The description of ``out`` is None if there is no ``out``.
     """
-    return describe(x1), describe(x2), None if out is None else describe(out), begin_together(x1, x2)
+    same_memory = begin_together(array_of(x1), array_of(x2))
+    return describe(x1), describe(x2), None if out is None else describe(out), same_memory
 
 
 def is_array(x: Any) -> bool:

@@ -9,6 +9,7 @@ from tiledmm.elements import TF32, Element, with_float_epilogue
 from tiledmm.problem.arrays import Array, describe, describe_call
 from tiledmm.problem.epilogue import EpilogueCall
 from tiledmm.problem.keywords import UfuncKeywords
+from tiledmm.problem.prepared import PreparedOperand
 from tiledmm.problem.product import Product, resolve
 
 
@@ -30,7 +31,8 @@ def resolve_call(x1: Any, x2: Any, out: Any, ufunc: UfuncKeywords, epilogue: Epi
     """Return the products to which a call of ``matmul`` or ``gemm`` resolves. No data is read.
 
     Args:
-        x1, x2: Operands: arrays of any library with ``shape``, ``strides`` and ``dtype``, or an ``Array``.
+        x1, x2: Operands: arrays of any library with ``shape``, ``strides`` and ``dtype``, an ``Array``, or a
+            ``PreparedOperand``.
         out: The array for the result; None for a new one.
         ufunc: Keywords of the ufunc.
         epilogue: The epilogue of ``gemm``; None for ``matmul``.
@@ -42,14 +44,16 @@ def resolve_call(x1: Any, x2: Any, out: Any, ufunc: UfuncKeywords, epilogue: Epi
     if epilogue is not None:
         keywords |= {"epilogue": epilogue.epilogue, "arrays": [describe(each) for each in epilogue.arrays]}
     a, b, c, same_memory = describe_call(x1, x2, out)
-    product = multiplied = resolve(a, b, c, same_memory=same_memory, **keywords)
+    prepared = isinstance(x1, PreparedOperand), isinstance(x2, PreparedOperand)
+    product = multiplied = resolve(a, b, c, same_memory=same_memory, prepared=prepared, **keywords)
     left, right = product.convert
     if product.converts:
         a = a if left is None else a.as_type(left)
         b = b if right is None else b.as_type(right)
         if c is not None and product.via_temporary:
             c = Array.allocated(c.shape, product.compute.result.dtype)
-        multiplied = resolve(a, b, c, **keywords)
+        prepared = prepared[0] and left is None, prepared[1] and right is None  # the others are converted each time
+        multiplied = resolve(a, b, c, prepared=prepared, **keywords)
     if epilogue is not None and epilogue.epilogue is not None:
         multiplied = _with_epilogue(multiplied, epilogue)
     return Call(product, multiplied)

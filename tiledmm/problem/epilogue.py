@@ -17,6 +17,7 @@ from tiledmm.elements import Element, element, kind_of
 from tiledmm.errors import KeywordTypeError, KeywordValueError, ShapeError, UnsupportedTypeError
 from tiledmm.problem.casting import check_cast
 from tiledmm.problem.keywords import no_such_text
+from tiledmm.problem.prepared import PreparedOperand
 
 #: Activations for floating-point types. Integers support only ``"relu"``, complex numbers none.
 ACTIVATIONS = ("relu", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh")
@@ -191,7 +192,8 @@ def _checked(compute: np.dtype[Any], casting: str, keywords: EpilogueKeywords) -
             scalars += [name] if value != 1 else []
             continue
         what = {"addend": "c"}.get(name, name)
-        if not hasattr(value, "dtype") or not hasattr(value, "strides"):
+        is_array = hasattr(value, "dtype") and hasattr(value, "strides")
+        if not is_array or isinstance(value, PreparedOperand):
             or_number = " or a number" if what in ("alpha", "beta") else ""
             raise KeywordTypeError(f"{what} must be an array{or_number}; got {value!r}")
         check_cast(value.dtype, compute, casting, what)

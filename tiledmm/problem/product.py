@@ -53,6 +53,7 @@ class Product:
             elements.
         symmetric: True if C is symmetric because B is the transpose of A in the same memory.
         epilogue: Operations on each sum before it is stored; None for ``matmul``.
+        prepared: Whether A, and B, are prepared operands.
     """
 
     problem: Problem
@@ -69,11 +70,21 @@ class Product:
     spans: tuple[Span, ...]
     symmetric: bool = False
     epilogue: Epilogue | None = None
+    prepared: tuple[bool, bool] = (False, False)
 
     @property
     def converts(self) -> bool:
         """True if arrays must be converted before or after the product."""
         return self.via_temporary or any(each is not None for each in self.convert)
+
+    def each_time(self, *, shared: bool = False) -> tuple[int, ...]:
+        """Return the operands that each product must pack or decompose, 0 for A and 1 for B: those not prepared.
+
+        Args:
+            shared: Whether one copy is of both operands, of which one must be prepared.
+        """
+        found = tuple(i for i, prepared in enumerate(self.prepared) if not prepared or self.problem.outer)
+        return found if not shared else (0,) if len(found) == 2 else ()
 
     def computed_in(self, compute: Element) -> Product:
         """Return this product with ``compute`` as its computation type."""
@@ -82,8 +93,9 @@ class Product:
     def transposed(self) -> Product:
         """Return this product in the form C^T = B^T A^T, which has the same elements in memory."""
         return replace(
-            self, problem=self.problem.transposed(), a=self.b, b=self.a, is_transposed=not self.is_transposed
-        )
+            self, problem=self.problem.transposed(), a=self.b, b=self.a, is_transposed=not self.is_transposed,
+            prepared=self.prepared[::-1],
+        )  # fmt: skip
 
     def part(self, rows: range, cols: range, products: Sequence[range] = ()) -> Product:
         """Return the part of this product that computes a range of rows and columns of C.
@@ -104,6 +116,7 @@ def resolve(
     same_memory: bool = False,
     epilogue: Epilogue | None = None,
     arrays: Sequence[Array] = (),
+    prepared: tuple[bool, bool] = (False, False),
     **keywords: Any,
 ) -> Product:
     """Return the product of a call of ``matmul`` or ``gemm``.
@@ -113,6 +126,7 @@ def resolve(
         same_memory: Whether the first elements of x1 and x2 have the same address.
         epilogue: Operations on each sum before it is stored; None for ``matmul``.
         arrays: Descriptions of the arrays that the epilogue reads; they broadcast to the result.
+        prepared: Whether x1, and x2, are prepared operands.
         **keywords: The fields of ``UfuncKeywords``.
 
     Raises:
@@ -188,6 +202,7 @@ def resolve(
         ),
         symmetric=same_memory and a == b and problem is not _NO_PROBLEM and problem.is_mirrored,
         epilogue=epilogue,
+        prepared=prepared[::-1] if transposed else prepared,
     )
 
 

@@ -31,16 +31,23 @@ from tiledmm.kernels.split_k import split_k_specs, with_reduction
 from tiledmm.kernels.tensor_maps import has_coordinates
 from tiledmm.kernels.variants import find_variant
 from tiledmm.problem.strides import Problem
+from tiledmm.schedule.forms import divide
 
 # Largest tile for operands that cannot be decomposed. These are rare. The next larger tile is 5% faster, but takes
 # twice as long to compile, which the first call has to wait for.
 _MOST_UNDECOMPOSED = 128
 
 
-def schedule(spec: KernelSpec, problem: Problem) -> Schedule:
+def schedule(spec: KernelSpec, problem: Problem, prepared: tuple[bool, bool] = (False, False)) -> Schedule:
     """Return the ``Schedule`` of a product: its launches in order, and their scratch memory.
 
     If ``problem`` has outer dimensions, the caller repeats the launches for each of their steps.
+
+    Args:
+        spec: The kernel.
+        problem: The product's problem.
+        prepared: Whether A, and B, are prepared operands. The launches that prepare them are in ``Schedule.forms``,
+            unless ``problem`` has outer dimensions.
 
     Raises:
         ShapeError: If there are too many tiles: more than 1.4e14, or more than 2^31 - 1 for a kernel that decomposes
@@ -52,10 +59,11 @@ def schedule(spec: KernelSpec, problem: Problem) -> Schedule:
         operands = spec.operands
     ready = operands.prepare(spec, problem)
     multiplying = operands.products(spec, problem, ready) or _products(spec, ready)
-    launches, scratch = [*ready.launches, *multiplying.launches], (*ready.scratch, *multiplying.scratch)
+    left, forms = (ready, ()) if problem.outer else divide(ready, prepared)
+    launches, scratch = [*left.launches, *multiplying.launches], (*left.scratch, *multiplying.scratch)
     if other is not None:
         launches += _products(other, replace(other.operands.prepare(other, problem), scan=ready.scan)).launches
-    return Schedule(tuple(_overlapping(launches)), scratch)
+    return Schedule(tuple(_overlapping(launches)), scratch, forms)
 
 
 def fallback_spec(spec: KernelSpec) -> KernelSpec | None:

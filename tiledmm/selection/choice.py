@@ -57,7 +57,7 @@ class Choice:
     @property
     def schedules(self) -> list[Schedule]:
         """List of the schedules of all parts: the launches of each, with their scratch memory."""
-        return [schedule(part.spec, part.product.problem) for part in self.parts]
+        return [schedule(part.spec, part.product.problem, part.product.prepared) for part in self.parts]
 
     @property
     def kernels(self) -> list[KernelSpec]:
@@ -81,9 +81,14 @@ class Choice:
     @property
     def _workspaces(self) -> list[int]:
         """Size in bytes of the scratch memory of each part. Most parts of a grid need the same number of bytes."""
-        parts = [(each.spec, each.product.problem.anywhere()) for each in self.parts]
+        parts = [(each.spec, each.product.problem.anywhere(), each.product.prepared) for each in self.parts]
         sizes = {part: schedule(*part).workspace for part in dict.fromkeys(parts)}
         return [sizes[part] for part in parts]
+
+    def unprepared(self) -> Choice:
+        """Return this choice for operands that are not prepared, whose preparation is part of the product."""
+        product = replace(self.product, prepared=(False, False))
+        return replace(self, product=product, others=tuple(other.unprepared() for other in self.others))
 
     def with_packing(self) -> Choice:
         """Return this choice with packing of the operands that TMA would read in place."""

@@ -46,8 +46,10 @@ def choose(call: Call, kernel: KernelKeywords, models: Models, tuned: bool = Tru
             this device.
     """
     model = models(is_ieee(kernel.precision))
-    table = table_of(model.gpu.name) if tuned and kernel.variant == AUTO else None
     product = with_precision(call.multiplied, kernel.precision)
+    # Tables are measured with operands that each product prepares.
+    tuned = tuned and kernel.variant == AUTO and not any(product.prepared)
+    table = table_of(model.gpu.name) if tuned else None
     named = with_scheme(product, kernel, model)
     choice = select(named.variant, named.tile, product, named.config, table, model)
     if product.epilogue and not product.problem.k and choice.needs_operands:

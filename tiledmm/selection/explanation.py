@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from tiledmm.hardware.data_sheets import Gpu
 from tiledmm.kernels.config import Config
 from tiledmm.problem.product import Product
+from tiledmm.schedule.forms import Form
 from tiledmm.selection.choice import Choice
 from tiledmm.selection.choose import measured
 from tiledmm.selection.model import Model
@@ -20,6 +21,31 @@ _CHOSEN_APART = {"cluster_k", "split_k", "pack_a", "pack_b", "pack_elements", "t
 
 
 @dataclass(frozen=True, slots=True)
+class Preparation:
+    """What a kernel reads of a prepared operand.
+
+    Attributes:
+        name: ``"x1"`` or ``"x2"``.
+        forms: Forms that the kernel reads; empty if it reads the array in place.
+        held_bytes: Size of all forms that the operand holds now, in bytes, including those for other products.
+    """
+
+    name: str
+    forms: tuple[Form, ...]
+    held_bytes: int
+
+    @property
+    def bytes(self) -> int:
+        """Size of the forms that the kernel reads, in bytes."""
+        return sum(form.bytes for form in self.forms)
+
+    def __str__(self) -> str:
+        reads = " and ".join(dict.fromkeys(map(str, self.forms)))
+        reused = f"the kernel reuses its {reads}, {self.bytes:,} bytes" if reads else "the kernel reads it in place"
+        return f"{self.name} is prepared: {reused}; it holds {self.held_bytes:,} bytes now"
+
+
+@dataclass(frozen=True, slots=True)
 class Explanation:
     """Kernels that ``auto`` considers for a product, fastest first.
 
@@ -30,6 +56,7 @@ class Explanation:
         gpu: Name of the device.
         bound_us: Lower bound of the time by the roofline, in microseconds: the limit of the fastest unit or of memory.
         rates: Source of the rates as text: where and when they were measured, and whether they are scaled.
+        held: Sizes of the forms that x1 and x2 hold now, in bytes; 0 for operands that are not prepared.
     """
 
     product: Product
@@ -38,6 +65,7 @@ class Explanation:
     gpu: str
     bound_us: float = 0.0
     rates: str = ""
+    held: tuple[int, int] = (0, 0)
 
     @property
     def best(self) -> Choice:
@@ -70,6 +98,20 @@ class Explanation:
         """Time of the kernel that ``auto`` launches, in microseconds: measured if it is tuned, else expected."""
         return self.best.microseconds or 0.0
 
+    @property
+    def prepared(self) -> tuple[Preparation, ...]:
+        """What the kernel that ``auto`` launches reads of each prepared operand; empty if none is prepared."""
+        product = self.product.transposed() if self.product.is_transposed else self.product
+        uses: dict[tuple[str, Form], None] = {}  # in order, and each form once
+        for part, planned in zip(self.best.parts, self.best.schedules, strict=True):
+            names = ("x2", "x1") if part.product.is_transposed else ("x1", "x2")
+            uses |= {(names[each.operand], each.form): None for each in planned.forms}
+        return tuple(
+            Preparation(name, tuple(form for own, form in uses if own == name), held)
+            for name, is_prepared, held in zip(("x1", "x2"), product.prepared, self.held, strict=True)
+            if is_prepared
+        )
+
     def __str__(self) -> str:
         problem = self.product.problem
         times = f"{problem.products} x " if problem.products != 1 else ""
@@ -86,6 +128,7 @@ class Explanation:
             [
                 head,
                 f"{self.best}: {_figure(self.expected_us)} us {how} on {self.gpu}",
+                *map(str, self.prepared),
                 *(f"  {each}: {_figure(each.microseconds or 0.0)} us expected" for each in others[:_RUNNERS_UP]),
                 f"roofline {_figure(self.bound_us)} us; rates {self.rates}",
             ]
@@ -96,18 +139,18 @@ def _figure(microseconds: float) -> str:
     return f"{microseconds:.3g}" if microseconds < 999.5 else f"{microseconds:,.0f}"
 
 
-def explanation(product: Product, model: Model, table: TunedTable) -> Explanation:
+def explanation(product: Product, model: Model, table: TunedTable, held: tuple[int, int] = (0, 0)) -> Explanation:
     """Return an explanation of which kernel ``auto`` launches for a product.
 
     Args:
         product: The product.
         model: Model of the device.
-        table: Tuned table of the device.
+        table: Tuned table of the device, which is not used if an operand is prepared.
+        held: Sizes of the forms that prepared operands hold, in bytes.
     """
     choices = sorted(model.rank(product), key=lambda choice: choice.microseconds or 0.0)
-    return Explanation(
-        product, tuple(choices), measured(product, table, model), model.gpu.name, model.bound(product), origin(model)
-    )
+    tuned = None if any(product.prepared) else measured(product, table, model)
+    return Explanation(product, tuple(choices), tuned, model.gpu.name, model.bound(product), origin(model), held)
 
 
 def origin(model: Model) -> str:

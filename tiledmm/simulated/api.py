@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 
 from tiledmm.compile.disassembly import disassemble
-from tiledmm.errors import KeywordTypeError
+from tiledmm.errors import KeywordTypeError, OperandTypeError
 from tiledmm.kernels.config import ConfigOverrides
 from tiledmm.problem.epilogue import EpilogueKeywords
 from tiledmm.problem.keywords import AUTO, KernelKeywords, Precision, UfuncKeywords, only_entry
+from tiledmm.problem.prepared import PreparedOperand, array_of
+from tiledmm.simulated.forms import HostForms
 from tiledmm.simulated.product import simulate_product
 from tiledmm.simulated.product_report import ProductReport
 from tiledmm.simulator.execute.settings import Settings
@@ -107,6 +109,33 @@ def gemm(
     done = simulate_product(a, b, _array(out), ufunc, kernel, settings, epilogue_keywords=epilogue, prints=True)
     done.report.check()
     return _result(done.result, out)
+
+
+def prepare(b: Any, /, *, check: bool = False) -> PreparedOperand:
+    """Return an operand whose limbs, residues or packed copy are made once, by the first product that needs them.
+
+    It is the counterpart of ``tiledmm.prepare`` for ``matmul``, ``gemm`` and ``run`` of this module, and for ``@``
+    between it and NumPy arrays. Products launch the same kernels as on a GPU.
+
+    Args:
+        b: NumPy array, ``(..., rows, columns)`` or ``(k,)``. It must not be written as long as the operand is used.
+        check: Whether each product checks that ``b`` has not changed.
+
+    Returns:
+        The operand.
+
+    Raises:
+        OperandTypeError: If ``b`` is not a NumPy array.
+        PreparedOperandError: Raised by products if ``b`` is checked and has changed.
+
+    Example:
+        >>> weights = prepare(b)
+        >>> hidden = gemm(x, weights, bias=bias)
+    """
+    array = array_of(b)
+    if not isinstance(array, np.ndarray):
+        raise OperandTypeError(f"b must be a numpy.ndarray for the simulator, not {type(b).__qualname__}")
+    return PreparedOperand(array, HostForms(array, check), matmul)
 
 
 def run(

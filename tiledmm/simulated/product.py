@@ -6,9 +6,10 @@ import copy
 import functools
 import itertools
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -16,8 +17,8 @@ from tiledmm.codegen.rendering import has_kernel
 from tiledmm.errors import AlignmentError, ConfigError, KeywordValueError, OperandTypeError
 from tiledmm.hardware.architectures import find_compile_target
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS
-from tiledmm.kernels.launches import Scratch
-from tiledmm.kernels.operands.operand_scan import SCAN, SCAN_HEAD, SCAN_INIT
+from tiledmm.kernels.launches import Launch, Scratch
+from tiledmm.kernels.operands.operand_scan import SCAN_HEAD, SCAN_INIT
 from tiledmm.kernels.tensor_maps import ALIGNMENT
 from tiledmm.kernels.variants import find_variant
 from tiledmm.problem.arrays import is_same
@@ -25,10 +26,13 @@ from tiledmm.problem.call import resolve_call
 from tiledmm.problem.casting import loop_type
 from tiledmm.problem.epilogue import EpilogueCall, EpilogueKeywords, resolve_epilogue
 from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
+from tiledmm.problem.prepared import PreparedOperand, array_of
+from tiledmm.schedule.forms import Form, places_of_scan
 from tiledmm.schedule.schedule import schedule
 from tiledmm.selection.choice import Choice
 from tiledmm.selection.choose import choose
 from tiledmm.selection.model import H100, Model
+from tiledmm.simulated.forms import HostForms
 from tiledmm.simulated.product_report import ProductReport
 from tiledmm.simulated.scheduled_launch import EpilogueMemory, ScheduledLaunch, Source
 from tiledmm.simulator.check.finding_kinds import NOT_WRITTEN, UNSET_ELEMENT
@@ -78,7 +82,7 @@ def simulate_product(
     """Compute a product on the CPU, and return it with its report.
 
     Args:
-        x1, x2, out: NumPy arrays; ``out`` may be None.
+        x1, x2, out: NumPy arrays; ``out`` may be None, and an operand a ``PreparedOperand`` of a NumPy array.
         ufunc, kernel: The keywords of ``matmul``.
         settings: Settings of the run, such as checks and the target architecture.
         source: CUDA C, or the path of a file with it. The kernels that it defines are run in place of the product's
@@ -88,12 +92,14 @@ def simulate_product(
 
     Raises:
         OperandTypeError: If an operand is not a NumPy array.
+        PreparedOperandError: If the array of a prepared operand is checked and has changed.
         KeywordValueError: If ``out`` is read-only.
         ConfigError: If the kernel cannot be simulated, or if ``source`` cannot be read or defines no kernel of the
             product.
         TiledmmError: If ``tiledmm.matmul`` or ``tiledmm.gemm`` raises it for such arguments.
     """
-    for name, x in (("x1", x1), ("x2", x2), *([] if out is None else [("out", out)])):
+    prepared = x1, x2
+    for name, x in (("x1", array_of(x1)), ("x2", array_of(x2)), *([] if out is None else [("out", out)])):
         if not isinstance(x, np.ndarray) or isinstance(x, np.ma.MaskedArray):
             kind = f"{type(x).__module__}.{type(x).__qualname__}"
             raise OperandTypeError(f"{name} must be a numpy.ndarray for the simulator, not {kind}")
@@ -105,11 +111,13 @@ def simulate_product(
     call = resolve_call(x1, x2, out, ufunc, epilogue)
     model = functools.partial(_model, settings.target)
     choice, text = choose(call, kernel, model, tuned=False), None if source is None else Source.read(source)
+    forms = [_forms_of(x) for x in prepared]
+    x1, x2 = map(array_of, prepared)
     left, right = call.product.convert
     x1 = x1 if left is None else x1.astype(left)
     x2 = x2 if right is None else x2.astype(right)
     choice = _with_aligned_operands(choice, x1, x2)
-    run = _ProductRun(choice, text, settings)
+    run = _ProductRun(choice, text, settings, forms)
     if call.product.via_temporary:
         done = run.on(x1, x2, np.empty(out.shape, call.product.compute.result.dtype), epilogue)
         np.copyto(out, done.result, casting=ufunc.casting)  # type: ignore[arg-type]
@@ -119,11 +127,24 @@ def simulate_product(
     if prints:
         sys.stdout.write(done.report.output)
     if settings.checks == "full" and done.report.ok and run.launches:
+        choice = choice.unprepared()
         found = _closer(choice, text, settings, x1, x2, epilogue)
         if done.synchronizes and not found:
             found = _in_other_orders(choice, text, settings, x1, x2, epilogue)
         done = replace(done, report=replace(done.report, findings=tuple(found)))
     return done
+
+
+def _forms_of(x: Any) -> HostForms | None:
+    """Return the forms of a prepared operand, for reading; None for any other operand.
+
+    Raises:
+        PreparedOperandError: If its array is checked and has changed.
+    """
+    if not isinstance(x, PreparedOperand):
+        return None
+    x.forms.read()
+    return cast(HostForms, x.forms)
 
 
 def _closer(
@@ -187,7 +208,8 @@ def _with_aligned_operands(choice: Choice, x1: Any, x2: Any) -> Choice:
         if not part.spec.variant.hopper.tma:
             continue
         arrays = {"A": x2, "B": x1} if part.product.is_transposed else {"A": x1, "B": x2}
-        launches = (each for each in schedule(part.spec, part.product.problem).launches if each.maps)
+        planned = schedule(part.spec, part.product.problem, part.product.prepared)
+        launches = (each for each in planned.launches if each.maps)
         names = {name for each in launches for name in each.operands} & arrays.keys()
         if any(Placed(name, arrays[name]).offset % ALIGNMENT for name in names):
             return choice.with_packing()
@@ -199,10 +221,23 @@ class _ProductRun:
 
     Counts are of the kernel that multiplies (for the first part of C, if C is divided into parts); findings are of all
     kernels.
+
+    Args:
+        choice: The kernels.
+        source: CUDA C of the user; None for none.
+        settings: Settings of the run.
+        forms: Forms of x1 and of x2; None for operands that are not prepared.
     """
 
-    def __init__(self, choice: Choice, source: Source | None, settings: Settings) -> None:
+    def __init__(
+        self,
+        choice: Choice,
+        source: Source | None,
+        settings: Settings,
+        forms: Sequence[HostForms | None] = (None, None),
+    ) -> None:
         self.product, self.settings = choice.product, settings
+        self._forms: dict[tuple[HostForms, Form], dict[str, str]] = {}  # names of the arrays in this product
         self._needs_operands = choice.needs_operands
         self._spans = [(each.start, each.stop) for each in choice.product.spans]
         self.launches: list[ScheduledLaunch] = []
@@ -213,24 +248,55 @@ class _ProductRun:
                     f"variant {variant.name!r} cannot be simulated, because it calls cupy.matmul, which needs a GPU: "
                     "numpy.matmul computes the product on the CPU"
                 )
-            planned = schedule(part.spec, part.product.problem)
+            planned = schedule(part.spec, part.product.problem, part.product.prepared)
             # Operands have the names of the first part.
             names = {"A": "B", "B": "A"} if part.product.is_transposed != self.product.is_transposed else {}
             names |= {each.name: f"{each.name}{number or ''}" for each in planned.scratch}
             self.scratch += [replace(each, name=names[each.name]) for each in planned.scratch]
+            for reuse in planned.forms:
+                held = forms[reuse.operand ^ part.product.is_transposed]
+                assert held is not None
+                names |= self._names_of(held, reuse.form, names, number, source)
+            places = {name: (own, 0) for name, own in names.items()}
             for each in planned.launches:
                 multiplying = number == 0 and each is planned.multiplying
                 if multiplying:
                     self.main = len(self.launches)
-                named = replace(each, operands=tuple(names.get(name, name) for name in each.operands))
-                scan = names.get(SCAN, "")
-                self.launches.append(ScheduledLaunch(named, source, settings, scan))
+                self._add(each, names, places_of_scan(planned, each, places), source)
         if source and not any(has_kernel(source.text, each.spec.symbol) for each in self.launches):
             symbols = ", ".join(dict.fromkeys(each.spec.symbol for each in self.launches))
             raise ConfigError(
                 f"{source.name} defines none of the kernels of this product, which for its types, tile and layout are "
                 f"{symbols}: edit the text that tiledmm.source returns for these"
             )
+
+    def _names_of(
+        self, held: HostForms, form: Form, names: Mapping[str, str], number: int, source: Source | None
+    ) -> dict[str, str]:
+        """Return the names of a form's arrays in this product. Add its launches if no product has made it yet.
+
+        Args:
+            held: Forms of the operand.
+            form: The form.
+            names: Names of the operands in this product.
+            number: Number of the part of C.
+            source: CUDA C of the user; None for none.
+        """
+        own = self._forms.get((held, form))
+        if own is None:
+            own = self._forms[held, form] = {each.name: f"{each.name}{number or ''}" for each in form.memory}
+            if form not in held.made:
+                scan = [] if form.scan is None else [(own[form.scan.name], 0)] * 2
+                for each in form.launches:
+                    self._add(each, {**names, **own}, scan if each.scan else [], source)
+        return own
+
+    def _add(
+        self, launch: Launch, names: Mapping[str, str], scan: Sequence[tuple[str, int]], source: Source | None
+    ) -> None:
+        """Add a launch whose arrays have other names in this product."""
+        named = replace(launch, operands=tuple(names.get(name, name) for name in launch.operands))
+        self.launches.append(ScheduledLaunch(named, source, self.settings, scan))
 
     def filled(self, value: str) -> _ProductRun | None:
         """Return a copy of this run whose kernels give a value to variables that may be read before they are set.
@@ -267,9 +333,13 @@ class _ProductRun:
             result.fill(0)  # a sum of no terms
             return Simulation(result, self._report([], placed))
         read, in_place = self._read_by_epilogue(epilogue, out, placed[2])
-        for scratch in self.scratch:
-            rows = np.empty((*scratch.shape[:-1], scratch.pitch), scratch.element.dtype)
-            placed.append(Placed(scratch.name, rows[..., : scratch.shape[-1]], (0, rows.nbytes)))
+        placed += [_placed(scratch.name, scratch) for scratch in self.scratch]
+        kept: list[Placed] = []  # what earlier products have made
+        for (held, form), names in self._forms.items():
+            made = held.made.get(form)
+            arrays = [_placed(names[each.name], each, made and made[i]) for i, each in enumerate(form.memory)]
+            placed += arrays
+            kept += arrays if made else []
         regions = [*placed, *(each for each in read if each is not placed[2])]
         memory = Memory([each.reserved_bytes for each in regions])
         try:
@@ -277,7 +347,7 @@ class _ProductRun:
                 if in_place and each is placed[2]:
                     each.place(memory, region, filled=True, written=True)
                 else:
-                    each.place(memory, region, filled=each not in placed[2:])
+                    each.place(memory, region, filled=each not in placed[2:] or each in kept)
             outcomes = []
             for offsets in product.problem.outer_offsets():
                 self._reset_scan(placed)
@@ -288,8 +358,11 @@ class _ProductRun:
                 outcomes.append([self._run(launch, placed, offsets, read_by_epilogue) for launch in self.launches])
             report = self._report(outcomes, placed)
             if self.settings.checks and not any(each.kind in _ENDS_A_RUN for each in report.findings):
-                missing = (found for each in placed[2:] for found in self._not_written(each, each is placed[2]))
+                written_to = (each for each in placed[2:] if each not in kept)
+                missing = (found for each in written_to for found in self._not_written(each, each is placed[2]))
                 report = replace(report, findings=(*report.findings, *missing))
+            if not report.findings:
+                self._keep(placed)
             main, outcome = self.launches[self.main], outcomes[0][self.main]
             events = tuple(events_of(main.kernel, outcome, placed, main.block))
             barriers = barrier_lines(main.kernel, outcome)
@@ -300,6 +373,17 @@ class _ProductRun:
             memory.release()
         synchronizes = any(each.synchronizes for its in outcomes for each in its)
         return Simulation(result, report, events, barriers, written, synchronizes)
+
+    def _keep(self, placed: Sequence[Placed]) -> None:
+        """Keep the arrays of the forms that this product has made."""
+        arrays = {each.name: each for each in placed}
+        for (held, form), names in self._forms.items():
+            if form not in held.made:
+                contents = [arrays[names[each.name]].memory.tobytes() for each in form.memory]
+                held.made[form] = [
+                    np.frombuffer(content, each.element.dtype).reshape(*each.shape[:-1], each.pitch)
+                    for each, content in zip(form.memory, contents, strict=True)
+                ]
 
     def _read_by_epilogue(self, epilogue: EpilogueCall, out: Any, result: Placed) -> tuple[list[Placed], bool]:
         """Return the arrays that the epilogue reads, and whether the result is one of them."""
@@ -322,7 +406,8 @@ class _ProductRun:
         half = launch.spec.config.triangle and operands[-1].name != "C"
         if launch.spec.condition == "unless decomposed" or launch.spec.variant.plain or half:
             operands[-1].allow_rewriting()
-        return launch.run(operands, pointers, arrays.get(launch.scan), read_by_epilogue)
+        scan = [(arrays[name], begin) for name, begin in launch.scan]
+        return launch.run(operands, pointers, scan, read_by_epilogue)
 
     def _reset_scan(self, placed: list[Placed]) -> None:
         """Fill the scratch memory of the operand scan with its initial value, as before the first launch.
@@ -330,13 +415,13 @@ class _ProductRun:
         The operand scan is what kernels record about the operands' values. Its first bytes count as written before the
         launch.
         """
-        for launch in self.launches:
-            for array in placed:
-                if launch.entry.scan and array.name == launch.scan:
-                    array.memory[:] = SCAN_INIT
-                    array.allow_rewriting()
-                    for begin in launch.entry.scan:
-                        array.writes[begin : begin + SCAN_HEAD, 0] = BEFORE
+        arrays = {each.name: each for each in placed}
+        written = {each for launch in self.launches if launch.spec.condition == "scan" for each in launch.scan}
+        for name in {name for name, _ in written}:
+            arrays[name].memory[:] = SCAN_INIT
+            arrays[name].allow_rewriting()
+        for name, begin in written:
+            arrays[name].writes[begin : begin + SCAN_HEAD, 0] = BEFORE
 
     def _report(self, outcomes: list[list[Outcome]], placed: list[Placed]) -> ProductReport:
         main, settings, problem = self.launches[self.main], self.settings, self.product.problem
@@ -375,6 +460,19 @@ class _ProductRun:
         message = f"{symbol}: {NOT_WRITTEN}: {len(missing):,} of {array.array.size:,} elements, the first at {first}"
         nowhere = (0, 0, 0)
         return (Finding(NOT_WRITTEN, message, 0, "", "", nowhere, nowhere, None, None, None, None, None, len(missing)),)
+
+
+def _placed(name: str, scratch: Scratch, rows: Any = None) -> Placed:
+    """Return an array of scratch memory, or of a form, in the simulator's memory.
+
+    Args:
+        name: Name of the array in this product.
+        scratch: Description of the array.
+        rows: Its content, with the padding of its rows; None for none yet.
+    """
+    if rows is None:
+        rows = np.empty((*scratch.shape[:-1], scratch.pitch), scratch.element.dtype)
+    return Placed(name, rows[..., : scratch.shape[-1]], (0, rows.nbytes))
 
 
 # After these the kernel does not continue.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import ctypes
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any
@@ -88,15 +89,17 @@ class ScheduledLaunch:
         source: CUDA C of the user. It replaces the kernel if it defines a kernel of the same name; None for no
             replacement.
         settings: Settings of the run.
-        scan: Name of the scratch memory that holds the operand scan, which is what kernels record about the operands'
-            values; empty if there is none.
+        scan: Names of the arrays that hold both operands' scans, which are what kernels record about the operands'
+            values, with the offsets of the scans there; empty for a kernel that neither writes nor reads them.
 
     Raises:
         ConfigError: If the kernel does not run on the target architecture, or has other parameters in ``source``.
         CompilationError: If the kernel does not compile for the CPU.
     """
 
-    def __init__(self, entry: geometry.Launch, source: Source | None, settings: Settings, scan: str) -> None:
+    def __init__(
+        self, entry: geometry.Launch, source: Source | None, settings: Settings, scan: Sequence[tuple[str, int]]
+    ) -> None:
         self.entry, self.spec, self.settings, self.scan = entry, entry.spec, settings, scan
         self._given = source if source is not None and has_kernel(source.text, self.spec.symbol) else None
         if self._given:
@@ -143,13 +146,16 @@ class ScheduledLaunch:
         x, y, z = (*self.spec.block, 1)[:3]
         return x, y, z
 
-    def run(self, operands: list[Placed], pointers: list[int], scan: Placed | None, read: EpilogueMemory) -> Outcome:
+    def run(
+        self, operands: list[Placed], pointers: list[int], scan: Sequence[tuple[Placed, int]], read: EpilogueMemory
+    ) -> Outcome:
         """Run the kernel on the CPU, and return its findings, counts and events.
 
         Args:
             operands: The arrays that the kernel reads or writes; it writes the last one.
             pointers: For each of them, the address that is passed to the kernel.
-            scan: The scratch memory of the operand scan; None if the product has none.
+            scan: The arrays that hold both operands' scans, with the offsets of the scans there; empty if the kernel
+                has none.
             read: The memory that the epilogue reads.
         """
         reached = [each.operand(writable=each is operands[-1]) for each in operands]
@@ -157,9 +163,10 @@ class ScheduledLaunch:
         if (epilogue := self.spec.epilogue) is not None:
             reached += [each.operand(writable=False) for each in read.arrays if each is not operands[-1]]
             kernel_args = geometry.with_epilogue(kernel_args, epilogue, read.addresses, read.scalars)
-        if scan is not None and self.entry.scan:
-            reached.append(scan.operand(writable=self.spec.condition == "scan"))
-            kernel_args = np.append(kernel_args, [scan.begin + begin for begin in self.entry.scan])
+        if scan:
+            arrays = dict.fromkeys(array for array, _ in scan)
+            reached += [each.operand(writable=self.spec.condition == "scan") for each in arrays]
+            kernel_args = np.append(kernel_args, [each.begin + begin for each, begin in scan])
         arguments: list[Any] = [ctypes.c_void_p(each) for each in pointers]
         for i, (tensor_map, pointer) in enumerate(zip(self.entry.maps, pointers, strict=False)):
             arguments[i] = _encoded(tensor_map, pointer)

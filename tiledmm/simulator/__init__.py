@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tiledmm.compile.disassembly import disassemble as disassemble
-    from tiledmm.simulated.api import gemm, matmul, run
+    from tiledmm.simulated.api import gemm, matmul, prepare, run
     from tiledmm.simulated.product_report import ProductReport
     from tiledmm.simulated.tracing import Trace, explain_conflicts, trace
     from tiledmm.simulator.api import launch, trace_block
@@ -59,6 +59,7 @@ __all__ = [
     "gemm",
     "launch",
     "matmul",
+    "prepare",
     "run",
     "tensor_map",
     "trace",
@@ -83,7 +84,7 @@ _HOMES = {
 
 # Names of modules above the simulator, which it may not import. The last is what counting as in machine code needs.
 _OUTSIDE = {
-    **dict.fromkeys(("gemm", "matmul", "run"), "tiledmm.simulated.api"),
+    **dict.fromkeys(("gemm", "matmul", "prepare", "run"), "tiledmm.simulated.api"),
     **dict.fromkeys(("Trace", "explain_conflicts", "trace"), "tiledmm.simulated.tracing"),
     "ProductReport": "tiledmm.simulated.product_report",
     "disassemble": "tiledmm.compile.disassembly",

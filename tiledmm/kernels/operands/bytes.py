@@ -62,15 +62,15 @@ class Bytes(Operands):
     def cost(
         self, variant: Variant, config: Config, launch: LaunchConfig, product: Product, times: DeviceTimes
     ) -> OperandCost:
-        """Return the cost of decomposing both operands into bytes and of reading the bytes.
+        """Return the cost of decomposing operands that are not prepared into bytes, and of reading the bytes.
 
         The kernel reads each byte once per product of bytes in which it is a factor.
         """
         problem, compute, device = product.problem, product.compute, times.rates
         sizes, layout = bytes_of(product), problem.k_major_layout
         rate = device.decomposing_bytes[str(compute.itemsize)]
-        decomposed = sizes[:1] if config.triangle else sizes
-        before = len(decomposed) * device.launch + times.moving(2 * sum(decomposed), rate)
+        each_time = [sizes[operand] for operand in product.each_time(shared=bool(config.triangle))]
+        before = len(each_time) * device.launch + times.moving(2 * sum(each_time), rate)
         reads = _pairs(compute) / compute.itemsize
         return OperandCost(sizes, layout, (True, True), problem.k, before, reads=reads)
 

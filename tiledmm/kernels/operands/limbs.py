@@ -109,14 +109,15 @@ class Limbs(Operands):
     def cost(
         self, variant: Variant, config: Config, launch: LaunchConfig, product: Product, times: DeviceTimes
     ) -> OperandCost:
-        """Return the cost of decomposing both operands into limbs and of reading the limbs."""
+        """Return the cost of decomposing operands that are not prepared into limbs, and of reading the limbs."""
         problem, compute = product.problem, product.compute
         layout = problem.k_major_layout
-        decomposed = range(1 if _is_shared(config, compute) else 2)
-        before = sum(_decompose_time(product, operand, layout[operand], config.scheme, times) for operand in decomposed)
-        before += times.rates.decomposing_launches
+        each_time = product.each_time(shared=_is_shared(config, compute))
+        before = sum(_decompose_time(product, i, layout[i], config.scheme, times) for i in each_time)
+        launched = (1 + len(product.each_time())) / 3  # of two launches that decompose and one that returns at once
+        before += launched * times.rates.decomposing_launches
         a, b = bytes_of(product)
-        host = times.rates.decomposing_call
+        host = launched * times.rates.decomposing_call
         return OperandCost((a, b * compute.components), layout, (True, True), problem.k, before, host=host)
 
     def rates(self, compute: Element) -> tuple[str, ...]:

@@ -62,11 +62,11 @@ class PackedElements(Operands):
     def cost(
         self, variant: Variant, config: Config, launch: LaunchConfig, product: Product, times: DeviceTimes
     ) -> OperandCost:
-        """Return the cost of packing the elements of both operands and of reading the packed elements."""
+        """Return the cost of packing the elements of operands that are not prepared, and of reading packed elements."""
         problem, compute = product.problem, product.compute
         sizes, layout = bytes_of(product), problem.k_major_layout
         packed_k = tiles(problem.k, PACKED_ELEMENTS[compute.multiplied].per_packed)
-        before = sum(_pack_time(size, letter, compute, times) for size, letter in zip(sizes, layout, strict=True))
+        before = sum(_pack_time(sizes[i], layout[i], compute, times) for i in product.each_time())
         fraction = 4 * packed_k / max(problem.k * compute.itemsize, 1)
         return OperandCost((sizes[0] * fraction, sizes[1] * fraction), "TT", (True, True), packed_k, before)
 

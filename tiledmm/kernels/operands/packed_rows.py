@@ -54,7 +54,10 @@ class PackedRows(Operands):
     def cost(
         self, variant: Variant, config: Config, launch: LaunchConfig, product: Product, times: DeviceTimes
     ) -> OperandCost:
-        """Return the cost of packing one operand or both, and of reading packed rows, which begin at cache lines."""
+        """Return the cost of packing operands that are not prepared, and of reading packed rows.
+
+        Packed rows begin at cache lines.
+        """
         problem, compute, device = product.problem, product.compute, times.rates
         packs = launch.pack_a, launch.pack_b
         sizes = bytes_of(product)
@@ -62,8 +65,9 @@ class PackedRows(Operands):
         packed_b_letter = variant.operands.packed_b_letter(variant, compute).translate(TRANSPOSED)
         letter_a, letter_b = ("N" if packs[0] else letters[0]), (packed_b_letter if packs[1] else letters[1])
         left, right = aligned_in_place(product)
-        before = device.packing_launch + (sum(packs) - 1) * device.packing_second
-        before += times.moving(2 * (sizes[0] * packs[0] + sizes[1] * packs[1]), device.packing)
+        each_time = [sizes[operand] for operand in product.each_time() if packs[operand]]
+        before = device.packing_launch + (len(each_time) - 1) * device.packing_second if each_time else 0.0
+        before += times.moving(2 * sum(each_time), device.packing)
         aligned = left or bool(packs[0]), right or bool(packs[1])
         return OperandCost(sizes, letter_a + letter_b, aligned, problem.k, before)
 

@@ -150,14 +150,18 @@ class Residues(Operands):
     def cost(
         self, variant: Variant, config: Config, launch: LaunchConfig, product: Product, times: DeviceTimes
     ) -> OperandCost:
-        """Return the cost of decomposing both operands, of reading and writing residues, and of reconstructing C."""
+        """Return the cost of decomposing operands that are not prepared, and of residues and C.
+
+        Residues are read and written, and C is reconstructed from them.
+        """
         problem, compute, device = product.problem, product.compute, times.rates
         planes = residue_planes(config.moduli, compute.components)
         residues = planes * problem.elements(0) * 1.0, planes * problem.elements(1) * 1.0
         sizes, letters = bytes_of(product), problem.k_major_layout
-        before = device.residue_launches
-        for operand in range(1 if config.triangle else 2):
-            before += _decompose_time(residues[operand] + sizes[operand], letters[operand], times)
+        each_time = product.each_time(shared=bool(config.triangle))
+        launched = (2 + len(product.each_time())) / 4  # of two that decompose, one that reconstructs, one that returns
+        before = launched * device.residue_launches
+        before += sum(_decompose_time(residues[i] + sizes[i], letters[i], times) for i in each_time)
         c_bytes = problem.m * problem.n * problem.products * compute.result.itemsize
         written, rate = planes * c_bytes / compute.itemsize, device.reconstructing
         if config.triangle:
@@ -167,7 +171,7 @@ class Residues(Operands):
             after = times.moving(written, rate) + times.moving(c_bytes, device.memory) * device.memory / rate
         return OperandCost(
             residues, "NN", (True, True), problem.k, before,
-            planes=planes, writing=written, after=after, host=device.decomposing_call,
+            planes=planes, writing=written, after=after, host=launched * device.decomposing_call,
         )  # fmt: skip
 
     def rates(self, compute: Element) -> tuple[str, ...]:
