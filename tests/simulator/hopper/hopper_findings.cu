@@ -428,5 +428,52 @@ extern "C" __global__ void warpgroups(int which, float* out, const __grid_consta
             wgmma_commit_group();
             wgmma_wait_group<0>(d);
             break;
+        case 18:   // in order of rows, and not of core matrices
+        case 19:   // in order of core matrices
+            for (int i = t; i < 64 * 16; i += 128) {
+                const int at = which == 18 ? i : i / 128 * 128 + i / 16 % 8 * 8 + i / 8 % 2 * 64 + i % 8;
+                a[at] = reinterpret_cast<short*>(out)[i];   // store
+            }
+            fence_proxy_async();
+            __syncthreads();
+            wgmma_fence();
+            wgmma_m64n8k16(d, of_a, of_b);   // wgmma
+            wgmma_commit_group();
+            wgmma_wait_group<0>(d);
+            break;
+        case 20:   // groups of 8 rows that overlap
+            wgmma_fence();
+            wgmma_m64n8k16(d, descriptor(a, 128, 64, NO_SWIZZLE), of_b);   // wgmma
+            wgmma_commit_group();
+            wgmma_wait_group<0>(d);
+            break;
+        case 21:   // half a step along k
+        case 22:   // a whole one
+            for (int i = t; i < 64 * 64; i += 128) tile[i] = 0;
+            fence_proxy_async();
+            __syncthreads();
+            wgmma_fence();
+            wgmma_m64n8k16(d, descriptor(tile, 16, 1024, SWIZZLE_128), of_b);   // before
+            wgmma_m64n8k16(d, descriptor(tile + (which == 21 ? 8 : 16), 16, 1024, SWIZZLE_128), of_b);   // wgmma
+            wgmma_commit_group();
+            wgmma_wait_group<0>(d);
+            break;
+        case 23:   // a swizzle that begins 512 bytes after a multiple of 1024, which the descriptor does not say
+        case 24: {   // and which it says
+            for (int i = t * 8; i < 8 * 64; i += 128 * 8)
+                *reinterpret_cast<int4*>(tile + 256 + swizzled<128>(i * 2) / 2) = reinterpret_cast<int4*>(out)[i / 8];   // store
+            for (int i = t * 8; i < 64 * 16; i += 128 * 8) {
+                const int at = swizzled<32>(i * 2) / 2;
+                *reinterpret_cast<int4*>(a + at) = reinterpret_cast<int4*>(out)[i / 8];
+            }
+            fence_proxy_async();
+            __syncthreads();
+            const u64 of_tile = descriptor(tile + 256, 16, 1024, SWIZZLE_128) | (which == 24 ? 4ull << 49 : 0);
+            wgmma_fence();
+            wgmma_m64n8k16(d, descriptor(a, 16, 256, SWIZZLE_32), of_tile);   // wgmma
+            wgmma_commit_group();
+            wgmma_wait_group<0>(d);
+            break;
+        }
     }
 }

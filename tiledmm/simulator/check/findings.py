@@ -280,7 +280,7 @@ def finding(
             at="the same line"
             if other_at == "the same line" and calls == lines.calls(raw.other_pc)
             else _place(raw.other_pc, lines),
-            begin=begin.describe(raw.details[2], "global") if (begin := nearest(operands, raw.details[2])) else "",
+            expected=owner.describe(raw.details[2], "global") if (owner := nearest(operands, raw.details[2])) else "",
             barrier=lambda offset: _name(offset, shared),
             place=lambda place: _place(place, lines),
         )

@@ -1,7 +1,7 @@
 // What asynchronous operations do to memory, checked as if by a thread that knows what the issuing thread knows; and accesses of
 // threads beside them, also to the shared memory of other blocks of the cluster.
 //
-// Depends on: asynchronous.h, checks.h, clusters.h, descriptors.h, ordering.h, readers.h, shared_window.h, state.h
+// Depends on: asynchronous.h, checks.h, clusters.h, descriptors.h, ordering.h, origins.h, readers.h, shared_window.h, state.h
 #pragma once
 
 #include "asynchronous.h"
@@ -9,6 +9,7 @@
 #include "clusters.h"
 #include "descriptors.h"
 #include "ordering.h"
+#include "origins.h"
 #include "readers.h"
 #include "shared_window.h"
 #include "state.h"
@@ -38,7 +39,7 @@ enum CopyFault : unsigned {
     SHARED_ADDRESS = 1, GLOBAL_ADDRESS, SIZE, BARRIER_ELSEWHERE, NO_SUCH_BLOCKS, NOT_COMMITTED, READS_NOT_WAITED, NOT_WAITED, NO_MAP, DIMENSIONS,
     COORDINATE, NEGATIVE, REDUCTION, SWIZZLED_ADDRESS,
 };
-enum WgmmaFault : unsigned { NO_FENCE = 1, LANES_DIFFER, NO_WARPGROUP, WGMMA_NOT_WAITED, WGMMA_NOT_COMMITTED, NOT_BY_ALL_WARPS, OTHER_ORDER };
+enum WgmmaFault : unsigned { NO_FENCE = 1, LANES_DIFFER, NO_WARPGROUP, WGMMA_NOT_WAITED, WGMMA_NOT_COMMITTED, NOT_BY_ALL_WARPS, OTHER_ORDER, OVERLAPPING, SHORT_ADVANCE };
 enum ClusterFault : unsigned { ARRIVES_TWICE = 1, NOT_ARRIVED, NO_SUCH_RANK };
 enum RegisterFault : unsigned { MORE_BY_DEC = 1, FEWER_BY_INC };
 
@@ -364,6 +365,7 @@ bool on_remote_access(Worker& w, uintptr_t address, unsigned bytes, unsigned how
     if (run.launch.counts) record(w, address, site, SHARED);
     touch(w, *owner, place, offset, bytes, writes, site);
     if (!run.launch.checks) return true;
+    if (writes && keeps_origins(*owner)) keep_origin(*owner, offset, bytes, 0);
     if ((bytes | offset) & 3 && owner->granule_shift) refine(*owner);
     const RemoteAccess mine = {w.rank, w.current->thread, block_epoch(w), w.current->clock, site, writes, strong, w.current->thread};
     bool told = false;

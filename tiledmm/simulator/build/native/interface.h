@@ -132,8 +132,8 @@ struct Launch {
     uint32_t cluster[3];
 };
 
-// What a kernel's code calls: partial barriers, fences or atomics, which order some threads and not others; volatile accesses.
-constexpr uint32_t ORDERS_SOME = 1, HAS_VOLATILE = 2;
+// What a kernel's code calls: partial barriers, fences or atomics, which order some threads and not others; volatile accesses; wgmma.
+constexpr uint32_t ORDERS_SOME = 1, HAS_VOLATILE = 2, MULTIPLIES = 4;
 
 constexpr unsigned MAX_CALLS = 8;
 

@@ -151,6 +151,8 @@ struct Pending {   // a copy by cp.async without a wait so far
     uint8_t* shared;
     uint32_t bytes, site;
     uint8_t data[16];
+    uintptr_t global;        // where `source_bytes` of it come from; the others are zeros
+    uint32_t source_bytes;
     const void* passed_at;   // a wait of its thread since, which was for committed copies only; null: none, or it is committed
 };
 
@@ -344,6 +346,22 @@ struct Barrier {
     std::vector<AsyncRange> landed, settled;  // by copies of this phase; and of completed ones that nobody waited for
 };
 
+// What a thread has loaded, and may store to shared memory (origins.h).
+struct Loaded {
+    uintptr_t address;       // in global memory; 0: elsewhere
+    unsigned bytes, left;    // left: a bit for each byte that no store has had
+    uint8_t value[16];
+};
+constexpr unsigned MOST_LOADED = 32;
+struct Carried {
+    Loaded loaded[MOST_LOADED];
+    unsigned count = 0;
+    bool has_stored = false;   // since the last load
+    uintptr_t offset = 0;      // of the last store, whose bytes nobody has looked at
+    unsigned bytes = 0;        // of it; 0: none
+    uint8_t before[16] = {};   // what was there
+};
+
 // Where TMA took 16 bytes of shared memory from.
 struct Source {
     unsigned serial = 0;      // of the copy
@@ -457,6 +475,8 @@ struct Products {
         std::vector<uint32_t*> to;           // by lane and register
         unsigned registers, group;
         uint32_t delivered;                  // lanes that have waited
+        std::vector<std::vector<unsigned>> chunks;   // of each operand in shared memory of the last wgmma, along k (operands.h)
+        uint64_t place;                      // of that
     };
     std::vector<Sums> sums;
 };
@@ -519,6 +539,8 @@ struct Worker {
     std::unordered_map<unsigned, unsigned> usual;          // of a warp's agent: its warpgroup's (asynchronous_memory.h)
     std::unordered_map<unsigned, unsigned> agent_threads;  // a thread that issued what an agent stands for
     std::vector<Source> sources;                           // of each 16 bytes of the window
+    std::vector<uintptr_t> origins;                        // of each byte of the window: its address in global memory, or 0
+    std::vector<Carried> carried;                          // by thread
     std::vector<Products> products;                     // by warp
     std::vector<unsigned> registers;                    // of each warp's threads (setmaxnreg)
     unsigned free_registers = 0;                        // of the block's, that were given back

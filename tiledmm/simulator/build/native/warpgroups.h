@@ -1,11 +1,13 @@
 // wgmma: a warp multiplies when its lanes have come, and they get the sums when they wait; and setmaxnreg.
 //
-// Depends on: asynchronous_memory.h, clusters.h, descriptors.h, wgmma_sums.h
+// Depends on: asynchronous_memory.h, clusters.h, descriptors.h, operands.h, origins.h, wgmma_sums.h
 #pragma once
 
 #include "asynchronous_memory.h"
 #include "clusters.h"
 #include "descriptors.h"
+#include "operands.h"
+#include "origins.h"
 #include "wgmma_sums.h"
 
 // Registers hold this while a wgmma that writes them is in flight: a NaN.
@@ -41,58 +43,6 @@ void on_register(Worker& w, uintptr_t address, unsigned bytes, bool writes, cons
                     {each.is_sum, each.group < products.committed});
         return;
     }
-}
-
-// Where TMA has written an operand, whether its descriptor leads to successive elements: each step along its rows, and each along its
-// columns, must be one through the array, or one through the box. details: the element that comes after the first that is elsewhere.
-static void check_order(Worker& w, const Descriptor& d, bool mn_major, unsigned first, unsigned count, unsigned k, unsigned element_bytes,
-                        const void* place) {
-    if (w.sources.empty() || !checks(w)) return;
-    const unsigned elements = CHUNK_BYTES / element_bytes;
-    const unsigned step_mn = mn_major ? elements : 1, step_k = mn_major ? 1 : elements;
-    const auto source_at = [&](unsigned mn, unsigned at_k) -> const Source* {
-        const unsigned address = tiledmm_detail::offset_of(d, mn_major, mn, at_k, element_bytes);
-        const Source& source = w.sources[address / CHUNK_BYTES % w.sources.size()];
-        const uintptr_t offset = offset_of(w, address);
-        if (!source.serial || offset >= w.shared_span) return nullptr;
-        const Cell written = w.writes[offset >> w.granule_shift];
-        return is_agent(w, written) && site_of(written) == source.site ? &source : nullptr;
-    };
-    // One try with addresses in global memory, and one with offsets in the box. Of each copy, three chunks say how far the steps are.
-    struct Steps {
-        const Source* begin;
-        unsigned mn, k;
-        long long along_mn, along_k;
-        bool has_mn, has_k;
-    };
-    const auto value = [](const Source& source, bool in_box) { return in_box ? static_cast<long long>(source.offset) : static_cast<long long>(source.global); };
-    const Source *wrong[2] = {}, *begins[2] = {};
-    unsigned at[2][2] = {};
-    for (const bool in_box : {false, true}) {
-        std::map<unsigned, Steps> copies;
-        for (unsigned mn = first; mn < first + count && !wrong[in_box]; mn += step_mn)
-            for (unsigned i = 0; i < k; i += step_k) {
-                const Source* const source = source_at(mn, i);
-                if (!source || (!in_box && !source->global)) continue;
-                const auto [found, is_new] = copies.try_emplace(source->serial, Steps{source, mn, i, 0, 0, false, false});
-                Steps& steps = found->second;
-                if (is_new) continue;
-                const long long distance = value(*source, in_box) - value(*steps.begin, in_box);
-                const long long by_mn = (static_cast<long long>(mn) - steps.mn) / step_mn, by_k = (static_cast<long long>(i) - steps.k) / step_k;
-                if (by_mn == 0 && !steps.has_k) steps.along_k = distance / by_k, steps.has_k = true;
-                if (by_k == 0 && !steps.has_mn) steps.along_mn = distance / by_mn, steps.has_mn = true;
-                if ((by_mn && !steps.has_mn) || (by_k && !steps.has_k)) continue;
-                if (distance == by_mn * steps.along_mn + by_k * steps.along_k && distance != 0) continue;
-                wrong[in_box] = source;
-                begins[in_box] = steps.begin;
-                at[in_box][0] = mn, at[in_box][1] = i;
-                break;
-            }
-    }
-    if (!wrong[false] || !wrong[true]) return;
-    const Source& source = *wrong[false];
-    report_with(w, BAD_WGMMA, as_pc(place), false, source.global, OTHER_ORDER, {pc_of(*w.run, source.site), w.block_number, source.thread, true},
-                {at[0][0], at[0][1], begins[0]->global, mn_major});
 }
 
 // All lanes of a warp have come to a wgmma: computes its 16 rows.
@@ -140,6 +90,7 @@ static void multiply_in_warp(Worker& w, unsigned warp) {
     const auto bytes_of = [](ElementType type) { return type == TF32 ? 4u : type == F16 || type == BF16 ? 2u : 1u; };
     std::vector<uint8_t> a(16 * 32), b(first.n * 32);
     unsigned total = 0;
+    std::vector<WgmmaOperand> operands;   // in shared memory
     if (first.a_in_registers) {
         uint32_t registers[32][4];
         for (unsigned lane = 0; lane < WARP; ++lane) std::memcpy(registers[lane], static_cast<const Wgmma*>(lanes[lane].wgmma)->a, sizeof registers[lane]);
@@ -147,12 +98,13 @@ static void multiply_in_warp(Worker& w, unsigned warp) {
     } else {
         const Descriptor d = decode(first.a_descriptor);
         gather(d, first.transposes_a, warp % 4 * 16, 16, first.k, bytes_of(first.a_type), read, a.data());
-        check_order(w, d, first.transposes_a, warp % 4 * 16, 16, first.k, bytes_of(first.a_type), place);
+        operands.push_back({d, first.transposes_a != 0, warp % 4 * 16, 16, first.k, bytes_of(first.a_type)});
         total += wavefronts(16, first.k, bytes_of(first.a_type));
     }
     const Descriptor d = decode(first.b_descriptor);
     gather(d, first.transposes_b, 0, first.n, first.k, bytes_of(first.b_type), read, b.data());
-    check_order(w, d, first.transposes_b, 0, first.n, first.k, bytes_of(first.b_type), place);
+    operands.push_back({d, first.transposes_b != 0, 0, first.n, first.k, bytes_of(first.b_type)});
+    check_operands(w, operands, place);
     if (warp % 4 == 0) total += wavefronts(first.n, first.k, bytes_of(first.b_type));   // B is read once for all four warps
     else read_bytes -= first.n * first.k * bytes_of(first.b_type);
     asks.others = others;
@@ -166,7 +118,7 @@ static void multiply_in_warp(Worker& w, unsigned warp) {
     for (Products::Sums& each : products.sums)
         if (each.places == places && !each.delivered) sums = &each;
     if (!sums) {
-        products.sums.push_back({places, std::vector<uint32_t>(WARP * registers), std::vector<uint32_t*>(WARP * registers), registers, 0, 0});
+        products.sums.push_back({places, std::vector<uint32_t>(WARP * registers), std::vector<uint32_t*>(WARP * registers), registers, 0, 0, {}, 0});
         sums = &products.sums.back();
         for (unsigned lane = 0; lane < WARP; ++lane)
             for (unsigned i = 0; i < registers; ++i) {
@@ -177,6 +129,13 @@ static void multiply_in_warp(Worker& w, unsigned warp) {
             }
     }
     sums->group = group;
+    std::vector<std::vector<unsigned>> chunks;
+    for (size_t i = 0; i < operands.size(); ++i) {
+        chunks.push_back(chunks_along_k(operands[i]));
+        if (checks(w) && sums->chunks.size() == operands.size()) check_advance(w, operands[i], sums->chunks[i], sums->place, place);
+    }
+    sums->chunks = std::move(chunks);
+    sums->place = pc;
     const auto offset_in = [&](unsigned long long descriptor) { return offset_of(w, static_cast<unsigned>(descriptor & 0x3fff) << 4); };
     const uintptr_t b_offset = offset_in(first.b_descriptor), a_offset = first.a_in_registers ? b_offset : offset_in(first.a_descriptor);
     trace(w, WGMMA_ISSUED, place, a_offset, first.n, b_offset);
@@ -236,6 +195,7 @@ void tiledmm_wgmma(const Wgmma* product) {
     if (product->a_in_registers)
         for (const void* each : product->a_places) check_a_register(w, reinterpret_cast<uintptr_t>(each), CALLER);
     fiber.wgmma = product;
+    if (keeps_origins(w)) settle_store(w, fiber.thread);
     sync_warp(~0u, CALLER, WGMMA, multiply_in_warp);
 }
 
