@@ -475,5 +475,14 @@ extern "C" __global__ void warpgroups(int which, float* out, const __grid_consta
             wgmma_wait_group<0>(d);
             break;
         }
+        case 25:   // the last 16 bytes of a row, and the first of the next
+            for (int i = t; i < 64 * 64; i += 128) tile[i] = 0;
+            fence_proxy_async();
+            __syncthreads();
+            wgmma_fence();
+            wgmma_m64n8k16(d, of_a, descriptor(tile + 56, 16, 1024, SWIZZLE_128));   // wgmma
+            wgmma_commit_group();
+            wgmma_wait_group<0>(d);
+            break;
     }
 }

@@ -104,6 +104,10 @@ FAULTS = {
             "reads 16 bytes {where} for k = {mn} (from 0), which the wgmma before with the same sums, at {at}, has "
             "read for k = {k}: from one to the next, the descriptor must advance by all of a wgmma's k"
         ),
+        10: (
+            "reads an operand by a descriptor that begins {where}, {mn} bytes behind the begin of a row of {k} bytes of "
+            "its swizzle, so that its rows end in the next ones"
+        ),
     },
     BAD_CLUSTER: {
         1: "arrives twice at the barrier of the cluster, without barrier.cluster.wait in between",
@@ -117,7 +121,7 @@ FAULTS = {
 }  # fmt: skip
 
 #: Faults after which a launch goes on, of kinds whose other faults end it.
-CONTINUING_FAULTS = {BAD_BARRIER: {3, 4, 5, 6, 7, 9, 11, 12}, BAD_COPY: {6, 7, 8}, BAD_WGMMA: {1, 2, 4, 5, 6, 7, 8, 9}}
+CONTINUING_FAULTS = {BAD_BARRIER: {3, 4, 5, 6, 7, 9, 11, 12}, BAD_COPY: {6, 7, 8}, BAD_WGMMA: {1, 2, 4, 5, 6, 7, 8, 9, 10}}
 
 #: Faults of an mbarrier with a second thread.
 _OF_TWO = {3, 5, 6, 7, 9, 12}

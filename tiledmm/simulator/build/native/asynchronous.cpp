@@ -36,6 +36,7 @@ void begin_asynchronous(Worker& w) {
     w.usual.clear();
     w.agent_threads.clear();
     w.sources.clear();
+    w.launch_waits.clear();
     begin_origins(w);
     w.products.assign(w.run->warps, {});
     w.registers.assign(w.run->warps, most);
@@ -52,7 +53,7 @@ void begin_asynchronous(Fiber& fiber) {
     }
     fiber.last_wait = {};
     fiber.polls = fiber.bulk_group = fiber.bulk_open = fiber.cluster_phase = 0;
-    fiber.at_cluster = fiber.has_wgmma_fence = fiber.fenced_since_wait = false;
+    fiber.at_cluster = fiber.has_waited_for_launch = fiber.has_wgmma_fence = fiber.fenced_since_wait = false;
     fiber.in_flight.clear();
 }
 

@@ -228,7 +228,7 @@ void prefetch(Worker& w, const uint8_t* global, unsigned bytes, const void* plac
         const auto* const first = w.run->launch.operands;
         const bool within = std::any_of(first, first + w.run->launch.operand_count,
                                         [&](const Operand& o) { return o.begin < chunk + CHUNK_BYTES && chunk < o.begin + o.bytes; });
-        if (!within) access_global(w, global + at, CHUNK_BYTES, READS, place, told);
+        if (!within) access_global(w, global + at, CHUNK_BYTES, READS | PREFETCHES, place, told);
     }
 }
 
@@ -389,7 +389,7 @@ void tiledmm_copy_tensor(const TensorCopy* what) {
     }
     unsigned told = 0;
     if (what->way == TO_L2) return for_chunks(map, what->at, [&](unsigned, uint8_t* global, unsigned, unsigned inside) {
-        if (global) access_global(w, global, inside, READS, place, told);
+        if (global) access_global(w, global, inside, READS | PREFETCHES, place, told);
     });
     const unsigned site = find_site(*w.run, place, CHUNK_BYTES, stores ? STORE_ISSUED : ISSUED), bytes = reached_bytes(map);
     Worker& first = *owner_at(w, what->shared, place);

@@ -4,8 +4,9 @@
 // happens, with its address and the place in the code. Other sanitizers' callbacks get what those do not see: accesses to a
 // thread's own variables, and arithmetic that C++ leaves undefined.
 //
-// Depends on: checks.h, fibers.h, guards.h, heap.h, ordering.h, origins.h, readers.h, releases.h, schedule.h, state.h
+// Depends on: checks.h, dependent_launches.h, fibers.h, guards.h, heap.h, ordering.h, origins.h, readers.h, releases.h, schedule.h, state.h
 #include "checks.h"
+#include "dependent_launches.h"
 #include "fibers.h"
 #include "guards.h"
 #include "heap.h"
@@ -766,6 +767,7 @@ ALWAYS_INLINE void on_access(uintptr_t address, unsigned bytes, unsigned how, un
     if (address & (alignment - 1)) report_and_abort(w, MISALIGNED, place, writes, address, alignment);
     const unsigned site = find_site(run, place, bytes, kind);
     if (operand->unwritten && run.launch.checks && reads(how)) check_unwritten(w, *operand, address, bytes, place);
+    if (operand->pending && run.launch.checks && !(how & PREFETCHES)) [[unlikely]] check_pending(w, address, bytes, writes, place);
     if (!w.cluster->copies.empty() && !(how & UNCOUNTED)) [[unlikely]] check_bulk_stores(w, address, bytes, writes, place);
     if (run.launch.checks && operand->writes) {
         synchronize(w, address, how);

@@ -134,6 +134,7 @@ void check_bulk_stores(Worker& w, uintptr_t address, unsigned bytes, bool writes
 // COMPARES: an atomic whose result is the same if the value was read before and nobody has changed it; IS_PART: of a copy.
 constexpr unsigned READS = 0, WRITES = 1, IS_ATOMIC = 2, IS_VOLATILE = 4, IS_COPY = 8, COMPARES = 16, IS_PART = 32;
 constexpr unsigned UNCOUNTED = 64;   // a part of a bulk copy, which is counted as one; or of an mbarrier
+constexpr unsigned PREFETCHES = 128;
 
 // Before memory of malloc is freed: whether other threads' accesses to it are ordered before.
 void on_free(Worker& w, uintptr_t address, const void* place);

@@ -79,6 +79,7 @@ enum FindingKind : uint32_t {
     BAD_CLUSTER_BARRIER, // bytes: which of FAULTS
     BAD_REGISTERS,       // bytes: which of FAULTS
     WARPGROUP_READS,     // a warning: as OVERWRITTEN, by wgmma of a warp whose warpgroup's other warps were waited for
+    BEFORE_WAIT,         // an access to what the launch before accesses
 };
 
 // One array in global memory.
@@ -91,6 +92,7 @@ struct Operand {
     uint64_t defined;         // whether it holds something before the launch
     uint64_t constant;        // whether it is a variable in constant memory
     const uint8_t* unwritten; // for each granule, whether nobody wrote it before the launch; null: somebody wrote all
+    uint64_t pending;         // whether the launch before, which may not have ended, accesses it
 };
 
 struct SharedArray {

@@ -14,7 +14,8 @@
 struct WgmmaOperand {
     Descriptor descriptor;
     bool mn_major;
-    unsigned first, count;   // of mn
+    unsigned first, count;   // of mn, that this warp reads
+    unsigned all;            // of mn, that the four warps read
     unsigned k, element_bytes;
 
     unsigned elements() const { return CHUNK_BYTES / element_bytes; }
@@ -61,6 +62,17 @@ static bool check_overlap(Worker& w, const WgmmaOperand& o, const void* place) {
                     {o.mn_of(again[0], again[1]), o.k_of(again[0], again[1]), o.mn_of(row, chunk), o.k_of(row, chunk)});
         return true;
     });
+}
+
+// Reports swizzled rows that begin within a row of the pattern, and end in the next one: elements of that one are then where those of
+// the first were to be. details: bytes from the begin of the pattern's row; those of such a row.
+static bool check_rows(Worker& w, const WgmmaOperand& o, const void* place) {
+    const unsigned swizzle = o.descriptor.swizzle;
+    if (!swizzle) return false;
+    const unsigned begin = o.descriptor.address % swizzle, bytes = (o.mn_major ? o.all : o.k) * o.element_bytes;
+    if (begin + std::min(bytes, swizzle) <= swizzle) return false;
+    report_with(w, BAD_WGMMA, as_pc(place), false, w.shared_base + offset_of(w, o.descriptor.address), WITHIN_A_ROW, {}, {begin, swizzle});
+    return true;
 }
 
 // The chunks along k of the first row of an operand, as the next wgmma with the same sums compares them with its own.
@@ -238,6 +250,6 @@ static void check_operands(Worker& w, const std::vector<WgmmaOperand>& operands,
     if (!checks(w)) return;
     bool is_wrong = false;
     for (const WgmmaOperand& each : operands)
-        is_wrong |= check_overlap(w, each, place) || check_boxes(w, each, place) || check_origins(w, each, place);
+        is_wrong |= check_rows(w, each, place) || check_overlap(w, each, place) || check_boxes(w, each, place) || check_origins(w, each, place);
     if (operands.size() == 2 && !is_wrong) check_permutations(w, operands[0], operands[1], place);
 }

@@ -4,7 +4,7 @@
 // run until they reach a barrier or end, warp by warp, so that the accesses of a warp's lanes between two barriers can be
 // combined. Each access of instrumented code is checked and counted (checks.cpp) before it happens.
 //
-// Depends on: checks.h, clusters.h, counting.h, faults.h, fibers.h, grid_barriers.h, guards.h, heap.h, ordering.h, origins.h, releases.h, schedule.h, shared_window.h, stacks.h, state.h, warp_barriers.h
+// Depends on: checks.h, clusters.h, counting.h, dependent_launches.h, faults.h, fibers.h, grid_barriers.h, guards.h, heap.h, ordering.h, origins.h, releases.h, schedule.h, shared_window.h, stacks.h, state.h, warp_barriers.h
 #include <cstdarg>
 #include <ctime>
 #include <sys/mman.h>
@@ -12,6 +12,7 @@
 #include "checks.h"
 #include "clusters.h"
 #include "counting.h"
+#include "dependent_launches.h"
 #include "faults.h"
 #include "fibers.h"
 #include "grid_barriers.h"
@@ -571,6 +572,10 @@ void tiledmm_free(void* memory, const void* place) {
     report(w, BAD_FREE, reinterpret_cast<uint64_t>(at), true, address, twice ? 1 : 2, twice ? who_freed(*w.run, address) : Other{});
     abort_launch(w);
 }
+
+// ---- programmatic dependent launch ----
+
+void tiledmm_wait_for_launch() { wait_for_launch(*worker); }
 
 // ---- cp.async ----
 

@@ -256,6 +256,7 @@ struct Fiber {
     unsigned cluster_phase = 0;   // number of the cluster's barriers then
     const void* wgmma = nullptr;  // what it multiplies, in an exchange of the warp
     std::vector<InFlight> in_flight;
+    bool has_waited_for_launch = false;   // the one before, or is ordered after a thread that has (dependent_launches.h)
     bool has_wgmma_fence = false; // and no write to registers of earlier wgmma since
     bool fenced_since_wait = false;   // whether it came after the last wait for wgmma
 };
@@ -344,6 +345,11 @@ struct Barrier {
     Knowledge known;             // to those that arrived so far
     std::shared_ptr<const Knowledge> done;    // the same when the last phase completed
     std::vector<AsyncRange> landed, settled;  // by copies of this phase; and of completed ones that nobody waited for
+};
+
+// A thread has executed griddepcontrol.wait.
+struct LaunchWait {
+    unsigned thread, epoch, clock;
 };
 
 // What a thread has loaded, and may store to shared memory (origins.h).
@@ -541,6 +547,7 @@ struct Worker {
     std::vector<Source> sources;                           // of each 16 bytes of the window
     std::vector<uintptr_t> origins;                        // of each byte of the window: its address in global memory, or 0
     std::vector<Carried> carried;                          // by thread
+    std::vector<LaunchWait> launch_waits;
     std::vector<Products> products;                     // by warp
     std::vector<unsigned> registers;                    // of each warp's threads (setmaxnreg)
     unsigned free_registers = 0;                        // of the block's, that were given back

@@ -98,12 +98,12 @@ static void multiply_in_warp(Worker& w, unsigned warp) {
     } else {
         const Descriptor d = decode(first.a_descriptor);
         gather(d, first.transposes_a, warp % 4 * 16, 16, first.k, bytes_of(first.a_type), read, a.data());
-        operands.push_back({d, first.transposes_a != 0, warp % 4 * 16, 16, first.k, bytes_of(first.a_type)});
+        operands.push_back({d, first.transposes_a != 0, warp % 4 * 16, 16, 64, first.k, bytes_of(first.a_type)});
         total += wavefronts(16, first.k, bytes_of(first.a_type));
     }
     const Descriptor d = decode(first.b_descriptor);
     gather(d, first.transposes_b, 0, first.n, first.k, bytes_of(first.b_type), read, b.data());
-    operands.push_back({d, first.transposes_b != 0, 0, first.n, first.k, bytes_of(first.b_type)});
+    operands.push_back({d, first.transposes_b != 0, 0, first.n, first.n, first.k, bytes_of(first.b_type)});
     check_operands(w, operands, place);
     if (warp % 4 == 0) total += wavefronts(first.n, first.k, bytes_of(first.b_type));   // B is read once for all four warps
     else read_bytes -= first.n * first.k * bytes_of(first.b_type);
