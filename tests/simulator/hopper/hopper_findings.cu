@@ -330,6 +330,37 @@ extern "C" __global__ void blocks(int which, int* out, const int* in) {
             cluster_sync();
             if (rank == 1 && t == 0) asm volatile("st.shared::cluster.b32 [%0], %1;" ::"r"(mapa(data, 0)), "r"(1) : "memory");   // store
             break;
+        case 11:   // a wait in the scope of the block
+        case 12:   // an arrival in the scope of the block
+        case 13:   // the same, for a thread of the other block that reads in this one
+        case 14:   // both in the scope of the cluster
+        case 15:   // and further within a block
+            if (t == 0) {
+                mbarrier_init(&full, 1);
+                fence_mbarrier_init();
+            }
+            data[t] = 0;
+            cluster_sync();
+            if (rank == 0 && t == 0) {
+                if (which == 13) data[0] = 1;   // write
+                else asm volatile("st.shared::cluster.b32 [%0], %1;" ::"r"(mapa(data, 1)), "r"(1) : "memory");   // store
+                if (which == 12 || which == 13)
+                    asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(mapa(&full, 1)) : "memory");
+                else mbarrier_arrive_remote(mapa(&full, 1));
+            }
+            if (rank == 1 && t == 0) {
+                if (which == 11) mbarrier_wait(&full, 0);
+                else mbarrier_wait_cluster(&full, 0);
+                int found;
+                asm volatile("ld.shared::cluster.b32 %0, [%1];" : "=r"(found) : "r"(mapa(data, which != 13)) : "memory");   // load
+                out[0] = found;
+            }
+            if (which == 15) {
+                __syncthreads();
+                if (rank == 1) out[t] = data[0];
+            }
+            cluster_sync();
+            break;
     }
 }
 

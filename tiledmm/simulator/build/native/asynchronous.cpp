@@ -51,6 +51,7 @@ void begin_asynchronous(Fiber& fiber) {
         proxy.fence = {};
         proxy.others.reset();
     }
+    fiber.in_cluster.reset();
     fiber.last_wait = {};
     fiber.polls = fiber.bulk_group = fiber.bulk_open = fiber.cluster_phase = 0;
     fiber.at_cluster = fiber.has_waited_for_launch = fiber.has_wgmma_fence = fiber.fenced_since_wait = false;

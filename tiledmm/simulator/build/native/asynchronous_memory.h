@@ -102,6 +102,8 @@ bool is_inside(const Worker& owner, uintptr_t offset, unsigned bytes) {
 
 // ---- order ----
 
+constexpr unsigned IN_BLOCK_ONLY = 3;   // Finding::unfenced
+
 // Whether an access of the owner's block, or by one of its agents, is ordered before what the current thread does.
 bool is_ordered(const Worker& w, const Worker& owner, Cell cell) {
     if (&w == &owner) return epoch_of(cell) != w.epoch || thread_of(cell) == w.current->thread || ::is_ordered(w, cell);
@@ -319,9 +321,13 @@ void check_beside_asynchronous(Worker& w, size_t offset, unsigned bytes, unsigne
         const auto found = w.remote.find(i);
         if (found == w.remote.end()) continue;
         for (const RemoteAccess& each : found->second) {
-            if (!(how & WRITES || each.writes) || (each.is_strong && how & (IS_ATOMIC | IS_VOLATILE)) || is_ordered(w, each)) continue;
-            report(w, RACE_SHARED, pc, how & WRITES, w.shared_base + offset, bytes,
-                   other_at(*w.cluster->members[each.rank], each.thread, pc_of(*w.run, each.site), each.writes));
+            if (!(how & WRITES || each.writes) || (each.is_strong && how & (IS_ATOMIC | IS_VOLATILE))) continue;
+            Other other = other_at(*w.cluster->members[each.rank], each.thread, pc_of(*w.run, each.site), each.writes);
+            if (is_ordered(w, each)) {
+                if (how & WRITES || is_visible(w, each.rank, each.thread, each.epoch, each.clock)) continue;
+                other.unfenced = IN_BLOCK_ONLY;
+            }
+            report(w, RACE_SHARED, pc, how & WRITES, w.shared_base + offset, bytes, other);
             break;
         }
     }
@@ -369,9 +375,11 @@ bool on_remote_access(Worker& w, uintptr_t address, unsigned bytes, unsigned how
     if ((bytes | offset) & 3 && owner->granule_shift) refine(*owner);
     const RemoteAccess mine = {w.rank, w.current->thread, block_epoch(w), w.current->clock, site, writes, strong, w.current->thread};
     bool told = false;
-    const auto race = [&](const Worker& of, unsigned thread, unsigned other_site, bool other_writes) {
+    const auto race = [&](const Worker& of, unsigned thread, unsigned other_site, bool other_writes, unsigned unfenced = 0) {
         if (std::exchange(told, true)) return;
-        report(w, RACE_SHARED, as_pc(place), writes, w.shared_base + offset, bytes, other_at(of, thread, pc_of(run, other_site), other_writes));
+        Other other = other_at(of, thread, pc_of(run, other_site), other_writes);
+        other.unfenced = unfenced;
+        report(w, RACE_SHARED, as_pc(place), writes, w.shared_base + offset, bytes, other);
     };
     size_t unset = 0, count = 0;
     for (size_t i = offset >> owner->granule_shift; i << owner->granule_shift < offset + bytes; ++i, ++count) {
@@ -381,7 +389,10 @@ bool on_remote_access(Worker& w, uintptr_t address, unsigned bytes, unsigned how
             if ((written & IN_FLIGHT || !is_ordered(w, *owner, written)) && !std::exchange(told, true))
                 report_unfinished(w, *owner, written, offset, bytes, writes, as_pc(place));
         } else if (is_of_block(*owner, written)) {
-            if (!(strong && written & STRONG) && !is_ordered(w, *owner, written)) race(*owner, thread_of(written), site_of(written), true);
+            const bool is_before = is_ordered(w, *owner, written);
+            const bool is_seen = writes || is_visible(w, owner->rank, thread_of(written), epoch_in_block(*owner, written), full_clock(*owner, written));
+            if (!(strong && written & STRONG) && !(is_before && is_seen))
+                race(*owner, thread_of(written), site_of(written), true, is_before ? IN_BLOCK_ONLY : 0);
         } else if (!writes && std::none_of(all.begin(), all.end(), [](const RemoteAccess& each) { return each.writes; })) {
             ++unset;
         }

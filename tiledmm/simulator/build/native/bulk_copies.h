@@ -165,8 +165,10 @@ void land(Worker& w, size_t number) {
             }
         }
         if (copy.known) {
-            reserve(owner, barrier.known);
-            join(barrier.known, *copy.known);
+            for (Knowledge* each : {&barrier.known, &barrier.in_block, &barrier.in_cluster}) {
+                reserve(owner, *each);
+                join(*each, *copy.known);
+            }
         }
         if (copy.arrives) {
             trace(owner, issuer, copy.thread, ARRIVED, copy.place, copy.barrier, 1, barrier.phase);
@@ -529,7 +531,7 @@ void tiledmm_barrier_arrive_after_copies(unsigned at, unsigned flags) {
     Fiber& fiber = *w.current;
     const Found found = find_barrier(w, at, place);
     if (!(flags & NO_INCREMENT)) ++found.barrier->pending;
-    add_known(w, fiber, found.barrier->known);
+    add_arrival(w, found, 0);
     ++fiber.clock;
     found.barrier->arrived_at = as_pc(place);
     Copy copy = new_copy(w, place, find_site(*w.run, place, 8, STORE));

@@ -91,7 +91,9 @@ void tiledmm_wait_at_cluster(unsigned relaxed, unsigned aligned) {
     sleep_until_over(w);
     trace(w, CLUSTER_PASSED, CALLER, 0, 0, fiber.cluster_phase);
     fiber.at_cluster = false;
-    if (!relaxed) learn(w, fiber, w.cluster->done);
+    if (relaxed) return;
+    learn(w, fiber, w.cluster->done);
+    fiber.in_cluster.reset();
 }
 
 uint3 tiledmm_cluster_size() {

@@ -144,7 +144,8 @@ struct Finding {
     uint64_t calls[MAX_CALLS];   // where the function of pc was called, and so on outwards
     uint32_t kind, space, bytes, writes, other_writes;
     uint32_t block[3], thread[3], other_block[3], other_thread[3];
-    uint32_t unfenced;   // of a race: 1 if a flag would order the two, were there a fence after it is read; 2: before it is written
+    uint32_t unfenced;   // of a race: 1 if a flag would order the two, were there a fence after it is read; 2: before it is written;
+                         // 3 if an mbarrier orders the two in the scope of a block only
     uint32_t one_warp;   // whether both threads were in one warp, each time
     uint32_t warp, present;      // number of the thread's warp in the block, and a mask of the lanes that the warp has
     uint32_t mask, other_mask;   // of a barrier or an exchange of lanes: which lanes it names

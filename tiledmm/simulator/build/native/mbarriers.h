@@ -54,6 +54,11 @@ void complete_phase(Worker& owner, unsigned offset, Barrier& barrier) {
     ++barrier.phase;
     barrier.pending = barrier.arrivals;
     barrier.done = std::make_shared<const Knowledge>(barrier.known);
+    if (barrier.has_remote) {
+        for (Knowledge* each : {&barrier.in_block, &barrier.in_cluster}) reserve(owner, *each);
+        barrier.done_in_block = std::make_shared<const Knowledge>(barrier.in_block);
+        barrier.done_in_cluster = std::make_shared<const Knowledge>(barrier.in_cluster);
+    }
     wake(owner);
 }
 
@@ -72,13 +77,39 @@ void settle(Worker& owner, Barrier& barrier) {
     barrier.settled.clear();
 }
 
+// What the current thread's arrival says, to a wait of scope .cta and to one of scope .cluster.
+void add_arrival(Worker& w, const Found& found, unsigned flags) {
+    Barrier& barrier = *found.barrier;
+    const Fiber& fiber = *w.current;
+    add_known(w, fiber, barrier.known);
+    if (is_alone(w)) return;
+    const bool is_remote = found.owner != &w;
+    barrier.has_remote |= is_remote;
+    if (!is_remote) add_known(w, fiber, barrier.in_block, known_in_cluster(fiber));
+    if (!is_remote || flags & OF_CLUSTER) add_known(w, fiber, barrier.in_cluster, known_in_cluster(fiber));
+}
+
+// The current thread has waited for a barrier: it knows what was said there.
+void learn_phase(Worker& w, const Barrier& barrier, unsigned flags) {
+    Fiber& fiber = *w.current;
+    if (barrier.done && (barrier.has_remote || fiber.in_cluster)) {
+        const auto& said = !barrier.has_remote ? barrier.done : flags & OF_CLUSTER ? barrier.done_in_cluster : barrier.done_in_block;
+        const auto& known = known_in_cluster(fiber);
+        auto all = known ? std::make_shared<Knowledge>(*known) : std::make_shared<Knowledge>();
+        reserve(w, *all);
+        if (said) join(*all, *said);
+        fiber.in_cluster = all;
+    }
+    learn(w, fiber, barrier.done);
+}
+
 // Arrivals and expected bytes by the current thread.
 uint64_t arrive(Worker& w, const Found& found, unsigned arrivals, unsigned bytes, unsigned flags, const void* place) {
     Barrier& barrier = *found.barrier;
     Fiber& fiber = *w.current;
     const uintptr_t address = w.shared_base + found.offset;
     if (arrivals > MOST_ARRIVALS || arrivals == 0) report_and_abort(w, BAD_BARRIER, place, true, address, BAD_ARRIVALS);
-    if (!(flags & RELAXED)) add_known(w, fiber, barrier.known);
+    if (!(flags & RELAXED)) add_arrival(w, found, flags);
     ++fiber.clock;
     const uint64_t token = TOKEN << 56 | static_cast<uint64_t>(barrier.phase & 0xffffff) << 32 | barrier.pending;
     if (flags & EXPECTS) trace(*found.owner, EXPECTED, place, found.offset, bytes, barrier.phase);
@@ -191,7 +222,7 @@ bool tiledmm_barrier_wait(unsigned at, unsigned long long phase, unsigned flags)
     fiber.polls = 0;
     fiber.last_wait = {place, offset, wanted + 1, at_once};
     trace(w, PASSED, place, offset, 0, wanted);
-    if (!(flags & RELAXED)) learn(w, fiber, barrier().done);
+    if (!(flags & RELAXED)) learn_phase(w, barrier(), flags);
     settle(w, barrier());
     return true;
 }

@@ -454,6 +454,7 @@ void tiledmm_named_barrier(unsigned id, unsigned threads, unsigned waits) {
     for (const unsigned thread : barrier.waiting) {   // one that only arrived learns nothing
         Fiber& other = w.fibers[thread];
         learn(w, other, known);
+        other.in_cluster.reset();   // the others may have known all in that scope
         other.acquired = barrier.acquired;
         other.state = State::READY;
     }

@@ -221,6 +221,7 @@ struct Fiber {
     unsigned clock = 0;
     unsigned known[WARP] = {};    // clocks of the warp's lanes: all before is ordered before what this thread does
     std::shared_ptr<const Knowledge> others;   // of all threads of the block or cluster, after barriers for some of them
+    std::shared_ptr<const Knowledge> in_cluster;   // what of it holds in the scope of the cluster, for which not all does; null: all
     std::vector<Acquired> acquired;
     std::vector<Acquired> unfenced;   // what it would know, had there been a fence since it read the flag
     Fence fences[2];   // the last of any scope, and the last for other blocks
@@ -344,6 +345,10 @@ struct Barrier {
     uint64_t made_at = 0, arrived_at = 0, expected_at = 0;   // places: the last of each
     Knowledge known;             // to those that arrived so far
     std::shared_ptr<const Knowledge> done;    // the same when the last phase completed
+    bool has_remote = false;     // whether threads of other blocks arrive; then, of `known`:
+    Knowledge in_block;          // what arrivals of its own block say
+    Knowledge in_cluster;        // and those of scope .cluster
+    std::shared_ptr<const Knowledge> done_in_block, done_in_cluster;
     std::vector<AsyncRange> landed, settled;  // by copies of this phase; and of completed ones that nobody waited for
 };
 
