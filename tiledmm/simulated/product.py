@@ -320,7 +320,7 @@ class _ProductRun:
         ]
         if launch.spec.condition == "unless decomposed" or launch.spec.variant.plain:
             operands[-1].allow_rewriting()  # this launch replaces the result of the others, or the zeros in it
-        # A launch whose blocks wait first may begin before the launches before it, also those of another product, have ended.
+        # A launch whose blocks wait first may begin before those before it have ended, also those of another product.
         for each in (*placed, *read_by_epilogue.arrays):
             each.pending = launch.spec.waits == "first"
         return launch.run(operands, pointers, arrays.get(launch.scan), read_by_epilogue)

@@ -268,6 +268,14 @@ extern "C" __global__ void bulk(int which, const int* in, int* out, const __grid
             asm volatile("cp.reduce.async.bulk.tensor.1d.global.shared::cta.add.tile.bulk_group [%0, {%1}], [%2];" ::"l"(&bytes), "r"(0), "r"(smem(data)));   // reduce
             break;
         case 44: begin(full); tma_load_1d(data + 4, map, full, 0); break;   // load
+        case 45:   // another warp may still test the barrier
+        case 46:   // it does not
+            begin(full);
+            if (t == 0) mbarrier_arrive(full);
+            if (t % 32 == 0) mbarrier_wait(full, 0);   // test
+            if (which == 46) __syncthreads();
+            if (t == 32) mbarrier_inval(full);   // inval
+            break;
     }
 }
 

@@ -136,7 +136,13 @@ def _wrong(case: Case, kernel: str, said: str) -> Finding:
 def named_places(report: Report, finding: Finding) -> frozenset[str]:
     """Return the places that a finding names, as file and line: ``"gemm_ring.cu:31"``.
 
-    They are its line, the calls around it, the line of a second thread, and others with the same cause.
+    They are those in its message, such as its line, the calls around it and the line of a second thread, and others
+    with the same cause.
     """
     numbers = (finding.line, finding.other_line or 0, *finding.calls, *finding.also)
-    return frozenset(report.locations[each - 1] for each in numbers if 0 < each <= len(report.locations))
+    return frozenset(
+        (
+            *(report.locations[each - 1] for each in numbers if 0 < each <= len(report.locations)),
+            *re.findall(r"\w+\.cuh?:\d+", finding.message),
+        )
+    )

@@ -49,6 +49,7 @@ FAULTS = {
             "expects bytes in a phase of the mbarrier {barrier} for which all arrivals have come, the last at {at}: "
             "the phase may complete before"
         ),
+        13: "invalidates the mbarrier {barrier}, which {other} uses at {at}: nothing orders the use before",
     },
     BAD_COPY: {
         1: "{copies} shared memory {where}, an address that is not a multiple of 16",
@@ -92,9 +93,9 @@ FAULTS = {
             "must"
         ),
         7: (
-            "reads an operand by a descriptor that does not fit the tile that {other} {wrote} at {at}: for row {mn} and "
-            "k = {k} (from 0), it leads to the element {where}; by the order of the others, the one {expected} belongs "
-            "there (swizzle, offsets or major-ness differ)"
+            "reads an operand by a descriptor that does not fit the tile that {other} {wrote} at {at}: for row {mn} "
+            "and k = {k} (from 0), it leads to the element {where}; by the order of the others, the one {expected} "
+            "belongs there (swizzle, offsets or major-ness differ)"
         ),
         8: (
             "reads an operand by a descriptor whose offsets are too small: for row {mn} and k = {k} (from 0), it leads "
@@ -105,8 +106,8 @@ FAULTS = {
             "read for k = {k}: from one to the next, the descriptor must advance by all of a wgmma's k"
         ),
         10: (
-            "reads an operand by a descriptor that begins {where}, {mn} bytes behind the begin of a row of {k} bytes of "
-            "its swizzle, so that its rows end in the next ones"
+            "reads an operand by a descriptor that begins {where}, {mn} bytes behind the begin of a row of {k} bytes "
+            "of its swizzle, so that its rows end in the next ones"
         ),
     },
     BAD_CLUSTER: {
@@ -121,10 +122,14 @@ FAULTS = {
 }  # fmt: skip
 
 #: Faults after which a launch goes on, of kinds whose other faults end it.
-CONTINUING_FAULTS = {BAD_BARRIER: {3, 4, 5, 6, 7, 9, 11, 12}, BAD_COPY: {6, 7, 8}, BAD_WGMMA: {1, 2, 4, 5, 6, 7, 8, 9, 10}}
+CONTINUING_FAULTS = {
+    BAD_BARRIER: {3, 4, 5, 6, 7, 9, 11, 12, 13},
+    BAD_COPY: {6, 7, 8},
+    BAD_WGMMA: {1, 2, 4, 5, 6, 7, 8, 9, 10},
+}
 
 #: Faults of an mbarrier with a second thread.
-_OF_TWO = {3, 5, 6, 7, 9, 12}
+_OF_TWO = {3, 5, 6, 7, 9, 12, 13}
 
 #: Exchanges of a warp that messages name, by their numbers (``Fiber::kind`` in ``build/native/state.h``).
 EXCHANGES = {

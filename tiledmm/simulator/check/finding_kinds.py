@@ -127,7 +127,8 @@ CONTINUES = WARNINGS | {
     "uninitialised shared memory", "uninitialised result", "uninitialised allocated memory",
     "race on shared memory", "race on global memory",
     "copy not waited for", "copy not complete", "memory in use overwritten", "no proxy fence",
-    "bytes that no phase expects", "register of a wgmma in flight", "access before griddepcontrol.wait", NOT_RETURNED, UNSET_ELEMENT, UNSET, NOT_WRITTEN,
+    "bytes that no phase expects", "register of a wgmma in flight",
+    "access before griddepcontrol.wait", NOT_RETURNED, UNSET_ELEMENT, UNSET, NOT_WRITTEN,
     WRONG_RESULT, LAUNCH_BOUNDS, TOO_MUCH_SHARED, TOO_MANY_CONSTANTS, TOO_MANY_PARAMETERS,
 }  # fmt: skip
 

@@ -134,8 +134,9 @@ struct Launch {
     uint32_t cluster[3];
 };
 
-// What a kernel's code calls: partial barriers, fences or atomics, which order some threads and not others; volatile accesses; wgmma.
-constexpr uint32_t ORDERS_SOME = 1, HAS_VOLATILE = 2, MULTIPLIES = 4;
+// What a kernel's code calls: partial barriers, fences or atomics, which order some threads and not others; volatile accesses; wgmma;
+// mbarrier.inval.
+constexpr uint32_t ORDERS_SOME = 1, HAS_VOLATILE = 2, MULTIPLIES = 4, INVALIDATES = 8;
 
 constexpr unsigned MAX_CALLS = 8;
 

@@ -29,6 +29,7 @@ Found find_barrier(Worker& w, unsigned at, const void* place) {
     if (checks(w) && !ordered)
         report(w, BAD_BARRIER, as_pc(place), true, w.shared_base + offset, INITIALISATION_NOT_ORDERED,
                {barrier.made_at, owner->block_number, barrier.thread, true});
+    if (owner == &w && w.run->launch.uses & INVALIDATES) barrier.uses[w.current->thread] = {block_epoch(w), w.current->clock, as_pc(place)};
     return {owner, static_cast<unsigned>(offset), &barrier};
 }
 
@@ -159,6 +160,11 @@ void tiledmm_barrier_invalidate(unsigned at) {
     Worker& w = *worker;
     const Found found = find_barrier(w, at, CALLER);
     if (found.owner != &w) report_and_abort(w, BAD_BARRIER, CALLER, true, w.shared_base + found.offset, WAITS_ELSEWHERE);
+    for (const auto& [thread, use] : found.barrier->uses) {
+        if (!checks(w) || thread == w.current->thread || use.epoch < block_epoch(w) || knows(w, thread, use.clock)) continue;
+        report(w, BAD_BARRIER, as_pc(CALLER), true, w.shared_base + found.offset, STILL_USED, {use.place, w.block_number, thread, false});
+        break;
+    }
     w.mbarriers.erase(found.offset);
     if (sees_accesses(w)) on_other_access(w.shared_base + found.offset, 8, WRITES | UNCOUNTED, STORE, CALLER, 8);
 }

@@ -343,6 +343,11 @@ struct Barrier {
     bool fenced = false;         // whether a fence made that visible
     unsigned fenced_at = 0;      // phase of the cluster's barrier then
     uint64_t made_at = 0, arrived_at = 0, expected_at = 0;   // places: the last of each
+    struct Use {
+        unsigned epoch, clock;
+        uint64_t place;
+    };
+    std::map<unsigned, Use> uses;   // the last of each thread of the block, in a kernel with mbarrier.inval
     Knowledge known;             // to those that arrived so far
     std::shared_ptr<const Knowledge> done;    // the same when the last phase completed
     bool has_remote = false;     // whether threads of other blocks arrive; then, of `known`:
