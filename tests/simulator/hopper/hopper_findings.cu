@@ -369,6 +369,10 @@ extern "C" __global__ void blocks(int which, int* out, const int* in) {
             }
             cluster_sync();
             break;
+        case 16:   // half of the lanes at an instruction of the warp
+            if (t % 2) asm volatile("barrier.cluster.arrive; barrier.cluster.wait;" ::: "memory");   // half
+            else cluster_sync();   // others
+            break;
     }
 }
 

@@ -138,6 +138,22 @@ inline bool sleep_until_over(Worker& w) {
     return is_over(w, fiber);
 }
 
+// Lanes that wait at an instruction of the whole warp, while another lane has come to a barrier of the cluster without them: one finding
+// for each warp.
+inline void report_divergent_lanes(Worker& w) {
+    for (unsigned warp = 0; warp < w.run->warps; ++warp) {
+        const Fiber* const first = &w.fibers[warp * WARP];
+        const Fiber* const last = first + std::min(w.run->threads - warp * WARP, WARP);
+        const auto one = std::find_if(first, last, [](const Fiber& each) { return each.state == State::AT_WARP && each.kind >= WHOLE_WARP; });
+        const auto other = std::find_if(first, last, [](const Fiber& each) { return each.state == State::AT_PHASE && each.wait.what == Wait::CLUSTER; });
+        if (one == last || other == last) continue;
+        w.current = &w.fibers[one->thread];
+        report(w, WARP_NOT_REACHED, reinterpret_cast<uint64_t>(one->barrier), false, 0, 0,
+               {reinterpret_cast<uint64_t>(other->wait.place), w.block_number, other->thread, false});
+        w.current = nullptr;
+    }
+}
+
 // What threads of the cluster wait for, all of them forever: a finding for each place and barrier.
 // details: what it is | its number << 8; arrivals that are missing | all << 32; expected bytes less copied; how many threads wait.
 // Of the cluster's barrier, threads that have arrived | all << 32; of registers, those that are free, and how many a thread waits for.
@@ -145,6 +161,7 @@ inline void report_deadlock(Cluster& c) {
     for (Worker* each : c.members) {
         Worker& w = *each;
         if (w.is_done) continue;
+        report_divergent_lanes(w);
         std::map<std::tuple<const void*, unsigned, unsigned>, std::pair<Fiber*, uint64_t>> all;
         for (Fiber& fiber : w.fibers) {
             if (fiber.state != State::AT_PHASE) continue;

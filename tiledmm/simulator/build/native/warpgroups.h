@@ -221,7 +221,7 @@ static void compare_warps(Worker& w, unsigned warp, unsigned group) {
     for (unsigned other = warp / 4 * 4; other < warp / 4 * 4 + 4; ++other) {
         const Products::Group its = w.products[other].of_groups[group];
         if (its.count >= mine.count) continue;
-        report(w, BAD_WGMMA, mine.last, false, 0, NOT_BY_ALL_WARPS, {its.last, w.block_number, other * WARP, false});
+        report_of(w, w.current->thread, BAD_WGMMA, mine.last, false, 0, NOT_BY_ALL_WARPS, {its.last, w.block_number, other * WARP, false}, {});
         return;
     }
 }
