@@ -4,7 +4,7 @@
 // the cluster wait, sooner in other orders of threads. What it accesses is checked when it is issued, as if by a thread that knows
 // what the issuing thread knows; it is ordered before what threads do that have waited for it, and know its agent's clock.
 //
-// Depends on: asynchronous.h, asynchronous_memory.h, bulk_copies.h, cluster_barriers.h, clusters.h, mbarriers.h, origins.h, state.h, warpgroups.h
+// Depends on: asynchronous.h, asynchronous_memory.h, bulk_copies.h, cluster_barriers.h, clusters.h, mbarriers.h, origins.h, remote_accesses.h, state.h, warpgroups.h
 #include "state.h"
 
 struct uint3 {
@@ -22,6 +22,7 @@ using namespace tiledmm_detail;
 #include "clusters.h"
 #include "mbarriers.h"
 #include "origins.h"
+#include "remote_accesses.h"
 #include "warpgroups.h"
 
 // ---- begin and end ----

@@ -1,11 +1,12 @@
 // Bulk copies, TMA, st.async and red.async: they read memory when they are issued, and write it when they arrive.
 //
-// Depends on: asynchronous_memory.h, clusters.h, mbarriers.h, schedule.h, tensor_maps.h, wgmma_sums.h
+// Depends on: asynchronous_memory.h, clusters.h, mbarriers.h, remote_accesses.h, schedule.h, tensor_maps.h, wgmma_sums.h
 #pragma once
 
 #include "asynchronous_memory.h"
 #include "clusters.h"
 #include "mbarriers.h"
+#include "remote_accesses.h"
 #include "schedule.h"
 #include "tensor_maps.h"
 #include "wgmma_sums.h"

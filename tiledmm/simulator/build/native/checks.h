@@ -95,7 +95,7 @@ ALWAYS_INLINE void end_if_told(Worker& w, const void* place) {
 
 void sync_warp(unsigned mask, const void* place, unsigned kind, void (*when_all)(Worker&, unsigned warp) = nullptr);
 
-// ---- asynchronous operations (asynchronous_memory.h, warpgroups.h, bulk_copies.h) ----
+// ---- asynchronous operations (asynchronous_memory.h, remote_accesses.h, warpgroups.h, bulk_copies.h) ----
 
 // Whether the current thread knows that an access of its block, of this epoch, was made before now.
 bool is_ordered(const Worker& w, Cell earlier);

@@ -1,10 +1,11 @@
 // The barrier of a cluster, and addresses in the shared memory of its blocks.
 //
-// Depends on: asynchronous_memory.h, clusters.h, schedule.h, shared_window.h
+// Depends on: asynchronous_memory.h, clusters.h, remote_accesses.h, schedule.h, shared_window.h
 #pragma once
 
 #include "asynchronous_memory.h"
 #include "clusters.h"
+#include "remote_accesses.h"
 #include "schedule.h"
 #include "shared_window.h"
 

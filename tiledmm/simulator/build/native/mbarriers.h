@@ -1,10 +1,11 @@
 // mbarriers: arrivals, expected bytes, phases, and waits for them.
 //
-// Depends on: asynchronous_memory.h, clusters.h, schedule.h
+// Depends on: asynchronous_memory.h, clusters.h, remote_accesses.h, schedule.h
 #pragma once
 
 #include "asynchronous_memory.h"
 #include "clusters.h"
+#include "remote_accesses.h"
 #include "schedule.h"
 
 struct Found {
