@@ -23,7 +23,8 @@ void* tiledmm_map_generic(const void* at, unsigned rank) {
     if (rank >= w.cluster->members.size()) report_and_abort(w, BAD_CLUSTER_BARRIER, CALLER, false, rank, NO_SUCH_RANK);
     const auto address = reinterpret_cast<uintptr_t>(at);
     for (const Worker* each : w.cluster->members)
-        if (address - each->shared_base < each->shared_span) return reinterpret_cast<void*>(w.cluster->members[rank]->shared_base + (address - each->shared_base));
+        if (address - each->shared_base < each->shared_span)
+            return reinterpret_cast<void*>(w.cluster->members[rank]->shared_base + (address - each->shared_base));
     return const_cast<void*>(at);
 }
 

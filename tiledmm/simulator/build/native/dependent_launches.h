@@ -1,5 +1,6 @@
-// Programmatic dependent launches: a launch that may begin before the launch before it has ended must execute griddepcontrol.wait
-// before it accesses what that one accesses. Here launches run one after the other, so that who waited is only recorded.
+// Programmatic dependent launches: a launch that may begin before the launch before it has ended must execute
+// griddepcontrol.wait before it accesses what that one accesses. Here launches run one after the other, so that who waited is
+// only recorded.
 //
 // Depends on: checks.h, ordering.h, releases.h, state.h
 #pragma once
@@ -15,9 +16,12 @@ inline bool is_after_wait(Worker& w) {
     for (const Worker* member : w.cluster->members) {
         if (fiber.has_waited_for_launch) break;
         for (const LaunchWait& each : member->launch_waits) {
-            const Stamp stamp = {member->block_number << 32 | static_cast<uint64_t>(each.thread) << 22, static_cast<uint64_t>(each.epoch) << 24 | each.clock};
+            const Stamp stamp = {member->block_number << 32 | static_cast<uint64_t>(each.thread) << 22,
+                                 static_cast<uint64_t>(each.epoch) << 24 | each.clock};
             const bool is_in_block = member == &w && (each.epoch < block_epoch(w) || knows(w, each.thread, each.clock));
-            if (!is_in_block && !includes(w, fiber.others.get(), member->rank, each.thread, each.epoch, each.clock) && !is_acquired(w, stamp)) continue;
+            if (!is_in_block && !includes(w, fiber.others.get(), member->rank, each.thread, each.epoch, each.clock) &&
+                !is_acquired(w, stamp))
+                continue;
             fiber.has_waited_for_launch = true;
             break;
         }

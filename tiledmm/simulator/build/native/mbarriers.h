@@ -23,25 +23,30 @@ Found find_barrier(Worker& w, unsigned at, const void* place) {
     const auto found = owner->mbarriers.find(static_cast<unsigned>(offset));
     if (found == owner->mbarriers.end()) report_and_abort(w, BAD_BARRIER, place, true, w.shared_base + offset, NOT_INITIALISED);
     Barrier& barrier = found->second;
-    const bool is_relayed = barrier.fenced && w.cluster->phase > barrier.fenced_at;   // by a barrier of the cluster without memory order
+    const bool is_relayed =
+        barrier.fenced && w.cluster->phase > barrier.fenced_at;   // by a barrier of the cluster without memory order
     const bool same = owner == &w && barrier.thread == w.current->thread;
-    const bool ordered = same || is_relayed || (owner == &w && (barrier.epoch < block_epoch(w) || knows(w, barrier.thread, barrier.clock))) ||
+    const bool ordered = same || is_relayed ||
+                         (owner == &w && (barrier.epoch < block_epoch(w) || knows(w, barrier.thread, barrier.clock))) ||
                          includes(w, w.current->others.get(), owner->rank, barrier.thread, barrier.epoch, barrier.clock);
     if (checks(w) && !ordered)
         report(w, BAD_BARRIER, as_pc(place), true, w.shared_base + offset, INITIALISATION_NOT_ORDERED,
                {barrier.made_at, owner->block_number, barrier.thread, true});
-    if (owner == &w && w.run->launch.uses & INVALIDATES) barrier.uses[w.current->thread] = {block_epoch(w), w.current->clock, as_pc(place)};
+    if (owner == &w && w.run->launch.uses & INVALIDATES)
+        barrier.uses[w.current->thread] = {block_epoch(w), w.current->clock, as_pc(place)};
     return {owner, static_cast<unsigned>(offset), &barrier};
 }
 
 void complete_phase(Worker& owner, unsigned offset, Barrier& barrier) {
     for (Copy& copy : owner.cluster->copies)
         for (Copy::Target& target : copy.targets) {
-            if (!copy.completes || copy.barrier != offset || target.rank != owner.rank || target.phase != barrier.phase) continue;
+            if (!copy.completes || copy.barrier != offset || target.rank != owner.rank || target.phase != barrier.phase)
+                continue;
             ++target.phase;   // it will count there
             Worker& issuer = *owner.cluster->members[copy.rank];
-            report_of(issuer, copy.thread, UNEXPECTED_BYTES, copy.place, true, issuer.shared_base + offset, static_cast<unsigned>(copy.data.size()),
-                      {barrier.expected_at, owner.block_number, barrier.thread, true}, {1, barrier.phase});
+            report_of(issuer, copy.thread, UNEXPECTED_BYTES, copy.place, true, issuer.shared_base + offset,
+                      static_cast<unsigned>(copy.data.size()), {barrier.expected_at, owner.block_number, barrier.thread, true},
+                      {1, barrier.phase});
         }
     reserve(owner, barrier.known);
     for (AsyncRange& each : barrier.landed) {
@@ -95,7 +100,9 @@ void add_arrival(Worker& w, const Found& found, unsigned flags) {
 void learn_phase(Worker& w, const Barrier& barrier, unsigned flags) {
     Fiber& fiber = *w.current;
     if (barrier.done && (barrier.has_remote || fiber.in_cluster)) {
-        const auto& said = !barrier.has_remote ? barrier.done : flags & OF_CLUSTER ? barrier.done_in_cluster : barrier.done_in_block;
+        const auto& said = !barrier.has_remote  ? barrier.done
+                           : flags & OF_CLUSTER ? barrier.done_in_cluster
+                                                : barrier.done_in_block;
         const auto& known = known_in_cluster(fiber);
         auto all = known ? std::make_shared<Knowledge>(*known) : std::make_shared<Knowledge>();
         reserve(w, *all);
@@ -122,7 +129,8 @@ uint64_t arrive(Worker& w, const Found& found, unsigned arrivals, unsigned bytes
         if (barrier.bytes > MOST_BYTES) report(w, BAD_BARRIER, as_pc(place), true, address, TOO_MANY_BYTES);
     }
     if (arrivals > barrier.pending)
-        report(w, BAD_BARRIER, as_pc(place), true, address, TOO_MANY_ARRIVALS, {barrier.made_at, found.owner->block_number, barrier.thread, true});
+        report(w, BAD_BARRIER, as_pc(place), true, address, TOO_MANY_ARRIVALS,
+               {barrier.made_at, found.owner->block_number, barrier.thread, true});
     barrier.arrived_at = as_pc(place);
     barrier.pending -= std::min(barrier.pending, arrivals);
     if (flags & DROPS) barrier.arrivals -= std::min(barrier.arrivals, arrivals);
@@ -142,7 +150,8 @@ void tiledmm_barrier_init(unsigned at, unsigned arrivals) {
     if (arrivals == 0 || arrivals > MOST_ARRIVALS) report_and_abort(w, BAD_BARRIER, place, true, address, BAD_ARRIVALS);
     const auto known = w.mbarriers.find(static_cast<unsigned>(offset));
     if (known != w.mbarriers.end()) {
-        report(w, BAD_BARRIER, as_pc(place), true, address, IN_USE, {known->second.made_at, w.block_number, known->second.thread, true});
+        report(w, BAD_BARRIER, as_pc(place), true, address, IN_USE,
+               {known->second.made_at, w.block_number, known->second.thread, true});
         w.mbarriers.erase(known);
     }
     if (sees_accesses(w)) on_other_access(address, 8, WRITES | UNCOUNTED, STORE, place, 8);
@@ -163,7 +172,8 @@ void tiledmm_barrier_invalidate(unsigned at) {
     if (found.owner != &w) report_and_abort(w, BAD_BARRIER, CALLER, true, w.shared_base + found.offset, WAITS_ELSEWHERE);
     for (const auto& [thread, use] : found.barrier->uses) {
         if (!checks(w) || thread == w.current->thread || use.epoch < block_epoch(w) || knows(w, thread, use.clock)) continue;
-        report(w, BAD_BARRIER, as_pc(CALLER), true, w.shared_base + found.offset, STILL_USED, {use.place, w.block_number, thread, false});
+        report(w, BAD_BARRIER, as_pc(CALLER), true, w.shared_base + found.offset, STILL_USED,
+               {use.place, w.block_number, thread, false});
         break;
     }
     w.mbarriers.erase(found.offset);
@@ -188,7 +198,8 @@ void tiledmm_barrier_expect(unsigned at, unsigned bytes, unsigned) {
     trace(*found.owner, EXPECTED, CALLER, found.offset, bytes, found.barrier->phase);
     found.barrier->bytes += bytes;
     found.barrier->expected_at = as_pc(CALLER);
-    if (found.barrier->bytes > MOST_BYTES) report(w, BAD_BARRIER, as_pc(CALLER), true, w.shared_base + found.offset, TOO_MANY_BYTES);
+    if (found.barrier->bytes > MOST_BYTES)
+        report(w, BAD_BARRIER, as_pc(CALLER), true, w.shared_base + found.offset, TOO_MANY_BYTES);
 }
 
 void tiledmm_barrier_complete(unsigned at, unsigned bytes, unsigned) {
@@ -207,9 +218,11 @@ bool tiledmm_barrier_wait(unsigned at, unsigned long long phase, unsigned flags)
     end_if_told(w, place);
     Fiber& fiber = *w.current;
     const unsigned offset = find_barrier(w, at, place).offset;
-    if (at >> RANK_SHIFT && owner_of(w, at) != &w) report_and_abort(w, BAD_BARRIER, place, false, w.shared_base + offset, WAITS_ELSEWHERE);
+    if (at >> RANK_SHIFT && owner_of(w, at) != &w)
+        report_and_abort(w, BAD_BARRIER, place, false, w.shared_base + offset, WAITS_ELSEWHERE);
     const auto barrier = [&]() -> Barrier& { return w.mbarriers[offset]; };
-    if (!(flags & PARITY) && phase >> 56 != TOKEN) report_and_abort(w, BAD_BARRIER, place, false, w.shared_base + offset, NO_TOKEN);
+    if (!(flags & PARITY) && phase >> 56 != TOKEN)
+        report_and_abort(w, BAD_BARRIER, place, false, w.shared_base + offset, NO_TOKEN);
     if (flags & PARITY && phase > 1) report(w, BAD_BARRIER, as_pc(place), false, w.shared_base + offset, PARITY_BEYOND_1);
     const unsigned wanted = flags & PARITY ? (barrier().phase & 1) == (phase & 1) ? barrier().phase : barrier().phase - 1
                                            : static_cast<unsigned>(phase >> 32 & 0xffffff);
@@ -239,7 +252,8 @@ unsigned tiledmm_barrier_pending(unsigned long long token) { return static_cast<
 static void fence_initialisations(Worker& w) {
     for (auto& [offset, barrier] : w.mbarriers) {
         if (barrier.fenced) continue;
-        const bool known = barrier.thread == w.current->thread || barrier.epoch < block_epoch(w) || knows(w, barrier.thread, barrier.clock);
+        const bool known =
+            barrier.thread == w.current->thread || barrier.epoch < block_epoch(w) || knows(w, barrier.thread, barrier.clock);
         if (!known) continue;
         barrier.fenced = true;
         barrier.fenced_at = w.cluster->phase;
@@ -262,7 +276,8 @@ void tiledmm_proxy_fence(unsigned spaces) {
         ProxyFence& proxy = fiber.proxy[space];
         proxy.fence = {true, block_epoch(w), fiber.clock};
         proxy.others = fiber.others;
-        for (unsigned lane = 0; lane < WARP; ++lane) proxy.known[lane] = std::max(fiber.known[lane], w.warps[fiber.thread / WARP].full);
+        for (unsigned lane = 0; lane < WARP; ++lane)
+            proxy.known[lane] = std::max(fiber.known[lane], w.warps[fiber.thread / WARP].full);
         proxy.known[fiber.thread % WARP] = fiber.clock;
     }
 }

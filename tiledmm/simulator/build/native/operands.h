@@ -1,7 +1,8 @@
 // Whether the descriptor of an operand of wgmma leads to its elements in order, and to each once.
 //
-// What an operand is, threads say by what they write: the elements of a tile come from an array in global memory, at steps along
-// rows and along k. Where a descriptor does not fit the tile, these steps differ. A correct kernel may gather rows from anywhere.
+// What an operand is, threads say by what they write: the elements of a tile come from an array in global memory, at steps
+// along rows and along k. Where a descriptor does not fit the tile, these steps differ. A correct kernel may gather rows from
+// anywhere.
 //
 // Depends on: asynchronous_memory.h, descriptors.h, origins.h
 #pragma once
@@ -40,8 +41,8 @@ bool for_chunks_of(const WgmmaOperand& o, Visit visit) {
 
 // ---- each chunk once ----
 
-// Reports offsets that lead to one chunk from two places. A convolution's rows may overlap, all at one distance, and an offset of 0
-// repeats rows. details: where the chunk is found again, and where it was before: mn and k of each.
+// Reports offsets that lead to one chunk from two places. A convolution's rows may overlap, all at one distance, and an offset
+// of 0 repeats rows. details: where the chunk is found again, and where it was before: mn and k of each.
 static bool check_overlap(Worker& w, const WgmmaOperand& o, const void* place) {
     std::vector<bool> seen(WINDOW / CHUNK_BYTES);
     unsigned again[2] = {};
@@ -52,9 +53,15 @@ static bool check_overlap(Worker& w, const WgmmaOperand& o, const void* place) {
         return false;
     });
     if (!overlaps) return false;
-    const unsigned begin = o.offset(0, 0), along_rows = o.offset(1, 0) - begin, along_chunks = o.chunks() > 1 ? o.offset(0, 1) - begin : 0;
-    if (!for_chunks_of(o, [&](unsigned row, unsigned chunk) { return o.offset(row, chunk) != begin + row * along_rows + chunk * along_chunks; })) return false;
-    if (for_chunks_of(o, [&](unsigned row, unsigned chunk) { return (row == 0) != (chunk == 0) && o.offset(row, chunk) == begin; })) return false;
+    const unsigned begin = o.offset(0, 0), along_rows = o.offset(1, 0) - begin,
+                   along_chunks = o.chunks() > 1 ? o.offset(0, 1) - begin : 0;
+    if (!for_chunks_of(o, [&](unsigned row, unsigned chunk) {
+            return o.offset(row, chunk) != begin + row * along_rows + chunk * along_chunks;
+        }))
+        return false;
+    if (for_chunks_of(
+            o, [&](unsigned row, unsigned chunk) { return (row == 0) != (chunk == 0) && o.offset(row, chunk) == begin; }))
+        return false;
     const unsigned address = o.address(again[0], again[1]);
     return for_chunks_of(o, [&](unsigned row, unsigned chunk) {
         if (o.address(row, chunk) != address) return false;
@@ -64,27 +71,30 @@ static bool check_overlap(Worker& w, const WgmmaOperand& o, const void* place) {
     });
 }
 
-// Reports swizzled rows that begin within a row of the pattern, and end in the next one: elements of that one are then where those of
-// the first were to be. details: bytes from the begin of the pattern's row; those of such a row.
+// Reports swizzled rows that begin within a row of the pattern, and end in the next one: elements of that one are then where
+// those of the first were to be. details: bytes from the begin of the pattern's row; those of such a row.
 static bool check_rows(Worker& w, const WgmmaOperand& o, const void* place) {
     const unsigned swizzle = o.descriptor.swizzle;
     if (!swizzle) return false;
     const unsigned begin = o.descriptor.address % swizzle, bytes = (o.mn_major ? o.all : o.k) * o.element_bytes;
     if (begin + std::min(bytes, swizzle) <= swizzle) return false;
-    report_with(w, BAD_WGMMA, as_pc(place), false, w.shared_base + offset_of(w, o.descriptor.address), WITHIN_A_ROW, {}, {begin, swizzle});
+    report_with(w, BAD_WGMMA, as_pc(place), false, w.shared_base + offset_of(w, o.descriptor.address), WITHIN_A_ROW, {},
+                {begin, swizzle});
     return true;
 }
 
 // The chunks along k of the first row of an operand, as the next wgmma with the same sums compares them with its own.
 static std::vector<unsigned> chunks_along_k(const WgmmaOperand& o) {
     std::vector<unsigned> all;
-    for (unsigned i = 0; i < (o.mn_major ? o.rows() : o.chunks()); ++i) all.push_back(o.mn_major ? o.address(i, 0) : o.address(0, i));
+    for (unsigned i = 0; i < (o.mn_major ? o.rows() : o.chunks()); ++i)
+        all.push_back(o.mn_major ? o.address(i, 0) : o.address(0, i));
     return all;
 }
 
-// Reports steps along k from one wgmma to the next that are shorter than the k of a wgmma: it reads some chunks of a row again, and not
-// all. details: the k of the first one here, and the k that it had before.
-static void check_advance(Worker& w, const WgmmaOperand& o, const std::vector<unsigned>& before, uint64_t place_before, const void* place) {
+// Reports steps along k from one wgmma to the next that are shorter than the k of a wgmma: it reads some chunks of a row again,
+// and not all. details: the k of the first one here, and the k that it had before.
+static void check_advance(Worker& w, const WgmmaOperand& o, const std::vector<unsigned>& before, uint64_t place_before,
+                          const void* place) {
     const std::vector<unsigned> now = chunks_along_k(o);
     const unsigned step = o.mn_major ? 1 : o.elements();
     unsigned same = 0, here = 0, there = 0;
@@ -116,8 +126,10 @@ static bool is_by_thread(const Worker& w, unsigned address) {
     return is_of_block(w, written) && !is_agent(w, written) && !(written & IN_FLIGHT);
 }
 
-// details: mn and k of an element that is elsewhere; the address in global memory of what should be there; whether a thread wrote it.
-static void report_order(Worker& w, const WgmmaOperand& o, unsigned row, unsigned chunk, uintptr_t found, uintptr_t expected, const void* place) {
+// details: mn and k of an element that is elsewhere; the address in global memory of what should be there; whether a thread
+// wrote it.
+static void report_order(Worker& w, const WgmmaOperand& o, unsigned row, unsigned chunk, uintptr_t found, uintptr_t expected,
+                         const void* place) {
     const unsigned address = o.address(row, chunk);
     const Source* const source = source_at(w, address);
     const Cell written = w.writes[offset_of(w, address) >> w.granule_shift];
@@ -127,8 +139,8 @@ static void report_order(Worker& w, const WgmmaOperand& o, unsigned row, unsigne
 }
 
 // Where TMA has written an operand, each step along its rows, and each along its columns, must be one through the array, or one
-// through the box: one try with addresses in global memory, and one with offsets in the box. Of each copy, three chunks say how far
-// the steps are.
+// through the box: one try with addresses in global memory, and one with offsets in the box. Of each copy, three chunks say how
+// far the steps are.
 static bool check_boxes(Worker& w, const WgmmaOperand& o, const void* place) {
     if (w.sources.empty()) return false;
     struct Steps {
@@ -142,7 +154,9 @@ static bool check_boxes(Worker& w, const WgmmaOperand& o, const void* place) {
         unsigned row = 0, chunk = 0;
         long long by = 0;   // from where it should be
     } wrong[2];
-    const auto value = [](const Source& source, bool in_box) { return static_cast<long long>(in_box ? source.offset : source.global); };
+    const auto value = [](const Source& source, bool in_box) {
+        return static_cast<long long>(in_box ? source.offset : source.global);
+    };
     for (const bool in_box : {false, true}) {
         std::map<unsigned, Steps> copies;
         for_chunks_of(o, [&](unsigned row, unsigned chunk) {
@@ -152,7 +166,8 @@ static bool check_boxes(Worker& w, const WgmmaOperand& o, const void* place) {
             Steps& steps = found->second;
             if (is_new) return false;
             const long long distance = value(*source, in_box) - value(*steps.begin, in_box);
-            const long long rows = static_cast<long long>(row) - steps.row, chunks = static_cast<long long>(chunk) - steps.chunk;
+            const long long rows = static_cast<long long>(row) - steps.row,
+                            chunks = static_cast<long long>(chunk) - steps.chunk;
             if (rows == 0 && !steps.has_chunk) steps.along_chunks = distance / chunks, steps.has_chunk = true;
             if (chunks == 0 && !steps.has_row) steps.along_rows = distance / rows, steps.has_row = true;
             if ((rows && !steps.has_row) || (chunks && !steps.has_chunk)) return false;
@@ -168,10 +183,10 @@ static bool check_boxes(Worker& w, const WgmmaOperand& o, const void* place) {
     return true;
 }
 
-// Where threads have written an operand, by cp.async or by stores of what they loaded. Its rows may be gathered from anywhere, and so may
-// its columns, but the distance between two columns must be the same in all rows. If neither rows nor columns are at one distance
-// from each other, and the element that belongs to one place is in another, the tile is permuted. Nothing is known of an operand if
-// it has elements that come from nowhere, or some twice.
+// Where threads have written an operand, by cp.async or by stores of what they loaded. Its rows may be gathered from anywhere,
+// and so may its columns, but the distance between two columns must be the same in all rows. If neither rows nor columns are at
+// one distance from each other, and the element that belongs to one place is in another, the tile is permuted. Nothing is known
+// of an operand if it has elements that come from nowhere, or some twice.
 static bool check_origins(Worker& w, const WgmmaOperand& o, const void* place) {
     const unsigned chunks = o.chunks();
     std::vector<uintptr_t> begins;
@@ -207,11 +222,12 @@ static bool check_origins(Worker& w, const WgmmaOperand& o, const void* place) {
     while (row < o.rows() && at(row, 0) == expected_row()) ++row;
     while (chunk < chunks && at(0, chunk) == expected_chunk()) ++chunk;
     if (row == o.rows() || chunk == chunks) return false;
-    return is_elsewhere(expected_row(), at(row, 0)) && is_elsewhere(expected_chunk(), at(0, chunk)) && report_at(row, 0, expected_row());
+    return is_elsewhere(expected_row(), at(row, 0)) && is_elsewhere(expected_chunk(), at(0, chunk)) &&
+           report_at(row, 0, expected_row());
 }
 
-// A row of an operand that is swizzled and K-major: whether its chunks come from contiguous memory, and by which xor of their numbers
-// they are permuted there. The swizzle of a tile that begins between two patterns permutes all its rows alike.
+// A row of an operand that is swizzled and K-major: whether its chunks come from contiguous memory, and by which xor of their
+// numbers they are permuted there. The swizzle of a tile that begins between two patterns permutes all its rows alike.
 struct SwizzledRow {
     bool is_known = false;
     unsigned permutation = 0;
@@ -250,6 +266,7 @@ static void check_operands(Worker& w, const std::vector<WgmmaOperand>& operands,
     if (!checks(w)) return;
     bool is_wrong = false;
     for (const WgmmaOperand& each : operands)
-        is_wrong |= check_rows(w, each, place) || check_overlap(w, each, place) || check_boxes(w, each, place) || check_origins(w, each, place);
+        is_wrong |= check_rows(w, each, place) || check_overlap(w, each, place) || check_boxes(w, each, place) ||
+                    check_origins(w, each, place);
     if (operands.size() == 2 && !is_wrong) check_permutations(w, operands[0], operands[1], place);
 }

@@ -1,5 +1,5 @@
-// Where the bytes that threads store to shared memory come from: the global addresses of cp.async, and of a thread's loads whose
-// bytes it stores soon after. Only for kernels with wgmma, whose descriptors must lead to them in order (operands.h).
+// Where the bytes that threads store to shared memory come from: the global addresses of cp.async, and of a thread's loads
+// whose bytes it stores soon after. Only for kernels with wgmma, whose descriptors must lead to them in order (operands.h).
 //
 // A store's bytes can be read once it has been made: at the thread's next access, or when it waits. They come from a load if
 // that is the only one of its latest loads with these bytes. Bytes that were computed come from nowhere, as far as is known.

@@ -11,8 +11,8 @@
 #include "state.h"
 
 // The current thread accesses another block's shared memory: the block must not end before.
-void touch(Worker& w, Worker& owner, const void* place, uintptr_t offset, unsigned bytes, bool writes, unsigned site, unsigned agent = 0,
-           unsigned clock = 0) {
+void touch(Worker& w, Worker& owner, const void* place, uintptr_t offset, unsigned bytes, bool writes, unsigned site,
+           unsigned agent = 0, unsigned clock = 0) {
     if (&w == &owner) return;
     if (owner.is_done) {
         report_with(w, ENDED_BLOCK, as_pc(place), writes, owner.shared_base + offset, bytes, {0, owner.block_number, 0}, {0});
@@ -21,7 +21,8 @@ void touch(Worker& w, Worker& owner, const void* place, uintptr_t offset, unsign
     owner.is_asynchronous = true;
     const Fiber& fiber = *w.current;
     const unsigned member = agent ? agent : fiber.thread;
-    owner.last_remote[{w.rank, member}] = {w.rank, fiber.thread, block_epoch(w), agent ? clock : fiber.clock, site, writes, false, member};
+    const unsigned when = agent ? clock : fiber.clock;
+    owner.last_remote[{w.rank, member}] = {w.rank, fiber.thread, block_epoch(w), when, site, writes, false, member};
 }
 
 Worker* owner_at(Worker& w, unsigned at, const void* place) {
@@ -32,7 +33,8 @@ Worker* owner_at(Worker& w, unsigned at, const void* place) {
 
 void* remote_pointer(Worker& owner, unsigned at) { return reinterpret_cast<void*>(owner.shared_base + offset_of(owner, at)); }
 
-bool on_remote_access(Worker& w, uintptr_t address, unsigned bytes, unsigned how, unsigned kind, const void* place, unsigned alignment) {
+bool on_remote_access(Worker& w, uintptr_t address, unsigned bytes, unsigned how, unsigned kind, const void* place,
+                      unsigned alignment) {
     Worker* owner = nullptr;
     for (Worker* each : w.cluster->members)
         if (address - each->shared_base < each->shared_span) owner = each;
@@ -48,7 +50,8 @@ bool on_remote_access(Worker& w, uintptr_t address, unsigned bytes, unsigned how
     if (!run.launch.checks) return true;
     if (writes && keeps_origins(*owner)) keep_origin(*owner, offset, bytes, 0);
     if ((bytes | offset) & 3 && owner->granule_shift) refine(*owner);
-    const RemoteAccess mine = {w.rank, w.current->thread, block_epoch(w), w.current->clock, site, writes, strong, w.current->thread};
+    const RemoteAccess mine = {w.rank, w.current->thread, block_epoch(w), w.current->clock, site, writes,
+                               strong, w.current->thread};
     bool told = false;
     const auto race = [&](const Worker& of, unsigned thread, unsigned other_site, bool other_writes, unsigned unfenced = 0) {
         if (std::exchange(told, true)) return;
@@ -65,7 +68,8 @@ bool on_remote_access(Worker& w, uintptr_t address, unsigned bytes, unsigned how
                 report_unfinished(w, *owner, written, offset, bytes, writes, as_pc(place));
         } else if (is_of_block(*owner, written)) {
             const bool is_before = is_ordered(w, *owner, written);
-            const bool is_seen = writes || is_visible(w, owner->rank, thread_of(written), epoch_in_block(*owner, written), full_clock(*owner, written));
+            const bool is_seen = writes || is_visible(w, owner->rank, thread_of(written), epoch_in_block(*owner, written),
+                                                      full_clock(*owner, written));
             if (!(strong && written & STRONG) && !(is_before && is_seen))
                 race(*owner, thread_of(written), site_of(written), true, is_before ? IN_BLOCK_ONLY : 0);
         } else if (!writes && std::none_of(all.begin(), all.end(), [](const RemoteAccess& each) { return each.writes; })) {
@@ -84,7 +88,8 @@ bool on_remote_access(Worker& w, uintptr_t address, unsigned bytes, unsigned how
             if ((writes || each.writes) && !(strong && each.is_strong) && !is_ordered(w, each))
                 race(*w.cluster->members[each.rank], each.thread, each.site, each.writes);
         // Who does not know of an access before this one, does not know of this one either.
-        all.erase(std::remove_if(all.begin(), all.end(), [&](const RemoteAccess& each) { return (writes || !each.writes) && is_ordered(w, each); }),
+        all.erase(std::remove_if(all.begin(), all.end(),
+                                 [&](const RemoteAccess& each) { return (writes || !each.writes) && is_ordered(w, each); }),
                   all.end());
         all.push_back(mine);
     }

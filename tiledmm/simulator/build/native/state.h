@@ -489,10 +489,10 @@ struct Products {
         std::vector<uintptr_t> places;       // of the first lane's registers
         std::vector<uint32_t> values;        // by lane and register
         std::vector<uint32_t*> to;           // by lane and register
-        unsigned registers, group;
-        uint32_t delivered;                  // lanes that have waited
-        std::vector<std::vector<unsigned>> chunks;   // of each operand in shared memory of the last wgmma, along k (operands.h)
-        uint64_t place;                      // of that
+        unsigned registers, group = 0;
+        uint32_t delivered = 0;              // lanes that have waited
+        std::vector<std::vector<unsigned>> chunks = {};   // along k, of the last wgmma's operands in shared memory (operands.h)
+        uint64_t place = 0;                  // of that
     };
     std::vector<Sums> sums;
 };

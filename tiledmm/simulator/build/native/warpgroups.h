@@ -39,8 +39,8 @@ void on_register(Worker& w, uintptr_t address, unsigned bytes, bool writes, cons
         }
         if (!each.is_sum && !writes) continue;
         const Products& products = w.products[fiber.thread / WARP];
-        report_with(w, REGISTER_IN_FLIGHT, as_pc(place), writes, 0, each.is_sum ? 1 : 0, {each.place, w.block_number, fiber.thread, each.is_sum},
-                    {each.is_sum, each.group < products.committed});
+        report_with(w, REGISTER_IN_FLIGHT, as_pc(place), writes, 0, each.is_sum ? 1 : 0,
+                    {each.place, w.block_number, fiber.thread, each.is_sum}, {each.is_sum, each.group < products.committed});
         return;
     }
 }
@@ -60,7 +60,8 @@ static void multiply_in_warp(Worker& w, unsigned warp) {
         const Wgmma& each = *static_cast<const Wgmma*>(lanes[lane].wgmma);
         const Fence &its = lanes[lane].proxy[SHARED].fence, &latest = w.current->proxy[SHARED].fence;
         if (its.done && (!latest.done || its.clock > latest.clock)) w.current = &lanes[lane];
-        if (each.a_descriptor == first.a_descriptor && each.b_descriptor == first.b_descriptor && each.scale_d == first.scale_d) continue;
+        if (each.a_descriptor == first.a_descriptor && each.b_descriptor == first.b_descriptor && each.scale_d == first.scale_d)
+            continue;
         w.current = &lanes[lane];
         report(w, BAD_WGMMA, pc, false, 0, LANES_DIFFER);
         w.current = &lanes[0];
@@ -93,7 +94,8 @@ static void multiply_in_warp(Worker& w, unsigned warp) {
     std::vector<WgmmaOperand> operands;   // in shared memory
     if (first.a_in_registers) {
         uint32_t registers[32][4];
-        for (unsigned lane = 0; lane < WARP; ++lane) std::memcpy(registers[lane], static_cast<const Wgmma*>(lanes[lane].wgmma)->a, sizeof registers[lane]);
+        for (unsigned lane = 0; lane < WARP; ++lane)
+            std::memcpy(registers[lane], static_cast<const Wgmma*>(lanes[lane].wgmma)->a, sizeof registers[lane]);
         pack_rows(registers, a.data());
     } else {
         const Descriptor d = decode(first.a_descriptor);
@@ -118,7 +120,8 @@ static void multiply_in_warp(Worker& w, unsigned warp) {
     for (Products::Sums& each : products.sums)
         if (each.places == places && !each.delivered) sums = &each;
     if (!sums) {
-        products.sums.push_back({places, std::vector<uint32_t>(WARP * registers), std::vector<uint32_t*>(WARP * registers), registers, 0, 0, {}, 0});
+        const size_t all = WARP * registers;
+        products.sums.push_back({places, std::vector<uint32_t>(all), std::vector<uint32_t*>(all), registers});
         sums = &products.sums.back();
         for (unsigned lane = 0; lane < WARP; ++lane)
             for (unsigned i = 0; i < registers; ++i) {
@@ -132,17 +135,22 @@ static void multiply_in_warp(Worker& w, unsigned warp) {
     std::vector<std::vector<unsigned>> chunks;
     for (size_t i = 0; i < operands.size(); ++i) {
         chunks.push_back(chunks_along_k(operands[i]));
-        if (checks(w) && sums->chunks.size() == operands.size()) check_advance(w, operands[i], sums->chunks[i], sums->place, place);
+        if (checks(w) && sums->chunks.size() == operands.size())
+            check_advance(w, operands[i], sums->chunks[i], sums->place, place);
     }
     sums->chunks = std::move(chunks);
     sums->place = pc;
-    const auto offset_in = [&](unsigned long long descriptor) { return offset_of(w, static_cast<unsigned>(descriptor & 0x3fff) << 4); };
-    const uintptr_t b_offset = offset_in(first.b_descriptor), a_offset = first.a_in_registers ? b_offset : offset_in(first.a_descriptor);
+    const auto offset_in = [&](unsigned long long descriptor) {
+        return offset_of(w, static_cast<unsigned>(descriptor & 0x3fff) << 4);
+    };
+    const uintptr_t b_offset = offset_in(first.b_descriptor),
+                    a_offset = first.a_in_registers ? b_offset : offset_in(first.a_descriptor);
     trace(w, WGMMA_ISSUED, place, a_offset, first.n, b_offset);
     multiply(first, a.data(), b.data(), sums->values.data());
     for (unsigned lane = 0; lane < WARP; ++lane) {
         const Wgmma& each = *static_cast<const Wgmma*>(lanes[lane].wgmma);
-        for (unsigned i = 0; i < registers; ++i) put_in_flight(lanes[lane], reinterpret_cast<uintptr_t>(each.sums[i]), true, group, pc);
+        for (unsigned i = 0; i < registers; ++i)
+            put_in_flight(lanes[lane], reinterpret_cast<uintptr_t>(each.sums[i]), true, group, pc);
         for (unsigned i = 0; i < 4 && each.a_in_registers; ++i)
             if (each.a_places[i]) put_in_flight(lanes[lane], reinterpret_cast<uintptr_t>(each.a_places[i]), false, group, pc);
     }
@@ -161,7 +169,8 @@ static void multiply_in_warp(Worker& w, unsigned warp) {
 static bool uses_new_registers(const Fiber& fiber, const Wgmma& product) {
     const auto is_new = [&](const void* place) {
         const auto address = reinterpret_cast<uintptr_t>(place);
-        return std::none_of(fiber.in_flight.begin(), fiber.in_flight.end(), [&](const InFlight& each) { return address - each.begin < each.end - each.begin; });
+        return std::none_of(fiber.in_flight.begin(), fiber.in_flight.end(),
+                            [&](const InFlight& each) { return address - each.begin < each.end - each.begin; });
     };
     if (is_new(product.sums[0]) && product.scale_d) return true;
     return product.a_in_registers && product.a_places[0] && is_new(product.a_places[0]);
@@ -172,7 +181,8 @@ static void check_a_register(Worker& w, uintptr_t address, const void* place) {
     for (const InFlight& each : w.current->in_flight) {
         if (!each.is_sum || each.is_complete || address - each.begin >= each.end - each.begin) continue;
         const bool committed = each.group < w.products[w.current->thread / WARP].committed;
-        report_with(w, REGISTER_IN_FLIGHT, as_pc(place), false, 0, 1, {each.place, w.block_number, w.current->thread, true}, {1, committed});
+        report_with(w, REGISTER_IN_FLIGHT, as_pc(place), false, 0, 1, {each.place, w.block_number, w.current->thread, true},
+                    {1, committed});
         return;
     }
 }
@@ -191,7 +201,8 @@ void tiledmm_wgmma(const Wgmma* product) {
     Fiber& fiber = *w.current;
     use(w);
     need_warpgroup(w, CALLER);
-    if (!fiber.has_wgmma_fence || (!fiber.fenced_since_wait && uses_new_registers(fiber, *product))) report(w, BAD_WGMMA, as_pc(CALLER), false, 0, NO_FENCE);
+    if (!fiber.has_wgmma_fence || (!fiber.fenced_since_wait && uses_new_registers(fiber, *product)))
+        report(w, BAD_WGMMA, as_pc(CALLER), false, 0, NO_FENCE);
     if (product->a_in_registers)
         for (const void* each : product->a_places) check_a_register(w, reinterpret_cast<uintptr_t>(each), CALLER);
     fiber.wgmma = product;
@@ -221,7 +232,8 @@ static void compare_warps(Worker& w, unsigned warp, unsigned group) {
     for (unsigned other = warp / 4 * 4; other < warp / 4 * 4 + 4; ++other) {
         const Products::Group its = w.products[other].of_groups[group];
         if (its.count >= mine.count) continue;
-        report_of(w, w.current->thread, BAD_WGMMA, mine.last, false, 0, NOT_BY_ALL_WARPS, {its.last, w.block_number, other * WARP, false}, {});
+        report_of(w, w.current->thread, BAD_WGMMA, mine.last, false, 0, NOT_BY_ALL_WARPS,
+                  {its.last, w.block_number, other * WARP, false}, {});
         return;
     }
 }
@@ -251,10 +263,12 @@ void tiledmm_wgmma_wait(unsigned pending) {
     for (size_t i = 0; i < products.sums.size(); ++i) {
         Products::Sums& sums = products.sums[i];
         if (sums.group >= done || sums.delivered >> lane & 1) continue;
-        for (unsigned j = 0; j < sums.registers; ++j) *sums.to[lane * sums.registers + j] = sums.values[lane * sums.registers + j];
+        for (unsigned j = 0; j < sums.registers; ++j)
+            *sums.to[lane * sums.registers + j] = sums.values[lane * sums.registers + j];
         sums.delivered |= 1u << lane;
     }
-    products.sums.erase(std::remove_if(products.sums.begin(), products.sums.end(), [](const Products::Sums& each) { return each.delivered == ~0u; }),
+    products.sums.erase(std::remove_if(products.sums.begin(), products.sums.end(),
+                                       [](const Products::Sums& each) { return each.delivered == ~0u; }),
                         products.sums.end());
     for (InFlight& each : fiber.in_flight)
         if (each.group < done) each.is_complete = true;
@@ -292,7 +306,8 @@ void tiledmm_set_registers(unsigned count, unsigned increases) {
     need_warpgroup(w, CALLER);
     end_if_told(w, CALLER);
     const unsigned warp = fiber.thread / WARP;
-    if (!increases && count > w.registers[warp]) report_and_abort(w, BAD_REGISTERS, CALLER, false, w.registers[warp], MORE_BY_DEC);
+    if (!increases && count > w.registers[warp])
+        report_and_abort(w, BAD_REGISTERS, CALLER, false, w.registers[warp], MORE_BY_DEC);
     if (increases && count < w.registers[warp] && w.registers[warp] != MOST_REGISTERS)
         report_and_abort(w, BAD_REGISTERS, CALLER, false, w.registers[warp], FEWER_BY_INC);
     fiber.wait = {Wait::REGISTERS, CALLER, count, 0, false};
