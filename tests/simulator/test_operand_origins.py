@@ -1,4 +1,4 @@
-"""Where the elements of wgmma's operands come from, if threads or cp.async write the tile that a descriptor describes."""
+"""Where the elements of operands of wgmma come from, if threads or cp.async write the tile of a descriptor."""
 
 from __future__ import annotations
 
