@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -92,15 +94,22 @@ def counted(variant: str, tile: int | None, layout: str) -> dict[str, Any]:
     }
 
 
-def counts() -> dict[str, Any]:
-    """Count all kernels, and return the results with the machine that counted them."""
-    found = []
+def kernels() -> Iterator[tuple[str, int | None, str]]:
+    """Yield the kernels that are counted, each as variant, tile and layout."""
     for variant in COUNTED:
         row = find_variant(variant)
         for tile in row.tiles or (None,):
             for layout in LAYOUTS if tile in (None, row.default_tile) else LAYOUTS[:2]:
-                found.append(counted(variant, tile, layout))
-                print(found[-1]["symbol"], file=sys.stderr)
+                yield variant, tile, layout
+
+
+def counts() -> dict[str, Any]:
+    """Count all kernels, one per core at a time, and return the results with the machine that counted them."""
+    found = []
+    with ProcessPoolExecutor() as pool:
+        for row in pool.map(counted, *zip(*kernels(), strict=True)):
+            print(row["symbol"], file=sys.stderr)
+            found.append(row)
     machine = {"simulated": f"the simulator, compiling for {TARGET}", "tiledmm": f"tiledmm {tiledmm.__version__}"}
     names = [f"{name} {find_variant(name).default_type}" for name in COUNTED]
     return measured(machine | {"date": date.today().isoformat()}, {"kernels": found}, names=names)

@@ -13,9 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer.testing
 
 # Before anything imports NumPy: the threads of BLAS wait actively for each other, and those of all workers share cores.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+# Typer would create all commands again for each call of one, which takes longer than most of the tests that call them.
+typer.testing._get_command = functools.cache(typer.testing._get_command)
 
 ROOT = Path(__file__).resolve().parent.parent
 GPU_TESTS = Path(__file__).parent / "gpu"

@@ -37,7 +37,6 @@ SELECTION = (
     "test_docstrings.py",
     "test_packaging.py",
     "test_public_names.py",
-    "test_selection.py",
     "test_shared_folder.py",
     "test_simulate.py",
     "test_source_map.py",

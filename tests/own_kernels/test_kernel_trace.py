@@ -196,7 +196,8 @@ def test_the_block_of_a_finding_is_shown(tmp_path):
     assert trace.block == (1, 0, 0)
 
 
-def test_an_endless_kernel_is_traced_until_it_is_stopped(tmp_path):
+def test_an_endless_kernel_is_traced_until_it_is_stopped(tmp_path, monkeypatch):
+    monkeypatch.setattr("tiledmm.own_kernels.api.TIMEOUT", 0.5)
     (trace,) = traced(tmp_path, ENDLESS).traces
     assert trace.findings and 2 <= trace.instructions <= MOST_PER_WARP
 

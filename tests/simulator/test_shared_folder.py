@@ -51,6 +51,13 @@ def test_what_was_used_longest_ago_goes_first(folder: Path, keep: int, left: set
     assert removed.files == 4 - len(left) and removed.bytes == 15 - contents(folder).bytes
 
 
+def test_a_folder_is_bounded_once_a_minute(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert bound(folder, 14).files == 1
+    assert bound(folder, 0) == Contents()
+    monkeypatch.setattr(shared_folder, "BETWEEN_BOUNDS", 0)
+    assert bound(folder, 0).files == 3
+
+
 def test_what_is_used_again_stays(folder: Path) -> None:
     mark_used(folder / "0.cubin")
     mark_used(folder / "gone.so")
@@ -61,7 +68,8 @@ def test_what_is_used_again_stays(folder: Path) -> None:
 pytest.importorskip("fcntl", reason="there are no locks on Windows")
 
 
-def test_nothing_is_removed_while_it_is_in_use(folder: Path) -> None:
+def test_nothing_is_removed_while_it_is_in_use(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared_folder, "BETWEEN_BOUNDS", 0)
     with in_use(folder), in_use(folder):
         assert bound(folder, 0) == Contents()
         found: list[Contents] = []

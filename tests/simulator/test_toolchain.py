@@ -60,6 +60,7 @@ def test_the_cache_is_private_and_by_content(cache, no_runtime):
 
 
 def test_the_cache_does_not_grow_beyond_its_bound(cache, no_runtime, monkeypatch):
+    monkeypatch.setattr(shared_folder, "BETWEEN_BOUNDS", 0)
     first, second = build(1), build(2)
     runtime = toolchain.build_runtime()
     os.utime(first, (1, 1))

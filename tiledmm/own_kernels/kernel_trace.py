@@ -205,9 +205,9 @@ def _record(
     recording = record_block(
         kernel, outcome, launch.placed, geometry.block, geometry.shared_bytes, file, numbers, constants
     )
-    events = list(events_of(kernel, outcome, launch.placed, geometry.block))
-    if not uses_pipeline(events):
+    if not uses_pipeline(outcome):
         return recording, None
+    events = list(events_of(kernel, outcome, launch.placed, geometry.block))
     return recording, record_pipeline(
         events, geometry.block, kernel.text, findings, lambda line: line_in(kernel, line, file)
     )

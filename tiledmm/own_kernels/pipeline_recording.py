@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tiledmm.simulator.check.findings import Finding
+from tiledmm.simulator.execute.grid import Outcome
+from tiledmm.simulator.execute.interface import KINDS
 from tiledmm.simulator.report.events import Event
 from tiledmm.simulator.report.requests import WARP
 
@@ -44,9 +46,9 @@ class _Step:
     warps: set[int] = field(default_factory=set)
 
 
-def uses_pipeline(events: Sequence[Event]) -> bool:
-    """Return whether a block waits for mbarriers, so that the page of a pipeline has something to show."""
-    return any(each.kind in ("wait", "pass") for each in events)
+def uses_pipeline(outcome: Outcome) -> bool:
+    """Return whether the traced block waits for mbarriers, so that the page of a pipeline has something to show."""
+    return any(KINDS[each.kind] in ("wait", "pass") for each in outcome.events)
 
 
 def record_pipeline(

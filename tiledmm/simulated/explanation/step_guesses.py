@@ -122,25 +122,18 @@ def _within(wrong: WrongProduct, name: str, begin: int, end: int) -> tuple[str, 
 
 def _periods(wrong: WrongProduct, rows: Array, cols: Array, terms: Array) -> Iterator[Guess]:
     """Yield guesses in which the same steps of each tile are missing, alone, or counted twice."""
-    whole = terms.sum(axis=1)
+    whole, at = terms.sum(axis=1), (rows, cols)
     for period in range(2, min(_MOST_PERIOD, wrong.k - 1) + 1):
         padded = np.zeros((len(rows), -(-wrong.k // period) * period), terms.dtype)
         padded[:, : wrong.k] = terms
-        parts = padded.reshape(len(rows), -1, period).sum(axis=1)
-        first = parts.cumsum(axis=1)
-        for step in range(period):
-            for name, sums in (
-                ("without", whole - parts[:, step]),
-                ("alone", parts[:, step]),
-                ("twice", whole + parts[:, step]),
-                ("first", first[:, step]),
-            ):
-                is_known = (name == "first" and not 1 <= step < period - 2) or (name == "alone" and period == 2)
-                if is_known:  # as a step that is missing
-                    continue
-                at = (rows, cols)
-                if wrong.equal(wrong.finish(sums, at), at).all():
-                    yield _period(wrong, name, step, period)
+        parts = padded.reshape(len(rows), -1, period).sum(axis=1).T  # (period, elements)
+        sums = np.stack([whole - parts, parts, whole + parts, parts.cumsum(axis=0)], axis=1)
+        alive = wrong.equal(wrong.finish(sums, at), at).all(axis=-1)  # (period, names): all at once is much faster
+        for step, number in np.argwhere(alive).tolist():
+            name = ("without", "alone", "twice", "first")[number]
+            is_known = (name == "first" and not 1 <= step < period - 2) or (name == "alone" and period == 2)
+            if not is_known:  # as a step that is missing
+                yield _period(wrong, name, step, period)
 
 
 def _period(wrong: WrongProduct, name: str, step: int, period: int) -> Guess:

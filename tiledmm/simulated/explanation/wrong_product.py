@@ -155,7 +155,7 @@ class WrongProduct:
         """Whether C has more elements than the grid has threads along both axes, so that a thread computes several."""
         return len(self.covered) == 2 and self.covered[1] < self.m and self.covered[0] < self.n
 
-    @property
+    @functools.cached_property
     def names(self) -> dict[int, str]:
         """Names of the product's sizes by value: ``{0: "0", 1: "1", 37: "K", 64: "M = N"}``."""
         found: dict[int, list[str]] = {0: ["0"], 1: ["1"]}
@@ -262,6 +262,6 @@ def _real_bytes(array: Array) -> int:
 
 
 def _wide(array: Array) -> Array:
-    if np.issubdtype(array.dtype, np.integer) or array.dtype == np.bool_:
+    if array.dtype.kind in "biu":
         return array.astype(np.int64)
     return array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)

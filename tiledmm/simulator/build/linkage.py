@@ -9,16 +9,21 @@ from __future__ import annotations
 
 import functools
 import re
-from io import BytesIO
 from pathlib import Path
 
-from elftools.elf.constants import SH_FLAGS
-from elftools.elf.elffile import ELFFile
-from elftools.elf.relocation import RelocationSection
-from elftools.elf.sections import Section
-
 from tiledmm.simulator.build.debug.debug_info import source_name
-from tiledmm.simulator.build.debug.symbols import FUNCTION, INDIRECT, OBJECT, UNDEFINED, Symbol, symbols_of
+from tiledmm.simulator.build.debug.symbols import (
+    FUNCTION,
+    INDIRECT,
+    INSTRUCTIONS,
+    OBJECT,
+    RELOCATIONS,
+    UNDEFINED,
+    Section,
+    Symbol,
+    sections_of,
+    symbols_of,
+)
 from tiledmm.simulator.build.translation.refusals import Refusal
 from tiledmm.simulator.build.translation.syntax import without_comments
 from tiledmm.simulator.build.translation.unit import FUNCTIONS
@@ -167,7 +172,7 @@ def refuse_object(unit: Path, source: str, *, dynamic: bool, begins: bool) -> Re
         dynamic: Whether undefined variables in shared memory are dynamic arrays.
         begins: Whether GCC adds a function that runs when the library is loaded, for its sanitizer of threads.
     """
-    sections = list(ELFFile(BytesIO(unit.read_bytes())).iter_sections())
+    sections = sections_of(unit.read_bytes())
     symbols = list(symbols_of(sections))
     for each in symbols:
         if each.is_thread_local and each.bytes > _MOST_SHARED:
@@ -183,11 +188,7 @@ def refuse_object(unit: Path, source: str, *, dynamic: bool, begins: bool) -> Re
                 source,
                 "is chosen by a function when the library is loaded (ifunc), which GPUs do not support",
             )
-        elif (
-            each.kind == OBJECT
-            and each.section < len(sections)
-            and sections[each.section]["sh_flags"] & SH_FLAGS.SHF_EXECINSTR
-        ):
+        elif each.kind == OBJECT and each.section < len(sections) and sections[each.section].flags & INSTRUCTIONS:
             return _refusal(
                 each.name, source, "is a variable among the instructions (section), which GPUs do not support"
             )
@@ -219,20 +220,20 @@ def _at_load(sections: list[Section], symbols: list[Symbol], source: str, own: i
         own: Number of such functions that GCC adds. Another with such a name is the text's.
     """
     functions = [each for each in symbols if each.kind == FUNCTION]
-    filled = {each["sh_info"]: each.num_relocations() for each in sections if isinstance(each, RelocationSection)}
+    filled = {each.info: len(each.relocations()) for each in sections if each.kind == RELOCATIONS}
     for at, section in enumerate(sections):
-        if _RUN_AT_LOAD.fullmatch(section.name) and section["sh_size"] > _POINTER * filled.get(at, 0):
+        if _RUN_AT_LOAD.fullmatch(section.name) and section.size > _POINTER * filled.get(at, 0):
             return Refusal(0, f"the text puts an address into the section {section.name}, which runs when it is loaded")
         if section.name in (".init", ".fini"):
             return Refusal(0, f"the text puts code into the section {section.name}, which runs when it is loaded")
-        if not isinstance(section, RelocationSection):
+        if section.kind != RELOCATIONS:
             continue
-        target = sections[section["sh_info"]]
+        target = sections[section.info]
         if not _RUN_AT_LOAD.fullmatch(target.name):
             continue
-        for entry in section.iter_relocations():
-            symbol = symbols[entry["r_info_sym"]]
-            offset = symbol.value + (entry["r_addend"] if entry.is_RELA() else 0)
+        for number, addend in section.relocations():
+            symbol = symbols[number]
+            offset = symbol.value + addend
             called = next(
                 (each for each in functions if each.section == symbol.section and each.value == offset), symbol
             )

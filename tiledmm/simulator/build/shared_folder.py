@@ -24,6 +24,9 @@ MAX_BYTES = 256 << 20
 
 _LOCK = ".lock"
 
+#: Seconds between two times that a folder is bounded: to read the size of each of its files takes milliseconds.
+BETWEEN_BOUNDS = 60
+
 # Age in seconds at which temporary files of a killed compilation are removed.
 _ABANDONED = 3600
 
@@ -93,11 +96,14 @@ def clear(folder: Path) -> Contents:
 def bound(folder: Path, keep: int) -> Contents:
     """Remove the least recently used kernels until a folder has at most ``keep`` bytes.
 
-    It does nothing while another process uses the folder.
+    It does nothing while another process uses the folder, or if the folder was bounded within the last minute.
 
     Returns:
         Number and size of the removed files.
     """
+    with contextlib.suppress(OSError):
+        if time.time() - (folder / _LOCK).stat().st_mtime < BETWEEN_BOUNDS:
+            return Contents()
     return _remove(folder, keep=keep, wait=False)
 
 
@@ -114,6 +120,8 @@ def _remove(folder: Path, *, keep: int, wait: bool) -> Contents:
     with _locked(folder, exclusive=True, wait=wait) as alone:
         if not alone:
             return Contents()
+        with contextlib.suppress(OSError):
+            os.utime(folder / _LOCK)
         found = list(_files(folder))
         if sum(status.st_size for _, status in found) > keep:
             for name, status in sorted(found, key=lambda each: -each[1].st_mtime_ns):

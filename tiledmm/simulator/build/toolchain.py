@@ -9,10 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from io import BytesIO
 from pathlib import Path
-
-from elftools.elf.elffile import ELFFile
 
 from tiledmm.errors import CompilationError
 from tiledmm.hardware.architectures import Architecture
@@ -20,7 +17,7 @@ from tiledmm.simulator.build import linkage
 from tiledmm.simulator.build.built_libraries import cache_folder, cache_path, ensure, scratch
 from tiledmm.simulator.build.compiler_process import run_compiler
 from tiledmm.simulator.build.cxx import compiler, is_clang, machine_flags, unfit, version
-from tiledmm.simulator.build.debug.symbols import UNDEFINED, symbols_of
+from tiledmm.simulator.build.debug.symbols import UNDEFINED, sections_of, symbols_of
 from tiledmm.simulator.build.kernel_flags import GCC_MEMORY, KERNEL_FLAGS, build_flags
 from tiledmm.simulator.build.shared_folder import MAX_BYTES, bound, in_use, mark_used
 from tiledmm.simulator.build.translation import casts, flops, inline_ptx, refusals, returns
@@ -269,7 +266,7 @@ def _dynamic_arrays(unit: Path) -> list[str]:
     Args:
         unit: The compiled object file.
     """
-    symbols = symbols_of(list(ELFFile(BytesIO(unit.read_bytes())).iter_sections()))
+    symbols = symbols_of(sections_of(unit.read_bytes()))
     return sorted(each.name for each in symbols if each.section == UNDEFINED and each.is_thread_local)
 
 

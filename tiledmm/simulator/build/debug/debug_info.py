@@ -10,11 +10,10 @@ from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
 
-from elftools.elf.constants import SH_FLAGS
 from elftools.elf.elffile import ELFFile
 
 from tiledmm.simulator.build.debug.dwarf import Frame, Unit
-from tiledmm.simulator.build.debug.symbols import OBJECT, UNDEFINED, symbols_of
+from tiledmm.simulator.build.debug.symbols import OBJECT, UNDEFINED, WRITTEN, sections_of, symbols_of
 
 __all__ = ["DebugInfo", "Frame", "SharedArray", "debug_info", "source_name"]
 
@@ -70,12 +69,11 @@ class DebugInfo:
     def __init__(self, library: Path) -> None:
         self._library = library
         self._lock = threading.Lock()  # the parser has one position in the file
-        self._units: list[Unit] = []
         self._arrays: list[SharedArray] = []
         self._symbols: dict[str, int] = {}
         self._variables: list[Variable] = []
-        elf = ELFFile(BytesIO(library.read_bytes()))
-        sections = list(elf.iter_sections())
+        self._file = library.read_bytes()
+        sections = sections_of(self._file)
         imports: set[str] = set()
         for symbol in symbols_of(sections):
             if symbol.section == UNDEFINED:
@@ -90,23 +88,28 @@ class DebugInfo:
                 section = sections[symbol.section] if symbol.section < len(sections) else None
                 # Constants with pointers, such as tables of functions, are written once: when the library is loaded.
                 constant = section is None or section.name.startswith(".data.rel.ro")
-                writable = section is not None and not constant and bool(section["sh_flags"] & SH_FLAGS.SHF_WRITE)
+                writable = section is not None and not constant and bool(section.flags & WRITTEN)
                 self._variables.append(Variable(source_name(symbol.name), symbol.value, symbol.bytes, writable))
         #: Names of the functions that the code calls and another library has.
         self.imports = frozenset(imports)
         text = next((each for each in sections if each.name == ".text"), None)
         #: The first address of machine code, and the one behind the last.
-        self.text = (text["sh_addr"], text["sh_addr"] + text["sh_size"]) if text else (0, 0)
+        self.text = (text.address, text.address + text.size) if text else (0, 0)
         constants = [each for each in sections if each.name.startswith(".rodata")]
         #: The first address of constants without names, such as string literals and jump tables, and the one behind the
         #: last.
         self.constants = (
-            min((each["sh_addr"] for each in constants), default=0),
-            max((each["sh_addr"] + each["sh_size"] for each in constants), default=0),
+            min((each.address for each in constants), default=0),
+            max((each.address + each.size for each in constants), default=0),
         )
-        if any(each.name == ".debug_info" for each in sections):
-            dwarf = elf.get_dwarf_info(relocate_dwarf_sections=False, follow_links=False)
-            self._units = [Unit(unit) for unit in dwarf.iter_CUs()]
+        self._has_lines = any(each.name == ".debug_info" for each in sections)
+
+    @functools.cached_property
+    def _units(self) -> list[Unit]:
+        if not self._has_lines:
+            return []
+        dwarf = ELFFile(BytesIO(self._file)).get_dwarf_info(relocate_dwarf_sections=False, follow_links=False)
+        return [Unit(unit) for unit in dwarf.iter_CUs()]
 
     def lines(self, addresses: Iterable[int]) -> list[tuple[Frame, ...]]:
         """Return the source lines of instructions, with the inlined calls around them.

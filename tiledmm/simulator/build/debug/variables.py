@@ -5,6 +5,7 @@ The types are in the debug information of a second compilation, which is made if
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from io import BytesIO
 from pathlib import PurePath
@@ -22,6 +23,7 @@ _ON_STACK = 0x91  # DW_OP_fbreg
 Subscripts = Callable[[int], str]
 
 
+@functools.lru_cache(maxsize=8)  # as many libraries as typed_library keeps
 def subscripts_of(library: bytes) -> dict[str, Subscripts]:
     """Return functions that map a byte offset in a variable to subscripts, by the variable's name.
 
