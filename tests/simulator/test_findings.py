@@ -348,6 +348,7 @@ NAMED = {
     "uninitialised allocated memory": (f"reads {OF_A}",),
     "carry between asm statements that are not volatile": ("asm volatile",),
     "memory that is not freed": ("allocates 3 bytes",),
+    "access before griddepcontrol.wait": (f"writes {OF_A}", "griddepcontrol.wait must"),
 }
 
 #: Findings that two threads take part in.

@@ -60,7 +60,7 @@ def simulate(kernel: str, number: int, *, blocks: int = 1, **settings: Any) -> s
         ),
         "blocks": (number, out, numbers),
         "warpgroups": (
-            number, np.zeros(1024, np.float32),
+            number, np.arange(1, 1025, dtype=np.float32),
             simulator.tensor_map(np.zeros((64, 64), np.float16), (64, 64), swizzle=128),
         ),
     }  # fmt: skip

@@ -406,6 +406,9 @@ class _ProductRun:
         half = launch.spec.config.triangle and operands[-1].name != "C"
         if launch.spec.condition == "unless decomposed" or launch.spec.variant.plain or half:
             operands[-1].allow_rewriting()
+        # A launch whose blocks wait first may begin before those before it have ended, also those of another product.
+        for each in operands:
+            each.pending = launch.spec.waits == "first"
         scan = [(arrays[name], begin) for name, begin in launch.scan]
         return launch.run(operands, pointers, scan, read_by_epilogue)
 

@@ -61,6 +61,7 @@ def launch(
     cooperative: bool = False,
     prints: bool = True,
     cluster: int | Sequence[int] | None = None,
+    dependent_on: Sequence[Any] = (),
 ) -> Report:
     """Run a kernel of your own on the CPU, and return a report of its counts and findings.
 
@@ -112,6 +113,9 @@ def launch(
             finding ended it. ``report.output`` contains the text in either case.
         cluster: Number of blocks per thread block cluster along x, y and z; an int or a shorter sequence for fewer
             dimensions. None for what the kernel's ``__cluster_dims__`` says, or no clusters if it has none.
+        dependent_on: For a programmatic dependent launch, which may begin before the launch before it has ended: the
+            arrays that the launch before writes, or reads and this one writes. The kernel must execute
+            ``griddepcontrol.wait`` before it accesses them.
 
     Returns:
         The report. Errors in the kernel do not raise an exception here: see ``report.ok`` and ``report.check()``.
@@ -139,7 +143,7 @@ def launch(
     state = None if variables is None else state_with(kernel, variables)
     report = launch_kernel(
         kernel, grid, block, arguments, shared_bytes, settings, expected=expected, tolerance=tolerance, state=state,
-        held=(variables or {}).values(), prints=prints, cluster=cluster,
+        held=(variables or {}).values(), prints=prints, cluster=cluster, dependent_on=dependent_on,
     )  # fmt: skip
     if variables is not None and state is not None:
         copy_back(kernel, state, variables)
@@ -240,6 +244,7 @@ def launch_kernel(
     held: Iterable[Any] = (),
     prints: bool = False,
     cluster: int | Sequence[int] | None = None,
+    dependent_on: Sequence[Any] = (),
 ) -> Report:
     """Run a compiled kernel on the CPU, and return a report of its counts and findings.
 
@@ -252,7 +257,7 @@ def launch_kernel(
         held: Values from which ``state`` was made, in which arrays may be that the variables point to.
         prints: Whether the kernel's output is written to ``sys.stdout``: that of the first run only, before any other.
     """
-    this = Launch(kernel, grid, block, arguments, shared_bytes, exact, state, held, cluster)
+    this = Launch(kernel, grid, block, arguments, shared_bytes, exact, state, held, cluster, dependent_on)
     if settings.cooperative and math.prod(this.cluster) > 1:
         raise ConfigError("clusters and cooperative=True are not supported together: launch with one of them")
     wanted = expected_arrays(this, {} if expected is None else expected)

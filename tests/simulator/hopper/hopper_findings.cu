@@ -268,6 +268,14 @@ extern "C" __global__ void bulk(int which, const int* in, int* out, const __grid
             asm volatile("cp.reduce.async.bulk.tensor.1d.global.shared::cta.add.tile.bulk_group [%0, {%1}], [%2];" ::"l"(&bytes), "r"(0), "r"(smem(data)));   // reduce
             break;
         case 44: begin(full); tma_load_1d(data + 4, map, full, 0); break;   // load
+        case 45:   // another warp may still test the barrier
+        case 46:   // it does not
+            begin(full);
+            if (t == 0) mbarrier_arrive(full);
+            if (t % 32 == 0) mbarrier_wait(full, 0);   // test
+            if (which == 46) __syncthreads();
+            if (t == 32) mbarrier_inval(full);   // inval
+            break;
     }
 }
 
@@ -329,6 +337,41 @@ extern "C" __global__ void blocks(int which, int* out, const int* in) {
             data[t] = 0;
             cluster_sync();
             if (rank == 1 && t == 0) asm volatile("st.shared::cluster.b32 [%0], %1;" ::"r"(mapa(data, 0)), "r"(1) : "memory");   // store
+            break;
+        case 11:   // a wait in the scope of the block
+        case 12:   // an arrival in the scope of the block
+        case 13:   // the same, for a thread of the other block that reads in this one
+        case 14:   // both in the scope of the cluster
+        case 15:   // and further within a block
+            if (t == 0) {
+                mbarrier_init(&full, 1);
+                fence_mbarrier_init();
+            }
+            data[t] = 0;
+            cluster_sync();
+            if (rank == 0 && t == 0) {
+                if (which == 13) data[0] = 1;   // write
+                else asm volatile("st.shared::cluster.b32 [%0], %1;" ::"r"(mapa(data, 1)), "r"(1) : "memory");   // store
+                if (which == 12 || which == 13)
+                    asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(mapa(&full, 1)) : "memory");
+                else mbarrier_arrive_remote(mapa(&full, 1));
+            }
+            if (rank == 1 && t == 0) {
+                if (which == 11) mbarrier_wait(&full, 0);
+                else mbarrier_wait_cluster(&full, 0);
+                int found;
+                asm volatile("ld.shared::cluster.b32 %0, [%1];" : "=r"(found) : "r"(mapa(data, which != 13)) : "memory");   // load
+                out[0] = found;
+            }
+            if (which == 15) {
+                __syncthreads();
+                if (rank == 1) out[t] = data[0];
+            }
+            cluster_sync();
+            break;
+        case 16:   // half of the lanes at an instruction of the warp
+            if (t % 2) asm volatile("barrier.cluster.arrive; barrier.cluster.wait;" ::: "memory");   // half
+            else cluster_sync();   // others
             break;
     }
 }
@@ -425,6 +468,62 @@ extern "C" __global__ void warpgroups(int which, float* out, const __grid_consta
             mbarrier_wait(&full, 0);
             wgmma_fence();
             wgmma_m64n8k16(d, descriptor(tile, 16, 1024, SWIZZLE_64), of_b);   // wgmma
+            wgmma_commit_group();
+            wgmma_wait_group<0>(d);
+            break;
+        case 18:   // in order of rows, and not of core matrices
+        case 19:   // in order of core matrices
+            for (int i = t; i < 64 * 16; i += 128) {
+                const int at = which == 18 ? i : i / 128 * 128 + i / 16 % 8 * 8 + i / 8 % 2 * 64 + i % 8;
+                a[at] = reinterpret_cast<short*>(out)[i];   // store
+            }
+            fence_proxy_async();
+            __syncthreads();
+            wgmma_fence();
+            wgmma_m64n8k16(d, of_a, of_b);   // wgmma
+            wgmma_commit_group();
+            wgmma_wait_group<0>(d);
+            break;
+        case 20:   // groups of 8 rows that overlap
+            wgmma_fence();
+            wgmma_m64n8k16(d, descriptor(a, 128, 64, NO_SWIZZLE), of_b);   // wgmma
+            wgmma_commit_group();
+            wgmma_wait_group<0>(d);
+            break;
+        case 21:   // half a step along k
+        case 22:   // a whole one
+            for (int i = t; i < 64 * 64; i += 128) tile[i] = 0;
+            fence_proxy_async();
+            __syncthreads();
+            wgmma_fence();
+            wgmma_m64n8k16(d, descriptor(tile, 16, 1024, SWIZZLE_128), of_b);   // before
+            wgmma_m64n8k16(d, descriptor(tile + (which == 21 ? 8 : 16), 16, 1024, SWIZZLE_128), of_b);   // wgmma
+            wgmma_commit_group();
+            wgmma_wait_group<0>(d);
+            break;
+        case 23:   // a swizzle that begins 512 bytes after a multiple of 1024, which the descriptor does not say
+        case 24: {   // and which it says
+            for (int i = t * 8; i < 8 * 64; i += 128 * 8)
+                *reinterpret_cast<int4*>(tile + 256 + swizzled<128>(i * 2) / 2) = reinterpret_cast<int4*>(out)[i / 8];   // store
+            for (int i = t * 8; i < 64 * 16; i += 128 * 8) {
+                const int at = swizzled<32>(i * 2) / 2;
+                *reinterpret_cast<int4*>(a + at) = reinterpret_cast<int4*>(out)[i / 8];
+            }
+            fence_proxy_async();
+            __syncthreads();
+            const u64 of_tile = descriptor(tile + 256, 16, 1024, SWIZZLE_128) | (which == 24 ? 4ull << 49 : 0);
+            wgmma_fence();
+            wgmma_m64n8k16(d, descriptor(a, 16, 256, SWIZZLE_32), of_tile);   // wgmma
+            wgmma_commit_group();
+            wgmma_wait_group<0>(d);
+            break;
+        }
+        case 25:   // the last 16 bytes of a row, and the first of the next
+            for (int i = t; i < 64 * 64; i += 128) tile[i] = 0;
+            fence_proxy_async();
+            __syncthreads();
+            wgmma_fence();
+            wgmma_m64n8k16(d, of_a, descriptor(tile + 56, 16, 1024, SWIZZLE_128));   // wgmma
             wgmma_commit_group();
             wgmma_wait_group<0>(d);
             break;

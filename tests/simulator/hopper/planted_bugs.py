@@ -8,6 +8,7 @@ this package renders; or the kernel is right, and its launch or a tensor map is 
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -24,6 +25,8 @@ from tools.bugs.fates import tomllib
 
 BUGS = Path(__file__).parent / "bugs"
 HELD_OUT = Path(__file__).parent / "held_out"
+
+_ASM = re.compile(r"\basm\s+(?:volatile\s*)?\(.*?\);", re.DOTALL)
 
 _INCLUDE = '#include "hopper.cuh"\n'
 
@@ -137,6 +140,8 @@ class HopperBug:
     def planted(self) -> tuple[str, set[int], set[int]]:
         """Return the text with the bug, the numbers of lines to point at (from 1), and of others that are accepted.
 
+        An asm statement is named by its first line, as in the line table of a compiler.
+
         Raises:
             ValueError: If ``old`` occurs more or less often, or if a part of a line does not occur.
         """
@@ -153,6 +158,11 @@ class HopperBug:
             {number for number, line in enumerate(text.splitlines(), 1) if any(part in line for part in parts)}
             for parts in (self.lines, self.also)
         )
+        for statement in _ASM.finditer(text):
+            begin, end = (text.count("\n", 0, at) + 1 for at in statement.span())
+            for lines in (first, others):
+                if lines & set(range(begin, end + 1)):
+                    lines.add(begin)
         return text, first, others - first
 
     def source(self) -> str:

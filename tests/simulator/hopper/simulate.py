@@ -62,6 +62,7 @@ def simulated_launches(
     """Yield the report of each launch of a case, as ``simulate`` makes them; launches after a finding are left out."""
     arrays, expected = case.make()
     before = {name: array.copy() for name, array in arrays.items()}
+    changed: list[np.ndarray[Any, Any]] = []  # by the launches so far
     maps = {
         name: simulator.tensor_map(
             arrays[each.array], each.box, sizes=each.sizes, strides=each.strides,
@@ -86,8 +87,10 @@ def simulated_launches(
             report = simulator.launch(
                 path, case.grid, case.block, arguments, name=kernel, options=(f"-I{FOLDER}",), shared_bytes=case.shared,
                 expected=wanted, rtol=case.tolerance, atol=0.0,
-                cluster=None if case.cluster == (1, 1, 1) else case.cluster, **settings,
+                cluster=None if case.cluster == (1, 1, 1) else case.cluster,
+                dependent_on=changed if case.dependent else (), **settings,
             )  # fmt: skip
+            changed = [array for name, array in arrays.items() if array.tobytes() != before[name].tobytes()]
             if (is_last or not report.ok) and all(each.kind != WRONG_RESULT for each in report.findings):
                 wrong = (_wrong(case, kernel, said) for said in _differences(case, before, arrays, expected))
                 report = replace(report, findings=(*report.findings, *wrong))
@@ -133,7 +136,13 @@ def _wrong(case: Case, kernel: str, said: str) -> Finding:
 def named_places(report: Report, finding: Finding) -> frozenset[str]:
     """Return the places that a finding names, as file and line: ``"gemm_ring.cu:31"``.
 
-    They are its line, the calls around it, the line of a second thread, and others with the same cause.
+    They are those in its message, such as its line, the calls around it and the line of a second thread, and others
+    with the same cause.
     """
     numbers = (finding.line, finding.other_line or 0, *finding.calls, *finding.also)
-    return frozenset(report.locations[each - 1] for each in numbers if 0 < each <= len(report.locations))
+    return frozenset(
+        (
+            *(report.locations[each - 1] for each in numbers if 0 < each <= len(report.locations)),
+            *re.findall(r"\w+\.cuh?:\d+", finding.message),
+        )
+    )

@@ -161,7 +161,8 @@ class Residues(Operands):
         each_time = product.each_time(shared=bool(config.triangle))
         launched = (2 + len(product.each_time())) / 4  # of two that decompose, one that reconstructs, one that returns
         before = launched * device.residue_launches
-        before += sum(_decompose_time(residues[i] + sizes[i], letters[i], times) for i in each_time)
+        rows = [problem.elements(i) // max(problem.k, 1) for i in range(2)]
+        before += sum(_decompose_time(residues[i] + sizes[i], rows[i], letters[i], times) for i in each_time)
         c_bytes = problem.m * problem.n * problem.products * compute.result.itemsize
         written, rate = planes * c_bytes / compute.itemsize, device.reconstructing
         if config.triangle:
@@ -291,13 +292,18 @@ def _rows_in_part(problem: Problem, tile: int, row_bytes: int) -> int:
     return tiles(tiles(problem.m, parts), tile) * tile if parts > 1 else max(problem.m, 1)
 
 
-def _decompose_time(size: float, letter: str, times: DeviceTimes) -> float:
+def _decompose_time(size: float, rows: int, letter: str, times: DeviceTimes) -> float:
     """Return the time of decomposing an operand into residues, in microseconds; infinity if the rate is not known.
 
     Args:
         size: Bytes of the operand and of its residues, which are read and written.
+        rows: Number of rows of A, or of columns of B, in all products. A block decomposes one, or 16 if the operand is
+            MN-major; a few blocks reach at most twice their SMs' share of the rate.
         letter: N if the operand is K-major, T if it is MN-major, G for neither.
         times: Times of moving data on the device.
     """
     rate = times.rates.decomposing_residues.get(letter, 0.0)
-    return times.moving(size, rate) if rate else math.inf
+    if not rate:
+        return math.inf
+    blocks = tiles(rows, _rows_of(letter, DEFAULT_MODULI).bm)
+    return times.moving(size, rate) / min(1.0, 2 * blocks / times.sms)

@@ -49,6 +49,7 @@ FAULTS = {
             "expects bytes in a phase of the mbarrier {barrier} for which all arrivals have come, the last at {at}: "
             "the phase may complete before"
         ),
+        13: "invalidates the mbarrier {barrier}, which {other} uses at {at}: nothing orders the use before",
     },
     BAD_COPY: {
         1: "{copies} shared memory {where}, an address that is not a multiple of 16",
@@ -92,9 +93,21 @@ FAULTS = {
             "must"
         ),
         7: (
-            "reads {operand} by a descriptor that does not fit the tile that {other} copied at {at}: for row {mn} and "
-            "k = {k} (from 0), it leads to the element {where}, which is not as many rows and columns from the first "
-            "element ({begin}) (swizzle, offsets or major-ness differ)"
+            "reads an operand by a descriptor that does not fit the tile that {other} {wrote} at {at}: for row {mn} "
+            "and k = {k} (from 0), it leads to the element {where}; by the order of the others, the one {expected} "
+            "belongs there (swizzle, offsets or major-ness differ)"
+        ),
+        8: (
+            "reads an operand by a descriptor whose offsets are too small: for row {mn} and k = {k} (from 0), it leads "
+            "to the same 16 bytes as for row {mn_before} and k = {k_before}, {where}"
+        ),
+        9: (
+            "reads 16 bytes {where} for k = {mn} (from 0), which the wgmma before with the same sums, at {at}, has "
+            "read for k = {k}: from one to the next, the descriptor must advance by all of a wgmma's k"
+        ),
+        10: (
+            "reads an operand by a descriptor that begins {where}, {mn} bytes behind the begin of a row of {k} bytes "
+            "of its swizzle, so that its rows end in the next ones"
         ),
     },
     BAD_CLUSTER: {
@@ -109,10 +122,14 @@ FAULTS = {
 }  # fmt: skip
 
 #: Faults after which a launch goes on, of kinds whose other faults end it.
-CONTINUING_FAULTS = {BAD_BARRIER: {3, 4, 5, 6, 7, 9, 11, 12}, BAD_COPY: {6, 7, 8}, BAD_WGMMA: {1, 2, 4, 5, 6, 7}}
+CONTINUING_FAULTS = {
+    BAD_BARRIER: {3, 4, 5, 6, 7, 9, 11, 12, 13},
+    BAD_COPY: {6, 7, 8},
+    BAD_WGMMA: {1, 2, 4, 5, 6, 7, 8, 9, 10},
+}
 
 #: Faults of an mbarrier with a second thread.
-_OF_TWO = {3, 5, 6, 7, 9, 12}
+_OF_TWO = {3, 5, 6, 7, 9, 12, 13}
 
 #: Exchanges of a warp that messages name, by their numbers (``Fiber::kind`` in ``build/native/state.h``).
 EXCHANGES = {
@@ -142,7 +159,7 @@ class Words:
         other: The other thread, with its block if that is another one.
         other_block: The other thread's block.
         at: The place of the other thread.
-        begin: Where the address in ``details[2]`` is, of an operand of wgmma.
+        expected: Where the address in ``details[2]`` is, of an operand of wgmma.
         barrier: Function that returns the name of the mbarrier at an offset in shared memory.
         place: Function that returns the line of a place in machine code, and of the call that leads to it.
     """
@@ -153,7 +170,7 @@ class Words:
     other: str
     other_block: str
     at: str
-    begin: str
+    expected: str
     barrier: Callable[[int], str]
     place: Callable[[int], str]
 
@@ -176,6 +193,8 @@ def has_other_thread(raw: RawFinding, kind: str) -> bool:
 
 def has_other_line(raw: RawFinding, kind: str) -> bool:
     """Return whether a record of one of these kinds is also about a second line."""
+    if kind == BAD_WGMMA and raw.bytes == 9:
+        return True
     return kind in {UNFINISHED, OVERWRITTEN, OTHER_WARPS, DEADLOCK, UNEXPECTED, IN_FLIGHT} or has_other_thread(
         raw, kind
     )
@@ -202,8 +221,8 @@ def _fault(raw: RawFinding, kind: str, words: Words) -> str:
         verb="writes" if raw.writes else "reads", copies="copies to" if raw.writes else "copies from",
         to_from="to" if raw.writes else "from",
         uses="initialises or invalidates" if raw.writes else "waits for",
-        what_to=f"to shared memory {words.where}", mn=raw.details[0], k=raw.details[1], begin=words.begin,
-        operand="an operand",
+        what_to=f"to shared memory {words.where}", mn=raw.details[0], k=raw.details[1], expected=words.expected,
+        mn_before=raw.details[2], k_before=raw.details[3], wrote="wrote" if raw.details[3] else "copied",
     )  # fmt: skip
 
 

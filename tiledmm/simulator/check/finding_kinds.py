@@ -65,6 +65,7 @@ KINDS = (
     "misuse of a cluster",
     "misuse of setmaxnreg",
     "memory overwritten that other warps' wgmma read",
+    "access before griddepcontrol.wait",
 )
 
 #: The kind for an array whose elements are in another order than its memory.
@@ -126,7 +127,8 @@ CONTINUES = WARNINGS | {
     "uninitialised shared memory", "uninitialised result", "uninitialised allocated memory",
     "race on shared memory", "race on global memory",
     "copy not waited for", "copy not complete", "memory in use overwritten", "no proxy fence",
-    "bytes that no phase expects", "register of a wgmma in flight", NOT_RETURNED, UNSET_ELEMENT, UNSET, NOT_WRITTEN,
+    "bytes that no phase expects", "register of a wgmma in flight",
+    "access before griddepcontrol.wait", NOT_RETURNED, UNSET_ELEMENT, UNSET, NOT_WRITTEN,
     WRONG_RESULT, LAUNCH_BOUNDS, TOO_MUCH_SHARED, TOO_MANY_CONSTANTS, TOO_MANY_PARAMETERS,
 }  # fmt: skip
 
@@ -156,6 +158,9 @@ SENTENCES = {
     "shared access out of bounds": "{access}",
     "misaligned access": "{access}, an address that is not a multiple of {bytes}",
     "uninitialised shared memory": "reads {what}, which no thread of the block has written",
+    "access before griddepcontrol.wait": (
+        "{access}, which the launch before may not have finished with: griddepcontrol.wait must come first"
+    ),
     "uninitialised result": "reads {what} before anything was written there",
     "race on shared memory": "{access}, which {other} {did} at {at} {unordered}",
     "race on global memory": "{access}, which {other} {did} at {at} {unordered}",

@@ -47,6 +47,9 @@ MBARRIER_BYTES = 8
 #: Bytes by which an access may miss an array and still be said to be beside it (``build/native/state.h``).
 REACH = 64 << 20
 
+#: What ``RawFinding.unfenced`` is if the scope of an mbarrier's order is too small.
+IN_BLOCK_ONLY = 3
+
 #: What the message says about an element that an index would have reached if it had more bits.
 OVERFLOWED = "by an index that overflows 32 bits"
 
@@ -280,7 +283,7 @@ def finding(
             at="the same line"
             if other_at == "the same line" and calls == lines.calls(raw.other_pc)
             else _place(raw.other_pc, lines),
-            begin=begin.describe(raw.details[2], "global") if (begin := nearest(operands, raw.details[2])) else "",
+            expected=owner.describe(raw.details[2], "global") if (owner := nearest(operands, raw.details[2])) else "",
             barrier=lambda offset: _name(offset, shared),
             place=lambda place: _place(place, lines),
         )
@@ -396,6 +399,8 @@ def times(count: int) -> str:
 
 def _unordered(raw: RawFinding, one_block: bool, lines: SourceLines, both: set[int]) -> str:
     """Return what a message says of the order of two accesses, which are at two lines, or at one."""
+    if raw.unfenced == IN_BLOCK_ONLY:
+        return "with an mbarrier in between whose scope is the block: its arrive and its wait need .cluster"
     if raw.unfenced:
         between = "before its next atomic" if raw.unfenced == 2 else "after this thread read the flag"
         return f"with no fence {between}"

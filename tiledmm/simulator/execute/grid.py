@@ -234,7 +234,10 @@ def run_grid(
         code_end=library.text[1],
         guarded=guarded,
         workers=workers,
-        uses=bool(ORDER_SOME & library.imports) + 2 * bool(VOLATILE & library.imports),
+        uses=bool(ORDER_SOME & library.imports)
+        + 2 * bool(VOLATILE & library.imports)
+        + 4 * ("tiledmm_wgmma" in library.imports)
+        + 8 * ("tiledmm_barrier_invalidate" in library.imports),
         clock_rate=clock_rate,
         shared_fill=AS_LEFT if shared_fill is None else shared_fill,
         constants=library.constants[0],

@@ -47,6 +47,7 @@ class Operand(Structure):
     _fields_ = [
         ("begin", c_uint64), ("bytes", c_uint64), ("granule", c_uint64), ("valid", c_void_p), ("writes", c_void_p),
         ("reads", c_void_p), ("defined", c_uint64), ("constant", c_uint64), ("unwritten", c_void_p),
+        ("pending", c_uint64),
     ]  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -43,6 +44,7 @@ class Launch:
             values in the source.
         held: Values from which ``state`` was made, in which arrays may be that the variables point to.
         cluster: Number of blocks per cluster along x, y and z; None for those of the kernel's ``__cluster_dims__``.
+        dependent_on: Arrays that the launch before accesses, which may not have ended.
 
     Attributes:
         cluster: Number of blocks per cluster along x, y and z; zeros for a launch without clusters.
@@ -69,6 +71,7 @@ class Launch:
         state: ModuleState | None = None,
         held: Iterable[Any] = (),
         cluster: int | Sequence[int] | None = None,
+        dependent_on: Iterable[np.ndarray[Any, Any]] = (),
     ) -> None:
         self.kernel, self.parameters, self.shared_bytes = kernel, kernel.parameters, shared_bytes
         self.grid, self.block = three_sizes("grid", grid), three_sizes("block", block)
@@ -103,6 +106,8 @@ class Launch:
                 self.numbers[at] = argument_bytes(parameter, value, layout, exact=exact)
         self.passed = [*self._arguments(), *self._reached()]
         self.placed, self.owner = place(self.passed)
+        for each, array in itertools.product(self.placed, dependent_on):
+            each.pending |= np.may_share_memory(each.array, array)
 
     def _arguments(self) -> Iterator[Passed]:
         """Yield the arguments that are arrays."""

@@ -114,6 +114,7 @@ class Placed:
         self.filled = False
         self.pointee = 0  # bytes of what the kernel's pointer points to, where it subscripts that
         self.holds_pointers = False
+        self.pending = False  # whether the launch before, which may not have ended, accesses it
         self.result = array
         self.writable = True
         # Elements of more than 16 bytes, such as structures, are looked at in parts.
@@ -245,4 +246,5 @@ class Placed:
             reads=self.reads.ctypes.data if writable else None,
             defined=self.filled,
             unwritten=None if self.unwritten is None else self.unwritten.ctypes.data,
+            pending=self.pending,
         )

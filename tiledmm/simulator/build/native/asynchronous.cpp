@@ -1,10 +1,11 @@
 // Hopper's asynchronous instructions: mbarriers, bulk copies, TMA, clusters and wgmma (asynchronous.h).
 //
 // An asynchronous operation reads memory when it is issued, and writes it when it arrives: at the latest when all threads of
-// the cluster wait, sooner in other orders of threads. What it accesses is checked when it is issued, as if by a thread that knows
-// what the issuing thread knows; it is ordered before what threads do that have waited for it, and know its agent's clock.
+// the cluster wait, sooner in other orders of threads. What it accesses is checked when it is issued, as if by a thread that
+// knows what the issuing thread knows; it is ordered before what threads do that have waited for it, and know its agent's
+// clock.
 //
-// Depends on: asynchronous.h, asynchronous_memory.h, bulk_copies.h, cluster_barriers.h, clusters.h, mbarriers.h, state.h, warpgroups.h
+// Depends on: asynchronous.h, asynchronous_memory.h, bulk_copies.h, cluster_barriers.h, clusters.h, mbarriers.h, origins.h, remote_accesses.h, state.h, warpgroups.h
 #include "state.h"
 
 struct uint3 {
@@ -21,6 +22,8 @@ using namespace tiledmm_detail;
 #include "cluster_barriers.h"
 #include "clusters.h"
 #include "mbarriers.h"
+#include "origins.h"
+#include "remote_accesses.h"
 #include "warpgroups.h"
 
 // ---- begin and end ----
@@ -35,6 +38,8 @@ void begin_asynchronous(Worker& w) {
     w.usual.clear();
     w.agent_threads.clear();
     w.sources.clear();
+    w.launch_waits.clear();
+    begin_origins(w);
     w.products.assign(w.run->warps, {});
     w.registers.assign(w.run->warps, most);
     w.free_registers = 0;
@@ -48,9 +53,10 @@ void begin_asynchronous(Fiber& fiber) {
         proxy.fence = {};
         proxy.others.reset();
     }
+    fiber.in_cluster.reset();
     fiber.last_wait = {};
     fiber.polls = fiber.bulk_group = fiber.bulk_open = fiber.cluster_phase = 0;
-    fiber.at_cluster = fiber.has_wgmma_fence = fiber.fenced_since_wait = false;
+    fiber.at_cluster = fiber.has_waited_for_launch = fiber.has_wgmma_fence = fiber.fenced_since_wait = false;
     fiber.in_flight.clear();
 }
 
@@ -80,23 +86,30 @@ void end_asynchronous(Worker& w) {
     if (checks(w)) {
         for (const AsyncReads& each : w.async_reads) {
             const Fiber& fiber = w.fibers[each.thread];
-            if (w.agent_of.count(BULK_OF_THREAD | each.thread) && w.agent_of[BULK_OF_THREAD | each.thread] == each.agent && each.clock < fiber.bulk_group)
+            if (w.agent_of.count(BULK_OF_THREAD | each.thread) && w.agent_of[BULK_OF_THREAD | each.thread] == each.agent &&
+                each.clock < fiber.bulk_group)
                 report_of(w, each.thread, BAD_BULK_COPY, pc_of(*w.run, each.site), false, 0, READS_NOT_WAITED, {}, {});
         }
         for (const auto& [offset, barrier] : w.mbarriers)
             for (const auto* all : {&barrier.landed, &barrier.settled})
                 for (const AsyncRange& each : *all)
-                    report_of(*c.members[each.rank], each.thread, BAD_BULK_COPY, pc_of(*w.run, each.site), true, w.shared_base + each.begin, NOT_WAITED, {}, {});
+                    report_of(*c.members[each.rank], each.thread, BAD_BULK_COPY, pc_of(*w.run, each.site), true,
+                              w.shared_base + each.begin, NOT_WAITED, {}, {});
         for (const Copy& copy : c.copies) {
             for (const Copy::Target& target : copy.targets)
                 if (target.rank == w.rank && !copy.arrives)
-                    report_of(*c.members[copy.rank], copy.thread, BAD_BULK_COPY, copy.place, true, w.shared_base + copy.offset, NOT_WAITED, {}, {});
-            if (copy.reads_block && copy.rank == w.rank) report_of(w, copy.thread, ENDED_BLOCK, copy.place, false, w.shared_base, 0, {0, w.block_number, 0}, {2});
+                    report_of(*c.members[copy.rank], copy.thread, BAD_BULK_COPY, copy.place, true, w.shared_base + copy.offset,
+                              NOT_WAITED, {}, {});
+            if (copy.reads_block && copy.rank == w.rank)
+                report_of(w, copy.thread, ENDED_BLOCK, copy.place, false, w.shared_base, 0, {0, w.block_number, 0}, {2});
         }
         for (const auto& [key, access] : w.last_remote) {
-            if (includes(w, w.at_end.clocks.empty() ? nullptr : &w.at_end, access.rank, access.member, access.epoch, access.clock)) continue;
+            if (includes(w, w.at_end.clocks.empty() ? nullptr : &w.at_end, access.rank, access.member, access.epoch,
+                         access.clock))
+                continue;
             Worker& accessor = *c.members[access.rank];
-            report_of(accessor, access.thread, ENDED_BLOCK, pc_of(*w.run, access.site), access.writes, accessor.shared_base, 0, {0, w.block_number, 0}, {1});
+            report_of(accessor, access.thread, ENDED_BLOCK, pc_of(*w.run, access.site), access.writes, accessor.shared_base, 0,
+                      {0, w.block_number, 0}, {1});
         }
     }
     // What the block still copies arrives: a launch ends after that.

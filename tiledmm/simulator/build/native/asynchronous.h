@@ -74,7 +74,7 @@ void tiledmm_barrier_invalidate(unsigned at);
 unsigned long long tiledmm_barrier_arrive(unsigned at, unsigned arrivals, unsigned bytes, unsigned flags);   // returns a token
 void tiledmm_barrier_expect(unsigned at, unsigned bytes, unsigned flags);     // expect_tx
 void tiledmm_barrier_complete(unsigned at, unsigned bytes, unsigned flags);   // complete_tx
-bool tiledmm_barrier_wait(unsigned at, unsigned long long phase, unsigned flags);   // test_wait and try_wait: whether it has completed
+bool tiledmm_barrier_wait(unsigned at, unsigned long long phase, unsigned flags);   // test_wait, try_wait: whether it is complete
 unsigned tiledmm_barrier_pending(unsigned long long token);
 void tiledmm_barrier_arrive_after_copies(unsigned at, unsigned flags);        // cp.async.mbarrier.arrive
 void tiledmm_barrier_init_fence();                                             // fence.mbarrier_init.release.cluster

@@ -1,13 +1,12 @@
-// What asynchronous operations do to memory, checked as if by a thread that knows what the issuing thread knows; and accesses of
-// threads beside them, also to the shared memory of other blocks of the cluster.
+// What asynchronous operations do to memory, checked as if by a thread that knows what the issuing thread knows; and accesses
+// of threads beside them.
 //
-// Depends on: asynchronous.h, checks.h, clusters.h, descriptors.h, ordering.h, readers.h, shared_window.h, state.h
+// Depends on: asynchronous.h, checks.h, clusters.h, ordering.h, readers.h, shared_window.h, state.h
 #pragma once
 
 #include "asynchronous.h"
 #include "checks.h"
 #include "clusters.h"
-#include "descriptors.h"
 #include "ordering.h"
 #include "readers.h"
 #include "shared_window.h"
@@ -15,8 +14,8 @@
 
 // What one agent stands for.
 constexpr uint64_t COPIES_OF_BARRIER = 0, BULK_OF_THREAD = 1ull << 32, WGMMA_OF_WARP = 2ull << 32;
-// By the PTX ISA, a warp waits for its own wgmma. NVIDIA's libraries also rely on a warp's wait for those of its warpgroup's other
-// warps: who knows only this agent's clock gets a warning.
+// By the PTX ISA, a warp waits for its own wgmma. NVIDIA's libraries also rely on a warp's wait for those of its warpgroup's
+// other warps: who knows only this agent's clock gets a warning.
 constexpr uint64_t WGMMA_OF_WARPGROUP = 3ull << 32;
 
 constexpr uint64_t TOKEN = 0xb5;   // in the highest bits of each
@@ -24,21 +23,25 @@ constexpr unsigned MOST_ARRIVALS = (1 << 20) - 1;
 constexpr long long MOST_BYTES = (1 << 20) - 1;   // that a barrier counts
 
 // Kinds of exchanges between the lanes of a warp (Fiber::kind); tensor_cores.h has those before.
-constexpr unsigned WGMMA = WHOLE_WARP + 3, WGMMA_FENCE = WHOLE_WARP + 4, WGMMA_COMMIT = WHOLE_WARP + 5, WGMMA_WAIT = WHOLE_WARP + 6,
-                   SET_REGISTERS = WHOLE_WARP + 7, CLUSTER_ARRIVE = WHOLE_WARP + 8, CLUSTER_WAIT = WHOLE_WARP + 9;
+constexpr unsigned WGMMA = WHOLE_WARP + 3, WGMMA_FENCE = WHOLE_WARP + 4, WGMMA_COMMIT = WHOLE_WARP + 5,
+                   WGMMA_WAIT = WHOLE_WARP + 6, SET_REGISTERS = WHOLE_WARP + 7, CLUSTER_ARRIVE = WHOLE_WARP + 8,
+                   CLUSTER_WAIT = WHOLE_WARP + 9;
 
 constexpr unsigned CHUNK_BYTES = 16;
 
 // Numbers of the faults: FAULTS in check/asynchronous_kinds.py.
 enum BarrierFault : unsigned {
-    NOT_INITIALISED = 1, BAD_ARRIVALS, TOO_MANY_ARRIVALS, TOO_MANY_BYTES, ACCESSED, INITIALISATION_NOT_ORDERED, INITIALISATION_NOT_FENCED,
-    WAITS_ELSEWHERE, IN_USE, NO_TOKEN, PARITY_BEYOND_1, EXPECTS_LATE,
+    NOT_INITIALISED = 1, BAD_ARRIVALS, TOO_MANY_ARRIVALS, TOO_MANY_BYTES, ACCESSED, INITIALISATION_NOT_ORDERED,
+    INITIALISATION_NOT_FENCED, WAITS_ELSEWHERE, IN_USE, NO_TOKEN, PARITY_BEYOND_1, EXPECTS_LATE, STILL_USED,
 };
 enum CopyFault : unsigned {
-    SHARED_ADDRESS = 1, GLOBAL_ADDRESS, SIZE, BARRIER_ELSEWHERE, NO_SUCH_BLOCKS, NOT_COMMITTED, READS_NOT_WAITED, NOT_WAITED, NO_MAP, DIMENSIONS,
-    COORDINATE, NEGATIVE, REDUCTION, SWIZZLED_ADDRESS,
+    SHARED_ADDRESS = 1, GLOBAL_ADDRESS, SIZE, BARRIER_ELSEWHERE, NO_SUCH_BLOCKS, NOT_COMMITTED, READS_NOT_WAITED, NOT_WAITED,
+    NO_MAP, DIMENSIONS, COORDINATE, NEGATIVE, REDUCTION, SWIZZLED_ADDRESS,
 };
-enum WgmmaFault : unsigned { NO_FENCE = 1, LANES_DIFFER, NO_WARPGROUP, WGMMA_NOT_WAITED, WGMMA_NOT_COMMITTED, NOT_BY_ALL_WARPS, OTHER_ORDER };
+enum WgmmaFault : unsigned {
+    NO_FENCE = 1, LANES_DIFFER, NO_WARPGROUP, WGMMA_NOT_WAITED, WGMMA_NOT_COMMITTED, NOT_BY_ALL_WARPS, OTHER_ORDER, OVERLAPPING,
+    SHORT_ADVANCE, WITHIN_A_ROW,
+};
 enum ClusterFault : unsigned { ARRIVES_TWICE = 1, NOT_ARRIVED, NO_SUCH_RANK };
 enum RegisterFault : unsigned { MORE_BY_DEC = 1, FEWER_BY_INC };
 
@@ -57,8 +60,8 @@ void report_with(Worker& w, FindingKind kind, uint64_t pc, bool writes, uintptr_
 }
 
 // The same of a thread that issued a copy or a wgmma before.
-void report_of(Worker& w, unsigned thread, FindingKind kind, uint64_t pc, bool writes, uintptr_t address, unsigned bytes, Other other,
-               std::initializer_list<uint64_t> details) {
+void report_of(Worker& w, unsigned thread, FindingKind kind, uint64_t pc, bool writes, uintptr_t address, unsigned bytes,
+               Other other, std::initializer_list<uint64_t> details) {
     Fiber* const current = std::exchange(w.current, &w.fibers[thread]);
     Finding finding = make_finding(w, kind, pc, writes, address, bytes, other);
     std::fill(std::begin(finding.calls), std::end(finding.calls), 0);   // those of what the thread does now
@@ -67,17 +70,23 @@ void report_of(Worker& w, unsigned thread, FindingKind kind, uint64_t pc, bool w
     w.current = current;
 }
 
-Other other_at(const Worker& owner, unsigned thread, uint64_t pc, bool writes) { return {pc, owner.block_number, thread, writes}; }
+Other other_at(const Worker& owner, unsigned thread, uint64_t pc, bool writes) {
+    return {pc, owner.block_number, thread, writes};
+}
 
-unsigned epoch_in_block(const Worker& owner, Cell cell) { return static_cast<unsigned>(epoch_of(cell) - owner.first_epoch) & 0xffffff; }
+unsigned epoch_in_block(const Worker& owner, Cell cell) {
+    return static_cast<unsigned>(epoch_of(cell) - owner.first_epoch) & 0xffffff;
+}
 bool is_of_block(const Worker& owner, Cell cell) { return epoch_of(cell) >= owner.first_epoch; }
 bool is_agent(const Worker& owner, Cell cell) { return thread_of(cell) >= first_agent(owner); }
 
 // Records what a thread of a block does to shared memory of the owner's block, in a trace of either.
-void trace(Worker& owner, Worker& by, unsigned thread, Kind kind, uint64_t pc, uintptr_t offset, unsigned bytes = 0, uint64_t other = 0) {
+void trace(Worker& owner, Worker& by, unsigned thread, Kind kind, uint64_t pc, uintptr_t offset, unsigned bytes = 0,
+           uint64_t other = 0) {
     for (Worker* each : {&owner, &by}) {
         if (!is_traced(*each, ACCESSES)) continue;
-        each->trace.push_back({pc, offset, each->barriers - each->barriers_before, other, thread, bytes, kind, SHARED, owner.rank, by.rank});
+        each->trace.push_back(
+            {pc, offset, each->barriers - each->barriers_before, other, thread, bytes, kind, SHARED, owner.rank, by.rank});
         return;
     }
 }
@@ -101,21 +110,26 @@ bool is_inside(const Worker& owner, uintptr_t offset, unsigned bytes) {
 
 // ---- order ----
 
+constexpr unsigned IN_BLOCK_ONLY = 3;   // Finding::unfenced
+
 // Whether an access of the owner's block, or by one of its agents, is ordered before what the current thread does.
 bool is_ordered(const Worker& w, const Worker& owner, Cell cell) {
     if (&w == &owner) return epoch_of(cell) != w.epoch || thread_of(cell) == w.current->thread || ::is_ordered(w, cell);
-    return includes(w, w.current->others.get(), owner.rank, thread_of(cell), epoch_in_block(owner, cell), full_clock(owner, cell));
+    return includes(w, w.current->others.get(), owner.rank, thread_of(cell), epoch_in_block(owner, cell),
+                    full_clock(owner, cell));
 }
 
 // Whether an access by a thread of another block is.
 bool is_ordered(const Worker& w, const RemoteAccess& access) {
     if (access.rank == w.rank && access.thread == w.current->thread) return true;
-    if (access.rank == w.rank && access.thread < first_agent(w) && (access.epoch < block_epoch(w) || knows(w, access.thread, access.clock))) return true;
+    if (access.rank == w.rank && access.thread < first_agent(w) &&
+        (access.epoch < block_epoch(w) || knows(w, access.thread, access.clock)))
+        return true;
     return includes(w, w.current->others.get(), access.rank, access.thread, access.epoch, access.clock);
 }
 
-// Whether a fence stands between a thread's write and what an asynchronous operation of the current thread does: one of the writer,
-// or one of the current thread that came after the write.
+// Whether a fence stands between a thread's write and what an asynchronous operation of the current thread does: one of the
+// writer, or one of the current thread that came after the write.
 bool is_fenced(const Worker& w, const Worker& owner, Space space, unsigned thread, unsigned epoch, unsigned clock) {
     const Fence& of_writer = owner.fibers[thread].proxy[space].fence;
     if (of_writer.done && of_writer.clock > clock) return true;
@@ -155,9 +169,9 @@ Writer writer_of(const Worker& owner, Cell cell, size_t offset) {
     return {};
 }
 
-// details: 0 if nobody has waited for the copy, 1 if only others have (the other thread is not known then); the barrier's offset;
-// the phase; if the thread's last wait for the barrier (waited_at) was for an earlier phase, the number of that phase plus one, and
-// 1 << 32 if it returned at once.
+// details: 0 if nobody has waited for the copy, 1 if only others have (the other thread is not known then); the barrier's
+// offset; the phase; if the thread's last wait for the barrier (waited_at) was for an earlier phase, the number of that phase
+// plus one, and 1 << 32 if it returned at once.
 void report_unfinished(Worker& w, const Worker& owner, Cell written, size_t offset, unsigned bytes, bool writes, uint64_t pc) {
     const Writer writer = writer_of(owner, written, offset);
     Other other = {pc_of(*w.run, site_of(written)), owner.block_number, 0, true};
@@ -175,13 +189,16 @@ void report_unfinished(Worker& w, const Worker& owner, Cell written, size_t offs
 }
 
 // What read is a thread, a wgmma or a bulk copy.
-static uint64_t reader_of(const Worker& w, unsigned site, bool is_agent) { return !is_agent ? 0 : w.run->sites[site].kind == WGMMA_ISSUED ? 1 : 2; }
+static uint64_t reader_of(const Worker& w, unsigned site, bool is_agent) {
+    return !is_agent ? 0 : w.run->sites[site].kind == WGMMA_ISSUED ? 1 : 2;
+}
 
 // Which finding it is that a read by an agent comes too late.
 static FindingKind kind_of_overwriting(const Worker& w, const Worker& owner, unsigned number, unsigned clock) {
     const auto found = owner.usual.find(number);
     if (found == owner.usual.end()) return OVERWRITTEN;
-    const bool knows_it = &w == &owner ? knows(w, found->second, clock) : includes(w, w.current->others.get(), owner.rank, found->second, UINT32_MAX, clock);
+    const bool knows_it = &w == &owner ? knows(w, found->second, clock)
+                                       : includes(w, w.current->others.get(), owner.rank, found->second, UINT32_MAX, clock);
     return knows_it ? WARPGROUP_READS : OVERWRITTEN;
 }
 
@@ -196,7 +213,8 @@ void report_overwritten(Worker& w, Cell read, size_t offset, unsigned bytes, uin
 
 // Checks what an asynchronous operation of the current thread reads or writes. Kinds in `told` are not reported again.
 //   strong   whether it may run beside others that are: reductions
-void check_range(Worker& w, Worker& owner, uintptr_t offset, unsigned bytes, bool writes, const void* place, unsigned& told, bool strong = false) {
+void check_range(Worker& w, Worker& owner, uintptr_t offset, unsigned bytes, bool writes, const void* place, unsigned& told,
+                 bool strong = false) {
     const uint64_t pc = as_pc(place);
     const auto once = [&](unsigned what) { return !(std::exchange(told, told | 1u << what) >> what & 1); };
     if ((bytes | offset) & 3 && owner.granule_shift) refine(owner);
@@ -208,16 +226,25 @@ void check_range(Worker& w, Worker& owner, uintptr_t offset, unsigned bytes, boo
         const Cell written = owner.writes[i];
         if (!(at & 15)) unset = 0;
         if (!is_of_block(owner, written)) {
-            if (!writes && owner.remote.count(i) == 0 && (unset += size) >= 16 && once(0)) report(w, UNINITIALISED_SHARED, pc, false, address + size - 16, 16);
+            if (!writes && owner.remote.count(i) == 0 && (unset += size) >= 16 && once(0))
+                report(w, UNINITIALISED_SHARED, pc, false, address + size - 16, 16);
         } else if (written & IN_FLIGHT && strong && written & STRONG) {
         } else if (is_agent(owner, written)) {
-            if ((written & IN_FLIGHT || !is_ordered(w, owner, written)) && once(1)) report_unfinished(w, owner, written, at, 16, writes, pc);
+            if ((written & IN_FLIGHT || !is_ordered(w, owner, written)) && once(1))
+                report_unfinished(w, owner, written, at, 16, writes, pc);
         } else if (written & IN_FLIGHT) {
-            if (once(2)) report_with(w, ASYNC_NOT_WAITED, pc, writes, address, 16, other_at(owner, thread_of(written), pc_of(*w.run, site_of(written)), true), {});
+            if (once(2))
+                report_with(w, ASYNC_NOT_WAITED, pc, writes, address, 16,
+                            other_at(owner, thread_of(written), pc_of(*w.run, site_of(written)), true), {});
         } else if (!is_ordered(w, owner, written)) {
-            if (once(3)) report(w, RACE_SHARED, pc, writes, address, 16, other_at(owner, thread_of(written), pc_of(*w.run, site_of(written)), true));
-        } else if (!strong && !is_fenced(w, owner, SHARED, thread_of(written), epoch_in_block(owner, written), full_clock(owner, written))) {
-            if (once(4)) report(w, NO_PROXY_FENCE, pc, writes, address, 16, other_at(owner, thread_of(written), pc_of(*w.run, site_of(written)), true));
+            if (once(3))
+                report(w, RACE_SHARED, pc, writes, address, 16,
+                       other_at(owner, thread_of(written), pc_of(*w.run, site_of(written)), true));
+        } else if (!strong && !is_fenced(w, owner, SHARED, thread_of(written), epoch_in_block(owner, written),
+                                         full_clock(owner, written))) {
+            if (once(4))
+                report(w, NO_PROXY_FENCE, pc, writes, address, 16,
+                       other_at(owner, thread_of(written), pc_of(*w.run, site_of(written)), true));
         }
         if (!owner.remote.empty()) {
             const auto found = owner.remote.find(i);
@@ -232,7 +259,8 @@ void check_range(Worker& w, Worker& owner, uintptr_t offset, unsigned bytes, boo
             if (!is_of_block(owner, read) || (strong && read & STRONG) || is_ordered(w, owner, read) || !once(6)) return;
             const bool by_agent = is_agent(owner, read);
             const unsigned thread = by_agent ? owner.agent_threads[thread_of(read)] : thread_of(read);
-            const FindingKind kind = by_agent ? kind_of_overwriting(w, owner, thread_of(read), full_clock(owner, read)) : OVERWRITTEN;
+            const FindingKind kind =
+                by_agent ? kind_of_overwriting(w, owner, thread_of(read), full_clock(owner, read)) : OVERWRITTEN;
             report_with(w, kind, pc, true, address, 16, other_at(owner, thread, pc_of(*w.run, site_of(read)), false),
                         {0, reader_of(w, site_of(read), by_agent)});
         };
@@ -298,8 +326,9 @@ void check_async_reads(Worker& w, const Worker& owner, uintptr_t offset, unsigne
             if (!(each.chunks[chunk / 64] >> chunk % 64 & 1)) continue;
             if (told >> 7 & 1) return;
             told |= 1u << 7;
-            report_with(w, kind_of_overwriting(w, owner, each.agent, each.clock), pc, true, owner.shared_base + std::max<uintptr_t>(at, offset),
-                        std::min(bytes, 16u), other_at(owner, each.thread, pc_of(*w.run, each.site), false), {1, reader_of(w, each.site, true)});
+            report_with(w, kind_of_overwriting(w, owner, each.agent, each.clock), pc, true,
+                        owner.shared_base + std::max<uintptr_t>(at, offset), std::min(bytes, 16u),
+                        other_at(owner, each.thread, pc_of(*w.run, each.site), false), {1, reader_of(w, each.site, true)});
             return;
         }
 }
@@ -311,97 +340,22 @@ void check_beside_asynchronous(Worker& w, size_t offset, unsigned bytes, unsigne
     if (!w.mbarriers.empty()) {
         auto at = w.mbarriers.lower_bound(static_cast<unsigned>(offset + bytes));
         if (at != w.mbarriers.begin() && (--at)->first + 8 > offset)
-            report(w, BAD_BARRIER, pc, how & WRITES, w.shared_base + offset, ACCESSED, {at->second.made_at, w.block_number, at->second.thread, true});
+            report(w, BAD_BARRIER, pc, how & WRITES, w.shared_base + offset, ACCESSED,
+                   {at->second.made_at, w.block_number, at->second.thread, true});
     }
     if (w.remote.empty()) return;
     for (size_t i = offset >> w.granule_shift; i << w.granule_shift < offset + bytes; ++i) {
         const auto found = w.remote.find(i);
         if (found == w.remote.end()) continue;
         for (const RemoteAccess& each : found->second) {
-            if (!(how & WRITES || each.writes) || (each.is_strong && how & (IS_ATOMIC | IS_VOLATILE)) || is_ordered(w, each)) continue;
-            report(w, RACE_SHARED, pc, how & WRITES, w.shared_base + offset, bytes,
-                   other_at(*w.cluster->members[each.rank], each.thread, pc_of(*w.run, each.site), each.writes));
+            if (!(how & WRITES || each.writes) || (each.is_strong && how & (IS_ATOMIC | IS_VOLATILE))) continue;
+            Other other = other_at(*w.cluster->members[each.rank], each.thread, pc_of(*w.run, each.site), each.writes);
+            if (is_ordered(w, each)) {
+                if (how & WRITES || is_visible(w, each.rank, each.thread, each.epoch, each.clock)) continue;
+                other.unfenced = IN_BLOCK_ONLY;
+            }
+            report(w, RACE_SHARED, pc, how & WRITES, w.shared_base + offset, bytes, other);
             break;
         }
     }
-}
-
-// ---- other blocks of the cluster ----
-
-// The current thread accesses another block's shared memory: the block must not end before.
-void touch(Worker& w, Worker& owner, const void* place, uintptr_t offset, unsigned bytes, bool writes, unsigned site, unsigned agent = 0,
-           unsigned clock = 0) {
-    if (&w == &owner) return;
-    if (owner.is_done) {
-        report_with(w, ENDED_BLOCK, as_pc(place), writes, owner.shared_base + offset, bytes, {0, owner.block_number, 0}, {0});
-        abort_launch(w);
-    }
-    owner.is_asynchronous = true;
-    const Fiber& fiber = *w.current;
-    const unsigned member = agent ? agent : fiber.thread;
-    owner.last_remote[{w.rank, member}] = {w.rank, fiber.thread, block_epoch(w), agent ? clock : fiber.clock, site, writes, false, member};
-}
-
-Worker* owner_at(Worker& w, unsigned at, const void* place) {
-    Worker* const owner = owner_of(w, at);
-    if (!owner) report_and_abort(w, BAD_CLUSTER_BARRIER, place, false, at, NO_SUCH_RANK);
-    return owner;
-}
-
-void* remote_pointer(Worker& owner, unsigned at) { return reinterpret_cast<void*>(owner.shared_base + offset_of(owner, at)); }
-
-bool on_remote_access(Worker& w, uintptr_t address, unsigned bytes, unsigned how, unsigned kind, const void* place, unsigned alignment) {
-    Worker* owner = nullptr;
-    for (Worker* each : w.cluster->members)
-        if (address - each->shared_base < each->shared_span) owner = each;
-    if (!owner) return false;
-    Run& run = *w.run;
-    const bool writes = how & WRITES, strong = how & (IS_ATOMIC | IS_VOLATILE);
-    const uintptr_t offset = address - owner->shared_base;
-    if (!is_inside(*owner, offset, bytes)) report_and_abort(w, OUTSIDE_SHARED, place, writes, w.shared_base + offset, bytes);
-    if (address & (alignment - 1)) report_and_abort(w, MISALIGNED, place, writes, address, alignment);
-    const unsigned site = find_site(run, place, bytes, kind);
-    if (run.launch.counts) record(w, address, site, SHARED);
-    touch(w, *owner, place, offset, bytes, writes, site);
-    if (!run.launch.checks) return true;
-    if ((bytes | offset) & 3 && owner->granule_shift) refine(*owner);
-    const RemoteAccess mine = {w.rank, w.current->thread, block_epoch(w), w.current->clock, site, writes, strong, w.current->thread};
-    bool told = false;
-    const auto race = [&](const Worker& of, unsigned thread, unsigned other_site, bool other_writes) {
-        if (std::exchange(told, true)) return;
-        report(w, RACE_SHARED, as_pc(place), writes, w.shared_base + offset, bytes, other_at(of, thread, pc_of(run, other_site), other_writes));
-    };
-    size_t unset = 0, count = 0;
-    for (size_t i = offset >> owner->granule_shift; i << owner->granule_shift < offset + bytes; ++i, ++count) {
-        const Cell written = owner->writes[i];
-        auto& all = owner->remote[i];
-        if (is_of_block(*owner, written) && is_agent(*owner, written)) {
-            if ((written & IN_FLIGHT || !is_ordered(w, *owner, written)) && !std::exchange(told, true))
-                report_unfinished(w, *owner, written, offset, bytes, writes, as_pc(place));
-        } else if (is_of_block(*owner, written)) {
-            if (!(strong && written & STRONG) && !is_ordered(w, *owner, written)) race(*owner, thread_of(written), site_of(written), true);
-        } else if (!writes && std::none_of(all.begin(), all.end(), [](const RemoteAccess& each) { return each.writes; })) {
-            ++unset;
-        }
-        const auto look = [&](Cell read) {
-            if (is_of_block(*owner, read) && !(strong && read & STRONG) && !is_ordered(w, *owner, read))
-                race(*owner, is_agent(*owner, read) ? 0 : thread_of(read), site_of(read), false);
-        };
-        if (writes) {
-            look(owner->reads[i]);
-            look(owner->more_reads[i]);
-            if (!owner->readers.empty()) for_readers(*owner, i, look);
-        }
-        for (const RemoteAccess& each : all)
-            if ((writes || each.writes) && !(strong && each.is_strong) && !is_ordered(w, each))
-                race(*w.cluster->members[each.rank], each.thread, each.site, each.writes);
-        // Who does not know of an access before this one, does not know of this one either.
-        all.erase(std::remove_if(all.begin(), all.end(), [&](const RemoteAccess& each) { return (writes || !each.writes) && is_ordered(w, each); }),
-                  all.end());
-        all.push_back(mine);
-    }
-    if (unset == count) report(w, UNINITIALISED_SHARED, as_pc(place), false, w.shared_base + offset, bytes);
-    unsigned asked = 0;
-    if (writes) check_async_reads(w, *owner, offset, bytes, as_pc(place), asked);
-    return true;
 }

@@ -1,11 +1,12 @@
 // Bulk copies, TMA, st.async and red.async: they read memory when they are issued, and write it when they arrive.
 //
-// Depends on: asynchronous_memory.h, clusters.h, mbarriers.h, schedule.h, tensor_maps.h, wgmma_sums.h
+// Depends on: asynchronous_memory.h, clusters.h, mbarriers.h, remote_accesses.h, schedule.h, tensor_maps.h, wgmma_sums.h
 #pragma once
 
 #include "asynchronous_memory.h"
 #include "clusters.h"
 #include "mbarriers.h"
+#include "remote_accesses.h"
 #include "schedule.h"
 #include "tensor_maps.h"
 #include "wgmma_sums.h"
@@ -80,7 +81,9 @@ void write_bytes(uint8_t* to, const uint8_t* from, unsigned bytes, unsigned redu
     }
 }
 
-unsigned counted_bytes(const Copy& copy) { return copy.arrives ? 0 : copy.bytes ? copy.bytes : static_cast<unsigned>(copy.data.size()); }
+unsigned counted_bytes(const Copy& copy) {
+    return copy.arrives ? 0 : copy.bytes ? copy.bytes : static_cast<unsigned>(copy.data.size());
+}
 
 // The rows of a box in shared memory, between which there may be gaps: calls visit(offset, bytes).
 template <class Visit>
@@ -129,21 +132,27 @@ void land(Worker& w, size_t number) {
     c.copies.erase(c.copies.begin() + static_cast<std::ptrdiff_t>(number));
     ++c.progress;
     Worker& from = *c.members[copy.rank];
-    if (copy.targets.empty()) trace(from, from, copy.thread, STORE_LANDED, copy.place, copy.offset, counted_bytes(copy), copy.group);
-    for (const Copy::Piece& piece : copy.pieces) write_bytes(piece.to, copy.data.data() + piece.from, piece.bytes, copy.reduction, copy.type);
+    if (copy.targets.empty())
+        trace(from, from, copy.thread, STORE_LANDED, copy.place, copy.offset, counted_bytes(copy), copy.group);
+    for (const Copy::Piece& piece : copy.pieces)
+        write_bytes(piece.to, copy.data.data() + piece.from, piece.bytes, copy.reduction, copy.type);
     for (const Copy::Target& target : copy.targets) {
         Worker& owner = *c.members[target.rank];
         Worker& issuer = *c.members[copy.rank];
         const unsigned bytes = static_cast<unsigned>(copy.data.size()), counted = copy.bytes ? copy.bytes : bytes;
         if (owner.is_done) {
-            report_of(issuer, copy.thread, ENDED_BLOCK, copy.place, true, issuer.shared_base + copy.offset, bytes, {0, owner.block_number, 0}, {1});
+            report_of(issuer, copy.thread, ENDED_BLOCK, copy.place, true, issuer.shared_base + copy.offset, bytes,
+                      {0, owner.block_number, 0}, {1});
             continue;
         }
         const auto found = owner.mbarriers.find(copy.barrier);
-        if (copy.pieces.empty() && copy.row_bytes == copy.pitch) write_bytes(reinterpret_cast<uint8_t*>(owner.shared_base + copy.offset), copy.data.data(), bytes, copy.reduction, copy.type);
+        if (copy.pieces.empty() && copy.row_bytes == copy.pitch)
+            write_bytes(reinterpret_cast<uint8_t*>(owner.shared_base + copy.offset), copy.data.data(), bytes, copy.reduction,
+                        copy.type);
         else if (copy.pieces.empty())   // rows with gaps, which stay as they are
             for (const Copy::From& each : copy.sources)
-                std::memcpy(reinterpret_cast<uint8_t*>(owner.shared_base + copy.offset + each.to), copy.data.data() + each.to, CHUNK_BYTES);
+                std::memcpy(reinterpret_cast<uint8_t*>(owner.shared_base + copy.offset + each.to), copy.data.data() + each.to,
+                            CHUNK_BYTES);
         trace(owner, issuer, copy.thread, LANDED, copy.place, copy.offset, counted_bytes(copy), copy.barrier);
         if (found == owner.mbarriers.end()) continue;   // it was invalidated
         Barrier& barrier = found->second;
@@ -151,11 +160,13 @@ void land(Worker& w, size_t number) {
             owner.sources.resize(WINDOW / CHUNK_BYTES);
             const unsigned box = window_address(owner, copy.offset);
             for (const Copy::From& each : copy.sources)
-                owner.sources[(box + each.to) / CHUNK_BYTES % owner.sources.size()] = {copy.serial, each.offset, each.global, copy.site, copy.thread};
+                owner.sources[(box + each.to) / CHUNK_BYTES % owner.sources.size()] = {copy.serial, each.offset, each.global,
+                                                                                       copy.site, copy.thread};
         }
         if (copy.pieces.empty()) {
             for_rows(bytes, copy.row_bytes, copy.pitch, [&](unsigned at, unsigned part) {
-                barrier.landed.push_back({copy.offset + at, copy.offset + at + part, target.clock, copy.thread, copy.rank, copy.site});
+                barrier.landed.push_back(
+                    {copy.offset + at, copy.offset + at + part, target.clock, copy.thread, copy.rank, copy.site});
             });
         } else {
             for (const Copy::Piece& piece : copy.pieces) {
@@ -165,8 +176,10 @@ void land(Worker& w, size_t number) {
             }
         }
         if (copy.known) {
-            reserve(owner, barrier.known);
-            join(barrier.known, *copy.known);
+            for (Knowledge* each : {&barrier.known, &barrier.in_block, &barrier.in_cluster}) {
+                reserve(owner, *each);
+                join(*each, *copy.known);
+            }
         }
         if (copy.arrives) {
             trace(owner, issuer, copy.thread, ARRIVED, copy.place, copy.barrier, 1, barrier.phase);
@@ -176,7 +189,8 @@ void land(Worker& w, size_t number) {
             barrier.bytes -= counted;
             if (barrier.bytes < 0 && barrier.pending == 0)
                 report_of(issuer, copy.thread, UNEXPECTED_BYTES, copy.place, true, issuer.shared_base + copy.barrier, bytes,
-                          {barrier.expected_at, owner.block_number, barrier.thread, true}, {2, barrier.phase, static_cast<uint64_t>(-barrier.bytes)});
+                          {barrier.expected_at, owner.block_number, barrier.thread, true},
+                          {2, barrier.phase, static_cast<uint64_t>(-barrier.bytes)});
         }
         complete_if_all(owner, copy.barrier, barrier);
     }
@@ -189,7 +203,8 @@ void check_bulk_stores(Worker& w, uintptr_t address, unsigned bytes, bool writes
             const auto begin = reinterpret_cast<uintptr_t>(piece.to);
             if (address + bytes <= begin || begin + piece.bytes <= address) continue;
             const Worker& issuer = *w.cluster->members[copy.rank];
-            report_with(w, UNFINISHED_COPY, as_pc(place), writes, address, bytes, other_at(issuer, copy.thread, copy.place, true), {2});
+            report_with(w, UNFINISHED_COPY, as_pc(place), writes, address, bytes,
+                        other_at(issuer, copy.thread, copy.place, true), {2});
             return;
         }
     }
@@ -203,7 +218,8 @@ void access_global(Worker& w, const uint8_t* global, unsigned bytes, unsigned ho
     for (unsigned at = 0; at < bytes; at += CHUNK_BYTES) {
         const auto address = reinterpret_cast<uintptr_t>(global + at);
         const unsigned size = std::min(bytes - at, CHUNK_BYTES);
-        on_other_access(address, size, how | UNCOUNTED | IS_PART, how & WRITES ? STORE_ISSUED : ISSUED, place, size == CHUNK_BYTES ? size : 1);
+        on_other_access(address, size, how | UNCOUNTED | IS_PART, how & WRITES ? STORE_ISSUED : ISSUED, place,
+                        size == CHUNK_BYTES ? size : 1);
         if (!checks(w) || how & WRITES || told >> 8 & 1) continue;
         // What threads of this block wrote must be behind a fence.
         for (unsigned i = 0; i < w.run->launch.operand_count; ++i) {
@@ -211,24 +227,27 @@ void access_global(Worker& w, const uint8_t* global, unsigned bytes, unsigned ho
             if (address - o.begin >= o.bytes || !o.writes) continue;
             const uint64_t* const words = o.writes + 2 * ((address - o.begin) / o.granule);
             const Stamp stamp = {__atomic_load_n(words, __ATOMIC_RELAXED), __atomic_load_n(words + 1, __ATOMIC_RELAXED)};
-            if (stamp.who <= BEFORE || stamp.block() != w.block_number || w.run->sites[stamp.site()].kind == STORE_ISSUED) continue;
+            if (stamp.who <= BEFORE || stamp.block() != w.block_number || w.run->sites[stamp.site()].kind == STORE_ISSUED)
+                continue;
             if (is_fenced(w, w, GLOBAL, stamp.thread(), stamp.epoch(), stamp.clock())) continue;
             told |= 1u << 8;
-            report(w, NO_PROXY_FENCE, as_pc(place), false, address, size, other_at(w, stamp.thread(), pc_of(*w.run, stamp.site()), true));
+            report(w, NO_PROXY_FENCE, as_pc(place), false, address, size,
+                   other_at(w, stamp.thread(), pc_of(*w.run, stamp.site()), true));
             break;
         }
     }
 }
 
-// A prefetch to L2 reads nothing that a thread gets, and its address and size are multiples of 16 bytes, which rows need not be:
-// chunks that hold at least one byte of an array are in bounds.
+// A prefetch to L2 reads nothing that a thread gets, and its address and size are multiples of 16 bytes, which rows need not
+// be: chunks that hold at least one byte of an array are in bounds.
 void prefetch(Worker& w, const uint8_t* global, unsigned bytes, const void* place, unsigned& told) {
     for (unsigned at = 0; at < bytes; at += CHUNK_BYTES) {
         const auto chunk = reinterpret_cast<uintptr_t>(global + at);
         const auto* const first = w.run->launch.operands;
-        const bool within = std::any_of(first, first + w.run->launch.operand_count,
-                                        [&](const Operand& o) { return o.begin < chunk + CHUNK_BYTES && chunk < o.begin + o.bytes; });
-        if (!within) access_global(w, global + at, CHUNK_BYTES, READS, place, told);
+        const bool within = std::any_of(first, first + w.run->launch.operand_count, [&](const Operand& o) {
+            return o.begin < chunk + CHUNK_BYTES && chunk < o.begin + o.bytes;
+        });
+        if (!within) access_global(w, global + at, CHUNK_BYTES, READS | PREFETCHES, place, told);
     }
 }
 
@@ -260,12 +279,14 @@ void bad_copy(Worker& w, const void* place, bool writes, uintptr_t address, Copy
 }
 
 // The blocks to which a load copies, all of which have the barrier and the destination at the same offsets.
-std::vector<Copy::Target> targets_of(Worker& w, unsigned shared, unsigned barrier, unsigned blocks, bool is_multicast, const void* place) {
+std::vector<Copy::Target> targets_of(Worker& w, unsigned shared, unsigned barrier, unsigned blocks, bool is_multicast,
+                                     const void* place) {
     std::vector<Copy::Target> targets;
     const size_t count = w.cluster->members.size();
     if (!is_multicast) {
         Worker& owner = *owner_at(w, shared, place);
-        if (owner_at(w, barrier, place) != &owner) bad_copy(w, place, true, w.shared_base + offset_of(owner, barrier), BARRIER_ELSEWHERE);
+        if (owner_at(w, barrier, place) != &owner)
+            bad_copy(w, place, true, w.shared_base + offset_of(owner, barrier), BARRIER_ELSEWHERE);
         targets.push_back({owner.rank, 0, 0});
         return targets;
     }
@@ -285,7 +306,8 @@ void check_barrier(Worker& w, Worker& owner, unsigned at, const void* place) {
 }
 
 // Checks the destination of a copy in shared memory.
-void check_destination(Worker& w, Worker& owner, uintptr_t offset, unsigned bytes, const void* place, unsigned& told, unsigned site, bool strong) {
+void check_destination(Worker& w, Worker& owner, uintptr_t offset, unsigned bytes, const void* place, unsigned& told,
+                       unsigned site, bool strong) {
     if (!is_inside(owner, offset, bytes)) report_and_abort(w, OUTSIDE_SHARED, place, true, w.shared_base + offset, bytes);
     touch(w, owner, place, offset, bytes, true, site);
     if (checks(w)) check_range(w, owner, offset, bytes, true, place, told, strong);
@@ -328,7 +350,8 @@ void tiledmm_copy_bulk(const BulkCopy* what) {
     const auto address = reinterpret_cast<uintptr_t>(global);
     unsigned told = 0;
     if (what->bytes % CHUNK_BYTES || !what->bytes) bad_copy(w, place, false, address, SIZE);
-    if (what->way != BETWEEN_SHARED && address % CHUNK_BYTES) bad_copy(w, place, what->way == TO_GLOBAL, address, GLOBAL_ADDRESS);
+    if (what->way != BETWEEN_SHARED && address % CHUNK_BYTES)
+        bad_copy(w, place, what->way == TO_GLOBAL, address, GLOBAL_ADDRESS);
     if (what->way == TO_L2) return prefetch(w, global, what->bytes, place, told);
     const uintptr_t offset = offset_of(*owner_at(w, what->shared, place), what->shared);
     if (offset % CHUNK_BYTES) bad_copy(w, place, what->way != TO_GLOBAL, w.shared_base + offset, SHARED_ADDRESS);
@@ -380,7 +403,8 @@ void tiledmm_copy_tensor(const TensorCopy* what) {
     if (!is_map(what->map)) bad_copy(w, place, false, at_map, NO_MAP);
     TensorMap map;
     std::memcpy(&map, what->map, sizeof map);
-    if (map.dimensions != what->dimensions) bad_copy(w, place, false, at_map, static_cast<CopyFault>(DIMENSIONS | map.dimensions << 8));
+    if (map.dimensions != what->dimensions)
+        bad_copy(w, place, false, at_map, static_cast<CopyFault>(DIMENSIONS | map.dimensions << 8));
     const bool stores = what->way == TO_GLOBAL;
     const MapFault broken = fault(map, what->at, !stores ? MAP_LOAD : what->reduction ? MAP_REDUCE : MAP_STORE);
     if (broken) {
@@ -389,7 +413,7 @@ void tiledmm_copy_tensor(const TensorCopy* what) {
     }
     unsigned told = 0;
     if (what->way == TO_L2) return for_chunks(map, what->at, [&](unsigned, uint8_t* global, unsigned, unsigned inside) {
-        if (global) access_global(w, global, inside, READS, place, told);
+        if (global) access_global(w, global, inside, READS | PREFETCHES, place, told);
     });
     const unsigned site = find_site(*w.run, place, CHUNK_BYTES, stores ? STORE_ISSUED : ISSUED), bytes = reached_bytes(map);
     Worker& first = *owner_at(w, what->shared, place);
@@ -405,7 +429,8 @@ void tiledmm_copy_tensor(const TensorCopy* what) {
     // Where a byte of the box is, from its first; the window's addresses are contiguous within an array.
     const auto in_box = [&](unsigned at) { return at - box; };
     if (stores) {
-        for_rows(bytes, row_bytes(map), row_pitch(map), [&](unsigned at, unsigned part) { check_source(w, offset + at, part, place, told); });
+        for_rows(bytes, row_bytes(map), row_pitch(map),
+                 [&](unsigned at, unsigned part) { check_source(w, offset + at, part, place, told); });
         const auto* const from = reinterpret_cast<const uint8_t*>(w.shared_base + offset);
         for_chunks(map, what->at, [&](unsigned run, uint8_t* global, unsigned size, unsigned) {
             if (!global) return;
@@ -529,7 +554,7 @@ void tiledmm_barrier_arrive_after_copies(unsigned at, unsigned flags) {
     Fiber& fiber = *w.current;
     const Found found = find_barrier(w, at, place);
     if (!(flags & NO_INCREMENT)) ++found.barrier->pending;
-    add_known(w, fiber, found.barrier->known);
+    add_arrival(w, found, 0);
     ++fiber.clock;
     found.barrier->arrived_at = as_pc(place);
     Copy copy = new_copy(w, place, find_site(*w.run, place, 8, STORE));

@@ -4,12 +4,14 @@
 // happens, with its address and the place in the code. Other sanitizers' callbacks get what those do not see: accesses to a
 // thread's own variables, and arithmetic that C++ leaves undefined.
 //
-// Depends on: checks.h, fibers.h, guards.h, heap.h, ordering.h, readers.h, releases.h, schedule.h, state.h
+// Depends on: checks.h, dependent_launches.h, fibers.h, guards.h, heap.h, ordering.h, origins.h, readers.h, releases.h, schedule.h, state.h
 #include "checks.h"
+#include "dependent_launches.h"
 #include "fibers.h"
 #include "guards.h"
 #include "heap.h"
 #include "ordering.h"
+#include "origins.h"
 #include "readers.h"
 #include "releases.h"
 #include "schedule.h"
@@ -709,6 +711,14 @@ void on_free(Worker& w, uintptr_t address, const void* place) {
         check_global(w, run.heap.operand, address + at, static_cast<unsigned>(std::min<uint64_t>(bytes - at, 4)), WRITES | IS_PART, site);
 }
 
+// Keeps what a thread loads and stores for the origins of an operand. What a copy reads arrives without the thread.
+[[gnu::noinline]] void note_access(Worker& w, uintptr_t address, unsigned bytes, unsigned how) {
+    const uintptr_t offset = address - w.shared_base;
+    const bool is_shared = offset < w.shared_span;
+    if (how & WRITES && is_shared) note_store(w, offset, bytes, !(how & (IS_COPY | IS_ATOMIC | UNCOUNTED)));
+    else if (!(how & (WRITES | IS_COPY | UNCOUNTED))) note_load(w, address, bytes, !is_shared);
+}
+
 ALWAYS_INLINE void on_access(uintptr_t address, unsigned bytes, unsigned how, unsigned kind, const void* place, unsigned alignment) {
     Worker* const current = worker;
     if (!current || !current->current) return;
@@ -739,6 +749,7 @@ ALWAYS_INLINE void on_access(uintptr_t address, unsigned bytes, unsigned how, un
         if (run.launch.checks) {
             synchronize(w, address, how);
             check_shared(w, offset, bytes, how, site);
+            if (keeps_origins(w)) [[unlikely]] note_access(w, address, bytes, how);
         }
         if (run.launch.counts && !(how & UNCOUNTED)) record(w, address, site, SHARED);
         return;
@@ -756,11 +767,13 @@ ALWAYS_INLINE void on_access(uintptr_t address, unsigned bytes, unsigned how, un
     if (address & (alignment - 1)) report_and_abort(w, MISALIGNED, place, writes, address, alignment);
     const unsigned site = find_site(run, place, bytes, kind);
     if (operand->unwritten && run.launch.checks && reads(how)) check_unwritten(w, *operand, address, bytes, place);
+    if (operand->pending && run.launch.checks && !(how & PREFETCHES)) [[unlikely]] check_pending(w, address, bytes, writes, place);
     if (!w.cluster->copies.empty() && !(how & UNCOUNTED)) [[unlikely]] check_bulk_stores(w, address, bytes, writes, place);
     if (run.launch.checks && operand->writes) {
         synchronize(w, address, how);
         check_global(w, *operand, address, bytes, how, site);
     }
+    if (keeps_origins(w)) [[unlikely]] note_access(w, address, bytes, how);
     if (run.launch.counts && !(how & UNCOUNTED)) record(w, address, site, GLOBAL);
 }
 

@@ -95,7 +95,7 @@ ALWAYS_INLINE void end_if_told(Worker& w, const void* place) {
 
 void sync_warp(unsigned mask, const void* place, unsigned kind, void (*when_all)(Worker&, unsigned warp) = nullptr);
 
-// ---- asynchronous operations (asynchronous_memory.h, warpgroups.h, bulk_copies.h) ----
+// ---- asynchronous operations (asynchronous_memory.h, remote_accesses.h, warpgroups.h, bulk_copies.h) ----
 
 // Whether the current thread knows that an access of its block, of this epoch, was made before now.
 bool is_ordered(const Worker& w, Cell earlier);
@@ -134,6 +134,7 @@ void check_bulk_stores(Worker& w, uintptr_t address, unsigned bytes, bool writes
 // COMPARES: an atomic whose result is the same if the value was read before and nobody has changed it; IS_PART: of a copy.
 constexpr unsigned READS = 0, WRITES = 1, IS_ATOMIC = 2, IS_VOLATILE = 4, IS_COPY = 8, COMPARES = 16, IS_PART = 32;
 constexpr unsigned UNCOUNTED = 64;   // a part of a bulk copy, which is counted as one; or of an mbarrier
+constexpr unsigned PREFETCHES = 128;
 
 // Before memory of malloc is freed: whether other threads' accesses to it are ordered before.
 void on_free(Worker& w, uintptr_t address, const void* place);

@@ -1,10 +1,11 @@
 // The barrier of a cluster, and addresses in the shared memory of its blocks.
 //
-// Depends on: asynchronous_memory.h, clusters.h, schedule.h, shared_window.h
+// Depends on: asynchronous_memory.h, clusters.h, remote_accesses.h, schedule.h, shared_window.h
 #pragma once
 
 #include "asynchronous_memory.h"
 #include "clusters.h"
+#include "remote_accesses.h"
 #include "schedule.h"
 #include "shared_window.h"
 
@@ -22,7 +23,8 @@ void* tiledmm_map_generic(const void* at, unsigned rank) {
     if (rank >= w.cluster->members.size()) report_and_abort(w, BAD_CLUSTER_BARRIER, CALLER, false, rank, NO_SUCH_RANK);
     const auto address = reinterpret_cast<uintptr_t>(at);
     for (const Worker* each : w.cluster->members)
-        if (address - each->shared_base < each->shared_span) return reinterpret_cast<void*>(w.cluster->members[rank]->shared_base + (address - each->shared_base));
+        if (address - each->shared_base < each->shared_span)
+            return reinterpret_cast<void*>(w.cluster->members[rank]->shared_base + (address - each->shared_base));
     return const_cast<void*>(at);
 }
 
@@ -91,7 +93,9 @@ void tiledmm_wait_at_cluster(unsigned relaxed, unsigned aligned) {
     sleep_until_over(w);
     trace(w, CLUSTER_PASSED, CALLER, 0, 0, fiber.cluster_phase);
     fiber.at_cluster = false;
-    if (!relaxed) learn(w, fiber, w.cluster->done);
+    if (relaxed) return;
+    learn(w, fiber, w.cluster->done);
+    fiber.in_cluster.reset();
 }
 
 uint3 tiledmm_cluster_size() {

@@ -1,5 +1,5 @@
-// Clusters: blocks that run together. Each has a worker of its own, and so its own copy of the shared memory; one of them runs at
-// a time, until all its threads wait for what others or asynchronous operations do. If all blocks wait, a copy in flight
+// Clusters: blocks that run together. Each has a worker of its own, and so its own copy of the shared memory; one of them runs
+// at a time, until all its threads wait for what others or asynchronous operations do. If all blocks wait, a copy in flight
 // arrives; if there is none, waits that may fail do; and if that changes nothing, they wait forever.
 //
 // Depends on: checks.h, ordering.h, schedule.h, state.h
@@ -30,7 +30,8 @@ inline uint64_t block_in_cluster(const Run& run, uint64_t cluster, unsigned rank
         of = {block.x / size[0], block.y / size[1], block.z / size[2]};
     } else {
         const uint64_t x = run.grid.x / size[0], y = run.grid.y / size[1];
-        of = {static_cast<unsigned>(cluster % x), static_cast<unsigned>(cluster / x % y), static_cast<unsigned>(cluster / (x * y))};
+        of = {static_cast<unsigned>(cluster % x), static_cast<unsigned>(cluster / x % y),
+              static_cast<unsigned>(cluster / (x * y))};
     }
     const uint64_t x = of.x * size[0] + rank % size[0], y = of.y * size[1] + rank / size[0] % size[1],
                    z = of.z * size[2] + rank / (size[0] * size[1]);
@@ -49,7 +50,8 @@ inline void join_cluster(Worker& w) {
         return;
     }
     std::lock_guard<std::mutex> guard(run.lock);
-    if (run.clusters.empty() || run.clusters.back()->members.size() == blocks) run.clusters.push_back(std::make_unique<Cluster>());
+    if (run.clusters.empty() || run.clusters.back()->members.size() == blocks)
+        run.clusters.push_back(std::make_unique<Cluster>());
     w.cluster = run.clusters.back().get();
     w.rank = static_cast<unsigned>(w.cluster->members.size());
     w.cluster->members.reserve(blocks);
@@ -138,13 +140,33 @@ inline bool sleep_until_over(Worker& w) {
     return is_over(w, fiber);
 }
 
+// Lanes that wait at an instruction of the whole warp, while another lane has come to a barrier of the cluster without them:
+// one finding for each warp.
+inline void report_divergent_lanes(Worker& w) {
+    for (unsigned warp = 0; warp < w.run->warps; ++warp) {
+        const Fiber* const first = &w.fibers[warp * WARP];
+        const Fiber* const last = first + std::min(w.run->threads - warp * WARP, WARP);
+        const auto one = std::find_if(
+            first, last, [](const Fiber& each) { return each.state == State::AT_WARP && each.kind >= WHOLE_WARP; });
+        const auto other = std::find_if(
+            first, last, [](const Fiber& each) { return each.state == State::AT_PHASE && each.wait.what == Wait::CLUSTER; });
+        if (one == last || other == last) continue;
+        w.current = &w.fibers[one->thread];
+        report(w, WARP_NOT_REACHED, reinterpret_cast<uint64_t>(one->barrier), false, 0, 0,
+               {reinterpret_cast<uint64_t>(other->wait.place), w.block_number, other->thread, false});
+        w.current = nullptr;
+    }
+}
+
 // What threads of the cluster wait for, all of them forever: a finding for each place and barrier.
-// details: what it is | its number << 8; arrivals that are missing | all << 32; expected bytes less copied; how many threads wait.
-// Of the cluster's barrier, threads that have arrived | all << 32; of registers, those that are free, and how many a thread waits for.
+// details: what it is | its number << 8; arrivals that are missing | all << 32; expected bytes less copied; how many threads
+// wait. Of the cluster's barrier, threads that have arrived | all << 32; of registers, those that are free, and how many a
+// thread waits for.
 inline void report_deadlock(Cluster& c) {
     for (Worker* each : c.members) {
         Worker& w = *each;
         if (w.is_done) continue;
+        report_divergent_lanes(w);
         std::map<std::tuple<const void*, unsigned, unsigned>, std::pair<Fiber*, uint64_t>> all;
         for (Fiber& fiber : w.fibers) {
             if (fiber.state != State::AT_PHASE) continue;
@@ -155,17 +177,22 @@ inline void report_deadlock(Cluster& c) {
             const Waiting& wait = entry.first->wait;
             w.current = entry.first;
             Other other;
-            uint64_t details[4] = {static_cast<uint64_t>(wait.what) | static_cast<uint64_t>(wait.phase) << 8, 0, 0, entry.second};
+            uint64_t details[4] = {static_cast<uint64_t>(wait.what) | static_cast<uint64_t>(wait.phase) << 8, 0, 0,
+                                   entry.second};
             const auto found = w.mbarriers.find(wait.barrier);
             if (wait.what == Wait::PHASE && found != w.mbarriers.end()) {
                 const Barrier& barrier = found->second;
                 details[1] = barrier.pending | static_cast<uint64_t>(barrier.arrivals) << 32;
                 details[2] = static_cast<uint64_t>(barrier.bytes);
-                other.pc = barrier.expected_at && barrier.bytes ? barrier.expected_at : barrier.arrived_at ? barrier.arrived_at : barrier.made_at;
+                other.pc = barrier.expected_at && barrier.bytes ? barrier.expected_at
+                           : barrier.arrived_at                 ? barrier.arrived_at
+                                                                : barrier.made_at;
             }
             if (wait.what == Wait::REGISTERS) details[1] = w.free_registers, details[2] = wait.barrier;
-            if (wait.what == Wait::CLUSTER) details[1] = c.arrived | static_cast<uint64_t>(c.members.size() * w.run->threads) << 32;
-            Finding finding = make_finding(w, DEADLOCK, reinterpret_cast<uint64_t>(wait.place), false, w.shared_base + wait.barrier, 8, other);
+            if (wait.what == Wait::CLUSTER)
+                details[1] = c.arrived | static_cast<uint64_t>(c.members.size() * w.run->threads) << 32;
+            Finding finding = make_finding(w, DEADLOCK, reinterpret_cast<uint64_t>(wait.place), false,
+                                           w.shared_base + wait.barrier, 8, other);
             std::memcpy(finding.details, details, sizeof details);
             report(w, finding);
             w.current = nullptr;
@@ -221,7 +248,8 @@ inline bool await_others(Worker& w) {
     return true;
 }
 
-// Where threads of the block can run, others may, too: in some orders, and where those of this block wait for what others write.
+// Where threads of the block can run, others may, too: in some orders, and where those of this block wait for what others
+// write.
 inline void let_cluster_run(Worker& w, bool spins) {
     Cluster& c = *w.cluster;
     if (!c.copies.empty() && (spins || next_random(c.random) % 2)) land_one(w);

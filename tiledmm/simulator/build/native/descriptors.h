@@ -43,17 +43,19 @@ inline unsigned swizzled_address(const Descriptor& d, unsigned offset) {
     return at ^ (((at >> 7) - d.base_offset) & (d.swizzle / CHUNK - 1)) * CHUNK;
 }
 
-// The address of an element.
-inline unsigned offset_of(const Descriptor& d, bool mn_major, unsigned mn, unsigned k, unsigned element_bytes) {
+// Where an element would be without swizzle, from the descriptor's address on.
+inline unsigned offset_before_swizzle(const Descriptor& d, bool mn_major, unsigned mn, unsigned k, unsigned element_bytes) {
     const unsigned row = mn_major ? k : mn, byte = (mn_major ? mn : k) * element_bytes;   // of rows of successive elements
-    unsigned offset;
     if (d.swizzle == 0) {
         const unsigned next_rows = mn_major ? d.leading : d.stride, next_chunk = mn_major ? d.stride : d.leading;
-        offset = row / 8 * next_rows + byte / CHUNK * next_chunk + row % 8 * CHUNK + byte % CHUNK;
-    } else {
-        offset = row / 8 * d.stride + row % 8 * d.swizzle + (mn_major ? byte / d.swizzle * d.leading + byte % d.swizzle : byte);
+        return row / 8 * next_rows + byte / CHUNK * next_chunk + row % 8 * CHUNK + byte % CHUNK;
     }
-    return swizzled_address(d, offset);
+    return row / 8 * d.stride + row % 8 * d.swizzle + (mn_major ? byte / d.swizzle * d.leading + byte % d.swizzle : byte);
+}
+
+// The address of an element.
+inline unsigned offset_of(const Descriptor& d, bool mn_major, unsigned mn, unsigned k, unsigned element_bytes) {
+    return swizzled_address(d, offset_before_swizzle(d, mn_major, mn, k, element_bytes));
 }
 
 // Copies rows of an operand to `out`: [count][k], without gaps. Both `first` and `count` are multiples of 8.

@@ -79,6 +79,7 @@ enum FindingKind : uint32_t {
     BAD_CLUSTER_BARRIER, // bytes: which of FAULTS
     BAD_REGISTERS,       // bytes: which of FAULTS
     WARPGROUP_READS,     // a warning: as OVERWRITTEN, by wgmma of a warp whose warpgroup's other warps were waited for
+    BEFORE_WAIT,         // an access to what the launch before accesses
 };
 
 // One array in global memory.
@@ -91,6 +92,7 @@ struct Operand {
     uint64_t defined;         // whether it holds something before the launch
     uint64_t constant;        // whether it is a variable in constant memory
     const uint8_t* unwritten; // for each granule, whether nobody wrote it before the launch; null: somebody wrote all
+    uint64_t pending;         // whether the launch before, which may not have ended, accesses it
 };
 
 struct SharedArray {
@@ -132,8 +134,9 @@ struct Launch {
     uint32_t cluster[3];
 };
 
-// What a kernel's code calls: partial barriers, fences or atomics, which order some threads and not others; volatile accesses.
-constexpr uint32_t ORDERS_SOME = 1, HAS_VOLATILE = 2;
+// What a kernel's code calls: partial barriers, fences or atomics, which order some threads and not others; volatile accesses; wgmma;
+// mbarrier.inval.
+constexpr uint32_t ORDERS_SOME = 1, HAS_VOLATILE = 2, MULTIPLIES = 4, INVALIDATES = 8;
 
 constexpr unsigned MAX_CALLS = 8;
 
@@ -142,7 +145,8 @@ struct Finding {
     uint64_t calls[MAX_CALLS];   // where the function of pc was called, and so on outwards
     uint32_t kind, space, bytes, writes, other_writes;
     uint32_t block[3], thread[3], other_block[3], other_thread[3];
-    uint32_t unfenced;   // of a race: 1 if a flag would order the two, were there a fence after it is read; 2: before it is written
+    uint32_t unfenced;   // of a race: 1 if a flag would order the two, were there a fence after it is read; 2: before it is written;
+                         // 3 if an mbarrier orders the two in the scope of a block only
     uint32_t one_warp;   // whether both threads were in one warp, each time
     uint32_t warp, present;      // number of the thread's warp in the block, and a mask of the lanes that the warp has
     uint32_t mask, other_mask;   // of a barrier or an exchange of lanes: which lanes it names

@@ -45,10 +45,22 @@ inline void join(Knowledge& all, const Knowledge& more) {
     for (size_t i = 0; i < all.epochs.size(); ++i) all.epochs[i] = std::max(all.epochs[i], more.epochs[i]);
 }
 
+// What a thread knows in the scope of the cluster; null for nothing.
+inline const std::shared_ptr<const Knowledge>& known_in_cluster(const Fiber& fiber) {
+    return fiber.in_cluster ? fiber.in_cluster : fiber.others;
+}
+
+// Whether what a thread of another block wrote is visible to the current one, which is ordered after it: an arrival or a wait
+// of scope .cta in between makes it visible in its own block only.
+inline bool is_visible(const Worker& w, unsigned rank, unsigned thread, unsigned epoch, unsigned clock) {
+    const auto& known = w.current->in_cluster;
+    return rank == w.rank || !known || includes(w, known.get(), rank, thread, epoch, clock);
+}
+
 // Adds what a thread knows, and all that it did.
-inline void add_known(const Worker& w, const Fiber& fiber, Knowledge& all) {
+inline void add_known(const Worker& w, const Fiber& fiber, Knowledge& all, const std::shared_ptr<const Knowledge>& others) {
     reserve(w, all);
-    if (fiber.others) join(all, *fiber.others);
+    if (others) join(all, *others);
     const auto add = [&](unsigned thread, unsigned clock) {
         unsigned& known = all.clocks[w.rank * w.members + thread];
         known = std::max(known, clock);
@@ -59,6 +71,7 @@ inline void add_known(const Worker& w, const Fiber& fiber, Knowledge& all) {
     add(fiber.thread, fiber.clock + 1);
     all.epochs[w.rank] = std::max(all.epochs[w.rank], block_epoch(w));
 }
+inline void add_known(const Worker& w, const Fiber& fiber, Knowledge& all) { add_known(w, fiber, all, fiber.others); }
 
 // Adds to what a thread knows.
 inline void learn(Worker& w, Fiber& fiber, const std::shared_ptr<const Knowledge>& more) {
@@ -91,11 +104,20 @@ inline void learn_agent(Worker& w, Fiber& fiber, unsigned agent, unsigned clock)
 template <class Threads>
 void share_others(Worker& w, const Threads& threads) {
     if (!w.has_others) return;
+    if (std::any_of(std::begin(threads), std::end(threads),
+                    [&](unsigned thread) { return w.fibers[thread].in_cluster != nullptr; })) {
+        auto all = std::make_shared<Knowledge>();
+        reserve(w, *all);
+        for (const unsigned thread : threads)
+            if (const auto& known = known_in_cluster(w.fibers[thread])) join(*all, *known);
+        for (const unsigned thread : threads) w.fibers[thread].in_cluster = all;
+    }
     std::shared_ptr<const Knowledge> first;
     bool differ = false;
     for (const unsigned thread : threads) {
         const auto& others = w.fibers[thread].others;
-        if (&w.fibers[thread] != &w.fibers[*std::begin(threads)] && others != w.fibers[*std::begin(threads)].others) differ = true;
+        if (&w.fibers[thread] != &w.fibers[*std::begin(threads)] && others != w.fibers[*std::begin(threads)].others)
+            differ = true;
         if (!first) first = others;
     }
     if (!differ) return;
@@ -112,7 +134,8 @@ void share_others(Worker& w, const Threads& threads) {
 // ---- agents ----
 
 inline unsigned agent_for(Worker& w, uint64_t what) {
-    const auto [found, is_new] = w.agent_of.try_emplace(what, first_agent(w) + static_cast<unsigned>(w.agent_of.size()) % AGENTS);
+    const auto [found, is_new] =
+        w.agent_of.try_emplace(what, first_agent(w) + static_cast<unsigned>(w.agent_of.size()) % AGENTS);
     if (is_new && w.agents.size() < AGENTS) w.agents.push_back({});
     return found->second;
 }

@@ -99,7 +99,7 @@ __forceinline__ unsigned dot_of_signed_bytes(unsigned a, unsigned b, unsigned su
 
 // ---- programmatic dependent launch: launches are simulated one after the other ----
 
-__forceinline__ void griddepcontrol_wait() {}
+__forceinline__ void griddepcontrol_wait() { ::tiledmm_wait_for_launch(); }
 __forceinline__ void griddepcontrol_launch_dependents() {}
 
 // ---- loads beside atomics ----

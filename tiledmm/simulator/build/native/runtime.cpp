@@ -4,7 +4,7 @@
 // run until they reach a barrier or end, warp by warp, so that the accesses of a warp's lanes between two barriers can be
 // combined. Each access of instrumented code is checked and counted (checks.cpp) before it happens.
 //
-// Depends on: checks.h, clusters.h, counting.h, faults.h, fibers.h, grid_barriers.h, guards.h, heap.h, ordering.h, releases.h, schedule.h, shared_window.h, stacks.h, state.h, warp_barriers.h
+// Depends on: checks.h, clusters.h, counting.h, dependent_launches.h, faults.h, fibers.h, grid_barriers.h, guards.h, heap.h, ordering.h, origins.h, releases.h, schedule.h, shared_window.h, stacks.h, state.h, warp_barriers.h
 #include <cstdarg>
 #include <ctime>
 #include <sys/mman.h>
@@ -12,12 +12,14 @@
 #include "checks.h"
 #include "clusters.h"
 #include "counting.h"
+#include "dependent_launches.h"
 #include "faults.h"
 #include "fibers.h"
 #include "grid_barriers.h"
 #include "guards.h"
 #include "heap.h"
 #include "ordering.h"
+#include "origins.h"
 #include "releases.h"
 #include "schedule.h"
 #include "shared_window.h"
@@ -128,6 +130,7 @@ void run_warp(Worker& w, unsigned warp) {
                 return;
             }
             if (fiber.overwritten.address) look_at_overwritten(w, fiber);
+            if (keeps_origins(w)) settle_store(w, fiber.thread);
             w.current = nullptr;
             if (w.aborted) {
                 if (is_traced(w, ACCESSES)) flush(w, warp);   // a trace ends at the fault, not at the barrier before it
@@ -451,6 +454,7 @@ void tiledmm_named_barrier(unsigned id, unsigned threads, unsigned waits) {
     for (const unsigned thread : barrier.waiting) {   // one that only arrived learns nothing
         Fiber& other = w.fibers[thread];
         learn(w, other, known);
+        other.in_cluster.reset();   // the others may have known all in that scope
         other.acquired = barrier.acquired;
         other.state = State::READY;
     }
@@ -570,6 +574,10 @@ void tiledmm_free(void* memory, const void* place) {
     abort_launch(w);
 }
 
+// ---- programmatic dependent launch ----
+
+void tiledmm_wait_for_launch() { wait_for_launch(*worker); }
+
 // ---- cp.async ----
 
 void tiledmm_copy_async(void* shared, const void* global, unsigned bytes, unsigned source_bytes) {
@@ -583,9 +591,10 @@ void tiledmm_copy_async(void* shared, const void* global, unsigned bytes, unsign
     const void* const place = CALLER;
     if ((bytes != 4 && bytes != 8 && bytes != 16) || source_bytes > bytes || launch.arch < 800)
         report_and_abort(w, BAD_COPY, place, true, reinterpret_cast<uintptr_t>(shared), bytes);
-    if (source_bytes) on_other_access(reinterpret_cast<uintptr_t>(global), source_bytes, READS, COPY, place, bytes);
+    if (source_bytes) on_other_access(reinterpret_cast<uintptr_t>(global), source_bytes, READS | IS_COPY, COPY, place, bytes);
     on_other_access(reinterpret_cast<uintptr_t>(shared), bytes, WRITES | IS_COPY, COPY, place, bytes);
-    Pending copy = {static_cast<uint8_t*>(shared), bytes, find_site(*w.run, place, bytes, COPY), {}, nullptr};
+    Pending copy = {static_cast<uint8_t*>(shared), bytes, find_site(*w.run, place, bytes, COPY), {}, reinterpret_cast<uintptr_t>(global),
+                    source_bytes, nullptr};
     std::memcpy(copy.data, global, source_bytes);
     w.current->pending.push_back(copy);
 }
@@ -605,6 +614,7 @@ static void finish_copies(Worker& w, size_t done) {
         const size_t offset = reinterpret_cast<uintptr_t>(copy.shared) - w.shared_base;
         const Cell mine = make_cell(w.epoch, cell_clock(w, fiber), fiber.thread, copy.site);
         for (size_t at = offset >> w.granule_shift; at < (offset + copy.bytes) >> w.granule_shift; ++at) w.writes[at] = mine;
+        if (keeps_origins(w)) keep_origin(w, offset, copy.source_bytes, copy.global);
     }
     fiber.pending.erase(fiber.pending.begin(), fiber.pending.begin() + static_cast<std::ptrdiff_t>(done));
     size_t left = 0;

@@ -20,6 +20,7 @@ bool tiledmm_is_cooperative() __attribute__((const));
 void tiledmm_sync_whole_warp();
 void tiledmm_sync_warp(unsigned mask);
 void tiledmm_named_barrier(unsigned id, unsigned threads, unsigned waits);   // bar.sync, or bar.arrive where it does not wait
+void tiledmm_wait_for_launch();   // griddepcontrol.wait
 void tiledmm_fence(unsigned scope);   // 0: the block, 1: the GPU, 2: the system
 unsigned tiledmm_active_mask();
 

@@ -151,6 +151,8 @@ struct Pending {   // a copy by cp.async without a wait so far
     uint8_t* shared;
     uint32_t bytes, site;
     uint8_t data[16];
+    uintptr_t global;        // where `source_bytes` of it come from; the others are zeros
+    uint32_t source_bytes;
     const void* passed_at;   // a wait of its thread since, which was for committed copies only; null: none, or it is committed
 };
 
@@ -219,6 +221,7 @@ struct Fiber {
     unsigned clock = 0;
     unsigned known[WARP] = {};    // clocks of the warp's lanes: all before is ordered before what this thread does
     std::shared_ptr<const Knowledge> others;   // of all threads of the block or cluster, after barriers for some of them
+    std::shared_ptr<const Knowledge> in_cluster;   // what of it holds in the scope of the cluster, for which not all does; null: all
     std::vector<Acquired> acquired;
     std::vector<Acquired> unfenced;   // what it would know, had there been a fence since it read the flag
     Fence fences[2];   // the last of any scope, and the last for other blocks
@@ -254,6 +257,7 @@ struct Fiber {
     unsigned cluster_phase = 0;   // number of the cluster's barriers then
     const void* wgmma = nullptr;  // what it multiplies, in an exchange of the warp
     std::vector<InFlight> in_flight;
+    bool has_waited_for_launch = false;   // the one before, or is ordered after a thread that has (dependent_launches.h)
     bool has_wgmma_fence = false; // and no write to registers of earlier wgmma since
     bool fenced_since_wait = false;   // whether it came after the last wait for wgmma
 };
@@ -339,9 +343,39 @@ struct Barrier {
     bool fenced = false;         // whether a fence made that visible
     unsigned fenced_at = 0;      // phase of the cluster's barrier then
     uint64_t made_at = 0, arrived_at = 0, expected_at = 0;   // places: the last of each
+    struct Use {
+        unsigned epoch, clock;
+        uint64_t place;
+    };
+    std::map<unsigned, Use> uses;   // the last of each thread of the block, in a kernel with mbarrier.inval
     Knowledge known;             // to those that arrived so far
     std::shared_ptr<const Knowledge> done;    // the same when the last phase completed
+    bool has_remote = false;     // whether threads of other blocks arrive; then, of `known`:
+    Knowledge in_block;          // what arrivals of its own block say
+    Knowledge in_cluster;        // and those of scope .cluster
+    std::shared_ptr<const Knowledge> done_in_block, done_in_cluster;
     std::vector<AsyncRange> landed, settled;  // by copies of this phase; and of completed ones that nobody waited for
+};
+
+// A thread has executed griddepcontrol.wait.
+struct LaunchWait {
+    unsigned thread, epoch, clock;
+};
+
+// What a thread has loaded, and may store to shared memory (origins.h).
+struct Loaded {
+    uintptr_t address;       // in global memory; 0: elsewhere
+    unsigned bytes, left;    // left: a bit for each byte that no store has had
+    uint8_t value[16];
+};
+constexpr unsigned MOST_LOADED = 32;
+struct Carried {
+    Loaded loaded[MOST_LOADED];
+    unsigned count = 0;
+    bool has_stored = false;   // since the last load
+    uintptr_t offset = 0;      // of the last store, whose bytes nobody has looked at
+    unsigned bytes = 0;        // of it; 0: none
+    uint8_t before[16] = {};   // what was there
 };
 
 // Where TMA took 16 bytes of shared memory from.
@@ -455,8 +489,10 @@ struct Products {
         std::vector<uintptr_t> places;       // of the first lane's registers
         std::vector<uint32_t> values;        // by lane and register
         std::vector<uint32_t*> to;           // by lane and register
-        unsigned registers, group;
-        uint32_t delivered;                  // lanes that have waited
+        unsigned registers, group = 0;
+        uint32_t delivered = 0;              // lanes that have waited
+        std::vector<std::vector<unsigned>> chunks = {};   // along k, of the last wgmma's operands in shared memory (operands.h)
+        uint64_t place = 0;                  // of that
     };
     std::vector<Sums> sums;
 };
@@ -519,6 +555,9 @@ struct Worker {
     std::unordered_map<unsigned, unsigned> usual;          // of a warp's agent: its warpgroup's (asynchronous_memory.h)
     std::unordered_map<unsigned, unsigned> agent_threads;  // a thread that issued what an agent stands for
     std::vector<Source> sources;                           // of each 16 bytes of the window
+    std::vector<uintptr_t> origins;                        // of each byte of the window: its address in global memory, or 0
+    std::vector<Carried> carried;                          // by thread
+    std::vector<LaunchWait> launch_waits;
     std::vector<Products> products;                     // by warp
     std::vector<unsigned> registers;                    // of each warp's threads (setmaxnreg)
     unsigned free_registers = 0;                        // of the block's, that were given back

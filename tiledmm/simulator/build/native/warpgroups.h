@@ -1,11 +1,13 @@
 // wgmma: a warp multiplies when its lanes have come, and they get the sums when they wait; and setmaxnreg.
 //
-// Depends on: asynchronous_memory.h, clusters.h, descriptors.h, wgmma_sums.h
+// Depends on: asynchronous_memory.h, clusters.h, descriptors.h, operands.h, origins.h, wgmma_sums.h
 #pragma once
 
 #include "asynchronous_memory.h"
 #include "clusters.h"
 #include "descriptors.h"
+#include "operands.h"
+#include "origins.h"
 #include "wgmma_sums.h"
 
 // Registers hold this while a wgmma that writes them is in flight: a NaN.
@@ -37,62 +39,10 @@ void on_register(Worker& w, uintptr_t address, unsigned bytes, bool writes, cons
         }
         if (!each.is_sum && !writes) continue;
         const Products& products = w.products[fiber.thread / WARP];
-        report_with(w, REGISTER_IN_FLIGHT, as_pc(place), writes, 0, each.is_sum ? 1 : 0, {each.place, w.block_number, fiber.thread, each.is_sum},
-                    {each.is_sum, each.group < products.committed});
+        report_with(w, REGISTER_IN_FLIGHT, as_pc(place), writes, 0, each.is_sum ? 1 : 0,
+                    {each.place, w.block_number, fiber.thread, each.is_sum}, {each.is_sum, each.group < products.committed});
         return;
     }
-}
-
-// Where TMA has written an operand, whether its descriptor leads to successive elements: each step along its rows, and each along its
-// columns, must be one through the array, or one through the box. details: the element that comes after the first that is elsewhere.
-static void check_order(Worker& w, const Descriptor& d, bool mn_major, unsigned first, unsigned count, unsigned k, unsigned element_bytes,
-                        const void* place) {
-    if (w.sources.empty() || !checks(w)) return;
-    const unsigned elements = CHUNK_BYTES / element_bytes;
-    const unsigned step_mn = mn_major ? elements : 1, step_k = mn_major ? 1 : elements;
-    const auto source_at = [&](unsigned mn, unsigned at_k) -> const Source* {
-        const unsigned address = tiledmm_detail::offset_of(d, mn_major, mn, at_k, element_bytes);
-        const Source& source = w.sources[address / CHUNK_BYTES % w.sources.size()];
-        const uintptr_t offset = offset_of(w, address);
-        if (!source.serial || offset >= w.shared_span) return nullptr;
-        const Cell written = w.writes[offset >> w.granule_shift];
-        return is_agent(w, written) && site_of(written) == source.site ? &source : nullptr;
-    };
-    // One try with addresses in global memory, and one with offsets in the box. Of each copy, three chunks say how far the steps are.
-    struct Steps {
-        const Source* begin;
-        unsigned mn, k;
-        long long along_mn, along_k;
-        bool has_mn, has_k;
-    };
-    const auto value = [](const Source& source, bool in_box) { return in_box ? static_cast<long long>(source.offset) : static_cast<long long>(source.global); };
-    const Source *wrong[2] = {}, *begins[2] = {};
-    unsigned at[2][2] = {};
-    for (const bool in_box : {false, true}) {
-        std::map<unsigned, Steps> copies;
-        for (unsigned mn = first; mn < first + count && !wrong[in_box]; mn += step_mn)
-            for (unsigned i = 0; i < k; i += step_k) {
-                const Source* const source = source_at(mn, i);
-                if (!source || (!in_box && !source->global)) continue;
-                const auto [found, is_new] = copies.try_emplace(source->serial, Steps{source, mn, i, 0, 0, false, false});
-                Steps& steps = found->second;
-                if (is_new) continue;
-                const long long distance = value(*source, in_box) - value(*steps.begin, in_box);
-                const long long by_mn = (static_cast<long long>(mn) - steps.mn) / step_mn, by_k = (static_cast<long long>(i) - steps.k) / step_k;
-                if (by_mn == 0 && !steps.has_k) steps.along_k = distance / by_k, steps.has_k = true;
-                if (by_k == 0 && !steps.has_mn) steps.along_mn = distance / by_mn, steps.has_mn = true;
-                if ((by_mn && !steps.has_mn) || (by_k && !steps.has_k)) continue;
-                if (distance == by_mn * steps.along_mn + by_k * steps.along_k && distance != 0) continue;
-                wrong[in_box] = source;
-                begins[in_box] = steps.begin;
-                at[in_box][0] = mn, at[in_box][1] = i;
-                break;
-            }
-    }
-    if (!wrong[false] || !wrong[true]) return;
-    const Source& source = *wrong[false];
-    report_with(w, BAD_WGMMA, as_pc(place), false, source.global, OTHER_ORDER, {pc_of(*w.run, source.site), w.block_number, source.thread, true},
-                {at[0][0], at[0][1], begins[0]->global, mn_major});
 }
 
 // All lanes of a warp have come to a wgmma: computes its 16 rows.
@@ -110,7 +60,8 @@ static void multiply_in_warp(Worker& w, unsigned warp) {
         const Wgmma& each = *static_cast<const Wgmma*>(lanes[lane].wgmma);
         const Fence &its = lanes[lane].proxy[SHARED].fence, &latest = w.current->proxy[SHARED].fence;
         if (its.done && (!latest.done || its.clock > latest.clock)) w.current = &lanes[lane];
-        if (each.a_descriptor == first.a_descriptor && each.b_descriptor == first.b_descriptor && each.scale_d == first.scale_d) continue;
+        if (each.a_descriptor == first.a_descriptor && each.b_descriptor == first.b_descriptor && each.scale_d == first.scale_d)
+            continue;
         w.current = &lanes[lane];
         report(w, BAD_WGMMA, pc, false, 0, LANES_DIFFER);
         w.current = &lanes[0];
@@ -140,19 +91,22 @@ static void multiply_in_warp(Worker& w, unsigned warp) {
     const auto bytes_of = [](ElementType type) { return type == TF32 ? 4u : type == F16 || type == BF16 ? 2u : 1u; };
     std::vector<uint8_t> a(16 * 32), b(first.n * 32);
     unsigned total = 0;
+    std::vector<WgmmaOperand> operands;   // in shared memory
     if (first.a_in_registers) {
         uint32_t registers[32][4];
-        for (unsigned lane = 0; lane < WARP; ++lane) std::memcpy(registers[lane], static_cast<const Wgmma*>(lanes[lane].wgmma)->a, sizeof registers[lane]);
+        for (unsigned lane = 0; lane < WARP; ++lane)
+            std::memcpy(registers[lane], static_cast<const Wgmma*>(lanes[lane].wgmma)->a, sizeof registers[lane]);
         pack_rows(registers, a.data());
     } else {
         const Descriptor d = decode(first.a_descriptor);
         gather(d, first.transposes_a, warp % 4 * 16, 16, first.k, bytes_of(first.a_type), read, a.data());
-        check_order(w, d, first.transposes_a, warp % 4 * 16, 16, first.k, bytes_of(first.a_type), place);
+        operands.push_back({d, first.transposes_a != 0, warp % 4 * 16, 16, 64, first.k, bytes_of(first.a_type)});
         total += wavefronts(16, first.k, bytes_of(first.a_type));
     }
     const Descriptor d = decode(first.b_descriptor);
     gather(d, first.transposes_b, 0, first.n, first.k, bytes_of(first.b_type), read, b.data());
-    check_order(w, d, first.transposes_b, 0, first.n, first.k, bytes_of(first.b_type), place);
+    operands.push_back({d, first.transposes_b != 0, 0, first.n, first.n, first.k, bytes_of(first.b_type)});
+    check_operands(w, operands, place);
     if (warp % 4 == 0) total += wavefronts(first.n, first.k, bytes_of(first.b_type));   // B is read once for all four warps
     else read_bytes -= first.n * first.k * bytes_of(first.b_type);
     asks.others = others;
@@ -166,7 +120,8 @@ static void multiply_in_warp(Worker& w, unsigned warp) {
     for (Products::Sums& each : products.sums)
         if (each.places == places && !each.delivered) sums = &each;
     if (!sums) {
-        products.sums.push_back({places, std::vector<uint32_t>(WARP * registers), std::vector<uint32_t*>(WARP * registers), registers, 0, 0});
+        const size_t all = WARP * registers;
+        products.sums.push_back({places, std::vector<uint32_t>(all), std::vector<uint32_t*>(all), registers});
         sums = &products.sums.back();
         for (unsigned lane = 0; lane < WARP; ++lane)
             for (unsigned i = 0; i < registers; ++i) {
@@ -177,13 +132,25 @@ static void multiply_in_warp(Worker& w, unsigned warp) {
             }
     }
     sums->group = group;
-    const auto offset_in = [&](unsigned long long descriptor) { return offset_of(w, static_cast<unsigned>(descriptor & 0x3fff) << 4); };
-    const uintptr_t b_offset = offset_in(first.b_descriptor), a_offset = first.a_in_registers ? b_offset : offset_in(first.a_descriptor);
+    std::vector<std::vector<unsigned>> chunks;
+    for (size_t i = 0; i < operands.size(); ++i) {
+        chunks.push_back(chunks_along_k(operands[i]));
+        if (checks(w) && sums->chunks.size() == operands.size())
+            check_advance(w, operands[i], sums->chunks[i], sums->place, place);
+    }
+    sums->chunks = std::move(chunks);
+    sums->place = pc;
+    const auto offset_in = [&](unsigned long long descriptor) {
+        return offset_of(w, static_cast<unsigned>(descriptor & 0x3fff) << 4);
+    };
+    const uintptr_t b_offset = offset_in(first.b_descriptor),
+                    a_offset = first.a_in_registers ? b_offset : offset_in(first.a_descriptor);
     trace(w, WGMMA_ISSUED, place, a_offset, first.n, b_offset);
     multiply(first, a.data(), b.data(), sums->values.data());
     for (unsigned lane = 0; lane < WARP; ++lane) {
         const Wgmma& each = *static_cast<const Wgmma*>(lanes[lane].wgmma);
-        for (unsigned i = 0; i < registers; ++i) put_in_flight(lanes[lane], reinterpret_cast<uintptr_t>(each.sums[i]), true, group, pc);
+        for (unsigned i = 0; i < registers; ++i)
+            put_in_flight(lanes[lane], reinterpret_cast<uintptr_t>(each.sums[i]), true, group, pc);
         for (unsigned i = 0; i < 4 && each.a_in_registers; ++i)
             if (each.a_places[i]) put_in_flight(lanes[lane], reinterpret_cast<uintptr_t>(each.a_places[i]), false, group, pc);
     }
@@ -202,7 +169,8 @@ static void multiply_in_warp(Worker& w, unsigned warp) {
 static bool uses_new_registers(const Fiber& fiber, const Wgmma& product) {
     const auto is_new = [&](const void* place) {
         const auto address = reinterpret_cast<uintptr_t>(place);
-        return std::none_of(fiber.in_flight.begin(), fiber.in_flight.end(), [&](const InFlight& each) { return address - each.begin < each.end - each.begin; });
+        return std::none_of(fiber.in_flight.begin(), fiber.in_flight.end(),
+                            [&](const InFlight& each) { return address - each.begin < each.end - each.begin; });
     };
     if (is_new(product.sums[0]) && product.scale_d) return true;
     return product.a_in_registers && product.a_places[0] && is_new(product.a_places[0]);
@@ -213,7 +181,8 @@ static void check_a_register(Worker& w, uintptr_t address, const void* place) {
     for (const InFlight& each : w.current->in_flight) {
         if (!each.is_sum || each.is_complete || address - each.begin >= each.end - each.begin) continue;
         const bool committed = each.group < w.products[w.current->thread / WARP].committed;
-        report_with(w, REGISTER_IN_FLIGHT, as_pc(place), false, 0, 1, {each.place, w.block_number, w.current->thread, true}, {1, committed});
+        report_with(w, REGISTER_IN_FLIGHT, as_pc(place), false, 0, 1, {each.place, w.block_number, w.current->thread, true},
+                    {1, committed});
         return;
     }
 }
@@ -232,10 +201,12 @@ void tiledmm_wgmma(const Wgmma* product) {
     Fiber& fiber = *w.current;
     use(w);
     need_warpgroup(w, CALLER);
-    if (!fiber.has_wgmma_fence || (!fiber.fenced_since_wait && uses_new_registers(fiber, *product))) report(w, BAD_WGMMA, as_pc(CALLER), false, 0, NO_FENCE);
+    if (!fiber.has_wgmma_fence || (!fiber.fenced_since_wait && uses_new_registers(fiber, *product)))
+        report(w, BAD_WGMMA, as_pc(CALLER), false, 0, NO_FENCE);
     if (product->a_in_registers)
         for (const void* each : product->a_places) check_a_register(w, reinterpret_cast<uintptr_t>(each), CALLER);
     fiber.wgmma = product;
+    if (keeps_origins(w)) settle_store(w, fiber.thread);
     sync_warp(~0u, CALLER, WGMMA, multiply_in_warp);
 }
 
@@ -261,7 +232,8 @@ static void compare_warps(Worker& w, unsigned warp, unsigned group) {
     for (unsigned other = warp / 4 * 4; other < warp / 4 * 4 + 4; ++other) {
         const Products::Group its = w.products[other].of_groups[group];
         if (its.count >= mine.count) continue;
-        report(w, BAD_WGMMA, mine.last, false, 0, NOT_BY_ALL_WARPS, {its.last, w.block_number, other * WARP, false});
+        report_of(w, w.current->thread, BAD_WGMMA, mine.last, false, 0, NOT_BY_ALL_WARPS,
+                  {its.last, w.block_number, other * WARP, false}, {});
         return;
     }
 }
@@ -291,10 +263,12 @@ void tiledmm_wgmma_wait(unsigned pending) {
     for (size_t i = 0; i < products.sums.size(); ++i) {
         Products::Sums& sums = products.sums[i];
         if (sums.group >= done || sums.delivered >> lane & 1) continue;
-        for (unsigned j = 0; j < sums.registers; ++j) *sums.to[lane * sums.registers + j] = sums.values[lane * sums.registers + j];
+        for (unsigned j = 0; j < sums.registers; ++j)
+            *sums.to[lane * sums.registers + j] = sums.values[lane * sums.registers + j];
         sums.delivered |= 1u << lane;
     }
-    products.sums.erase(std::remove_if(products.sums.begin(), products.sums.end(), [](const Products::Sums& each) { return each.delivered == ~0u; }),
+    products.sums.erase(std::remove_if(products.sums.begin(), products.sums.end(),
+                                       [](const Products::Sums& each) { return each.delivered == ~0u; }),
                         products.sums.end());
     for (InFlight& each : fiber.in_flight)
         if (each.group < done) each.is_complete = true;
@@ -332,7 +306,8 @@ void tiledmm_set_registers(unsigned count, unsigned increases) {
     need_warpgroup(w, CALLER);
     end_if_told(w, CALLER);
     const unsigned warp = fiber.thread / WARP;
-    if (!increases && count > w.registers[warp]) report_and_abort(w, BAD_REGISTERS, CALLER, false, w.registers[warp], MORE_BY_DEC);
+    if (!increases && count > w.registers[warp])
+        report_and_abort(w, BAD_REGISTERS, CALLER, false, w.registers[warp], MORE_BY_DEC);
     if (increases && count < w.registers[warp] && w.registers[warp] != MOST_REGISTERS)
         report_and_abort(w, BAD_REGISTERS, CALLER, false, w.registers[warp], FEWER_BY_INC);
     fiber.wait = {Wait::REGISTERS, CALLER, count, 0, false};

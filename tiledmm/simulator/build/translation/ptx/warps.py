@@ -131,9 +131,18 @@ def _elect(it: Instruction) -> str:
     return f"{{ {' '.join(code)} }}"
 
 
-@instruction("nanosleep", "pmevent", "griddepcontrol")
+@instruction("nanosleep", "pmevent")
 def _nothing(it: Instruction) -> str:
     return ";"
+
+
+@instruction("griddepcontrol")
+def _griddepcontrol(it: Instruction) -> str:
+    action = it.take(("wait", "launch_dependents"))
+    if not action:
+        raise it.refuse("use griddepcontrol.wait or griddepcontrol.launch_dependents")
+    it.finish(0)
+    return "::tiledmm_wait_for_launch();" if action == "wait" else ";"
 
 
 @instruction("trap")
