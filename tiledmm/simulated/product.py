@@ -407,7 +407,7 @@ class _ProductRun:
         if launch.spec.condition == "unless decomposed" or launch.spec.variant.plain or half:
             operands[-1].allow_rewriting()
         # A launch whose blocks wait first may begin before those before it have ended, also those of another product.
-        for each in operands:
+        for each in (*placed, *read_by_epilogue.arrays):
             each.pending = launch.spec.waits == "first"
         scan = [(arrays[name], begin) for name, begin in launch.scan]
         return launch.run(operands, pointers, scan, read_by_epilogue)
