@@ -32,6 +32,7 @@ from benchmarks.gemm import gemm_table
 from benchmarks.layouts import DOUBLE, OTHERS, layouts_table
 from benchmarks.libraries import support_table, times_table
 from benchmarks.newcomer import newcomer_table
+from benchmarks.prepared import prepared_table, solvers_table
 from benchmarks.selection import selection_table
 from benchmarks.shapes import shapes_table, summary
 from benchmarks.simulator import speed_table
@@ -52,6 +53,7 @@ from benchmarks.support.power import load_table
 from benchmarks.support.results import FOLDER, PAGE, ROOT, changed_kernels, details, origins
 from benchmarks.support.rung_results import NOT_TIMED, file_of, result
 from benchmarks.support.runs import extremes
+from benchmarks.symmetric import summary_table as symmetric_summary
 from benchmarks.symmetric import symmetric_table
 from tiledmm.bench.comparison_tables import calls_table, ladder_table, padding_table
 from tiledmm.bench.results import ComparisonReport, from_json
@@ -247,7 +249,10 @@ TABLES: dict[str, tuple[str, Callable[[str], str]]] = {
     "stalls-rungs": ("stalls", lambda text: printed(json.loads(text), 1)),
     "batches": ("batches", _with_parts(batches=batches_table)),
     "gemm": ("gemm", _with_parts(rows=gemm_table)),
-    "symmetric": ("symmetric", _with_parts(products=symmetric_table)),
+    "symmetric": ("symmetric", _with_parts(products=symmetric_summary)),
+    "symmetric-all": ("symmetric", _with_parts(products=symmetric_table)),
+    "prepared": ("prepared", _with_parts(rows=prepared_table)),
+    "prepared-solvers": ("prepared", _with_parts(solvers=solvers_table)),
     "tensor_pipes": ("tensor_pipes", _with_parts(kernels=pipes_table)),
     "latencies": ("latencies", _with_parts(rows=latencies_table)),
     "multi-gpu": ("multi_gpu", _with_parts(rows=multi_gpu.multi_gpu_table)),

@@ -110,6 +110,15 @@ def symmetric_table(rows: list[dict[str, Any]]) -> Table:
     return Table("a @ a.T", columns, cells)
 
 
+def summary_table(rows: list[dict[str, Any]]) -> Table:
+    """Format the time relative to that of ``a @ b.T`` in layout NT: one row per size, one column per type."""
+    found = {(row["n"], row["k"], row["type"]): row["to_any"] for row in rows if row["layout"] == "NT"}
+    types = tuple(dict.fromkeys(row["type"] for row in rows))
+    sizes = dict.fromkeys((row["n"], row["k"]) for row in rows)
+    cells = tuple((f"{n}", f"{k}", *(significant(found[n, k, dtype]) for dtype in types)) for n, k in sizes)
+    return Table("a @ a.T: time relative to a @ b.T", ("M = N", "K", *types), cells)
+
+
 def main() -> int:
     """Measure all products, print the table and save the results; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
