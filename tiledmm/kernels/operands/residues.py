@@ -305,5 +305,5 @@ def _decompose_time(size: float, rows: int, letter: str, times: DeviceTimes) -> 
     rate = times.rates.decomposing_residues.get(letter, 0.0)
     if not rate:
         return math.inf
-    blocks = tiles(rows, _rows_of(letter, DEFAULT_MODULI).bm)
+    blocks = max(tiles(rows, _rows_of(letter, DEFAULT_MODULI).bm), 1)
     return times.moving(size, rate) / min(1.0, 2 * blocks / times.sms)
