@@ -199,6 +199,16 @@ def _held_out(text: str) -> str:
     return Table("", ("<cause", "bugs", "found", "warning only"), rows).markdown(title=False)
 
 
+def _hopper_bugs(text: str) -> str:
+    """Format how many bugs in Hopper's asynchronous instructions, per cause, the simulator finds at their lines."""
+
+    def found(_: str, ends: Counter[str]) -> int:
+        return ends["found"] + ends["accepted"] + ends["refused"]
+
+    rows = _bug_rows(json.loads(text), found, lambda _, ends: ends["warned"], lambda _, ends: ends["wrong result"])
+    return Table("", ("<cause", "bugs", "found", "warning only", "wrong result only"), rows).markdown(title=False)
+
+
 #: Tables that a marker may name: the results (``results/<run>.json``), and the function that formats them.
 TABLES: dict[str, tuple[str, Callable[[str], str]]] = {
     "newcomer": ("newcomer_cpu", _with_parts(rows=newcomer_table)),
@@ -267,6 +277,8 @@ TABLES: dict[str, tuple[str, Callable[[str], str]]] = {
     "mutation": ("mutation", _mutation),
     "simulator-bugs": ("simulator_bugs", _simulator_bugs),
     "held-out": ("simulator_bugs_held_out", _held_out),
+    "hopper-bugs": ("hopper_bugs", _hopper_bugs),
+    "hopper-held-out": ("hopper_bugs_held_out", _hopper_bugs),
     "simulator": ("simulator", lambda text: speed_table(json.loads(text)).markdown(title=False)),
 }
 
