@@ -82,6 +82,7 @@ def test_values_without_limbs_are_remembered(odd: int) -> None:
         np.testing.assert_array_equal(simulator.matmul(left, right, variant="split_float32"), plain)
 
 
+@pytest.mark.slow
 def test_full_checks_and_epilogues() -> None:
     a, b = operands("float32", sizes=(20, 20, 260))
     c = np.ones((20, 20), "f4")
@@ -92,6 +93,7 @@ def test_full_checks_and_epilogues() -> None:
         np.testing.assert_array_equal(found, plain)
 
 
+@pytest.mark.slow
 def test_batches_and_outer_dimensions() -> None:
     rng = np.random.default_rng(1)
     for of_a, of_b in (((3,), ()), ((2, 3), (3,)), ((), (2,)), ((2, 1, 2, 1, 2), (1, 2, 1, 2, 1))):
