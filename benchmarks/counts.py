@@ -115,12 +115,12 @@ def counts() -> dict[str, Any]:
     return measured(machine | {"date": date.today().isoformat()}, {"kernels": found}, names=names)
 
 
-def _of_a_block(row: dict[str, Any], what: str) -> str:
-    """Format how many barriers or phases each block passes, or a dash if blocks differ."""
+def _barriers(row: dict[str, Any]) -> str:
+    """Format how many barriers each block passes, or a dash if blocks differ."""
     products, m, n, _ = row["product"]
     config = kernel_spec(row["variant"], tile=row["tile"], layout=row["layout"]).kernel.config
     tiles = products * -(-m // config.bm) * -(-n // config.bn)
-    each, rest = divmod(row[what], -(-tiles // config.tiles_per_block))
+    each, rest = divmod(row["barriers"], -(-tiles // config.tiles_per_block))
     return NONE if rest else f"{each:,}"
 
 
@@ -141,14 +141,14 @@ def counts_table(results: dict[str, Any], variant: str) -> Table:
             *(count(row["tile"]),) * tiles,
             row["layout"],
             *(significant(row[name]) for name in figures),
-            *(_of_a_block(row, "barriers"),) * staged,
+            *(_barriers(row),) * staged,
             *(count(row.get("phases", 0)),) * phased,
         )
         for row in kernels
     )
     note = f"{find_variant(variant).default_type}, {size}."
     if phased:
-        note += " A global load is a copy by TMA, a shared load a wgmma; phases are of the mbarriers of all blocks."
+        note += " Global loads are TMA copies, and shared loads wgmma. Phases are those of the mbarriers of all blocks."
     return Table(variant, columns, rows, notes=(note,))
 
 

@@ -200,13 +200,14 @@ def _held_out(text: str) -> str:
 
 
 def _hopper_bugs(text: str) -> str:
-    """Format how many bugs in Hopper's asynchronous instructions, per cause, the simulator finds at their lines."""
+    """Format how many bugs per cause are found at a planted line, and how the others end."""
 
-    def found(_: str, ends: Counter[str]) -> int:
-        return ends["found"] + ends["accepted"] + ends["refused"]
+    def count(*wanted: str) -> Callable[[str, Counter[str]], int]:
+        return lambda _, ends: sum(ends[end] for end in wanted)
 
-    rows = _bug_rows(json.loads(text), found, lambda _, ends: ends["warned"], lambda _, ends: ends["wrong result"])
-    return Table("", ("<cause", "bugs", "found", "warning only", "wrong result only"), rows).markdown(title=False)
+    columns = count("found"), count("accepted", "refused"), count("warned"), count("wrong result")
+    header = ("<cause", "bugs", "at the line", "accepted line, or refused", "warning only", "wrong result only")
+    return Table("", header, _bug_rows(json.loads(text), *columns)).markdown(title=False)
 
 
 #: Tables that a marker may name: the results (``results/<run>.json``), and the function that formats them.

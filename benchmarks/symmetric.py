@@ -50,9 +50,10 @@ def measure(dtype: str, n: int, k: int, layout: str, seconds: float) -> dict[str
 
     found = product(0, tiledmm.matmul, transposed(0))
     row: dict[str, Any] = {"type": dtype, "n": n, "k": k, "layout": layout}
-    row["kernel"] = str(tiledmm.explain(sets[0][0], transposed(0)).choices[0])
-    row["beside"] = str(tiledmm.explain(*sets[0][:2]).choices[0])
-    row["exact"] = bool((found.view(_bits(found)) == found.view(_bits(found)).T).all())
+    row["kernel"] = str(tiledmm.explain(sets[0][0], transposed(0)).best)
+    row["beside"] = str(tiledmm.explain(*sets[0][:2]).best)
+    bits = found.view(_bits(found)).reshape(n, n, -1)
+    row["exact"] = bool((bits == bits.swapaxes(0, 1)).all())
     # The terms of the diagonal are all positive: in a long sum of them, tensor cores' truncation exceeds the tolerance
     # for random errors.
     least = sets[0][0][:, :4096]
@@ -83,7 +84,7 @@ def compile_kernels(dtype: str, sizes: list[tuple[int, ...]], layouts: list[str]
             a, b = (cupy.empty((n, k) if layout == "NT" else (k, n), kind) for _ in range(2))
             a, b = (a, b) if layout == "NT" else (a.T, b.T)
             for right in (a, b):
-                kernels += [kernel for choice in tiledmm.explain(a, right.T).choices[:1] for kernel in choice.kernels]
+                kernels += tiledmm.explain(a, right.T).best.kernels
     raw_kernels(list(dict.fromkeys(kernels)))
 
 

@@ -277,8 +277,11 @@ class Variant:
         return f"{major}.{minor}" if self.hopper.arch else f"{major}.{minor} or newer"
 
     def has_triangle(self, config: Config) -> bool:
-        """Return whether the kernel can compute only the tiles on and below the diagonal of a symmetric C."""
-        return config.wm > 0 and TRIANGLE_GROUP * config.bn % config.bm == 0
+        """Return whether the kernel can compute only the tiles that reach below the diagonal of C or lie on it.
+
+        The template of a user cannot.
+        """
+        return self.user is None and config.wm > 0 and TRIANGLE_GROUP * config.bn % config.bm == 0
 
     def runs_on(self, capability: tuple[int, int], element: Element) -> bool:
         """Return whether GPUs of a compute capability run the variant with this computation type."""

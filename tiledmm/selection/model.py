@@ -273,8 +273,7 @@ class Model:
     def _triangles(variant_name: str, config: Config, product: Product) -> Iterator[Config]:
         """Yield the configs of a kernel from which ``auto`` chooses: of a symmetric C, all tiles or a triangle of them.
 
-        It is at most the triangle if the kernel rounds C[i, j] and C[j, i] differently where it computes both, as all
-        kernels do for complex numbers.
+        All tiles are yielded only if the kernel rounds C[i, j] and C[j, i] alike. No kernel does for complex numbers.
         """
         variant = find_variant(variant_name)
         if product.symmetric and variant.has_triangle(config):

@@ -114,7 +114,7 @@ class Limbs(Operands):
         layout = problem.k_major_layout
         each_time = product.each_time(shared=_is_shared(config, compute))
         before = sum(_decompose_time(product, i, layout[i], config.scheme, times) for i in each_time)
-        launched = (1 + len(product.each_time())) / 3  # of two launches that decompose and one that returns at once
+        launched = (1 + len(each_time)) / 3  # of two launches that decompose and one that returns at once
         before += launched * times.rates.decomposing_launches
         a, b = bytes_of(product)
         host = launched * times.rates.decomposing_call

@@ -103,8 +103,8 @@ class Residues(Operands):
                 "2^31 - 1 tiles for all moduli together; 'warp_tiled' supports any size"
             )
         pitch = tiles(problem.n, ROW_ALIGNMENT) * ROW_ALIGNMENT
-        # Groups of columns of a triangle then lie below the diagonal, or begin on it.
-        step = TRIANGLE_GROUP * max(config.bn, reconstruct.config.bn) if config.triangle else config.bm
+        # Groups of columns of both kernels then lie left of the part's first element of the diagonal, or begin at it.
+        step = TRIANGLE_GROUP * math.lcm(config.bn, reconstruct.config.bn) if config.triangle else config.bm
         rows = _rows_in_part(problem, step, planes * products(problem) * pitch)
         mapped = problem  # its batch strides count matrices, by which kernels index the operand scan
         for copy in both:
@@ -150,19 +150,18 @@ class Residues(Operands):
     def cost(
         self, variant: Variant, config: Config, launch: LaunchConfig, product: Product, times: DeviceTimes
     ) -> OperandCost:
-        """Return the cost of decomposing operands that are not prepared, and of residues and C.
+        """Return the cost of decomposing operands that are not prepared, of reading and writing residues, and of C.
 
-        Residues are read and written, and C is reconstructed from them.
+        C is reconstructed from its residues.
         """
         problem, compute, device = product.problem, product.compute, times.rates
         planes = residue_planes(config.moduli, compute.components)
         residues = planes * problem.elements(0) * 1.0, planes * problem.elements(1) * 1.0
         sizes, letters = bytes_of(product), problem.k_major_layout
         each_time = product.each_time(shared=bool(config.triangle))
-        launched = (2 + len(product.each_time())) / 4  # of two that decompose, one that reconstructs, one that returns
+        launched = (2 + len(each_time)) / 4  # of two that decompose, one that reconstructs, one that returns
         before = launched * device.residue_launches
-        rows = [problem.elements(i) // max(problem.k, 1) for i in range(2)]
-        before += sum(_decompose_time(residues[i] + sizes[i], rows[i], letters[i], times) for i in each_time)
+        before += sum(_decompose_time(residues[i] + sizes[i], letters[i], times) for i in each_time)
         c_bytes = problem.m * problem.n * problem.products * compute.result.itemsize
         written, rate = planes * c_bytes / compute.itemsize, device.reconstructing
         if config.triangle:
@@ -292,18 +291,13 @@ def _rows_in_part(problem: Problem, tile: int, row_bytes: int) -> int:
     return tiles(tiles(problem.m, parts), tile) * tile if parts > 1 else max(problem.m, 1)
 
 
-def _decompose_time(size: float, rows: int, letter: str, times: DeviceTimes) -> float:
+def _decompose_time(size: float, letter: str, times: DeviceTimes) -> float:
     """Return the time of decomposing an operand into residues, in microseconds; infinity if the rate is not known.
 
     Args:
         size: Bytes of the operand and of its residues, which are read and written.
-        rows: Number of rows of A, or of columns of B, in all products. A block decomposes one, or 16 if the operand is
-            MN-major; a few blocks reach at most twice their SMs' share of the rate.
         letter: N if the operand is K-major, T if it is MN-major, G for neither.
         times: Times of moving data on the device.
     """
     rate = times.rates.decomposing_residues.get(letter, 0.0)
-    if not rate:
-        return math.inf
-    blocks = max(tiles(rows, _rows_of(letter, DEFAULT_MODULI).bm), 1)
-    return times.moving(size, rate) / min(1.0, 2 * blocks / times.sms)
+    return times.moving(size, rate) if rate else math.inf
