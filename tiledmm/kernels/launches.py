@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,9 +17,6 @@ from tiledmm.kernels.spec import KernelSpec
 from tiledmm.kernels.tensor_maps import TensorMap
 from tiledmm.problem.epilogue import Epilogue
 from tiledmm.problem.strides import KERNEL_BATCH_DIMENSIONS, BatchDimension, Problem
-
-if TYPE_CHECKING:
-    from tiledmm.schedule.forms import Reuse
 
 #: Maximum number of tiles per launch: the limit of ``gridDim.x``. Kernels also count tiles in 32 bits.
 MOST_TILES = 2**31 - 1
@@ -127,6 +125,56 @@ class Scratch:
     def aligned_bytes(self) -> int:
         """Size of the array in bytes, rounded up to ``SCRATCH_ALIGNMENT``, at which the next array may begin."""
         return tiles(self.bytes, SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
+
+
+@dataclass(frozen=True, eq=False)
+class Form:
+    """An operand in the format that a kernel reads: the launches that write it, and the arrays that they write.
+
+    Equal forms are the same object, so that an operand finds the memory of a form without comparing launches.
+
+    Attributes:
+        launches: The launches, in order. The first reads ``"A"`` or ``"B"``, and all others what earlier ones wrote.
+        arrays: The arrays that they write.
+        scan: The operand's scan, which begins with ``SCAN_INIT``; None if nothing is scanned.
+    """
+
+    launches: tuple[Launch, ...]
+    arrays: tuple[Scratch, ...]
+    scan: Scratch | None
+
+    @property
+    def memory(self) -> tuple[Scratch, ...]:
+        """All arrays that the launches write, the operand's scan last."""
+        return self.arrays if self.scan is None else (*self.arrays, self.scan)
+
+    @property
+    def bytes(self) -> int:
+        """Size of all arrays in bytes, with each of them aligned."""
+        return sum(each.aligned_bytes for each in self.memory)
+
+    def places(self, index: int) -> dict[str, tuple[int, int]]:
+        """Return the place of each array, by name: ``index``, and the array's offset in the form's memory in bytes."""
+        ends = itertools.accumulate((each.aligned_bytes for each in self.memory), initial=0)
+        return {each.name: (index, begin) for each, begin in zip(self.memory, ends, strict=False)}
+
+    def __str__(self) -> str:
+        return " and ".join(each.name for each in self.arrays)
+
+
+@dataclass(frozen=True, slots=True)
+class Reuse:
+    """Use of a form in the schedule of a product.
+
+    Attributes:
+        operand: 0 for A, 1 for B.
+        form: The form of this operand.
+        scan: Range of bytes of the product's operand scan that the form holds instead; empty if nothing is scanned.
+    """
+
+    operand: int
+    form: Form
+    scan: range
 
 
 @dataclass(frozen=True, slots=True)

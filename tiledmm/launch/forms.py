@@ -11,8 +11,8 @@ import cupy
 
 from tiledmm.compile.compilation import raw_kernels
 from tiledmm.errors import PreparedOperandError
+from tiledmm.kernels.launches import Form
 from tiledmm.launch.prepared import SCRATCH, X1, PreparedLaunch, fill
-from tiledmm.schedule.forms import Form
 
 
 class _Moment:

@@ -18,6 +18,7 @@ import cupy
 
 from tiledmm.compile.compilation import raw_kernels
 from tiledmm.errors import AlignmentError
+from tiledmm.kernels.launches import Form
 from tiledmm.kernels.operands.operand_scan import SCAN
 from tiledmm.kernels.tensor_maps import ALIGNMENT
 from tiledmm.launch.devices import as_cupys
@@ -37,7 +38,7 @@ from tiledmm.launch.prepared import (
 from tiledmm.problem.arrays import Allocate, is_same
 from tiledmm.problem.epilogue import EpilogueCall
 from tiledmm.problem.prepared import PreparedOperand
-from tiledmm.schedule.forms import Form, places_of_scan
+from tiledmm.schedule.forms import places_of_scan
 from tiledmm.selection.choice import Choice
 from tiledmm.selection.choose import Within
 

@@ -6,67 +6,15 @@ multiplied again and again keeps its forms, and the schedules of its products ar
 
 from __future__ import annotations
 
-import itertools
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
-from tiledmm.kernels.launches import Launch, Schedule, Scratch
+from tiledmm.kernels.launches import Form, Launch, Reuse, Schedule, Scratch
 from tiledmm.kernels.operands.copies import PreparedOperands
 from tiledmm.kernels.operands.operand_scan import SCAN
-
-
-@dataclass(frozen=True, eq=False)
-class Form:
-    """An operand in the format that a kernel reads: the launches that write it, and the arrays that they write.
-
-    Equal forms are the same object, so that an operand finds the memory of a form without comparing launches.
-
-    Attributes:
-        launches: The launches, in order. The first reads ``"A"`` or ``"B"``, and all others what earlier ones wrote.
-        arrays: The arrays that they write.
-        scan: The operand's scan, which begins with ``SCAN_INIT``; None if nothing is scanned.
-    """
-
-    launches: tuple[Launch, ...]
-    arrays: tuple[Scratch, ...]
-    scan: Scratch | None
-
-    @property
-    def memory(self) -> tuple[Scratch, ...]:
-        """All arrays that the launches write, the operand's scan last."""
-        return self.arrays if self.scan is None else (*self.arrays, self.scan)
-
-    @property
-    def bytes(self) -> int:
-        """Size of all arrays in bytes, with each of them aligned."""
-        return sum(each.aligned_bytes for each in self.memory)
-
-    def places(self, index: int) -> dict[str, tuple[int, int]]:
-        """Return the place of each array, by name: ``index``, and the array's offset in the form's memory in bytes."""
-        ends = itertools.accumulate((each.aligned_bytes for each in self.memory), initial=0)
-        return {each.name: (index, begin) for each, begin in zip(self.memory, ends, strict=False)}
-
-    def __str__(self) -> str:
-        return " and ".join(each.name for each in self.arrays)
-
-
-@dataclass(frozen=True, slots=True)
-class Reuse:
-    """Use of a form in the schedule of a product.
-
-    Attributes:
-        operand: 0 for A, 1 for B.
-        form: The form of this operand.
-        scan: Range of bytes of the product's operand scan that the form holds instead; empty if nothing is scanned.
-    """
-
-    operand: int
-    form: Form
-    scan: range
-
 
 _forms: WeakValueDictionary[Any, Form] = WeakValueDictionary()
 _lock = threading.Lock()

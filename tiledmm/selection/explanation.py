@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from tiledmm.hardware.data_sheets import Gpu
 from tiledmm.kernels.config import Config
+from tiledmm.kernels.launches import Form
 from tiledmm.problem.product import Product
-from tiledmm.schedule.forms import Form
 from tiledmm.selection.choice import Choice
 from tiledmm.selection.choose import measured
 from tiledmm.selection.model import Model

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tiledmm.errors import PreparedOperandError
-from tiledmm.schedule.forms import Form
+from tiledmm.kernels.launches import Form
 
 
 class HostForms:

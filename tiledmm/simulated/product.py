@@ -17,7 +17,7 @@ from tiledmm.codegen.rendering import has_kernel
 from tiledmm.errors import AlignmentError, ConfigError, KeywordValueError, OperandTypeError
 from tiledmm.hardware.architectures import find_compile_target
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS
-from tiledmm.kernels.launches import Launch, Scratch
+from tiledmm.kernels.launches import Form, Launch, Scratch
 from tiledmm.kernels.operands.operand_scan import SCAN_HEAD, SCAN_INIT
 from tiledmm.kernels.tensor_maps import ALIGNMENT
 from tiledmm.kernels.variants import find_variant
@@ -27,7 +27,7 @@ from tiledmm.problem.casting import loop_type
 from tiledmm.problem.epilogue import EpilogueCall, EpilogueKeywords, resolve_epilogue
 from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
 from tiledmm.problem.prepared import PreparedOperand, array_of
-from tiledmm.schedule.forms import Form, places_of_scan
+from tiledmm.schedule.forms import places_of_scan
 from tiledmm.schedule.schedule import schedule
 from tiledmm.selection.choice import Choice
 from tiledmm.selection.choose import choose
