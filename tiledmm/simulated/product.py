@@ -454,7 +454,7 @@ class _ProductRun:
         launches = [each for each in self.launches if each.entry.operands[-1] == array.name]
         conditional = any(each.spec.condition == "if decomposed" for each in launches)
         idle = not is_result and conditional and not array.written.any()
-        # Of a symmetric C, intermediate results above the diagonal are neither written nor read.
+        # Kernels that compute a triangle do not write intermediate results above the diagonal, and nothing reads them.
         half = not is_result and any(each.spec.config.triangle for each in launches)
         if not len(missing) or not launches or idle or half:
             return ()

@@ -114,7 +114,8 @@ class Limbs(Operands):
         layout = problem.k_major_layout
         each_time = product.each_time(shared=_is_shared(config, compute))
         before = sum(_decompose_time(product, i, layout[i], config.scheme, times) for i in each_time)
-        launched = (1 + len(each_time)) / 3  # of two launches that decompose and one that returns at once
+        # The rates are those of three launches: two decompose operands, and one returns at once.
+        launched = (1 + len(each_time)) / 3
         before += launched * times.rates.decomposing_launches
         a, b = bytes_of(product)
         host = launched * times.rates.decomposing_call

@@ -159,7 +159,8 @@ class Residues(Operands):
         residues = planes * problem.elements(0) * 1.0, planes * problem.elements(1) * 1.0
         sizes, letters = bytes_of(product), problem.k_major_layout
         each_time = product.each_time(shared=bool(config.triangle))
-        launched = (2 + len(each_time)) / 4  # of two that decompose, one that reconstructs, one that returns
+        # The rates are those of four launches: two decompose operands, one reconstructs C, and one returns at once.
+        launched = (2 + len(each_time)) / 4
         before = launched * device.residue_launches
         before += sum(_decompose_time(residues[i] + sizes[i], letters[i], times) for i in each_time)
         c_bytes = problem.m * problem.n * problem.products * compute.result.itemsize
