@@ -394,6 +394,20 @@ def test_without_memory_for_a_form_the_product_prepares_its_operands(h100: HostG
         tiledmm.matmul(a, prepare(b), out=out, variant="split_float32")
 
 
+def test_with_memory_for_a_small_workspace_only(h100: HostGpu) -> None:
+    """The workspaces of several kernels do not fit, and kernels that read forms need none."""
+    rng = np.random.default_rng(26)
+    a, b = placed(h100, values(rng, (128, 2048), "float32")), placed(h100, values(rng, (2048, 2048), "float32"))
+    out = h100.array(np.zeros((128, 2048), "f4"))
+    plain, _ = launched(h100, lambda: tiledmm.matmul(a, b, out=out))
+    p = prepare(b)
+    h100.most = 4 << 20
+    for _ in range(2):
+        found, _ = launched(h100, lambda: tiledmm.matmul(a, p, out=out))
+        np.testing.assert_allclose(found, plain, rtol=0, atol=1e-3)
+        assert p.held_bytes == 0
+
+
 @pytest.mark.parametrize("error", [MemoryError(), OutOfDeviceMemory(), KeyError()])
 def test_a_form_that_is_not_kept_is_made_in_the_workspace(
     h100: HostGpu, error: Exception, monkeypatch: pytest.MonkeyPatch

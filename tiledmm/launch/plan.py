@@ -111,6 +111,19 @@ def _packed_within(within: Within, fits: Callable[[Choice], bool]) -> Choice | N
     return within(lambda choice: fits(choice.with_packing()))
 
 
+def _unprepared_within(within: Within, fits: Callable[[Choice], bool]) -> Choice | None:
+    """Return the fastest kernel that fits when it prepares its operands in each product; None if none fits.
+
+    It is needed where there is no memory for forms, as most kernels with little workspace would read forms.
+
+    Args:
+        within: Function that returns the fastest kernel for which another function is true.
+        fits: Function that returns whether a kernel fits.
+    """
+    choice = within(lambda choice: fits(choice.unprepared()))
+    return choice and choice.unprepared()
+
+
 class Plan:
     """Kernels of a product on one device, ready to run on any arrays of the same description.
 
@@ -310,7 +323,9 @@ class Plan:
     def _without_forms(self) -> Plan:
         """Return the plan of the same kernels that prepares its operands in each product."""
         if self._unprepared is None:
-            self._unprepared = Plan(self.choice.unprepared(), self._within)
+            self._unprepared = Plan(
+                self.choice.unprepared(), self._within and functools.partial(_unprepared_within, self._within)
+            )
         return self._unprepared
 
     def _addresses_of_forms(self, x1: Any, x2: Any) -> tuple[int, ...]:
