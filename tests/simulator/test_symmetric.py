@@ -65,6 +65,16 @@ def test_an_epilogue_is_not_mirrored(variant: str, tile: int, dtype: str, k: int
     np.testing.assert_array_equal(simulator.gemm(x, x.T, c, **arguments, **kernel), wanted)
 
 
+def test_a_packed_operand_is_both() -> None:
+    """Check that one copy is packed where B is the transpose of A, and that the copy may be a prepared operand's."""
+    x = small_integers(np.random.default_rng(4), (2, 130, 40), np.dtype("i1"), 3)
+    for a in (x, np.ascontiguousarray(x.swapaxes(1, 2)).swapaxes(1, 2)):
+        b = a.swapaxes(1, 2)
+        for left, right in ((a, b), (simulator.prepare(a), b), (a, simulator.prepare(b))):
+            config = {"triangle": 1, "pack_a": 1, "pack_b": 1}
+            np.testing.assert_array_equal(simulator.matmul(left, right, variant="wgmma", tile=64, config=config), a @ b)
+
+
 @pytest.mark.slow
 def test_rows_of_residues_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(residues, "MOST_RESIDUES_OF_C", 1)

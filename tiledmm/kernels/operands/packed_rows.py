@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from tiledmm.elements import Element
 from tiledmm.hardware.device_rates import DeviceTimes
 from tiledmm.kernels.config import Config, LaunchConfig
 from tiledmm.kernels.launches import Launch, Scratch
-from tiledmm.kernels.operands.copies import ROW_ALIGNMENT, Copy, PreparedOperands, copy_by, whole_vectors
+from tiledmm.kernels.operands.copies import (
+    ROW_ALIGNMENT,
+    Copy,
+    PreparedOperands,
+    both_copies,
+    copy_by,
+    whole_vectors,
+)
 from tiledmm.kernels.operands.operands import OperandCost, Operands, bytes_of
 from tiledmm.kernels.spec import KernelSpec
 from tiledmm.kernels.tensor_maps import maps_of
@@ -65,7 +72,8 @@ class PackedRows(Operands):
         packed_b_letter = variant.operands.packed_b_letter(variant, compute).translate(TRANSPOSED)
         letter_a, letter_b = ("N" if packs[0] else letters[0]), (packed_b_letter if packs[1] else letters[1])
         left, right = aligned_in_place(product)
-        each_time = [sizes[operand] for operand in product.each_time() if packs[operand]]
+        shared = _is_shared(config, launch, packed_b_letter == "N")
+        each_time = [sizes[operand] for operand in product.each_time(shared=shared) if packs[operand]]
         before = device.packing_launch + (len(each_time) - 1) * device.packing_second if each_time else 0.0
         before += times.moving(2 * sum(each_time), device.packing)
         aligned = left or bool(packs[0]), right or bool(packs[1])
@@ -121,19 +129,28 @@ def pack_operands(spec: KernelSpec, problem: Problem) -> PreparedOperands:
     launches: list[Launch] = []
     scratch: list[Scratch] = []
     names = ["A", "B"]
-    layout = after_packing(spec).layout
-    for operand, packs in enumerate((spec.config.launch.pack_a, spec.config.launch.pack_b)):
-        if packs:
-            copy = _copy_of(spec, problem, operand)
-            launches += copy.launches
+    layout, source = after_packing(spec).layout, problem
+    packs = [operand for operand in range(2) if (spec.config.launch.pack_a, spec.config.launch.pack_b)[operand]]
+    if _is_shared(spec.config, spec.config.launch, _packs_transposed(spec, 1)):
+        copies: Sequence[Copy] = both_copies(lambda operand: _copy_of(spec, source, operand), shared=True)
+    else:
+        copies = [_copy_of(spec, source, operand) for operand in packs]
+    for copy in copies:
+        launches += copy.launches
+        if copy.launches:
             scratch.append(copy.memory)
-            names[operand] = copy.memory.name
-            problem = copy.in_place_of(problem, layout)
+        names[copy.operand] = copy.memory.name
+        problem = copy.in_place_of(problem, layout)
     return PreparedOperands(problem, (names[0], names[1]), tuple(launches), tuple(scratch))
 
 
 def _packs_transposed(spec: KernelSpec, operand: int) -> bool:
     return operand == 1 and spec.variant.operands.packed_b_letter(spec.variant, spec.compute) == "T"
+
+
+def _is_shared(config: Config, launch: LaunchConfig, transposes_b: bool) -> bool:
+    """Return whether the packed rows of A are also those of B: if B is the transpose of A, and is transposed."""
+    return bool(config.triangle and launch.pack_a and launch.pack_b and transposes_b)
 
 
 def _copy_of(spec: KernelSpec, problem: Problem, operand: int) -> Copy:
