@@ -11,6 +11,7 @@ runs all tools over all kernels.
 from __future__ import annotations
 
 import argparse
+import re
 from typing import Any
 
 import cupy
@@ -20,6 +21,7 @@ import tiledmm
 from tiledmm.elements import PACKED_ELEMENTS, compute_element
 from tiledmm.kernels.config import Config
 from tiledmm.kernels.operands.limbs import Limbs
+from tiledmm.kernels.variant import Variant
 from tiledmm.kernels.variants import VARIANTS, kernel_variants
 from tiledmm.problem.call import precision_of
 
@@ -29,10 +31,18 @@ LAYOUTS = ("NN", "NT", "TN", "TT", "GG")
 MIRRORED = ("NT", "TN", "GG")
 #: Of integers that are decomposed into bytes, one of each width.
 INTEGERS = ("int16", "int32", "int64")
+
+
+def default_config(row: Variant) -> Config:
+    """Return the config of a variant's default tile for its default type."""
+    return row.config(None, compute_element(row.default_type))
+
+
 #: Variant, tile, and config fields. Auxiliary kernels are the same for all variants, so a few cases have them.
 KERNELS: list[tuple[str, int | None, dict[str, Any]]] = [
     *((row.name, tile, {}) for row in kernel_variants() for tile in row.tiles or (None,)),
     *((row.name, None, {"scheme": scheme}) for row in kernel_variants() for scheme in row.operands.schemes[1:]),
+    *((row.name, None, {"triangle": 1}) for row in kernel_variants() if row.has_triangle(default_config(row))),
     ("tiled", 8, {"split_k": 3}),
     ("tiled", 8, {"split_k": 20}),
     ("tiny", 8, {"split_k": 3}),
@@ -123,7 +133,9 @@ def run(variant: str, tile: int | None, overrides: dict[str, Any], dtype: str, l
     """Multiply with one kernel and compare with NumPy."""
     kind = compute_element(dtype).dtype
     rng = np.random.default_rng(0)
-    for m, n, k in shapes(VARIANTS[variant].config(tile, compute_element(dtype), overrides)):
+    config = VARIANTS[variant].config(tile, compute_element(dtype), overrides)
+    for rows, n, k in shapes(config):
+        m = rows + config.bn if "triangle" in overrides else rows  # so that tiles lie above the diagonal
         left, right = (rng.integers(-1, 2, shape).astype(kind) for shape in ((m, k), (k, n)))
         x1, x2 = (put(exact_array(x.shape, kind, letter), x) for x, letter in zip((left, right), layout, strict=True))
         if "triangle" in overrides:
@@ -135,7 +147,7 @@ def run(variant: str, tile: int | None, overrides: dict[str, Any], dtype: str, l
         expected = left.astype(wide) @ right.astype(wide)
         if not (out.get() == expected.astype(kind)).all():
             raise SystemExit(f"wrong result: {variant} {tile} {overrides} {dtype} {layout} {m}x{n}x{k}")
-        if layout != "NT" or "triangle" in overrides:
+        if layout != "NT":
             continue
         kernel = {"variant": variant, "tile": tile, "config": overrides, "precision": precision}
         bias = put(exact_array((1, right.shape[1]), kind, "N"), rng.integers(-1, 2, (1, right.shape[1])).astype(kind))
@@ -158,11 +170,16 @@ def run_planted(tool: str) -> None:
     cupy.cuda.runtime.deviceSynchronize()
 
 
+def line(*kernel: Any) -> str:
+    """Return a kernel's line, such as ``tiled 8 {'split_k': 3} float32 NN``."""
+    return " ".join(map(str, kernel))
+
+
 def main() -> None:
     """Run the selected kernels or planted bug."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--planted", choices=PLANTED, help="run a bug that this tool must find, and nothing else")
-    parser.add_argument("--kernels", default="", help="only variants whose names begin with this")
+    parser.add_argument("--kernels", default="", help="only kernels whose lines match this regular expression")
     parser.add_argument("--shard", default="1/1", help="which part of the kernels, such as 2/3")
     options = parser.parse_args()
     # No memory pool: it would hand out parts of larger allocations, whose ends no tool can see.
@@ -177,14 +194,14 @@ def main() -> None:
         for kernel in KERNELS
         for dtype in (INTEGERS if VARIANTS[kernel[0]].default_type in INTEGERS else TYPES)
         for layout in LAYOUTS
-        if kernel[0].startswith(options.kernels) and VARIANTS[kernel[0]].multiplies(compute_element(dtype))
+        if re.search(options.kernels, line(*kernel)) and VARIANTS[kernel[0]].multiplies(compute_element(dtype))
         if VARIANTS[kernel[0]].runs_on(capability, compute_element(dtype))
         if (dtype in PACKED_ELEMENTS or "pack_elements" not in kernel[2])
         and (layout in MIRRORED or "triangle" not in kernel[2])
     ]
     mine = every[shard - 1 :: shards]
     for combination in mine:
-        print(*combination, flush=True)  # if it never ends, this is the one
+        print(line(*combination), flush=True)  # if it never ends, this is the one
         run(*combination)
     cupy.cuda.runtime.deviceSynchronize()
     print(f"{len(mine)} of {len(every)} kernels ran")

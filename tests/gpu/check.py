@@ -143,7 +143,7 @@ def every_kernel(step: str, kernels: str, shards: int, run: Callable[[list[str]]
 
     Args:
         step: ``"uninstrumented"`` or the name of the tool.
-        kernels: Prefix of the variants' names.
+        kernels: Regular expression that the kernels' lines match.
         shards: Number of processes.
         run: Function that runs ``tools.sanitize`` with the given arguments.
     """
@@ -196,7 +196,7 @@ def main() -> int:
         "--tools", nargs="+", choices=TOOLS, default=list(TOOLS), help="compute-sanitizer's tools, if not all"
     )
     parser.add_argument(
-        "--kernels", default="", help="kernels for compute-sanitizer: variants whose names begin with this"
+        "--kernels", default="", help="kernels for compute-sanitizer: a regular expression that their lines match"
     )
     parser.add_argument("--limit", type=float, default=420, help="seconds that a step may take")
     options, arguments = parser.parse_known_args()
