@@ -10,7 +10,6 @@ milliseconds, in which CuPy also returns its free blocks to the driver.
 from __future__ import annotations
 
 import contextlib
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -21,6 +20,7 @@ from tiledmm.errors import AlignmentError
 from tiledmm.kernels.launches import Form
 from tiledmm.kernels.operands.operand_scan import SCAN
 from tiledmm.kernels.tensor_maps import ALIGNMENT
+from tiledmm.launch.allocation import NoFormError, NoWorkspaceError, allocated, is_out_of_memory
 from tiledmm.launch.devices import as_cupys
 from tiledmm.launch.prepared import (
     FORMS,
@@ -40,88 +40,11 @@ from tiledmm.problem.epilogue import EpilogueCall
 from tiledmm.problem.prepared import PreparedOperand
 from tiledmm.schedule.forms import places_of_scan
 from tiledmm.selection.choice import Choice
-from tiledmm.selection.choose import Within
+from tiledmm.selection.choose import Within, packed_within, unprepared_within
 
 # Maximum number of sets of addresses for which a plan keeps the arguments of its kernels. A dozen addresses of results
 # in CuPy's pool, with a dozen sets of operands, are more than a hundred.
 _KEPT_ARGUMENTS = 1024
-
-# Status of a CUDA call that could not allocate memory.
-_MEMORY_ALLOCATION = 2
-
-
-class _NoWorkspaceError(Exception):
-    """Error for scratch memory of a plan that could not be allocated.
-
-    Attributes:
-        error: The allocator's own exception.
-    """
-
-    def __init__(self, error: Exception) -> None:
-        super().__init__(str(error))
-        self.error = error
-
-
-class _NoFormError(_NoWorkspaceError):
-    """Error for a form of a prepared operand that could not be allocated."""
-
-
-def _is_out_of_memory(error: Exception) -> bool:
-    """Return whether an error means that memory could not be allocated.
-
-    CuPy's pools raise ``MemoryError``, and CUDA reports a status.
-    """
-    return isinstance(error, MemoryError) or getattr(error, "status", None) == _MEMORY_ALLOCATION
-
-
-def _allocated(allocate: Callable[..., Any], *arguments: int) -> Any:
-    """Allocate scratch memory and return what the allocator returns.
-
-    Args:
-        allocate: The allocator, a function of CuPy.
-        *arguments: Arguments of the allocator.
-
-    Raises:
-        _NoWorkspaceError: If there is not enough memory.
-    """
-    try:
-        return allocate(*arguments)
-    except Exception as error:
-        if _is_out_of_memory(error):
-            raise _NoWorkspaceError(error) from error
-        raise
-
-
-def _with_purpose(error: Exception, choice: Choice) -> Exception:
-    """Add to the message of an allocator's exception what the memory was for, and return the exception."""
-    advice = "variant='auto', with a precision that does not name a kernel, chooses one that needs less"
-    error.args = (f"{str(error).rstrip('.')}: workspace of {choice}; {advice}",)
-    return error
-
-
-def _packed_within(within: Within, fits: Callable[[Choice], bool]) -> Choice | None:
-    """Return the fastest kernel that fits after its operands are packed; None if none fits.
-
-    It is needed for operands from whose addresses TMA cannot read.
-
-    Args:
-        within: Function that returns the fastest kernel for which another function is true.
-        fits: Function that returns whether a kernel fits.
-    """
-    return within(lambda choice: fits(choice.with_packing()))
-
-
-def _unprepared_within(within: Within, fits: Callable[[Choice], bool]) -> Choice | None:
-    """Return the fastest kernel that fits when it prepares its operands in each product; None if none fits.
-
-    It is needed where there is no memory for forms, as most kernels with little workspace would read forms.
-
-    Args:
-        within: Function that returns the fastest kernel for which another function is true.
-        fits: Function that returns whether a kernel fits.
-    """
-    choice = within(lambda choice: fits(choice.unprepared()))
-    return choice and choice.unprepared()
 
 
 class Plan:
@@ -256,14 +179,14 @@ class Plan:
                 left, right = (second, first) if product.is_transposed else (first, second)
                 only = self.launches[0]
                 only.function(only.grid, only.block, (left, right, third, only.problem), only.shared)
-        except _NoWorkspaceError as failed:
-            if isinstance(failed, _NoFormError):
-                self._without_forms().run(x1, x2, result, epilogue)
-            elif (smaller := self._with_less_workspace()) is None:
-                raise _with_purpose(failed.error, self.choice) from None
-            else:
-                smaller.run(x1, x2, result, epilogue)
-                self._smaller = smaller._smaller or smaller  # the next call skips the plans in between, which failed
+        except NoFormError:
+            self._without_forms().run(x1, x2, result, epilogue)
+        except NoWorkspaceError as failed:
+            smaller = self._with_less_workspace()
+            if smaller is None:
+                raise failed.with_purpose(self.choice) from None
+            smaller.run(x1, x2, result, epilogue)
+            self._smaller = smaller._smaller or smaller  # the next call skips the plans in between, which failed
         if out is not None and result is not out:
             as_cupys(out)[...] = result
             return out
@@ -298,9 +221,7 @@ class Plan:
     def _packed(self) -> Plan:
         """Return the plan that packs operands first, for operands from whose addresses TMA cannot read."""
         if self._packing is None:
-            self._packing = Plan(
-                self.choice.with_packing(), self._within and functools.partial(_packed_within, self._within)
-            )
+            self._packing = Plan(self.choice.with_packing(), self._within and packed_within(self._within))
         return self._packing
 
     def make_forms(self, x1: Any, x2: Any) -> None:
@@ -317,15 +238,13 @@ class Plan:
             return
         try:
             self._addresses_of_forms(x1, x2)
-        except _NoFormError as failed:
+        except NoFormError as failed:
             raise failed.error from None
 
     def _without_forms(self) -> Plan:
         """Return the plan of the same kernels that prepares its operands in each product."""
         if self._unprepared is None:
-            self._unprepared = Plan(
-                self.choice.unprepared(), self._within and functools.partial(_unprepared_within, self._within)
-            )
+            self._unprepared = Plan(self.choice.unprepared(), self._within and unprepared_within(self._within))
         return self._unprepared
 
     def _addresses_of_forms(self, x1: Any, x2: Any) -> tuple[int, ...]:
@@ -335,7 +254,7 @@ class Plan:
 
         Raises:
             PreparedOperandError: As for ``run``.
-            _NoFormError: If there is no memory for a form.
+            NoFormError: If there is no memory for a form.
         """
         operands = x1, x2  # in the order of their indices
         for x in operands:
@@ -344,8 +263,8 @@ class Plan:
         try:
             return tuple(operands[array].forms.address(form) for array, form in self._forms)
         except Exception as error:
-            if _is_out_of_memory(error):
-                raise _NoFormError(error) from error
+            if is_out_of_memory(error):
+                raise NoFormError(error) from error
             raise
 
     def _launch(self, steps: Sequence[tuple[int, int, int, Read]], x1: Any, x2: Any) -> None:
@@ -360,16 +279,17 @@ class Plan:
             x1, x2: The operands.
 
         Raises:
-            _NoWorkspaceError: If the scratch memory, or a form of a prepared operand, cannot be allocated.
+            NoWorkspaceError: If the scratch memory cannot be allocated.
+            NoFormError: If a form of a prepared operand cannot be allocated.
         """
         forms = self._addresses_of_forms(x1, x2) if self._is_prepared else ()
         scratch, captured = 0, None
         if self.scratch_bytes:
             stream = cupy.cuda.get_current_stream()
             if stream.is_capturing():
-                scratch, captured = _allocated(cupy.cuda.runtime.mallocAsync, self.scratch_bytes, stream.ptr), stream
+                scratch, captured = allocated(cupy.cuda.runtime.mallocAsync, self.scratch_bytes, stream.ptr), stream
             else:
-                memory = _allocated(cupy.cuda.alloc, self.scratch_bytes)  # referenced until all kernels are launched
+                memory = allocated(cupy.cuda.alloc, self.scratch_bytes)  # referenced until all kernels are launched
                 scratch = memory.ptr
         for first, second, out, read in steps:
             self._send((first, second, out, scratch, *forms), read)

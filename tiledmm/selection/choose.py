@@ -76,6 +76,27 @@ def choose_within(call: Call, kernel: KernelKeywords, models: Models, fits: Call
     return model.best_within(product, fits)
 
 
+def packed_within(within: Within) -> Within:
+    """Return a function that returns the fastest kernels that fit after their operands are packed.
+
+    It is needed for operands from whose addresses TMA cannot read.
+    """
+    return lambda fits: within(lambda choice: fits(choice.with_packing()))
+
+
+def unprepared_within(within: Within) -> Within:
+    """Return a function that returns the fastest kernels that fit although they prepare their operands.
+
+    It is needed where there is no memory for the forms of prepared operands, which kernels with little workspace read.
+    """
+
+    def unprepared(fits: Callable[[Choice], bool]) -> Choice | None:
+        choice = within(lambda choice: fits(choice.unprepared()))
+        return choice and choice.unprepared()
+
+    return unprepared
+
+
 def with_precision(product: Product, precision: str) -> Product:
     """Return the product with the computation type tf32 if ``precision`` is ``"tf32"`` and the type is float32.
 
