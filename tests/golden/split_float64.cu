@@ -1,32 +1,7 @@
 // tiledmm_split_float64_u8_u8_f64_u8x15_256x256x128_nt
-// Rendered by tiledmm 0.1.0 from split_float64.cu.j2: bm=256 bn=256 bk=128 tm=2 tn=64 pad=0 stages=4 unroll=128 min_blocks=1 wm=16 wn=256 lanes=1 triangle=0 tiles_per_block=1 cluster=2 moduli=15
+// Rendered by tiledmm 0.1.0 from split_float64.cu.j2: bm=256 bn=256 bk=128 tm=2 tn=64 pad=0 stages=4 unroll=128 min_blocks=1 wm=16 wn=256 lanes=1 triangle=0 tiles_per_block=1 cluster=2 lag=2 moduli=15
 
 #ifndef TILEDMM_SIMULATOR   // the simulator defines these functions in C++: tiledmm/simulator/build/native/ptx.h
-
-// Writes contiguous elements, aligned to their size, with vector stores: the compiler splits its own where a kernel also writes
-// single elements. Their registers are consecutive; accumulators that were so would conflict in the mainloop (register banks). So a
-// zero is added that the compiler does not know: blockIdx.z, as grids are one-dimensional. (ptxas bounds %laneid >> 5.)
-template <class T>
-__device__ __forceinline__ void store(T* global, const T& vector) {
-    constexpr int COUNT = sizeof(T) / 4;
-    if constexpr (sizeof(T) % 8 != 0) {
-        *global = vector;
-    } else {
-        const unsigned zero = blockIdx.z;
-        unsigned* const to = reinterpret_cast<unsigned*>(__cvta_generic_to_global(global));
-        unsigned r[COUNT];
-        memcpy(r, &vector, sizeof(T));
-#pragma unroll
-        for (int i = 0; i < COUNT; ++i) r[i] += zero;
-        if constexpr (COUNT == 2)
-            asm volatile("st.global.v2.b32 [%0], { %1, %2 };" ::"l"(to), "r"(r[0]), "r"(r[1]) : "memory");
-        else
-#pragma unroll
-            for (int i = 0; i < COUNT; i += 4)
-                asm volatile("st.global.v4.b32 [%0], { %1, %2, %3, %4 };" ::"l"(to + i), "r"(r[i]), "r"(r[i + 1]), "r"(r[i + 2]),
-                             "r"(r[i + 3]) : "memory");
-    }
-}
 
 // Programmatic dependent launch: the blocks of such a launch may begin before the launch before it has ended. The first function waits
 // until it has, and what it wrote is visible; every block does, so that a launch that has ended has also waited. It returns at once in
@@ -253,6 +228,10 @@ __device__ __forceinline__ void tma_load_multicast(int blocks, void* shared, con
         : "memory");
 }
 
+// Waits until another warpgroup calls signal_warpgroup(), which does not wait. They call these alternately.
+__device__ __forceinline__ void wait_for_warpgroup() { asm volatile("barrier.sync 4, %0;" ::"n"(2 * WARPGROUP) : "memory"); }
+__device__ __forceinline__ void signal_warpgroup() { asm volatile("barrier.arrive 4, %0;" ::"n"(2 * WARPGROUP) : "memory"); }
+
 // ---- clusters: blocks that are co-scheduled and access each other's shared memory ----
 
 // A cluster barrier without a full fence: afterwards only barriers that were fenced are visible.
@@ -340,6 +319,7 @@ constexpr int BN = 256;   // columns of C a cluster computes
 constexpr int BK = 128;   // step along K: 128 bytes, a row of a swizzled tile
 constexpr int STAGES = 4;   // pipeline stages: tiles of A and B in shared memory
 constexpr int CLUSTER = 2;   // blocks of a cluster that compute successive rows of C and share tiles of B
+constexpr int LAG = 2;   // stages by which the second consumer warpgroup is behind the first
 constexpr int BLOCKS = 2;   // blocks of a cluster
 constexpr int ROWS = BM / CLUSTER;   // rows of C a block computes
 constexpr int CONSUMERS = ROWS / 64;   // consumer warpgroups, 64 rows each; there is one producer warpgroup
@@ -439,23 +419,29 @@ __device__ __forceinline__ constexpr uint32 modulus(int index) {
     return table[index];
 }
 
-// A number below 2 * m, modulo m: less m, unless that wraps.
-__device__ __forceinline__ uint32 within(uint32 x, uint32 m) { return x - m < x ? x - m : x; }
-
-// A sum of products of residues modulo m; `reciprocal` is 2^32 / m, rounded down. The quotient may be one too small.
-__device__ __forceinline__ uint32 reduced(uint32 sum, uint32 m, uint32 reciprocal) {
-    return within(sum - __umulhi(sum, reciprocal) * m, m);
+// Four bytes, packed: the lowest of each word.
+__device__ __forceinline__ uint32 packed(uint32 first, uint32 second, uint32 third, uint32 fourth) {
+    return __byte_perm(__byte_perm(first, second, 0x40), __byte_perm(third, fourth, 0x40), 0x5410);
 }
 
-// The modulus of an index that the compiler does not know: registers cannot be indexed.
-__device__ __forceinline__ uint32 modulus_at(int index) {
-    uint32 m = 0;
+// What divides sums by a modulus m, whose index the compiler does not know. The negative spares a subtraction for each sum.
+struct Divisor {
+    uint32 negative;     // -m, modulo 2^32
+    uint32 reciprocal;   // 2^32 / m, rounded down
+};
+__device__ __forceinline__ Divisor divisor_at(int index) {   // registers cannot be indexed
+    Divisor divisor = {};
 #pragma unroll
     for (int i = 0; i < MODULI; ++i)
-        if (i == index) m = modulus(i);
-    return m;
+        if (i == index) divisor = {0 - modulus(i), static_cast<uint32>((1ull << 32) / modulus(i))};
+    return divisor;
 }
-__device__ __forceinline__ uint32 reciprocal_of(uint32 m) { return 0xffffffffu / m + (m == 256); }   // 2^32 / m, rounded down
+
+// A sum of products of residues modulo m. The quotient may be one too small.
+__device__ __forceinline__ uint32 reduced(uint32 sum, const Divisor& m) {
+    const uint32 rest = __umulhi(sum, m.reciprocal) * m.negative + sum;
+    return min(rest, rest + m.negative);
+}
 
 // A lane's 16 bytes of 64 columns of a row of C: residues of its elements in these.
 struct alignas(16) LaneResidues {
@@ -468,7 +454,7 @@ __device__ __forceinline__ LaneResidues packed_residues(const uint32* sums, int 
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
         const uint32* const four = &sums[i * 8 + half * 2];
-        residues.packed[i] = four[0] | four[1] << 8 | four[4] << 16 | four[5] << 24;
+        residues.packed[i] = packed(four[0], four[1], four[4], four[5]);
     }
     return residues;
 }
@@ -485,6 +471,10 @@ __device__ __forceinline__ LaneResidues packed_residues(const uint32* sums, int 
 // The pipeline is wgmma's. A tile's modulus is that of its plane; the third part of complex numbers begins with the first modulus
 // again. 32-bit sums are exact for LONGEST steps of k, and are reduced modulo m before more are added. Lanes write C's residues in the
 // order in which they have them: reconstruct.cu.j2 knows it.
+//
+// The second warpgroup begins a tile when the first has issued the products of LAG stages of it. So it still multiplies while the first
+// reduces and writes its sums, and the first multiplies the next tile while the second does.
+static_assert(0 < LAG && LAG < STAGES, "the first warpgroup does not wait for stages that the second has to release");
 constexpr int LONGEST = 66048 / BK * BK;   // steps of k before sums may pass 2^32
 static_assert(LONGEST % BK == 0 && LONGEST * 255ll * 255 + 255 < 1ll << 32, "sums of products of residues fit 32 bits");
 
@@ -569,17 +559,19 @@ extern "C" __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(THRE
         setmaxnreg_inc<CONSUMER_REGISTERS>();
         const int warp = threadIdx.x / 32, lane = thread % 32;
         const SharedMatrix<SLAB * sizeof(TA)> a_matrix(tiles.a[0] + warpgroup * (64 * BK)), b_matrix(tiles.b[0]);
-        for (; scheduler.has_tile(); scheduler.next()) {
-            const BlockTile& tile = scheduler.tile;
-            const int steps = static_cast<int>(tile.k);
-            const uint32 m = modulus_at(scheduler.plane % MODULI), reciprocal = reciprocal_of(m);
-
+        while (scheduler.has_tile()) {
+            const BlockTile tile = scheduler.tile;
+            const int steps = static_cast<int>(tile.k), plane = scheduler.plane;
+            const Divisor m = divisor_at(plane % MODULI);
+            const bool lags = CONSUMERS == 2 && steps >= STAGES * BK;   // else the first might be more than a tile ahead
+            if (lags && warpgroup == 1) wait_for_warpgroup();
             // mainloop
             uint32 sums[BN / 2] = {};
             for (int first = 0; first < steps; first += LONGEST) {
                 const int end = steps - first < LONGEST ? steps : first + LONGEST;
                 int last = -1;   // the stage whose wgmma are in flight while the next stage's are issued
                 for (int k = first; k < end; k += BK, state.next()) {
+                    if (lags && warpgroup == 0 && k == LAG * BK) signal_warpgroup();
                     tiles.full[state.stage].wait(state.phase);
                     const auto a = a_matrix.at(state.stage * sizeof(tiles.a[0])), b = b_matrix.at(state.stage * sizeof(tiles.b[0]));
                     wgmma_fence();
@@ -590,22 +582,23 @@ extern "C" __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(THRE
                     if (last >= 0 && lane < CLUSTER) tiles.empty[last].arrive_cluster(lane);
                     last = state.stage;
                 }
+                if (end == steps) scheduler.next();   // divides while the last products are computed
                 wgmma_wait<0>(sums);
                 if (last >= 0 && lane < CLUSTER) tiles.empty[last].arrive_cluster(lane);
 #pragma unroll
-                for (int i = 0; i < BN / 2; ++i) sums[i] = reduced(sums[i], m, reciprocal);
+                for (int i = 0; i < BN / 2; ++i) sums[i] = reduced(sums[i], m);
             }
 
             // epilogue
             const int rows = inside(p.m, tile.row0, ROWS), cols = inside(p.n, tile.col0, BN);
-            TC* const to = c + scheduler.plane * p.plane + tile.c0 + tile.row0 * p.pitch + tile.col0 + lane % 4 * 16;
+            TC* const to = c + plane * p.plane + tile.c0 + tile.row0 * p.pitch + tile.col0 + lane % 4 * 16;
 #pragma unroll
             for (int half = 0; half < 2; ++half) {
                 const int row = warp * 16 + lane / 4 + half * 8;
 #pragma unroll
                 for (int group = 0; group < BN / 64; ++group)
                     if (row < rows && group * 64 < cols)
-                        store(reinterpret_cast<LaneResidues*>(to + row * p.pitch + group * 64), packed_residues(&sums[group * 32], half));
+                        *reinterpret_cast<LaneResidues*>(to + row * p.pitch + group * 64) = packed_residues(&sums[group * 32], half);
             }
         }
     }

@@ -5,31 +5,6 @@
 
 #ifndef TILEDMM_SIMULATOR   // the simulator defines these functions in C++: tiledmm/simulator/build/native/ptx.h
 
-// Writes contiguous elements, aligned to their size, with vector stores: the compiler splits its own where a kernel also writes
-// single elements. Their registers are consecutive; accumulators that were so would conflict in the mainloop (register banks). So a
-// zero is added that the compiler does not know: blockIdx.z, as grids are one-dimensional. (ptxas bounds %laneid >> 5.)
-template <class T>
-__device__ __forceinline__ void store(T* global, const T& vector) {
-    constexpr int COUNT = sizeof(T) / 4;
-    if constexpr (sizeof(T) % 8 != 0) {
-        *global = vector;
-    } else {
-        const unsigned zero = blockIdx.z;
-        unsigned* const to = reinterpret_cast<unsigned*>(__cvta_generic_to_global(global));
-        unsigned r[COUNT];
-        memcpy(r, &vector, sizeof(T));
-#pragma unroll
-        for (int i = 0; i < COUNT; ++i) r[i] += zero;
-        if constexpr (COUNT == 2)
-            asm volatile("st.global.v2.b32 [%0], { %1, %2 };" ::"l"(to), "r"(r[0]), "r"(r[1]) : "memory");
-        else
-#pragma unroll
-            for (int i = 0; i < COUNT; i += 4)
-                asm volatile("st.global.v4.b32 [%0], { %1, %2, %3, %4 };" ::"l"(to + i), "r"(r[i]), "r"(r[i + 1]), "r"(r[i + 2]),
-                             "r"(r[i + 3]) : "memory");
-    }
-}
-
 // Programmatic dependent launch: the blocks of such a launch may begin before the launch before it has ended. The first function waits
 // until it has, and what it wrote is visible; every block does, so that a launch that has ended has also waited. It returns at once in
 // other launches. The second lets the next launch begin once all blocks have called it; otherwise that begins when they have ended.
@@ -652,23 +627,29 @@ __device__ __forceinline__ constexpr uint32 modulus(int index) {
     return table[index];
 }
 
-// A number below 2 * m, modulo m: less m, unless that wraps.
-__device__ __forceinline__ uint32 within(uint32 x, uint32 m) { return x - m < x ? x - m : x; }
-
-// A sum of products of residues modulo m; `reciprocal` is 2^32 / m, rounded down. The quotient may be one too small.
-__device__ __forceinline__ uint32 reduced(uint32 sum, uint32 m, uint32 reciprocal) {
-    return within(sum - __umulhi(sum, reciprocal) * m, m);
+// Four bytes, packed: the lowest of each word.
+__device__ __forceinline__ uint32 packed(uint32 first, uint32 second, uint32 third, uint32 fourth) {
+    return __byte_perm(__byte_perm(first, second, 0x40), __byte_perm(third, fourth, 0x40), 0x5410);
 }
 
-// The modulus of an index that the compiler does not know: registers cannot be indexed.
-__device__ __forceinline__ uint32 modulus_at(int index) {
-    uint32 m = 0;
+// What divides sums by a modulus m, whose index the compiler does not know. The negative spares a subtraction for each sum.
+struct Divisor {
+    uint32 negative;     // -m, modulo 2^32
+    uint32 reciprocal;   // 2^32 / m, rounded down
+};
+__device__ __forceinline__ Divisor divisor_at(int index) {   // registers cannot be indexed
+    Divisor divisor = {};
 #pragma unroll
     for (int i = 0; i < MODULI; ++i)
-        if (i == index) m = modulus(i);
-    return m;
+        if (i == index) divisor = {0 - modulus(i), static_cast<uint32>((1ull << 32) / modulus(i))};
+    return divisor;
 }
-__device__ __forceinline__ uint32 reciprocal_of(uint32 m) { return 0xffffffffu / m + (m == 256); }   // 2^32 / m, rounded down
+
+// A sum of products of residues modulo m. The quotient may be one too small.
+__device__ __forceinline__ uint32 reduced(uint32 sum, const Divisor& m) {
+    const uint32 rest = __umulhi(sum, m.reciprocal) * m.negative + sum;
+    return min(rest, rest + m.negative);
+}
 
 // A lane's 16 bytes of 64 columns of a row of C: residues of its elements in these.
 struct alignas(16) LaneResidues {
@@ -681,7 +662,7 @@ __device__ __forceinline__ LaneResidues packed_residues(const uint32* sums, int 
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
         const uint32* const four = &sums[i * 8 + half * 2];
-        residues.packed[i] = four[0] | four[1] << 8 | four[4] << 16 | four[5] << 24;
+        residues.packed[i] = packed(four[0], four[1], four[4], four[5]);
     }
     return residues;
 }
@@ -738,14 +719,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
 
     // mainloop
     Sum sums[WM / 16][WN / 8][4] = {};   // of (16, 8) elements each
-    const uint32 m = modulus_at(plane % MODULI), reciprocal = reciprocal_of(m);
+    const Divisor m = divisor_at(plane % MODULI);
     const auto reduce = [&] {
 #pragma unroll
         for (int i = 0; i < WM / 16; ++i)
 #pragma unroll
             for (int j = 0; j < WN / 8; ++j)
 #pragma unroll
-                for (int e = 0; e < 4; ++e) sums[i][j][e] = reduced(sums[i][j][e], m, reciprocal);
+                for (int e = 0; e < 4; ++e) sums[i][j][e] = reduced(sums[i][j][e], m);
     };
     int stage = 0, summed = 0;
 #pragma unroll 1   // unrolled it would only cost registers
@@ -790,7 +771,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
 #pragma unroll
             for (int group = 0; group < WN / 64; ++group)
                 if (row < rows && n0 + group * 64 < cols)
-                    store(reinterpret_cast<LaneResidues*>(to + row * p.pitch + n0 + group * 64),
-                          packed_residues(sums[i][group * 8], half));
+                    *reinterpret_cast<LaneResidues*>(to + row * p.pitch + n0 + group * 64) = packed_residues(sums[i][group * 8], half);
         }
 }

@@ -18,6 +18,7 @@ from tests.simulator.test_split import laid_out
 from tests.simulator.unchecked import execute
 from tiledmm import simulator
 from tiledmm.kernels.launches import Launch, Schedule
+from tiledmm.kernels.operands import residues
 from tiledmm.kernels.operands.moduli import DEFAULT_MODULI, MODULI
 from tiledmm.kernels.operands.operand_scan import SCAN, SCAN_HEAD, SCAN_INIT
 from tiledmm.kernels.variants import find_variant
@@ -164,6 +165,29 @@ def test_complex_products(layout: str) -> None:
 
 def complex_normal(rng: np.random.Generator, *shape: int) -> np.ndarray:
     return rng.standard_normal(shape) + 1j * rng.standard_normal(shape)
+
+
+@pytest.mark.parametrize("rows", [16, *(pytest.param(each, marks=pytest.mark.slow) for each in (8, 4, 2))])
+def test_any_number_of_contiguous_rows_per_block(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tiledmm.kernels.operands.residues._ROWS", (rows,))
+    rng = np.random.default_rng(254)
+    for dtype, m, k in (("float64", 35, 1100), ("complex128", 17, 530)):
+        left, right = (complex_normal(rng, *shape) for shape in ((m, k), (k, m + 1)))
+        if dtype == "float64":
+            left, right = left.real.copy(), right.real.copy()
+        left *= np.exp2(rng.integers(-300, 300, (m, 1)).astype(float))
+        found, device = run(laid_out(left, "T"), laid_out(right, "N"))
+        np.testing.assert_array_equal(found, model.product(left, right))
+        written = [each.spec for each in device.planned.launches if each.spec.variant is residues.DECOMPOSE_RESIDUES]
+        assert [(each.config.bm, each.layout[0]) for each in written] == [(rows, "T")] * 2
+
+
+def test_small_operands_have_fewer_rows_per_block() -> None:
+    for columns, rows in ((16, 2), (1000, 2), (1056, 4), (4096, 8), (8192, 16)):
+        product = resolve(describe(np.empty((8, 8))), describe(np.empty((8, columns))))
+        planned = schedule(select("split_float64", None, product).spec, product.problem)
+        _, of_b = [each for each in planned.launches if each.spec.variant is residues.DECOMPOSE_RESIDUES]
+        assert of_b.spec.config.bm == rows
 
 
 # ---- all of it on the simulator: split_float64_tensor_core ----

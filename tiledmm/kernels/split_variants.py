@@ -164,7 +164,8 @@ def split_float64(tile: int, element: Element) -> Config:
 
     A block multiplies the residues of one modulus at a time.
     """
-    return replace(_byte_tile(tile), moduli=DEFAULT_MODULI)
+    config = _byte_tile(tile)
+    return replace(config, lag=config.stages // 2, moduli=DEFAULT_MODULI)
 
 
 def _of_moduli(config: Config) -> list[Rule]:
@@ -181,11 +182,12 @@ def _of_moduli(config: Config) -> list[Rule]:
 def of_residues(config: Config, element: Element) -> list[Rule]:
     """Return the rules for configs of ``split_float64``, each paired with whether ``config`` obeys it.
 
-    They are the rules of ``wgmma`` for 8-bit elements, and those for the number of moduli.
+    They are the rules of ``wgmma`` for 8-bit elements, and those for the number of moduli and for the lag.
     """
     return [
         *_of_moduli(config),
         *warpgroups(64, 128, 256)(config, ELEMENTS["uint8"]),
+        (config.lag < config.stages, "lag must be less than stages"),
     ]
 
 

@@ -25,6 +25,7 @@ from tiledmm.kernels.operands.moduli import (
     MOST_MODULI,
     modulus_product,
     norm_limit,
+    pairs,
     powers_of_256,
     weights,
     words_of,
@@ -59,6 +60,20 @@ def test_weights_are_one_modulo_their_own_modulus(count: int) -> None:
         assert [weight % modulus for modulus in MODULI[:count]] == [int(modulus == own) for modulus in MODULI[:count]]
         assert 0 < weight < modulus_product(count) < 1 << 127
         assert sum(word << 32 * i for i, word in enumerate(words_of(weight))) == weight
+
+
+@pytest.mark.parametrize("count", COUNTS)
+def test_factors_and_cofactors_are_those_of_the_weights(count: int) -> None:
+    whole, found = modulus_product(count), []
+    for i, (factors, cofactor) in enumerate(pairs(count)):
+        product = math.prod(MODULI[2 * i : min(2 * i + 2, count)])
+        first, second = factors & 0xFFFF, factors >> 16
+        assert cofactor * product == whole and first < product and second < product
+        assert 255 * (first + second) < product << 9, "reconstruct.cu.j2 subtracts terms from this"
+        found += [first * cofactor, second * cofactor]
+    assert found[:count] == list(weights(count)) and not any(found[count:])
+    largest = sum((0xFF << 1) + (1 << 10) for _ in pairs(count))  # a term of the imaginary part, as a multiple of P
+    assert largest < 1 << 14, "the sum of all terms times cofactors is less than 2^14 * M"
 
 
 def test_bytes_times_powers_of_256_are_small_sums() -> None:

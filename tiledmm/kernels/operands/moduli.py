@@ -25,6 +25,10 @@ WORDS = 4
 _MARGIN = 2.0**-19
 
 
+# Bits by which a sum of terms times cofactors may be longer than M (``reconstruct`` in ``residues.cuh.j2``).
+_SUM_BITS = 14
+
+
 def residue_planes(moduli: int, components: int) -> int:
     """Return the number of products of residues per product of two elements.
 
@@ -57,6 +61,20 @@ def weights(count: int) -> tuple[int, ...]:
     return tuple(whole // modulus * pow(whole // modulus, -1, modulus) for modulus in MODULI[:count])
 
 
+def pairs(count: int) -> list[tuple[int, int]]:
+    """Return the factors and the cofactor of each pair of successive moduli, from which their weights follow.
+
+    The weights of a pair's moduli, whose product is P, are multiples of M / P: the cofactor. They are its products with
+    two 16-bit factors, packed into a 32-bit word. The last of an odd number of moduli forms a pair with 1.
+    """
+    found, each, whole = [], weights(count), modulus_product(count)
+    for first in range(0, count, 2):
+        cofactor = whole // math.prod(MODULI[first : min(first + 2, count)])
+        factors = [weight // cofactor for weight in each[first : first + 2]]
+        found.append((sum(factor << 16 * i for i, factor in enumerate(factors)), cofactor))
+    return found
+
+
 def words_of(number: int) -> tuple[int, ...]:
     """Return the four 32-bit words of a non-negative integer below 2^128, lowest first."""
     return tuple(number >> 32 * i & 0xFFFFFFFF for i in range(WORDS))
@@ -74,13 +92,16 @@ def powers_of_256(modulus: int) -> tuple[int, int]:
 def tables(count: int) -> dict[str, object]:
     """Return a dict of the constants that templates use for the first ``count`` moduli, by name."""
     moduli, whole = MODULI[:count], modulus_product(count)
+    dropped = whole.bit_length() + _SUM_BITS - 52  # the leading bits of a sum are an integer in float64
     return {
         "modulus_table": moduli,
         "low_powers": [powers_of_256(each)[0] for each in moduli],
         "high_powers": [powers_of_256(each)[1] for each in moduli],
         "biases": [-(1 << 63) % each for each in moduli],
-        "weight_words": [words_of(each) for each in weights(count)],
-        "product_words": words_of(whole),
+        "pair_factors": [factors for factors, _ in pairs(count)],
+        "cofactor_words": [words_of(cofactor) for _, cofactor in pairs(count)],
+        "negative_words": words_of((1 << 32 * WORDS) - whole),
         "norm_limit": norm_limit(count),
-        "inverse": 2.0**76 / whole,
+        "dropped": dropped,
+        "inverse": 2.0**dropped / whole,
     }

@@ -37,6 +37,7 @@ from tiledmm.kernels.operands.copies import (
     copy_by,
     k_major_letter,
     k_major_rows,
+    stored_once,
     with_copies,
 )
 from tiledmm.kernels.operands.moduli import DEFAULT_MODULI, residue_planes
@@ -140,7 +141,8 @@ class Residues(Operands):
         They multiply residues, decompose A and B, and reconstruct C.
         """
         yield spec.kernel
-        yield from (decompose_residues_spec(spec, operand) for operand in range(2))
+        for operand in range(2):
+            yield from (decompose_residues_spec(spec, operand, rows) for rows in rows_per_block(spec, operand))
         yield reconstruct_spec(spec)
 
     def prepared_bytes(self, problem: Problem, compute: Element) -> int:
@@ -201,17 +203,26 @@ class Residues(Operands):
         return spec.config.wn, residue_planes(spec.config.moduli, spec.compute.components)
 
 
-def _rows_of(letter: str, moduli: int) -> Config:
+# Rows per block of the kernel that decomposes, if columns are contiguous: a cache line of a column, or parts of it.
+_ROWS = (16, 8, 4, 2)
+
+# Number of blocks that fill any GPU, two per SM. Operands with fewer rows are decomposed by blocks of fewer rows.
+_MANY_BLOCKS = 264
+
+# Bytes of the tile that is transposed in shared memory, without padding.
+_TILE_BYTES = 16 * 1024
+
+
+def _decomposition(moduli: int, element: Element, rows: int) -> Config:
     """Return the config of the kernel that decomposes elements into residues.
 
-    A block decomposes one row, or 16 rows if columns are contiguous. Each thread decomposes four elements at a time.
-
     Args:
-        letter: Layout letter of the operand, T for contiguous columns.
         moduli: Number of moduli.
+        element: Computation type.
+        rows: Rows per block: 1, of which each thread decomposes four elements at a time, or one of ``_ROWS``.
     """
-    rows = 16 if letter == "T" else 1
-    return Config(bm=rows, bn=1, bk=1024 // rows, tm=rows, lanes=256, moduli=moduli)
+    bk = 1024 if rows == 1 else _TILE_BYTES // (element.sum_bytes * rows)
+    return Config(bm=rows, bn=1, bk=bk, tm=rows, lanes=256, moduli=moduli)
 
 
 def _shared_bytes(config: Config, element: Element, layout: str) -> int:
@@ -219,8 +230,9 @@ def _shared_bytes(config: Config, element: Element, layout: str) -> int:
 
     It holds sums per warp and row, and, if columns are contiguous, the tile that is transposed.
     """
-    rows, warps = config.bm, config.threads // 32
-    tile = element.sum_bytes * config.bk * (rows + 1) if layout[0] == "T" else 0
+    rows, warps, line = config.bm, config.threads // 32, 128 // element.sum_bytes
+    pitch = config.bk // line * (line + 1) + max(line // rows, 1)
+    tile = element.sum_bytes * rows * pitch if layout[0] == "T" else 0
     return tile + rows * (warps * (4 + 8) + 2 * 4 + 8)
 
 
@@ -231,7 +243,7 @@ DECOMPOSE_RESIDUES = Variant(
     summary="decomposes float64 elements into residues modulo several moduli",
     waits="last",
     writes=Residues(),
-    configure=lambda tile, element: _rows_of("N", tile),
+    configure=lambda tile, element: _decomposition(tile, element, 1),
     block=lambda config: (config.threads, 1),
     shared_bytes=_shared_bytes,
 )
@@ -248,11 +260,22 @@ RECONSTRUCT = Variant(
 )
 
 
-def decompose_residues_spec(spec: KernelSpec, operand: int) -> KernelSpec:
-    """Return the specification of the kernel that decomposes A (0) or B (1) into residues. It reads B transposed."""
-    compute, letter = spec.compute, k_major_letter(spec, operand)
-    stored, config = (spec.a, spec.b)[operand], _rows_of(letter, spec.config.moduli)
+def decompose_residues_spec(spec: KernelSpec, operand: int, rows: int) -> KernelSpec:
+    """Return the specification of the kernel that decomposes A (0) or B (1) into residues. It reads B transposed.
+
+    Args:
+        spec: The product's specification.
+        operand: 0 for A, 1 for B.
+        rows: Rows per block, one of ``rows_per_block``.
+    """
+    compute, letter, stored = spec.compute, k_major_letter(spec, operand), (spec.a, spec.b)[operand]
+    config = _decomposition(spec.config.moduli, compute, rows)
     return KernelSpec(DECOMPOSE_RESIDUES, config, stored, compute, compute, _BYTE, f"{letter}N", "scan")
+
+
+def rows_per_block(spec: KernelSpec, operand: int) -> tuple[int, ...]:
+    """Return the numbers of rows of A (0) or columns of B (1) that a block may decompose, the largest first."""
+    return _ROWS if k_major_letter(spec, operand) == "T" else (1,)
 
 
 def reconstruct_spec(spec: KernelSpec) -> KernelSpec:
@@ -263,8 +286,11 @@ def reconstruct_spec(spec: KernelSpec) -> KernelSpec:
 
 
 def _copy_of(spec: KernelSpec, problem: Problem, operand: int) -> Copy:
-    writer = decompose_residues_spec(spec, operand)
     rows, steps = k_major_rows(problem, operand)
+    matrices = math.prod(stored_once(problem, operand, 1)[0])
+    possible = rows_per_block(spec, operand)
+    height = next((each for each in possible if tiles(rows, each) * matrices >= _MANY_BLOCKS), possible[-1])
+    writer = decompose_residues_spec(spec, operand, height)
     matrix = rows, problem.k, tiles(problem.k, _CHUNK) * _CHUNK
     return copy_by(writer, problem, operand, "residues of", (rows, 1, problem.k), steps, matrix)
 
