@@ -707,6 +707,7 @@ __device__ __forceinline__ void write_scaled(const ResultTile<Output, TC>& tile,
 // partial sum to the accumulator. They do so for half of a tile's columns at a time, for lack of registers.
 static_assert(sizeof(T) == 2 || (K_MAJOR_A && K_MAJOR_B), "wgmma reads MN-major tiles of 16-bit elements only");
 constexpr int COLUMNS = BN < 128 ? BN : 128;   // of the tile that are accumulated at a time
+
 struct Tiles {
     T a[STAGES][LIMBS][ROWS * BK];
     T b[STAGES][LIMBS][BN * BK];
@@ -839,6 +840,7 @@ extern "C" __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(THRE
                     for (int i = 0; i < COLUMNS / 2; ++i) sums[col / 2 + i] = add(sums[col / 2 + i], partial[i]);
                 }
             }
+
             // epilogue: undoes the scaling of A's rows and B's columns
             const auto c_tile = result_tile<Output>(c, p, tile, ROWS, BN / PARTS);   // (ROWS, BN / PARTS)
             const int* const row_exponents = p.scan_a->exponent + tile.a0 * p.m + tile.row0;
