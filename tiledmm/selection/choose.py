@@ -127,8 +127,8 @@ def with_scheme(product: Product, kernel: KernelKeywords, model: Model = H100) -
         return kernel
     known = " or ".join(map(repr, having))
     if variant == AUTO:
-        here = {each.variant for each in model.kernels_for(compute)}
-        variant = next((name for name in having if name in here), AUTO)
+        capability = model.gpu.arch.capability
+        variant = next((name for name in having if find_variant(name).runs_on(capability, compute)), AUTO)
     if variant == AUTO:
         raise UnsupportedTypeError(
             f"precision={precision!r} of {compute.dtype_name} needs variant {known}, which this device does not "
