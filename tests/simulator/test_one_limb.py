@@ -210,16 +210,17 @@ def test_limbs_and_scans_are_those_of_the_numpy_version(layout: str) -> None:
         wanted = resolve(describe(x1), describe(x2)).computed_in(TF32)
         choice = select("split_float32", None, wanted)
         planned = schedule(choice.spec, choice.product.problem)
+        multiplying = planned.multiplying
         device = Device(choice.product, planned, x1, x2)
         for operand, rows in enumerate((left, kinds["normal"])):
-            near, one_limb, scale, exponents = device.found(planned.multiplying.scan[operand], len(rows))
+            near, one_limb, scale, exponents = device.found(multiplying.scan[operand], len(rows))
             counted, lost = counts(rows)
             assert near == (counted - LOST * lost).min(), name
             assert one_limb == (0 if lost.any() else 2), name
             assert scale == scales(rows)[rows.any(axis=1)].min(), name
             np.testing.assert_array_equal(exponents, -scales(rows), err_msg=name)
-            held = device.limbs(f"limbs of {'AB'[operand]}", planned.multiplying.maps[operand], planned.multiplying.spec.a)
-            across = planned.multiplying.spec.layout[operand] != "NT"[operand]
+            held = device.limbs(f"limbs of {'AB'[operand]}", multiplying.maps[operand], multiplying.spec.a)
+            across = multiplying.spec.layout[operand] != "NT"[operand]
             written = held[0, 0].T if across else held[0, 0]
             np.testing.assert_array_equal(np.ldexp(written, exponents[:, None]), limbs(rows), err_msg=name)
         found = product(left, right)

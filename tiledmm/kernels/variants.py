@@ -23,9 +23,7 @@ SQUARE_TILES = (8, 16, 32, 64)
 
 # Values that several rows of the table share.
 _HOPPER = Hopper("sm_90a", tma=True, persistent=True, warpgroup=True)
-_LIMBS = Limbs(
-    ("fp16x3", "bf16x6", "bf16x9", "tf32x3", "fp16x1"), otherwise="warp_tiled", otherwise_tf32="tensor_core"
-)
+_LIMBS = Limbs(("fp16x3", "bf16x6", "bf16x9", "tf32x3", "fp16x1"), otherwise="warp_tiled", otherwise_tf32="tensor_core")
 _RESIDUES = Residues(otherwise="tensor_core")
 
 

@@ -1,4 +1,4 @@
-"""Tests of the rule by which products in tf32 are computed as products of one float16 limb: what passes loses nothing."""
+"""Tests of the rule by which products in tf32 are computed from one float16 limb: they are as accurate as in tf32."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.strategies import multiplied
 
 Rows = np.ndarray[Any, Any]
 
-#: Largest error of a product of two rounded operands relative to |A| |B|: both have 11 bits, and few elements have fewer.
+#: Largest error of a product of rounded operands relative to |A| |B|: they have 11 bits, and few elements have fewer.
 BOUND = 2.0**-10 + 2.0**-15 + 2.0**-22
 
 
@@ -96,7 +96,7 @@ def test_sparse_rows_pass_unless_an_element_is_far_below_the_maximum() -> None:
 
 @pytest.mark.parametrize("seed", range(200))
 def test_elements_that_lose_more_bits_than_in_tf32_are_negligible(seed: int) -> None:
-    """Mix terms of two small factors with terms of a large and a tiny one, in all proportions. All others have few bits."""
+    """Mix terms of two small factors with terms of a large and a tiny one, in all proportions. Others have few bits."""
     rng = np.random.default_rng(seed)
     k, largest = int(rng.integers(40, 400)), 2.0**15 - 2.0**5
     near, tiny = np.ldexp(1.0, rng.integers(-2, 4)), np.ldexp(0.999, -rng.integers(15, 30))
@@ -110,7 +110,7 @@ def test_elements_that_lose_more_bits_than_in_tf32_are_negligible(seed: int) -> 
 
 
 def test_what_passes_is_as_accurate_as_tf32_where_it_loses_most() -> None:
-    """Give as many terms as the rule allows a lost factor and a large one, and let the others be as small as it allows."""
+    """Give as many terms as the rule allows a lost factor and a large one, and let the others be as small as it can."""
     k = 2048
     a, b = np.ones((1, k), "f4"), np.ones((k, 1), "f4")
     lost = (k - k // 8 - 2) // (2 * (1 + LOST))
