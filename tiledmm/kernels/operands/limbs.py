@@ -146,7 +146,8 @@ class Limbs(Operands):
     def unit(self, spec: KernelSpec) -> str:
         """Return the number of products of limbs per product of two real numbers, as text."""
         scheme = SCHEMES[spec.config.scheme]
-        return f"{scheme.products} products of {scheme.limb.dtype_name} for one"
+        products = "one product" if scheme.products == 1 else f"{scheme.products} products"
+        return f"{products} of {scheme.limb.dtype_name} for one"
 
     def fragment(self, spec: KernelSpec) -> tuple[int, int]:
         """Return the number of columns of C that share one read of a limb of A, and the bytes read per element.
