@@ -130,7 +130,18 @@ def _pipes(name: str) -> Callable[[str], str]:
 
 def _promises(text: str) -> str:
     results = json.loads(text)
-    return splits.promise_table({dtype: results[dtype] for dtype in splits.TYPES}).markdown(title=False)
+    return splits.promise_table({name: results[name] for name in splits.TYPES if name in results}).markdown(title=False)
+
+
+def _in_tf32(table: Callable[[Any, str], Table]) -> Callable[[str], str]:
+    """Return a function that formats the results of products in tf32, if there are any."""
+
+    def render(text: str) -> str:
+        if "tf32" not in json.loads(text):
+            return "This has not been measured yet."
+        return _with_parts(tf32=functools.partial(table, dtype="tf32"))(text)
+
+    return render
 
 
 def _shapes_summary(text: str) -> str:
@@ -250,10 +261,12 @@ TABLES: dict[str, tuple[str, Callable[[str], str]]] = {
         "splits_speed",
         _with_parts(complex64=functools.partial(splits.speed_table, dtype="complex64")),
     ),
+    "splits-tf32-speed": ("splits_speed", _in_tf32(splits.speed_table)),
     "splits-loads": ("splits_loads", _with_parts(loads=load_table)),
     "splits-loads-double": ("splits_loads", _with_parts(double=load_table)),
     "splits-promise": ("splits_accuracy", _promises),
     "splits-accuracy": ("splits_accuracy", _with_parts(float32=splits.accuracy_table)),
+    "splits-tf32-accuracy": ("splits_accuracy", _in_tf32(splits.accuracy_table)),
     "shapes-float32-summary": ("shapes_float32", _shapes_summary),
     "shapes-float32": ("shapes_float32", _with_parts(shapes=shapes_table)),
     "stalls-conflicts": ("stalls", lambda text: printed(json.loads(text), 0)),

@@ -1,8 +1,9 @@
-"""Measure speed and accuracy of emulated float32 and complex64 products: ``python -m benchmarks.splits``. Needs a GPU.
+"""Measure speed and accuracy of float32, tf32 and complex64 from limbs: ``python -m benchmarks.splits``. Needs a GPU.
 
 Measures the variants that decompose operands into limbs and run on this device, with each of their schemes. They are
 compared with ``cupy.matmul`` and, for float32, with the emulated products of Triton (if it and PyTorch are installed)
-and XLA (if JAX is installed). Errors are relative to float64, on easy and difficult data
+and XLA (if JAX is installed). In tf32, ``cupy.matmul`` uses tf32, too, and the others are the kernels that multiply
+tf32 itself, and ``torch.mm`` (if PyTorch is installed). Errors are relative to float64, on easy and difficult data
 (``benchmarks/support/data.py``), and shown with those of cuBLAS and of a float32 chain (``coalesced``). The exit
 status is 1 if the default scheme exceeds the promised error.
 """
@@ -26,15 +27,16 @@ from benchmarks.support.power import load_all, load_table
 from benchmarks.support.results import FOLDER, measured, save
 from tiledmm.bench.results import BASELINE
 from tiledmm.bench.sizes import Size
-from tiledmm.elements import ELEMENTS
+from tiledmm.elements import TF32, Element, compute_element
 from tiledmm.kernels.variants import kernel_variants
+from tiledmm.problem.call import precision_of
 from tiledmm.report.cells import NONE, significant
 from tiledmm.report.tables import Table
 
 PARTS = ("speed", "accuracy", "loads")
 SIZES = (2048, 4096, 8192)
 LAYOUTS = ("NN", "NT", "TN", "TT")
-TYPES = ("float32", "complex64")
+TYPES = ("float32", "complex64", "tf32")
 
 #: Types whose products run for seconds, by the name of their results: with the type of the limbs; of double precision.
 LOADS = {"loads": ("float32", "float16", "bfloat16"), "double": ("float64", "complex128")}
@@ -44,12 +46,17 @@ ROWS, STEPS = 512, (1, 16, 256, 1024, 8192, 65536)
 
 
 def kernels(dtype: str) -> list[tuple[str, str]]:
-    """Return the variants that decompose a type's operands on the current device, fastest first, with their schemes."""
+    """Return the variants with tensor cores for a type on the current device, with the values of ``precision=``.
+
+    Those that decompose operands come first, fastest first, with each of their schemes.
+    """
     import cupy
 
-    capability, element = divmod(int(cupy.cuda.Device().compute_capability), 10), ELEMENTS[dtype]
-    rows = (row for row in kernel_variants() if row.operands.schemes and row.multiplies(element))
-    return [(row.name, scheme) for row in rows if row.runs_on(capability, element) for scheme in row.operands.schemes]
+    capability, compute = divmod(int(cupy.cuda.Device().compute_capability), 10), compute_element(dtype)
+    rows = (row for row in kernel_variants() if row.tensor_cores and row.multiplies(compute))
+    found = {row: row.operands.schemes_of(compute) for row in rows if row.runs_on(capability, compute)}
+    own = [(row.name, scheme) for row, schemes in found.items() for scheme in schemes]
+    return [*own, *((row.name, precision_of(compute)) for row, schemes in found.items() if not schemes)] if own else []
 
 
 def uses_tensor_cores(a: Any, b: Any, variant: str, scheme: str) -> bool:
@@ -59,9 +66,10 @@ def uses_tensor_cores(a: Any, b: Any, variant: str, scheme: str) -> bool:
     from tiledmm.launch.plan import Plan
     from tiledmm.problem.arrays import describe
     from tiledmm.problem.product import resolve
-    from tiledmm.selection.choose import select
+    from tiledmm.selection.choose import select, with_precision
 
-    plan = Plan(select(variant, None, resolve(describe(a), describe(b)), {"scheme": scheme}))
+    product = with_precision(resolve(describe(a), describe(b)), scheme)
+    plan = Plan(select(variant, None, product, {"scheme": scheme}))
     if not plan.scans:
         return False  # K is short: there is no operand scan
     del plan.launches[-1]  # the kernel for other data
@@ -73,14 +81,18 @@ def measure_accuracy(dtype: str, peers: bool) -> Iterator[dict[str, Any]]:
     """Measure the errors of all products; yield one row per kind of data and K."""
     import cupy
 
+    from tiledmm.bench.comparison import cupy_takes
+
     (first, scheme), *others = kernels(dtype)
+    compute = compute_element(dtype)
     for kind in KINDS:
         for k in STEPS:
-            a, b = operands(kind, dtype, cupy, cupy.random.RandomState(11), ROWS, ROWS, k)
-            c = cupy.empty((ROWS, ROWS), dtype)
-            calls = {**_of_kernels(others, a, b, c), **(_of_others(a, b, c) if peers else {})}
+            a, b = operands(kind, compute.dtype.name, cupy, cupy.random.RandomState(11), ROWS, ROWS, k)
+            c = cupy.empty((ROWS, ROWS), compute.dtype)
+            calls = {**_of_kernels(others, a, b, c), **(_of_others(a, b, c, compute) if peers else {})}
             rivals = {name: functools.partial(call, 0) for name, call in calls.items()}
-            found = accuracy(a, b, rivals, variant=first, precision=scheme)
+            with cupy_takes(compute):
+                found = accuracy(a, b, rivals, variant=first, precision=scheme)
             tensor = uses_tensor_cores(a, b, first, scheme)
             yield {"kind": kind, "k": k, "splits": tensor, "variant": f"{first} {scheme}", "errors": found}
 
@@ -90,17 +102,20 @@ def measure_speed(dtype: str, seconds: float, peers: bool) -> Iterator[dict[str,
     import cupy
 
     from tiledmm.bench import timing
+    from tiledmm.bench.comparison import cupy_takes
     from tiledmm.bench.operand_sets import operand_sets
 
+    compute = compute_element(dtype)
     for size in SIZES:
         for layout in LAYOUTS:
             a, b, c = operand_sets(Size(size, size, size), dtype, layout)[0]
             rivals: dict[str, timing.TimedCall] = {
                 BASELINE: functools.partial(lambda i, a, b, c: cupy.matmul(a, b, out=c), a=a, b=b, c=c),
                 **_of_kernels(kernels(dtype), a, b, c),
-                **(_of_others(a, b, c) if peers else {}),
+                **(_of_others(a, b, c, compute) if peers else {}),
             }
-            samples = timing.measure(rivals, timing.DeviceClock(), seconds=seconds)
+            with cupy_takes(compute):
+                samples = timing.measure(rivals, timing.DeviceClock(), seconds=seconds)
             row: dict[str, Any] = {"size": size, "layout": layout}
             for name, sample in samples.items():
                 tflops = _operations(size, dtype) / sample.seconds / 1e12
@@ -124,21 +139,30 @@ def measure_loads(seconds: float, *dtypes: str) -> Iterator[dict[str, Any]]:
 
 def _operations(size: int, dtype: str) -> float:
     """Return the floating-point operations of a square product; a complex multiply-add counts as four real ones."""
-    return 2.0 * size**3 * ELEMENTS[dtype].multiplies
+    return 2.0 * size**3 * compute_element(dtype).multiplies
 
 
 def _of_kernels(names: list[tuple[str, str]], a: Any, b: Any, c: Any) -> dict[str, Callable[[int], Any]]:
-    """Return this package's products by the given variants and schemes, as functions by name."""
+    """Return this package's products by the given variants and precisions, as functions by name."""
     import tiledmm
 
-    def call(i: int, variant: str, scheme: str) -> Any:
-        return tiledmm.matmul(a, b, out=c, variant=variant, precision=scheme)
+    def call(i: int, variant: str, precision: str) -> Any:
+        return tiledmm.matmul(a, b, out=c, variant=variant, precision=precision)
 
-    return {" ".join(each): functools.partial(call, variant=each[0], scheme=each[1]) for each in names}
+    return {" ".join(each): functools.partial(call, variant=each[0], precision=each[1]) for each in names}
 
 
-def _of_others(a: Any, b: Any, c: Any) -> dict[str, Callable[[int], Any]]:
-    """Return the emulated float32 products of other installed libraries, as functions by name."""
+def _of_others(a: Any, b: Any, c: Any, compute: Element) -> dict[str, Callable[[int], Any]]:
+    """Return the emulated float32 products, or tf32 products, of other installed libraries, as functions by name."""
+    if compute == TF32:
+        from tiledmm.bench.peers import matmuls_of_libraries
+
+        def result(i: int, call: Callable[[int], Any]) -> Any:
+            call(i)
+            return c
+
+        found = matmuls_of_libraries(("torch",), [(a, b, c)], compute)
+        return {name: functools.partial(result, call=call) for name, call in found.items() if not isinstance(call, str)}
     if a.dtype != "float32":
         return {}
     modules = (_installed("triton_products"), _installed("xla_products"))

@@ -1,9 +1,15 @@
 // What decompose.cu.j2 learns of an operand while it decomposes float32 numbers into limbs (operand scan). Rows are A's rows, or
 // B's columns. A complex element is two numbers.
 struct OperandScan {
+//% if tf32
+    int near_max;   // least count of a row's numbers that lie within a factor of 2^14 of its maximum, less 32 for each that is
+                    // no normal float16
+    int one_limb;   // 0 if there is one that is no normal float16, else 2 or more
+//% else
     int near_max;   // least count of a row's numbers that lie within a factor of 2^7 of its maximum and have 14 bits or more
     int one_limb;   // 0 if a number has more bits than its first limb, or is far below its row's maximum; 1 if no number has,
                     // but some lie below 2^-5 of their row's maximum
+//% endif
     int least_scale;   // least exponent that a row was scaled by; scaled, its maximum lies between 2^14 and 2^15
     int exponent[1];   // of each row: its numbers are 2^exponent times the sum of their limbs
 };

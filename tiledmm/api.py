@@ -76,7 +76,8 @@ def matmul(
             name ``"float32"``: anything that keeps the type's accuracy (large float32 and complex64 products use
             ``split_float32`` on Hopper, and ``split_tensor_core`` on other GPUs). ``"ieee"``: only multiply-adds in
             the type itself, so neither these two variants nor ``split_float64``. ``"tf32"``, for float32: tensor
-            cores that round operands to 11 significant bits, or what ``"full"`` allows, whichever is faster.
+            cores that round operands to 11 significant bits, as tf32 or as scaled float16, or what ``"full"`` allows,
+            whichever is faster. ``"fp16x1"``, for float32: only scaled float16 with the accuracy of tf32.
             ``"fp16x3"``, ``"bf16x6"``, ``"bf16x9"`` or ``"tf32x3"``, for float32 and complex64: operands are
             decomposed into limbs of the type that begins the name, and the number that ends it is the number of
             products of limbs per product of two elements. ``split_float32`` computes this if it runs on the device,

@@ -225,12 +225,18 @@ class Scheme:
         limb: Type of a limb.
         limbs: Number of limbs per element.
         products: Number of products of limbs per product of two elements. Products of low limbs may be left out.
+        emulates: Name of the type whose accuracy the products have, also for parts of complex numbers.
     """
 
     name: str
     limb: Element
     limbs: int
     products: int
+    emulates: str = "float32"
+
+    def computes(self, compute: Element) -> bool:
+        """Return whether the scheme is for products of a computation type: tf32, or float32 and complex64."""
+        return (compute == TF32) == (self.emulates == TF32.dtype_name)
 
     def limb_of(self, compute: Element) -> Element:
         """Return the type of the limbs of a computation type; for a complex type, a complex type of two limbs."""
@@ -245,6 +251,7 @@ SCHEMES: dict[str, Scheme] = {
         Scheme("bf16x6", ELEMENTS["bfloat16"], limbs=3, products=6),
         Scheme("bf16x9", ELEMENTS["bfloat16"], limbs=3, products=9),
         Scheme("tf32x3", TF32, limbs=2, products=3),
+        Scheme("fp16x1", ELEMENTS["float16"], limbs=1, products=1, emulates="tf32"),
     )
 }
 

@@ -50,7 +50,7 @@ Kernel = tuple[str, str, str, list[str]]  # identity, name, text, target archite
 def kernels() -> Iterator[Kernel]:
     """Yield the kernels of the imported tree: each tile and type in at least one layout."""
     from tiledmm.codegen.rendering import render
-    from tiledmm.elements import ELEMENTS
+    from tiledmm.elements import ELEMENTS, compute_element
     from tiledmm.kernels.variants import general_variants, kernel_spec, kernel_variants
     from tiledmm.schedule.schedule import required_kernels
 
@@ -63,8 +63,8 @@ def kernels() -> Iterator[Kernel]:
                 for layout in every:
                     spec = kernel_spec(variant, tile=tile, dtype=dtype, layout=layout)
                     found.update(dict.fromkeys(sorted(required_kernels(spec, (8,), by_auto=True), key=str)))
-        for scheme in variant.operands.schemes:
-            for dtype in dict(variant.types):
+        for dtype in dict(variant.types):
+            for scheme in variant.operands.schemes_of(compute_element(dtype)):
                 spec = kernel_spec(variant, dtype=dtype, layout="TT", config={"scheme": scheme})
                 found.update(dict.fromkeys(sorted(required_kernels(spec), key=str)))
     for variant in general_variants():

@@ -18,7 +18,7 @@ import cupy
 import numpy as np
 
 import tiledmm
-from tiledmm.elements import PACKED_ELEMENTS, compute_element
+from tiledmm.elements import PACKED_ELEMENTS, SCHEMES, compute_element
 from tiledmm.kernels.config import Config
 from tiledmm.kernels.operands.limbs import Limbs
 from tiledmm.kernels.variant import Variant
@@ -196,6 +196,7 @@ def main() -> None:
         for layout in LAYOUTS
         if re.search(options.kernels, line(*kernel)) and VARIANTS[kernel[0]].multiplies(compute_element(dtype))
         if VARIANTS[kernel[0]].runs_on(capability, compute_element(dtype))
+        if "scheme" not in kernel[2] or SCHEMES[kernel[2]["scheme"]].computes(compute_element(dtype))
         if (dtype in PACKED_ELEMENTS or "pack_elements" not in kernel[2])
         and (layout in MIRRORED or "triangle" not in kernel[2])
     ]

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from tiledmm.codegen.kernel_hash import kernel_hash
-from tiledmm.elements import ELEMENTS, PACKED_ELEMENTS, TF32, Element, compute_element
+from tiledmm.elements import ELEMENTS, PACKED_ELEMENTS, SCHEMES, TF32, Element, compute_element
 from tiledmm.errors import TiledmmError
 from tiledmm.kernels.spec import KernelSpec
 from tiledmm.kernels.variant import Variant
@@ -54,8 +54,10 @@ def names_of(spec: KernelSpec) -> list[str]:
     if VARIANTS.get(variant.name) is not variant or variant.user is not None:
         return []
     kind = _UNPACKED.get(spec.compute.multiplied, spec.compute.multiplied)
-    # Limbs and residues do not tell which type they are of.
-    types = [kind] if variant.operands.reads_elements else list(dict(variant.types))
+    # Limbs and residues do not tell which type they are of, except that limbs of some schemes emulate tf32.
+    scheme, types = SCHEMES.get(spec.config.scheme), list(dict(variant.types))
+    types = [each for each in types if scheme is None or scheme.computes(compute_element(each))]
+    types = [kind] if variant.operands.reads_elements else types
     uses = f" {_GEMM}" * (spec.epilogue is not None) + f" {_TRIANGLE}" * spec.config.triangle
     return [f"{variant.name} {each}{uses}" for each in types]
 

@@ -183,6 +183,7 @@ def test_kernels_are_named_by_variant_and_type() -> None:
     limbs = kernel_spec(find_variant("split_float32")).kernel
     assert limbs.compute.dtype_name == "float16"
     assert kernels.names_of(limbs) == ["split_float32 float32", "split_float32 complex64"], "limbs could be of either"
+    assert kernels.names_of(kernel_spec(find_variant("split_float32"), dtype="tf32").kernel) == ["split_float32 tf32"]
     packed = kernel_spec(find_variant("warp_tiled"), dtype="bool", config={"pack_elements": 1})
     assert kernels.names_of(packed.kernel) == ["warp_tiled bool"]
     found = kernels._kernels(find_variant("warp_tiled"), "bool")

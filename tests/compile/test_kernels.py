@@ -241,10 +241,10 @@ WITH_MMA = ("sm_80", "sm_86", "sm_90", "sm_120")
 @pytest.mark.slow
 @pytest.mark.parametrize("layout", ["NN", "TT", "GG"])
 @pytest.mark.parametrize("scheme", SCHEMES)
-@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+@pytest.mark.parametrize("dtype", ["float32", "complex64", "tf32"])
 def test_kernels_of_operands_that_are_split(dtype, scheme, layout):
     for variant in kernel_variants(dtype):
-        if scheme not in variant.operands.schemes:
+        if scheme not in variant.operands.schemes_of(compute_element(dtype)):
             continue
         spec = kernel_spec(variant, dtype=dtype, layout=layout, config={"scheme": scheme})
         targets = ("sm_90",) if variant.hopper.arch else ("sm_80", "sm_90") if dtype == "complex64" else WITH_MMA

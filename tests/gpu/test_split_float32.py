@@ -22,7 +22,7 @@ from tiledmm.kernels.variants import find_variant, kernel_spec, kernel_variants
 from tiledmm.schedule.schedule import required_kernels
 
 CAPABILITY = divmod(int(cupy.cuda.Device().compute_capability), 10)
-ROWS = [(row, name) for row in kernel_variants() if row.operands.schemes for name, _ in row.types]
+ROWS = [(row, name) for row in kernel_variants() if row.operands.schemes for name, _ in row.types if name in ELEMENTS]
 #: Variants and types: what runs on this device, the fastest first, and what does not.
 RUN = [(row.name, dtype) for row, dtype in ROWS if row.runs_on(CAPABILITY, ELEMENTS[dtype])]
 ELSEWHERE = [(row.name, dtype) for row, dtype in ROWS if (row.name, dtype) not in RUN]
@@ -37,6 +37,11 @@ NUMBERS = {
 }
 
 
+def schemes_of(variant: str, dtype: str) -> tuple[str, ...]:
+    """Return the schemes by which a variant decomposes a type, beginning with the default."""
+    return find_variant(variant).operands.schemes_of(ELEMENTS[dtype])
+
+
 def largest_tile(variant: str, dtype: str, scheme: str) -> int:
     """Return the default tile with a scheme, in columns of real numbers."""
     spec = kernel_spec(variant, dtype=dtype, config={"scheme": scheme})
@@ -45,13 +50,13 @@ def largest_tile(variant: str, dtype: str, scheme: str) -> int:
 
 pytestmark = pytest.mark.skipif(not RUN, reason="needs compute capability 8.0 or newer")
 each_kernel = pytest.mark.parametrize(("variant", "dtype"), RUN)
-OF_SCHEMES = [(*each, scheme) for each in RUN for scheme in find_variant(each[0]).operands.schemes]
+OF_SCHEMES = [(*each, scheme) for each in RUN for scheme in schemes_of(*each)]
 each_scheme = pytest.mark.parametrize(("variant", "dtype", "scheme"), OF_SCHEMES)
 #: Kernels by scheme and tile: all tiles with the default scheme, and the default tile with the others.
 TILES = [
     (name, dtype, scheme, tile)
     for name, dtype in RUN
-    for i, scheme in enumerate(find_variant(name).operands.schemes)
+    for i, scheme in enumerate(schemes_of(name, dtype))
     for tile in (find_variant(name).tiles if i == 0 else (largest_tile(name, dtype, scheme),))
 ]
 
@@ -130,7 +135,7 @@ def test_resources(variant: str, dtype: str, scheme: str) -> None:
             kernel = compiled(each)
             assert kernel.shared_bytes == each.shared_bytes
             assert kernel.local_bytes == 0, f"{kernel.symbol} spills registers"
-    for tile in find_variant(variant).tiles if scheme == find_variant(variant).operands.schemes[0] else ():
+    for tile in find_variant(variant).tiles if scheme == schemes_of(variant, dtype)[0] else ():
         assert tiledmm.kernel(variant, tile=tile, dtype=dtype).local_bytes == 0
 
 
@@ -218,11 +223,7 @@ def test_schemes(variant: str, dtype: str, scheme: str) -> None:
         (name, dtype, numbers)
         for name, dtype in RUN
         for numbers in (
-            *(
-                {"scheme": scheme, "split_k": slices}
-                for scheme in find_variant(name).operands.schemes
-                for slices in (1, 3)
-            ),
+            *({"scheme": scheme, "split_k": slices} for scheme in schemes_of(name, dtype) for slices in (1, 3)),
             {"group": 1},
             *NUMBERS[name],
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -98,10 +99,10 @@ def test_auto_takes_the_fastest_of_both() -> None:
     ranked = list(H100.rank(wanted))
     types = {each.spec.compute.name for each in ranked}
     assert types == {"f32", "tf32"}
-    assert "split_float32" in {each.spec.variant.name for each in ranked}
     assert select(AUTO, None, wanted).microseconds == min(each.microseconds or 0.0 for each in ranked)
     alone = {each.spec for each in H100.rank(product(2048, 2048, 2048)) if not each.others}
-    assert alone <= {each.spec for each in ranked}, "float32 is not forbidden"
+    in_float32 = {each for each in alone if not each.variant.multiplies(TF32)}
+    assert in_float32 and in_float32 <= {each.spec for each in ranked}, "float32 is not forbidden"
 
 
 def test_auto_may_take_it_for_a_part_of_c() -> None:
@@ -136,7 +137,7 @@ def test_on_hopper_b_lies_along_k(layout: str, packs: int, swapped: bool, kernel
     assert chosen(4096, 4096, 4096, layout=layout, variant="wgmma").spec.kernel.layout == kernels
 
 
-@pytest.mark.parametrize("variant", ["naive", "warp_tiled", "thin", "split_float32"])
+@pytest.mark.parametrize("variant", ["naive", "warp_tiled", "thin"])
 def test_a_variant_without_it_multiplies_float32(variant: str) -> None:
     choice = chosen(300, 500, 700, variant=variant)
     assert choice.spec.compute.name == "f32"
@@ -207,3 +208,52 @@ def test_the_simulator_takes_precision_as_matmul_does() -> None:
         simulator.matmul(x, x.T, precision="float16")
     with pytest.raises(UnsupportedTypeError, match="precision='tf32'"):
         simulator.matmul(x, x.T, variant="tensor_core")
+
+
+# ---- one limb of float16 ----
+
+
+def _with_one_limb() -> Model:
+    """Return an H100 whose table has rates of one float16 limb: those of ``wgmma`` in float16."""
+    rows = {row.tile: row for row in H100.rates.rows if (row.variant, row.type) == ("wgmma", "float16")}
+    others = [row for row in H100.rates.rows if (row.variant, row.type) != ("split_float32", "tf32")]
+    own = [replace(rows[tile], variant="split_float32", type="tf32") for tile in find_variant("split_float32").tiles]
+    return Model(H100.gpu, replace(H100.rates, rows=(*others, *own)))
+
+
+def test_auto_takes_one_limb_where_it_pays() -> None:
+    model = _with_one_limb()
+    large = chosen(8192, 8192, 8192, model=model).spec
+    assert (large.variant.name, large.config.scheme) == ("split_float32", "fp16x1")
+    assert large.compute == TF32
+    assert schedule(large, product(8192, 8192, 8192).problem).launches[-1].spec.compute == TF32
+    for size in (64, 256, 512):
+        assert chosen(size, size, size, model=model).spec.variant.name != "split_float32", "decomposition costs more"
+    assert chosen(8192, 8192, 200, model=model).spec.variant.name != "split_float32", "short sums"
+    for precision in ("full", "fp16x3"):
+        assert chosen(8192, 8192, 8192, model=model, precision=precision).spec.config.scheme == "fp16x3"
+
+
+def test_without_rates_one_limb_is_used_only_by_name() -> None:
+    rows = tuple(row for row in H100.rates.rows if (row.variant, row.type) != ("split_float32", "tf32"))
+    model = Model(H100.gpu, replace(H100.rates, rows=rows))
+    assert not any(each.spec.config.scheme == "fp16x1" for each in model.rank(_in_tf32(4096)))
+    for named in ({"precision": "fp16x1"}, {"variant": "split_float32"}, {"variant": "split_tensor_core"}):
+        spec = chosen(4096, 4096, 4096, model=model, **named).spec
+        assert spec.config.scheme == "fp16x1" and spec.variant.name in ("split_float32", "split_tensor_core")
+    assert chosen(4096, 4096, 4096, precision="fp16x1").spec.variant.name == "split_tensor_core", "on an A100"
+    with pytest.raises(UnsupportedTypeError, match="'fp16x1'"):
+        chosen(4096, 4096, 4096, precision="fp16x1", model=Model(REFERENCE_GPUS["sm_75"]))
+    with pytest.raises(ConfigError, match="'fp16x1'"):
+        chosen(4096, 4096, 4096, precision="fp16x1", variant="wgmma")
+
+
+def test_one_limb_takes_half_the_bytes_of_two() -> None:
+    plain, wanted = product(4096, 4096, 4096), _in_tf32(4096)
+    sizes = {}
+    for each in (plain, wanted):
+        planned = schedule(select("split_float32", None, each).spec, each.problem)
+        sizes[each.compute.name] = sum(memory.bytes for memory in planned.scratch if memory.name.startswith("limbs"))
+        operands = find_variant("split_float32").operands
+        assert sizes[each.compute.name] == operands.prepared_bytes(each.problem, each.compute)
+    assert sizes["f32"] == 2 * sizes["tf32"]

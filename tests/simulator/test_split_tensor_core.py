@@ -13,12 +13,14 @@ from tests.conftest import full_unless, slow_unless
 from tests.simulator.test_kernels import BATCHES, matrix
 from tests.strategies import Layout, lay_out, random_matrix, small_integers
 from tiledmm import simulator
-from tiledmm.elements import SCHEMES
+from tiledmm.elements import ELEMENTS, SCHEMES
 from tiledmm.kernels.operands.limbs import Limbs
+from tiledmm.kernels.variants import find_variant
 
 VARIANT = "split_tensor_core"
 SHORTEST = Limbs.shortest
 TYPES = ("float32", "complex64")
+OF_FLOAT32 = find_variant(VARIANT).operands.schemes_of(ELEMENTS["float32"])
 #: Layouts of each type that are everyday tests.
 EVERYDAY = {("float32", "GN"), ("float32", "TT")}
 #: Tile, m, n and k.
@@ -122,7 +124,7 @@ def test_the_promise_is_kept(kind: str, k: int) -> None:
     a, b = KINDS[kind](np, np.random.RandomState(4), 40, 50, k)
     norm, worst = errors(product(a, b, "coalesced", None, checks=False), a, b)
     of_cuda_cores = product(a, b, "warp_tiled", checks=False)
-    for scheme in SCHEMES.values():
+    for scheme in map(SCHEMES.__getitem__, OF_FLOAT32):
         found = product(a, b, config={"scheme": scheme.name}, checks=scheme.name == "fp16x3")
         own = errors(found, a, b)
         assert own[0] <= 1.05 * norm, scheme.name
@@ -243,7 +245,7 @@ def test_short_sums_are_not_split() -> None:
     ("precision", "dtype"),
     [
         pytest.param(each, dtype, marks=slow_unless(each == "fp16x3" and dtype == "float32"))
-        for each in SCHEMES
+        for each in OF_FLOAT32
         for dtype in (TYPES if each == "fp16x3" else TYPES[:1])
     ],
 )

@@ -258,7 +258,7 @@ def _product(size: Size, spec: KernelSpec) -> dict[str, Any]:
 
 def _type(spec: KernelSpec) -> str:
     """Return the name of a kernel's computation type. For a kernel that multiplies limbs, name the decomposed type."""
-    return spec.variant.operands.product_type(spec.variant, spec.compute).dtype_name
+    return spec.variant.operands.product_type(spec).dtype_name
 
 
 def _about(kernels: list[Compiled]) -> dict[str, str]:

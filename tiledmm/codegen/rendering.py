@@ -106,6 +106,7 @@ def fill(spec: KernelSpec, *extensions: type[Extension]) -> str:
                 parts=spec.compute.components,
                 c_parts=spec.c.components,
                 residues=spec.has_residue_scan,
+                tf32=spec.is_tf32,
                 triangle_group=TRIANGLE_GROUP,
                 epilogue=spec.epilogue,
                 is_integer="int" in spec.compute.result.dtype_name,

@@ -245,7 +245,7 @@ def _target() -> str:
 
 def _check_capability(spec: KernelSpec) -> None:
     variant, operands = spec.variant, spec.variant.operands
-    compute = operands.product_type(variant, spec.compute)
+    compute = operands.product_type(spec)
     has = str(cupy.cuda.Device().compute_capability)
     capability = int(has[:-1]), int(has[-1])
     if not variant.runs_on(capability, compute):

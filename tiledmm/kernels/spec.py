@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from tiledmm.elements import SCHEMES, Element
+from tiledmm.elements import SCHEMES, TF32, Element
 from tiledmm.hardware.architectures import Architecture
 from tiledmm.kernels.config import Config, LaunchConfig
 from tiledmm.kernels.operands.operands import Operands
@@ -126,6 +126,12 @@ class KernelSpec:
     def products(self) -> int:
         """Number of products of limbs per product of two real numbers; 1 if numbers are not decomposed into limbs."""
         return SCHEMES[self.config.scheme].products if self.config.scheme else 1
+
+    @property
+    def is_tf32(self) -> bool:
+        """True for a kernel of a product in tf32, whether it multiplies tf32 or limbs that emulate it."""
+        scheme = SCHEMES.get(self.config.scheme)
+        return self.compute == TF32 if scheme is None else scheme.emulates == TF32.dtype_name
 
     @property
     def has_residue_scan(self) -> bool:

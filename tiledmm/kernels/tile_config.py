@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 _MAY_BE_ZERO = ("pad", "stages", "wm", "wn", "triangle", "lag", "moduli", "pack_a", "pack_b", "pack_elements")
 
 
-def scheme_of(variant: Variant, overrides: ConfigOverrides) -> str:
-    """Return the name of the decomposition scheme in ``overrides``, or else of the variant's first scheme.
+def scheme_of(variant: Variant, element: Element, overrides: ConfigOverrides) -> str:
+    """Return the name of the decomposition scheme in ``overrides``, or else of the variant's first scheme for a type.
 
     Return an empty string if the variant does not decompose operands.
 
@@ -36,11 +36,11 @@ def scheme_of(variant: Variant, overrides: ConfigOverrides) -> str:
     """
     if not isinstance(overrides, Mapping):
         raise ConfigError(f"config must be a mapping of field names to values, such as {{'bk': 16}}; got {overrides!r}")
-    known = variant.operands.schemes or ("",)
+    known = variant.operands.schemes_of(element) or ("",)
     scheme = overrides.get("scheme", known[0])
     if scheme not in known:
-        own = f"its schemes are {', '.join(known)}" if variant.operands.schemes else "it does not decompose operands"
-        raise ConfigError(f"variant {variant.name!r} has no scheme {scheme!r}: {own}")
+        own = f"its schemes are {', '.join(known)}" if any(known) else "it does not decompose operands"
+        raise ConfigError(f"variant {variant.name!r} of {element.dtype_name} has no scheme {scheme!r}: {own}")
     return str(scheme)
 
 

@@ -199,7 +199,7 @@ class Variant:
                 f"variant {self.name!r} does not support {element.dtype_name}: its types are "
                 f"{', '.join(dict(self.types) or ELEMENTS)}; {self._instead(element)}"
             )
-        config = config_of_tile(self, tile, element, scheme_of(self, overrides or {}))
+        config = config_of_tile(self, tile, element, scheme_of(self, element, overrides or {}))
         return with_overrides(self, config, overrides, element) if overrides else config
 
     def multiplies(self, element: Element) -> bool:

@@ -23,7 +23,7 @@ SQUARE_TILES = (8, 16, 32, 64)
 
 # Values that several rows of the table share.
 _HOPPER = Hopper("sm_90a", tma=True, persistent=True, warpgroup=True)
-_LIMBS = Limbs(("fp16x3", "bf16x6", "bf16x9", "tf32x3"), otherwise="warp_tiled")
+_LIMBS = Limbs(("fp16x3", "bf16x6", "bf16x9", "tf32x3", "fp16x1"), otherwise="warp_tiled", otherwise_tf32="tensor_core")
 _RESIDUES = Residues(otherwise="tensor_core")
 
 
@@ -131,13 +131,13 @@ VARIANTS = VariantTable((
             "float32 and complex64 on 16-bit tensor cores: numbers are decomposed into limbs; promoted accumulation",
             split_variants.split_float32, _with_producer, split_variants.shared_limbs,
             split_variants.of_limbs(tensor_cores.warpgroups(64, 128, 256)),
-            (64, 128, 256), default_tile=256, types=_on((9, 0), "float32", "complex64"),
+            (64, 128, 256), default_tile=256, types=_on((9, 0), "float32", "complex64", "tf32"),
             tensor_cores=True, operands=_LIMBS, waits="first", hopper=_HOPPER),
     Variant("split_tensor_core", "split_tensor_core.cu.j2",
             "split_float32 with mma.sync, an instruction of a warp: for GPUs without wgmma",
             split_variants.split_tensor_core, shared_bytes=split_variants.shared_swizzled_limbs,
             rules=split_variants.of_limbs(tensor_cores.matrix_fragments),
-            tiles=(64, 128), default_tile=128, types=_on((8, 0), "float32", "complex64"),
+            tiles=(64, 128), default_tile=128, types=_on((8, 0), "float32", "complex64", "tf32"),
             tensor_cores=True, operands=_LIMBS, waits="first"),
     Variant("split_integer", "split_integer.cu.j2",
             "integers on 8-bit tensor cores: their bytes are multiplied pair by pair and summed by place",

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 from tiledmm.errors import ConfigError, KeywordError, KeywordTypeError, KeywordValueError
 
 #: Values of ``precision=``.
-Precision: TypeAlias = Literal["full", "float32", "ieee", "tf32", "fp16x3", "bf16x6", "bf16x9", "tf32x3"]
+Precision: TypeAlias = Literal["full", "float32", "ieee", "tf32", "fp16x3", "bf16x6", "bf16x9", "tf32x3", "fp16x1"]
 
 
 #: Values of ``precision=`` in a tuple; ``"float32"`` is another name of ``"full"``.

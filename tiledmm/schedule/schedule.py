@@ -71,10 +71,10 @@ def fallback_spec(spec: KernelSpec) -> KernelSpec | None:
 
     Return None for a kernel that computes with all values.
     """
-    operands = spec.variant.operands
-    if not operands.otherwise:
+    otherwise = spec.variant.operands.fallback(spec.compute)
+    if not otherwise:
         return None
-    variant = find_variant(operands.otherwise)
+    variant = find_variant(otherwise)
     config = variant.config(min(_MOST_UNDECOMPOSED, spec.config.bn), spec.compute)
     config = replace(config, triangle=spec.config.triangle)
     return replace(spec, variant=variant, config=config, condition="unless decomposed")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from tiledmm.elements import TF32, compute_element
+from tiledmm.elements import SCHEMES, TF32, compute_element
 from tiledmm.errors import ConfigError, UnsupportedTypeError
 from tiledmm.kernels.config import ConfigOverrides
 from tiledmm.kernels.variants import find_variant, kernel_variants
@@ -98,11 +98,14 @@ def unprepared_within(within: Within) -> Within:
 
 
 def with_precision(product: Product, precision: str) -> Product:
-    """Return the product with the computation type tf32 if ``precision`` is ``"tf32"`` and the type is float32.
+    """Return the product with the computation type tf32 if ``precision`` allows it and the type is float32.
 
-    Variants that do not support tf32 compute such a product in float32.
+    Such a precision is ``"tf32"``, or the name of a scheme that emulates it. Variants that do not support tf32 compute
+    such a product in float32.
     """
-    return product.computed_in(TF32) if precision == "tf32" and product.compute == TF32.stored else product
+    emulated = SCHEMES[precision].emulates if precision in SCHEMES else precision
+    is_tf32 = emulated == TF32.dtype_name and product.compute == TF32.stored
+    return product.computed_in(TF32) if is_tf32 else product
 
 
 def call_of(size: tuple[int, int, int], dtype: Any, layout: str, precision: str) -> tuple[Call, str]:
@@ -139,14 +142,14 @@ def with_scheme(product: Product, kernel: KernelKeywords, model: Model = H100) -
             f"precision={precision!r} allows only multiply-adds in the operands' own type, "
             f"which variant {variant!r} does not use"
         )
-    rows = (row for row in kernel_variants() if precision in row.operands.schemes)
+    rows = (row for row in kernel_variants() if precision in row.operands.schemes_of(compute))
     having = [row.name for row in rows if row.multiplies(compute)]
     if not having:
         return kernel
     known = " or ".join(map(repr, having))
     if variant == AUTO:
-        here = {each.variant for each in model.kernels_for(compute)}
-        variant = next((name for name in having if name in here), AUTO)
+        capability = model.gpu.arch.capability
+        variant = next((name for name in having if find_variant(name).runs_on(capability, compute)), AUTO)
     if variant == AUTO:
         raise UnsupportedTypeError(
             f"precision={precision!r} of {compute.dtype_name} needs variant {known}, which this device does not "

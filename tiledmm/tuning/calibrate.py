@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
-import itertools
 import json
 import os
 from collections.abc import Iterator, Sequence
@@ -30,7 +29,7 @@ from tiledmm.kernels.spec import KernelSpec
 from tiledmm.kernels.variants import VARIANTS, find_variant, kernel_variants
 from tiledmm.launch import plans
 from tiledmm.selection.model import runs_on
-from tiledmm.selection.rates import KernelRates, Rates, nearest_rates, own_path, write
+from tiledmm.selection.rates import KernelRates, Rates, nearest_rates, own_path, rate_type, write
 from tiledmm.tuning.bench import ProgressCallback
 from tiledmm.tuning.cases import Case, cases_of, choice_of, type_of
 from tiledmm.tuning.device_bench import DeviceBench
@@ -92,12 +91,12 @@ def calibrate(*, again: bool = False, progress: bool = True) -> Rates:
 
 
 def kernels_of(rates: Rates) -> list[KernelRates]:
-    """Return the kernels of a table of rates, and kernels of tiles and variants that are newer than the table.
+    """Return the kernels of a table of rates, and kernels of tiles, types and variants that are newer than the table.
 
     A new tile of tensor cores, or for products of certain shapes, gets the rates of the nearest tile in the table, from
-    which a fit begins; a tile that the table has for another type is left out. A new variant gets half the peak rate of
-    the unit that multiplies. New CUDA-core variants for products of any shape are left out, because the table has the
-    fastest of them.
+    which a fit begins; a tile that the table has for another type is left out. A new variant, and a type that is new
+    for a variant, get half the peak rate of the unit that multiplies. New CUDA-core variants for products of any shape
+    are left out, because the table has the fastest of them.
     """
     known = {row.name for row in rates.rows}
     nearest: dict[tuple[str, int, str], KernelRates] = {}
@@ -107,16 +106,21 @@ def kernels_of(rates: Rates) -> list[KernelRates]:
             best = nearest.get((row.variant, tile, row.type), row)
             if (row.variant, tile) not in known and abs(row.tile - tile) <= abs(best.tile - tile):
                 nearest[row.variant, tile, row.type] = row
-    others = {row.variant for row in rates.rows}
+    others, timed_types = {row.variant for row in rates.rows}, {(row.variant, row.type) for row in rates.rows}
     general = dict.fromkeys(row.type for row in rates.rows if not find_variant(row.variant).types)
     memory = rates.device.memory
+    types = [
+        (row, dtype)
+        for row in kernel_variants() if row.tensor_cores or row.is_for_few_shapes
+        for dtype in dict.fromkeys(rate_type(compute_element(name)) for name, _ in row.types) or general
+        if row.name not in others or (row.types and (row.name, dtype) not in timed_types)
+    ]  # fmt: skip
     new = (
         KernelRates(
             variant=row.name, tile=tile, type=dtype, residents=(), overhead_k=1000.0, mn_major=memory, k_major=memory,
             tflops=row.unit_flops(compute_element(dtype), rates.gpu) / 2e12,
         )
-        for row in kernel_variants() if row.name not in others and (row.tensor_cores or row.is_for_few_shapes)
-        for tile, dtype in itertools.product(row.tiles, [dtype for dtype, _ in row.types] or general)
+        for row, dtype in types for tile in row.tiles
     )  # fmt: skip
     return [*rates.rows, *(replace(row, tile=tile, residents=()) for (_, tile, _), row in nearest.items()), *new]
 

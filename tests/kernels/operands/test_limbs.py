@@ -11,7 +11,7 @@ import pytest
 
 import tiledmm
 from tiledmm.codegen.rendering import render
-from tiledmm.elements import SCHEMES
+from tiledmm.elements import SCHEMES, compute_element
 from tiledmm.errors import ConfigError, UnsupportedTypeError
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS
 from tiledmm.kernels.launches import Schedule
@@ -22,7 +22,7 @@ from tiledmm.problem.arrays import describe
 from tiledmm.problem.keywords import AUTO, KernelKeywords
 from tiledmm.problem.product import resolve
 from tiledmm.schedule.schedule import fallback_spec, required_kernels, schedule
-from tiledmm.selection.choose import select, with_scheme
+from tiledmm.selection.choose import select, with_precision, with_scheme
 from tiledmm.selection.model import H100, H100_IEEE, Model
 from tiledmm.selection.tuned import Entry, describe_product, stamped
 
@@ -30,6 +30,7 @@ TYPES = ("float32", "complex64")
 # Schemes of three limbs: two stages of 256 columns do not fit shared memory.
 _NARROW = ("bf16x6", "bf16x9")
 VARIANTS = tuple(row.name for row in kernel_variants() if row.operands.schemes)
+OF_FLOAT32 = tuple(name for name, scheme in SCHEMES.items() if scheme.emulates == "float32")
 
 
 def matrix(
@@ -217,7 +218,7 @@ def test_what_is_rendered_asks_only_where_it_is_asked() -> None:
 @pytest.mark.parametrize(
     ("numbers", "says"),
     [
-        ({"scheme": "fp16x4"}, f"'fp16x4'.*{', '.join(SCHEMES)}"),
+        ({"scheme": "fp16x4"}, f"'fp16x4'.*{', '.join(OF_FLOAT32)}$"),
         ({"scheme": ""}, "scheme ''"),
         ({"scheme": 3}, "scheme 3"),
         ({"pack_a": 1}, "limbs"),
@@ -248,8 +249,8 @@ def test_numbers_of_complex_types_are_counted_in_real_ones() -> None:
 @pytest.mark.parametrize(
     ("variant", "dtype", "says"),
     [
-        ("split_float32", "float64", "float64.*float32, complex64"),
-        ("split_tensor_core", "float64", "float64.*float32, complex64"),
+        ("split_float32", "float64", "float64.*float32, complex64, tf32"),
+        ("split_tensor_core", "float64", "float64.*float32, complex64, tf32"),
     ],
 )
 def test_types_that_it_does_not_multiply(variant: str, dtype: str, says: str) -> None:
@@ -257,10 +258,14 @@ def test_types_that_it_does_not_multiply(variant: str, dtype: str, says: str) ->
         kernel_spec(variant, dtype=dtype)
 
 
-@pytest.mark.parametrize("precision", SCHEMES)
-@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize(
+    ("dtype", "precision"), [*((dtype, scheme) for dtype in TYPES for scheme in OF_FLOAT32), ("tf32", "fp16x1")]
+)
 def test_a_scheme_takes_the_first_variant_that_runs_on_a_device(dtype: str, precision: str) -> None:
-    wanted = resolve(describe(matrix(1000, 1000, dtype=dtype)), describe(matrix(1000, 1000, dtype=dtype)))
+    stored = compute_element(dtype).stored.dtype_name
+    wanted = resolve(describe(matrix(1000, 1000, dtype=stored)), describe(matrix(1000, 1000, dtype=stored)))
+    wanted = with_precision(wanted, precision)
+    assert wanted.compute.dtype_name == dtype
     rows = [row for row in kernel_variants() if row.operands.schemes and row.multiplies(wanted.compute)]
     for gpu in REFERENCE_GPUS.values():
         here = [row.name for row in rows if row.runs_on(gpu.arch.capability, wanted.compute)]

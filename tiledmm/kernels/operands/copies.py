@@ -47,6 +47,11 @@ class Copy:
         return self.memory.shape[-3]
 
     @property
+    def planes(self) -> int:
+        """Number of planes."""
+        return math.prod(self.memory.shape[:-3])
+
+    @property
     def plane(self) -> int:
         """Stride from one plane to the next, in elements."""
         return self.matrices * self.rows * self.memory.pitch
@@ -186,7 +191,7 @@ def with_copies(kernel: KernelSpec, problem: Problem, both: Sequence[Copy], box:
     for copy in both:
         problem = copy.in_place_of(problem, kernel.layout, mapped=by_tma)
         if by_tma:
-            sizes = (*copy.memory.shape[:3], copy.contiguous)
+            sizes = copy.planes, copy.matrices, copy.rows, copy.contiguous
             maps.append(map_of_limbs(copy.operand, box, kernel.a, kernel.layout, sizes, copy.memory.pitch))
     names, launches = [copy.memory.name for copy in both], [each for copy in both for each in copy.launches]
     scratch = tuple(dict.fromkeys(copy.memory for copy in both))  # once, if it is of both

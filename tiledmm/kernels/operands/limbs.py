@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from tiledmm.elements import ELEMENTS, SCHEMES, Element
+from tiledmm.elements import ELEMENTS, SCHEMES, TF32, Element, Scheme, compute_element
 from tiledmm.hardware.device_rates import DeviceTimes
 from tiledmm.kernels.config import Config, LaunchConfig, in_real_numbers
 from tiledmm.kernels.launches import tiles
@@ -30,8 +30,15 @@ from tiledmm.problem.strides import Problem
 SHORT_ROW = 2048
 
 
+@dataclass(frozen=True)
 class Limbs(Operands):
-    """Operands as planes of limbs, whose products are summed in float32 (``docs/rungs/split_float32.md``)."""
+    """Operands as planes of limbs, whose products are summed in float32 (``docs/rungs/split_float32.md``).
+
+    Attributes:
+        otherwise_tf32: Name of the variant that replaces ``otherwise`` for products in tf32.
+    """
+
+    otherwise_tf32: str = ""
 
     reads_elements = False
     is_ieee = False
@@ -59,14 +66,18 @@ class Limbs(Operands):
         transposes = SCHEMES[spec.config.scheme].limb.itemsize == 2
         return with_packing(spec, transposes or spec.layout[0] != "T", transposes or spec.layout[1] != "N")
 
+    def fallback(self, compute: Element) -> str:
+        """Return the name of the variant that computes products of values that limbs cannot represent."""
+        return self.otherwise_tf32 if compute == TF32 else self.otherwise
+
     def limbs(self, config: Config, compute: Element) -> int:
         """Return the number of limbs per real number."""
         return SCHEMES[config.scheme].limbs
 
-    def product_type(self, variant: Variant, compute: Element) -> Element:
-        """Return the type whose limbs a kernel multiplies: complex64 if the limbs are complex, else float32."""
-        types = map(ELEMENTS.__getitem__, dict(variant.types))
-        return next(each for each in types if each.components == compute.components)
+    def product_type(self, spec: KernelSpec) -> Element:
+        """Return the type that a kernel's limbs stand for: complex64 if they are complex, else float32 or tf32."""
+        real = compute_element(SCHEMES[spec.config.scheme].emulates)
+        return real if spec.compute.components == 1 else ELEMENTS["complex64"]
 
     def packed_b_letter(self, variant: Variant, compute: Element) -> str:
         """Return the layout letter of a packed B, which is T, because operands are packed only to make them K-major."""
@@ -104,7 +115,8 @@ class Limbs(Operands):
         Each complex element of B becomes a 2 x 2 matrix of real numbers. Limbs of other schemes are up to twice as
         large.
         """
-        return (problem.elements(0) + compute.components * problem.elements(1)) * compute.itemsize
+        real_numbers = (problem.elements(0) + compute.components * problem.elements(1)) * compute.components
+        return real_numbers * _limb_bytes(SCHEMES[self.schemes_of(compute)[0]])
 
     def cost(
         self, variant: Variant, config: Config, launch: LaunchConfig, product: Product, times: DeviceTimes
@@ -117,7 +129,8 @@ class Limbs(Operands):
         # The rates are those of three launches: two decompose operands, and one returns at once.
         launched = (1 + len(each_time)) / 3
         before += launched * times.rates.decomposing_launches
-        a, b = bytes_of(product)
+        written = _limb_bytes(SCHEMES[config.scheme]) / ELEMENTS["float32"].itemsize
+        a, b = (size * written for size in bytes_of(product))
         host = launched * times.rates.decomposing_call
         return OperandCost((a, b * compute.components), layout, (True, True), problem.k, before, host=host)
 
@@ -127,13 +140,14 @@ class Limbs(Operands):
 
     def multiplied(self, compute: Element, scheme: str = "") -> tuple[int, int]:
         """Return the size of a limb in bytes, and the number of products of limbs per product of two elements."""
-        chosen = SCHEMES[scheme or self.schemes[0]]
+        chosen = SCHEMES[scheme or self.schemes_of(compute)[0]]
         return chosen.limb.itemsize, chosen.products * compute.multiplies
 
     def unit(self, spec: KernelSpec) -> str:
         """Return the number of products of limbs per product of two real numbers, as text."""
         scheme = SCHEMES[spec.config.scheme]
-        return f"{scheme.products} products of {scheme.limb.dtype_name} for one"
+        products = "one product" if scheme.products == 1 else f"{scheme.products} products"
+        return f"{products} of {scheme.limb.dtype_name} for one"
 
     def fragment(self, spec: KernelSpec) -> tuple[int, int]:
         """Return the number of columns of C that share one read of a limb of A, and the bytes read per element.
@@ -145,6 +159,11 @@ class Limbs(Operands):
         by_warpgroup = spec.variant.hopper.warpgroup
         cols, times = (min(real, 128), scheme.products) if by_warpgroup else (real, scheme.limbs)
         return cols, scheme.limb.itemsize * times * spec.compute.multiplies
+
+
+def _limb_bytes(scheme: Scheme) -> int:
+    """Return the size of all limbs of a real number in bytes."""
+    return scheme.limbs * scheme.limb.itemsize
 
 
 def _is_shared(config: Config, compute: Element) -> bool:
@@ -194,7 +213,7 @@ def decompose_spec(spec: KernelSpec, operand: int, short: bool) -> KernelSpec:
         operand: 0 for A, 1 for B.
         short: Whether rows are short enough for a block of fewer threads.
     """
-    compute, scheme = spec.compute, SCHEMES[spec.config.scheme]
+    compute, scheme = spec.compute.stored, SCHEMES[spec.config.scheme]
     limb = scheme.limb_of(compute) if operand else scheme.limb
     letter = k_major_letter(spec, operand)
     if letter == "T":
@@ -234,7 +253,8 @@ def _decompose_time(product: Product, operand: int, letter: str, scheme: str, ti
     elements = problem.elements(operand)
     size = elements * (product.a, product.b)[operand].itemsize
     components = compute.components if operand else 1
-    time = times.moving((1 + components) * size, times.rates.decomposing[letter])
+    written = components * _limb_bytes(SCHEMES[scheme]) / ELEMENTS["float32"].itemsize
+    time = times.moving((1 + written) * size, times.rates.decomposing[letter])
     if letter != "T":
         return time
     rows = max(elements // problem.k, 1)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from tiledmm.elements import Element
+from tiledmm.elements import SCHEMES, Element
 from tiledmm.hardware.device_rates import DeviceTimes
 from tiledmm.problem.product import Product
 from tiledmm.problem.strides import Problem
@@ -65,7 +65,7 @@ class Operands:
 
     Attributes:
         schemes: Names of decomposition schemes, which are values of ``precision=`` and of ``config={"scheme": ...}``.
-            The first is the default.
+            The first that is for a computation type is the default for that type.
         otherwise: Name of the variant that computes the product if the format cannot represent the operands' values;
             empty for a format that represents all values.
     """
@@ -93,6 +93,17 @@ class Operands:
 
     # Batches that calibration times in addition to its other products: number of products, m, n, k.
     timed_batches: ClassVar[tuple[tuple[int, int, int, int], ...]] = ()
+
+    def schemes_of(self, compute: Element) -> tuple[str, ...]:
+        """Return the names of the schemes for products of a computation type, beginning with the default."""
+        return tuple(name for name in self.schemes if SCHEMES[name].computes(compute))
+
+    def fallback(self, compute: Element) -> str:
+        """Return the name of the variant that computes products of values that the format cannot represent.
+
+        It is empty for a format that represents all values.
+        """
+        return self.otherwise
 
     def format_by(self, launch: LaunchConfig) -> Operands:
         """Return the format in which operands are read after the packing that a launch config asks for.
@@ -150,16 +161,12 @@ class Operands:
         """Return the number of planes of limbs, bytes or residues per element; 1 if elements are not decomposed."""
         return 1
 
-    def product_type(self, variant: Variant, compute: Element) -> Element:
+    def product_type(self, spec: KernelSpec) -> Element:
         """Return the computation type of the product to which a kernel's products belong.
 
-        For kernels that multiply limbs it is the type that was decomposed; for all others, it is ``compute``.
-
-        Args:
-            variant: The kernel's variant.
-            compute: The type that the kernel multiplies, which may be that of a limb.
+        For kernels that multiply limbs it is the type that the limbs stand for; for all others, it is ``spec.compute``.
         """
-        return compute
+        return spec.compute
 
     def packed_b_letter(self, variant: Variant, compute: Element) -> str:
         """Return the layout letter of a packed B: N for contiguous rows, T for K-major.
