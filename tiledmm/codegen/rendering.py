@@ -108,6 +108,8 @@ def fill(spec: KernelSpec, *extensions: type[Extension]) -> str:
                 residues=spec.has_residue_scan,
                 triangle_group=TRIANGLE_GROUP,
                 epilogue=spec.epilogue,
+                conjugates=spec.conjugates,
+                hermitian=spec.hermitian,
                 is_integer="int" in spec.compute.result.dtype_name,
                 **(tables(spec.config.moduli) if spec.config.moduli else {}),
             )
