@@ -74,7 +74,8 @@ def test_any_call_by_auto(gpu: HostGpu, call: GemmCall, target: str) -> None:
     if call.out is not None:
         out = gpu.array(np.zeros(expected.shape, call.dtype), call.out)
     around = None if out is None or not out.size else gpu.surroundings(out)
-    result = tiledmm.gemm(placed["a"], placed["b"], out=out, activation="relu" if call.relu else None, **keywords)
+    keywords |= {"activation": "relu" if call.relu else None, **call.adjoint}
+    result = tiledmm.gemm(placed["a"], placed["b"], out=out, **keywords)
     assert (result.shape, result.dtype) == (expected.shape, expected.dtype) and (out is None or result is out)
     np.testing.assert_array_equal(result.held if result.size else np.empty(result.shape, result.dtype), expected)
     gpu.memory.check()
