@@ -66,7 +66,7 @@ def _seen(values: np.ndarray[Any, Any], layout: Layout) -> np.ndarray[Any, Any]:
 
 @st.composite
 def gemm_calls(draw: st.DrawFn, types: tuple[str, ...] = TYPES) -> GemmCall:
-    """Draw any call: batches, vectors, any layouts, adjoint operands, c, bias and alpha that broadcast, in place or not."""
+    """Draw any call: batches, vectors, layouts, adjoint operands, c, bias and alpha that broadcast, in place or not."""
     dtype = draw(st.sampled_from(types))
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     left, right = draw(operand_shapes(max_batch=3))

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.gemm_calls import adjoint
 from tests.strategies import np_dtype, small_integers
 from tiledmm import simulator
 from tiledmm.errors import ConfigError
@@ -85,9 +86,7 @@ def is_hermitian(x: np.ndarray) -> bool:
     n, kind = x.shape[-1], np.dtype(f"V{x.dtype.itemsize}")
     other = np.ascontiguousarray(x.swapaxes(-1, -2).conj())
     above = np.triu(np.ones((n, n), bool), 1)
-    return bool(
-        (x.view(kind) == other.view(kind))[..., above].all() and not x.diagonal(axis1=-2, axis2=-1).imag.any()
-    )
+    return bool((x.view(kind) == other.view(kind))[..., above].all() and not x.diagonal(axis1=-2, axis2=-1).imag.any())
 
 
 @pytest.mark.parametrize(
@@ -100,7 +99,8 @@ def test_a_triangle_is_all_of_a_hermitian_c(variant: str, tile: int, dtype: str,
     kernel: dict[str, Any] = {"variant": variant, "tile": tile, "config": {"triangle": 1}}
     x = small_integers(rng, (2, 139, k), kind, 3)
     rows, columns = x @ x.conj().swapaxes(1, 2), x[0].T.conj() @ x[0]
-    assert is_hermitian(found := simulator.gemm(x, x, adjoint_b=True, **kernel))
+    found = simulator.gemm(x, x, adjoint_b=True, **kernel)
+    assert is_hermitian(found)
     np.testing.assert_array_equal(found, rows)
     out = np.full((k, k), np.nan, kind, order="F")
     with_rows = {**kernel, "config": {}} if variant.startswith("split") else kernel  # too few of them to decompose
@@ -123,10 +123,11 @@ def test_what_auto_chooses_is_hermitian(dtype: str) -> None:
     rng = np.random.default_rng(5)
     for shape in ((1, 5), (7, 3), (70, 33), (3, 40, 50), (60, 9, 12)):
         x = (rng.standard_normal(shape) + 1j * rng.standard_normal(shape)).astype(dtype)
-        for keywords in ({"adjoint_a": True}, {"adjoint_b": True}):
-            assert is_hermitian(found := simulator.gemm(x, x, **keywords))
-            left, right = (x.conj().swapaxes(-1, -2), x) if "adjoint_a" in keywords else (x, x.conj().swapaxes(-1, -2))
-            np.testing.assert_allclose(found, left @ right, rtol=0, atol=1e-4)
+        for is_left in (True, False):
+            found = simulator.gemm(x, x, adjoint_a=is_left, adjoint_b=not is_left)
+            assert is_hermitian(found)
+            wanted = adjoint(x) @ x if is_left else x @ adjoint(x)
+            np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-4)
 
 
 def test_both_adjoint_are_symmetric() -> None:

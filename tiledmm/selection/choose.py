@@ -166,8 +166,8 @@ def select(
         raise ConfigError("triangle=1 needs a symmetric or Hermitian C: a @ a.T, or gemm(a, a, adjoint_b=True)")
     if any(product.conjugates) and not variant.conjugates:
         raise UnsupportedTypeError(
-            f"variant {variant.name!r} is a kernel of your own, which multiplies no conjugates: pass b.conj().T instead "
-            "of b with adjoint_b=True"
+            f"variant {variant.name!r} is a kernel of your own, which multiplies no conjugates: pass b.conj().T "
+            "instead of b with adjoint_b=True"
         )
     return named_choice(variant, chosen, product)
 

@@ -275,7 +275,8 @@ class Model:
     def _triangles(variant_name: str, config: Config, product: Product) -> Iterator[Config]:
         """Yield the configs of a kernel from which ``auto`` chooses: of a symmetric C, all tiles or a triangle of them.
 
-        A Hermitian C counts as symmetric. All tiles are yielded only if the kernel rounds C[i, j] and C[j, i] alike. No kernel does for complex numbers.
+        A Hermitian C counts as symmetric. All tiles are yielded only if the kernel rounds C[i, j] and C[j, i] alike. No
+        kernel does for complex numbers.
         """
         variant = find_variant(variant_name)
         if product.symmetric and variant.has_triangle(config):
