@@ -148,6 +148,6 @@ def test_rows_of_residues_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     for tile in (64, 256):
         found = simulator.matmul(x, x.T, variant="split_float64", tile=tile, config={"triangle": 1})
         np.testing.assert_array_equal(found, x @ x.T)
-    y = small_integers(np.random.default_rng(4), (1100, 16), np.dtype("c16"), 3)
+    y = small_integers(np.random.default_rng(4), (2100, 16), np.dtype("c16"), 3)
     found = simulator.gemm(y, y, adjoint_b=True, variant="split_float64", tile=64, config={"triangle": 1})
     np.testing.assert_array_equal(found, y @ y.conj().T)
