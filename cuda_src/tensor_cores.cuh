@@ -150,4 +150,25 @@ __device__ __forceinline__ void mma_complex128(complex128 (&c)[4], const complex
     for (int i = 0; i < 4; ++i) c[i] = {re[i], im[i]};
 }
 
+// The same, with the elements of A or of B conjugated.
+template <bool OF_A, bool OF_B, int COUNT>
+__device__ __forceinline__ void mma_conjugates(complex128 (&c)[4], const complex128 (&a)[2 * COUNT], const complex128 (&b)[COUNT]) {
+    double a_re[2 * COUNT], a_im[2 * COUNT], signed_a_im[2 * COUNT], b_re[COUNT], b_im[COUNT], signed_b_im[COUNT], re[4], im[4];
+#pragma unroll
+    for (int i = 0; i < 2 * COUNT; ++i) {
+        a_re[i] = a[i].re, a_im[i] = OF_A ? -a[i].im : a[i].im;
+        signed_a_im[i] = OF_A == OF_B ? -a[i].im : a[i].im;
+    }
+#pragma unroll
+    for (int i = 0; i < COUNT; ++i) b_re[i] = b[i].re, b_im[i] = b[i].im, signed_b_im[i] = OF_B ? -b[i].im : b[i].im;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) re[i] = c[i].re, im[i] = c[i].im;
+    mma_float64(re, a_re, b_re);
+    mma_float64(im, a_re, signed_b_im);
+    mma_float64(re, signed_a_im, b_im);
+    mma_float64(im, a_im, b_re);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) c[i] = {re[i], im[i]};
+}
+
 #endif

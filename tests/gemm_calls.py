@@ -29,6 +29,7 @@ class GemmCall:
         relu: Whether the activation is ``"relu"``; otherwise there is none.
         out: Layout of ``out=``; None for no ``out``.
         in_place: Whether ``out`` is c.
+        adjoint: Whether a, and b, are conjugated and transposed.
     """
 
     dtype: str
@@ -38,17 +39,24 @@ class GemmCall:
     relu: bool
     out: Layout | None
     in_place: bool
+    adjoint: dict[str, bool]
 
     def result(self) -> np.ndarray[Any, Any]:
         """Compute what ``gemm`` must return, by NumPy."""
         wide = {"f": "f8", "c": "c16"}.get(np.dtype(self.dtype).kind, "i8")
         values = {name: _seen(*each).astype(wide) for name, each in self.arrays.items()}
-        x = {**self.numbers, **values}["alpha"] * np.matmul(values["a"], values["b"])
+        a, b = (adjoint(values[name]) if self.adjoint[f"adjoint_{name}"] else values[name] for name in "ab")
+        x = {**self.numbers, **values}["alpha"] * np.matmul(a, b)
         if "c" in values:
             x = x + self.numbers["beta"] * values["c"]
         x = x + values.get("bias", 0)
         x = x.astype(self.dtype)  # integers wrap first
         return np.maximum(x, 0).astype(self.dtype) if self.relu else x
+
+
+def adjoint(x: Any) -> Any:
+    """Return an array conjugated, with its last two axes exchanged; a vector is only conjugated."""
+    return x.conj() if x.ndim < 2 else x.conj().swapaxes(-1, -2)
 
 
 def _seen(values: np.ndarray[Any, Any], layout: Layout) -> np.ndarray[Any, Any]:
@@ -58,7 +66,7 @@ def _seen(values: np.ndarray[Any, Any], layout: Layout) -> np.ndarray[Any, Any]:
 
 @st.composite
 def gemm_calls(draw: st.DrawFn, types: tuple[str, ...] = TYPES) -> GemmCall:
-    """Draw any call: batches, vectors, any layouts, broadcast c, bias and alpha, numbers or arrays, in place or not."""
+    """Draw any call: batches, vectors, layouts, adjoint operands, c, bias and alpha that broadcast, in place or not."""
     dtype = draw(st.sampled_from(types))
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     left, right = draw(operand_shapes(max_batch=3))
@@ -73,8 +81,9 @@ def gemm_calls(draw: st.DrawFn, types: tuple[str, ...] = TYPES) -> GemmCall:
         kept = shape[draw(st.integers(0, len(shape))) :]
         return tuple(1 if draw(st.integers(0, 3)) == 0 else size for size in kept)
 
-    add("a", left)
-    add("b", right)
+    adjoints = {"adjoint_a": draw(st.integers(0, 3)) == 0, "adjoint_b": draw(st.integers(0, 3)) == 0}
+    for name, of in (("a", left), ("b", right)):
+        add(name, adjoint(np.empty(of, "i1")).shape if adjoints[f"adjoint_{name}"] else of)
     in_place = draw(st.booleans())
     numbers: dict[str, Any] = {"alpha": draw(st.sampled_from((0, 1, 2, -3))), "beta": 0}
     if in_place or draw(st.booleans()):
@@ -87,7 +96,7 @@ def gemm_calls(draw: st.DrawFn, types: tuple[str, ...] = TYPES) -> GemmCall:
         del numbers["alpha"]
     out = None if in_place or draw(st.booleans()) else draw(layouts(len(shape)))
     relu = np.dtype(dtype).kind != "c" and draw(st.booleans())
-    return GemmCall(dtype, arrays, numbers, draw(st.booleans()), relu, out, in_place)
+    return GemmCall(dtype, arrays, numbers, draw(st.booleans()), relu, out, in_place, adjoints)
 
 
 def check_gemm(xp: Any, gemm: Callable[..., Any], call: GemmCall, **kernel: Any) -> None:
@@ -104,7 +113,7 @@ def check_gemm(xp: Any, gemm: Callable[..., Any], call: GemmCall, **kernel: Any)
     if call.out is not None:
         out, memory = lay_out(xp, np.zeros(expected.shape, call.dtype), call.out, poison=True)
     before = None if memory is None else memory.copy()
-    result = gemm(a, b, out=out, activation="relu" if call.relu else None, **keywords, **kernel)
+    result = gemm(a, b, out=out, activation="relu" if call.relu else None, **call.adjoint, **keywords, **kernel)
     assert out is None or result is out
     assert result.dtype == expected.dtype and result.shape == expected.shape
     np.testing.assert_array_equal(_on_host(result), expected)

@@ -250,7 +250,7 @@ class _Kernel:
                 else:
                     result = _product(*self._in_memory(p, at, begin, k), spec)
                 if config.triangle:
-                    result = _by_half(result)
+                    result = _by_half(result, spec.hermitian)
                 c[...] = self.finished(p, at, result)
 
     def _in_memory(self, p: Problem, at: tuple[int, ...], begin: int, k: int) -> tuple[np.ndarray, np.ndarray]:
@@ -408,6 +408,7 @@ class _Kernel:
         assert p.others[-1] == p.others[-2]
         for number, at in enumerate(p.products()):
             a = self.matrix(0, p.m, p.k, p.a, p.a.offset(at), spec.layout[0]).astype(spec.compute.dtype)
+            a = _conjugated(a, spec, "a")
             real = np.ascontiguousarray(a).view(np.float32).reshape(p.m, p.k, parts)
             finite = np.isfinite(real).all(axis=(1, 2))
             largest = np.where(finite, abs(real).max(axis=(1, 2), initial=0), 1)
@@ -450,6 +451,7 @@ class _Kernel:
         assert p.others[-1] == p.others[-2]
         for number, at in enumerate(p.products()):
             a = self.matrix(0, p.m, p.k, p.a, p.a.offset(at), self.spec.layout[0]).astype(self.spec.compute.dtype)
+            a = _conjugated(a, self.spec, "a")
             rows = residues_in_numpy.decompose(a, moduli)
             some = (a != 0).any(axis=1) & (rows.near >= 0)
             found.head[0] = min(int(found.head[0]), int(rows.near.min()))
@@ -480,10 +482,11 @@ class _Kernel:
                 assert self.spec.epilogue is None and p.n == row0 + p.m
                 c = self.matrix(2, p.n, p.n, p.c, p.c.offset(at) - row0 * p.c.row)
                 row, col = np.tril_indices(p.m, row0, p.n)
-                c[row0 + row, col] = c[col, row0 + row] = numbers[row, col]
+                numbers = _by_half(np.vstack([np.zeros((row0, p.n), numbers.dtype), numbers]), self.spec.hermitian)
+                c[row0 + row, col], c[col, row0 + row] = numbers[row0 + row, col], numbers[col, row0 + row]
             else:
                 c = self.matrix(2, p.m, p.n, p.c, p.c.offset(at))
-                c[...] = self.finished(p, at, _by_half(numbers) if triangle else numbers)
+                c[...] = self.finished(p, at, _by_half(numbers, self.spec.hermitian) if triangle else numbers)
 
     def split_k_reduction(self, p: Problem) -> None:
         if self.spec.condition:
@@ -520,7 +523,7 @@ def _product(a: np.ndarray, b: np.ndarray, spec: KernelSpec) -> np.ndarray:
     if compute.result_name:  # sums of 32 bits
         total = a.astype(kind).astype(np.int64) @ b.astype(kind).astype(np.int64)
         return total.astype(f"{kind.kind}4").astype(compute.result.dtype).astype(spec.c.dtype)
-    a, b = a.astype(kind), b.astype(kind)
+    a, b = _conjugated(a.astype(kind), spec, "a"), _conjugated(b.astype(kind), spec, "b")
     if kind.kind in "biu":
         return np.matmul(a, b).astype(spec.c.dtype)
     if compute.dtype_name == "tf32":
@@ -543,7 +546,14 @@ def _product_of_words(a: np.ndarray, b: np.ndarray, compute: Element) -> np.ndar
     return (a @ b.T).astype(compute.result.dtype if compute.result_name else own)
 
 
-def _by_half(result: np.ndarray) -> np.ndarray:
-    """Mirror the elements below the diagonal to the other side."""
+def _conjugated(x: np.ndarray, spec: KernelSpec, operand: str) -> np.ndarray:
+    """Conjugate an operand's elements if the kernel does."""
+    return x.conj() if operand in spec.conjugates else x
+
+
+def _by_half(result: np.ndarray, hermitian: bool) -> np.ndarray:
+    """Mirror the elements below the diagonal to the other side: the conjugates, if C is Hermitian."""
     assert result.shape[0] == result.shape[1]
-    return np.where(np.tri(len(result), dtype=bool), result, result.T)
+    if hermitian:
+        result = result - 1j * np.diag(result.diagonal().imag)
+    return np.where(np.tri(len(result), dtype=bool), result, result.T.conj() if hermitian else result.T)

@@ -145,6 +145,13 @@ def test_cublas_computes_the_same(gpu: HostGpu, activation: str | None, monkeypa
         arrays = {name: gpu.array(x) if isinstance(x, np.ndarray) else x for name, x in keywords.items()}
         ours = tiledmm.gemm(gpu.array(a), gpu.array(b), activation=activation, **arrays)
         np.testing.assert_allclose(ours.held, found, rtol=1e-5, atol=1e-6)
+    x, y = a + 1j * a[::-1], b.T + 2j
+    for keywords in ({"adjoint_a": True, "adjoint_b": True}, {"adjoint_a": True}, {"adjoint_b": True}):
+        first, second = (x.T if "adjoint_a" in keywords else x), (y if "adjoint_b" in keywords else y.T)
+        called = resolve_epilogue(x.dtype, "same_kind", EpilogueKeywords(**keywords))
+        found = by_cupy.cupy_gemm(first, second, called, None, ufunc)
+        ours = tiledmm.gemm(gpu.array(first.copy()), gpu.array(second.copy()), **keywords)
+        np.testing.assert_allclose(ours.held, found, rtol=1e-5, atol=1e-6)
     with pytest.raises(ConfigError, match="tile"):
         tiledmm.gemm(gpu.array(a), gpu.array(b), variant="cublas", tile=16)
 

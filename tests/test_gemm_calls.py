@@ -20,7 +20,7 @@ pytest.importorskip("cupy", reason="needs CuPy, which needs no GPU to be importe
 import cupy
 
 import tiledmm
-from tests.gemm_calls import GemmCall, gemm_calls
+from tests.gemm_calls import GemmCall, adjoint, gemm_calls
 from tests.host_gpu import HostGpu
 from tests.strategies import PROPERTY, tight
 from tiledmm.errors import AlignmentError, OperandTypeError, TiledmmError, UnsupportedTypeError
@@ -74,7 +74,8 @@ def test_any_call_by_auto(gpu: HostGpu, call: GemmCall, target: str) -> None:
     if call.out is not None:
         out = gpu.array(np.zeros(expected.shape, call.dtype), call.out)
     around = None if out is None or not out.size else gpu.surroundings(out)
-    result = tiledmm.gemm(placed["a"], placed["b"], out=out, activation="relu" if call.relu else None, **keywords)
+    keywords |= {"activation": "relu" if call.relu else None, **call.adjoint}
+    result = tiledmm.gemm(placed["a"], placed["b"], out=out, **keywords)
     assert (result.shape, result.dtype) == (expected.shape, expected.dtype) and (out is None or result is out)
     np.testing.assert_array_equal(result.held if result.size else np.empty(result.shape, result.dtype), expected)
     gpu.memory.check()
@@ -498,3 +499,63 @@ def test_the_last_bytes_of_what_is_read_lie_over_the_result(h100: HostGpu) -> No
     x, y, addend = map(h100.array, (a, b, c))
     tiledmm.gemm(x, y, addend, beta=1, bias=h100.over(memory[:128].view("f8")), out=h100.over(out))
     np.testing.assert_array_equal(out, a @ b + c + bias)
+
+
+# ---- adjoint operands ----
+
+
+def complexes(seed: int, *shape: int, dtype: str = "complex64") -> Any:
+    return (integers(seed, *shape) + 1j * integers(seed + 50, *shape)).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128", "float32"])
+@pytest.mark.parametrize("letter", "NT")
+def test_a_hermitian_c_is_computed_by_half(h100: HostGpu, dtype: str, letter: str) -> None:
+    for shape in ((300, 200), (3, 90, 300), (1100, 600)):
+        x = h100.array(complexes(1, *shape, dtype=dtype) if "complex" in dtype else integers(1, *shape))
+        for keywords in ({"adjoint_a": True}, {"adjoint_b": True}):
+            wanted = adjoint(x.held) @ x.held if "adjoint_a" in keywords else x.held @ adjoint(x.held)
+            out = h100.array(np.zeros_like(wanted), tight(letter, x.ndim - 2))
+            h100.launched.clear()
+            assert tiledmm.gemm(x, x, out=out, **keywords) is out
+            np.testing.assert_array_equal(out.held, wanted)
+            assert any(each.hermitian for each in h100.launched) == (dtype != "float32")
+            h100.memory.check()
+
+
+def test_plans_of_adjoint_operands_are_others(h100: HostGpu) -> None:
+    a, b = complexes(1, 60, 60), complexes(2, 60, 60)
+    x, y, first = h100.array(a), h100.array(b), len(plans._plans)
+    for _ in range(2):
+        for left, right in itertools.product((False, True), repeat=2):
+            found = tiledmm.gemm(x, y, adjoint_a=left, adjoint_b=right).held
+            np.testing.assert_array_equal(found, (adjoint(a) if left else a) @ (adjoint(b) if right else b))
+    assert len(plans._plans) == first + 4
+
+
+def test_adjoint_operands_that_are_prepared_or_converted(h100: HostGpu) -> None:
+    a, b = complexes(1, 300, 310), complexes(2, 200, 310)
+    x, y = h100.array(a), h100.array(b)
+    p, q = tiledmm.prepare(x), tiledmm.prepare(y)
+    for left, right in itertools.product((x, p), (y, q)):
+        np.testing.assert_array_equal(tiledmm.gemm(left, right, adjoint_b=True).held, a @ b.conj().T)
+        np.testing.assert_array_equal(tiledmm.gemm(right, left, adjoint_b=True).held, b @ a.conj().T)
+    np.testing.assert_array_equal(tiledmm.gemm(p, p, adjoint_b=True).held, a @ a.conj().T)
+    np.testing.assert_array_equal(tiledmm.gemm(p, p, adjoint_a=True).held, a.conj().T @ a)
+    np.testing.assert_array_equal(tiledmm.gemm(p, h100.over(p.array.held.T)).held, a @ a.T)
+    for left, right in ((x, y), (p, y), (p, q)):
+        found = tiledmm.gemm(left, right, adjoint_b=True, dtype="complex128", variant="split_float64")
+        np.testing.assert_array_equal(found.held, a @ b.conj().T)
+    wide = h100.array(b.astype("c16"))
+    np.testing.assert_array_equal(tiledmm.gemm(x, wide, adjoint_b=True, dtype="c8").held, a @ b.conj().T)
+
+
+def test_a_batch_of_hermitian_products_in_parts(h100: HostGpu, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launches, "MOST_TILES", 7)
+    y = complexes(3, 5, 190, 70, dtype="complex128")
+    x = h100.array(y)
+    for variant in ("warp_tiled", "tensor_core"):
+        h100.launched.clear()
+        found = tiledmm.gemm(x, x, adjoint_b=True, variant=variant, tile=64, config={"triangle": 1})
+        np.testing.assert_array_equal(found.held, y @ adjoint(y))
+        assert len(h100.launched) > 1

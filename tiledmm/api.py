@@ -14,7 +14,7 @@ from tiledmm.launch.plans import are_cupys, make_forms, plan_of
 from tiledmm.problem.arrays import is_array, of_shape
 from tiledmm.problem.call import resolve_call
 from tiledmm.problem.casting import loop_type
-from tiledmm.problem.epilogue import EpilogueKeywords, resolve_epilogue
+from tiledmm.problem.epilogue import EpilogueCall, EpilogueKeywords, resolve_epilogue
 from tiledmm.problem.keywords import AUTO, Precision, UfuncKeywords, is_ieee, only_entry
 from tiledmm.problem.prepared import PreparedOperand, array_of
 from tiledmm.selection.choose import with_precision
@@ -116,6 +116,8 @@ def gemm(
     beta: Any = 0,
     bias: Any = None,
     activation: str | None = None,
+    adjoint_a: bool = False,
+    adjoint_b: bool = False,
     out: Any = None,
     dtype: Any = None,
     casting: str = "same_kind",
@@ -141,6 +143,11 @@ def gemm(
             row.
         activation: ``"relu"``, ``"gelu"``, ``"gelu_tanh"``, ``"silu"``, ``"sigmoid"`` or ``"tanh"``. Integers support
             only ``"relu"``, and complex numbers none.
+        adjoint_a: Whether ``a`` is conjugated, and its last two dimensions exchanged, before it is multiplied.
+            Nothing is copied, since the kernels conjugate. ``gemm(a, a, adjoint_a=True)`` is ``a.conj().T @ a``. Its
+            result is Hermitian, and kernels compute half of it (see ``docs/symmetric.md``). A vector is only
+            conjugated, and real numbers are only transposed.
+        adjoint_b: The same for ``b``: ``gemm(a, a, adjoint_b=True)`` is ``a @ a.conj().T``.
         out, variant, tile, config, precision: As for ``matmul``. ``"cublas"`` is ``cupy.matmul`` followed by CuPy's
             elementwise kernels.
         dtype, casting: As for ``matmul``. ``c``, ``bias`` and arrays of factors are cast likewise. Integers wrap.
@@ -150,18 +157,20 @@ def gemm(
 
     Raises:
         KeywordError: If ``beta`` is given without ``c``, or the activation does not exist.
-        UnsupportedTypeError: If the product is in bool, or the type does not support the activation or a factor.
+        UnsupportedTypeError: If the product is in bool, the type does not support the activation or a factor, or a
+            kernel of your own is named to multiply conjugates.
         TiledmmError: As for ``matmul``.
 
     Example:
         >>> hidden = tiledmm.gemm(x, weights, bias=bias, activation="relu")
         >>> tiledmm.gemm(u, v, c, beta=1, out=c)   # c += u @ v
+        >>> overlaps = tiledmm.gemm(states, states, adjoint_a=True)   # states.conj().T @ states
     """
     out = only_entry(out) if isinstance(out, tuple) else out
     ufunc, kernel = UfuncKeywords(casting=casting, dtype=dtype), (variant, tile, config, precision)
 
     def product(a: Any, b: Any, c: Any, alpha: Any, beta: Any, bias: Any, out: Any, allocate: Any = None) -> Any:
-        keywords = EpilogueKeywords(c, alpha, beta, bias, activation)
+        keywords = EpilogueKeywords(c, alpha, beta, bias, activation, adjoint_a, adjoint_b)
         epilogue = resolve_epilogue(loop_type(a.dtype, b.dtype, dtype), casting, keywords)
         plan = plan_of(a, b, out, tuple(ufunc), kernel, epilogue)
         return plan.run(a, b, out, epilogue, allocate)
@@ -242,6 +251,8 @@ def explain(
     *,
     precision: Precision = "full",
     target: str | None = None,
+    adjoint_a: bool = False,
+    adjoint_b: bool = False,
     **keywords: Any,
 ) -> Explanation:
     """Return an ``Explanation``: the kernel that ``matmul(x1, x2)`` selects, and its alternatives with expected times.
@@ -257,6 +268,7 @@ def explain(
         target: GPU for which kernels are selected: a compute capability such as ``"sm_86"``, or a GPU's name such as
             ``"A10"`` (see ``tiledmm.hardware.data_sheets.DATA_SHEETS``); None for the current device, or for an H100
             if the arrays are not CuPy's.
+        adjoint_a, adjoint_b: Whether ``x1``, and ``x2``, are conjugated and transposed, as for ``gemm``.
         **keywords: Other keywords of ``matmul``, except those that name a kernel.
 
     Returns:
@@ -283,7 +295,8 @@ def explain(
         raise ConfigError(f"precision={precision!r} names a kernel, so there is nothing for 'auto' to choose")
     ufunc = UfuncKeywords.of("explain", keywords)
     x1, x2, out = (_to_be_described(x, name, ufunc.dtype) for name, x in (("x1", x1), ("x2", x2), ("out", out)))
-    product = with_precision(resolve_call(x1, x2, out, ufunc).multiplied, precision)
+    adjoint = EpilogueCall(EpilogueKeywords(adjoint_a=adjoint_a, adjoint_b=adjoint_b))
+    product = with_precision(resolve_call(x1, x2, out, ufunc, adjoint).multiplied, precision)
     held = _held_bytes(x1), _held_bytes(x2)
     if target is not None or not type(array_of(x1)).__module__.startswith("cupy"):
         return explanation(product, Model(find_gpu(target or "sm_90"), ieee=ieee), {}, held)

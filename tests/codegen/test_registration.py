@@ -5,7 +5,7 @@ import pytest
 
 import tiledmm
 from tests.conftest import missing_simulator
-from tiledmm import errors
+from tiledmm import errors, simulator
 from tiledmm.bench.variant_tiles import expand
 from tiledmm.codegen.template_files import template_folder
 from tiledmm.kernels.variants import VARIANTS, general_variants
@@ -172,3 +172,11 @@ def test_the_registry_may_change_while_another_thread_reads_it(mine):
     tiledmm.register(mine)
     tiledmm.register(mine)
     assert list(VARIANTS)[-2:] == ["mine", "cublas"] and len(VARIANTS) == len(list(VARIANTS))
+
+
+def test_it_multiplies_no_conjugates(mine):
+    tiledmm.register(mine)
+    x = np.ones((3, 3), "c8")
+    with pytest.raises(errors.UnsupportedTypeError, match=r"'mine'.*b\.conj\(\)\.T"):
+        simulator.gemm(x, x, adjoint_b=True, variant="mine")
+    assert "mine" not in {choice.spec.variant.name for choice in tiledmm.explain(x, x, adjoint_b=True).choices}

@@ -201,6 +201,19 @@ def test_a_symmetric_product(h100: HostGpu, limited: Any, dtype: str) -> None:
     assert {part.product.symmetric for part in choice.parts} == {True, False}, "on the diagonal alone"
 
 
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_a_hermitian_product(h100: HostGpu, limited: Any, dtype: str) -> None:
+    x1, _, _ = operands(h100, dtype, (130, 260))
+    limited(x1, x1.T, 1.8)
+    h100.launched.clear()
+    result = tiledmm.gemm(x1, x1, adjoint_b=True)
+    np.testing.assert_array_equal(result.held, x1.held @ x1.held.conj().T)
+    choice = planned(x1, x1.T, None).choice
+    assert choice.shares_workspace
+    if dtype == "complex128":  # parts of complex64 have all rows
+        assert {each.hermitian for each in h100.launched} == {True, False}, "on the diagonal alone"
+
+
 @pytest.mark.parametrize("dtype", ["float32", "int32"])
 def test_a_result_over_its_operand(h100: HostGpu, limited: Any, dtype: str) -> None:
     x1, x2, right = operands(h100, dtype, (270, 270), (270, 270))

@@ -168,6 +168,7 @@ def test_an_epilogue_follows(register):
     (a, b), bias, c = operands("f4", "NN"), numbers("f4", 47), numbers("f4", 50, 47)
     found = simulator.gemm(a, b, c, alpha=2, beta=3, bias=bias, activation="relu", variant="rows")
     np.testing.assert_array_equal(found, np.maximum(2 * (a @ b) + 3 * c + bias, 0))
+    np.testing.assert_array_equal(simulator.gemm(a, b.T.copy(), adjoint_b=True, variant="rows"), a @ b)
 
 
 @simulated

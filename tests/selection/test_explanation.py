@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
+import tiledmm
 from tests.selection.test_selection import product
 from tiledmm.hardware.data_sheets import DATA_SHEETS
 from tiledmm.selection import explanation as module
@@ -85,6 +87,13 @@ def test_the_product_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     assert head(turned) == f"(8 x 9) @ (9 x 7), float32, layout {turned.problem.layout}, computed transposed"
     symmetric = replace(product(16, 16, 4, layout="NT"), symmetric=True)
     assert head(symmetric) == "(16 x 4) @ (4 x 16), float32, layout NT, C symmetric"
+    x = np.empty((16, 4), "c8")
+    for keywords, text in (
+        ({"adjoint_b": True}, "(16 x 4) @ (4 x 16), complex64, layout NT, B conjugated, C Hermitian"),
+        ({"adjoint_a": True}, "(4 x 16) @ (16 x 4), complex64, layout TN, A conjugated, C Hermitian"),
+    ):
+        assert str(tiledmm.explain(x, x, **keywords)).splitlines()[0] == text
+    assert "adjoint" not in str(tiledmm.explain(x.real, x.real, adjoint_b=True))
 
 
 def test_rates_are_scaled_unless_they_are_a_gpus_own() -> None:

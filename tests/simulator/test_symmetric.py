@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.gemm_calls import adjoint
 from tests.strategies import np_dtype, small_integers
 from tiledmm import simulator
+from tiledmm.errors import ConfigError
 from tiledmm.kernels.operands import residues
 
 #: Kernels as (variant, tile, type, K), and whether they are simulated every day.
@@ -27,6 +29,20 @@ _KERNELS = [
     ("split_float64", 64, "float64", 40, True),
     ("split_float64", 256, "complex128", 40, False),
     ("split_float64_tensor_core", 64, "float64", 40, False),
+]
+
+#: The same of complex numbers, of which some are not in ``_KERNELS``.
+_COMPLEX = [
+    ("warp_tiled", 32, "complex64", 20, True),
+    ("warp_tiled", 128, "complex128", 20, False),
+    ("thin", 32, "complex64", 20, False),
+    ("tensor_core", 16, "complex128", 20, True),
+    ("tensor_core", 64, "complex128", 20, False),
+    ("split_tensor_core", 64, "complex64", 128, False),
+    ("split_float32", 64, "complex64", 128, True),
+    ("split_float32", 256, "complex64", 128, False),
+    ("split_float64", 64, "complex128", 40, False),
+    ("split_float64_tensor_core", 64, "complex128", 40, False),
 ]
 KERNELS = [pytest.param(*each, marks=() if usual else pytest.mark.slow) for *each, usual in _KERNELS]
 
@@ -75,6 +91,66 @@ def test_a_packed_operand_is_both() -> None:
             np.testing.assert_array_equal(simulator.matmul(left, right, variant="wgmma", tile=64, config=config), a @ b)
 
 
+def is_hermitian(x: np.ndarray) -> bool:
+    """Return whether a matrix, or each of a batch, has a real diagonal and conjugates above it, bit for bit."""
+    n, kind = x.shape[-1], np.dtype(f"V{x.dtype.itemsize}")
+    other = np.ascontiguousarray(x.swapaxes(-1, -2).conj())
+    above = np.triu(np.ones((n, n), bool), 1)
+    return bool((x.view(kind) == other.view(kind))[..., above].all() and not x.diagonal(axis1=-2, axis2=-1).imag.any())
+
+
+@pytest.mark.parametrize(
+    ("variant", "tile", "dtype", "k"),
+    [pytest.param(*each, marks=() if usual else pytest.mark.slow) for *each, usual in _COMPLEX],
+)
+def test_a_triangle_is_all_of_a_hermitian_c(variant: str, tile: int, dtype: str, k: int) -> None:
+    """Check exact products, in an odd size and both orders of C, with an epilogue, and rounded ones."""
+    rng, kind = np.random.default_rng(4), np_dtype(dtype)
+    kernel: dict[str, Any] = {"variant": variant, "tile": tile, "config": {"triangle": 1}}
+    x = small_integers(rng, (2, 139, k), kind, 3)
+    rows, columns = x @ x.conj().swapaxes(1, 2), x[0].T.conj() @ x[0]
+    found = simulator.gemm(x, x, adjoint_b=True, **kernel)
+    assert is_hermitian(found)
+    np.testing.assert_array_equal(found, rows)
+    out = np.full((k, k), np.nan, kind, order="F")
+    with_rows = {**kernel, "config": {}} if variant.startswith("split") else kernel  # too few of them to decompose
+    np.testing.assert_array_equal(simulator.gemm(x[0], x[0], adjoint_a=True, out=out, **with_rows), columns)
+    c, bias = small_integers(rng, (139, 139), kind, 2), small_integers(rng, (139, 1), kind, 2)
+    for order in "CF":
+        out = np.full((139, 139), np.nan, kind, order=order)  # type: ignore[call-overload]
+        simulator.gemm(x[0], x[0], c, adjoint_b=True, alpha=2 - 1j, beta=3j, bias=bias, out=out, **kernel)
+        np.testing.assert_array_equal(out, (2 - 1j) * rows[0] + 3j * c + bias)
+    values = (rng.standard_normal((2, 100, k)) + 1j * rng.standard_normal((2, 100, k))).astype(kind)
+    for split in (1, 2):
+        half = {**kernel, "config": {"triangle": 1, "split_k": split}}
+        found = simulator.gemm(values, values, adjoint_b=True, **half if "float64" not in variant else kernel)
+        assert is_hermitian(found)
+        np.testing.assert_allclose(found, values @ values.conj().swapaxes(1, 2), rtol=0, atol=4e-6 * k)
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_what_auto_chooses_is_hermitian(dtype: str) -> None:
+    rng = np.random.default_rng(5)
+    for shape in ((1, 5), (7, 3), (70, 33), (3, 40, 50), (60, 9, 12)):
+        x = (rng.standard_normal(shape) + 1j * rng.standard_normal(shape)).astype(dtype)
+        for is_left in (True, False):
+            found = simulator.gemm(x, x, adjoint_a=is_left, adjoint_b=not is_left)
+            assert is_hermitian(found)
+            wanted = adjoint(x) @ x if is_left else x @ adjoint(x)
+            np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-4)
+
+
+def test_both_adjoint_are_symmetric() -> None:
+    x = small_integers(np.random.default_rng(6), (40, 30), "c8", 3)
+    kernel: dict[str, Any] = {"variant": "warp_tiled", "tile": 32, "config": {"triangle": 1}}
+    wanted = (x.T @ x).conj()
+    np.testing.assert_array_equal(simulator.gemm(x, x.T, adjoint_a=True, adjoint_b=True, **kernel), wanted)
+    with pytest.raises(ConfigError, match="triangle"):
+        simulator.gemm(x, x.copy(), adjoint_b=True, **kernel)
+    with pytest.raises(ConfigError, match="triangle"):
+        simulator.gemm(x[:30], x[:30], **kernel)
+
+
 @pytest.mark.slow
 def test_rows_of_residues_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(residues, "MOST_RESIDUES_OF_C", 1)
@@ -82,3 +158,6 @@ def test_rows_of_residues_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     for tile in (64, 256):
         found = simulator.matmul(x, x.T, variant="split_float64", tile=tile, config={"triangle": 1})
         np.testing.assert_array_equal(found, x @ x.T)
+    y = small_integers(np.random.default_rng(4), (2100, 16), np.dtype("c16"), 3)
+    found = simulator.gemm(y, y, adjoint_b=True, variant="split_float64", tile=64, config={"triangle": 1})
+    np.testing.assert_array_equal(found, y @ y.conj().T)

@@ -109,6 +109,8 @@ def fill(spec: KernelSpec, *extensions: type[Extension]) -> str:
                 tf32=spec.is_tf32,
                 triangle_group=TRIANGLE_GROUP,
                 epilogue=spec.epilogue,
+                conjugates=spec.conjugates,
+                hermitian=spec.hermitian,
                 is_integer="int" in spec.compute.result.dtype_name,
                 **(tables(spec.config.moduli) if spec.config.moduli else {}),
             )

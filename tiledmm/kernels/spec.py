@@ -31,6 +31,9 @@ class KernelSpec:
             decomposed"`` for a kernel that computes only if the scan found that the operands can, or cannot, be
             decomposed; empty for all other kernels.
         epilogue: Operations on each sum before it is stored; None for none.
+        conjugates: Operands whose elements are conjugated: ``"a"``, ``"b"``, ``"ab"``, or empty for none.
+        hermitian: True for a kernel that computes a triangle of a Hermitian C, and stores conjugates above the
+            diagonal.
     """
 
     variant: Variant
@@ -42,6 +45,8 @@ class KernelSpec:
     layout: str
     condition: str = ""
     epilogue: Epilogue | None = None
+    conjugates: str = ""
+    hermitian: bool = False
 
     @property
     def symbol(self) -> str:
@@ -55,12 +60,14 @@ class KernelSpec:
         if not (self.a == self.b == self.compute.stored and self.c == self.compute.result):
             types = f"{self.a.name}_{self.b.name}_{self.compute.name}_{self.c.name}"
         cfg = self.config
-        half = "_triangle" if cfg.triangle else ""
+        conjugated = f"_conj_{self.conjugates}" if self.conjugates else ""
+        half = ("_hermitian" if self.hermitian else "") + ("_triangle" if cfg.triangle else "")
         suited = "_unsplit" if self.condition == "unless decomposed" else ""
         scheme = f"x{SCHEMES[cfg.scheme].products}" if cfg.scheme else f"x{cfg.moduli}" if cfg.moduli else ""
         numbers = f"{cfg.bm}x{cfg.bn}x{cfg.bk}" + (f"_by{cfg.cluster_k}" if cfg.cluster_k > 1 else "")
         after = f"_{self.epilogue.name}" if self.epilogue else ""
-        return f"tiledmm_{self.variant.name}_{types}{scheme}_{numbers}_{self.layout.lower()}{half}{suited}{after}"
+        layout = f"{self.layout.lower()}{conjugated}"
+        return f"tiledmm_{self.variant.name}_{types}{scheme}_{numbers}_{layout}{half}{suited}{after}"
 
     def __str__(self) -> str:
         """Return the kernel's symbol, followed by the packing and the split-K partitions of its launches."""
@@ -93,6 +100,10 @@ class KernelSpec:
     def operands(self) -> Operands:
         """Format in which the kernel reads its operands, once they are packed as the config says."""
         return self.variant.operands.format_by(self.config.launch)
+
+    def conjugates_operand(self, operand: int) -> str:
+        """Return the value of ``conjugates`` for an auxiliary kernel whose only operand is A (0) or B (1)."""
+        return "a" if "ab"[operand] in self.conjugates else ""
 
     @property
     def kernel(self) -> KernelSpec:

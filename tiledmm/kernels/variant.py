@@ -155,6 +155,11 @@ class Variant:
         return self.user if isinstance(self.user, PlainKernel) else None
 
     @property
+    def conjugates(self) -> bool:
+        """True if the kernel can multiply conjugates of its operands: every kernel of this package can."""
+        return self.user is None
+
+    @property
     def simulated(self) -> bool:
         """True if the simulator can run the kernel: for every variant but ``cublas``."""
         return not self.is_baseline

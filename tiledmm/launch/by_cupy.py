@@ -47,7 +47,8 @@ def cupy_gemm(a: Any, b: Any, epilogue: EpilogueCall, out: Any, ufunc: UfuncKeyw
     Returns:
         ``out``, or a new array.
     """
-    c, alpha, beta, bias, activation = epilogue.keywords
+    c, alpha, beta, bias, activation, *_ = epilogue.keywords
+    a, b = (_adjoint(x) if is_adjoint else x for x, is_adjoint in zip((a, b), epilogue.adjoint, strict=True))
     dtype = loop_type(a.dtype, b.dtype, ufunc.dtype)
     x = cupy_matmul(a.astype(dtype, copy=False), b.astype(dtype, copy=False))
     if epilogue.without_product:
@@ -62,6 +63,11 @@ def cupy_gemm(a: Any, b: Any, epilogue: EpilogueCall, out: Any, ufunc: UfuncKeyw
         return x.astype(dtype, copy=False)
     cupy.copyto(out, x, casting=ufunc.casting)
     return out
+
+
+def _adjoint(x: Any) -> Any:
+    """Return an array conjugated, with its last two axes exchanged; a vector is only conjugated."""
+    return x.conj() if x.ndim < 2 else x.conj().swapaxes(-1, -2)
 
 
 def _gelu(x: Any) -> Any:

@@ -128,9 +128,9 @@ def _is_foreign(x: Any, cupys: type) -> bool:
 
 
 def _described(epilogue: EpilogueCall) -> tuple[Any, ...]:
-    """Return the properties of an epilogue on which a plan depends, as a tuple for a dict's key."""
+    """Return the properties of a call of ``gemm`` on which its plan depends, as a tuple for a dict's key."""
     arrays = ((type(x), x.shape, x.strides, x.dtype, x.data.device_id) for x in epilogue.arrays)
-    return epilogue.epilogue, epilogue.without_product, *arrays
+    return epilogue.epilogue, epilogue.without_product, epilogue.adjoint, *arrays
 
 
 def _frozen(config: Any) -> Any:

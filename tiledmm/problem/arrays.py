@@ -73,6 +73,14 @@ class Array:
         if repeats and 0 not in self.shape:
             raise ShapeError("out cannot be written, because several of its elements share one address (a stride of 0)")
 
+    def transposed(self) -> Array:
+        """Return the description of this array with its last two axes exchanged; of this array if it has only one."""
+        if len(self.shape) < 2:
+            return self
+        *loop, rows, columns = self.shape
+        *steps, row, column = self.strides
+        return Array((*loop, columns, rows), (*steps, column, row), self.dtype)
+
     def is_contiguous(self, order: str) -> bool:
         """Return whether the array is contiguous in memory order ``order``, which is ``"C"`` or ``"F"``."""
         expected = self.dtype.itemsize

@@ -35,14 +35,15 @@ def resolve_call(x1: Any, x2: Any, out: Any, ufunc: UfuncKeywords, epilogue: Epi
             ``PreparedOperand``.
         out: The array for the result; None for a new one.
         ufunc: Keywords of the ufunc.
-        epilogue: The epilogue of ``gemm``; None for ``matmul``.
+        epilogue: The keywords of ``gemm`` with their epilogue; None for ``matmul``.
 
     Raises:
         TiledmmError: As for ``tiledmm.matmul``, if arrays or keywords do not fit.
     """
     keywords: dict[str, Any] = ufunc._asdict()
     if epilogue is not None:
-        keywords |= {"epilogue": epilogue.epilogue, "arrays": [describe(each) for each in epilogue.arrays]}
+        arrays = [describe(each) for each in epilogue.arrays]
+        keywords |= {"epilogue": epilogue.epilogue, "arrays": arrays, "adjoint": epilogue.adjoint}
     a, b, c, same_memory = describe_call(x1, x2, out)
     prepared = isinstance(x1, PreparedOperand), isinstance(x2, PreparedOperand)
     product = multiplied = resolve(a, b, c, same_memory=same_memory, prepared=prepared, **keywords)

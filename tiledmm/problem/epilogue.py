@@ -101,6 +101,8 @@ class EpilogueKeywords(NamedTuple):
     beta: Any = 0
     bias: Any = None
     activation: str | None = None
+    adjoint_a: bool = False
+    adjoint_b: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +123,11 @@ class EpilogueCall:
     scalars: bytes = b""
     without_product: bool = False
 
+    @property
+    def adjoint(self) -> tuple[bool, bool]:
+        """Whether the first operand, and the second, are conjugated and transposed."""
+        return bool(self.keywords.adjoint_a), bool(self.keywords.adjoint_b)
+
 
 def resolve_epilogue(compute: np.dtype[Any], casting: str, keywords: EpilogueKeywords) -> EpilogueCall:
     """Check the keywords of an epilogue, and return the epilogue of the call.
@@ -135,7 +142,7 @@ def resolve_epilogue(compute: np.dtype[Any], casting: str, keywords: EpilogueKey
         KeywordError: If a factor is not a number, ``beta`` is given without ``c``, or the activation does not exist.
         ShapeError: If ``beta`` is an array with dimensions.
     """
-    c, alpha, beta, bias, activation = keywords
+    c, alpha, beta, bias, activation, *_ = keywords
     key = compute, casting, activation, _form(c), _form(alpha), _form(beta), _form(bias)
     try:
         epilogue = _kept[key]
@@ -173,7 +180,7 @@ def _form(value: Any) -> Any:
 
 def _checked(compute: np.dtype[Any], casting: str, keywords: EpilogueKeywords) -> Epilogue | None:
     """Check the keywords of ``gemm``, and return their epilogue; None if the sums are stored unchanged."""
-    c, alpha, beta, bias, activation = keywords
+    c, alpha, beta, bias, activation, *_ = keywords
     kind = _kind(compute)
     activation = _activation(activation, kind, compute)
     is_read = not (_is_number(beta) and beta == 0)

@@ -51,9 +51,11 @@ class Product:
         via_temporary: True if no kernel converts to the type of ``out``, so that the product needs a temporary result.
         spans: Ranges of bytes that ``x1``, ``x2``, ``out`` and the epilogue's arrays occupy, relative to their first
             elements.
-        symmetric: True if C is symmetric because B is the transpose of A in the same memory.
+        symmetric: True if C is symmetric, or Hermitian, because B is the transpose of A in the same memory.
         epilogue: Operations on each sum before it is stored; None for ``matmul``.
         prepared: Whether A, and B, are prepared operands.
+        conjugates: Whether the elements of A, and those of B, are conjugated before they are multiplied; False for
+            operands that are not complex.
     """
 
     problem: Problem
@@ -71,6 +73,12 @@ class Product:
     symmetric: bool = False
     epilogue: Epilogue | None = None
     prepared: tuple[bool, bool] = (False, False)
+    conjugates: tuple[bool, bool] = (False, False)
+
+    @property
+    def hermitian(self) -> bool:
+        """True if C is Hermitian: the elements of one operand are the conjugates of the other's, transposed."""
+        return self.symmetric and self.conjugates[0] != self.conjugates[1]
 
     @property
     def converts(self) -> bool:
@@ -94,7 +102,7 @@ class Product:
         """Return this product in the form C^T = B^T A^T, which has the same elements in memory."""
         return replace(
             self, problem=self.problem.transposed(), a=self.b, b=self.a, is_transposed=not self.is_transposed,
-            prepared=self.prepared[::-1],
+            prepared=self.prepared[::-1], conjugates=self.conjugates[::-1],
         )  # fmt: skip
 
     def part(self, rows: range, cols: range, products: Sequence[range] = ()) -> Product:
@@ -117,6 +125,7 @@ def resolve(
     epilogue: Epilogue | None = None,
     arrays: Sequence[Array] = (),
     prepared: tuple[bool, bool] = (False, False),
+    adjoint: tuple[bool, bool] = (False, False),
     **keywords: Any,
 ) -> Product:
     """Return the product of a call of ``matmul`` or ``gemm``.
@@ -127,6 +136,7 @@ def resolve(
         epilogue: Operations on each sum before it is stored; None for ``matmul``.
         arrays: Descriptions of the arrays that the epilogue reads; they broadcast to the result.
         prepared: Whether x1, and x2, are prepared operands.
+        adjoint: Whether x1, and x2, are conjugated and transposed before they are multiplied.
         **keywords: The fields of ``UfuncKeywords``.
 
     Raises:
@@ -139,6 +149,7 @@ def resolve(
         AlignmentError: If strides are not multiples of the element size.
     """
     ufunc = UfuncKeywords(**keywords)
+    x1, x2 = (x.transposed() if is_adjoint else x for x, is_adjoint in zip((x1, x2), adjoint, strict=True))
     entries, casting, order = axes_entries(ufunc), ufunc.casting, ufunc.order
     compute_type = loop_type(x1.dtype, x2.dtype, ufunc.dtype, ufunc.signature)
     for i, x in enumerate((x1, x2)):
@@ -176,6 +187,7 @@ def resolve(
 
     convert = tuple(None if converts_in_kernel(x.dtype, compute_type) else compute_type for x in (x1, x2))
     a, b, c = (element(x) for x in (x1.dtype, x2.dtype, compute_type if via_temporary else result_type))
+    conjugates = adjoint[0] and a.components > 1, adjoint[1] and b.components > 1
     if via_temporary or any(each is not None for each in convert):  # not `!=`, because dtype("float64") == None
         # The kernel will get converted arrays, not these: only the checks and shapes matter here.
         problem, transposed = _NO_PROBLEM, False
@@ -203,6 +215,7 @@ def resolve(
         symmetric=same_memory and a == b and problem is not _NO_PROBLEM and problem.is_mirrored,
         epilogue=epilogue,
         prepared=prepared[::-1] if transposed else prepared,
+        conjugates=conjugates[::-1] if transposed else conjugates,
     )
 
 

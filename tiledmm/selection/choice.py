@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from dataclasses import dataclass, replace
 
@@ -158,5 +159,10 @@ def kernel_spec_of(name: str, config: Config, product: Product) -> KernelSpec:
     variant = find_variant(name)
     a, b, problem, compute = product.a, product.b, product.problem, variant.computes_in(product.compute)
     epilogue = product.epilogue.with_strides(problem.epilogue) if product.epilogue else None
-    spec = KernelSpec(variant, config, a, b, compute, product.c, problem.layout, epilogue=epilogue)
+    conjugates = "".join(itertools.compress("ab", product.conjugates))
+    hermitian = product.hermitian and bool(config.triangle)
+    spec = KernelSpec(
+        variant, config, a, b, compute, product.c, problem.layout,
+        epilogue=epilogue, conjugates=conjugates, hermitian=hermitian,
+    )  # fmt: skip
     return spec.with_packing_for_tma(can_be_mapped(problem, 0, a), can_be_mapped(problem, 1, b))

@@ -47,8 +47,7 @@ def choose(call: Call, kernel: KernelKeywords, models: Models, tuned: bool = Tru
     """
     model = models(is_ieee(kernel.precision))
     product = with_precision(call.multiplied, kernel.precision)
-    # Tables are measured with operands that each product prepares.
-    tuned = tuned and kernel.variant == AUTO and not any(product.prepared)
+    tuned = tuned and kernel.variant == AUTO and may_be_tuned(product)
     table = table_of(model.gpu.name) if tuned else None
     named = with_scheme(product, kernel, model)
     choice = select(named.variant, named.tile, product, named.config, table, model)
@@ -188,8 +187,18 @@ def select(
     variant = find_variant(_VARIANT_OF_A_TILE if name == AUTO else name)
     chosen = variant.config(tile, variant.computes_in(product.compute), config)
     if chosen.triangle and not product.symmetric:
-        raise ConfigError("triangle=1 needs a symmetric C: a @ a.T or a.T @ a of one array")
+        raise ConfigError("triangle=1 needs a symmetric or Hermitian C: a @ a.T, or gemm(a, a, adjoint_b=True)")
+    if any(product.conjugates) and not variant.conjugates:
+        raise UnsupportedTypeError(
+            f"variant {variant.name!r} is a kernel of your own, which multiplies no conjugates: pass b.conj().T "
+            "instead of b with adjoint_b=True"
+        )
     return named_choice(variant, chosen, product)
+
+
+def may_be_tuned(product: Product) -> bool:
+    """Return whether tuned tables may hold a product: one whose operands are neither prepared nor conjugated."""
+    return not any((*product.prepared, *product.conjugates))
 
 
 def measured(product: Product, table: TunedTable, model: Model) -> Choice | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 from tiledmm.hardware.data_sheets import Gpu
@@ -9,7 +10,7 @@ from tiledmm.kernels.config import Config
 from tiledmm.kernels.launches import Form
 from tiledmm.problem.product import Product
 from tiledmm.selection.choice import Choice
-from tiledmm.selection.choose import measured
+from tiledmm.selection.choose import may_be_tuned, measured
 from tiledmm.selection.model import Model
 from tiledmm.selection.tuned import TunedTable
 
@@ -117,9 +118,11 @@ class Explanation:
         times = f"{problem.products} x " if problem.products != 1 else ""
         types = self.product.compute.dtype_name
         transposed = ", computed transposed" if self.product.is_transposed else ""
-        symmetric = ", C symmetric" if self.product.symmetric else ""
+        names = itertools.compress("AB", self.product.conjugates)
+        conjugated = "".join(f", {name} conjugated" for name in names)
+        symmetric = ", C Hermitian" if self.product.hermitian else ", C symmetric" if self.product.symmetric else ""
         shapes = f"{times}({problem.m} x {problem.k}) @ ({problem.k} x {problem.n})"
-        head = f"{shapes}, {types}, layout {problem.layout}{transposed}{symmetric}"
+        head = f"{shapes}, {types}, layout {problem.layout}{transposed}{conjugated}{symmetric}"
         if problem.is_empty:
             return f"{head}\nnothing to compute"
         how = "measured" if self.tuned else "expected"
@@ -145,11 +148,11 @@ def explanation(product: Product, model: Model, table: TunedTable, held: tuple[i
     Args:
         product: The product.
         model: Model of the device.
-        table: Tuned table of the device, which is not used if an operand is prepared.
+        table: Tuned table of the device, which is not used if an operand is prepared or conjugated.
         held: Sizes of the forms that prepared operands hold, in bytes.
     """
     choices = sorted(model.rank(product), key=lambda choice: choice.microseconds or 0.0)
-    tuned = None if any(product.prepared) else measured(product, table, model)
+    tuned = measured(product, table, model) if may_be_tuned(product) else None
     return Explanation(product, tuple(choices), tuned, model.gpu.name, model.bound(product), origin(model), held)
 
 

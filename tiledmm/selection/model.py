@@ -173,7 +173,9 @@ class Model:
             variant = find_variant(each.variant)
             config = _config(each.variant, each.tile, variant.computes_in(product.compute))
             transposed = transposed_if_preferred(variant, config, product)
-            if not is_suitable(variant, config, transposed.problem):
+            if not is_suitable(variant, config, transposed.problem) or (
+                any(product.conjugates) and not variant.conjugates
+            ):
                 continue
             choice = self._at_best(each, transposed, fits) or self._in_parts(each, transposed, fits)
             if choice:
@@ -273,7 +275,8 @@ class Model:
     def _triangles(variant_name: str, config: Config, product: Product) -> Iterator[Config]:
         """Yield the configs of a kernel from which ``auto`` chooses: of a symmetric C, all tiles or a triangle of them.
 
-        All tiles are yielded only if the kernel rounds C[i, j] and C[j, i] alike. No kernel does for complex numbers.
+        A Hermitian C counts as symmetric. All tiles are yielded only if the kernel rounds C[i, j] and C[j, i] alike. No
+        kernel does for complex numbers.
         """
         variant = find_variant(variant_name)
         if product.symmetric and variant.has_triangle(config):

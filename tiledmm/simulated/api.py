@@ -77,6 +77,8 @@ def gemm(
     beta: Any = 0,
     bias: Any = None,
     activation: str | None = None,
+    adjoint_a: bool = False,
+    adjoint_b: bool = False,
     out: Any = None,
     dtype: Any = None,
     casting: str = "same_kind",
@@ -90,8 +92,8 @@ def gemm(
     """Compute ``activation(alpha * (a @ b) + beta * c + bias)`` of NumPy arrays with a kernel that runs on the CPU.
 
     Args:
-        a, b, c, alpha, beta, bias, activation, dtype, casting: Operands and keywords, explained at ``tiledmm.gemm``;
-            arrays are NumPy arrays.
+        a, b, c, alpha, beta, bias, activation, adjoint_a, adjoint_b, dtype, casting: Operands and keywords, explained
+            at ``tiledmm.gemm``; arrays are NumPy arrays.
         out, variant, tile, config, precision, checks, target: Keywords that are explained at ``matmul``.
 
     Returns:
@@ -104,7 +106,7 @@ def gemm(
         >>> hidden = gemm(x, weights, bias=bias, activation="relu")
     """
     ufunc, kernel = UfuncKeywords(casting=casting, dtype=dtype), KernelKeywords(variant, tile, config, precision)
-    epilogue = EpilogueKeywords(c, alpha, beta, bias, activation)
+    epilogue = EpilogueKeywords(c, alpha, beta, bias, activation, adjoint_a, adjoint_b)
     settings = Settings(checks=checks, counts=False, target=target)
     done = simulate_product(a, b, _array(out), ufunc, kernel, settings, epilogue_keywords=epilogue, prints=True)
     done.report.check()
@@ -167,8 +169,8 @@ def run(
 
     Args:
         x1, x2, out, variant, tile, config, precision, checks, target: Operands and keywords, explained at ``matmul``.
-        epilogue: Keywords of ``gemm``, any of ``c``, ``alpha``, ``beta``, ``bias`` and ``activation``, such as
-            ``{"bias": bias, "activation": "relu"}``; None to compute ``matmul``.
+        epilogue: Keywords of ``gemm``, any of ``c``, ``alpha``, ``beta``, ``bias``, ``activation``, ``adjoint_a`` and
+            ``adjoint_b``, such as ``{"bias": bias, "activation": "relu"}``; None to compute ``matmul``.
         source: CUDA C, or the path of a file with it: an edited copy of what ``tiledmm.source`` returns. The kernels
             that it defines are run in place of this package's kernels of the same names.
         counts: Whether traffic is counted.

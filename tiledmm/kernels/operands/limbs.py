@@ -55,7 +55,8 @@ class Limbs(Operands):
         limb = SCHEMES[spec.config.scheme].limb_of(spec.compute)
         packed = after_packing(spec).layout
         layout = packed[0].replace("G", "N") + packed[1].replace("G", "T")
-        return replace(spec.alone(), a=limb, b=limb, compute=limb, layout=layout, condition="if decomposed")
+        kernel = replace(spec.alone(), a=limb, b=limb, compute=limb, layout=layout)
+        return replace(kernel, condition="if decomposed", conjugates="")
 
     def for_tma(self, spec: KernelSpec, a_in_place: bool, b_in_place: bool) -> KernelSpec:
         """Return the specification with packing of MN-major operands, if limbs must be K-major.
@@ -220,8 +221,10 @@ def decompose_spec(spec: KernelSpec, operand: int, short: bool) -> KernelSpec:
         config = _mn_major(compute, scheme.name, limb.components)
     else:
         config = _k_major(compute, scheme.name, short)
-    stored = (spec.a, spec.b)[operand]
-    return KernelSpec(DECOMPOSE, config, stored, compute, compute, limb, f"{letter}N", "scan")
+    stored, conjugates = (spec.a, spec.b)[operand], spec.conjugates_operand(operand)
+    return KernelSpec(
+        DECOMPOSE, config, stored, compute, compute, limb, f"{letter}N", "scan", conjugates=conjugates
+    )  # fmt: skip
 
 
 def _copy_of(spec: KernelSpec, problem: Problem, operand: int) -> Copy:

@@ -71,7 +71,8 @@ class Residues(Operands):
 
     def kernel(self, spec: KernelSpec) -> KernelSpec:
         """Return the specification of the kernel that multiplies residues of A and B and writes residues of C."""
-        return replace(spec.alone(), a=_BYTE, b=_BYTE, c=_BYTE, layout="NT", condition="if decomposed", epilogue=None)
+        kernel = replace(spec.alone(), a=_BYTE, b=_BYTE, c=_BYTE, layout="NT", condition="if decomposed")
+        return replace(kernel, epilogue=None, conjugates="", hermitian=False)
 
     def limbs(self, config: Config, compute: Element) -> int:
         """Return the number of planes of residues: one per modulus, or three per modulus for complex numbers."""
@@ -83,7 +84,7 @@ class Residues(Operands):
         The launches also write the operand scan, which records whether the values can be decomposed.
         """
         kernel = spec.kernel
-        both = both_copies(lambda operand: _copy_of(spec, problem, operand), bool(spec.config.triangle))
+        both = both_copies(lambda operand: _copy_of(spec, problem, operand), _is_shared(spec.config, spec.hermitian))
         return with_scan(with_copies(kernel, problem, both, kernel.config), problem, both)
 
     def products(self, spec: KernelSpec, problem: Problem, ready: PreparedOperands) -> Schedule:
@@ -160,7 +161,7 @@ class Residues(Operands):
         planes = residue_planes(config.moduli, compute.components)
         residues = planes * problem.elements(0) * 1.0, planes * problem.elements(1) * 1.0
         sizes, letters = bytes_of(product), problem.k_major_layout
-        each_time = product.each_time(shared=bool(config.triangle))
+        each_time = product.each_time(shared=_is_shared(config, product.hermitian))
         # The rates are those of four launches: two decompose operands, one reconstructs C, and one returns at once.
         launched = (2 + len(each_time)) / 4
         before = launched * device.residue_launches
@@ -201,6 +202,11 @@ class Residues(Operands):
         One byte is read per plane of residues.
         """
         return spec.config.wn, residue_planes(spec.config.moduli, spec.compute.components)
+
+
+def _is_shared(config: Config, hermitian: bool) -> bool:
+    """Return whether the residues of A are also those of B, because B is the transpose of A, and not conjugated."""
+    return config.triangle > 0 and not hermitian
 
 
 # Rows per block of the kernel that decomposes, if columns are contiguous: a cache line of a column, or parts of it.
@@ -269,8 +275,10 @@ def decompose_residues_spec(spec: KernelSpec, operand: int, rows: int) -> Kernel
         rows: Rows per block, one of ``rows_per_block``.
     """
     compute, letter, stored = spec.compute, k_major_letter(spec, operand), (spec.a, spec.b)[operand]
-    config = _decomposition(spec.config.moduli, compute, rows)
-    return KernelSpec(DECOMPOSE_RESIDUES, config, stored, compute, compute, _BYTE, f"{letter}N", "scan")
+    config, conjugates = _decomposition(spec.config.moduli, compute, rows), spec.conjugates_operand(operand)
+    return KernelSpec(
+        DECOMPOSE_RESIDUES, config, stored, compute, compute, _BYTE, f"{letter}N", "scan", conjugates=conjugates
+    )  # fmt: skip
 
 
 def rows_per_block(spec: KernelSpec, operand: int) -> tuple[int, ...]:
@@ -282,7 +290,10 @@ def reconstruct_spec(spec: KernelSpec) -> KernelSpec:
     """Return the specification of the kernel that reconstructs C from its residues."""
     compute, config = spec.compute, RECONSTRUCT.configure(spec.config.moduli, spec.compute)
     config = replace(config, triangle=spec.config.triangle)
-    return KernelSpec(RECONSTRUCT, config, _BYTE, _BYTE, compute, spec.c, "NN", "if decomposed", spec.epilogue)
+    return KernelSpec(
+        RECONSTRUCT, config, _BYTE, _BYTE, compute, spec.c, "NN", "if decomposed", spec.epilogue,
+        hermitian=spec.hermitian,
+    )  # fmt: skip
 
 
 def _copy_of(spec: KernelSpec, problem: Problem, operand: int) -> Copy:
