@@ -11,11 +11,13 @@ import pytest
 from benchmarks.support.data import KINDS, TOO_WIDE, operands
 from tests.conftest import full_unless, slow_unless
 from tests.one_limb_in_numpy import LOST, counts, is_decomposed, limbs, scales
+from tests.simulator import unchecked
 from tests.simulator.test_kernels import matrix
 from tests.simulator.test_split import Device, laid_out
 from tests.simulator.test_split_tensor_core import errors
 from tests.strategies import Layout, lay_out, random_matrix, small_integers
 from tiledmm import simulator
+from tiledmm.codegen.rendering import render
 from tiledmm.elements import TF32
 from tiledmm.kernels.operands.limbs import Limbs
 from tiledmm.kernels.variants import find_variant
@@ -228,3 +230,15 @@ def test_limbs_and_scans_are_those_of_the_numpy_version(layout: str) -> None:
             np.testing.assert_array_equal(np.ldexp(written, exponents[:, None]), limbs(rows), err_msg=name)
         found = product(left, right)
         assert np.array_equal(found, product(left, right, OTHERWISE, checks=False)) != is_decomposed(left, right), name
+
+
+def test_rows_too_long_to_count_pass_only_if_no_element_is_too_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    limit, lower = "MOST_COUNTED = 1 << 26", "MOST_COUNTED = 269"
+    monkeypatch.setattr(unchecked, "render", lambda spec: render(spec).replace(limit, lower))
+    for k, near in ((269, 269), (270, -270)):
+        x1, x2 = np.ones((12, k), "f4"), np.ones((k, 8), "f4")
+        choice = select("split_float32", None, resolve(describe(x1), describe(x2)).computed_in(TF32))
+        planned = schedule(choice.spec, choice.product.problem)
+        device = Device(choice.product, planned, x1, x2)
+        for operand, rows in enumerate((12, 8)):
+            assert device.found(planned.multiplying.scan[operand], rows)[:2] == (near, 2)
