@@ -11,6 +11,7 @@ import difflib
 from pathlib import Path
 
 from tiledmm.codegen.rendering import render
+from tiledmm.elements import TF32
 from tiledmm.kernels.spec import KernelSpec
 from tiledmm.kernels.variants import kernel_spec, kernel_variants
 
@@ -23,6 +24,7 @@ def renderings() -> dict[str, tuple[KernelSpec, KernelSpec | None]]:
     """Return, by file name, the kernel to render and the kernel it is compared with, None for a complete rendering.
 
     Kernels are in float32 or the variant's first type. The default tile is NN, the others alternate between layouts.
+    Limbs that emulate tf32 have one more kernel.
     """
     files: dict[str, tuple[KernelSpec, KernelSpec | None]] = {}
     for variant in kernel_variants():
@@ -32,6 +34,8 @@ def renderings() -> dict[str, tuple[KernelSpec, KernelSpec | None]]:
         for i, tile in enumerate(others, 1):
             spec = kernel_spec(variant, tile=tile, layout=LAYOUTS[i % len(LAYOUTS)])
             files[f"{variant.name}_{tile}.diff"] = spec, whole
+        for scheme in variant.operands.schemes_of(TF32):
+            files[f"{variant.name}_{scheme}.diff"] = kernel_spec(variant, dtype=TF32.dtype_name), whole
     return files
 
 
