@@ -1,7 +1,9 @@
 """Compare ``a @ a.T``, whose result is symmetric, with ``a @ b.T``: ``python -m benchmarks.symmetric``.
 
-Both run on the kernels that ``auto`` chooses. ``cupy.matmul(a, a.T)`` is timed in the same rounds. Times are those of
-the device. Needs a GPU; the exit status is 1 if a result is wrong or not exactly symmetric.
+For types such as ``hermitian-complex64``, compare ``gemm(a, a, adjoint_b=True)`` with ``gemm(a, b, adjoint_b=True)``.
+Both run on the kernels that ``auto`` chooses. ``cupy.matmul(a, a.T)``, or ``cupy.matmul(a, a.conj().T)`` with the copy
+that it needs, is timed in the same rounds. Times are those of the device. Needs a GPU; the exit status is 1 if a result
+is wrong or not exactly symmetric or Hermitian.
 """
 
 from __future__ import annotations
@@ -20,7 +22,13 @@ from tiledmm.report.tables import Table
 
 RESULTS = FOLDER / "symmetric.json"
 
-MEASURED = ("float32", "float16", "bfloat16", "float64", "complex64", "int8", "int32")
+#: Prefix of a type whose products are Hermitian.
+HERMITIAN = "hermitian-"
+
+MEASURED = (
+    "float32", "float16", "bfloat16", "float64", "complex64", "int8", "int32", "hermitian-complex64",
+    "hermitian-complex128",
+)  # fmt: skip
 
 #: Sizes of C and K.
 SIZES = (
@@ -37,31 +45,39 @@ def measure(dtype: str, n: int, k: int, layout: str, seconds: float) -> dict[str
     from tiledmm.bench.timing import measure as timed
 
     print(f"{dtype} {n} x {n} x {k} {layout} ...", file=sys.stderr, flush=True)
-    sets = operand_sets(Shape(n, n, k, layout, 0), dtype)
+    hermitian, element = dtype.startswith(HERMITIAN), dtype.removeprefix(HERMITIAN)
+    sets = operand_sets(Shape(n, n, k, layout, 0), element)
     if dtype == "float16":  # sums of squares of normal numbers would overflow
         sets = [(a / 16, b, c) for a, b, c in sets]
 
-    def transposed(i: int) -> Any:
-        return sets[i % len(sets)][0].T
+    def ours(a: Any, b: Any, c: Any = None) -> Any:
+        """Compute a @ b.T, or a @ b.conj().T, as this package does without a copy."""
+        return tiledmm.gemm(a, b, adjoint_b=True, out=c) if hermitian else tiledmm.matmul(a, b.T, out=c)
 
-    def product(i: int, function: Any, b: Any) -> Any:
-        a, _, c = sets[i % len(sets)]
-        return function(a, b, out=c)
+    def cupys(a: Any, _: Any, c: Any) -> Any:
+        return cupy.matmul(a, a.conj().T if hermitian else a.T, out=c)
 
-    found = product(0, tiledmm.matmul, transposed(0))
+    def product(i: int, function: Any, other: bool = False) -> Any:
+        a, b, c = sets[i % len(sets)]
+        return function(a, b.T if other else a, c)
+
+    found = product(0, ours)
     row: dict[str, Any] = {"type": dtype, "n": n, "k": k, "layout": layout}
-    row["kernel"] = str(tiledmm.explain(sets[0][0], transposed(0)).best)
-    row["beside"] = str(tiledmm.explain(*sets[0][:2]).best)
-    bits = found.view(_bits(found)).reshape(n, n, -1)
-    row["exact"] = bool((bits == bits.swapaxes(0, 1)).all())
+    row["kernel"] = str(_explained(sets[0][0], sets[0][0], hermitian).best)
+    row["beside"] = str(_explained(sets[0][0], sets[0][1].T, hermitian).best)
+    mirrored = found.T.conj() if hermitian else found.T
+    on_one_side = ~cupy.eye(n, dtype=bool)  # the conjugate of 0 on the diagonal is -0
+    bits, others = (x.copy().view(_bits(found)).reshape(n, n, -1) for x in (found, mirrored))
+    row["exact"] = bool((bits == others)[on_one_side].all()) and not (hermitian and found.diagonal().imag.any())
     # The terms of the diagonal are all positive: in a long sum of them, tensor cores' truncation exceeds the tolerance
     # for random errors.
     least = sets[0][0][:, :4096]
-    row["ok"] = is_right(least, least.T, found if k <= 4096 else tiledmm.matmul(least, least.T))
+    right = least.conj().T if hermitian else least.T
+    row["ok"] = is_right(least, right, found if k <= 4096 else ours(least, least))
     rivals = {
-        "symmetric": lambda i: product(i, tiledmm.matmul, transposed(i)),
-        "any": lambda i: product(i, tiledmm.matmul, sets[i % len(sets)][1]),
-        "cupy": lambda i: product(i, cupy.matmul, transposed(i)),
+        "symmetric": lambda i: product(i, ours),
+        "any": lambda i: product(i, ours, other=True),
+        "cupy": lambda i: product(i, cupys),
     }
     samples = timed(rivals, DeviceClock(), seconds=seconds)
     row |= {name: sample.seconds * 1e6 for name, sample in samples.items()}
@@ -74,18 +90,24 @@ def compile_kernels(dtype: str, sizes: list[tuple[int, ...]], layouts: list[str]
     """Compile what the products of a type launch, several kernels at a time."""
     import cupy
 
-    import tiledmm
     from tiledmm.compile.compilation import raw_kernels
 
     kernels = []
     for n, k in sizes:
         for layout in layouts:
-            kind = compute_element(dtype).dtype
+            kind = compute_element(dtype.removeprefix(HERMITIAN)).dtype
             a, b = (cupy.empty((n, k) if layout == "NT" else (k, n), kind) for _ in range(2))
             a, b = (a, b) if layout == "NT" else (a.T, b.T)
             for right in (a, b):
-                kernels += tiledmm.explain(a, right.T).best.kernels
+                kernels += _explained(a, right, dtype.startswith(HERMITIAN)).best.kernels
     raw_kernels(list(dict.fromkeys(kernels)))
+
+
+def _explained(a: Any, b: Any, hermitian: bool) -> Any:
+    """Return the explanation of a @ b.T, or of a @ b.conj().T."""
+    import tiledmm
+
+    return tiledmm.explain(a, b, adjoint_b=True) if hermitian else tiledmm.explain(a, b.T)
 
 
 def _bits(x: Any) -> str:
@@ -123,7 +145,7 @@ def summary_table(rows: list[dict[str, Any]]) -> Table:
 def main() -> int:
     """Measure all products, print the table and save the results; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--types", nargs="+", choices=TYPES, default=MEASURED)
+    parser.add_argument("--types", nargs="+", choices=(*TYPES, *MEASURED[-2:]), default=MEASURED)
     parser.add_argument("--sizes", nargs="+", help="sizes of C and K, such as 4096x512")
     parser.add_argument("--layouts", nargs="+", choices=("NT", "TN"), default=("NT",))
     parser.add_argument("--out", type=Path, default=RESULTS, help="where the results go")
@@ -139,7 +161,7 @@ def main() -> int:
         save(options.out, measured(this_machine(), {"products": rows}))
     show(symmetric_table(rows))
     wrong = [row for row in rows if not (row["ok"] and row["exact"])]
-    print(f"{len(wrong)} of {len(rows)} results are wrong or not symmetric")
+    print(f"{len(wrong)} of {len(rows)} results are wrong, or not exactly symmetric or Hermitian")
     return 1 if wrong else 0
 
 

@@ -1,8 +1,9 @@
 """Names of the kernels on which results depend, and a hash of the code behind each name.
 
 A name is a variant and a computation type, such as ``"warp_tiled float32"``, followed by ``gemm`` for kernels with an
-epilogue, and by ``triangle`` for kernels that compute half of a symmetric C. It represents all tiles in all layouts,
-and the auxiliary kernels that such products launch, so that a file with hundreds of kernels lists only dozens of names.
+epilogue, by ``triangle`` for kernels that compute half of a symmetric C, and by ``conjugates`` for kernels that
+conjugate an operand or compute half of a Hermitian C. It represents all tiles in all layouts, and the auxiliary kernels
+that such products launch, so that a file with hundreds of kernels lists only dozens of names.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from tiledmm.problem.epilogue import Epilogue, EpilogueOperand
 from tiledmm.selection.rates import shipped
 from tiledmm.tuning.cases import Case, named
 
-_GEMM, _TRIANGLE = "gemm", "triangle"
+_GEMM, _TRIANGLE, _CONJUGATES = "gemm", "triangle", "conjugates"
 _UNPACKED = {packed.dtype_name: name for name, packed in PACKED_ELEMENTS.items()}
 
 # What is launched besides the kernel that multiplies, by fields of ``LaunchConfig``.
@@ -59,6 +60,7 @@ def names_of(spec: KernelSpec) -> list[str]:
     types = [each for each in types if scheme is None or scheme.computes(compute_element(each))]
     types = [kind] if variant.operands.reads_elements else types
     uses = f" {_GEMM}" * (spec.epilogue is not None) + f" {_TRIANGLE}" * spec.config.triangle
+    uses += f" {_CONJUGATES}" * (spec.conjugates != "" or spec.hermitian)
     return [f"{variant.name} {each}{uses}" for each in types]
 
 
@@ -86,6 +88,8 @@ def _hash(name: str) -> str:
     kernels = _kernels(find_variant(variant), dtype)
     if _TRIANGLE in uses:
         kernels = dict.fromkeys(map(_of_triangle, kernels))
+    if _CONJUGATES in uses:
+        kernels = dict.fromkeys(map(_with_conjugates, kernels))
     if _GEMM in uses:
         kernels = dict.fromkeys(_with_epilogue(each) for each in kernels if each.variant.name == variant)
     return kernel_hash(kernels)
@@ -106,6 +110,16 @@ def _of_triangle(kernel: KernelSpec) -> KernelSpec:
     if not kernel.variant.has_triangle(kernel.config):
         return kernel
     return replace(kernel, config=replace(kernel.config, triangle=1))
+
+
+def _with_conjugates(kernel: KernelSpec) -> KernelSpec:
+    variant, is_complex = kernel.variant, kernel.compute.components > 1
+    if variant.writes is not None:
+        conjugates = "a"
+    else:
+        conjugates = "b" if VARIANTS.get(variant.name) is variant and variant.operands.reads_elements else ""
+    hermitian = kernel.config.triangle > 0
+    return replace(kernel, conjugates=conjugates, hermitian=hermitian) if is_complex else kernel
 
 
 def _with_epilogue(kernel: KernelSpec) -> KernelSpec:

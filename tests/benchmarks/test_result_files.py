@@ -180,6 +180,11 @@ def test_kernels_are_named_by_variant_and_type() -> None:
     assert kernels.names_of(spec) == ["wgmma float16"]
     assert kernels.names_of(kernels._with_epilogue(spec)) == ["wgmma float16 gemm"]
     assert kernels.names_of(kernels._of_triangle(spec)) == ["wgmma float16 triangle"]
+    for variant, dtype in (("warp_tiled", "complex64"), ("split_float64", "complex128")):
+        names = [f"{variant} {dtype}{uses}" for uses in ("", " conjugates", " triangle", " triangle conjugates")]
+        assert len({*kernels.hashes(names).values()}) == 4
+    half = kernels._of_triangle(kernel_spec(find_variant("warp_tiled"), dtype="complex64"))
+    assert kernels.names_of(kernels._with_conjugates(half)) == ["warp_tiled complex64 triangle conjugates"]
     limbs = kernel_spec(find_variant("split_float32")).kernel
     assert limbs.compute.dtype_name == "float16"
     assert kernels.names_of(limbs) == ["split_float32 float32", "split_float32 complex64"], "limbs could be of either"

@@ -156,6 +156,9 @@ def test_symbols_tell_kernels_apart():
             specs.add(kernel_spec("tiled", dtype=compute, a_dtype=a, b_dtype=b, out_dtype=c))
     whole = kernel_spec("warp_tiled", tile=64)
     specs.add(replace(whole, config=replace(whole.config, triangle=1)))
+    of_complex = kernel_spec("warp_tiled", tile=64, dtype="complex64", config={"triangle": 1})
+    specs |= {replace(of_complex, conjugates=each, hermitian=each == "b") for each in ("", "a", "b", "ab")}
+    specs.add(replace(of_complex, hermitian=True))
     assert len({s.symbol for s in specs}) == len(specs)
     mixed = kernel_spec("tiled", a_dtype="int8", b_dtype="float16", out_dtype="float64")
     assert mixed.symbol == "tiledmm_tiled_i8_f16_f32_f64_32x32x32_nn"

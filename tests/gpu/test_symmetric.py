@@ -1,4 +1,4 @@
-"""Tests of products of an array and its own transpose, whose result is exactly symmetric."""
+"""Tests of products of an array and its own transpose or adjoint, whose result is exactly symmetric or Hermitian."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import tiledmm
+from tests.gemm_calls import adjoint
 from tests.gpu.device import check_into, exact_product, matrix_layout, to_device, to_host
-from tests.strategies import any_bits, np_dtype, plain, small_integers
+from tests.strategies import Layout, any_bits, lay_out, np_dtype, plain, small_integers
 from tiledmm.bench import reference
 from tiledmm.elements import ELEMENTS, compute_element
 from tiledmm.kernels.operands import residues
@@ -133,3 +134,145 @@ def test_what_auto_chooses_is_symmetric(dtype: str, precision: str) -> None:
                 first = (left, right) if left.ndim == 2 else (left[-1], right[-1])
                 found = out if out.ndim == 2 else out[-1]
                 assert reference.judge(found, reference.reference(*first)).ok, f"{shape} {kernel}"
+
+
+# ---- Hermitian products ----
+
+HERMITIAN = [each for each in KERNELS if each[2].startswith("complex")] + [
+    (row.name, tile, name)
+    for row in kernel_variants()
+    for tile in row.tiles
+    for name in ("complex64", "complex128")
+    if tile != row.default_tile and row.multiplies(compute_element(name))
+    and row.runs_on(CAPABILITY, compute_element(name)) and row.has_triangle(row.config(tile, compute_element(name)))
+]  # fmt: skip
+ADJOINTS = ({"adjoint_a": True}, {"adjoint_b": True})
+
+
+def check_hermitian(layout: Layout, x: cupy.ndarray, what: str, adjoints: dict[str, bool], **kernel: Any) -> None:
+    """Multiply ``x`` by its adjoint into an ``out`` poisoned with NaNs, and check all of its memory, bit for bit.
+
+    One side of the diagonal has the conjugates of the other: -0 for an imaginary part of 0.
+    """
+    values = to_host(x)
+    product = (
+        exact_product(adjoint(values), values) if "adjoint_a" in adjoints else exact_product(values, adjoint(values))
+    )
+    out, memory = lay_out(cupy, np.full(product.shape, np.nan, product.dtype), layout, poison=True)
+    assert tiledmm.gemm(x, x, out=out, **adjoints, **kernel) is out, what
+    found, side = memory.get(), np.tri(product.shape[-1], dtype=bool)
+    for computed in (side, side.T):
+        _, expected = lay_out(np, np.where(computed, product, adjoint(product)), layout, poison=True)
+        if np.array_equal(found, expected):
+            return
+    np.testing.assert_array_equal(to_host(out), product, err_msg=what)
+    raise AssertionError(f"{what}: right values, but not conjugates bit for bit, or something around them was written")
+
+
+@pytest.mark.parametrize(("variant", "tile", "dtype"), HERMITIAN)
+def test_each_kernel_computes_a_triangle_of_a_hermitian_c(variant: str, tile: int, dtype: str) -> None:
+    rng, kernel = np.random.default_rng(87), keywords_of(variant, tile, dtype)
+    least = decomposed(variant) // 2
+    for size, k, letter in ((1, 37, "N"), (31, 64, "G"), (64, 37, "T"), (130, 9, "N"), (712, 70, "N"), (705, 70, "T")):
+        x = to_device(operand(rng, (size, least + k), dtype), matrix_layout(letter))
+        what = f"{variant} {tile} {dtype} {letter} {size}"
+        for order in "NT":
+            check_hermitian(matrix_layout(order), x, what, {"adjoint_b": True}, **kernel)
+            check_hermitian(matrix_layout(order), x.T, f"{what}, transposed", {"adjoint_a": True}, **kernel)
+    x = to_device(operand(rng, (3, 200, least + 40), dtype), plain(3))
+    check_hermitian(plain(3), x, "batch", {"adjoint_b": True}, **kernel)
+
+
+@pytest.mark.parametrize(("variant", "tile", "dtype"), HERMITIAN)
+def test_partitions_of_k_and_epilogues_of_a_hermitian_c(variant: str, tile: int, dtype: str) -> None:
+    rng = np.random.default_rng(88)
+    values = operand(rng, (333, decomposed(variant) // 2 + 400), dtype)
+    x, product = to_device(values), exact_product(values, adjoint(values))
+    splits = (1,) if "float64" in variant else (1, 2, 3)
+    c, bias = small_integers(rng, (333, 333), np_dtype(dtype), 3), small_integers(rng, (333,), np_dtype(dtype), 3)
+    for split in splits:
+        kernel = keywords_of(variant, tile, dtype, split_k=split)
+        check_hermitian(matrix_layout("N"), x, f"split-K {split}", {"adjoint_b": True}, **kernel)
+        for held, beside in ((c, bias), (np.asfortranarray(c), bias[:, None])):
+            found = tiledmm.gemm(
+                x, x, cupy.asarray(held), adjoint_b=True, alpha=2 - 1j, beta=3j, bias=cupy.asarray(beside), **kernel
+            )
+            np.testing.assert_array_equal(to_host(found), (2 - 1j) * product + 3j * held + beside)
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+@pytest.mark.parametrize("precision", ["full", "ieee"])
+def test_what_auto_chooses_is_hermitian(dtype: str, precision: str) -> None:
+    """Check conjugates, the diagonal, accuracy and reproducibility of products of random data."""
+    rng, kind = np.random.default_rng(89), np_dtype(dtype)
+    for shape in (
+        (1, 5), (7, 3), (64, 64), (200, 33), (777, 300), (2048, 1024), (600, 20000), (30, 60, 50), (2000, 9, 12),
+        (3, 513, 700),
+    ):  # fmt: skip
+        values = reference.random_matrix(rng, int(np.prod(shape[:-1])), shape[-1], kind, shape[-1]).reshape(shape)
+        x = to_device(values)
+        for adjoints in ADJOINTS:
+            if "adjoint_a" in adjoints and shape[-1] > 5000:
+                continue
+            kernel = tiledmm.explain(x, x, precision=precision, **adjoints).choices[0]
+            assert kernel.spec.hermitian, f"{shape} {kernel}"
+            found = tiledmm.gemm(x, x, precision=precision, **adjoints)
+            host = to_host(found)
+            bits, others = (np.ascontiguousarray(each).view(f"V{kind.itemsize}") for each in (host, adjoint(host)))
+            above = ~np.eye(host.shape[-1], dtype=bool)
+            assert (bits == others)[..., above].all(), f"{shape} {kernel}"
+            assert not host.diagonal(axis1=-2, axis2=-1).imag.any(), f"{shape} {kernel}"
+            again = tiledmm.gemm(x, x, precision=precision, **adjoints)
+            assert (to_host(again).view(bits.dtype) == bits).all(), f"{shape} {kernel}"
+            left, right = (adjoint(x), x) if "adjoint_a" in adjoints else (x, adjoint(x))
+            first = (left, right) if x.ndim == 2 else (left[-1], right[-1])
+            assert reference.judge(found if x.ndim == 2 else found[-1], reference.reference(*first)).ok, (
+                f"{shape} {kernel}"
+            )
+
+
+CONJUGATING = [
+    (row.name, tile, name)
+    for row in kernel_variants()
+    for tile in row.tiles or (None,)
+    for name in ("complex64", "complex128")
+    if row.multiplies(compute_element(name)) and row.runs_on(CAPABILITY, compute_element(name))
+]
+
+
+@pytest.mark.parametrize(("variant", "tile", "dtype"), CONJUGATING)
+def test_each_kernel_conjugates(variant: str, tile: int | None, dtype: str) -> None:
+    """Check products of all layouts with either operand or both adjoint, by exact integers."""
+    rng = np.random.default_rng(90)
+    row = next(each for each in kernel_variants() if each.name == variant)
+    k, n = (3 if row.reads.short_k else 150), (5 if row.reads.narrow else 75)
+    a, b = operand(rng, (70, k), dtype), operand(rng, (k, n), dtype)
+    product = exact_product(a, b)
+    for number, (first, second) in enumerate((i, j) for i in "NTG" for j in "NTG"):
+        for adjoints in ((False, True), (True, False), (True, True)):
+            x, y = (adjoint(each) if is_adjoint else each for each, is_adjoint in zip((a, b), adjoints, strict=True))
+            left, right = to_device(x, matrix_layout(first)), to_device(y, matrix_layout(second))
+            out = to_device(np.full(product.shape, np.nan, dtype), matrix_layout("NT"[number % 2]))
+            tiledmm.gemm(left, right, out=out, adjoint_a=adjoints[0], adjoint_b=adjoints[1], variant=variant, tile=tile)
+            np.testing.assert_array_equal(to_host(out), product, err_msg=f"{first}{second} {adjoints}")
+
+
+def test_adjoint_operands_that_are_prepared() -> None:
+    rng = np.random.default_rng(91)
+    for dtype in ("complex64", "complex128"):
+        x, y = (to_device(small_integers(rng, (size, 1100), np_dtype(dtype), 2)) for size in (1000, 900))
+        p, q = tiledmm.prepare(x), tiledmm.prepare(y)
+        a, b = to_host(x), to_host(y)
+        for _ in range(2):
+            np.testing.assert_array_equal(to_host(tiledmm.gemm(q, p, adjoint_b=True)), exact_product(b, adjoint(a)))
+            np.testing.assert_array_equal(to_host(tiledmm.gemm(p, p, adjoint_b=True)), exact_product(a, adjoint(a)))
+            np.testing.assert_array_equal(to_host(tiledmm.gemm(p, p, adjoint_a=True)), exact_product(adjoint(a), a))
+            np.testing.assert_array_equal(to_host(tiledmm.matmul(p, y.T)), exact_product(a, b.T))
+
+
+def test_adjoint_operands_of_cublas() -> None:
+    rng = np.random.default_rng(92)
+    x, y = (to_device(small_integers(rng, (30, 40), np.dtype("c8"), 3)) for _ in range(2))
+    for adjoints, right in ((ADJOINTS[0], y), (ADJOINTS[1], y), ({"adjoint_a": True, "adjoint_b": True}, y.T)):
+        found = tiledmm.gemm(x, right, variant="cublas", alpha=2, **adjoints)
+        np.testing.assert_array_equal(to_host(found), to_host(tiledmm.gemm(x, right, alpha=2, **adjoints)))

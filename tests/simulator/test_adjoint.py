@@ -90,6 +90,17 @@ def test_operands_of_every_layout(
         np.testing.assert_array_equal(out, a @ b)
 
 
+@pytest.mark.parametrize("variant", ["auto", "thin", "dot_products"])
+def test_a_product_that_is_computed_transposed(variant: str) -> None:
+    """Check that kernels for few rows conjugate the right operand, whichever side of C is shorter."""
+    rng = np.random.default_rng(9)
+    for m, n in ((40, 5), (5, 40)):
+        a, b = small_integers(rng, (m, 70), "c8", 3), small_integers(rng, (70, n), "c8", 3)
+        for adjoints in BOTH:
+            first, second, keywords = given(a, b, adjoints)
+            np.testing.assert_array_equal(simulator.gemm(first, second, variant=variant, **keywords), a @ b)
+
+
 @pytest.mark.parametrize("variant", ["auto", "naive", pytest.param("warp_tiled", marks=pytest.mark.slow)])
 def test_only_complex_operands_are_conjugated(variant: str) -> None:
     rng = np.random.default_rng(3)

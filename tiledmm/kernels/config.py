@@ -67,7 +67,7 @@ class Config:
         lanes: Number of threads that compute an element of C together, each for a part of K. They belong to one warp,
             or, in kernels with warp tiles, to that many warps.
         triangle: 1 to compute only the tiles that reach below C's diagonal or lie on it, and to write each element on
-            both sides of it, for a @ a.T; else 0.
+            both sides of it, for a @ a.T; or its conjugate above the diagonal, for a @ a.conj().T; else 0.
         tiles_per_block: Number of tiles of bm x bn per block, each computed by its own threads.
         cluster: Number of blocks per thread block cluster. A cluster computes one tile of bm x bn, and its blocks share
             loads by multicast.
