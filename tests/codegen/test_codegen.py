@@ -126,12 +126,14 @@ def test_registers_of_pending_products_are_fenced():
     text = render(kernel_spec("wgmma", dtype="tf32", layout="TN").kernel)
     loop = text[text.index("// mainloop") : text.index("// epilogue")]
     order = [
-        r"load_fragment_a\(frag_a",
-        r"fence_registers\(frag_a\)",
+        r"load_fragment_a\(frag_a\[half\]",
+        r"fence_registers\(frag_a\[half\]\)",
         r"wgmma_fence",
         r"mma\(",
+        r"wgmma_wait<1>",
+        r"fence_registers\(frag_a\[1 - half\]\)",
         r"wgmma_wait<0>",
-        r"fence_registers\(frag_a\)",
+        r"fence_registers\(frag_a\[1\]\)",
     ]
     assert re.search(".*".join(order), loop, re.DOTALL)
 

@@ -704,7 +704,7 @@ __device__ __forceinline__ void write_scaled(const ResultTile<Output, TC>& tile,
 //
 // The pipeline is wgmma's. Tensor cores truncate where they add: over a long sum that is a bias, larger than float32's rounding
 // errors. So they accumulate BK steps of k from zero, the smallest products first, and FP32 additions, which round, promote the
-// partial sum to the accumulator. They do so for half of a tile's columns at a time, for lack of registers.
+// partial sum to the accumulator. They do so for at most 144 columns at a time, for lack of registers.
 static_assert(sizeof(T) == 2 || (K_MAJOR_A && K_MAJOR_B), "wgmma reads MN-major tiles of 16-bit elements only");
 constexpr int COLUMNS = BN < 128 ? BN : 128;   // of the tile that are accumulated at a time
 

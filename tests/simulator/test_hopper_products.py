@@ -67,6 +67,15 @@ def test_orders_of_threads(variant: str, order: str, seed: int) -> None:
     np.testing.assert_array_equal(done.result, right)
 
 
+@pytest.mark.parametrize("n", [70, 132])  # rows of C that are aligned vectors, and rows that are not
+@pytest.mark.parametrize(("order", "seed"), [("forward", 0), ("random", 1)])
+def test_tf32_whose_first_operand_comes_from_registers(n: int, order: str, seed: int) -> None:
+    a, b, _ = operands("float32", 66, n, 70)
+    for k in (70, 68, 33):  # several stages, of which the last may be incomplete
+        done = run(a[:, :k], b[:k], KernelKeywords("wgmma", 64, None, "tf32"), order=order, seed=seed, sms=2)
+        np.testing.assert_array_equal(done.result, a[:, :k] @ b[:k])
+
+
 @pytest.mark.parametrize(
     ("tile", "order", "seed"),
     [

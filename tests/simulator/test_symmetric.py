@@ -23,9 +23,11 @@ _KERNELS = [
     ("tensor_core", 64, "float64", 20, True),
     ("tensor_core", 32, "complex128", 20, False),
     ("split_float32", 64, "float32", 256, True),
+    ("split_float32", 144, "float32", 256, False),
     ("split_float32", 256, "complex64", 128, False),
     ("split_tensor_core", 64, "float32", 256, False),
     ("split_integer", 64, "int64", 40, False),
+    ("split_integer", 144, "int32", 40, False),
     ("split_float64", 64, "float64", 40, True),
     ("split_float64", 256, "complex128", 40, False),
     ("split_float64_tensor_core", 64, "float64", 40, False),
@@ -55,7 +57,7 @@ def test_a_triangle_is_all_of_c(variant: str, tile: int, dtype: str, k: int) -> 
     x = small_integers(rng, (2, 205, k), kind, 3)
     y = np.ascontiguousarray(x.swapaxes(1, 2)).swapaxes(1, 2)
     wanted = simulator.matmul(x, x.swapaxes(1, 2).copy(), variant="coalesced")
-    for each in (x, y) if variant == "wgmma" and tile == 64 else (x,):
+    for each in (x, y) if tile == 144 or (variant == "wgmma" and tile == 64) else (x,):
         np.testing.assert_array_equal(simulator.matmul(each, each.swapaxes(1, 2), **kernel), wanted)
     if kind.kind in "fc":
         values = rng.standard_normal((176, k)) * (1 + 1j if kind.kind == "c" else 1)

@@ -139,6 +139,9 @@ def test_tiles_that_no_table_knows_are_timed_too() -> None:
     assert {name for name in new if name.startswith("tensor_core 64")} == {f"tensor_core 64 {each}" for each in types}
     assert "tensor_core 128 float64" not in new, "one of another type is known: this was left out"
     assert "warp_tiled 64 float32" not in new, "tables have those of CUDA cores that are ever the fastest"
+    narrow = [row for row in TRUE.rows if row.name != ("split_integer", 256)]
+    again = {calibration.name_of(row) for row in calibration.kernels_of(replace(TRUE, rows=tuple(narrow)))}
+    assert "split_integer 256 int32" in again and "split_integer 256 int64" not in again, "that is the kernel of 128"
     first = next(row for row in left_out if calibration.name_of(row) == "tensor_core 128 float16")
     assert new["tensor_core 64 float16"] == replace(first, tile=64, residents=()), "the search begins there"
 

@@ -128,7 +128,7 @@ def _byte_tile(tile: int) -> Config:
 
     It has as many stages as fit into shared memory.
     """
-    return warpgroup_tiles(tile, ELEMENTS["uint8"], {64: 8, 128: 6, 256: 4}[tile])
+    return warpgroup_tiles(tile, ELEMENTS["uint8"], {64: 8, 128: 6, 144: 6, 256: 4}[tile])
 
 
 def of_bytes(config: Config, element: Element) -> list[Rule]:
@@ -142,7 +142,7 @@ def of_bytes(config: Config, element: Element) -> list[Rule]:
             "pack_a and pack_b must be 0, because bytes are always packed",
         ),
         (element.itemsize < 8 or config.bn <= 128, "bn must be at most 128 for 64-bit integers"),
-        *warpgroups(64, 128, 256)(config, ELEMENTS["uint8"]),
+        *warpgroups(64, 128, 144, 256)(config, ELEMENTS["uint8"]),
     ]
 
 
@@ -154,7 +154,7 @@ def shared_byte_tiles(config: Config, element: Element, layout: str) -> int:
 def shared_split_integer(config: Config, element: Element, layout: str) -> int:
     """Return the shared memory per block in bytes.
 
-    It holds the tiles of bytes, the barriers, and 128-byte parts of rows of C, each padded by 32 bytes.
+    It holds the tiles of bytes, the barriers, and parts of rows of C of up to 128 bytes, each padded by a quarter.
     """
     return shared_byte_tiles(config, element, layout) + config.bm // config.cluster * 160
 

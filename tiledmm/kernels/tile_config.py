@@ -77,14 +77,14 @@ def config_of_tile(variant: Variant, tile: int | None, element: Element, scheme:
 def _default_config(variant: Variant, element: Element, *scheme: str) -> Config:
     """Return the config of a variant's default tile.
 
-    For a variant with schemes, it is the config of the largest tile up to the default whose limbs fit into shared
-    memory.
+    For a variant with schemes, the tile is halved until its limbs fit into shared memory.
     """
-    for tile in reversed(variant.tiles[: variant.tiles.index(variant.default_tile) + 1] if scheme else ()):
+    tile = variant.default_tile
+    config = variant.configure(tile, element, *scheme)
+    while scheme and variant.shared_bytes(config, element, "NT") > _shared_limit(variant):
+        tile //= 2
         config = variant.configure(tile, element, *scheme)
-        if variant.shared_bytes(config, element, "NT") <= _shared_limit(variant):
-            return config
-    return variant.configure(variant.default_tile, element, *scheme)
+    return config
 
 
 def _shared_limit(variant: Variant) -> int:

@@ -75,8 +75,8 @@ def fallback_spec(spec: KernelSpec) -> KernelSpec | None:
     if not otherwise:
         return None
     variant = find_variant(otherwise)
-    config = variant.config(min(_MOST_UNDECOMPOSED, spec.config.bn), spec.compute)
-    config = replace(config, triangle=spec.config.triangle)
+    tile = max(each for each in variant.tiles if each <= min(_MOST_UNDECOMPOSED, spec.config.bn))
+    config = replace(variant.config(tile, spec.compute), triangle=spec.config.triangle)
     return replace(spec, variant=variant, config=config, condition="unless decomposed")
 
 

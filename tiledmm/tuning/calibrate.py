@@ -94,9 +94,9 @@ def kernels_of(rates: Rates) -> list[KernelRates]:
     """Return the kernels of a table of rates, and kernels of tiles, types and variants that are newer than the table.
 
     A new tile of tensor cores, or for products of certain shapes, gets the rates of the nearest tile in the table, from
-    which a fit begins; a tile that the table has for another type is left out. A new variant, and a type that is new
-    for a variant, get half the peak rate of the unit that multiplies. New CUDA-core variants for products of any shape
-    are left out, because the table has the fastest of them.
+    which a fit begins; a tile that the table has for another type, or whose kernel is that of the nearest tile, is left
+    out. A new variant, and a type that is new for a variant, get half the peak rate of the unit that multiplies. New
+    CUDA-core variants for products of any shape are left out, because the table has the fastest of them.
     """
     known = {row.name for row in rates.rows}
     nearest: dict[tuple[str, int, str], KernelRates] = {}
@@ -122,7 +122,14 @@ def kernels_of(rates: Rates) -> list[KernelRates]:
         )
         for row, dtype in types for tile in row.tiles
     )  # fmt: skip
-    return [*rates.rows, *(replace(row, tile=tile, residents=()) for (_, tile, _), row in nearest.items()), *new]
+    tiles = (replace(row, tile=tile, residents=()) for (_, tile, _), row in nearest.items() if not _is_of(row, tile))
+    return [*rates.rows, *tiles, *new]
+
+
+def _is_of(row: KernelRates, tile: int) -> bool:
+    """Return whether a kernel is also that of another tile."""
+    variant, compute = find_variant(row.variant), compute_element(type_of(row))
+    return variant.config(tile, compute) == variant.config(row.tile, compute)
 
 
 def table(gpu: Gpu, device: DeviceRates, rows: Sequence[KernelRates], known: dict[str, Any]) -> Rates:

@@ -240,7 +240,7 @@ def test_a_variant_that_splits_nothing_has_no_schemes() -> None:
 
 def test_numbers_of_complex_types_are_counted_in_real_ones() -> None:
     a, b = (matrix(500, 500, dtype="complex64") for _ in range(2))
-    with pytest.raises(ConfigError, match=r"bn.*64, 128 or 256"):
+    with pytest.raises(ConfigError, match=r"bn.*64, 128, 144 or 256"):
         planned(a, b, bn=256, wn=256, tn=64)
     smaller = planned(a, b, bm=128, cluster=1).launches[2].spec
     assert (smaller.config.bn, smaller.threads) == (128, 384)

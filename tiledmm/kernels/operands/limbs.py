@@ -26,6 +26,9 @@ from tiledmm.kernels.variant import Variant
 from tiledmm.problem.product import Product
 from tiledmm.problem.strides import Problem
 
+#: Columns of a slab of an MN-major tile of 16-bit elements, whose rows are 128 bytes.
+SLAB_COLUMNS = 64
+
 #: Largest number of real numbers along K for which a block of 64 threads decomposes a row as fast as one of 256.
 SHORT_ROW = 2048
 
@@ -61,15 +64,25 @@ class Limbs(Operands):
     def for_tma(self, spec: KernelSpec, a_in_place: bool, b_in_place: bool) -> KernelSpec:
         """Return the specification with packing of MN-major operands, if limbs must be K-major.
 
-        Limbs of 32 bits must be K-major, and limbs of 16 bits need not. ``a_in_place`` and ``b_in_place`` have no
+        Limbs of 32 bits must be K-major. Limbs of 16 bits need not, unless the columns of a tile are not whole slabs of
+        an MN-major tile: whole slabs would not fit into shared memory. ``a_in_place`` and ``b_in_place`` have no
         effect, because limbs are always written so that TMA can read them.
         """
-        transposes = SCHEMES[spec.config.scheme].limb.itemsize == 2
+        limb, columns = SCHEMES[spec.config.scheme].limb, in_real_numbers(spec.config, spec.compute).bn
+        transposes = limb.itemsize == 2 and columns % SLAB_COLUMNS == 0
         return with_packing(spec, transposes or spec.layout[0] != "T", transposes or spec.layout[1] != "N")
 
     def fallback(self, compute: Element) -> str:
         """Return the name of the variant that computes products of values that limbs cannot represent."""
         return self.otherwise_tf32 if compute == TF32 else self.otherwise
+
+    def packings(self, variant: Variant, tile: int, product: Product) -> Iterator[tuple[str, ...]]:
+        """Yield the only packing among which ``auto`` may choose, which is none; nothing if the kernel is unsuitable.
+
+        It is also unsuitable if MN-major operands would be packed for this tile alone.
+        """
+        if tile % SLAB_COLUMNS == 0 or "T" not in product.problem.k_major_layout:
+            yield from super().packings(variant, tile, product)
 
     def limbs(self, config: Config, compute: Element) -> int:
         """Return the number of limbs per real number."""
@@ -153,12 +166,13 @@ class Limbs(Operands):
     def fragment(self, spec: KernelSpec) -> tuple[int, int]:
         """Return the number of columns of C that share one read of a limb of A, and the bytes read per element.
 
-        A warpgroup computes 128 columns per instruction, and reads a limb once per product of limbs. A warp without
-        warpgroup instructions computes all columns of its tile, and reads each limb once.
+        A warpgroup computes 128 columns per instruction, or all if they are no multiple of 128, and reads a limb once
+        per product of limbs. A warp without warpgroup instructions computes all columns of its tile, and reads each
+        limb once.
         """
         scheme, real = SCHEMES[spec.config.scheme], spec.config.wn * spec.compute.components
         by_warpgroup = spec.variant.hopper.warpgroup
-        cols, times = (min(real, 128), scheme.products) if by_warpgroup else (real, scheme.limbs)
+        cols, times = (real if real % 128 else 128, scheme.products) if by_warpgroup else (real, scheme.limbs)
         return cols, scheme.limb.itemsize * times * spec.compute.multiplies
 
 
