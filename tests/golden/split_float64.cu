@@ -1,5 +1,5 @@
 // tiledmm_split_float64_u8_u8_f64_u8x15_256x256x128_nt
-// Rendered by tiledmm 0.1.0 from split_float64.cu.j2: bm=256 bn=256 bk=128 tm=2 tn=64 pad=0 stages=4 unroll=128 min_blocks=1 wm=16 wn=256 lanes=1 triangle=0 tiles_per_block=1 cluster=2 lag=2 moduli=15
+// Rendered by tiledmm 0.1.0 from split_float64.cu.j2: bm=256 bn=256 bk=128 tm=2 tn=64 pad=0 stages=4 unroll=128 min_blocks=1 wm=16 wn=256 lanes=1 triangle=0 tiles_per_block=1 cluster=2 lag=3 moduli=15
 
 #ifndef TILEDMM_SIMULATOR   // the simulator defines these functions in C++: tiledmm/simulator/build/native/ptx.h
 
@@ -319,7 +319,7 @@ constexpr int BN = 256;   // columns of C a cluster computes
 constexpr int BK = 128;   // step along K: 128 bytes, a row of a swizzled tile
 constexpr int STAGES = 4;   // pipeline stages: tiles of A and B in shared memory
 constexpr int CLUSTER = 2;   // blocks of a cluster that compute successive rows of C and share tiles of B
-constexpr int LAG = 2;   // stages by which the second consumer warpgroup is behind the first
+constexpr int LAG = 3;   // stages that the first consumer warpgroup multiplies before the second begins
 constexpr int BLOCKS = 2;   // blocks of a cluster
 constexpr int ROWS = BM / CLUSTER;   // rows of C a block computes
 constexpr int CONSUMERS = ROWS / 64;   // consumer warpgroups, 64 rows each; there is one producer warpgroup

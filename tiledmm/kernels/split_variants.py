@@ -159,13 +159,17 @@ def shared_split_integer(config: Config, element: Element, layout: str) -> int:
     return shared_byte_tiles(config, element, layout) + config.bm // config.cluster * 160
 
 
+# Stages that take a warpgroup alone about as long to multiply as its epilogue takes.
+_LONGEST_LAG = 4
+
+
 def split_float64(tile: int, element: Element) -> Config:
     """Return the config of ``split_float64`` for tiles of C with ``tile`` columns, with the default number of moduli.
 
     A block multiplies the residues of one modulus at a time.
     """
     config = _byte_tile(tile)
-    return replace(config, lag=config.stages // 2, moduli=DEFAULT_MODULI)
+    return replace(config, lag=min(config.stages - 1, _LONGEST_LAG), moduli=DEFAULT_MODULI)
 
 
 def _of_moduli(config: Config) -> list[Rule]:
