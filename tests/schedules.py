@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -176,6 +177,10 @@ def _products() -> Iterator[tuple[str, KernelSpec, Product]]:
         yield f"{dtype} {layout} part by {variant} {config}", choice.spec, part
     symmetric = H100.best(product("float32", "NT", (3, 700, 700, 200), 0, symmetric=True))
     yield "symmetric", symmetric.spec, symmetric.product
+    for dtype in ("complex64", "complex128"):
+        wanted = replace(product(dtype, "NT", (1, 2000, 2000, 1500), 0, symmetric=True), conjugates=(False, True))
+        hermitian = H100.best(wanted)
+        yield f"hermitian {dtype}", hermitian.spec, hermitian.product
 
 
 def _symbols(kernels: Iterable[KernelSpec]) -> list[str]:

@@ -254,6 +254,35 @@ def test_kernels_of_operands_that_are_split(dtype, scheme, layout):
             check_kernel(each, "sm_90")
 
 
+CONJUGATING = [
+    (row.name, tile, dtype)
+    for row in kernel_variants()
+    for tile in row.tiles or (None,)
+    for dtype in ("complex64", "complex128")
+    if row.multiplies(compute_element(dtype))
+]
+
+
+@pytest.mark.parametrize(
+    ("variant", "tile", "dtype"),
+    [
+        pytest.param(*case, marks=slow_unless(case in {("warp_tiled", 128, "complex64"), ("thin", 64, "complex128")}))
+        for case in CONJUGATING
+    ],
+)
+def test_kernels_of_conjugates_and_of_half_a_hermitian_product(variant, tile, dtype):
+    row = find_variant(variant)
+    for layout, conjugates in (("NT", "b"), ("TN", "a")):
+        spec = replace(kernel_spec(row, tile=tile, dtype=dtype, layout=layout), conjugates=conjugates)
+        kernels = set(row.operands.kernels(spec, by_auto=False))
+        if row.has_triangle(spec.config):
+            half = replace(spec, config=replace(spec.config, triangle=1), hermitian=True)
+            kernels |= set(row.operands.kernels(half, by_auto=False))
+        for kernel in kernels:
+            found = compile_for(render(kernel), kernel.symbol, row.hopper.arch or "sm_90")
+            assert (found.spill_store_bytes, found.spill_load_bytes, found.stack_bytes) == (0, 0, 0)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("variant", "tile", "dtype", "out_dtype"),

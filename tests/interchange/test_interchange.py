@@ -437,6 +437,7 @@ def test_gemm_of_tensors_makes_no_cupy_arrays(gpu: Gpu, torch: Any, monkeypatch:
     np.testing.assert_array_equal(found.array.held, np.maximum(2 * (a @ b) - c + bias, 0))
     assert tiledmm.gemm(x, y, addend, beta=1, out=addend) is addend
     np.testing.assert_array_equal(addend.array.held, a @ b + c)
+    np.testing.assert_array_equal(tiledmm.gemm(x, x, adjoint_b=True).array.held, a @ a.T)
 
 
 def test_tensors_are_multiplied_on_their_librarys_stream(gpu: Gpu, torch: Any) -> None:
