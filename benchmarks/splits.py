@@ -41,6 +41,9 @@ TYPES = ("float32", "complex64", "tf32")
 #: Types whose products run for seconds, by the name of their results: with the type of the limbs; of double precision.
 LOADS = {"loads": ("float32", "float16", "bfloat16"), "double": ("float64", "complex128")}
 
+# The kernel that multiplies tf32 itself, on any GPU with tensor cores for it.
+_NATIVE = "tensor_core"
+
 #: Rows and columns of C where errors are measured, and values of K.
 ROWS, STEPS = 512, (1, 16, 256, 1024, 8192, 65536)
 
@@ -91,10 +94,21 @@ def measure_accuracy(dtype: str, peers: bool) -> Iterator[dict[str, Any]]:
             c = cupy.empty((ROWS, ROWS), compute.dtype)
             calls = {**_of_kernels(others, a, b, c), **(_of_others(a, b, c, compute) if peers else {})}
             rivals = {name: functools.partial(call, 0) for name, call in calls.items()}
+            row: dict[str, Any] = {"kind": kind, "k": k, "variant": f"{first} {scheme}"}
+            if compute == TF32:  # cuBLAS divides K, and sums of fewer terms have smaller errors
+                row |= {"split_k": _partitions(a, b, first), "bounds": ("cublas", f"{_NATIVE} {dtype}")}
             with cupy_takes(compute):
-                found = accuracy(a, b, rivals, variant=first, precision=scheme)
-            tensor = uses_tensor_cores(a, b, first, scheme)
-            yield {"kind": kind, "k": k, "splits": tensor, "variant": f"{first} {scheme}", "errors": found}
+                config = {"split_k": row.get("split_k", 1)}
+                row["errors"] = accuracy(a, b, rivals, variant=first, precision=scheme, config=config)
+            yield row | {"splits": uses_tensor_cores(a, b, first, scheme)}
+
+
+def _partitions(a: Any, b: Any, variant: str) -> int:
+    """Return the number of split-K partitions with which ``auto`` considers a variant for a product in tf32."""
+    import tiledmm
+
+    choices = (choice.spec for choice in tiledmm.explain(a, b, precision="tf32").choices)
+    return next((each.config.launch.split_k for each in choices if each.variant.name == variant), 1)
 
 
 def measure_speed(dtype: str, seconds: float, peers: bool) -> Iterator[dict[str, Any]]:

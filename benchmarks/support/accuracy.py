@@ -49,7 +49,14 @@ def accuracy(
 
 
 def keeps_promise(row: dict[str, Any], product: str = "auto") -> bool:
-    """Return whether a product's errors are within the bounds promised for ``auto``."""
+    """Return whether a product's errors are within the bounds promised for ``auto``.
+
+    Args:
+        row: ``"errors"`` of products by name, from ``accuracy``, and ``"bounds"``: the names of the two products whose
+            larger error is the bound, if these are not cuBLAS's and the chain.
+        product: Name of the product.
+    """
     errors = row["errors"]
-    bounds = [max(pair) for pair in zip(errors["cublas"], errors["chain"], strict=True)]
+    one, other = row.get("bounds", ("cublas", "chain"))
+    bounds = [max(pair) for pair in zip(errors[one], errors[other], strict=True)]
     return all(ours <= factor * bound for ours, factor, bound in zip(errors[product], PROMISE, bounds, strict=True))
