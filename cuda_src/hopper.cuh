@@ -161,10 +161,6 @@ __device__ __forceinline__ void sync_warpgroup(int warpgroup) {
     asm volatile("barrier.sync %0, %1;" ::"r"(2 + warpgroup), "n"(WARPGROUP) : "memory");
 }
 
-// Waits until another warpgroup calls signal_warpgroup(), which does not wait. They call these alternately.
-__device__ __forceinline__ void wait_for_warpgroup() { asm volatile("barrier.sync 4, %0;" ::"n"(2 * WARPGROUP) : "memory"); }
-__device__ __forceinline__ void signal_warpgroup() { asm volatile("barrier.arrive 4, %0;" ::"n"(2 * WARPGROUP) : "memory"); }
-
 // ---- clusters: blocks that are co-scheduled and access each other's shared memory ----
 
 // Loads 16 bytes from this address in the shared memory of a block of the cluster.

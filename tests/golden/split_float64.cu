@@ -1,5 +1,5 @@
 // tiledmm_split_float64_u8_u8_f64_u8x15_256x256x128_nt
-// Rendered by tiledmm 0.1.0 from split_float64.cu.j2: bm=256 bn=256 bk=128 tm=2 tn=64 pad=0 stages=4 unroll=128 min_blocks=1 wm=16 wn=256 lanes=1 triangle=0 tiles_per_block=1 cluster=2 lag=3 moduli=15
+// Rendered by tiledmm 0.1.0 from split_float64.cu.j2: bm=256 bn=256 bk=128 tm=2 tn=64 pad=0 stages=4 unroll=128 min_blocks=1 wm=16 wn=256 lanes=1 triangle=0 tiles_per_block=1 cluster=2 moduli=15
 
 #ifndef TILEDMM_SIMULATOR   // the simulator defines these functions in C++: tiledmm/simulator/build/native/ptx.h
 
@@ -228,10 +228,6 @@ __device__ __forceinline__ void tma_load_multicast(int blocks, void* shared, con
         : "memory");
 }
 
-// Waits until another warpgroup calls signal_warpgroup(), which does not wait. They call these alternately.
-__device__ __forceinline__ void wait_for_warpgroup() { asm volatile("barrier.sync 4, %0;" ::"n"(2 * WARPGROUP) : "memory"); }
-__device__ __forceinline__ void signal_warpgroup() { asm volatile("barrier.arrive 4, %0;" ::"n"(2 * WARPGROUP) : "memory"); }
-
 // ---- clusters: blocks that are co-scheduled and access each other's shared memory ----
 
 // A cluster barrier without a full fence: afterwards only barriers that were fenced are visible.
@@ -319,7 +315,6 @@ constexpr int BN = 256;   // columns of C a cluster computes
 constexpr int BK = 128;   // step along K: 128 bytes, a row of a swizzled tile
 constexpr int STAGES = 4;   // pipeline stages: tiles of A and B in shared memory
 constexpr int CLUSTER = 2;   // blocks of a cluster that compute successive rows of C and share tiles of B
-constexpr int LAG = 3;   // stages that the first consumer warpgroup multiplies before the second begins
 constexpr int BLOCKS = 2;   // blocks of a cluster
 constexpr int ROWS = BM / CLUSTER;   // rows of C a block computes
 constexpr int CONSUMERS = ROWS / 64;   // consumer warpgroups, 64 rows each; there is one producer warpgroup
@@ -471,10 +466,6 @@ __device__ __forceinline__ LaneResidues packed_residues(const uint32* sums, int 
 // The pipeline is wgmma's. A tile's modulus is that of its plane; the third part of complex numbers begins with the first modulus
 // again. 32-bit sums are exact for LONGEST steps of k, and are reduced modulo m before more are added. Lanes write C's residues in the
 // order in which they have them: reconstruct.cu.j2 knows it.
-//
-// The second warpgroup begins a tile when the first has issued the products of LAG stages of it. So it still multiplies while the first
-// reduces and writes its sums, and the first multiplies the next tile while the second does.
-static_assert(0 < LAG && LAG < STAGES, "the first warpgroup does not wait for stages that the second has to release");
 constexpr int LONGEST = 66048 / BK * BK;   // steps of k before sums may pass 2^32
 static_assert(LONGEST % BK == 0 && LONGEST * 255ll * 255 + 255 < 1ll << 32, "sums of products of residues fit 32 bits");
 
@@ -563,15 +554,13 @@ extern "C" __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(THRE
             const BlockTile tile = scheduler.tile;
             const int steps = static_cast<int>(tile.k), plane = scheduler.plane;
             const Divisor m = divisor_at(plane % MODULI);
-            const bool lags = CONSUMERS == 2 && steps >= STAGES * BK;   // else the first might be more than a tile ahead
-            if (lags && warpgroup == 1) wait_for_warpgroup();
+
             // mainloop
             uint32 sums[BN / 2] = {};
             for (int first = 0; first < steps; first += LONGEST) {
                 const int end = steps - first < LONGEST ? steps : first + LONGEST;
                 int last = -1;   // the stage whose wgmma are in flight while the next stage's are issued
                 for (int k = first; k < end; k += BK, state.next()) {
-                    if (lags && warpgroup == 0 && k == LAG * BK) signal_warpgroup();
                     tiles.full[state.stage].wait(state.phase);
                     const auto a = a_matrix.at(state.stage * sizeof(tiles.a[0])), b = b_matrix.at(state.stage * sizeof(tiles.b[0]));
                     wgmma_fence();

@@ -77,22 +77,6 @@ def test_tf32_whose_first_operand_comes_from_registers(n: int, order: str, seed:
 
 
 @pytest.mark.parametrize(
-    ("tile", "order", "seed"),
-    [
-        pytest.param(tile, order, seed, marks=slow_unless((tile, order, seed) == (256, "random", 0)))
-        for tile in (64, 256)
-        for order in ("preemptive", "reverse", "random")
-        for seed in range(2)
-    ],
-)
-def test_a_warpgroup_that_lags_behind_the_other(tile: int, order: str, seed: int) -> None:
-    a, b, right = operands("float64", 130 + tile, 70, 1100 if tile == 64 else 600)
-    for config in (None, {"lag": 1}, {"lag": 0}):
-        done = run(a, b, KernelKeywords("split_float64", tile, config), order=order, seed=seed, sms=2)
-        np.testing.assert_array_equal(done.result, right)
-
-
-@pytest.mark.parametrize(
     ("tile", "partitions", "k"),
     [(64, 2, 200), *(pytest.param(*each, marks=pytest.mark.slow) for each in ((64, 4, 600), (256, 2, 300)))],
 )

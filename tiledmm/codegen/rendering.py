@@ -75,7 +75,7 @@ def fill(spec: KernelSpec, *extensions: type[Extension]) -> str:
     """
     numbers = asdict(spec.config)
     del numbers["launch"]
-    unused = [name for name, without in (("moduli", 0), ("cluster_k", 1), ("lag", 0)) if numbers[name] == without]
+    unused = [name for name, without in (("moduli", 0), ("cluster_k", 1)) if numbers[name] == without]
     with _errors_named(spec.variant):
         return (
             _environment(spec.variant if spec.variant.user else None, extensions)

@@ -74,8 +74,6 @@ class Config:
         cluster_k: Number of blocks per cluster that each sum a part of K of the same tile. They add their sums through
             each other's shared memory. For ``wgmma`` a caller sets ``split_k`` instead, from which
             ``Hopper.in_cluster`` derives it.
-        lag: Number of pipeline stages that the first consumer warpgroup of a block multiplies before the second begins,
-            so that one multiplies while the other finishes its part of a tile; 0 if they begin together.
         scheme: Name of the decomposition into limbs (see ``tiledmm.elements.SCHEMES``); empty for other kernels.
         moduli: Number of moduli of the decomposition into residues (see ``operands/residues``); 0 for other kernels.
         launch: Parameters of the launches.
@@ -97,7 +95,6 @@ class Config:
     tiles_per_block: int = 1
     cluster: int = 1
     cluster_k: int = 1
-    lag: int = 0
     scheme: str = ""
     moduli: int = 0
     launch: LaunchConfig = LaunchConfig()

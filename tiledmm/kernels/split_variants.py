@@ -159,17 +159,12 @@ def shared_split_integer(config: Config, element: Element, layout: str) -> int:
     return shared_byte_tiles(config, element, layout) + config.bm // config.cluster * 160
 
 
-# Stages that take a warpgroup alone about as long to multiply as its epilogue takes.
-_LONGEST_LAG = 4
-
-
 def split_float64(tile: int, element: Element) -> Config:
     """Return the config of ``split_float64`` for tiles of C with ``tile`` columns, with the default number of moduli.
 
     A block multiplies the residues of one modulus at a time.
     """
-    config = _byte_tile(tile)
-    return replace(config, lag=min(config.stages - 1, _LONGEST_LAG), moduli=DEFAULT_MODULI)
+    return replace(_byte_tile(tile), moduli=DEFAULT_MODULI)
 
 
 def _of_moduli(config: Config) -> list[Rule]:
@@ -186,12 +181,11 @@ def _of_moduli(config: Config) -> list[Rule]:
 def of_residues(config: Config, element: Element) -> list[Rule]:
     """Return the rules for configs of ``split_float64``, each paired with whether ``config`` obeys it.
 
-    They are the rules of ``wgmma`` for 8-bit elements, and those for the number of moduli and for the lag.
+    They are the rules of ``wgmma`` for 8-bit elements, and those for the number of moduli.
     """
     return [
         *_of_moduli(config),
         *warpgroups(64, 128, 256)(config, ELEMENTS["uint8"]),
-        (config.lag < config.stages, "lag must be less than stages"),
     ]
 
 

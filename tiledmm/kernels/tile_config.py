@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tiledmm.kernels.variant import Rule, Variant
 
 # Config fields that are 0 if a variant does not use them.
-_MAY_BE_ZERO = ("pad", "stages", "wm", "wn", "triangle", "lag", "moduli", "pack_a", "pack_b", "pack_elements")
+_MAY_BE_ZERO = ("pad", "stages", "wm", "wn", "triangle", "moduli", "pack_a", "pack_b", "pack_elements")
 
 
 def scheme_of(variant: Variant, element: Element, overrides: ConfigOverrides) -> str:
@@ -159,7 +159,6 @@ def _rules(variant: Variant, of_tile: Config, config: Config, element: Element) 
             of_tile.moduli > 0 or not config.moduli,
             "moduli must be 0, because operands are not decomposed into residues",
         ),
-        (of_tile.lag > 0 or not config.lag, "lag must be 0, because the warpgroups of a block multiply together"),
         (launch.group == 1 or config.wm > 0, "group must be 1, because the kernel has no warp tiles"),
         (
             max(launch.pack_a, launch.pack_b, launch.pack_elements) <= 1,
