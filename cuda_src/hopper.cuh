@@ -147,6 +147,25 @@ struct PendingPrefetch {
     }
 };
 
+// Stores COUNT 8 x 8 matrices of 16-bit units, transposed: a lane has units (lane / 4, lane % 4 * 2) and the next of each, and lane
+// 8 * i + j the address of the 16 bytes for column j of matrix i.
+template <int COUNT>
+__device__ __forceinline__ void store_transposed(void* shared, const unsigned (&units)[COUNT]) {
+    static_assert(COUNT == 1 || COUNT == 2 || COUNT == 4, "an instruction stores so many");
+    if constexpr (COUNT == 4)
+        asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], { %1, %2, %3, %4 };" ::"r"(shared_address(shared)),
+                     "r"(units[0]), "r"(units[1]), "r"(units[2]), "r"(units[3])
+                     : "memory");
+    else if constexpr (COUNT == 2)
+        asm volatile("stmatrix.sync.aligned.m8n8.x2.trans.shared.b16 [%0], { %1, %2 };" ::"r"(shared_address(shared)),
+                     "r"(units[0]), "r"(units[1])
+                     : "memory");
+    else
+        asm volatile("stmatrix.sync.aligned.m8n8.x1.trans.shared.b16 [%0], { %1 };" ::"r"(shared_address(shared)),
+                     "r"(units[0])
+                     : "memory");
+}
+
 // Makes this thread's writes to shared memory visible to bulk copies (async proxy) that are issued after a barrier.
 __device__ __forceinline__ void fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
