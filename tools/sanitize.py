@@ -154,6 +154,10 @@ def run(variant: str, tile: int | None, overrides: dict[str, Any], dtype: str, l
         tiledmm.gemm(x1, x2, out, beta=1, bias=bias, out=out, **kernel)
         if not (out.get() == (2 * expected + bias.get()).astype(kind)).all():
             raise SystemExit(f"wrong result of gemm: {variant} {tile} {overrides} {dtype} {m}x{n}x{k}")
+        if kind.kind == "c" and "triangle" in overrides:
+            tiledmm.gemm(x1, x1, adjoint_b=True, out=out, **kernel)
+            if not (out.get() == (left.astype(wide) @ left.astype(wide).conj().T).astype(kind)).all():
+                raise SystemExit(f"wrong Hermitian result: {variant} {tile} {overrides} {dtype} {m}x{k}")
 
 
 def run_planted(tool: str) -> None:
