@@ -210,7 +210,7 @@ DECOMPOSED = {
 ONE_LIMB, LONG = {"integers to 64", "short, far apart", "text, counts of terms", "terrain by terrain"}, 1024
 #: Kinds that one limb of float16 does not hold as tf32 does: many elements lie far below the maximum of their row.
 TOO_WIDE = {"exponents from -12 to 12", "exponents from -60 to 60", "graded"}
-#: Kinds that go either way, by the density of their sparsest row.
+#: Kinds that go either way, by the density and the spread of one row.
 EITHER = {"text, tf-idf by weights", "photograph by filters"}
 
 
