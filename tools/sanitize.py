@@ -198,7 +198,8 @@ def main() -> None:
         for kernel in KERNELS
         for dtype in (INTEGERS if VARIANTS[kernel[0]].default_type in INTEGERS else TYPES)
         for layout in LAYOUTS
-        if re.search(options.kernels, line(*kernel)) and VARIANTS[kernel[0]].multiplies(compute_element(dtype))
+        if re.search(options.kernels, line(*kernel, dtype, layout))
+        if VARIANTS[kernel[0]].multiplies(compute_element(dtype))
         if VARIANTS[kernel[0]].runs_on(capability, compute_element(dtype))
         if "scheme" not in kernel[2] or SCHEMES[kernel[2]["scheme"]].computes(compute_element(dtype))
         if (dtype in PACKED_ELEMENTS or "pack_elements" not in kernel[2])
