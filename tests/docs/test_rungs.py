@@ -386,9 +386,8 @@ def test_a_chart_draws_the_rows_that_are_checked_and_six_at_most(browser: Browse
 def test_the_text_of_a_chart_is_inside_it(browser: Browser, site: Path, size: tuple[int, int]) -> None:
     browser.resize(*size)
     browser.open(site / "charts.html")
+    assert browser.evaluate("document.querySelectorAll('.chart svg text').length")
     assert browser.evaluate(OUTSIDE) == []
-    last = "[...document.querySelectorAll('.chart svg')].at(-1)"
-    assert browser.evaluate(f"{last}.textContent").startswith("How many times as fast auto is")
 
 
 @pytest.mark.slow
