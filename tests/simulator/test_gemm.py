@@ -375,6 +375,8 @@ FLOATS, WHOLE = np.ones((4, 4), "f4"), np.ones((4, 4), "i4")
         ((FLOATS, FLOATS), {"beta": 2}, KeywordTypeError, "beta"),
         ((FLOATS, FLOATS), {"activation": "softmax"}, KeywordValueError, "activation.*'relu'"),
         ((FLOATS, FLOATS), {"bias": 1.0}, KeywordTypeError, "bias"),
+        ((FLOATS, FLOATS), {"adjoint_a": "N"}, KeywordTypeError, "adjoint_a.*'N'"),
+        ((FLOATS, FLOATS), {"adjoint_b": np.ones(2, bool)}, KeywordTypeError, "adjoint_b"),
         ((WHOLE, WHOLE), {"activation": "tanh"}, UnsupportedTypeError, "'tanh'"),
         ((FLOATS.astype("c8"), FLOATS), {"activation": "relu"}, UnsupportedTypeError, "complex.*activation"),
         ((FLOATS, FLOATS), {"alpha": 1j}, UnsupportedTypeError, "alpha"),

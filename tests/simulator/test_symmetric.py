@@ -93,6 +93,17 @@ def test_a_packed_operand_is_both() -> None:
             np.testing.assert_array_equal(simulator.matmul(left, right, variant="wgmma", tile=64, config=config), a @ b)
 
 
+@pytest.mark.parametrize(("variant", "tile"), [("warp_tiled", 64), ("thin", 16)])
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+def test_c_may_be_the_addend(variant: str, tile: int, dtype: str) -> None:
+    """Check that no thread reads an element of the addend that another thread writes on a side of the diagonal."""
+    rng, kind = np.random.default_rng(5), np_dtype(dtype)
+    x, c = small_integers(rng, (70, 20), kind, 3), small_integers(rng, (70, 70), kind, 3)
+    wanted = x @ x.conj().T + c
+    simulator.gemm(x, x, c, adjoint_b=True, beta=1, out=c, variant=variant, tile=tile, config={"triangle": 1})
+    np.testing.assert_array_equal(c, wanted)
+
+
 def is_hermitian(x: np.ndarray) -> bool:
     """Return whether a matrix, or each of a batch, has a real diagonal and conjugates above it, bit for bit."""
     n, kind = x.shape[-1], np.dtype(f"V{x.dtype.itemsize}")

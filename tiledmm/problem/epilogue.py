@@ -125,8 +125,19 @@ class EpilogueCall:
 
     @property
     def adjoint(self) -> tuple[bool, bool]:
-        """Whether the first operand, and the second, are conjugated and transposed."""
-        return bool(self.keywords.adjoint_a), bool(self.keywords.adjoint_b)
+        """Whether the first operand, and the second, are conjugated and transposed.
+
+        Raises:
+            KeywordTypeError: If a keyword that says so is neither True nor False.
+        """
+        keywords = self.keywords
+        return _is_true("adjoint_a", keywords.adjoint_a), _is_true("adjoint_b", keywords.adjoint_b)
+
+
+def _is_true(name: str, value: Any) -> bool:
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    raise KeywordTypeError(f"{name} must be True or False; got {value!r}")
 
 
 def resolve_epilogue(compute: np.dtype[Any], casting: str, keywords: EpilogueKeywords) -> EpilogueCall:
