@@ -351,6 +351,9 @@ struct alignas(128) SwizzledRows {
 #pragma unroll 8
             for (int e = lane; e < ROWS * COLS; e += 32) {
                 const int row = e / COLS, col = e % COLS;
+//% if triangle
+                if (!tile.is_kept(row0 + row, col0 + col)) continue;
+//% endif
                 if (row0 + row < tile.rows && col0 + col < tile.cols)
                     c[row * tile.row_stride + col * tile.col_stride] = *at(row, col);
             }

@@ -81,9 +81,10 @@ def test_an_epilogue_is_not_mirrored(variant: str, tile: int, dtype: str) -> Non
     product = product @ product.T
     kernel = keywords_of(variant, tile, dtype)
     for held, beside in ((c, bias), (c.T.copy().T, bias[:, None])):
-        found = tiledmm.gemm(x, x.T, held, alpha=2, beta=3, bias=beside, **kernel)
         wanted = 2 * product + 3 * addend + row.reshape(beside.shape)
-        np.testing.assert_array_equal(to_host(found), wanted.astype(found.dtype))
+        for out in (None, held):
+            found = tiledmm.gemm(x, x.T, held, alpha=2, beta=3, bias=beside, out=out, **kernel)
+            np.testing.assert_array_equal(to_host(found), wanted.astype(found.dtype))
 
 
 @pytest.mark.parametrize(("variant", "tile", "dtype"), [each for each in KERNELS if "float64" not in each[0]])

@@ -93,12 +93,19 @@ def test_a_packed_operand_is_both() -> None:
             np.testing.assert_array_equal(simulator.matmul(left, right, variant="wgmma", tile=64, config=config), a @ b)
 
 
-@pytest.mark.parametrize(("variant", "tile"), [("warp_tiled", 64), ("thin", 16)])
-@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+@pytest.mark.parametrize(
+    ("variant", "tile", "dtype"),
+    [
+        ("warp_tiled", 64, "float32"), ("warp_tiled", 64, "complex64"), ("thin", 16, "complex64"),
+        ("tensor_core", 64, "float16"), ("tensor_core", 64, "complex128"), ("wgmma", 64, "float16"),
+        ("wgmma", 128, "int8"), ("split_float32", 64, "float32"), ("split_integer", 64, "int32"),
+        ("split_float64", 64, "float64"),
+    ],
+)  # fmt: skip
 def test_c_may_be_the_addend(variant: str, tile: int, dtype: str) -> None:
     """Check that no thread reads an element of the addend that another thread writes on a side of the diagonal."""
-    rng, kind = np.random.default_rng(5), np_dtype(dtype)
-    x, c = small_integers(rng, (70, 20), kind, 3), small_integers(rng, (70, 70), kind, 3)
+    rng, kind, k = np.random.default_rng(5), np_dtype(dtype), 260 if variant == "split_float32" else 20
+    x, c = small_integers(rng, (140, k), kind, 1), small_integers(rng, (140, 140), kind, 3)
     wanted = x @ x.conj().T + c
     simulator.gemm(x, x, c, adjoint_b=True, beta=1, out=c, variant=variant, tile=tile, config={"triangle": 1})
     np.testing.assert_array_equal(c, wanted)
