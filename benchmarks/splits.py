@@ -28,7 +28,7 @@ from benchmarks.support.results import FOLDER, measured, save
 from tiledmm.bench.results import BASELINE
 from tiledmm.bench.sizes import Size
 from tiledmm.elements import TF32, Element, compute_element
-from tiledmm.kernels.variants import kernel_variants
+from tiledmm.kernels.variants import find_variant, kernel_variants
 from tiledmm.problem.call import precision_of
 from tiledmm.report.cells import NONE, significant
 from tiledmm.report.tables import Table
@@ -40,9 +40,6 @@ TYPES = ("float32", "complex64", "tf32")
 
 #: Types whose products run for seconds, by the name of their results: with the type of the limbs; of double precision.
 LOADS = {"loads": ("float32", "float16", "bfloat16"), "double": ("float64", "complex128")}
-
-# The kernel that multiplies tf32 itself, on any GPU with tensor cores for it.
-_NATIVE = "tensor_core"
 
 #: Rows and columns of C where errors are measured, and values of K.
 ROWS, STEPS = 512, (1, 16, 256, 1024, 8192, 65536)
@@ -96,7 +93,8 @@ def measure_accuracy(dtype: str, peers: bool) -> Iterator[dict[str, Any]]:
             rivals = {name: functools.partial(call, 0) for name, call in calls.items()}
             row: dict[str, Any] = {"kind": kind, "k": k, "variant": f"{first} {scheme}"}
             if compute == TF32:  # cuBLAS divides K, and sums of fewer terms have smaller errors
-                row |= {"split_k": _partitions(a, b, first), "bounds": ("cublas", f"{_NATIVE} {dtype}")}
+                native = find_variant(first).operands.fallback(compute)
+                row |= {"split_k": _partitions(a, b, first), "bounds": ("cublas", f"{native} {dtype}")}
             with cupy_takes(compute):
                 config = {"split_k": row.get("split_k", 1)}
                 row["errors"] = accuracy(a, b, rivals, variant=first, precision=scheme, config=config)
