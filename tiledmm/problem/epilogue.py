@@ -135,7 +135,10 @@ class EpilogueCall:
 
 
 def _is_true(name: str, value: Any) -> bool:
-    if isinstance(value, bool | np.bool_):
+    """Return the value of a keyword that is True or False."""
+    if value is True or value is False:  # a call has only microseconds
+        return bool(value)
+    if isinstance(value, np.bool_):
         return bool(value)
     raise KeywordTypeError(f"{name} must be True or False; got {value!r}")
 
