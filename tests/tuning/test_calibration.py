@@ -127,7 +127,7 @@ def test_every_kernel_has_cases_that_it_takes(every: int) -> None:
 
 def test_tiles_that_no_table_knows_are_timed_too() -> None:
     without = (("tensor_core", 64), ("warp_tiled", 64), ("tensor_core", 16), ("tensor_core", 32))
-    kept = ("float64", "complex128")  # of which a table without tile 16 would have no kernel
+    kept = ("float64", "complex128")  # without tile 16, the table would have no kernel of these types
     left_out = [
         row for row in TRUE.rows if row.name not in without or (row.name == ("tensor_core", 16) and row.type in kept)
     ]

@@ -12,7 +12,7 @@ _MEMORY_ALLOCATION = 2
 
 
 class _NoMemoryError(Exception):
-    """Base of the errors below.
+    """Error for memory that could not be allocated.
 
     Attributes:
         error: The allocator's own exception.

@@ -48,7 +48,7 @@ class Copy:
 
     @property
     def planes(self) -> int:
-        """Number of planes."""
+        """Number of planes, such as one per limb; 1 for a packed copy."""
         return math.prod(self.memory.shape[:-3])
 
     @property

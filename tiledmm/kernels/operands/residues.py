@@ -212,7 +212,7 @@ def _is_shared(config: Config, hermitian: bool) -> bool:
 # Rows per block of the kernel that decomposes, if columns are contiguous: a cache line of a column, or parts of it.
 _ROWS = (16, 8, 4, 2)
 
-# Number of blocks that fill any GPU, two per SM. Operands with fewer rows are decomposed by blocks of fewer rows.
+# Number of blocks to aim at, two per SM of an H200. Operands with fewer rows are decomposed by blocks of fewer rows.
 _MANY_BLOCKS = 264
 
 # Bytes of the tile that is transposed in shared memory, without padding.
