@@ -28,10 +28,11 @@ from benchmarks.support.results import FOLDER, measured, save
 from tiledmm.bench.results import BASELINE
 from tiledmm.bench.sizes import Size
 from tiledmm.elements import TF32, Element, compute_element
-from tiledmm.kernels.variants import find_variant, kernel_variants
+from tiledmm.kernels.variants import kernel_spec, kernel_variants
 from tiledmm.problem.call import precision_of
 from tiledmm.report.cells import NONE, significant
 from tiledmm.report.tables import Table
+from tiledmm.schedule.schedule import fallbacks
 
 PARTS = ("speed", "accuracy", "loads")
 SIZES = (2048, 4096, 8192)
@@ -93,7 +94,7 @@ def measure_accuracy(dtype: str, peers: bool) -> Iterator[dict[str, Any]]:
             rivals = {name: functools.partial(call, 0) for name, call in calls.items()}
             row: dict[str, Any] = {"kind": kind, "k": k, "variant": f"{first} {scheme}"}
             if compute == TF32:  # cuBLAS divides K, and sums of fewer terms have smaller errors
-                native = find_variant(first).operands.fallback(compute)
+                native = fallbacks(kernel_spec(first, dtype=dtype))[0].spec.variant.name
                 row |= {"split_k": _partitions(a, b, first), "bounds": ("cublas", f"{native} {dtype}")}
             with cupy_takes(compute):
                 config = {"split_k": row.get("split_k", 1)}

@@ -17,7 +17,7 @@ from tiledmm.elements import ELEMENTS
 from tiledmm.kernels.spec import KernelSpec
 from tiledmm.kernels.variants import kernel_spec
 from tiledmm.problem.epilogue import ACTIVATIONS, Epilogue, EpilogueOperand
-from tiledmm.schedule.schedule import fallback_spec, required_kernels
+from tiledmm.schedule.schedule import fallbacks, required_kernels
 
 
 @pytest.fixture(autouse=True)
@@ -79,7 +79,7 @@ def test_no_two_kernels_of_products_share_a_file(folder: Path) -> None:
     specs = [*with_epilogues(SPEC)]
     for spec in (decomposing, replace(decomposing, epilogue=Epilogue((), (), "relu")), kernel_spec("split_float64")):
         specs += required_kernels(spec, (2,))
-        for other in (fallback_spec(spec), replace(fallback_spec(spec), condition="")):
+        for other in (each for form in fallbacks(spec) for each in (form.spec, replace(form.spec, condition=""))):
             specs += required_kernels(other, (2,))
     texts = {each: render(each) for each in dict.fromkeys(specs)}
     for each, text in texts.items():

@@ -21,7 +21,7 @@ from tiledmm.kernels.split_variants import BLOCK_TILE_BYTES
 from tiledmm.kernels.variants import find_variant, general_variants, kernel_spec, kernel_variants
 from tiledmm.problem.casting import converts_in_kernel
 from tiledmm.problem.epilogue import Epilogue, EpilogueOperand
-from tiledmm.schedule.schedule import fallback_spec
+from tiledmm.schedule.schedule import fallbacks
 
 pytest.importorskip("cuda.core", reason="needs the extra 'inspect' (cuda-core and NVRTC)")
 
@@ -250,7 +250,8 @@ def test_kernels_of_operands_that_are_split(dtype, scheme, layout):
         targets = ("sm_90",) if variant.hopper.arch else ("sm_80", "sm_90") if dtype == "complex64" else WITH_MMA
         for target in targets:
             check_kernel(spec.kernel, target)
-        for each in (decompose_spec(spec, 0, False), decompose_spec(spec, 1, False), fallback_spec(spec).kernel):
+        others = (form.spec.kernel for form in fallbacks(spec))
+        for each in (decompose_spec(spec, 0, False), decompose_spec(spec, 1, False), *others):
             check_kernel(each, "sm_90")
 
 

@@ -22,8 +22,8 @@ from tiledmm.kernels.variants import find_variant, kernel_spec, kernel_variants
 from tiledmm.schedule.schedule import required_kernels
 
 SCHEME = "fp16x1"
-#: The variant that computes what limbs cannot represent.
-OTHERWISE = "tensor_core"
+#: The variants that compute what limbs cannot represent; ``tensor_core`` also if TMA cannot read the operands in place.
+OTHERWISE = {"split_float32": "wgmma", "split_tensor_core": "tensor_core"}
 CAPABILITY = divmod(int(cupy.cuda.Device().compute_capability), 10)
 #: Variants that run on this device, the fastest first.
 RUN = [
@@ -100,7 +100,7 @@ def test_errors_are_those_of_tf32_and_the_data_decides(variant: str, kind: str, 
         a, b = (x if letter == "N" else cupy.asfortranarray(x) for x, letter in zip((a, b), layout, strict=True))
         with cupy_takes(TF32):
             errors = accuracy(
-                a, b, {"native": lambda a=a, b=b: product(a, b, OTHERWISE)}, variant=variant, precision="tf32"
+                a, b, {"native": lambda a=a, b=b: product(a, b, OTHERWISE[variant])}, variant=variant, precision="tf32"
             )
         bounds = [max(pair) for pair in zip(errors["cublas"], errors["native"], strict=True)]
         for own, factor, bound in zip(errors["auto"], PROMISE, bounds, strict=True):
@@ -115,6 +115,37 @@ def test_long_rows_of_normal_numbers_pass(seed: int) -> None:
     assert uses_tensor_cores(a, b, RUN[0], SCHEME)
 
 
+def of_extreme_spread(a: cupy.ndarray, b: cupy.ndarray) -> tuple[cupy.ndarray, cupy.ndarray]:
+    a, b = a.copy(), b.copy()
+    a[:, ::2] *= cupy.float32(2.0**-36)
+    b[1::2] *= cupy.float32(2.0**-30)
+    return a, b
+
+
+@pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT", "NG"])
+@pytest.mark.parametrize("skipped", [0, 1, 4])
+@each_kernel
+def test_rows_of_extreme_spread_in_every_layout_at_any_address(variant: str, skipped: int, layout: str) -> None:
+    a, b = of_extreme_spread(normal(230, 300, 400), normal(231, 400, 200))
+    exact = a.astype("f8") @ b.astype("f8")
+
+    def part(x: cupy.ndarray, letter: str) -> cupy.ndarray:
+        lines, step = x.T if letter == "T" else x, 2 if letter == "G" else 1
+        memory = cupy.zeros((len(lines), step * lines.shape[1] + 8), "f4")
+        view = memory[:, skipped : skipped + step * lines.shape[1] : step]
+        view[...] = lines
+        return view.T if letter == "T" else view
+
+    x1, x2 = part(a, layout[0]), part(b, layout[1])
+    bias, batch = normal(232, 200), cupy.stack([x1, x1])
+    for found in (product(x1, x2, variant), product(batch, x2, variant)[1]):
+        assert float(cupy.linalg.norm(found - exact) / cupy.linalg.norm(exact)) < 6e-4
+    fused = tiledmm.gemm(x1, x2, bias=bias, variant=variant, precision="tf32")
+    assert float(cupy.linalg.norm(fused - exact - bias) / cupy.linalg.norm(exact + bias)) < 6e-4
+    half = product(x1, x1.T, variant, config={"triangle": 1})
+    assert bool((half == half.T).all())
+
+
 @each_kernel
 def test_what_has_no_limbs_is_left_to_tf32(variant: str) -> None:
     a, b = normal(213, 300, 400), normal(214, 400, 200)
@@ -123,18 +154,16 @@ def test_what_has_no_limbs_is_left_to_tf32(variant: str) -> None:
         x[123, 45] = value
         for left, right in ((x, b), (b.T, x.T)):
             assert not uses_tensor_cores(left, right, variant, SCHEME)
-            found, expected = (product(left, right, name).get() for name in (variant, OTHERWISE))
+            found, expected = (product(left, right, name).get() for name in (variant, OTHERWISE[variant]))
             np.testing.assert_array_equal(found, expected)
     for scale, overflows in ((2.0**62, True), (2.0**55, False)):
         x, y = a * cupy.float32(scale), b * cupy.float32(scale)
-        found, expected = (product(x, y, name).get() for name in (variant, OTHERWISE))
+        found, expected = (product(x, y, name).get() for name in (variant, OTHERWISE[variant]))
         assert np.array_equal(found, expected, equal_nan=True) == overflows
         np.testing.assert_array_equal(np.isfinite(found), np.isfinite(expected))
-    spread, other = a.copy(), b.copy()
-    spread[:, ::2] *= cupy.float32(2.0**-36)
-    other[1::2] *= cupy.float32(2.0**-30)
+    spread, other = of_extreme_spread(a, b)
     assert not uses_tensor_cores(spread, other, variant, SCHEME)
-    found, expected = (product(spread, other, name).get() for name in (variant, OTHERWISE))
+    found, expected = (product(spread, other, name).get() for name in (variant, OTHERWISE[variant]))
     np.testing.assert_array_equal(found, expected)
     zeros = product(cupy.zeros_like(a), -b, variant).get()
     assert not zeros.any() and not np.signbit(zeros).any()

@@ -28,7 +28,7 @@ from tiledmm.schedule.schedule import schedule
 from tiledmm.selection.choose import select
 
 #: Variant that multiplies operands that are not decomposed.
-OTHERWISE = find_variant("split_float64").operands.otherwise
+(OTHERWISE,) = find_variant("split_float64").operands.otherwise
 
 #: Elements of C before the kernels run, which no product has.
 UNWRITTEN = 1.2345678e-200

@@ -11,6 +11,7 @@ from tiledmm.kernels.config import Config, LaunchConfig
 from tiledmm.kernels.operands.operands import Operands
 from tiledmm.kernels.variant import Variant
 from tiledmm.problem.epilogue import Epilogue
+from tiledmm.problem.strides import TRANSPOSED
 
 #: Template names of an operand's memory order, by the letter in a layout such as "NT".
 ORDERS = {"N": "ROWS", "T": "COLUMNS", "G": "STRIDED"}
@@ -116,6 +117,14 @@ class KernelSpec:
     def alone(self) -> KernelSpec:
         """Return this specification with a default ``LaunchConfig``, which packs nothing and does not divide K."""
         return replace(self, config=replace(self.config, launch=LaunchConfig()))
+
+    def transposed(self) -> KernelSpec:
+        """Return this specification for the form C^T = B^T A^T of its product."""
+        return replace(
+            self, a=self.b, b=self.a, layout=self.layout[::-1].translate(TRANSPOSED),
+            epilogue=self.epilogue and self.epilogue.transposed(),
+            conjugates="".join(sorted(self.conjugates.translate(str.maketrans("ab", "ba")))),
+        )  # fmt: skip
 
     def with_packing_for_tma(self, a_in_place: bool, b_in_place: bool) -> KernelSpec:
         """Return this specification with packing of the operands that a TMA kernel cannot read in place.

@@ -23,8 +23,9 @@ SQUARE_TILES = (8, 16, 32, 64)
 
 # Values that several rows of the table share.
 _HOPPER = Hopper("sm_90a", tma=True, persistent=True, warpgroup=True)
-_LIMBS = Limbs(("fp16x3", "bf16x6", "bf16x9", "tf32x3", "fp16x1"), otherwise="warp_tiled", otherwise_tf32="tensor_core")
-_RESIDUES = Residues(otherwise="tensor_core")
+_LIMBS = Limbs(("fp16x3", "bf16x6", "bf16x9", "tf32x3", "fp16x1"), otherwise=("warp_tiled", "tensor_core"))
+_LIMBS_ON_HOPPER = replace(_LIMBS, otherwise=("warp_tiled", "wgmma", "tensor_core"))
+_RESIDUES = Residues(otherwise=("tensor_core",))
 
 
 def _on(capability: tuple[int, int], *types: str) -> tuple[tuple[str, tuple[int, int]], ...]:
@@ -132,7 +133,7 @@ VARIANTS = VariantTable((
             split_variants.split_float32, _with_producer, split_variants.shared_limbs,
             split_variants.of_limbs(tensor_cores.warpgroups(64, 128, 144, 256)),
             (64, 128, 144, 256), default_tile=256, types=_on((9, 0), "float32", "complex64", "tf32"),
-            tensor_cores=True, operands=_LIMBS, waits="first", hopper=_HOPPER),
+            tensor_cores=True, operands=_LIMBS_ON_HOPPER, waits="first", hopper=_HOPPER),
     Variant("split_tensor_core", "split_tensor_core.cu.j2",
             "split_float32 with mma.sync, an instruction of a warp: for GPUs without wgmma",
             split_variants.split_tensor_core, shared_bytes=split_variants.shared_swizzled_limbs,

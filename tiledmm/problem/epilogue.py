@@ -81,6 +81,10 @@ class Epilogue:
         arrays = (each.symbol for each in self.operands)
         return "_".join([*self.scalars, *arrays, *([self.activation] if self.activation else [])])
 
+    def transposed(self) -> Epilogue:
+        """Return this epilogue for the transposed product, whose rows are columns."""
+        return replace(self, operands=tuple(each._replace(strides=each.strides[::-1]) for each in self.operands))
+
     def with_strides(self, strides: Iterable[tuple[int, int]]) -> Epilogue:
         """Return this epilogue for arrays with the given row and column strides, in elements.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from tiledmm.kernels.launches import (
 from tiledmm.kernels.operands.copies import PreparedOperands
 from tiledmm.kernels.spec import KernelSpec
 from tiledmm.kernels.split_k import split_k_specs, with_reduction
-from tiledmm.kernels.tensor_maps import has_coordinates
+from tiledmm.kernels.tensor_maps import can_be_mapped, has_coordinates
 from tiledmm.kernels.variants import find_variant
 from tiledmm.problem.strides import Problem
 from tiledmm.schedule.forms import divide
@@ -38,7 +38,22 @@ from tiledmm.schedule.forms import divide
 _MOST_UNDECOMPOSED = 128
 
 
-def schedule(spec: KernelSpec, problem: Problem, prepared: tuple[bool, bool] = (False, False)) -> Schedule:
+@dataclass(frozen=True, slots=True)
+class Fallback:
+    """Kernel that computes a product whose operands' values cannot be decomposed.
+
+    Attributes:
+        spec: The kernel.
+        is_transposed: Whether it computes the product in the form C^T = B^T A^T.
+    """
+
+    spec: KernelSpec
+    is_transposed: bool = False
+
+
+def schedule(
+    spec: KernelSpec, problem: Problem, prepared: tuple[bool, bool] = (False, False), aligned: bool = True
+) -> Schedule:
     """Return the ``Schedule`` of a product: its launches in order, and their scratch memory.
 
     If ``problem`` has outer dimensions, the caller repeats the launches for each of their steps.
@@ -48,36 +63,66 @@ def schedule(spec: KernelSpec, problem: Problem, prepared: tuple[bool, bool] = (
         problem: The product's problem.
         prepared: Whether A, and B, are prepared operands. The launches that prepare them are in ``Schedule.forms``,
             unless ``problem`` has outer dimensions.
+        aligned: Whether the addresses of A and B are multiples of 16 bytes, so that a fallback may read them by TMA.
 
     Raises:
         ShapeError: If there are too many tiles: more than 1.4e14, or more than 2^31 - 1 for a kernel that decomposes
             operands or uses TMA.
     """
-    operands, other = spec.operands, fallback_spec(spec)
-    if other is not None and operands.is_short(problem, spec.compute):
-        spec, other = replace(other, condition=""), None
-        operands = spec.operands
+    operands, fallback = spec.operands, _fallback(spec, problem, aligned)
+    if fallback is not None and operands.is_short(problem, spec.compute):
+        return _products_in_place(replace(fallback, spec=replace(fallback.spec, condition="")), problem)
     ready = operands.prepare(spec, problem)
     multiplying = operands.products(spec, problem, ready) or _products(spec, ready)
     left, forms = (ready, ()) if problem.outer else divide(ready, prepared)
     launches, scratch = [*left.launches, *multiplying.launches], (*left.scratch, *multiplying.scratch)
-    if other is not None:
-        launches += _products(other, replace(other.operands.prepare(other, problem), scan=ready.scan)).launches
+    if fallback is not None:
+        launches += _products_in_place(fallback, problem, ready.scan).launches
     return Schedule(tuple(_overlapping(launches)), scratch, forms)
 
 
-def fallback_spec(spec: KernelSpec) -> KernelSpec | None:
-    """Return the specification of the kernel that computes a product whose operands' values cannot be decomposed.
+def fallbacks(spec: KernelSpec) -> list[Fallback]:
+    """Return the kernels that may compute a product whose operands' values cannot be decomposed, the fastest first.
+
+    The last one reads arrays of any strides at any address. The list is empty for a kernel that computes with all
+    values.
+    """
+    found = []
+    for variant in map(find_variant, spec.variant.operands.otherwise):
+        if not variant.multiplies(spec.compute):
+            continue
+        tile = max(each for each in variant.tiles if each <= min(_MOST_UNDECOMPOSED, spec.config.bn))
+        config = replace(variant.config(tile, spec.compute), triangle=spec.config.triangle)
+        other = replace(spec, variant=variant, config=config, condition="unless decomposed")
+        for form in (Fallback(other), Fallback(other.transposed(), is_transposed=True)):
+            if _reads_in_place(form.spec, *(letter != "G" for letter in form.spec.layout)):
+                found.append(form)
+                break
+    return found
+
+
+def _fallback(spec: KernelSpec, problem: Problem, aligned: bool) -> Fallback | None:
+    """Return the fastest kernel that computes a product whose operands cannot be decomposed, and reads them in place.
 
     Return None for a kernel that computes with all values.
     """
-    otherwise = spec.variant.operands.fallback(spec.compute)
-    if not otherwise:
-        return None
-    variant = find_variant(otherwise)
-    tile = max(each for each in variant.tiles if each <= min(_MOST_UNDECOMPOSED, spec.config.bn))
-    config = replace(variant.config(tile, spec.compute), triangle=spec.config.triangle)
-    return replace(spec, variant=variant, config=config, condition="unless decomposed")
+    for each in fallbacks(spec):
+        form = problem.transposed() if each.is_transposed else problem
+        mapped = (aligned and can_be_mapped(form, i, x) for i, x in enumerate((each.spec.a, each.spec.b)))
+        if _reads_in_place(each.spec, *mapped):
+            return each
+    return None
+
+
+def _reads_in_place(spec: KernelSpec, a_mapped: bool, b_mapped: bool) -> bool:
+    """Return whether a kernel reads both operands where they are.
+
+    Args:
+        spec: The kernel, which packs nothing that it can read in place.
+        a_mapped, b_mapped: Whether TMA can read A and B where they are.
+    """
+    launch = spec.with_packing_for_tma(a_mapped, b_mapped).config.launch
+    return not (launch.pack_a or launch.pack_b)
 
 
 def required_kernels(spec: KernelSpec, split_k: Iterable[int] = (), by_auto: bool = False) -> set[KernelSpec]:
@@ -92,10 +137,10 @@ def required_kernels(spec: KernelSpec, split_k: Iterable[int] = (), by_auto: boo
             symmetric C.
     """
     found = set(spec.variant.operands.kernels(spec, by_auto))
-    if other := fallback_spec(spec):
-        found.add(other.kernel)
+    for other in fallbacks(spec):
+        found.add(other.spec.kernel)
         if spec.variant.operands.shortest:
-            found.add(replace(other, condition="").kernel)
+            found.add(replace(other.spec, condition="").kernel)
     for each in _split_specs(spec, by_auto):
         found.update(kernel for count in split_k for kernel in split_k_specs(each, count) if kernel)
     if by_auto and not spec.config.triangle and spec.variant.has_triangle(spec.config):
@@ -155,6 +200,22 @@ def _products(spec: KernelSpec, ready: PreparedOperands) -> Schedule:
         kernel_args = problem_args(config, part, split, sums, kernel.epilogue)
         multiplying.append(Launch(kernel, blocks, kernel_args, (*ready.names, name), begins, ready.maps))
     return Schedule(tuple(_scanned(each, ready) for each in (*multiplying, *launches)), tuple(scratch))
+
+
+def _products_in_place(fallback: Fallback, problem: Problem, scan: tuple[int, ...] = ()) -> Schedule:
+    """Return the ``Schedule`` of a kernel that multiplies operands which cannot be decomposed.
+
+    Args:
+        fallback: The kernel.
+        problem: The product's problem, not transposed.
+        scan: Offsets of the operand scans of A and B; empty if the kernel computes whatever the values.
+    """
+    if fallback.is_transposed:
+        problem = problem.transposed()
+    ready = replace(fallback.spec.operands.prepare(fallback.spec, problem), scan=scan)
+    if fallback.is_transposed:
+        ready = replace(ready, names=ready.names[::-1], scan=scan[::-1])
+    return _products(fallback.spec, ready)
 
 
 def _scanned(launch: Launch, ready: PreparedOperands) -> Launch:

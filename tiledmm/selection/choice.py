@@ -30,12 +30,14 @@ class Choice:
         spec: The kernel.
         microseconds: Expected time of all parts; None for a kernel that was asked for by name.
         others: The kernels of the other parts, where C is cut into parts. One of these may be cut itself.
+        aligned: Whether the operands' addresses are multiples of 16 bytes.
     """
 
     product: Product
     spec: KernelSpec
     microseconds: float | None = None
     others: tuple[Choice, ...] = ()
+    aligned: bool = True
 
     @property
     def parts(self) -> tuple[Choice, ...]:
@@ -56,9 +58,14 @@ class Choice:
         return packs or any(spec.variant.hopper.tma or spec.variant.plain for spec in specs)
 
     @property
+    def schedule(self) -> Schedule:
+        """Schedule of this part: its launches, with their scratch memory."""
+        return schedule(self.spec, self.product.problem, self.product.prepared, self.aligned)
+
+    @property
     def schedules(self) -> list[Schedule]:
-        """List of the schedules of all parts: the launches of each, with their scratch memory."""
-        return [schedule(part.spec, part.product.problem, part.product.prepared) for part in self.parts]
+        """List of the schedules of all parts."""
+        return [part.schedule for part in self.parts]
 
     @property
     def kernels(self) -> list[KernelSpec]:
@@ -92,9 +99,9 @@ class Choice:
         return replace(self, product=product, others=tuple(other.unprepared() for other in self.others))
 
     def with_packing(self) -> Choice:
-        """Return this choice with packing of the operands that TMA would read in place."""
+        """Return this choice with packing of the operands that TMA would read in place, for any addresses."""
         spec = self.spec.with_packing_for_tma(False, False)
-        return replace(self, spec=spec, others=tuple(other.with_packing() for other in self.others))
+        return replace(self, spec=spec, others=tuple(other.with_packing() for other in self.others), aligned=False)
 
     def __str__(self) -> str:
         if not self.others:

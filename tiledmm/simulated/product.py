@@ -28,7 +28,6 @@ from tiledmm.problem.epilogue import EpilogueCall, EpilogueKeywords, resolve_epi
 from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
 from tiledmm.problem.prepared import PreparedOperand, array_of
 from tiledmm.schedule.forms import places_of_scan
-from tiledmm.schedule.schedule import schedule
 from tiledmm.selection.choice import Choice
 from tiledmm.selection.choose import choose
 from tiledmm.selection.model import H100, Model
@@ -208,7 +207,7 @@ def _with_aligned_operands(choice: Choice, x1: Any, x2: Any) -> Choice:
         if not part.spec.variant.hopper.tma:
             continue
         arrays = {"A": x2, "B": x1} if part.product.is_transposed else {"A": x1, "B": x2}
-        planned = schedule(part.spec, part.product.problem, part.product.prepared)
+        planned = part.schedule
         launches = (each for each in planned.launches if each.maps)
         names = {name for each in launches for name in each.operands} & arrays.keys()
         if any(Placed(name, arrays[name]).offset % ALIGNMENT for name in names):
@@ -248,7 +247,7 @@ class _ProductRun:
                     f"variant {variant.name!r} cannot be simulated, because it calls cupy.matmul, which needs a GPU: "
                     "numpy.matmul computes the product on the CPU"
                 )
-            planned = schedule(part.spec, part.product.problem, part.product.prepared)
+            planned = part.schedule
             # Operands have the names of the first part.
             names = {"A": "B", "B": "A"} if part.product.is_transposed != self.product.is_transposed else {}
             names |= {each.name: f"{each.name}{number or ''}" for each in planned.scratch}

@@ -21,7 +21,7 @@ from tiledmm.kernels.variants import kernel_spec, kernel_variants
 from tiledmm.problem.arrays import describe
 from tiledmm.problem.keywords import AUTO, KernelKeywords
 from tiledmm.problem.product import resolve
-from tiledmm.schedule.schedule import fallback_spec, required_kernels, schedule
+from tiledmm.schedule.schedule import fallbacks, required_kernels, schedule
 from tiledmm.selection.choose import select, with_precision, with_scheme
 from tiledmm.selection.model import H100, H100_IEEE, Model
 from tiledmm.selection.tuned import Entry, describe_product, stamped
@@ -206,13 +206,16 @@ def test_slices_are_added_up_before_the_cuda_cores_have_their_turn() -> None:
 def test_what_is_rendered_asks_only_where_it_is_asked() -> None:
     spec = kernel_spec("split_float32", layout="TN")
     assert "is_decomposed(p) == true" in render(spec.kernel)
-    assert "is_decomposed(p) == false" in render(fallback_spec(spec))
+    assert "is_decomposed(p) == false" in render(fallbacks(spec)[0].spec)
     assert "constexpr int LIMBS = 2;" in render(decompose_spec(spec, 0, False))
     assert "OperandScan" not in render(kernel_spec("warp_tiled"))
     six = kernel_spec("split_float32", config={"scheme": "bf16x6"})
     assert "using T = bfloat16;" in render(six.kernel)
     assert "constexpr int LIMBS = 3;" in render(decompose_spec(six, 1, False))
-    assert len({each.symbol for each in (spec.kernel, six.kernel, fallback_spec(spec), kernel_spec("warp_tiled"))}) == 4
+    assert (
+        len({each.symbol for each in (spec.kernel, six.kernel, fallbacks(spec)[0].spec, kernel_spec("warp_tiled"))})
+        == 4
+    )
 
 
 @pytest.mark.parametrize(

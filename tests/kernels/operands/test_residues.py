@@ -35,7 +35,7 @@ from tiledmm.kernels.variants import kernel_spec
 from tiledmm.problem.arrays import describe
 from tiledmm.problem.keywords import AUTO, KernelKeywords
 from tiledmm.problem.product import resolve
-from tiledmm.schedule.schedule import fallback_spec, required_kernels, schedule
+from tiledmm.schedule.schedule import fallbacks, required_kernels, schedule
 from tiledmm.selection.choose import select, with_scheme
 from tiledmm.selection.model import H100, H100_IEEE, Model
 from tiledmm.tuning.calibrate import kernels_of
@@ -387,7 +387,7 @@ def test_what_precedes_and_follows_is_compiled_ahead() -> None:
         plan = planned(float64(500, 600, layout[0]), float64(600, 500, layout[1]))
         spec = kernel_spec("split_float64", layout=layout)
         assert {each.spec for each in plan.launches} <= required_kernels(spec)
-    assert "is_decomposed(p) == false" in render(fallback_spec(kernel_spec("split_float64")))
+    assert "is_decomposed(p) == false" in render(fallbacks(kernel_spec("split_float64"))[0].spec)
 
 
 def test_precisions() -> None:

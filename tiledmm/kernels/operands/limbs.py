@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from tiledmm.elements import ELEMENTS, SCHEMES, TF32, Element, Scheme, compute_element
+from tiledmm.elements import ELEMENTS, SCHEMES, Element, Scheme, compute_element
 from tiledmm.hardware.device_rates import DeviceTimes
 from tiledmm.kernels.config import Config, LaunchConfig, in_real_numbers
 from tiledmm.kernels.launches import tiles
@@ -35,13 +35,7 @@ SHORT_ROW = 2048
 
 @dataclass(frozen=True)
 class Limbs(Operands):
-    """Operands as planes of limbs, whose products are summed in float32 (``docs/rungs/split_float32.md``).
-
-    Attributes:
-        otherwise_tf32: Name of the variant that replaces ``otherwise`` for products in tf32.
-    """
-
-    otherwise_tf32: str = ""
+    """Operands as planes of limbs, whose products are summed in float32 (``docs/rungs/split_float32.md``)."""
 
     reads_elements = False
     is_ieee = False
@@ -71,10 +65,6 @@ class Limbs(Operands):
         limb, columns = SCHEMES[spec.config.scheme].limb, in_real_numbers(spec.config, spec.compute).bn
         transposes = limb.itemsize == 2 and columns % SLAB_COLUMNS == 0
         return with_packing(spec, transposes or spec.layout[0] != "T", transposes or spec.layout[1] != "N")
-
-    def fallback(self, compute: Element) -> str:
-        """Return the name of the variant that computes products of values that limbs cannot represent."""
-        return self.otherwise_tf32 if compute == TF32 else self.otherwise
 
     def packings(self, variant: Variant, tile: int, product: Product) -> Iterator[tuple[str, ...]]:
         """Yield the only packing among which ``auto`` may choose, which is none; nothing if the kernel is unsuitable.

@@ -66,12 +66,13 @@ class Operands:
     Attributes:
         schemes: Names of decomposition schemes, which are values of ``precision=`` and of ``config={"scheme": ...}``.
             The first that is for a computation type is the default for that type.
-        otherwise: Name of the variant that computes the product if the format cannot represent the operands' values;
-            empty for a format that represents all values.
+        otherwise: Names of the variants that compute the product if the format cannot represent the operands' values,
+            the fastest first; the first that multiplies the computation type and can read the operands in place does.
+            Empty for a format that represents all values.
     """
 
     schemes: tuple[str, ...] = ()
-    otherwise: str = ""
+    otherwise: tuple[str, ...] = ()
 
     # True if the kernel reads elements of the operands' type, in place or packed; False if they are decomposed.
     reads_elements = True
@@ -97,13 +98,6 @@ class Operands:
     def schemes_of(self, compute: Element) -> tuple[str, ...]:
         """Return the names of the schemes for products of a computation type, beginning with the default."""
         return tuple(name for name in self.schemes if SCHEMES[name].computes(compute))
-
-    def fallback(self, compute: Element) -> str:
-        """Return the name of the variant that computes products of values that the format cannot represent.
-
-        It is empty for a format that represents all values.
-        """
-        return self.otherwise
 
     def format_by(self, launch: LaunchConfig) -> Operands:
         """Return the format in which operands are read after the packing that a launch config asks for.
