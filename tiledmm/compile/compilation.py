@@ -250,7 +250,9 @@ def _check_capability(spec: KernelSpec) -> None:
     capability = int(has[:-1]), int(has[-1])
     if not variant.runs_on(capability, compute):
         needed = variant.needed_capability(compute)
-        alike = (row for row in kernel_variants() if row.operands == operands and not operands.reads_elements)
+        alike = (
+            row for row in kernel_variants() if type(row.operands) is type(operands) and not operands.reads_elements
+        )
         others = [row for row in alike if row.multiplies(compute)]
         likewise = [repr(row.name) for row in others if row.runs_on(capability, compute)]
         raise UnsupportedTypeError(
