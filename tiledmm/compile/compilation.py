@@ -250,10 +250,8 @@ def _check_capability(spec: KernelSpec) -> None:
     capability = int(has[:-1]), int(has[-1])
     if not variant.runs_on(capability, compute):
         needed = variant.needed_capability(compute)
-        alike = (
-            row for row in kernel_variants() if type(row.operands) is type(operands) and not operands.reads_elements
-        )
-        others = [row for row in alike if row.multiplies(compute)]
+        rows = () if operands.reads_elements else kernel_variants()
+        others = [row for row in rows if type(row.operands) is type(operands) and row.multiplies(compute)]
         likewise = [repr(row.name) for row in others if row.runs_on(capability, compute)]
         raise UnsupportedTypeError(
             f"variant {variant.name!r} of {compute.dtype_name} needs compute capability {needed}, and this device has "

@@ -212,10 +212,8 @@ def test_what_is_rendered_asks_only_where_it_is_asked() -> None:
     six = kernel_spec("split_float32", config={"scheme": "bf16x6"})
     assert "using T = bfloat16;" in render(six.kernel)
     assert "constexpr int LIMBS = 3;" in render(decompose_spec(six, 1, False))
-    assert (
-        len({each.symbol for each in (spec.kernel, six.kernel, fallbacks(spec)[0].spec, kernel_spec("warp_tiled"))})
-        == 4
-    )
+    distinct = spec.kernel, six.kernel, fallbacks(spec)[0].spec, kernel_spec("warp_tiled")
+    assert len({each.symbol for each in distinct}) == 4
 
 
 @pytest.mark.parametrize(
