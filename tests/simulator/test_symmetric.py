@@ -67,6 +67,24 @@ def test_a_triangle_is_all_of_c(variant: str, tile: int, dtype: str, k: int) -> 
 
 
 @pytest.mark.parametrize(
+    ("dtype", "tile"),
+    [
+        pytest.param(dtype, tile, marks=() if tile == 64 else pytest.mark.slow)
+        for dtype, tile in (("int8", 64), ("float16", 64), ("int8", 144), ("uint8", 80), ("float16", 512))
+    ],
+)
+@pytest.mark.parametrize("n", [138, 139, 140, 144])
+def test_rows_of_c_are_aligned_to_any_number_of_bytes(n: int, dtype: str, tile: int) -> None:
+    """Check tiles that are written above the diagonal in chunks, in words and in elements."""
+    x = small_integers(np.random.default_rng(7), (n, 40), np_dtype(dtype), 3)
+    wider = np.zeros((n, 148), x.dtype)
+    found = simulator.matmul(x, x.T, out=wider[:, 3 : n + 3], variant="wgmma", tile=tile, config={"triangle": 1})
+    np.testing.assert_array_equal(found, simulator.matmul(x, x.T.copy(), variant="coalesced"))
+    np.testing.assert_array_equal(found, simulator.matmul(x, x.T, variant="wgmma", tile=tile, config={"triangle": 1}))
+    assert not wider[:, :3].any() and not wider[:, n + 3 :].any()
+
+
+@pytest.mark.parametrize(
     ("variant", "tile", "dtype", "k"),
     [
         pytest.param("warp_tiled", 64, "float32", 20),
