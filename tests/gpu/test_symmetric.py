@@ -16,6 +16,7 @@ from tiledmm.bench import reference
 from tiledmm.elements import ELEMENTS, compute_element
 from tiledmm.kernels.operands import residues
 from tiledmm.kernels.variants import kernel_variants
+from tiledmm.launch.plan import Plan
 
 CAPABILITY = divmod(int(cupy.cuda.Device().compute_capability), 10)
 
@@ -273,3 +274,30 @@ def test_adjoint_operands_of_cublas() -> None:
     for adjoints, right in ((ADJOINTS[0], y), (ADJOINTS[1], y), ({"adjoint_a": True, "adjoint_b": True}, y.T)):
         found = tiledmm.gemm(x, right, variant="cublas", alpha=2, **adjoints)
         np.testing.assert_array_equal(to_host(found), to_host(tiledmm.gemm(x, right, alpha=2, **adjoints)))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "bytes_"), [("float32", 4), ("complex64", 12), ("float64", 15), ("complex128", 45), ("int32", 4)]
+)
+def test_parts_of_c_are_symmetric_together(monkeypatch: pytest.MonkeyPatch, dtype: str, bytes_: int) -> None:
+    """Check every kernel that decomposes operands, with C in a grid of parts, as if small operands were large."""
+    for row in kernel_variants():
+        monkeypatch.setattr(type(row.operands), "most_bytes", 700 * 1100 * bytes_)
+    rng, kind = np.random.default_rng(89), np_dtype(dtype)
+    x = to_device(operand(rng, (1100, 700), dtype))
+    found = [each for each in tiledmm.explain(x, x, adjoint_b=True).choices if len(each.parts) > 3]
+    choices = [each for each in tiledmm.explain(x, x.T).choices if len(each.parts) > 3]
+    if not choices:
+        pytest.skip("this device has no kernel that decomposes this type, or none with a rate")
+    values = rng.standard_normal((1100, 700)) + (1j * rng.standard_normal((1100, 700)) if kind.kind == "c" else 0)
+    for each, hermitian in ((choice, choice.product.hermitian) for choice in (*choices, *found)):
+        out = cupy.full((1100, 1100), np.nan if kind.kind in "fc" else 77, kind)
+        Plan(each).run(x, x if hermitian else x.T, out)
+        exact = to_host(x)
+        wanted = exact @ exact.conj().T if hermitian else exact_product(exact, exact.T)
+        np.testing.assert_array_equal(out.get(), wanted, err_msg=str(each))
+        if kind.kind in "fc":
+            y = cupy.asarray(values.astype(kind))
+            out = Plan(each).run(y, y if hermitian else y.T, out)
+            other = out.T.conj() if hermitian else out.T
+            assert not (out - other).get().any(), str(each)

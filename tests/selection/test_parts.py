@@ -130,6 +130,29 @@ def test_parts_are_all_of_c_once(
             np.testing.assert_array_equal(out, x1 @ x2)
 
 
+@pytest.mark.parametrize("hermitian", [False, True])
+@pytest.mark.parametrize("size", [33_000, 40_000, 65_536])
+def test_parts_on_both_sides_of_the_diagonal_sum_alike(size: int, hermitian: bool) -> None:
+    """Check that a part above the diagonal of a symmetric C multiplies the same elements as the one below, alike."""
+    kind = np.dtype("c8")
+    x = Array.allocated((size, size), kind)
+    keywords: dict[str, Any] = {"adjoint": (False, True)} if hermitian else {}
+    wanted = resolve(x, x if hermitian else Array((size, size), (8, 8 * size), kind), same_memory=True, **keywords)
+    assert wanted.symmetric and wanted.hermitian == hermitian
+    choices = H100.best(wanted).parts
+    assert sum(part.product.problem.m * part.product.problem.n for part in choices) == size**2
+    on = [choice for choice in choices if choice.product.symmetric]
+    assert len(on) > 1 and all(choice.spec.config.triangle for choice in on)
+    beside = [choice for choice in choices if not choice.product.symmetric]
+    for below, above in zip(beside[::2], beside[1::2], strict=True):
+        one, other = below.product.problem, above.product.problem
+        assert (one.m, one.n, one.begins[:2], one.strides[:4]) == (other.m, other.n, other.begins[:2], other.strides[:4])
+        assert (one.begins[2] // size, one.begins[2] % size) == (other.begins[2] % size, other.begins[2] // size)
+        assert one.strides[4:] == other.strides[:3:-1]
+        assert below.spec.config == above.spec.config and below.spec.variant == above.spec.variant
+        assert (below.spec.conjugates, above.spec.conjugates) == (("b", "a") if hermitian else ("", ""))
+
+
 def _sizes(problem: Problem) -> tuple[int, ...]:
     return problem.m, problem.n, *(dimension.size for dimension in problem.batch)
 

@@ -12,6 +12,11 @@ from tests.strategies import np_dtype, small_integers
 from tiledmm import simulator
 from tiledmm.errors import ConfigError
 from tiledmm.kernels.operands import residues
+from tiledmm.kernels.variants import kernel_variants
+from tiledmm.problem.arrays import describe
+from tiledmm.problem.product import resolve
+from tiledmm.selection import model, parts
+from tiledmm.simulated import product
 
 #: Kernels as (variant, tile, type, K), and whether they are simulated every day.
 _KERNELS = [
@@ -127,6 +132,42 @@ def test_c_may_be_the_addend(variant: str, tile: int, dtype: str) -> None:
     wanted = x @ x.conj().T + c
     simulator.gemm(x, x, c, adjoint_b=True, beta=1, out=c, variant=variant, tile=tile, config={"triangle": 1})
     np.testing.assert_array_equal(c, wanted)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("dtype", "variant", "bytes_"),
+    [
+        ("float32", "split_float32", 4), ("complex64", "split_float32", 12), ("float64", "split_float64", 15),
+        ("complex128", "split_float64", 45), ("int32", "split_integer", 4),
+    ],
+)  # fmt: skip
+def test_parts_of_c_are_symmetric_together(
+    monkeypatch: pytest.MonkeyPatch, dtype: str, variant: str, bytes_: int
+) -> None:
+    """Check C in a grid of parts, also with an addend and a prepared operand, as if small operands were large."""
+    n, k = 100, 300
+    monkeypatch.setattr(parts, "_GRID_TILE", 32)
+    for row in kernel_variants():
+        monkeypatch.setattr(type(row.operands), "most_bytes", n * k * bytes_)
+    limited = model.Model(model.H100.gpu, model.H100.rates.only(lambda name: name == variant))
+    monkeypatch.setattr(product, "_model", lambda target, ieee: limited)
+    rng, kind = np.random.default_rng(8), np_dtype(dtype)
+    x = small_integers(rng, (2, n, k), kind, 3)
+    c = small_integers(rng, (n, n), kind, 3)
+    y = x.swapaxes(1, 2)
+    grid = limited.best(resolve(describe(x), describe(y), same_memory=True))
+    assert len(grid.parts) > 4 and any(part.product.symmetric for part in grid.parts)
+    np.testing.assert_array_equal(simulator.matmul(x, y), x @ y)
+    np.testing.assert_array_equal(simulator.gemm(x, y, c, beta=2), x @ y + 2 * c)
+    np.testing.assert_array_equal(simulator.matmul(simulator.prepare(x[0]), x[0].T), x[0] @ x[0].T)
+    np.testing.assert_array_equal(simulator.gemm(x, x, adjoint_b=True), x @ y.conj())
+    if kind.kind in "fc":
+        values = rng.standard_normal((n, k)) + (1j * rng.standard_normal((n, k)) if kind.kind == "c" else 0)
+        values = values.astype(kind)
+        symmetric, hermitian = simulator.matmul(values, values.T), simulator.gemm(values, values, adjoint_b=True)
+        np.testing.assert_array_equal(symmetric.view(f"V{kind.itemsize}"), symmetric.T.copy().view(f"V{kind.itemsize}"))
+        assert is_hermitian(hermitian)
 
 
 def is_hermitian(x: np.ndarray) -> bool:

@@ -93,6 +93,11 @@ class Choice:
         sizes = {part: schedule(*part).workspace for part in dict.fromkeys(parts)}
         return [sizes[part] for part in parts]
 
+    def of(self, part: Product) -> Choice:
+        """Return this choice for another part of C that has the same size, perhaps on the other side of the diagonal."""
+        own = part.computed_in(self.spec.compute)
+        return replace(self, product=part, spec=kernel_spec_of(self.spec.variant.name, self.spec.config, own))
+
     def unprepared(self) -> Choice:
         """Return this choice for operands that are not prepared, whose preparation is part of the product."""
         product = replace(self.product, prepared=(False, False))

@@ -225,15 +225,17 @@ class Model:
         ):
             return None
         for parts in grids(variant, product):
-            alike: dict[tuple[Problem, bool], Choice | None] = {}
+            alike: dict[tuple[int, ...], Choice | None] = {}
             choices = []
             for part in parts:
-                shape = part.problem.anywhere(), part.symmetric
+                # Parts on both sides of the diagonal of a symmetric C have the same config, so that they sum alike.
+                batch = (dimension.size for dimension in part.problem.batch)
+                shape = part.problem.m, part.problem.n, part.symmetric, *batch
                 if shape not in alike:
                     alike[shape] = self._at_best(row, part, fits)
                 if (choice := alike[shape]) is None:
                     break
-                choices.append(replace(choice, product=part))
+                choices.append(choice.of(part))
             else:
                 whole = replace(choices[0], microseconds=sum(map(_time, choices)), others=tuple(choices[1:]))
                 if fits is None or fits(whole):

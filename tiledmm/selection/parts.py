@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from tiledmm.kernels.launches import tiles
 from tiledmm.kernels.variant import Variant
@@ -36,21 +36,28 @@ def grids(variant: Variant, product: Product) -> Iterator[Iterator[Product]]:
     """Yield divisions of C into a grid of parts, whose operands are small enough to be decomposed part by part.
 
     The operands of a part need less than half as much memory as in the division before. The first part of a grid is
-    the largest.
+    the largest. The parts of a symmetric C are divided at the same rows and columns. A part below the diagonal is
+    followed by the one above it, which is computed transposed: from the same elements, in the same order.
     """
     problem, compute, limit = product.problem, variant.computes_in(product.compute), variant.operands.most_bytes
     whole = (*(dimension.size for dimension in problem.batch), problem.m, problem.n)
     steps = (*(1 for _ in problem.batch), _GRID_TILE, _GRID_TILE)
     sizes = [*whole]
+    rows_and_cols = len(sizes) - 2, len(sizes) - 1
+
+    def with_smaller(i: int) -> tuple[int, ...]:
+        """Return the dimensions that must be halved together with one of them."""
+        return rows_and_cols if product.symmetric and i in rows_and_cols else (i,)
 
     def decomposed(halved: int | None = None) -> int:
-        *batch, rows, cols = (range(size // 2 if i == halved else size) for i, size in enumerate(sizes))
+        smaller = () if halved is None else with_smaller(halved)
+        *batch, rows, cols = (range(size // 2 if i in smaller else size) for i, size in enumerate(sizes))
         return variant.operands.prepared_bytes(problem.part(rows, cols, batch), compute)
 
     while left := [i for i, (size, step) in enumerate(zip(sizes, steps, strict=True)) if size > step]:
-        i = min(left, key=decomposed)  # the dimension in which halving saves most
-        count = tiles(whole[i], sizes[i] - steps[i])
-        sizes[i] = tiles(whole[i], count * steps[i]) * steps[i]
+        for i in with_smaller(min(left, key=decomposed)):  # the dimension in which halving saves most
+            count = tiles(whole[i], sizes[i] - steps[i])
+            sizes[i] = tiles(whole[i], count * steps[i]) * steps[i]
         if math.prod(map(tiles, whole, sizes)) > _MOST_PARTS:
             return
         if decomposed() <= limit:
@@ -59,4 +66,13 @@ def grids(variant: Variant, product: Product) -> Iterator[Iterator[Product]]:
                 [range(begin, min(begin + size, end)) for begin in range(0, end, size)]
                 for size, end in zip(sizes, whole, strict=True)
             )
-            yield (product.part(rows, cols, batch) for *batch, rows, cols in itertools.product(*ends))
+            yield _in_order(product, itertools.product(*ends))
+
+
+def _in_order(product: Product, grid: Iterable[tuple[range, ...]]) -> Iterator[Product]:
+    """Yield the parts of a grid. Of a symmetric C, yield each part below the diagonal, and then the one above it."""
+    for *batch, rows, cols in grid:
+        if not product.symmetric or cols.start <= rows.start:
+            yield product.part(rows, cols, batch)
+        if product.symmetric and cols.start < rows.start:
+            yield product.part(cols, rows, batch).transposed()
