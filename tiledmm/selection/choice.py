@@ -94,7 +94,7 @@ class Choice:
         return [sizes[part] for part in parts]
 
     def of(self, part: Product) -> Choice:
-        """Return this choice for another part of C that has the same size, perhaps on the other side of the diagonal."""
+        """Return this choice for another part of C that has the same size, perhaps beyond the diagonal."""
         own = part.computed_in(self.spec.compute)
         return replace(self, product=part, spec=kernel_spec_of(self.spec.variant.name, self.spec.config, own))
 
