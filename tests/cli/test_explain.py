@@ -40,6 +40,8 @@ def test_mistakes() -> None:
         (("3x",), "3x"),
         (("0x5x6",), "0x5x6"),
         (("64", "--dtype", ""), "nothing to explain"),
+        (("64", "--symmetry", "skew"), "skew"),
+        (("64x65x66", "--symmetry", "hermitian"), "64 x 65"),
     ):
         result = invoke(*arguments)
         assert result.exit_code == 2 and says in result.output, arguments
@@ -52,3 +54,13 @@ def test_a_row_has_the_size_and_the_layout_that_were_asked_for() -> None:
         (shape, layout) for shape in ("64 x 1 x 1", "4096 x 1 x 4096") for layout in ("NN", "NT")
     ]
     assert all(row["kernel"].endswith(", transposed") for row in rows)
+
+
+def test_a_symmetric_c_has_the_layout_of_a_and_its_transpose() -> None:
+    for symmetry, ends in (("symmetric", "_triangle"), ("hermitian", "_hermitian_triangle")):
+        sizes = ("--symmetry", symmetry, "--layout", "NN,TT,GG", "--dtype", "complex64", "--target", "sm_90")
+        result = invoke("4096", *sizes, "--json")
+        rows = [row for table in json.loads(result.output)["tables"] for row in table["rows"]]
+        assert [row["layout"] for row in rows] == ["NT", "TN", "GG"]
+        assert all(row["kernel"].split(",")[0].endswith(ends) for row in rows), rows
+        assert symmetry == "hermitian" or not any("hermitian" in row["kernel"] for row in rows)

@@ -139,6 +139,33 @@ def test_every_type_layout_and_size(compiler: Compiler) -> None:
     }
 
 
+@pytest.mark.parametrize("symmetry", ["symmetric", "hermitian"])
+@pytest.mark.parametrize("dtype", ["float32", "complex128"])
+def test_the_kernels_of_a_symmetric_product_are_those_that_it_launches(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, dtype: str, symmetry: str
+) -> None:
+    pytest.importorskip("cupy", reason="needs CuPy, which needs no GPU to be imported")
+    from tests.host_gpu import HostGpu
+
+    gpu = HostGpu()
+    gpu.install(monkeypatch, tmp_path)
+    x = gpu.array(np.zeros((300, 400), compute_element(dtype).dtype), tight("N"))
+    if symmetry == "symmetric":
+        tiledmm.matmul(x, x.T)
+    else:
+        tiledmm.gemm(x, x, adjoint_b=True)
+    found = ahead_of_time.kernels_of_products([(300, 300, 400)], ["auto"], None, [dtype], ["NN"], "full", symmetry)
+    assert set(found) == set(gpu.launched)
+    assert {tuple(each) for each in found.values()} == {(f"300 x 300 x 400  {dtype}  NT  {symmetry}",)}
+
+
+def test_symmetry_without_sizes() -> None:
+    with pytest.raises(ConfigError, match="sizes= is needed"):
+        tiledmm.precompile(symmetry="symmetric")
+    result = CliRunner().invoke(cli.app, ["precompile", "--symmetry", "symmetric"])
+    assert result.exit_code == 2 and "sizes of products" in result.output
+
+
 def test_sizes_with_a_named_variant_and_tiles(compiler: Compiler) -> None:
     assert tiledmm.precompile("tiled", sizes=[(100, 100, 100)], tiles=[8, 16], layouts=["NN"]) == 2
     assert compiler.symbols == ["tiledmm_tiled_f32_16x16x16_nn", "tiledmm_tiled_f32_8x8x8_nn"]

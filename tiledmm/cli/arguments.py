@@ -55,11 +55,18 @@ def _precisions() -> Iterable[str]:
     return get_args(Precision)
 
 
+def _symmetries() -> Iterable[str]:
+    from tiledmm.problem.keywords import SYMMETRIES
+
+    return SYMMETRIES
+
+
 complete_variants = _last_of(variant_names)
 complete_types = _last_of(_types)
 complete_layouts = _last_of(lambda: map("".join, itertools.product("NTG", repeat=2)))
 complete_targets = _last_of(_targets)
 complete_precisions = _last_of(_precisions)
+complete_symmetries = _last_of(_symmetries)
 
 TYPES_HELP = "Element types, separated by commas, or 'all'; also tf32 and int8_int32."
 LAYOUTS_HELP = "Layouts of A and B, such as NN,NT: N for contiguous rows, T for contiguous columns, G for neither."
@@ -118,6 +125,13 @@ Layout = Annotated[
 ]
 Precision = Annotated[
     str, typer.Option(help="Precision of products, as for tiledmm.matmul.", autocompletion=complete_precisions)
+]
+Symmetry = Annotated[
+    str,
+    typer.Option(
+        help="C is symmetric if B is A's own transpose, hermitian if it is A's own adjoint. The layout is then A's.",
+        autocompletion=complete_symmetries,
+    ),
 ]
 ConfigFields = Annotated[
     list[str] | None,

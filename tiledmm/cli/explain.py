@@ -12,6 +12,7 @@ from tiledmm.cli.arguments import (
     Precision,
     SizeOption,
     Sizes,
+    Symmetry,
     complete_targets,
     layouts_of,
     some_sizes_of,
@@ -31,6 +32,7 @@ def explain(
     dtypes: Dtypes = "float32",
     layouts: Layouts = "NN",
     precision: Precision = "full",
+    symmetry: Symmetry = "none",
     target: Annotated[
         str,
         typer.Option(
@@ -50,25 +52,30 @@ def explain(
 
         tiledmm explain 4096 64x64x65536
         tiledmm explain 4096 --dtype float16,float32 --target sm_80,A10,sm_120
+        tiledmm explain 4096 --symmetry symmetric
     """
     import itertools
 
     from tiledmm.cli.device import missing_gpu
+    from tiledmm.selection.choose import layout_with
 
     out = Output(json=json, csv=csv, markdown=markdown)
     names = [name.strip() for name in target.split(",") if name.strip()] or ["" if missing_gpu() is None else "sm_90"]
     jobs = list(itertools.product(some_sizes_of(sizes, size), types_of(dtypes), layouts_of(layouts), names))
     if not jobs:
         raise typer.BadParameter("there is nothing to explain: name at least one type and at least one layout")
-    found = [(each, layout, explained(each, dtype, layout, name, precision)) for each, dtype, layout, name in jobs]
-    out.table(_table(found))
+    found = [explained(each, dtype, layout, name, precision, symmetry) for each, dtype, layout, name in jobs]
+    rows = [(size, layout_with(symmetry, of), each) for (size, _, of, _), each in zip(jobs, found, strict=True)]
+    out.table(_table(rows))
     if not out.for_programs:
-        for line in dict.fromkeys(f"{each.gpu}: rates {each.rates}." for _, _, each in found):
+        for line in dict.fromkeys(f"{each.gpu}: rates {each.rates}." for each in found):
             out.say(line)
     out.end(ok=True)
 
 
-def explained(size: tuple[int, int, int], dtype: str, layout: str, target: str, precision: str) -> Explanation:
+def explained(
+    size: tuple[int, int, int], dtype: str, layout: str, target: str, precision: str, symmetry: str
+) -> Explanation:
     """Return the explanation of which kernel ``auto`` chooses for a product on a GPU.
 
     Args:
@@ -77,6 +84,7 @@ def explained(size: tuple[int, int, int], dtype: str, layout: str, target: str, 
         layout: Layout of A and B.
         target: Name of a target architecture or a GPU; empty for the current device.
         precision: Precision, as for ``tiledmm.matmul``.
+        symmetry: What C is: ``"none"``, ``"symmetric"`` or ``"hermitian"``.
     """
     from tiledmm.errors import device_module
     from tiledmm.hardware.data_sheets import find_gpu
@@ -86,7 +94,7 @@ def explained(size: tuple[int, int, int], dtype: str, layout: str, target: str, 
     from tiledmm.selection.model import Model
     from tiledmm.selection.tuned import table_of
 
-    call, asked = call_of(size, dtype, layout, precision)
+    call, asked = call_of(size, dtype, layout, precision, symmetry)
     product = call.multiplied
     if target:
         return explanation(product, Model(find_gpu(target), ieee=is_ieee(asked)), {})

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tiledmm.cli import device
-from tiledmm.cli.arguments import Dtypes, Layouts, Precision, SizeOption, layouts_of, sizes_of, types_of
+from tiledmm.cli.arguments import Dtypes, Layouts, Precision, SizeOption, Symmetry, layouts_of, sizes_of, types_of
 from tiledmm.cli.output import Csv, Json, Markdown, Output, progress
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ def precompile(
     dtypes: Dtypes = "float32",
     layouts: Layouts = "NN",
     precision: Precision = "full",
+    symmetry: Symmetry = "none",
     json: Json = False,
     csv: Csv = False,
     markdown: Markdown = False,
@@ -52,6 +53,8 @@ def precompile(
     products, kinds, orders = sizes_of(sizes, size), types_of(dtypes), layouts_of(layouts)
     if not kinds or not orders:
         raise typer.BadParameter("there is nothing to compile: name at least one type and at least one layout")
+    if symmetry != "none" and not products:
+        raise typer.BadParameter(f"--symmetry {symmetry} needs the sizes of products")
     is_ieee(precision)
     for kind in kinds:
         compute_element(kind)
@@ -59,7 +62,7 @@ def precompile(
         raise DeviceError(f"kernels are compiled for a GPU, and this machine has none: {reason}")
     arguments = [AUTO], None, kinds, orders, precision
     if products:
-        of_products = kernels_of_products(products, *arguments)
+        of_products = kernels_of_products(products, *arguments, symmetry)
         ready = _compiled(list(of_products))
     else:
         of_products, ready = {}, _compiled(kernels_of_any_product(*arguments))

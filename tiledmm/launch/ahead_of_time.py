@@ -12,9 +12,9 @@ from tiledmm.errors import ConfigError, device_module
 from tiledmm.kernels.config import ConfigOverrides
 from tiledmm.kernels.spec import KernelSpec
 from tiledmm.kernels.variants import find_variant, kernel_spec
-from tiledmm.problem.keywords import AUTO, KernelKeywords, Precision, is_ieee
+from tiledmm.problem.keywords import AUTO, KernelKeywords, Precision, Symmetry, is_ieee
 from tiledmm.schedule.schedule import required_kernels
-from tiledmm.selection.choose import call_of, choose
+from tiledmm.selection.choose import call_of, choose, layout_with
 from tiledmm.selection.model import SPLIT_K_FACTORS, Model
 
 if TYPE_CHECKING:
@@ -100,6 +100,7 @@ def precompile(
     dtypes: Any = None,
     layouts: Iterable[str] = ("NN", "NT", "TN", "TT"),
     precision: Precision = "full",
+    symmetry: Symmetry = "none",
     progress: Callable[[str], None] | None = None,
 ) -> int:
     """Compile kernels for the current device in advance, so that later calls need not compile them.
@@ -115,6 +116,8 @@ def precompile(
             float32.
         layouts: Layouts of A and B, as for ``source``.
         precision: Precision, as for ``matmul``. A decomposition scheme such as ``"fp16x3"`` needs ``sizes``.
+        symmetry: ``"symmetric"`` for products ``a @ a.T``, ``"hermitian"`` for ``gemm(a, a, adjoint_b=True)``. These
+            need ``sizes``, and only the first letter of each layout counts, which is A's.
         progress: Function that is called with each kernel's name once it is compiled.
 
     Returns:
@@ -130,9 +133,11 @@ def precompile(
     types = [dtypes] if isinstance(dtypes, str) or not isinstance(dtypes, Iterable) else list(dtypes)
     chosen, pairs = None if tiles is None else list(tiles), list(layouts)
     if sizes is None:
+        if symmetry != "none":
+            raise ConfigError(f"symmetry={symmetry!r} names the kernels of given products, so sizes= is needed")
         specs = kernels_of_any_product(names, chosen, types, pairs, precision)
     else:
-        specs = list(kernels_of_products(list(sizes), names, chosen, types, pairs, precision))
+        specs = list(kernels_of_products(list(sizes), names, chosen, types, pairs, precision, symmetry))
     told = None if progress is None else lambda ready: progress(ready.symbol)
     device_module("compile.compilation").raw_kernels(specs, told)
     return len(specs)
@@ -174,13 +179,14 @@ def kernels_of_products(
     dtypes: list[Any],
     layouts: list[str],
     precision: str,
+    symmetry: str = "none",
 ) -> dict[KernelSpec, list[str]]:
     """Return a dict of the kernels that given products launch, each with the descriptions of these products.
 
     The kernels are sorted by name. A description is a text with sizes, type and layout.
 
     Args:
-        sizes, variants, tiles, dtypes, layouts, precision: As for ``precompile``.
+        sizes, variants, tiles, dtypes, layouts, precision, symmetry: As for ``precompile``.
 
     Raises:
         TiledmmError: As ``precompile``.
@@ -192,11 +198,13 @@ def kernels_of_products(
             raise ConfigError(f"sizes must be triples (m, n, k) of integers of at least 1; got {size!r}")
         kernel_spec("naive" if variant == AUTO else variant, layout=layout)  # raises if there is no such kernel
         m, n, k = map(int, size)
-        call, asked = call_of((m, n, k), "float32" if dtype is None else dtype, layout, precision)
+        call, asked = call_of((m, n, k), "float32" if dtype is None else dtype, layout, precision, symmetry)
         choice = choose(call, KernelKeywords(variant, tile, None, asked), model)
         for spec in choice.kernels:
             products = found.setdefault(spec, [])
-            if (name := f"{m} x {n} x {k}  {call.multiplied.compute.dtype_name}  {layout}") not in products:
+            of_c = "" if symmetry == "none" else f"  {symmetry}"
+            name = f"{m} x {n} x {k}  {call.multiplied.compute.dtype_name}  {layout_with(symmetry, layout)}{of_c}"
+            if name not in products:
                 products.append(name)
     return {each: found[each] for each in sorted(found, key=lambda each: each.symbol)}
 

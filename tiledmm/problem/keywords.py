@@ -14,6 +14,10 @@ Precision: TypeAlias = Literal["full", "float32", "ieee", "tf32", "fp16x3", "bf1
 #: Values of ``precision=`` in a tuple; ``"float32"`` is another name of ``"full"``.
 PRECISIONS: tuple[str, ...] = get_args(Precision)
 
+#: What C is if B is A's own transpose, or A's own adjoint.
+Symmetry: TypeAlias = Literal["none", "symmetric", "hermitian"]
+SYMMETRIES: tuple[str, ...] = get_args(Symmetry)
+
 #: Value of ``variant=`` that selects the fastest kernel.
 AUTO = "auto"
 

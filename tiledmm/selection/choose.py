@@ -12,8 +12,8 @@ from tiledmm.kernels.config import ConfigOverrides
 from tiledmm.kernels.variants import find_variant, kernel_variants
 from tiledmm.problem.arrays import Array
 from tiledmm.problem.call import Call, dtype_of, resolve_call
-from tiledmm.problem.keywords import AUTO, KernelKeywords, UfuncKeywords, is_ieee
-from tiledmm.problem.product import Product
+from tiledmm.problem.keywords import AUTO, SYMMETRIES, KernelKeywords, UfuncKeywords, is_ieee
+from tiledmm.problem.product import Product, resolve
 from tiledmm.selection.choice import Choice, kernel_spec_of, named_choice
 from tiledmm.selection.model import H100, Model
 from tiledmm.selection.tuned import TunedTable, describe_product, has_its_kernel, table_of
@@ -107,7 +107,14 @@ def with_precision(product: Product, precision: str) -> Product:
     return product.computed_in(TF32) if is_tf32 else product
 
 
-def call_of(size: tuple[int, int, int], dtype: Any, layout: str, precision: str) -> tuple[Call, str]:
+def layout_with(symmetry: str, layout: str) -> str:
+    """Return the layout of a product: the given one or, if C is symmetric or Hermitian, that of A and its transpose."""
+    return layout if symmetry == "none" else {"N": "NT", "T": "TN"}.get(layout[0], "GG")
+
+
+def call_of(
+    size: tuple[int, int, int], dtype: Any, layout: str, precision: str, symmetry: str = "none"
+) -> tuple[Call, str]:
     """Return the call that multiplies new matrices of the given sizes, type and layout, and its precision.
 
     Args:
@@ -115,13 +122,29 @@ def call_of(size: tuple[int, int, int], dtype: Any, layout: str, precision: str)
         dtype: Computation type. For ``"tf32"``, the precision is ``"tf32"``.
         layout: One letter per operand: N for contiguous rows, T for contiguous columns, G for neither.
         precision: Precision for all other types.
+        symmetry: ``"symmetric"`` if B is A's own transpose, ``"hermitian"`` if it is A's own adjoint, else ``"none"``.
+            If it is, the layout of B follows from that of A.
+
+    Raises:
+        ConfigError: If there is no such symmetry, or a symmetric C would not be square.
     """
     m, n, k = size
     compute = compute_element(dtype)
     asked = "tf32" if compute == TF32 else precision
     a = Array.laid_out((m, k), compute.dtype, layout[0])
     b = Array.laid_out((k, n), compute.dtype, layout[1])
-    call = resolve_call(a, b, None, UfuncKeywords(dtype=dtype_of(compute)))
+    keywords = UfuncKeywords(dtype=dtype_of(compute))
+    if symmetry == "none":
+        call = resolve_call(a, b, None, keywords)
+    elif symmetry not in SYMMETRIES:
+        raise ConfigError(f"symmetry must be one of {', '.join(SYMMETRIES)}; got {symmetry!r}")
+    elif m != n:
+        raise ConfigError(f"a symmetric or Hermitian C has as many rows as columns; got {m} x {n}")
+    else:
+        adjoint = symmetry == "hermitian"
+        b = a if adjoint else a.transposed()
+        product = resolve(a, b, same_memory=True, adjoint=(False, adjoint), **keywords._asdict())
+        call = Call(product, product)
     return replace(call, multiplied=with_precision(call.multiplied, asked)), asked
 
 
