@@ -129,7 +129,7 @@ Precision = Annotated[
 Symmetry = Annotated[
     str,
     typer.Option(
-        help="C is symmetric if B is A's own transpose, hermitian if it is A's own adjoint. The layout is then A's.",
+        help="symmetric: B is A's own transpose; hermitian: its own adjoint. Then only A's letter of a layout counts.",
         autocompletion=complete_symmetries,
     ),
 ]
