@@ -690,9 +690,14 @@ int tiledmm_compare_and_swap(void* at, void* expected, const void* desired, unsi
     const bool changes = std::memcmp(expected, desired, bytes);
     const bool tells = w.current->fences[OWN_BLOCK].done || run.launch.uses & HAS_VOLATILE;
     std::unique_lock<std::mutex> guard(run.lock, std::defer_lock);
-    const bool orders = run.launch.checks && (tells || run.released.load(std::memory_order_relaxed));
+    bool orders = run.launch.checks && (tells || run.released.load(std::memory_order_relaxed));
     if (orders) guard.lock();   // whoever sees the value comes to what is released with it after this
+    if (orders && tells && changes) run.released = true;   // before the value: whoever sees that one looks for what came with it
     const int done = swap_value(at, expected, desired, bytes);
+    if (!orders && run.launch.checks && run.released) {   // since this thread looked, perhaps with the value that it sees
+        guard.lock();
+        orders = true;
+    }
     if (done && changes) get_on(w);
     if (orders && (done || is_last)) synchronize_atomic(w, place_of(w, reinterpret_cast<uintptr_t>(at)), done && changes);
     return done;
