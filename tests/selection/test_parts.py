@@ -146,12 +146,8 @@ def test_parts_on_both_sides_of_the_diagonal_sum_alike(size: int, hermitian: boo
     beside = [choice for choice in choices if not choice.product.symmetric]
     for below, above in zip(beside[::2], beside[1::2], strict=True):
         one, other = below.product.problem, above.product.problem
-        assert (one.m, one.n, one.begins[:2], one.strides[:4]) == (
-            other.m,
-            other.n,
-            other.begins[:2],
-            other.strides[:4],
-        )
+        assert (one.m, one.n, one.begins[:2]) == (other.m, other.n, other.begins[:2])
+        assert one.strides[:4] == other.strides[:4]
         assert (one.begins[2] // size, one.begins[2] % size) == (other.begins[2] % size, other.begins[2] // size)
         assert one.strides[4:] == other.strides[:3:-1]
         assert below.spec.config == above.spec.config and below.spec.variant == above.spec.variant

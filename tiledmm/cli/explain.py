@@ -57,18 +57,20 @@ def explain(
     import itertools
 
     from tiledmm.cli.device import missing_gpu
-    from tiledmm.selection.choose import layout_with
+    from tiledmm.selection.choose import layouts_with
 
     out = Output(json=json, csv=csv, markdown=markdown)
     names = [name.strip() for name in target.split(",") if name.strip()] or ["" if missing_gpu() is None else "sm_90"]
-    jobs = list(itertools.product(some_sizes_of(sizes, size), types_of(dtypes), layouts_of(layouts), names))
+    orders = layouts_with(symmetry, layouts_of(layouts))
+    jobs = list(itertools.product(some_sizes_of(sizes, size), types_of(dtypes), orders, names))
     if not jobs:
         raise typer.BadParameter("there is nothing to explain: name at least one type and at least one layout")
-    found = [explained(each, dtype, layout, name, precision, symmetry) for each, dtype, layout, name in jobs]
-    rows = [(size, layout_with(symmetry, of), each) for (size, _, of, _), each in zip(jobs, found, strict=True)]
-    out.table(_table(rows))
+    found = [
+        (each, layout, explained(each, dtype, layout, name, precision, symmetry)) for each, dtype, layout, name in jobs
+    ]
+    out.table(_table(found))
     if not out.for_programs:
-        for line in dict.fromkeys(f"{each.gpu}: rates {each.rates}." for each in found):
+        for line in dict.fromkeys(f"{each.gpu}: rates {each.rates}." for _, _, each in found):
             out.say(line)
     out.end(ok=True)
 

@@ -14,7 +14,7 @@ from tiledmm.kernels.spec import KernelSpec
 from tiledmm.kernels.variants import find_variant, kernel_spec
 from tiledmm.problem.keywords import AUTO, KernelKeywords, Precision, Symmetry, is_ieee
 from tiledmm.schedule.schedule import required_kernels
-from tiledmm.selection.choose import call_of, choose, layout_with
+from tiledmm.selection.choose import call_of, choose, layouts_with
 from tiledmm.selection.model import SPLIT_K_FACTORS, Model
 
 if TYPE_CHECKING:
@@ -193,7 +193,8 @@ def kernels_of_products(
     """
     found: dict[KernelSpec, list[str]] = {}
     model, own_or_given = device_module("launch.devices").device_model, tiles or (None,)
-    for size, dtype, layout, variant, tile in itertools.product(sizes, dtypes, layouts, variants, own_or_given):
+    orders, of_c = layouts_with(symmetry, layouts), "" if symmetry == "none" else f"  {symmetry}"
+    for size, dtype, layout, variant, tile in itertools.product(sizes, dtypes, orders, variants, own_or_given):
         if len(size) != 3 or min(size) < 1:
             raise ConfigError(f"sizes must be triples (m, n, k) of integers of at least 1; got {size!r}")
         kernel_spec("naive" if variant == AUTO else variant, layout=layout)  # raises if there is no such kernel
@@ -202,9 +203,7 @@ def kernels_of_products(
         choice = choose(call, KernelKeywords(variant, tile, None, asked), model)
         for spec in choice.kernels:
             products = found.setdefault(spec, [])
-            of_c = "" if symmetry == "none" else f"  {symmetry}"
-            name = f"{m} x {n} x {k}  {call.multiplied.compute.dtype_name}  {layout_with(symmetry, layout)}{of_c}"
-            if name not in products:
+            if (name := f"{m} x {n} x {k}  {call.multiplied.compute.dtype_name}  {layout}{of_c}") not in products:
                 products.append(name)
     return {each: found[each] for each in sorted(found, key=lambda each: each.symbol)}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -107,9 +107,10 @@ def with_precision(product: Product, precision: str) -> Product:
     return product.computed_in(TF32) if is_tf32 else product
 
 
-def layout_with(symmetry: str, layout: str) -> str:
-    """Return the layout of a product: the given one or, if C is symmetric or Hermitian, that of A and its transpose."""
-    return layout if symmetry == "none" else {"N": "NT", "T": "TN"}.get(layout[0], "GG")
+def layouts_with(symmetry: str, layouts: Iterable[str]) -> list[str]:
+    """Return the different layouts of products: those given or, if C has a symmetry, those of A and its transpose."""
+    own = {"N": "NT", "T": "TN", "G": "GG"} if symmetry != "none" else {}
+    return list(dict.fromkeys(own.get(layout[:1], layout) for layout in layouts))
 
 
 def call_of(

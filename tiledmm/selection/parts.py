@@ -43,19 +43,16 @@ def grids(variant: Variant, product: Product) -> Iterator[Iterator[Product]]:
     whole = (*(dimension.size for dimension in problem.batch), problem.m, problem.n)
     steps = (*(1 for _ in problem.batch), _GRID_TILE, _GRID_TILE)
     sizes = [*whole]
-    rows_and_cols = len(sizes) - 2, len(sizes) - 1
+    *singles, rows_of_c, cols_of_c = range(len(sizes))
+    together = [(rows_of_c, cols_of_c)] if product.symmetric else [(rows_of_c,), (cols_of_c,)]
+    halves = [*((i,) for i in singles), *together]  # the dimensions that are halved at once
 
-    def with_smaller(i: int) -> tuple[int, ...]:
-        """Return the dimensions that must be halved together with one of them."""
-        return rows_and_cols if product.symmetric and i in rows_and_cols else (i,)
-
-    def decomposed(halved: int | None = None) -> int:
-        smaller = () if halved is None else with_smaller(halved)
-        *batch, rows, cols = (range(size // 2 if i in smaller else size) for i, size in enumerate(sizes))
+    def decomposed(halved: tuple[int, ...] = ()) -> int:
+        *batch, rows, cols = (range(size // 2 if i in halved else size) for i, size in enumerate(sizes))
         return variant.operands.prepared_bytes(problem.part(rows, cols, batch), compute)
 
-    while left := [i for i, (size, step) in enumerate(zip(sizes, steps, strict=True)) if size > step]:
-        for i in with_smaller(min(left, key=decomposed)):  # the dimension in which halving saves most
+    while left := [each for each in halves if sizes[each[0]] > steps[each[0]]]:
+        for i in min(left, key=decomposed):  # where halving saves most
             count = tiles(whole[i], sizes[i] - steps[i])
             sizes[i] = tiles(whole[i], count * steps[i]) * steps[i]
         if math.prod(map(tiles, whole, sizes)) > _MOST_PARTS:
